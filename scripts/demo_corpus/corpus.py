@@ -1,0 +1,126 @@
+"""The three parts of the corpus: what may be seen in training, and what only in the tests."""
+
+import random
+import zlib
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+from demo_corpus.meaning import Clause, NounPhrase, Prepositional
+from demo_corpus.phrase import links, text
+from demo_corpus.sampler import Sampler
+from demo_corpus.sentences import sentence
+
+TRAIN_SIZE, VALID_SIZE, TEST_SIZE = 14_000, 500, 500
+MAX_WORDS = 22
+# Of the valid and test sentences, the share that must hold a combination never seen in training.
+NEW_SHARE = 0.7
+
+
+class Pair(NamedTuple):
+    """A predicate with the noun in one of its roles: (lesen, object, Buch)."""
+
+    predicate: str
+    role: str
+    noun: str
+
+
+class Record(NamedTuple):
+    """A sentence pair with its alignment and its predicate-argument pairs."""
+
+    german: str
+    english: str
+    links: tuple[tuple[int, int], ...]
+    pairs: tuple[Pair, ...]
+
+
+class Corpus(NamedTuple):
+    """The records of the three parts."""
+
+    train: list[Record]
+    valid: list[Record]
+    test: list[Record]
+
+
+def held_out(pair: Pair) -> bool:
+    """Whether training may not see this pair: one in ten, by a hash that is the same everywhere."""
+    return zlib.crc32("|".join(pair).encode()) % 10 == 0
+
+
+def pairs(clause: Clause) -> Iterator[Pair]:
+    """The predicate-argument pairs of a clause and of the relative clauses inside it."""
+    predicate = clause.verb.lemma
+    if "predicate" in clause.parts:
+        predicate = f"sein {getattr(clause.parts['predicate'], 'german')}"
+    for role, part in clause.parts.items():
+        inner = part.inner if isinstance(part, Prepositional) else part
+        if not isinstance(inner, NounPhrase):
+            continue
+        if role in ("subject", "object", "recipient", "oblique"):
+            yield Pair(predicate, role, inner.noun.german)
+        if inner.relative:
+            yield from pairs(inner.relative.clause)
+
+
+def record(sampler: Sampler) -> Record:
+    """One sentence as it goes into the files."""
+    drawn = sentence(sampler)
+    found = [pair for clause in drawn.clauses for pair in pairs(clause)]
+    return Record(
+        german=text(drawn.german),
+        english=text(drawn.english),
+        links=tuple(links(drawn.german, drawn.english)),
+        pairs=tuple(dict.fromkeys(found)),
+    )
+
+
+def words_of(line: str) -> list[str]:
+    """The word forms of a sentence: without punctuation, in lower case."""
+    return [word.strip(".,?!").lower() for word in line.split()]
+
+
+class _Writer:
+    """Collects records, and sees to it that no German sentence comes twice."""
+
+    def __init__(self, seed: int) -> None:
+        self.sampler = Sampler(random.Random(seed))
+        self.english: dict[str, str] = {}
+
+    def draw(self, accept: Callable[[Record], bool]) -> Record:
+        """The next record that is new, not too long, and acceptable."""
+        while True:
+            new = record(self.sampler)
+            known = self.english.get(new.german)
+            if known is not None and known != new.english:
+                raise ValueError(f"two translations of {new.german!r}: {known!r}, {new.english!r}")
+            if known is None and len(new.german.split()) <= MAX_WORDS and accept(new):
+                self.english[new.german] = new.english
+                return new
+
+
+def build(seed: int) -> Corpus:
+    """The whole corpus from its seed.
+
+    Raises: ValueError if the grammar gives one German sentence two translations.
+    """
+    writer = _Writer(seed)
+    train = [
+        writer.draw(lambda new: not any(map(held_out, new.pairs))) for _ in range(TRAIN_SIZE)
+    ]
+    german = {word for known in train for word in words_of(known.german)}
+    english = {word for known in train for word in words_of(known.english)}
+
+    def familiar(new: Record) -> bool:
+        return german.issuperset(words_of(new.german)) and english.issuperset(
+            words_of(new.english)
+        )
+
+    def combining(new: Record) -> bool:
+        return familiar(new) and any(map(held_out, new.pairs))
+
+    def part(size: int) -> list[Record]:
+        fresh = round(size * NEW_SHARE)
+        drawn = [writer.draw(combining if i < fresh else familiar) for i in range(size)]
+        writer.sampler.rng.shuffle(drawn)
+        return drawn
+
+    return Corpus(train, part(VALID_SIZE), part(TEST_SIZE))

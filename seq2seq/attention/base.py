@@ -1,0 +1,167 @@
+"""The one interface of attention: remember what may be attended to, attend to it."""
+
+from collections.abc import Mapping
+from enum import StrEnum
+from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
+
+import torch
+from torch import Tensor, nn
+
+from seq2seq.attention.memory import DenseMemory, Memory, TokenMemory
+
+M = TypeVar("M", bound=Memory)
+
+
+class Role(StrEnum):
+    """Where an attention stands in an encoder-decoder."""
+
+    ENCODER = "encoder"  # self-attention over the source: sees every real token
+    DECODER = "decoder"  # self-attention over the target: sees the past and itself, is remembered
+    CROSS = "cross"  # target queries, source keys: sees every real source token
+
+    @property
+    def description(self) -> str:
+        return "cross-attention" if self is Role.CROSS else f"{self.value} self-attention"
+
+
+class Position(Protocol):
+    """What a position scheme offers to attention; see `nn.positions`."""
+
+    hook: ClassVar[str | None]
+
+    def rotate(self, x: Tensor, positions: Tensor) -> Tensor: ...
+
+
+class Place(NamedTuple):
+    """Where one attention stands: its role, the widths around it, the scheme of positions."""
+
+    role: Role
+    dim: int  # E, width of the queries and, unless the mechanism says otherwise, of the output
+    source_dim: int  # width of what is attended to
+    position: Position | None = None  # only in self-attention, only if it acts inside attention
+
+
+class Attended(NamedTuple):
+    """The answer of an attention."""
+
+    out: Tensor  # (N, T, E)
+    weights: Tensor | None  # (N, H, T, S), before dropout; only when asked for
+
+
+class Attention(nn.Module, Generic[M]):
+    """One attention mechanism standing in one place, over the kind of memory M that it needs.
+
+    The same two verbs serve training (remember and attend the same tensor), cross-attention
+    (remember the source once, attend at every step) and decoding (remember one token, attend to
+    all). A mechanism that keeps one entry a token derives from `TokenAttention` and writes less.
+    """
+
+    roles: ClassVar[frozenset[Role]] = frozenset(Role)  # where it is defined
+    undefined: ClassVar[Mapping[Role, str]] = {}  # why it is not defined elsewhere: "it ..."
+    honours: ClassVar[frozenset[str]] = frozenset()  # hooks of position schemes that it obeys
+    shows_weights: ClassVar[bool] = True  # can it draw a (T, S) map?
+
+    def __init__(self, place: Place):
+        super().__init__()
+        self.place = place
+        self.out_dim = place.dim  # width of `Attended.out`
+
+    def memory_of(self, x: Tensor, mask: Tensor | None = None) -> M:
+        """The memory of a sequence that is known whole: x (N, S, E_source), mask (N, S), True =
+        real token.
+        """
+        raise NotImplementedError
+
+    def new_memory(self) -> M:
+        """An empty memory, for a decoder that will `advance` token by token."""
+        raise NotImplementedError
+
+    def attend(
+        self, x: Tensor, memory: M, positions: Tensor | None = None, need_weights: bool = False
+    ) -> Attended:
+        """Answer queries from a memory. In the decoder's self-attention they are its last T tokens.
+
+        Args:
+            x: (N, T, E).
+            memory: of N rows.
+            positions: of the queries, (T,) or (N, T); None means 0 ... T - 1.
+            need_weights: also return the weights, with the same `out` up to rounding.
+        """
+        raise NotImplementedError
+
+    def advance(
+        self, x: Tensor, memory: M, positions: Tensor, need_weights: bool = False
+    ) -> Attended:
+        """The decoder's n next tokens: remember them, then attend. n calls of one token equal one
+        call of n.
+
+        Args:
+            x: (N, n, E).   memory: from `new_memory`, changed in place.   positions: (n,) or (N,
+                n).
+        """
+        raise NotImplementedError
+
+    def forward(
+        self,
+        x: Tensor,
+        source: Tensor | None = None,
+        mask: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> Attended:
+        """All positions at once: x (N, T, E) attends to `source` (N, S, E_source), or to itself.
+
+        mask (N, S), True = real token. Causality follows from the role.
+        """
+        memory = self.memory_of(x if source is None else source, mask)
+        return self.attend(x, memory, need_weights=need_weights)
+
+    def consult(
+        self, x: Tensor, memory: M, positions: Tensor, need_weights: bool = False
+    ) -> Attended:
+        """Cross-attention of K beams a sentence to a source that is stored once: beams are queries.
+
+        Args:
+            x: (B * K, n, E).   memory: of B rows.   positions: (n,) or (B * K, n).
+
+        Returns: out (B * K, n, E), weights (B * K, H, n, S).
+        """
+        N, n, _ = x.shape
+        B = memory.rows
+        K = N // B
+        folded = positions.expand(N, n).reshape(B, K * n)
+        out, weights = self.attend(x.reshape(B, K * n, -1), memory, folded, need_weights)
+        if weights is not None:  # (B, H, K * n, S) -> (B * K, H, n, S)
+            weights = weights.unflatten(2, (K, n)).transpose(1, 2).flatten(0, 1)
+        return Attended(out.reshape(N, n, -1), weights)
+
+
+class TokenAttention(Attention[TokenMemory]):
+    """An attention that keeps one entry a token. It writes `remember` and `attend`."""
+
+    def remember(self, x: Tensor, positions: Tensor | None = None) -> dict[str, Tensor]:
+        """What later queries need of these tokens.
+
+        Args:
+            x: (N, S, E_source).
+            positions: of the tokens, (S,) or (N, S); None means 0 ... S - 1.
+
+        Returns: named streams (N, S, heads, width).
+        """
+        raise NotImplementedError
+
+    def memory_of(self, x: Tensor, mask: Tensor | None = None) -> TokenMemory:
+        return DenseMemory.of(self.remember(x), mask)
+
+    def new_memory(self) -> TokenMemory:
+        return DenseMemory()
+
+    def advance(
+        self, x: Tensor, memory: TokenMemory, positions: Tensor, need_weights: bool = False
+    ) -> Attended:
+        memory.append(self.remember(x, positions))
+        return self.attend(x, memory, positions, need_weights)
+
+
+def positions_of(x: Tensor, positions: Tensor | None) -> Tensor:
+    """The given positions of the tokens of x (N, T, E), or 0 ... T - 1."""
+    return torch.arange(x.shape[1], device=x.device) if positions is None else positions

@@ -1,0 +1,79 @@
+"""The encoder-decoder without attention: one vector stands for the whole source."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+
+from seq2seq.attention.base import Attended, Attention, Place, Role
+from seq2seq.attention.memory import StateMemory
+
+
+class Fixed(Attention[StateMemory]):
+    """Every query gets the same context, one vector pooled from the source. The baseline to beat.
+
+    Args:
+        place: where it stands; cross-attention only.
+        pool: `mean` over the real tokens; `final`: the last state of the forward half and the first
+            state of the backward half, as a bidirectional RNN leaves them. null means final without
+            `project`, else mean.
+        project: pass the context through a linear map to the decoder's width.
+
+    Source: Sutskever et al. 2014, arXiv:1409.3215; Cho et al. 2014, arXiv:1406.1078.
+    """
+
+    roles = frozenset({Role.CROSS})
+    undefined = {
+        Role.ENCODER: "it gives every position the same vector",
+        Role.DECODER: "it gives every position the same vector, and it would pool over the future",
+    }
+    shows_weights = False
+
+    def __init__(
+        self,
+        place: Place,
+        *,
+        pool: Literal["mean", "final"] | None = None,
+        project: bool = True,
+    ):
+        super().__init__(place)
+        self.pool = pool or ("mean" if project else "final")
+        self.out_dim = place.dim if project else place.source_dim
+        self.out = nn.Linear(place.source_dim, place.dim) if project else nn.Identity()
+
+    def memory_of(self, x: Tensor, mask: Tensor | None = None) -> StateMemory:
+        if mask is None:
+            mask = x.new_ones(x.shape[:2]).bool()
+        context = mean_state(x, mask) if self.pool == "mean" else final_state(x, mask)
+        return StateMemory(context=self.out(context))
+
+    def attend(
+        self,
+        x: Tensor,
+        memory: StateMemory,
+        positions: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> Attended:
+        if need_weights:
+            raise ValueError(
+                "attention 'fixed' has no weights: every query reads one pooled vector"
+            )
+        return Attended(memory.state["context"][:, None].expand(-1, x.shape[1], -1), None)
+
+
+def mean_state(x: Tensor, mask: Tensor) -> Tensor:
+    """The mean over real tokens: x (N, S, E), mask (N, S) -> (N, E), zero where there is none."""
+    real = mask[..., None].to(x.dtype)
+    return (x * real).sum(1) / real.sum(1).clamp(min=1)
+
+
+def final_state(x: Tensor, mask: Tensor) -> Tensor:
+    """What a bidirectional RNN ends with: forward half of the last real token, backward half of the
+    first.
+
+    x (N, S, E), mask (N, S), padding at the right -> (N, E).
+    """
+    forward, backward = x.chunk(2, dim=-1)
+    last = (mask.sum(1) - 1).clamp(min=0)
+    rows = last[:, None, None].expand(-1, 1, forward.shape[-1])
+    return torch.cat((forward.gather(1, rows).squeeze(1), backward[:, 0]), dim=-1)

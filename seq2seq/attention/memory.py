@@ -1,0 +1,107 @@
+"""What decoding remembers. Mechanisms attend, memories store."""
+
+from typing import Protocol, Self
+
+from torch import Tensor
+
+
+class Memory(Protocol):
+    """What a search may do with any memory."""
+
+    @property
+    def rows(self) -> int:
+        """N."""
+
+    def fork(self, parents: Tensor) -> None:
+        """Row i goes on from what row parents[i] remembers; parents (N,), an index may repeat."""
+
+    def keep(self, rows: Tensor) -> None:
+        """Forget all other rows; rows (N',), ascending."""
+
+
+class TokenMemory(Memory, Protocol):
+    """What a mechanism finds in a memory that grows with the tokens."""
+
+    def append(self, streams: dict[str, Tensor]) -> None:
+        """Add n tokens to every row; each stream (N, n, heads, width)."""
+
+    def read(self) -> tuple[dict[str, Tensor], Tensor | None]:
+        """Streams (N, S, heads, width), and a mask (N, S), True = real; None = all are real."""
+
+
+class DenseMemory:
+    """One entry a token, all rows of the same length, in tensors written in place and doubled when
+    full.
+
+    The storage is head-major, (N, heads, capacity, width): reading one head's keys in a row is what
+    attention does at every step, several times faster than the token-major layout of the interface.
+    """
+
+    FIRST_CAPACITY = 32
+
+    def __init__(self) -> None:
+        self.length = 0
+        self._storage: dict[str, Tensor] = {}
+        self._mask: Tensor | None = None
+
+    @classmethod
+    def of(cls, streams: dict[str, Tensor], mask: Tensor | None) -> Self:
+        """A whole sequence at once, as views: streams (N, S, heads, width), mask (N, S)."""
+        memory = cls()
+        memory._storage = {name: x.transpose(1, 2) for name, x in streams.items()}
+        memory._mask = mask
+        memory.length = next(iter(streams.values())).shape[1]
+        return memory
+
+    @property
+    def rows(self) -> int:
+        return next(iter(self._storage.values())).shape[0]
+
+    def append(self, streams: dict[str, Tensor]) -> None:
+        end = self.length + next(iter(streams.values())).shape[1]
+        for name, x in streams.items():
+            buffer = self._storage.get(name)
+            if buffer is None or buffer.shape[2] < end:
+                buffer = self._grow(x, buffer, end)
+                self._storage[name] = buffer
+            buffer[:, :, self.length : end] = x.transpose(1, 2)
+        self.length = end
+
+    def _grow(self, x: Tensor, old: Tensor | None, needed: int) -> Tensor:
+        """A buffer of at least twice the size, so that n tokens cost O(n) copies in all."""
+        capacity = max(self.FIRST_CAPACITY, needed, 2 * self.length)
+        buffer = x.new_empty(x.shape[0], x.shape[2], capacity, x.shape[3])
+        if old is not None:
+            buffer[:, :, : self.length] = old[:, :, : self.length]
+        return buffer
+
+    def read(self) -> tuple[dict[str, Tensor], Tensor | None]:
+        views = {name: x[:, :, : self.length].transpose(1, 2) for name, x in self._storage.items()}
+        return views, self._mask
+
+    def fork(self, parents: Tensor) -> None:
+        self.keep(parents)
+
+    def keep(self, rows: Tensor) -> None:
+        self._storage = {name: x.index_select(0, rows) for name, x in self._storage.items()}
+        if self._mask is not None:
+            self._mask = self._mask.index_select(0, rows)
+
+
+class StateMemory:
+    """A fixed size whatever the length: an RNN's hidden state, a pooled source, running sums. Each
+    (N, ...).
+    """
+
+    def __init__(self, **state: Tensor) -> None:
+        self.state = state
+
+    @property
+    def rows(self) -> int:
+        return next(iter(self.state.values())).shape[0]
+
+    def fork(self, parents: Tensor) -> None:
+        self.keep(parents)
+
+    def keep(self, rows: Tensor) -> None:
+        self.state = {name: x.index_select(0, rows) for name, x in self.state.items()}

@@ -1,0 +1,164 @@
+"""The softmax family: multi-head, multi-query and grouped-query attention, times a score, times a
+kernel.
+"""
+
+from typing import Literal
+
+from torch import Tensor, nn
+
+from seq2seq.attention.base import Attended, Place, Role, TokenAttention, positions_of
+from seq2seq.attention.memory import TokenMemory
+from seq2seq.attention.scores import SCORES
+from seq2seq.errors import ConfigError
+from seq2seq.functional import causal_mask, explicit_attention, fused_attention
+
+
+class MultiHead(TokenAttention):
+    """Every query averages all values it may see, weighted by the softmax of its scores with their
+    keys.
+
+        out = concat_h( softmax_j(e(q_hi, k_gj)) v_g ) Wo,   g = h // (H / G)
+
+    Args:
+        place: where it stands.
+        num_heads: query heads H; divides the width.
+        num_kv_heads: key/value heads G; divides H. G = H is multi-head attention, G = 1
+            multi-query, between them grouped-query. null: the largest divisor of H that is at most
+            max(2, H // 4) and less than H.
+        score: a name of `attention.scores.SCORES`.
+        kernel: `explicit` writes the weights out; `fused` never returns them; `auto` is fused
+            wherever the score is a dot product and no weights were asked for. All give the same
+            numbers up to rounding.
+        project: false takes queries, keys and values as they are, without Wq, Wk, Wv, Wo: the
+            attention of recurrent models, whose values are the encoder's states.
+        bias: do the projections have biases?
+        dropout: on the weights, in training.
+
+    Raises: ConfigError for heads that do not divide, and for a score that the kernel or the
+    positions refuse.
+    Source: Vaswani et al. 2017, arXiv:1706.03762; Shazeer 2019, arXiv:1911.02150; Ainslie et al.
+    2023, arXiv:2305.13245.
+    """
+
+    honours = frozenset({"rotate"})
+
+    def __init__(
+        self,
+        place: Place,
+        *,
+        num_heads: int,
+        num_kv_heads: int | None = None,
+        score: str = "scaled_dot",
+        kernel: Literal["auto", "explicit", "fused"] = "auto",
+        project: bool = True,
+        bias: bool = True,
+        dropout: float = 0.0,
+    ):
+        super().__init__(place)
+        dim, source_dim = place.dim, place.source_dim
+        groups = shared_heads(num_heads) if num_kv_heads is None else num_kv_heads
+        check_heads(num_heads, groups, dim if project else source_dim)
+        width = dim // num_heads
+        key_width = width if project else source_dim // num_heads
+        check_score(score, kernel, place, width)
+        self.num_heads, self.num_kv_heads = num_heads, groups if project else num_heads
+        self.kernel, self.dropout = kernel, dropout
+        self.score = SCORES.find(score)(num_heads, width, key_width)
+        self.out_dim = dim if project else source_dim
+        self.q: nn.Module = nn.Identity()
+        self.k: nn.Module = nn.Identity()
+        self.v: nn.Module = nn.Identity()
+        self.out: nn.Module = nn.Identity()
+        if project:
+            self.q = projection(dim, dim, bias, gain=0.5**0.5)
+            self.k = projection(source_dim, groups * width, bias, gain=0.5**0.5)
+            self.v = projection(source_dim, groups * width, bias, gain=0.5**0.5)
+            self.out = projection(dim, dim, bias)
+
+    def remember(self, x: Tensor, positions: Tensor | None = None) -> dict[str, Tensor]:
+        k = self.k(x).unflatten(-1, (self.num_kv_heads, -1))  # (N, S, G, D)
+        v = self.v(x).unflatten(-1, (self.num_kv_heads, -1))
+        if self.place.position is not None:
+            turned = self.place.position.rotate(k.transpose(1, 2), positions_of(x, positions))
+            k = turned.transpose(1, 2)
+        return {"k": self.score.keys(k), "v": v}
+
+    def attend(
+        self,
+        x: Tensor,
+        memory: TokenMemory,
+        positions: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> Attended:
+        q = self.q(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # (N, H, T, D)
+        if self.place.position is not None:
+            q = self.place.position.rotate(q, positions_of(x, positions))
+        streams, mask = memory.read()
+        k, v = streams["k"].transpose(1, 2), streams["v"].transpose(1, 2)  # (N, G, S, D)
+        if mask is not None:
+            mask = mask[:, None, None]  # (N, 1, 1, S)
+        causal = self.place.role is Role.DECODER
+        dropout = self.dropout if self.training else 0.0
+        weights = None
+        # The one rule of kernels: weights and scores that are no dot product are written out.
+        if need_weights or self.kernel == "explicit" or not self.score.is_dot:
+            if causal:
+                past = causal_mask(q.shape[2], k.shape[2], k.shape[2] - q.shape[2], device=q.device)
+                mask = past if mask is None else mask & past
+            out, weights = explicit_attention(self.score(q, k), v, mask=mask, dropout=dropout)
+        else:
+            q, scale = self.score.dotted(q)
+            out = fused_attention(q, k, v, scale=scale, mask=mask, causal=causal, dropout=dropout)
+        out = self.out(out.transpose(1, 2).flatten(2))  # (N, H, T, D) -> (N, T, E)
+        return Attended(out, weights if need_weights else None)
+
+
+def projection(inputs: int, outputs: int, bias: bool, gain: float = 1.0) -> nn.Linear:
+    """A linear map with Xavier weights and zero biases; queries, keys and values take gain 1 /
+    sqrt(2).
+    """
+    linear = nn.Linear(inputs, outputs, bias=bias)
+    nn.init.xavier_uniform_(linear.weight, gain)
+    if bias:
+        nn.init.zeros_(linear.bias)
+    return linear
+
+
+def shared_heads(num_heads: int) -> int:
+    """The default number of key/value heads of grouped-query attention."""
+    most = min(max(2, num_heads // 4), max(1, num_heads - 1))
+    return next(g for g in range(most, 0, -1) if num_heads % g == 0)
+
+
+def check_heads(num_heads: int, groups: int, dim: int) -> None:
+    if num_heads < 1 or dim % num_heads:
+        near = max(1, num_heads) * max(1, round(dim / max(1, num_heads)))
+        divisor = next(h for h in range(min(max(1, num_heads), dim), 0, -1) if dim % h == 0)
+        raise ConfigError(
+            f"num_heads={num_heads} does not divide dim={dim}. Choose dim={near}, "
+            f"or num_heads={divisor} (python train.py model.num_heads={divisor})"
+        )
+    if groups < 1 or num_heads % groups:
+        divisors = ", ".join(str(g) for g in range(1, num_heads + 1) if num_heads % g == 0)
+        raise ConfigError(
+            f"num_kv_heads={groups} does not divide num_heads={num_heads}. "
+            f"Choose one of {divisors} (python train.py attn.num_kv_heads=...)"
+        )
+
+
+def check_score(score: str, kernel: str, place: Place, width: int) -> None:
+    if place.position is not None and width % 2:
+        raise ConfigError(
+            f"position=rope needs an even head width, not {width}: halve model.num_heads"
+        )
+    if SCORES.find(score).is_dot:
+        return
+    if kernel == "fused":
+        raise ConfigError(
+            f"kernel=fused cannot compute score={score}, which is no dot product. Take kernel=auto"
+        )
+    if place.position is not None:
+        raise ConfigError(
+            f"score={score} in the {place.role.description} does not see rotations of queries and keys: "
+            "position=rope has no meaning there. Take position=sinusoidal"
+        )

@@ -1,0 +1,62 @@
+"""Which mechanism stands in which role: the rule that turns four configuration nodes into one
+choice a role.
+"""
+
+from collections.abc import Collection, Mapping
+from typing import Any, NamedTuple
+
+from seq2seq.attention import ATTENTION, Role
+from seq2seq.errors import ConfigError
+
+
+class Choice(NamedTuple):
+    """What stands in one role, and which node it came from."""
+
+    options: dict[str, Any]
+    node: str  # `attn`, `attn.elsewhere` or `<role>_attn`
+
+
+def resolve_roles(config: Mapping[str, Any], roles: Collection[Role]) -> dict[Role, Choice]:
+    """The mechanism of each role that a model has.
+
+    A role without a node of its own takes `attn`; or, where that mechanism is not defined, what its
+    preset names as `elsewhere`. A node with a `name` stands alone. A node without one
+    (`+cross_attn.dropout=0.0`) is laid over what the role would have had.
+
+    Args:
+        config: plain values; read are `attn` and, if present, `encoder_attn`, `decoder_attn`,
+            `cross_attn`.
+        roles: those that the model has.
+
+    Raises: ConfigError for a node of a role that the model does not have.
+    """
+    chosen = {}
+    for role in Role:
+        node, own = f"{role}_attn", config.get(f"{role}_attn")
+        if role not in roles:
+            if own:
+                raise ConfigError(
+                    f"this model has no {role.description}: leave {node} out "
+                    f"(it has: {', '.join(r.description for r in Role if r in roles)})"
+                )
+            continue
+        inherited = inherit(config["attn"], role)
+        if not own:
+            chosen[role] = inherited
+        elif "name" in own:
+            chosen[role] = Choice(without_elsewhere(own), node)
+        else:
+            chosen[role] = Choice({**inherited.options, **own}, inherited.node)
+    return chosen
+
+
+def inherit(common: Mapping[str, Any], role: Role) -> Choice:
+    """What a role takes from `attn`."""
+    elsewhere = common.get("elsewhere")
+    if elsewhere and role not in ATTENTION.find(common["name"]).roles:
+        return Choice(without_elsewhere(elsewhere), "attn.elsewhere")
+    return Choice(without_elsewhere(common), "attn")
+
+
+def without_elsewhere(options: Mapping[str, Any]) -> dict[str, Any]:
+    return {key: value for key, value in options.items() if key != "elsewhere"}

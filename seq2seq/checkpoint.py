@@ -1,0 +1,93 @@
+"""What a trained model is on disk: one file that needs nothing else.
+
+A Lightning checkpoint with one more entry, `seq2seq`:
+
+    {"format": 1, "version": "0.1.0",
+     "config": {"model": ..., "position": ..., "attention": {role: ...}, "decode": ..., "data":
+     ...}, "tokenizer": {"source": "<json>", "target": "<json>"}}
+
+`config` is resolved and plain: dicts, lists, numbers, strings. So `torch.load(weights_only=True)`
+opens the file, and no code is run that the file names.
+"""
+
+import pickle
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from seq2seq import __version__
+from seq2seq.data.tokenizer import Tokenizer
+from seq2seq.errors import CheckpointError
+from seq2seq.models import Seq2Seq, build_model
+
+FORMAT = 1
+ENTRY = "seq2seq"
+PREFIX = "model."  # of the weights, in the state of the Lightning module
+
+
+class Saved(NamedTuple):
+    """A model as it was saved."""
+
+    config: dict[str, Any]
+    source: Tokenizer
+    target: Tokenizer
+    weights: dict[str, Tensor]
+
+    def build(self) -> Seq2Seq:
+        """The model, on the CPU, in evaluation mode."""
+        model = build_model(self.config, self.source.size, self.target.size)
+        model.load_state_dict(self.weights)
+        return model.eval()
+
+
+def describe(config: Mapping[str, Any], source: Tokenizer, target: Tokenizer) -> dict[str, Any]:
+    """The entry that makes a checkpoint self-sufficient."""
+    return {
+        "format": FORMAT,
+        "version": __version__,
+        "config": dict(config),
+        "tokenizer": {"source": source.to_json(), "target": target.to_json()},
+    }
+
+
+def read(path: str | Path) -> Saved:
+    """Open a checkpoint, or the best one of a run's folder.
+
+    Raises: CheckpointError that says what is at the path instead.
+    """
+    file = find(Path(path))
+    try:
+        content = torch.load(file, map_location="cpu", weights_only=True)
+    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError) as error:
+        reason = str(error).splitlines()[0]
+        raise CheckpointError(f"{file} is no checkpoint that can be opened: {reason}") from error
+    entry = content.get(ENTRY) if isinstance(content, dict) else None
+    if not entry:
+        raise CheckpointError(f"{file} was not written by seq2seq: it has no entry {ENTRY!r}")
+    if entry["format"] > FORMAT:
+        raise CheckpointError(
+            f"{file} was written by seq2seq {entry['version']} in format {entry['format']}; this is "
+            f"{__version__}, which reads up to format {FORMAT}. Install the newer version"
+        )
+    weights = {k.removeprefix(PREFIX): v for k, v in content["state_dict"].items()}
+    tokenizers = (Tokenizer.from_json(entry["tokenizer"][side]) for side in ("source", "target"))
+    return Saved(entry["config"], *tokenizers, weights)
+
+
+def find(path: Path) -> Path:
+    """The checkpoint that a path means: a file itself; of a run's folder best.ckpt, else
+    last.ckpt.
+    """
+    if path.is_file():
+        return path
+    if not path.exists():
+        raise CheckpointError(f"there is no {path}: give a .ckpt file or the folder of a run")
+    for name in ("best.ckpt", "last.ckpt"):
+        if (path / name).is_file():
+            return path / name
+    found = sorted(str(p) for p in path.rglob("best.ckpt"))
+    hint = f"; did you mean {found[-1]}?" if found else ""
+    raise CheckpointError(f"{path} holds neither best.ckpt nor last.ckpt{hint}")

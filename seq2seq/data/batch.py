@@ -1,0 +1,55 @@
+"""Rows of a corpus as two padded tensors: all that training needs to know of a step's data."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from seq2seq.data.corpus import Corpus
+from seq2seq.symbols import BOS, EOS, PAD
+
+
+class Batch(NamedTuple):
+    """Sentence pairs side by side. B sentences, S longest source, T longest target, ends counted.
+
+    The decoder reads `target[:, :-1]` and is asked for `target[:, 1:]`.
+
+    Attributes:
+        source: (B, S) int64, the pieces, EOS, then PAD.
+        target: (B, T + 1) int64, BOS, the pieces, EOS, then PAD.
+        total: target tokens (EOS counted, BOS not) of the whole global batch this piece was cut
+            from, over all ranks and accumulation steps: what the summed loss is divided by.
+        indices: the corpus row of each sentence; empty if there is none.
+    """
+
+    source: Tensor
+    target: Tensor
+    total: int | Tensor
+    indices: list[int]
+
+
+def make_batch(corpus: Corpus, indices: Sequence[int] | np.ndarray, total: int) -> Batch:
+    """The rows `indices` of a corpus, padded to the longest of each side.
+
+    No indices make one row that asks for nothing: its source is EOS alone, its target BOS and then
+    PAD. A rank for which a small global batch has no sentence so runs as many steps as the others,
+    and adds nothing to the loss or the gradient.
+    """
+    rows = [int(index) for index in indices]
+    if not rows:
+        return Batch(torch.tensor([[EOS]]), torch.tensor([[BOS, PAD]]), total, [])
+    width = int(corpus.source_lengths[rows].max()) + 1
+    source = np.full((len(rows), width), PAD, dtype=np.int64)
+    width = int(corpus.target_lengths[rows].max()) + 2
+    target = np.full((len(rows), width), PAD, dtype=np.int64)
+    target[:, 0] = BOS
+    for place, index in enumerate(rows):
+        ids = corpus.source(index)
+        source[place, : len(ids)] = ids
+        source[place, len(ids)] = EOS
+        ids = corpus.target(index)
+        target[place, 1 : len(ids) + 1] = ids
+        target[place, len(ids) + 1] = EOS
+    return Batch(torch.from_numpy(source), torch.from_numpy(target), total, rows)

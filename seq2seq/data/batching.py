@@ -1,0 +1,179 @@
+"""Which sentences are trained on together: batches of a bounded size, with little padding.
+
+The global batch of a step is formed first and then cut for ranks and accumulation steps, so what a
+step learns from does not depend on the number of devices.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from seq2seq.data.batch import Batch, make_batch
+from seq2seq.data.corpus import Corpus
+from seq2seq.errors import ConfigError
+
+# Among rows with the same longer side, how far (in pieces) the shorter sides may be mixed. More
+# makes the batches of two epochs differ more, and pads more: 3 costs 1 to 4 cells in 100.
+MIXING = 3.0
+
+
+def epoch_batches(
+    source_lengths: np.ndarray,
+    target_lengths: np.ndarray,
+    *,
+    max_tokens: int,
+    seed: int,
+    epoch: int,
+    shuffle: bool = True,
+) -> list[np.ndarray]:
+    """The global batches of an epoch as arrays of row numbers, a pure function of its arguments.
+
+    Rows are put in order of their longer side, and roughly, with noise, of the shorter one. The
+    order is cut where a batch is full, and the batches are shuffled. The cuts depend on the longer
+    sides alone, so every epoch has equally many batches, though not the same ones. Each row is in
+    exactly one batch.
+
+    Args:
+        source_lengths: (rows,) pieces of each source, EOS not counted.
+        target_lengths: (rows,) likewise.
+        max_tokens: bound for the padded tokens of one side of a batch, rows times the longest
+            sentence of either side with its EOS.
+        seed: 0 or more.
+        epoch: 0 or more.
+        shuffle: False for no noise and batches in order of length.
+
+    Raises: ConfigError if a single row has more than `max_tokens`.
+    """
+    longer = np.maximum(source_lengths, target_lengths)
+    difference = (target_lengths - source_lengths).astype(np.float32)
+    random = np.random.default_rng((seed, epoch))
+    if shuffle:
+        difference += random.random(len(longer), dtype=np.float32) * MIXING
+    # Up and down in turn: a batch that spans two lengths finds like differences at their border.
+    difference[longer % 2 == 1] *= -1
+    order = np.lexsort((difference, longer))
+    batches = np.split(order, ends(longer[order], max_tokens))[:-1]
+    return [batches[i] for i in random.permutation(len(batches))] if shuffle else batches
+
+
+def ends(longer: np.ndarray, max_tokens: int) -> list[int]:
+    """Where each batch ends if ascending lengths (EOS not counted) fill one after another."""
+    if len(longer) and longer[-1] >= max_tokens:
+        raise ConfigError(
+            f"the longest sentence has {longer[-1] + 1} pieces with its end symbol, but "
+            f"data.max_tokens={max_tokens}: type data.max_tokens={longer[-1] + 1} or more"
+        )
+    found, start = [], 0
+    while start < len(longer):
+        most = max_tokens // (int(longer[start]) + 1)
+        ahead = longer[start : start + most].astype(np.int64) + 1
+        cells = ahead * np.arange(1, len(ahead) + 1)
+        start += int(np.searchsorted(cells, max_tokens, side="right"))
+        found.append(start)
+    return found
+
+
+def share(batch: np.ndarray, rank: int, world: int, step: int, steps: int) -> np.ndarray:
+    """The piece of a global batch for one rank and one accumulation step; may be empty.
+
+    The pieces are disjoint and make up the batch. Each takes every n-th row, so all have sentences
+    of like lengths and as much work.
+    """
+    return batch[step * world + rank :: world * steps]
+
+
+class BatchLoader:
+    """Training batches for one rank, in an order that a checkpoint can continue in mid-epoch.
+
+    An iteration is one epoch. `state_dict` is the same on every rank and at the same place for any
+    number of ranks; continuing in mid-epoch needs the same data, `max_tokens`, `seed` and `steps`.
+
+    Args:
+        corpus: the training pairs.
+        max_tokens: padded tokens of a global batch, see `epoch_batches`.
+        seed: of the order, 0 or more.
+        rank: this process, of `world`.
+        world: how many processes share each global batch.
+        steps: accumulation steps, into which each global batch is cut as well.
+
+    Raises: ConfigError as `epoch_batches` does; ValueError for a rank or a number out of range.
+    """
+
+    def __init__(
+        self,
+        corpus: Corpus,
+        *,
+        max_tokens: int,
+        seed: int,
+        rank: int = 0,
+        world: int = 1,
+        steps: int = 1,
+    ):
+        if not 0 <= rank < world or steps < 1 or seed < 0:
+            raise ValueError(f"rank={rank}, world={world}, steps={steps}, seed={seed}")
+        self.corpus, self.max_tokens, self.seed = corpus, max_tokens, seed
+        self.rank, self.world, self.steps = rank, world, steps
+        longer = np.sort(np.maximum(corpus.source_lengths, corpus.target_lengths))
+        self._length = len(ends(longer, max_tokens)) * steps
+        self._epoch, self._position, self._resume = -1, 0, False
+
+    def __len__(self) -> int:
+        """Batches this rank gets in an epoch: global batches times accumulation steps."""
+        return self._length
+
+    def __iter__(self) -> Iterator[Batch]:
+        # The epoch is counted here and not behind the loop: a reader that knows the length does not
+        # ask again after the last batch, so code behind the loop would never run.
+        if self._resume:
+            start, self._resume = self._position, False
+        else:
+            start = 0
+            self._epoch += 1
+        lengths = self.corpus.source_lengths, self.corpus.target_lengths
+        batches = epoch_batches(
+            *lengths, max_tokens=self.max_tokens, seed=self.seed, epoch=self._epoch
+        )
+        for position in range(start, self._length):
+            batch = batches[position // self.steps]
+            piece = share(batch, self.rank, self.world, position % self.steps, self.steps)
+            self._position = position + 1
+            yield make_batch(self.corpus, piece, count_tokens(self.corpus, batch))
+
+    def state_dict(self) -> dict[str, int]:
+        """The epoch, counted from 0, and how many of its batches were given out."""
+        return {"epoch": self._epoch, "position": self._position}
+
+    def load_state_dict(self, state: dict[str, int]) -> None:
+        """Continue behind the last batch that was given out when `state` was taken.
+
+        Raises: ConfigError if an epoch of this loader is shorter than that.
+        """
+        if state["position"] > self._length:
+            raise ConfigError(
+                f"the checkpoint stands at batch {state['position']} of its epoch, but here an "
+                f"epoch has {self._length}. Resume with the data, data.max_tokens and accumulation "
+                "steps that the interrupted run had"
+            )
+        self._epoch, self._position = state["epoch"], state["position"]
+        self._resume = self._epoch >= 0 and self._position < self._length
+
+
+def eval_batches(corpus: Corpus, *, max_tokens: int, rank: int = 0, world: int = 1) -> list[Batch]:
+    """All pairs once over all ranks, in order of length, in equally many batches for every rank.
+
+    A rank for which a batch has no sentence gets the row of `make_batch` that asks for nothing,
+    with empty `indices`.
+
+    Raises: ConfigError as `epoch_batches` does.
+    """
+    lengths = corpus.source_lengths, corpus.target_lengths
+    batches = epoch_batches(*lengths, max_tokens=max_tokens, seed=0, epoch=0, shuffle=False)
+    return [
+        make_batch(corpus, share(batch, rank, world, 0, 1), count_tokens(corpus, batch))
+        for batch in batches
+    ]
+
+
+def count_tokens(corpus: Corpus, rows: np.ndarray) -> int:
+    """Target tokens of some rows, EOS counted."""
+    return int(corpus.target_lengths[rows].sum(dtype=np.int64)) + len(rows)

@@ -1,0 +1,166 @@
+"""Lines of text from plain or gzipped files, and the two files that make a parallel corpus.
+
+One rule decides what a line is: it ends at LF, and a CR just before that LF belongs to the ending.
+Every other separator (U+2028, NEL, VT, FF, a lone CR) is a character of the sentence. A reader that
+split there would pair each later sentence with the wrong translation.
+"""
+
+import difflib
+import gzip
+import os
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from seq2seq.errors import ConfigError, DataError
+
+# A longer "line" is a file that is not one sentence a line; refusing it keeps the memory constant.
+LONGEST_LINE = 2**24
+
+_BYTES_OF_OTHER_FORMATS = {
+    b"\x1f\x8b": "the file looks like gzip: give it a name that ends in .gz",
+    b"\xff\xfe": "the file looks like UTF-16: iconv -f UTF-16 -t UTF-8 OLD > NEW",
+    b"\xfe\xff": "the file looks like UTF-16: iconv -f UTF-16 -t UTF-8 OLD > NEW",
+}
+
+
+class MissingFileError(DataError):
+    """A file that is not where the configuration says."""
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """The lines of a UTF-8 file without their endings, one at a time; .gz is decompressed.
+
+    A byte order mark at the start of the file is dropped. A last line without LF counts as a line.
+
+    Raises: DataError, when reading gets there, for a missing, empty or damaged file, for bytes that
+        are not UTF-8 (with line and byte) and for a line of more than 16 MiB.
+    """
+    number = 0
+    try:
+        with _open(path) as file:
+            while raw := file.readline(LONGEST_LINE + 1):
+                line = _decode(raw, path, number + 1)
+                if number == 0:
+                    line = line.removeprefix("\ufeff")
+                    if not line:
+                        break
+                number += 1
+                yield line.removesuffix("\n").removesuffix("\r") if line[-1] == "\n" else line
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise DataError(
+            f"{path} is not a whole gzip file: {error} (after line {number}). "
+            "Copy or download it again; gzip -t FILE tests it."
+        ) from error
+    except FileNotFoundError as error:
+        raise MissingFileError(f"{path} does not exist. {_neighbours(path)}") from error
+    except OSError as error:
+        raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
+    if number == 0:
+        raise DataError(f"{path} is empty: expected one sentence a line.")
+
+
+def _open(path: Path) -> BinaryIO:
+    if path.suffix == ".gz":
+        return cast(BinaryIO, gzip.open(path, "rb"))
+    return open(path, "rb")
+
+
+def _decode(raw: bytes, path: Path, number: int) -> str:
+    if len(raw) > LONGEST_LINE:
+        raise DataError(
+            f"{path}, line {number}: longer than {LONGEST_LINE:,} bytes. "
+            "Expected one sentence a line, each ended by LF."
+        )
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError as error:
+        other = _BYTES_OF_OTHER_FORMATS.get(raw[:2]) if number == 1 else None
+        mend = other or "convert the file, for example: iconv -f ISO-8859-1 -t UTF-8 OLD > NEW"
+        raise DataError(
+            f"{path}, line {number}, byte {error.start + 1}: 0x{raw[error.start]:02x} is not UTF-8 "
+            f"({error.reason}); {mend}."
+        ) from error
+
+
+def _neighbours(path: Path) -> str:
+    """What the folder of a missing file holds instead, the names most like it first."""
+    folder = path.parent
+    if not folder.is_dir():
+        return f"There is no folder {folder}."
+    try:
+        names = sorted(entry.name for entry in os.scandir(folder) if entry.is_file())
+    except OSError:
+        return f"The folder {folder} cannot be read."
+    near = [name for name in names if name.startswith(path.name)]
+    near += difflib.get_close_matches(path.name, (n for n in names if n not in near), n=8)
+    if near:
+        return f"Near it in {folder}: {', '.join(near[:8])}."
+    shown = names[:8] + ["..."] if len(names) > 8 else names
+    return f"{folder} holds: {', '.join(shown) or 'no files'}."
+
+
+def find_side(prefix: str | Path, suffix: str) -> Path:
+    """The file of one language, PREFIX.SUFFIX or PREFIX.SUFFIX.gz.
+
+    Raises: DataError if there is neither, and if there are both: they may differ, and nobody could
+        tell on which one a model was trained.
+    """
+    plain = Path(f"{Path(prefix).expanduser()}.{suffix}")
+    zipped = Path(f"{plain}.gz")
+    found = [path for path in (plain, zipped) if os.path.isfile(path)]
+    if len(found) == 2:
+        raise DataError(f"both {plain} and {zipped} exist. Remove or rename the one not meant.")
+    if found:
+        return found[0]
+    given = Path(prefix).expanduser()
+    mend = f" {given} is itself a file: give the part before .{suffix}." if given.is_file() else ""
+    raise MissingFileError(f"found neither {plain} nor {zipped}.{mend} {_neighbours(plain)}")
+
+
+def parallel_paths(spec: str | list[str], source: str, target: str, what: str) -> tuple[Path, Path]:
+    """The source and the target file of a corpus.
+
+    Args:
+        spec: a prefix, completed by the two suffixes, or the two paths themselves.
+        source: suffix of the source language, without its dot.
+        target: suffix of the target language, without its dot.
+        what: the option that holds `spec` (`data.train`), for the messages.
+
+    Raises: DataError if a file is missing; ConfigError if a list does not hold two paths.
+    """
+    if not isinstance(spec, str) and len(spec) != 2:
+        raise ConfigError(
+            f"{what} lists {len(spec)} files; expected two, source then target: {what}=[a.de,a.en]"
+        )
+    try:
+        if isinstance(spec, str):
+            return find_side(spec, source), find_side(spec, target)
+        paths = Path(spec[0]).expanduser(), Path(spec[1]).expanduser()
+        for path in paths:
+            if not os.path.isfile(path):
+                raise MissingFileError(f"{path} is not a file. {_neighbours(path)}")
+        return paths
+    except DataError as error:
+        raise type(error)(f"{what}={spec}: {error}") from error
+
+
+def count_lines(path: Path) -> int:
+    """How many lines `read_lines` gives, which checks every byte of the file on the way."""
+    return sum(1 for _ in read_lines(path))
+
+
+def check_parallel(source: Path, target: Path) -> int:
+    """The number of pairs of two files that must have equally many lines.
+
+    Raises: DataError with both counts if they differ, and whatever `read_lines` raises.
+    """
+    counts = count_lines(source), count_lines(target)
+    if counts[0] != counts[1]:
+        raise DataError(
+            f"lines of {source}: {counts[0]:,}, of {target}: {counts[1]:,}. Line n of one must be "
+            "the translation of line n of the other; a shifted pair would train nonsense. Only LF "
+            "ends a line, and a sentence left out is an empty line."
+        )
+    return counts[0]

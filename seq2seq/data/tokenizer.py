@@ -1,0 +1,154 @@
+"""Text to piece ids and back, by byte pair encoding over bytes, which can write any text.
+
+Byte pair encoding: Sennrich et al. 2016, arXiv:1508.07909. Over bytes, so that no character is
+unknown: Radford et al. 2019 (GPT-2).
+"""
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Literal, NamedTuple, Protocol
+
+import tokenizers
+from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
+
+from seq2seq.errors import ConfigError, DataError
+from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
+from seq2seq.tables import Table
+
+
+class Tokenizer:
+    """Cuts text into numbered pieces and joins pieces to text again.
+
+    The four control symbols have the ids of `seq2seq.symbols`. No text produces them, not even one
+    that contains "<s>", and `decode_batch` never writes them.
+
+    Raises: DataError if the library's tokenizer has other ids for the control symbols.
+    """
+
+    def __init__(self, library: tokenizers.Tokenizer):
+        ids = [library.token_to_id(name) for name in NAMES]
+        if ids != [PAD, BOS, EOS, UNK]:
+            raise DataError(
+                f"the tokenizer has the ids {ids} for {', '.join(NAMES)}; expected 0, 1, 2, 3."
+            )
+        # Without this switch "<s>" in a sentence becomes the symbol. The library does not save it.
+        library.encode_special_tokens = True
+        self._library = library
+
+    @classmethod
+    def from_json(cls, text: str) -> "Tokenizer":
+        """The tokenizer that `to_json` described. Raises: DataError if the text describes none."""
+        try:
+            library = tokenizers.Tokenizer.from_str(text)
+        except Exception as error:  # the library raises nothing narrower
+            raise DataError(f"not the description of a tokenizer: {error}") from error
+        return cls(library)
+
+    def to_json(self) -> str:
+        """A description from which `from_json` makes an equal tokenizer."""
+        return self._library.to_str()
+
+    @property
+    def size(self) -> int:
+        """How many ids there are, the control symbols included."""
+        return self._library.get_vocab_size()
+
+    def encode_batch(self, texts: list[str]) -> list[list[int]]:
+        """The ids of each text, without begin and end."""
+        encodings = self._library.encode_batch_fast(texts, add_special_tokens=False)
+        return [encoding.ids for encoding in encodings]
+
+    def decode_batch(self, rows: list[list[int]]) -> list[str]:
+        """The text of each row up to its first end symbol, other control symbols skipped.
+
+        Bytes that do not form a character, which a model may well produce, become U+FFFD.
+        """
+        cut = [row[: row.index(EOS)] if EOS in row else row for row in rows]
+        return self._library.decode_batch(cut, skip_special_tokens=True)
+
+    def spans(self, text: str) -> list[tuple[int, int]]:
+        """Where each piece stands in the text, as (first character, character after the last).
+
+        A piece that begins with a space and goes on is given without that space. The pieces of one
+        character (a Chinese one can need three) all have the span of that character.
+        """
+        offsets = self._library.encode(text, add_special_tokens=False).offsets
+        return [(s + (text[s] == " " and e - s > 1), e) for s, e in offsets]
+
+    def pieces(self, text: str) -> list[str]:
+        """The part of the text each piece stands for, by `spans`: a label for every id."""
+        return [text[start:end] for start, end in self.spans(text)]
+
+
+class Tokenizers(NamedTuple):
+    """The tokenizer of each side; the same object twice if they share one."""
+
+    source: Tokenizer
+    target: Tokenizer
+
+
+class Recipe(Protocol):
+    """How to learn a tokenizer: a frozen dataclass of its options, checked when it is made."""
+
+    @property
+    def joint(self) -> bool: ...
+
+    def train(self, lines: Iterable[str]) -> Tokenizer: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByteLevelBPE:
+    """How to learn byte pair encoding: merge the most frequent neighbours until there are enough.
+
+    Words are cut apart first, each with the space before it, and nothing merges across words.
+
+    Args:
+        vocab_size: ids in all: 4 control symbols, 256 bytes, and merges, fewer from a small text.
+        joint: one tokenizer for both languages (True), or one for each.
+        normalize: None keeps the text as it is, so that decoding gives back what was encoded; "nfc"
+            first writes accents in composed form.
+        max_token_length: bytes in the longest piece, against pieces that are whole phrases in a
+            script without spaces.
+
+    Raises: ConfigError for a value out of range.
+    """
+
+    vocab_size: int = 8000
+    joint: bool = True
+    normalize: Literal["nfc"] | None = None
+    max_token_length: int = 16
+
+    def __post_init__(self) -> None:
+        smallest = 256 + len(NAMES)
+        if self.vocab_size < smallest:
+            raise ConfigError(
+                f"tokenizer.vocab_size={self.vocab_size} is too small: 256 bytes and {len(NAMES)} "
+                f"control symbols make {smallest}, more are for merges: tokenizer.vocab_size=8000"
+            )
+        if self.max_token_length < 1:
+            raise ConfigError(
+                f"tokenizer.max_token_length={self.max_token_length} should be 1 or more: "
+                "tokenizer.max_token_length=16"
+            )
+        if self.normalize not in (None, "nfc"):
+            raise ConfigError(f"tokenizer.normalize={self.normalize!r} should be null or nfc")
+
+    def train(self, lines: Iterable[str]) -> Tokenizer:
+        """Learn the merges from text. The same lines always give the same tokenizer."""
+        library = tokenizers.Tokenizer(models.BPE())
+        if self.normalize == "nfc":
+            library.normalizer = normalizers.NFC()
+        library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        library.decoder = decoders.ByteLevel()
+        trainer = trainers.BpeTrainer(
+            vocab_size=self.vocab_size,
+            special_tokens=list(NAMES),
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+            max_token_length=self.max_token_length,
+            show_progress=False,
+        )
+        library.train_from_iterator(lines, trainer)
+        return Tokenizer(library)
+
+
+TOKENIZERS: Table[Callable[..., Recipe]] = Table("tokenizer", {"bpe": ByteLevelBPE})

@@ -1,0 +1,31 @@
+"""From a model to translations: searches, and the one loop that runs them."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from seq2seq.decoding.beam import Beam
+from seq2seq.decoding.engine import decode
+from seq2seq.decoding.greedy import Greedy
+from seq2seq.decoding.hypothesis import Hypothesis
+from seq2seq.decoding.search import Search
+from seq2seq.errors import ConfigError
+from seq2seq.tables import Table, check_options
+
+SEARCHES: Table[Any] = Table("search", {"greedy": Greedy, "beam": Beam})
+
+
+def build_search(options: Mapping[str, Any]) -> Search:
+    """The search that a node of conf/decode describes: `name` and its options.
+
+    Raises: ConfigError for an unknown name or option, and for values that make no sense.
+    """
+    own = dict(options)
+    search = SEARCHES.find(own.pop("name"))
+    check_options(search, own, "decode")
+    for name, least in (("beam_size", 1), ("length_ratio", 0), ("length_extra", 1)):
+        if own.get(name, least) < least:
+            raise ConfigError(f"decode.{name}={own[name]} should be at least {least}")
+    return search(**own)
+
+
+__all__ = ["SEARCHES", "Beam", "Greedy", "Hypothesis", "Search", "build_search", "decode"]

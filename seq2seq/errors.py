@@ -1,0 +1,19 @@
+"""Errors that a user can mend: the command line prints them as one message, without a traceback."""
+
+
+class Seq2SeqError(Exception):
+    """What is wrong with the value, what would be right, and what to type."""
+
+
+class ConfigError(Seq2SeqError):
+    """An option, a name or a combination of them that cannot work."""
+
+
+class DataError(Seq2SeqError):
+    """A file that cannot be read as what it claims to be; the message names the file and the
+    line.
+    """
+
+
+class CheckpointError(Seq2SeqError):
+    """A path that holds no model this version can open."""

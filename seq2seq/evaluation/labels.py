@@ -1,0 +1,44 @@
+"""Words as labels of a picture: everything visible, nothing too long."""
+
+import unicodedata
+from collections.abc import Sequence
+from typing import NamedTuple
+
+# Characters of a label and of the title at most.
+LABEL, TITLE = 24, 80
+
+
+class Labels(NamedTuple):
+    """All that is written, ready to be drawn. Titles are none or one."""
+
+    source: list[str]
+    target: list[str]
+    heads: list[str]
+    title: list[str]
+
+    @classmethod
+    def of(
+        cls, source: Sequence[str], target: Sequence[str], heads: Sequence[str], title: str | None
+    ) -> "Labels":
+        """Escape and shorten all of them."""
+        return cls(
+            [visible(word) for word in source],
+            [visible(word) for word in target],
+            [visible(name) for name in heads],
+            [visible(title, TITLE)] if title else [],
+        )
+
+
+def visible(text: str, limit: int = LABEL) -> str:
+    """A text as a label: escapes for what cannot be seen (`\\n`), an ellipsis for a long middle."""
+    shown = "".join(c.encode("unicode_escape").decode() if _is_hidden(c) else c for c in text)
+    if len(shown) <= limit:
+        return shown
+    tail = (limit - 1) // 2
+    return shown[: limit - 1 - tail] + "…" + shown[-tail:]
+
+
+def _is_hidden(character: str) -> bool:
+    # Joiners are part of the spelling in Persian and in Indic scripts.
+    category = unicodedata.category(character)
+    return category in {"Zl", "Zp"} or (category[0] == "C" and character not in "\u200c\u200d")

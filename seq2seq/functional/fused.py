@@ -1,0 +1,53 @@
+"""Dot-product attention through torch's fused kernel, with that kernel's traps handled."""
+
+from torch import Tensor
+from torch.nn.functional import scaled_dot_product_attention
+
+from seq2seq.functional.masks import causal_mask
+from seq2seq.functional.shapes import check, check_groups
+
+
+def fused_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    scale: float,
+    mask: Tensor | None = None,
+    causal: bool = False,
+    dropout: float = 0.0,
+) -> Tensor:
+    """softmax(scale q k^T) v in one kernel that never returns, and mostly never holds, the weights.
+
+    Args:
+        q: (B, H, T, D).   k: (B, G, S, D), G divides H.   v: (B, G, S, M).
+        scale: factor of the scores; 1 / sqrt(D) for scaled dot products.
+        mask: bool, broadcastable to (B, H, T, S); True = may attend.
+        causal: the queries are the last T of S positions, and each reads itself and what is before
+            it.
+        dropout: probability of dropping a weight; pass 0 outside training. On a CPU a value above 0
+            leaves the flash kernel for one that holds T x S weights.
+
+    Returns: (B, H, T, M), zeros for a query that may attend to nothing.
+    Raises: ValueError if shapes disagree, or G does not divide H.
+    Source: Dao et al. 2022, arXiv:2205.14135; the kernel is torch's.
+    """
+    sizes = check("B H T D, B G S D, B G S M", q=q, k=k, v=v)
+    check_groups(sizes["H"], sizes["G"])
+    T, S = sizes["T"], sizes["S"]
+    # The kernel's own `is_causal` aligns the first query with the first key, so it is right for T =
+    # S only; and it refuses a mask beside it. A single last query sees everything.
+    square = causal and T == S and mask is None
+    if causal and T > 1 and not square:
+        past = causal_mask(T, S, S - T, device=q.device)
+        mask = past if mask is None else mask & past
+    return scaled_dot_product_attention(
+        q,
+        k,
+        v,
+        attn_mask=mask,
+        dropout_p=dropout,
+        is_causal=square and T > 1,
+        scale=scale,
+        enable_gqa=sizes["G"] != sizes["H"],
+    )

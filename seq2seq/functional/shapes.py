@@ -1,0 +1,37 @@
+"""Shape checks at the doors of `functional/`: documentation, validation and error message in one
+line.
+"""
+
+from torch import Tensor
+
+
+def check(pattern: str, **tensors: Tensor) -> dict[str, int]:
+    """Compare tensors with named shapes and return the size of every letter.
+
+    `check("B H T D, B G S D", q=q, k=k)` reads as the two shapes it demands, in the order of the
+    keywords.
+
+    Returns: letter -> size.
+    Raises: ValueError naming the tensor, its shape and what was expected.
+    """
+    sizes: dict[str, int] = {}
+    for (name, tensor), shape in zip(tensors.items(), pattern.split(","), strict=True):
+        letters = shape.split()
+        known = {letter: sizes[letter] for letter in letters if letter in sizes}
+        fits = len(letters) == tensor.dim() and all(
+            sizes.setdefault(letter, size) == size
+            for letter, size in zip(letters, tensor.shape, strict=True)
+        )
+        if not fits:
+            given = ", ".join(f"{letter}={size}" for letter, size in known.items())
+            raise ValueError(
+                f"{name} has shape {tuple(tensor.shape)}; expected ({', '.join(letters)})"
+                + (f" with {given}" if given else "")
+            )
+    return sizes
+
+
+def check_groups(heads: int, groups: int) -> None:
+    """Raises: ValueError unless the number of key heads divides the number of query heads."""
+    if groups < 1 or heads % groups:
+        raise ValueError(f"{groups} key heads do not divide {heads} query heads")

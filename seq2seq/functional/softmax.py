@@ -1,0 +1,57 @@
+"""Softmax attention, written out: the reference that every faster path is tested against."""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import dropout as drop
+
+from seq2seq.functional.shapes import check, check_groups
+
+
+def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Softmax over the last axis that gives a key behind the mask, and a query with no key at all,
+    exactly 0.
+
+    The sum runs in float32 at least; a row that is masked everywhere has gradient 0, not NaN.
+
+    Args:
+        scores: (..., T, S).
+        mask: bool, broadcastable to (..., T, S); True = may attend.
+
+    Returns: (..., T, S) in the type of `scores`.
+    """
+    wide = scores if scores.dtype == torch.float64 else scores.float()
+    if mask is None:
+        return wide.softmax(-1).to(scores.dtype)
+    # The lowest finite number instead of -inf: a row of -inf has no softmax, and its gradient is
+    # NaN even where the result is replaced. The product with the mask then makes such a row zero.
+    wide = wide.masked_fill(~mask, torch.finfo(wide.dtype).min)
+    return (wide.softmax(-1) * mask).to(scores.dtype)
+
+
+def attend(weights: Tensor, v: Tensor) -> Tensor:
+    """The weighted sums of values: (B, H, T, S) and (B, G, S, M) -> (B, H, T, M)."""
+    B, H, T, S = weights.shape
+    G = v.shape[1]
+    # -> (B, G, H / G * T, S): the query heads of a group are further queries of its key head
+    return (weights.reshape(B, G, H // G * T, S) @ v).view(B, H, T, -1)
+
+
+def explicit_attention(
+    scores: Tensor, v: Tensor, *, mask: Tensor | None = None, dropout: float = 0.0
+) -> tuple[Tensor, Tensor]:
+    """Attention from given scores: a_ij = softmax_j(e_ij), out_i = sum_j a_ij v_j.
+
+    Args:
+        scores: e, (B, H, T, S), from any function of `functional.scores`.
+        v: (B, G, S, M), G divides H.
+        mask: bool, broadcastable to (B, H, T, S); True = may attend.
+        dropout: probability of dropping a weight; pass 0 outside training.
+
+    Returns: out (B, H, T, M), and the weights before dropout (B, H, T, S).
+    Raises: ValueError if shapes disagree or G does not divide H.
+    Source: Bahdanau et al. 2015, arXiv:1409.0473; Vaswani et al. 2017, arXiv:1706.03762.
+    """
+    sizes = check("B H T S, B G S M", scores=scores, v=v)
+    check_groups(sizes["H"], sizes["G"])
+    weights = masked_softmax(scores, mask)
+    return attend(drop(weights, dropout, training=dropout > 0), v), weights

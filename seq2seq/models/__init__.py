@@ -1,0 +1,64 @@
+"""The models, and how one is built from plain values."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+
+from seq2seq.attention import Role
+from seq2seq.models.base import Decoded, Encoded, Seq2Seq
+from seq2seq.models.rnn import RNN
+from seq2seq.models.state import DecodeState
+from seq2seq.models.transformer import Transformer
+from seq2seq.nn.embedding import Embeddings
+from seq2seq.nn.positions import POSITIONS
+from seq2seq.tables import Table, check_options, options_of
+
+MODELS: Table[Any] = Table("model", {"transformer": Transformer, "rnn": RNN})
+
+# Keys of conf/model that no model reads itself: presets of conf/attn refer to them.
+FOR_ATTENTION = ("num_heads", "project_scores")
+
+
+def build_model(config: Mapping[str, Any], source_size: int, target_size: int) -> Seq2Seq:
+    """Build a model with fresh parameters.
+
+    Args:
+        config: plain values. `model` and `position` are nodes of conf/, `attention` maps each role
+            of the model to the options of its mechanism.
+        source_size, target_size: pieces in the two vocabularies.
+
+    Raises: ConfigError for anything that cannot work, naming what to type.
+    """
+    options = {k: v for k, v in config["model"].items() if k not in FOR_ATTENTION}
+    model_class = MODELS.find(options.pop("name"))
+    shared = {key: options.pop(key) for key in options_of(Embeddings) if key in options}
+    check_options(Embeddings, shared, "model")
+    check_options(model_class, options, "model")
+    position = dict(config["position"])
+    scheme = POSITIONS.find(position.pop("name"))
+    check_options(scheme, position, "position")
+    embeddings = Embeddings(source_size, target_size, **shared)
+    attention = {Role(role): chosen for role, chosen in config["attention"].items()}
+    return model_class(embeddings, attention, scheme(**position), **options)
+
+
+def check_model(config: Mapping[str, Any]) -> None:
+    """Build the model without memory for its numbers, to find every mistake before any data is
+    read.
+
+    Raises: ConfigError, as `build_model`.
+    """
+    with torch.device("meta"):
+        build_model(config, source_size=4, target_size=4)
+
+
+__all__ = [
+    "MODELS",
+    "DecodeState",
+    "Decoded",
+    "Encoded",
+    "Seq2Seq",
+    "build_model",
+    "check_model",
+]

@@ -1,0 +1,62 @@
+"""What every encoder-decoder offers: training, searches and plots know no other interface."""
+
+from collections.abc import Mapping
+from typing import Any, ClassVar, NamedTuple
+
+from torch import Tensor, nn
+
+from seq2seq.attention import Role
+from seq2seq.models.state import DecodeState
+from seq2seq.nn.embedding import Embeddings
+
+Attentions = Mapping[Role, Mapping[str, Any]]  # role -> `name` and options of its mechanism
+
+
+class Encoded(NamedTuple):
+    """The source as the decoder sees it."""
+
+    states: Tensor  # (B, S, E)
+    mask: Tensor  # (B, S) bool, True = real token
+
+
+class Decoded(NamedTuple):
+    """What a decoder computed for given target tokens; `Seq2Seq.logits` turns `hidden` into scores
+    of words.
+    """
+
+    hidden: Tensor  # (B, T, E), or (N, n, E) for a step
+    weights: Tensor | None  # cross-attention, (L, B, H, T, S); only when asked for
+
+
+class Seq2Seq(nn.Module):
+    """An encoder-decoder. Token ids are int64, sources end in eos, rows are padded at the right
+    with pad.
+
+    `forward` is teacher forcing; `encode`, `start` and `step` are the same computation a few tokens
+    at a time.
+    """
+
+    roles: ClassVar[frozenset[Role]]  # the attentions it has
+    embeddings: Embeddings
+
+    def encode(self, source: Tensor) -> Encoded:
+        """Source ids (B, S) -> what the decoder attends to."""
+        raise NotImplementedError
+
+    def forward(self, source: Tensor, target: Tensor, need_weights: bool = False) -> Decoded:
+        """Teacher forcing: source ids (B, S), target ids (B, T) beginning with bos."""
+        raise NotImplementedError
+
+    def start(self, encoded: Encoded, beams: int = 1) -> DecodeState:
+        """The state before the first token, for K = `beams` hypotheses of each sentence."""
+        raise NotImplementedError
+
+    def step(self, tokens: Tensor, state: DecodeState, need_weights: bool = False) -> Decoded:
+        """The next n tokens of every hypothesis: ids (N, n) -> hidden (N, n, E). Changes `state` in
+        place.
+        """
+        raise NotImplementedError
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        """(..., E) -> (..., V): the only product with the target vocabulary."""
+        return self.embeddings.output(hidden)

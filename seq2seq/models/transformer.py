@@ -1,0 +1,170 @@
+"""The Transformer: encoder and decoder stacks whose every attention is a choice."""
+
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from seq2seq.attention import Attention, Memory, Place, Role, build_attention
+from seq2seq.models.base import Attentions, Decoded, Encoded, Seq2Seq
+from seq2seq.models.state import DecodeState
+from seq2seq.nn.embedding import Embeddings
+from seq2seq.nn.feedforward import Activation, FeedForward
+from seq2seq.nn.norm import NormName, NormOrder, Residual, build_norm
+from seq2seq.nn.positions import PositionScheme
+from seq2seq.symbols import PAD
+
+
+class Transformer(Seq2Seq):
+    """Stacks of attention and feed-forward layers (Vaswani et al. 2017, arXiv:1706.03762).
+
+    Args:
+        embeddings: the matrices over vocabularies; their width is E.
+        attention: the mechanism of each role.
+        position: how the order of tokens enters.
+        encoder_layers, decoder_layers: layers of each stack.
+        ffn_dim: inner width of the feed-forward networks.
+        activation: relu, gelu or swiglu.
+        norm: layernorm or rmsnorm.
+        norm_order: `pre` normalises what enters a sub-layer (stable), `post` what leaves it (the
+            paper).
+        dropout: on embeddings, on what each sub-layer adds, and inside the feed-forward networks.
+    """
+
+    roles = frozenset(Role)
+    encoder: Any  # nn.ModuleList of EncoderLayer
+    decoder: Any  # nn.ModuleList of DecoderLayer
+
+    def __init__(
+        self,
+        embeddings: Embeddings,
+        attention: Attentions,
+        position: PositionScheme,
+        *,
+        encoder_layers: int,
+        decoder_layers: int,
+        ffn_dim: int,
+        activation: Activation = "relu",
+        norm: NormName = "layernorm",
+        norm_order: NormOrder = "pre",
+        dropout: float = 0.1,
+    ):
+        super().__init__()
+        self.embeddings = embeddings
+        self.position = position
+        self.dropout = nn.Dropout(dropout)
+        dim = embeddings.dim
+        relative = position if position.hook == "rotate" else None
+
+        def attend(role: Role) -> Attention[Any]:
+            place = Place(role, dim, dim, None if role is Role.CROSS else relative)
+            return build_attention(attention[role], place)
+
+        residual = partial(build_residual, norm, dim, norm_order, dropout)
+        feed = partial(FeedForward, dim, ffn_dim, activation, dropout)
+        self.encoder = nn.ModuleList(
+            EncoderLayer(attend(Role.ENCODER), feed(), residual) for _ in range(encoder_layers)
+        )
+        self.decoder = nn.ModuleList(
+            DecoderLayer(attend(Role.DECODER), attend(Role.CROSS), feed(), residual)
+            for _ in range(decoder_layers)
+        )
+        # In the post order every layer ends normalised already.
+        last = partial(build_norm, norm, dim) if norm_order == "pre" else nn.Identity
+        self.encoder_norm, self.decoder_norm = last(), last()
+
+    def encode(self, source: Tensor) -> Encoded:
+        mask = source != PAD
+        positions = torch.arange(source.shape[1], device=source.device)
+        x = self.dropout(self.position.embed(self.embeddings.embed_source(source), positions))
+        for layer in self.encoder:
+            x = layer(x, mask)
+        return Encoded(self.encoder_norm(x), mask)
+
+    def forward(self, source: Tensor, target: Tensor, need_weights: bool = False) -> Decoded:
+        sources = self._sources(self.encode(source))
+        positions = torch.arange(target.shape[1], device=target.device)
+        pasts: list[Memory | None] = [None] * len(sources)
+        return self._decode(target, sources, pasts, positions, need_weights)
+
+    def start(self, encoded: Encoded, beams: int = 1) -> DecodeState:
+        pasts = [layer.attention.new_memory() for layer in self.decoder]
+        return DecodeState(self._sources(encoded), pasts, beams, encoded.states.device)
+
+    def step(self, tokens: Tensor, state: DecodeState, need_weights: bool = False) -> Decoded:
+        n = tokens.shape[1]
+        positions = state.begin(n)
+        decoded = self._decode(tokens, state.source, state.past, positions, need_weights)
+        state.end(n)
+        return decoded
+
+    def _sources(self, encoded: Encoded) -> list[Memory]:
+        return [layer.cross.memory_of(encoded.states, encoded.mask) for layer in self.decoder]
+
+    def _decode(
+        self,
+        tokens: Tensor,
+        sources: list[Memory],
+        pasts: list[Any],
+        positions: Tensor,
+        need_weights: bool,
+    ) -> Decoded:
+        """Layers are zipped with their memories; a past of None means that all tokens are here at
+        once.
+        """
+        x = self.dropout(self.position.embed(self.embeddings.embed_target(tokens), positions))
+        weights = []
+        for layer, source, past in zip(self.decoder, sources, pasts, strict=True):
+            x, layer_weights = layer(x, source, past, positions, need_weights)
+            weights.append(layer_weights)
+        return Decoded(self.decoder_norm(x), torch.stack(weights) if need_weights else None)
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then the feed-forward network."""
+
+    def __init__(self, attention: Attention[Any], feed: FeedForward, residual: Any):
+        super().__init__()
+        self.attention, self.feed = attention, feed
+        self.around_attention, self.around_feed = residual(), residual()
+
+    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
+        x = self.around_attention(x, lambda y: self.attention(y, mask=mask).out)
+        return self.around_feed(x, self.feed)
+
+
+class DecoderLayer(nn.Module):
+    """Causal self-attention, cross-attention, then the feed-forward network."""
+
+    def __init__(
+        self, attention: Attention[Any], cross: Attention[Any], feed: FeedForward, residual: Any
+    ):
+        super().__init__()
+        self.attention, self.cross, self.feed = attention, cross, feed
+        self.around_attention, self.around_cross = residual(), residual()
+        self.around_feed = residual()
+
+    def forward(
+        self, x: Tensor, source: Memory, past: Memory | None, positions: Tensor, need_weights: bool
+    ) -> tuple[Tensor, Tensor | None]:
+        """x (N, n, E) -> x (N, n, E), cross-attention weights (N, H, n, S) or None."""
+        weights: list[Tensor | None] = []
+
+        def attend(y: Tensor) -> Tensor:
+            if past is None:
+                return self.attention(y).out
+            return self.attention.advance(y, past, positions).out
+
+        def consult(y: Tensor) -> Tensor:
+            attended = self.cross.consult(y, source, positions, need_weights)
+            weights.append(attended.weights)
+            return attended.out
+
+        x = self.around_attention(x, attend)
+        x = self.around_cross(x, consult)
+        return self.around_feed(x, self.feed), weights[0]
+
+
+def build_residual(norm: NormName, dim: int, order: NormOrder, dropout: float) -> Residual:
+    return Residual(build_norm(norm, dim), order, dropout)

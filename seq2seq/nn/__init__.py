@@ -1,0 +1,1 @@
+"""The layers around attention: embeddings, positions, feed-forward networks, norms."""

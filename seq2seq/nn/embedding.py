@@ -1,0 +1,46 @@
+"""Token embeddings of both languages, the output layer, and what they share."""
+
+from typing import Literal
+
+from torch import Tensor, nn
+
+Tie = Literal["none", "target", "all"]
+
+
+class Embeddings(nn.Module):
+    """The three matrices over vocabularies: source, target, output.
+
+    Args:
+        source_size: pieces in the source vocabulary.
+        target_size: pieces in the target vocabulary, V.
+        dim: E. Vectors are drawn from N(0, 1/E).
+        tie: `target`: output = target matrix; `all`: source too, which needs one joint vocabulary;
+            `none`.
+        scale: multiply embeddings by sqrt(E), so that they are not lost beside position vectors of
+            size 1.
+
+    Source: Press and Wolf 2017, arXiv:1608.05859, for the tying.
+    """
+
+    def __init__(
+        self, source_size: int, target_size: int, *, dim: int, tie: Tie = "all", scale: bool = True
+    ):
+        super().__init__()
+        self.dim = dim
+        self.scale = dim**0.5 if scale else 1.0
+        self.target = nn.Embedding(target_size, dim)
+        self.source = self.target if tie == "all" else nn.Embedding(source_size, dim)
+        self.output = nn.Linear(dim, target_size)
+        for weight in {self.target.weight, self.source.weight, self.output.weight}:
+            nn.init.normal_(weight, std=dim**-0.5)
+        nn.init.zeros_(self.output.bias)
+        if tie != "none":
+            self.output.weight = self.target.weight
+
+    def embed_source(self, ids: Tensor) -> Tensor:
+        """(B, S) ids -> (B, S, E)."""
+        return self.source(ids) * self.scale
+
+    def embed_target(self, ids: Tensor) -> Tensor:
+        """(N, T) ids -> (N, T, E)."""
+        return self.target(ids) * self.scale

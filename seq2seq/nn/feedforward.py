@@ -1,0 +1,40 @@
+"""The position-wise feed-forward network."""
+
+from collections.abc import Callable
+from typing import Literal
+
+from torch import Tensor, nn
+from torch.nn.functional import gelu, relu, silu
+
+Activation = Literal["relu", "gelu", "swiglu"]
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": relu, "gelu": gelu, "swiglu": silu}
+
+
+class FeedForward(nn.Module):
+    """W2 f(W1 x), f = ReLU or GELU; or W2 (silu(W1 x) * W3 x), SwiGLU. (..., E) -> (..., E).
+
+    Args:
+        dim: E.
+        hidden: width between the two maps. SwiGLU has three matrices, so two thirds of another's
+            width cost the same.
+        activation: relu (Vaswani et al. 2017), gelu (arXiv:1606.08415, exact), swiglu
+            (arXiv:2002.05202).
+        dropout: after the activation.
+    """
+
+    def __init__(self, dim: int, hidden: int, activation: Activation, dropout: float):
+        super().__init__()
+        self.up = nn.Linear(dim, hidden)
+        self.gate = nn.Linear(dim, hidden) if activation == "swiglu" else None
+        self.down = nn.Linear(hidden, dim)
+        self.activation = ACTIVATIONS[activation]
+        self.dropout = nn.Dropout(dropout)
+        for linear in filter(None, (self.up, self.gate, self.down)):
+            nn.init.xavier_uniform_(linear.weight)
+            nn.init.zeros_(linear.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = self.activation(self.up(x))
+        if self.gate is not None:
+            hidden = hidden * self.gate(x)
+        return self.down(self.dropout(hidden))

@@ -1,0 +1,122 @@
+"""Tables from a name in a configuration to the class it means, and the check of that class's
+options.
+
+The constructor is the schema: an option file is a preset of its keyword arguments, so names and
+types are compared with its signature before anything is built.
+"""
+
+import difflib
+import inspect
+import types
+import typing
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Generic, TypeVar
+
+from seq2seq.errors import ConfigError
+
+T = TypeVar("T")
+
+
+class Table(dict[str, T], Generic[T]):
+    """Name -> class, with an error for an unknown name that says which names there are.
+
+    Adding a line to a table (`ATTENTION["mine"] = Mine`) is all that a plug-in has to do.
+    """
+
+    def __init__(self, kind: str, entries: Mapping[str, T]):
+        super().__init__(entries)
+        self.kind = kind
+
+    def find(self, name: str) -> T:
+        """The entry called `name`. Raises: ConfigError with the nearest name and all known ones."""
+        if name not in self:
+            raise ConfigError(
+                f"unknown {self.kind} {name!r}{did_you_mean(name, self)} "
+                f"Known: {', '.join(sorted(self))}"
+            )
+        return self[name]
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """`; did you mean 'gqa'?`, or a full stop if nothing known is near."""
+    near = difflib.get_close_matches(str(name), [str(k) for k in known], n=1, cutoff=0.6)
+    return f"; did you mean {near[0]!r}?" if near else "."
+
+
+def options_of(callable_: Callable[..., Any]) -> dict[str, inspect.Parameter]:
+    """The options of a constructor: its keyword-only arguments, and all fields of a dataclass."""
+    parameters = inspect.signature(callable_).parameters.values()
+    every = hasattr(callable_, "__dataclass_fields__")
+    return {p.name: p for p in parameters if every or p.kind is p.KEYWORD_ONLY}
+
+
+def check_options(callable_: Callable[..., Any], options: Mapping[str, Any], where: str) -> None:
+    """Compare a mapping of options with the keyword-only arguments of a constructor.
+
+    Args:
+        callable_: class or function whose keyword-only arguments are annotated.
+        options: what the user asked for, plain values.
+        where: the configuration node, as typed on the command line (`attn`, `model`).
+
+    Raises: ConfigError naming every unknown, missing or mistyped option.
+    """
+    accepted = options_of(callable_)
+    hints = typing.get_type_hints(
+        callable_ if not inspect.isclass(callable_) else callable_.__init__
+    )
+    problems = []
+    for name, value in options.items():
+        if name not in accepted:
+            known = ", ".join(sorted(accepted))
+            problems.append(
+                f"unknown option {where}.{name}{did_you_mean(name, accepted)} Accepted: {known}"
+            )
+        elif not matches(value, hints.get(name, Any)):
+            default = accepted[name].default
+            example = "" if default is inspect.Parameter.empty else f", for example {default!r}"
+            problems.append(f"{where}.{name}={value!r} should be {describe(hints[name])}{example}")
+    for name, parameter in accepted.items():
+        if name not in options and parameter.default is inspect.Parameter.empty:
+            problems.append(f"{where}.{name} is missing: {describe(hints[name])}")
+    if problems:
+        raise ConfigError("\n".join(problems))
+
+
+def matches(value: Any, hint: Any) -> bool:
+    """Does a plain value (None, bool, number, string, list, mapping) satisfy an annotation?"""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if hint is Any:
+        return True
+    if origin in (typing.Union, types.UnionType):
+        return any(matches(value, a) for a in arguments)
+    if origin is typing.Literal:
+        return value in arguments
+    if hint is None or hint is type(None):
+        return value is None
+    if isinstance(value, bool):  # bool is an int to Python, but not to a reader
+        return hint is bool
+    if hint is float:
+        return isinstance(value, int | float)
+    if origin in (list, tuple):
+        items = arguments[:1] if origin is list or arguments[1:] == (...,) else arguments
+        if not isinstance(value, list | tuple) or (len(items) > 1 and len(items) != len(value)):
+            return False
+        return all(matches(v, items[i % len(items)]) for i, v in enumerate(value))
+    if origin in (dict, Mapping):
+        return isinstance(value, Mapping)
+    return isinstance(value, hint) if inspect.isclass(hint) else True
+
+
+def describe(hint: Any) -> str:
+    """An annotation in a reader's words."""
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        return " or ".join(describe(a) for a in arguments)
+    if origin is typing.Literal:
+        return "one of " + ", ".join(repr(a) for a in arguments)
+    if hint is None or hint is type(None):
+        return "null"
+    names = {int: "a whole number", float: "a number", str: "a word", bool: "true or false"}
+    if origin in (list, tuple):
+        return "a list of " + " and ".join(describe(a) for a in arguments if a is not ...)
+    return names.get(hint, getattr(hint, "__name__", str(hint)))

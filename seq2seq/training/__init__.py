@@ -1,0 +1,1 @@
+"""Training: the only floor that knows Lightning and Hydra."""

@@ -1,0 +1,115 @@
+"""What happens around training: exact randomness on resume, and a report for people."""
+
+import time
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from seq2seq.data.batch import Batch
+from seq2seq.training.module import TrainingModule
+
+
+class RandomState(L.Callback):
+    """Saves and restores the state of each process's random generator, which Lightning does not.
+
+    A new run gives every process a seed of its own, so that devices do not drop the same units.
+    """
+
+    def __init__(self, seed: int):
+        self.seed = seed
+        self.states: list[Tensor] | None = None
+
+    def state_dict(self) -> dict[str, Any]:
+        state = torch.get_rng_state()
+        if not (dist.is_initialized() and dist.get_world_size() > 1):
+            return {"torch": [state]}
+        on_nccl = dist.get_backend() == "nccl"
+        state = state.cuda() if on_nccl else state
+        states = [torch.empty_like(state) for _ in range(dist.get_world_size())]
+        dist.all_gather(states, state)
+        return {"torch": [s.cpu() for s in states]}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.states = state["torch"]
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        if self.states is not None and len(self.states) == trainer.world_size:
+            torch.set_rng_state(self.states[trainer.global_rank])
+        else:
+            torch.manual_seed(self.seed + trainer.global_rank)
+        self.states = None
+
+
+class Report(L.Callback):
+    """Target tokens a second, and after each validation a line of figures and a few translations.
+
+    Args:
+        folder: of the run; the translations are also written to samples.txt in it.
+        sources: the first source sentences of the validation set; as many translations are shown.
+        print_: where lines go.
+    """
+
+    def __init__(self, folder: Path, sources: list[str], print_: Any = print):
+        self.folder, self.sources, self.print = folder, sources, print_
+        self.tokens = self.seconds = 0.0
+        self.samples: dict[int, tuple[str, str]] = {}
+        self.since = time.perf_counter()
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self.since = time.perf_counter()
+
+    def on_train_batch_end(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Batch, *_: Any
+    ) -> None:
+        self.tokens += batch.total / trainer.accumulate_grad_batches
+        now = time.perf_counter()
+        self.seconds += now - self.since
+        self.since = now
+        if trainer.global_step % trainer.log_every_n_steps == 0 and self.seconds:
+            pl_module.log("train/tokens_per_second", self.tokens / self.seconds, prog_bar=True)
+
+    def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self.samples = {}
+
+    def on_validation_batch_end(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, *_: Any
+    ) -> None:
+        wanted = range(len(self.sources))
+        self.samples.update(
+            {row: pair for row, pair in outputs["translations"].items() if row in wanted}
+        )
+
+    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        if trainer.is_global_zero and not trainer.sanity_checking:
+            assert isinstance(pl_module, TrainingModule)
+            lines = [self.figures(trainer), *self.translations()]
+            self.print("\n".join(lines))
+            with (self.folder / "samples.txt").open("a", encoding="utf-8") as file:
+                file.write("\n".join(lines) + "\n\n")
+        self.tokens = self.seconds = 0.0
+        self.since = time.perf_counter()
+
+    def figures(self, trainer: L.Trainer) -> str:
+        """`step 500  epoch 3  train loss 2.31  valid loss 1.98  BLEU 31.20  9,120 tokens/s`."""
+        values = trainer.callback_metrics
+        speed = f"  {self.tokens / self.seconds:,.0f} tokens/s" if self.seconds else ""
+        train = f"  train loss {values['train/loss']:.3f}" if "train/loss" in values else ""
+        return (
+            f"step {trainer.global_step:,}  epoch {trainer.current_epoch + 1}{train}"
+            f"  valid loss {values['valid/loss']:.3f}  BLEU {values['valid/bleu']:.2f}{speed}"
+        )
+
+    def translations(self) -> list[str]:
+        """Source, translation and reference of each sample, a line each."""
+        lines = []
+        for row, (hypothesis, reference) in sorted(self.samples.items()):
+            lines += [
+                f"  source       {self.sources[row]}",
+                f"  translation  {hypothesis}",
+                f"  reference    {reference}",
+            ]
+        return lines

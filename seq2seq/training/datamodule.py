@@ -1,0 +1,47 @@
+"""Batches for each process, cut from global batches that do not depend on the number of
+processes.
+"""
+
+from typing import cast
+
+import lightning as L
+from torch.utils.data import DataLoader, Dataset
+
+from seq2seq.data.batch import Batch
+from seq2seq.data.batching import BatchLoader, eval_batches
+from seq2seq.data.prepare import Prepared
+
+
+class DataModule(L.LightningDataModule):
+    """The two loaders, made when the trainer knows its rank.
+
+    Args:
+        prepared: the corpora.
+        max_tokens: padded tokens of a global batch.
+        seed: of the order of batches.
+    """
+
+    def __init__(self, prepared: Prepared, *, max_tokens: int, seed: int):
+        super().__init__()
+        self.prepared, self.max_tokens, self.seed = prepared, max_tokens, seed
+
+    def train_dataloader(self) -> BatchLoader:
+        assert self.trainer is not None
+        return BatchLoader(
+            self.prepared.train,
+            max_tokens=self.max_tokens,
+            seed=self.seed,
+            rank=self.trainer.global_rank,
+            world=self.trainer.world_size,
+            steps=self.trainer.accumulate_grad_batches,
+        )
+
+    def val_dataloader(self) -> DataLoader[Batch]:
+        assert self.trainer is not None
+        batches = eval_batches(
+            self.prepared.valid,
+            max_tokens=self.max_tokens,
+            rank=self.trainer.global_rank,
+            world=self.trainer.world_size,
+        )
+        return DataLoader(cast(Dataset[Batch], batches), batch_size=None)

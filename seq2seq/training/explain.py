@@ -1,0 +1,70 @@
+"""Hydra's errors in a reader's words: what was typed, what is known, what to type."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from hydra import compose, initialize_config_dir
+from hydra.core.global_hydra import GlobalHydra
+from omegaconf import OmegaConf
+
+from seq2seq.tables import did_you_mean
+
+
+def explain(error: BaseException, folder: str, overrides: list[str]) -> str:
+    """A message for an error of composing the configuration.
+
+    Args:
+        error: from Hydra or OmegaConf.
+        folder: conf/.
+        overrides: as typed.
+    """
+    text = str(error)
+    if key := re.search(r"Could not override '([^']*)'", text):
+        return unknown_key(key.group(1), folder, overrides)
+    if option := re.search(r"Could not find '([^']*)'", text):
+        group, _, name = option.group(1).rpartition("/")
+        options = sorted(path.stem for path in Path(folder, group).glob("*.yaml"))
+        return f"unknown {group} {name!r}{did_you_mean(name, options)} Known: {', '.join(options)}"
+    return (
+        f"{text.strip()}\nOptions are typed as key=value or group=option; conf/ holds all of them."
+    )
+
+
+def unknown_key(key: str, folder: str, overrides: list[str]) -> str:
+    """`unknown option attn.num_kv_head; did you mean attn.num_kv_heads?`, and what is there."""
+    known = list(known_keys(folder, overrides))
+    near = did_you_mean(key, known)
+    if near == ".":  # compare the last word among its siblings too
+        parent, _, word = key.rpartition(".")
+        siblings = {k.rpartition(".")[2]: k for k in known if k.rpartition(".")[0] == parent}
+        near = did_you_mean(word, siblings)
+    group = key.split(".")[0]
+    inside = sorted(k for k in known if k.startswith(f"{group}."))
+    listing = inside or sorted({k.split(".")[0] for k in known} | set(groups(folder)))
+    return f"unknown option {key}{near} Known: {', '.join(listing)}"
+
+
+def known_keys(folder: str, overrides: list[str]) -> Iterator[str]:
+    """Every key of the configuration that the groups among the overrides select, as typed."""
+    chosen = [o for o in overrides if o.split("=")[0].split("@")[0] in groups(folder)]
+    GlobalHydra.instance().clear()
+    with initialize_config_dir(folder, version_base="1.3"):
+        try:
+            config = compose("train", overrides=chosen)
+        except Exception:  # one of the groups is wrong as well: the common ones still help
+            config = compose("train")
+    yield from flatten(OmegaConf.to_container(config, resolve=False))
+    yield from groups(folder)
+
+
+def groups(folder: str) -> list[str]:
+    return sorted(path.name for path in Path(folder).iterdir() if path.is_dir())
+
+
+def flatten(node: Any, prefix: str = "") -> Iterator[str]:
+    for key, value in node.items():
+        yield f"{prefix}{key}"
+        if isinstance(value, dict):
+            yield from flatten(value, f"{prefix}{key}.")

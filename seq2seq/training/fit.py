@@ -1,0 +1,148 @@
+"""From a composed configuration to a trained model.
+
+Everything that can be wrong with names, values and roles is found here, in the first seconds,
+before a file is read and before Lightning is imported.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf
+
+from seq2seq.attention.roles import Choice, resolve_roles
+from seq2seq.decoding import build_search
+from seq2seq.errors import ConfigError, Seq2SeqError
+from seq2seq.models import MODELS, check_model
+from seq2seq.tables import check_options
+from seq2seq.training.options import (
+    CheckpointOptions,
+    LossOptions,
+    OptimizerOptions,
+    TrainerOptions,
+    ValidationOptions,
+)
+from seq2seq.training.schedule import Schedule, build_schedule
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A checked configuration: what `run.train` needs, and nothing of Hydra."""
+
+    folder: Path  # where results go
+    seed: int
+    resume: str | None
+    model: dict[str, Any]  # what `build_model` takes: model, position, attention
+    decode: dict[str, Any]
+    data: dict[str, Any]
+    tokenizer: dict[str, Any]
+    loss: LossOptions
+    validation: ValidationOptions
+    checkpoint: CheckpointOptions
+    trainer: TrainerOptions
+    optimizer: OptimizerOptions
+    schedule: Schedule
+    logger: str
+    attention: str  # the roles in words
+
+
+def fit(config: DictConfig) -> float | None:
+    """Train what the configuration describes. Returns: the best validation score, for sweeps.
+
+    Raises: ConfigError, DataError or CheckpointError for whatever the user can mend.
+    """
+    hydra = HydraConfig.get()
+    plan = check(plain_values(config), Path(hydra.runtime.output_dir), dict(hydra.runtime.choices))
+    from seq2seq.training.run import train  # Lightning takes seconds to import
+
+    return train(plan)
+
+
+def plain_values(config: DictConfig) -> dict[str, Any]:
+    """The configuration resolved to dicts, lists, numbers and strings.
+
+    Raises: ConfigError if a value that only the user knows was not given.
+    """
+    missing = sorted(OmegaConf.missing_keys(config))
+    if missing:
+        typed = " ".join(f"{key}=..." for key in missing)
+        raise ConfigError(f"{', '.join(missing)} must be given: python train.py ... {typed}")
+    values: Any = OmegaConf.to_container(config, resolve=True)
+    return values
+
+
+def check(config: dict[str, Any], folder: Path, choices: Mapping[str, Any]) -> Plan:
+    """Check every node of a plain configuration; `choices` are the names of the presets, for the
+    report.
+
+    Raises: ConfigError with all problems that were found.
+    """
+    problems: list[str] = []
+
+    def attempt(function: Any, *arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except Seq2SeqError as error:
+            problems.append(str(error))
+            return None
+
+    roles = attempt(lambda: resolve_roles(config, MODELS.find(config["model"]["name"]).roles)) or {}
+    attention = {role.value: choice.options for role, choice in roles.items()}
+    model = {"model": config["model"], "position": config["position"], "attention": attention}
+    if roles:
+        attempt(check_model, model)
+    attempt(build_search, config["decode"])
+    attempt(check_tying, config["model"], config["tokenizer"])
+    nodes = {
+        "loss": LossOptions,
+        "validation": ValidationOptions,
+        "checkpoint": CheckpointOptions,
+        "trainer": TrainerOptions,
+        "optimizer": OptimizerOptions,
+    }
+    made = {name: attempt(build, options, config[name], name) for name, options in nodes.items()}
+    schedule = attempt(build_schedule, config["schedule"])
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return Plan(
+        folder=folder,
+        seed=config["seed"],
+        resume=config["resume"],
+        model=model,
+        decode=config["decode"],
+        # `root` exists for the paths of the same file to refer to.
+        data={key: value for key, value in config["data"].items() if key != "root"},
+        tokenizer=config["tokenizer"],
+        schedule=schedule,
+        logger=config["logger"]["name"],
+        attention=describe_roles(roles, choices),
+        **made,
+    )
+
+
+def build(options: Any, values: Mapping[str, Any], where: str) -> Any:
+    check_options(options, values, where)
+    return options(**values)
+
+
+def check_tying(model: Mapping[str, Any], tokenizer: Mapping[str, Any]) -> None:
+    if model.get("tie") == "all" and not tokenizer.get("joint"):
+        raise ConfigError(
+            "model.tie=all shares one matrix between languages, which needs one vocabulary: "
+            "tokenizer.joint=true, or model.tie=target"
+        )
+
+
+def describe_roles(roles: Mapping[Any, Choice], choices: Mapping[str, Any]) -> str:
+    """`encoder mha, decoder mha (fixed is not defined there), cross fixed`."""
+    words = []
+    for role, choice in roles.items():
+        group = {"attn": "attn", "attn.elsewhere": "attn@attn.elsewhere"}
+        name = choices.get(group.get(choice.node, f"attn@{choice.node}")) or choice.options["name"]
+        why = (
+            f" ({choices['attn']} is not defined there)" if choice.node == "attn.elsewhere" else ""
+        )
+        words.append(f"{role} {name}{why}")
+    return ", ".join(words)

@@ -1,0 +1,50 @@
+"""The Hydra entry of training: `python train.py`, `seq2seq train` and `python -m seq2seq.training`.
+
+Imports neither torch nor lightning, so that a misspelt option is answered at once.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+import hydra
+from hydra.errors import HydraException
+from omegaconf import DictConfig
+from omegaconf.errors import OmegaConfBaseException
+
+from seq2seq.errors import Seq2SeqError
+from seq2seq.training.explain import explain
+
+
+def conf_dir() -> str:
+    """The folder of configurations: in an installed package inside it, in a checkout beside it."""
+    package = Path(__file__).resolve().parents[1]
+    for folder in (package / "conf", package.parent / "conf"):
+        if (folder / "train.yaml").is_file():
+            return str(folder)
+    raise SystemExit("the folder conf/ with train.yaml is neither in the package nor beside it")
+
+
+@hydra.main(version_base="1.3", config_path=conf_dir(), config_name="train")
+def run(config: DictConfig) -> float | None:
+    from seq2seq.training.fit import fit  # torch, only once the options are known to exist
+
+    return fit(config)
+
+
+def main() -> None:
+    """Train. A mistake of the user ends in one message and exit code 2, without a traceback."""
+    wants_traceback = bool(os.environ.get("HYDRA_FULL_ERROR"))
+    # Hydra then raises its errors instead of printing advice that would be wrong here.
+    os.environ["HYDRA_FULL_ERROR"] = "1"
+    try:
+        run()
+    except Seq2SeqError as error:
+        message = str(error)
+    except (HydraException, OmegaConfBaseException) as error:
+        message = explain(error, conf_dir(), sys.argv[1:])
+    else:
+        return
+    if wants_traceback:
+        raise
+    sys.exit(f"error: {message}")

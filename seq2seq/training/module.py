@@ -1,0 +1,120 @@
+"""The Lightning module: what one step of training and of validation is."""
+
+from typing import Any
+
+import lightning as L
+import torch
+from torch import Tensor
+from torch.optim.lr_scheduler import LambdaLR
+
+from seq2seq import checkpoint
+from seq2seq.data.batch import Batch
+from seq2seq.data.tokenizer import Tokenizer
+from seq2seq.decoding import Greedy, decode
+from seq2seq.models import Seq2Seq
+from seq2seq.symbols import PAD
+from seq2seq.training.loss import Loss, cross_entropy
+from seq2seq.training.metrics import CorpusBLEU, TokenMean
+from seq2seq.training.options import LossOptions, OptimizerOptions, ValidationOptions
+from seq2seq.training.schedule import Schedule
+
+OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+
+
+class TrainingModule(L.LightningModule):
+    """Trains any `Seq2Seq` on batches that know the token count of the global batch they were cut
+    from.
+
+    Loss and gradients are sums over micro-batches and devices, divided once by that count, so one
+    device with 4096 tokens and four with 1024 make the same update.
+    """
+
+    def __init__(
+        self,
+        model: Seq2Seq,
+        target: Tokenizer,
+        *,
+        language: str,
+        loss: LossOptions,
+        optimizer: OptimizerOptions,
+        schedule: Schedule,
+        validation: ValidationOptions,
+        saved: dict[str, Any],
+    ):
+        super().__init__()
+        self.model = model
+        self.target = target
+        self.loss, self.optimizer, self.schedule = loss, optimizer, schedule
+        self.validation = validation
+        self.saved = saved  # what makes a checkpoint self-sufficient
+        self.valid_loss, self.valid_bleu = TokenMean(), CorpusBLEU(language)
+
+    def training_step(self, batch: Batch, _: int) -> Tensor:
+        loss, tokens = self._loss(batch, self.loss.label_smoothing)
+        if tokens:
+            self.log("train/loss", loss.nll / tokens, prog_bar=True)
+        # Lightning averages over micro-batches, and DDP over devices; here both are sums.
+        pieces = self.trainer.accumulate_grad_batches * self.trainer.world_size
+        return loss.smoothed * (pieces / batch.total)
+
+    def validation_step(self, batch: Batch, _: int) -> dict[str, Any]:
+        """Returns: `translations`, a row of the corpus -> (translation, reference)."""
+        loss, tokens = self._loss(batch, smoothing=0.0)
+        self.valid_loss.update(loss.nll, tokens)
+        limit = self.validation.sentences
+        rows = [i for i, row in enumerate(batch.indices) if limit is None or row < limit]
+        if not rows:
+            return {"translations": {}}
+        found = decode(self.model, batch.source[rows], Greedy())
+        hypotheses = self.target.decode_batch([hypotheses[0].ids for hypotheses in found])
+        references = self.target.decode_batch(batch.target[rows, 1:].tolist())
+        self.valid_bleu.update(hypotheses, references)
+        numbers = [batch.indices[i] for i in rows]
+        pairs = zip(hypotheses, references, strict=True)
+        return {"translations": dict(zip(numbers, pairs, strict=True))}
+
+    def on_validation_epoch_end(self) -> None:
+        self.log("valid/loss", self.valid_loss, prog_bar=True)
+        self.log("valid/bleu", self.valid_bleu, prog_bar=True)
+
+    def _loss(self, batch: Batch, smoothing: float) -> tuple[Loss, int]:
+        """The loss of a batch, and the number of target tokens in it."""
+        labels = batch.target[:, 1:]
+        real = labels != PAD
+        hidden = self.model(batch.source, batch.target[:, :-1]).hidden
+        output = self.model.embeddings.output
+        loss = cross_entropy(hidden[real], output, labels[real], smoothing=smoothing)
+        return loss, int(real.sum())
+
+    def configure_optimizers(self) -> Any:
+        options = self.optimizer
+        optimizer = OPTIMIZERS[options.name](
+            self.parameters(),
+            lr=options.lr,
+            betas=options.betas,
+            eps=options.eps,
+            weight_decay=options.weight_decay,
+            # One pass over memory instead of several; but it cannot unscale float16 gradients.
+            fused=self.trainer.precision != "16-mixed",
+        )
+        scheduler = LambdaLR(optimizer, self.schedule)
+        return {
+            "optimizer": optimizer,
+            "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
+        }
+
+    def configure_gradient_clipping(
+        self,
+        optimizer: Any,
+        gradient_clip_val: float | None = None,
+        gradient_clip_algorithm: str | None = None,
+    ) -> None:
+        if self.trainer.precision == "16-mixed":
+            self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
+        elif gradient_clip_val:
+            # Lightning refuses to clip for a fused optimizer under mixed precision. That guards
+            # scaled float16 gradients, of which there are none here.
+            torch.nn.utils.clip_grad_norm_(self.parameters(), gradient_clip_val)
+
+    def on_save_checkpoint(self, content: dict[str, Any]) -> None:
+        content[checkpoint.ENTRY] = self.saved

@@ -1,0 +1,87 @@
+"""What may stand in the configuration nodes that no model class reads: names, types and
+meanings.
+"""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from seq2seq.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class LossOptions:
+    """`loss`: see conf/train.yaml."""
+
+    label_smoothing: float = 0.1
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.label_smoothing < 1:
+            raise ConfigError(
+                f"loss.label_smoothing={self.label_smoothing} should lie in [0, 1), for example 0.1"
+            )
+
+
+@dataclass(frozen=True)
+class ValidationOptions:
+    """`validation`: how many sentences are translated for BLEU (null = all), how many are shown."""
+
+    sentences: int | None = None
+    samples: int = 3
+
+
+@dataclass(frozen=True)
+class CheckpointOptions:
+    """`checkpoint`: what is best, when to stop, and how often to save for resuming."""
+
+    monitor: Literal["bleu", "loss"] = "bleu"
+    patience: int | None = None
+    every: int = 500
+
+    @property
+    def metric(self) -> str:
+        return f"valid/{self.monitor}"
+
+    @property
+    def mode(self) -> Literal["max", "min"]:
+        return "max" if self.monitor == "bleu" else "min"
+
+
+@dataclass(frozen=True)
+class TrainerOptions:
+    """`trainer`: arguments of lightning.Trainer, under its names; steps are updates of the
+    weights.
+    """
+
+    accelerator: str = "auto"
+    devices: int | str | list[int] = "auto"
+    num_nodes: int = 1
+    strategy: str = "auto"
+    precision: str | int = "32-true"
+    max_steps: int = 10_000
+    max_epochs: int = -1
+    max_time: str | None = None
+    accumulate_grad_batches: int = 1
+    gradient_clip_val: float | None = 1.0
+    val_check_interval: int = 500
+    log_every_n_steps: int = 50
+
+    def __post_init__(self) -> None:
+        for name in ("accumulate_grad_batches", "val_check_interval", "log_every_n_steps"):
+            if getattr(self, name) < 1:
+                raise ConfigError(f"trainer.{name}={getattr(self, name)} should be at least 1")
+        if self.max_steps < 0 and self.max_epochs < 0 and self.max_time is None:
+            raise ConfigError(
+                "nothing ends this training: set trainer.max_steps, trainer.max_epochs or "
+                "trainer.max_time=00:01:00:00 (days:hours:minutes:seconds)"
+            )
+
+
+@dataclass(frozen=True)
+class OptimizerOptions:
+    """`optimizer`: adam or adamw; lr is the peak of the schedule."""
+
+    name: Literal["adam", "adamw"]
+    lr: float
+    betas: tuple[float, float]
+    eps: float
+    weight_decay: float

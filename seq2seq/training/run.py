@@ -1,0 +1,144 @@
+"""A checked plan carried out: data, model, Trainer."""
+
+import logging
+import sys
+import warnings
+from dataclasses import asdict
+from pathlib import Path
+
+import lightning as L
+from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint, RichProgressBar
+from lightning.pytorch.loggers import CSVLogger, Logger
+
+from seq2seq import checkpoint
+from seq2seq.data.prepare import DataOptions, Prepared, prepare
+from seq2seq.errors import ConfigError
+from seq2seq.models import Seq2Seq, build_model
+from seq2seq.tables import check_options
+from seq2seq.training.callbacks import RandomState, Report
+from seq2seq.training.datamodule import DataModule
+from seq2seq.training.fit import Plan
+from seq2seq.training.module import TrainingModule
+from seq2seq.training.options import CheckpointOptions, TrainerOptions
+
+
+def train(plan: Plan) -> float | None:
+    """Train, leaving best.ckpt, last.ckpt, metrics.csv and samples.txt in the run's folder.
+
+    Returns: the best value of the monitored metric, or None if there was no validation.
+    """
+    check_options(DataOptions, plan.data, "data")
+    data = DataOptions(**plan.data)
+    prepared = prepare(data, plan.tokenizer)
+    source, target = prepared.tokenizers
+    L.seed_everything(plan.seed, verbose=False)
+    model = build_model(plan.model, source.size, target.size)
+    saved = {**plan.model, "decode": plan.decode, "data": plan.data}
+    module = TrainingModule(
+        model,
+        target,
+        language=data.target,
+        loss=plan.loss,
+        optimizer=plan.optimizer,
+        schedule=plan.schedule,
+        validation=plan.validation,
+        saved=checkpoint.describe(saved, source, target),
+    )
+    best = best_checkpoint(plan.folder, plan.checkpoint)
+    trainer = build_trainer(plan, [best, *callbacks(plan, prepared)])
+    if trainer.is_global_zero:
+        print("\n".join((*prepared.report, headline(plan, model, prepared, trainer.world_size))))
+    trainer.fit(
+        module,
+        datamodule=DataModule(prepared, max_tokens=data.max_tokens, seed=plan.seed),
+        ckpt_path=plan.resume,
+        weights_only=True,
+    )
+    score = None if best.best_model_score is None else best.best_model_score.item()
+    if trainer.is_global_zero and score is not None:
+        print(f"best {plan.checkpoint.monitor} {score:.2f}: {best.best_model_path}")
+    return score
+
+
+def build_trainer(plan: Plan, callbacks: list[L.Callback]) -> L.Trainer:
+    # Advice for other ways of working: loaders here shard and resume by themselves.
+    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+    warnings.filterwarnings("ignore", message=".*does not have many workers.*")
+    options = asdict(plan.trainer)
+    options["val_check_interval"] = validation_interval(plan.trainer)
+    return L.Trainer(
+        **options,
+        check_val_every_n_epoch=None,
+        num_sanity_val_steps=0,
+        use_distributed_sampler=False,
+        enable_model_summary=False,
+        enable_progress_bar=sys.stdout.isatty(),
+        logger=build_logger(plan.logger, plan.folder),
+        callbacks=callbacks,
+    )
+
+
+def validation_interval(options: TrainerOptions) -> int:
+    """Micro-batches between two validations; there is always one when training ends by
+    max_steps.
+    """
+    steps = options.val_check_interval
+    if 0 < options.max_steps < steps:
+        steps = options.max_steps
+    return steps * options.accumulate_grad_batches
+
+
+def build_logger(name: str, folder: Path) -> Logger | bool:
+    if name == "csv":
+        return CSVLogger(folder, name="", version="")
+    if name == "none":
+        return False
+    raise ConfigError(f"unknown logger {name!r}. Known: csv, none")
+
+
+def best_checkpoint(folder: Path, options: CheckpointOptions) -> ModelCheckpoint:
+    return ModelCheckpoint(
+        dirpath=folder,
+        filename="best",
+        monitor=options.metric,
+        mode=options.mode,
+        enable_version_counter=False,
+    )
+
+
+def callbacks(plan: Plan, prepared: Prepared) -> list[L.Callback]:
+    last = ModelCheckpoint(
+        dirpath=plan.folder,
+        filename="last",
+        every_n_train_steps=plan.checkpoint.every,
+        enable_version_counter=False,
+    )
+    shown = range(min(plan.validation.samples, len(prepared.valid)))
+    sources = prepared.tokenizers.source.decode_batch(
+        [prepared.valid.source(row).tolist() for row in shown]
+    )
+    found: list[L.Callback] = [last, RandomState(plan.seed), Report(plan.folder, sources)]
+    if sys.stdout.isatty():
+        found.append(RichProgressBar())
+    if plan.checkpoint.patience is not None:
+        found.append(
+            EarlyStopping(
+                plan.checkpoint.metric,
+                patience=plan.checkpoint.patience,
+                mode=plan.checkpoint.mode,
+            )
+        )
+    return found
+
+
+def headline(plan: Plan, model: Seq2Seq, prepared: Prepared, devices: int) -> str:
+    """One line: what is trained, on how much a step, and where it goes."""
+    total = sum(p.numel() for p in model.parameters())
+    vocabulary = sum(p.numel() for p in model.embeddings.parameters())
+    accumulate = plan.trainer.accumulate_grad_batches
+    return (
+        f"{plan.model['model']['name']} | attention: {plan.attention} | "
+        f"{total / 1e6:.2f} M parameters ({vocabulary / 1e6:.2f} M over vocabularies) | "
+        f"batch: {plan.data['max_tokens']:,} target pieces over {devices} device(s) x {accumulate} "
+        f"micro-batch(es) | {plan.folder}"
+    )

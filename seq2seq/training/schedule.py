@@ -1,0 +1,58 @@
+"""Learning-rate schedules: pure functions from the number of updates made to a factor of the peak
+rate.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from seq2seq.errors import ConfigError
+from seq2seq.tables import Table, check_options
+
+Schedule = Callable[[int], float]
+
+
+def warm(step: int, warmup: int) -> float:
+    """The linear rise from 1 / warmup at the first update (step 0) to 1."""
+    return min(1.0, (step + 1) / max(1, warmup))
+
+
+def inverse_sqrt(*, warmup: int) -> Schedule:
+    """Up linearly, then down with 1 / sqrt(step). Source: Vaswani et al. 2017, arXiv:1706.03762."""
+    return lambda step: min(warm(step, warmup), (max(1, warmup) / (step + 1)) ** 0.5)
+
+
+def cosine(*, warmup: int, steps: int) -> Schedule:
+    """Up linearly, then down half a cosine to 0 after `steps` updates.
+
+    Raises: ConfigError unless the end lies behind the warm-up.
+    """
+    if steps <= warmup:
+        raise ConfigError(
+            f"schedule.steps={steps} should be larger than schedule.warmup={warmup}: a cosine needs "
+            "an end (python train.py schedule=cosine trainer.max_steps=10000)"
+        )
+
+    def factor(step: int) -> float:
+        progress = min(1.0, max(0, step + 1 - warmup) / (steps - warmup))
+        return min(warm(step, warmup), 0.5 * (1 + math.cos(math.pi * progress)))
+
+    return factor
+
+
+def constant(*, warmup: int) -> Schedule:
+    """Up linearly, then level."""
+    return lambda step: warm(step, warmup)
+
+
+SCHEDULES: Table[Callable[..., Schedule]] = Table(
+    "schedule", {"inverse_sqrt": inverse_sqrt, "cosine": cosine, "constant": constant}
+)
+
+
+def build_schedule(options: Mapping[str, Any]) -> Schedule:
+    """The schedule that a node of conf/schedule describes. Raises: ConfigError."""
+    own = dict(options)
+    schedule = SCHEDULES.find(own.pop("name"))
+    check_options(schedule, own, "schedule")
+    return schedule(**own)
