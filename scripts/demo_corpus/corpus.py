@@ -1,13 +1,12 @@
 """The three parts of the corpus: what may be seen in training, and what only in the tests."""
 
-import random
 import zlib
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from demo_corpus.meaning import Clause, NounPhrase, Prepositional
+from demo_corpus.meaning import Adverb, Clause, NounPhrase, Prepositional
 from demo_corpus.phrase import links, text
-from demo_corpus.sampler import Sampler
+from demo_corpus.draw import Draw
 from demo_corpus.sentences import sentence
 
 TRAIN_SIZE, VALID_SIZE, TEST_SIZE = 14_000, 500, 500
@@ -49,21 +48,22 @@ def held_out(pair: Pair) -> bool:
 def pairs(clause: Clause) -> Iterator[Pair]:
     """The predicate-argument pairs of a clause and of the relative clauses inside it."""
     predicate = clause.verb.lemma
-    if "predicate" in clause.parts:
-        predicate = f"sein {getattr(clause.parts['predicate'], 'german')}"
+    adjective = clause.parts.get("predicate")
+    if isinstance(adjective, Adverb):
+        predicate = f"sein {adjective.german}"
     for role, part in clause.parts.items():
         inner = part.inner if isinstance(part, Prepositional) else part
         if not isinstance(inner, NounPhrase):
             continue
         if role in ("subject", "object", "recipient", "oblique"):
-            yield Pair(predicate, role, inner.noun.german)
+            yield Pair(predicate, role, (inner.content or inner.noun).german)
         if inner.relative:
             yield from pairs(inner.relative.clause)
 
 
-def record(sampler: Sampler) -> Record:
+def record(draw: Draw) -> Record:
     """One sentence as it goes into the files."""
-    drawn = sentence(sampler)
+    drawn = sentence(draw)
     found = [pair for clause in drawn.clauses for pair in pairs(clause)]
     return Record(
         german=text(drawn.german),
@@ -82,13 +82,13 @@ class _Writer:
     """Collects records, and sees to it that no German sentence comes twice."""
 
     def __init__(self, seed: int) -> None:
-        self.sampler = Sampler(random.Random(seed))
+        self.random = Draw(seed)
         self.english: dict[str, str] = {}
 
     def draw(self, accept: Callable[[Record], bool]) -> Record:
         """The next record that is new, not too long, and acceptable."""
         while True:
-            new = record(self.sampler)
+            new = record(self.random)
             known = self.english.get(new.german)
             if known is not None and known != new.english:
                 raise ValueError(f"two translations of {new.german!r}: {known!r}, {new.english!r}")
@@ -103,24 +103,20 @@ def build(seed: int) -> Corpus:
     Raises: ValueError if the grammar gives one German sentence two translations.
     """
     writer = _Writer(seed)
-    train = [
-        writer.draw(lambda new: not any(map(held_out, new.pairs))) for _ in range(TRAIN_SIZE)
-    ]
+    train = [writer.draw(lambda new: not any(map(held_out, new.pairs))) for _ in range(TRAIN_SIZE)]
     german = {word for known in train for word in words_of(known.german)}
     english = {word for known in train for word in words_of(known.english)}
 
     def familiar(new: Record) -> bool:
-        return german.issuperset(words_of(new.german)) and english.issuperset(
-            words_of(new.english)
-        )
+        return german.issuperset(words_of(new.german)) and english.issuperset(words_of(new.english))
 
     def combining(new: Record) -> bool:
         return familiar(new) and any(map(held_out, new.pairs))
 
     def part(size: int) -> list[Record]:
         fresh = round(size * NEW_SHARE)
-        drawn = [writer.draw(combining if i < fresh else familiar) for i in range(size)]
-        writer.sampler.rng.shuffle(drawn)
-        return drawn
+        return writer.random.shuffled(
+            [writer.draw(combining if i < fresh else familiar) for i in range(size)]
+        )
 
     return Corpus(train, part(VALID_SIZE), part(TEST_SIZE))

@@ -8,7 +8,6 @@ from demo_corpus.meaning import Pronoun
 SUBJECTS = ("I", "you", "he", "we", "you", "they")
 OBJECTS = ("me", "you", "him", "us", "you", "them")
 AUXILIARIES = ("be", "can", "must", "should", "may", "will", "would", "could")
-PLURAL_DETERMINERS = {"this": "these", "a": "", "no": "any"}
 IRREGULAR_PAST = {"have": "had", "do": "did", "want": "wanted", "like": "liked"}
 DOUBLING = re.compile(r"^([^aeiou]*[aeiou][^aeiouwxy]|forget|cancel|travel)$")
 
@@ -21,11 +20,15 @@ def pronoun(word: Pronoun, subject: bool) -> str:
 
 
 def determiner(word: str, noun: Noun, plural: bool) -> str:
-    """The determiner, given by its singular: a becomes nothing and no becomes any in the plural."""
-    if plural or not noun.plural:
-        return PLURAL_DETERMINERS.get(word, word) if plural or word == "no" else word
-    # The clause says "not", so that what is left of kein is the article.
-    return "a" if word == "no" else word
+    """The determiner before this noun: this or these, a or nothing, some before uncounted nouns.
+
+    Of kein, "not" goes to the verb and leaves a, or any where a cannot be.
+    """
+    if not plural and noun.plural:
+        return "a" if word == "no" else word
+    if not plural and not word:
+        return "some"
+    return {"this": "these" if plural else "this", "no": "any", "all": "all the"}.get(word, word)
 
 
 def article(word: str, following: str) -> str:

@@ -44,7 +44,7 @@ def constituent(part: Constituent, subject: bool = False) -> Phrase:
             return [Word(part.english, ("noun",))]
         case Adverb():
             pairs = (word.split(":") for word in part.english.split())
-            return [Word(form, (number,)) for form, number in pairs]
+            return [Word(form, (number,) if number != "-" else ()) for form, number in pairs]
         case Prepositional():
             return prepositional(part)
         case NounPhrase():
@@ -59,11 +59,18 @@ def noun_phrase(part: NounPhrase, bare: bool = False) -> Phrase:
     if part.adjective:
         words += phrase(part.adjective.english, "adjective")
     words += phrase(english.noun_form(part.noun, part.plural), "noun")
-    if part.owner:
-        words = [Word(f"{part.owner}'s", ("owner",)), *words]
+    if part.content:
+        content = english.noun_form(part.content, bool(part.content.plural))
+        words += [Word("of"), *phrase(content, "content")]
+    if isinstance(part.owner, Name):
+        words = [Word(f"{part.owner.name}'s", ("owner",)), *words]
     elif not bare:
         determiner = english.determiner(part.determiner, part.noun, part.plural)
-        words = phrase(english.article(determiner, words[0].form), "det") + words
+        paths = ("det",) if part.determiner else ()
+        words = phrase(english.article(determiner, words[0].form), *paths) + words
+    if isinstance(part.owner, NounPhrase):
+        # The German genitive needs no preposition.
+        words += [Word("of"), *nest("owner", noun_phrase(part.owner))]
     if part.attribute:
         words += nest("attribute", prepositional(part.attribute))
     if part.relative:
@@ -111,7 +118,8 @@ def _chain(clause: Clause) -> list[Verbal]:
     if clause.modal:
         first, *rest = clause.modal.english.split()
         return [Verbal(first, " ".join(rest), ("modal",)), main]
-    if clause.future or clause.tense is Tense.FUTURE:
+    time = clause.parts.get("time")
+    if clause.tense is Tense.FUTURE or (isinstance(time, Adverb) and time.future):
         return [Verbal("will", "", ("tense",)), main]
     if "aspect" in clause.parts:
         return [Verbal("be", "", ("tense", "aspect.0"), "progressive"), main]
@@ -168,7 +176,7 @@ def spoken(clause: Clause, role: str) -> Phrase:
     return [Word("to"), *words] if role == "recipient" else words
 
 
-def predicate(clause: Clause, group: VerbGroup, omit: str) -> Phrase:
+def predicate(clause: Clause, group: VerbGroup, omit: str = "") -> Phrase:
     """Negation, adverb of frequency, the verbs after the auxiliary, objects and adverbials."""
     words = phrase("not", clause.negation) if clause.negation else []
     words += spoken(clause, "frequency") + group.others

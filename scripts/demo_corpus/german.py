@@ -8,6 +8,7 @@ DEFINITE = {
     "nom": ("der", "die", "das", "die"),
     "acc": ("den", "die", "das", "die"),
     "dat": ("dem", "der", "dem", "den"),
+    "gen": ("des", "der", "des", "der"),
 }
 # The endings that show gender and case: on dieser, on viele, and on an adjective with nothing before.
 STRONG = {
@@ -87,7 +88,10 @@ def adjective(word: Adjective, after: str, case: str, index: int) -> str:
 
 
 def noun_form(noun: Noun, case: str, plural: bool) -> str:
-    """The noun in its case: the dative plural takes n, weak masculines an ending throughout."""
+    """The noun in its case: the dative plural takes n, weak masculines an ending throughout.
+
+    The grammar asks for the genitive of feminines and plurals only, where it has no ending.
+    """
     if not plural:
         return noun.plural if noun.weak and case != "nom" else noun.german
     if case == "dat" and noun.plural[-1] not in "ns":

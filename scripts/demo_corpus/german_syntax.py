@@ -24,6 +24,7 @@ MIDDLE_FIELD = (
     "reflexive",
     "pronoun",
     "particle",
+    "please",
     "aspect",
     "frequency",
     "time",
@@ -33,6 +34,7 @@ MIDDLE_FIELD = (
     "liking",
     "manner",
     "oblique",
+    "correlate",
     "companion",
     "transport",
     "place",
@@ -69,8 +71,12 @@ def noun_phrase(part: NounPhrase, case: str) -> Phrase:
         form = german.adjective(part.adjective, part.determiner, case, index)
         words += phrase(form, "adjective")
     words += phrase(german.noun_form(part.noun, case, part.plural), "noun")
-    if part.owner:
-        words += phrase(f"von {part.owner}", "owner")
+    if part.content:
+        words += phrase(part.content.plural or part.content.german, "content")
+    if isinstance(part.owner, Name):
+        words += phrase(f"von {part.owner.name}", "owner")
+    if isinstance(part.owner, NounPhrase):
+        words += nest("owner", noun_phrase(part.owner, "gen"))
     if part.attribute:
         words += nest("attribute", prepositional(part.attribute))
     if part.relative:

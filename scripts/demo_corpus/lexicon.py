@@ -20,7 +20,8 @@ class Noun(NamedTuple):
 class Verb(NamedTuple):
     """A verb with its principal parts and what it asks of its arguments.
 
-    `complement` is the kinds of noun, the conjunction or nothing, depending on the frame.
+    `subjects` is the kinds of noun that may do it; `complement` is the kinds of noun it is done to, the
+    conjunction of a clause, or nothing, depending on the frame.
     """
 
     prefix: str
@@ -32,8 +33,14 @@ class Verb(NamedTuple):
     english: str
     english_past: str
     frame: str
+    subjects: str
     complement: str
     preposition: tuple[str, str, str]
+
+    @property
+    def animate(self) -> bool:
+        """Whether the subject can want something, or go with somebody."""
+        return not {"P", "A"}.isdisjoint(self.subjects)
 
     @property
     def durative(self) -> bool:
@@ -101,6 +108,10 @@ def _verb(frame: str, row: list[str]) -> Verb:
     if frame == "prepositional":
         form, case = rest[0].split("+")
         preposition = (form, case, "" if rest[1] == "-" else rest[1])
+    complement = rest[-1] if rest else ""
+    subjects, _, objects = complement.rpartition(">")
+    if frame == "intransitive":
+        subjects, objects = complement, ""
     return Verb(
         prefix=prefix,
         infinitive=infinitive,
@@ -111,7 +122,8 @@ def _verb(frame: str, row: list[str]) -> Verb:
         english=english.replace("_", " "),
         english_past="" if past == "-" else past,
         frame=frame,
-        complement=rest[-1] if rest else "",
+        subjects=subjects or "P",
+        complement=objects,
         preposition=preposition,
     )
 
@@ -139,6 +151,13 @@ VERBS = {
         "weather": verbs.WEATHER,
     }.items()
 }
+MEASURES = [
+    (
+        _noun("F", measure.split()),
+        [noun for kind in "FD" for noun in NOUNS[kind] if noun.german in contents],
+    )
+    for measure, contents in words.MEASURES.items()
+]
 COPULA = _verb("copula", "sein ist ist/gewesen be was".split())
 ADJECTIVES = [_adjective(row) for row in _rows(words.ADJECTIVES)]
 COMPARATIVES = {

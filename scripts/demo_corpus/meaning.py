@@ -47,14 +47,18 @@ class Question:
 
 @dataclass(frozen=True)
 class NounPhrase:
-    """A noun with its determiner (named by its English word), adjective, number and modifiers."""
+    """A noun with its determiner (named by its English word), adjective, number and modifiers.
+
+    `content` is what a noun of measure measures: the coffee in a cup of coffee.
+    """
 
     noun: Noun
     determiner: str
     plural: bool = False
     adjective: Adjective | None = None
     count: int = 0
-    owner: str = ""
+    content: Noun | None = None
+    owner: Name | NounPhrase | None = None
     attribute: Prepositional | None = None
     relative: Relative | None = None
     person: int = 3
@@ -73,10 +77,14 @@ class Prepositional:
 
 @dataclass(frozen=True)
 class Adverb:
-    """Fixed words: each English one carries the number of the German one it translates."""
+    """Fixed words: each English one carries the number of the German one it translates.
+
+    `future` is for those that put a German present into the future (English "will").
+    """
 
     german: str
     english: str
+    future: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,15 +99,14 @@ class Relative:
 class Clause:
     """A verb and what goes with it, by role.
 
-    `future` marks a German present that is about tomorrow (English "will"); `negation` is empty or
-    the path of the word that says no: `not` for nicht, `object.det` for kein.
+    `past` is for the copula, whose simple past German does use; `negation` is empty or the path of
+    the word that says no: `not` for nicht, `object.det` for kein.
     """
 
     verb: Verb
     parts: Mapping[str, Constituent] = field(default_factory=dict)
     tense: Tense = Tense.PRESENT
     modal: Modal | None = None
-    future: bool = False
     past: bool = False
     negation: str = ""
     front: str = "subject"

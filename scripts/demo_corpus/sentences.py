@@ -3,19 +3,14 @@
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from demo_corpus import english_syntax, german_syntax, words
+from demo_corpus import draw_adverbials, draw_clauses, words
+from demo_corpus import english_syntax as english
+from demo_corpus import german_syntax as german
+from demo_corpus.draw import Draw
+from demo_corpus.draw_nominals import noun_phrase
 from demo_corpus.lexicon import VERBS
-from demo_corpus.meaning import (
-    Adverb,
-    Clause,
-    Constituent,
-    NounPhrase,
-    Pronoun,
-    Question,
-    Tense,
-)
+from demo_corpus.meaning import Adverb, Clause, NounPhrase, Pronoun, Question, Tense
 from demo_corpus.phrase import Phrase, Word, close, comma, nest, phrase
-from demo_corpus.sampler import Sampler
 
 
 @dataclass(frozen=True)
@@ -27,210 +22,218 @@ class Sentence:
     clauses: tuple[Clause, ...]
 
 
-def statement(sampler: Sampler) -> Sentence:
+def _ended(mark: str, source: Phrase, target: Phrase, *clauses: Clause) -> Sentence:
+    return Sentence(close(source, mark), close(target, mark), clauses)
+
+
+def statement(draw: Draw) -> Sentence:
     """Verb second in German, whatever comes first; subject first in English."""
-    clause = sampler.clause()
-    if sampler.chance(0.2):
-        clause = sampler.described(clause)
-    return _simple(clause)
+    told = draw_clauses.clause(draw)
+    if draw.chance(0.25):
+        told = draw_clauses.with_relative(draw, told)
+    return _ended(".", german.verb_second(told), english.statement(told), told)
 
 
-def _simple(clause: Clause) -> Sentence:
-    german = german_syntax.verb_second(clause)
-    english = english_syntax.statement(clause)
-    return Sentence(close(german, "."), close(english, "."), (clause,))
+def _asked(draw: Draw, told: Clause) -> Clause:
+    parts = {role: part for role, part in told.parts.items() if role != "particle"}
+    if draw.chance(0.4):
+        parts["particle"] = Adverb(draw.pick(words.QUESTION_PARTICLES), "")
+    return replace(told, parts=parts, front="subject")
 
 
-def _asked(sampler: Sampler, clause: Clause) -> Clause:
-    parts = {role: part for role, part in clause.parts.items() if role != "particle"}
-    if sampler.chance(0.25):
-        parts["particle"] = Adverb(sampler.pick(words.QUESTION_PARTICLES), "")
-    return replace(clause, parts=parts, front="subject")
-
-
-def yes_no_question(sampler: Sampler) -> Sentence:
+def yes_no_question(draw: Draw) -> Sentence:
     """Verb first in German, auxiliary first in English."""
-    clause = _asked(sampler, sampler.clause())
-    german = german_syntax.verb_first(clause)
-    return Sentence(close(german, "?"), close(english_syntax.question(clause), "?"), (clause,))
+    asked = _asked(draw, draw_clauses.clause(draw))
+    return _ended("?", german.verb_first(asked), english.question(asked), asked)
 
 
-def adverb_question(sampler: Sampler) -> Sentence:
+def adverb_question(draw: Draw) -> Sentence:
     """When, where or why?"""
-    clause = _asked(sampler, sampler.clause())
-    word, english, answer = sampler.pick(
+    asked = _asked(draw, draw_clauses.clause(draw))
+    word, translation, answer = draw.pick(
         [("wann", "when", "time"), ("wo", "where", "place"), ("warum", "why", "")]
     )
-    if word == "wann":
-        clause = replace(clause, future=False)
-    parts = {role: part for role, part in clause.parts.items() if role != answer}
-    parts["asked"] = Adverb(word, f"{english}:0")
-    clause = replace(clause, parts=parts, front="asked")
-    german = german_syntax.verb_second(clause)
-    wh = english_syntax.spoken(clause, "asked")
-    return Sentence(
-        close(german, "?"), close(wh + english_syntax.question(clause), "?"), (clause,)
-    )
+    parts = {role: part for role, part in asked.parts.items() if role != answer}
+    parts["asked"] = Adverb(word, f"{translation}:0")
+    asked = replace(asked, parts=parts, front="asked")
+    target = english.spoken(asked, "asked") + english.question(asked)
+    return _ended("?", german.verb_second(asked), target, asked)
 
 
-def who_question(sampler: Sampler) -> Sentence:
+def who_question(draw: Draw) -> Sentence:
     """Who did it? The question word is the subject, so English needs no auxiliary."""
-    clause = _asked(sampler, sampler.verbal_clause(sampler.pick(VERBS["transitive"])))
-    clause = replace(clause, parts={**clause.parts, "subject": Question("wer", "who")})
-    german = german_syntax.verb_second(clause)
-    return Sentence(close(german, "?"), close(english_syntax.statement(clause), "?"), (clause,))
+    asked = _asked(draw, draw_clauses.verbal(draw, draw.pick(draw_clauses.personal(VERBS["transitive"]))))
+    asked = replace(asked, parts={**asked.parts, "subject": Question("wer", "who")})
+    return _ended("?", german.verb_second(asked), english.statement(asked), asked)
 
 
-def what_question(sampler: Sampler) -> Sentence:
+def what_question(draw: Draw) -> Sentence:
     """What did she buy? The question word is the object."""
-    verbs = [verb for verb in VERBS["transitive"] if not set("PA") & set(verb.complement)]
-    clause = _asked(sampler, sampler.verbal_clause(sampler.pick(verbs)))
-    parts = {**clause.parts, "object": Question("was", "what")}
-    negation = "not" if clause.negation else ""
-    clause = replace(clause, parts=parts, front="object", negation=negation)
-    german = german_syntax.verb_second(clause)
-    wh = english_syntax.spoken(clause, "object")
-    english = wh + english_syntax.question(clause, omit="object")
-    return Sentence(close(german, "?"), close(english, "?"), (clause,))
+    verbs = draw_clauses.personal(VERBS["transitive"])
+    verbs = [verb for verb in verbs if set("PA").isdisjoint(verb.complement)]
+    asked = _asked(draw, draw_clauses.verbal(draw, draw.pick(verbs)))
+    parts = {**asked.parts, "object": Question("was", "what")}
+    negation = "not" if asked.negation else ""
+    asked = replace(asked, parts=parts, front="object", negation=negation)
+    target = english.spoken(asked, "object") + english.question(asked, omit="object")
+    return _ended("?", german.verb_second(asked), target, asked)
 
 
-def request(sampler: Sampler) -> Sentence:
+def request(draw: Draw) -> Sentence:
     """Machen Sie bitte die Tür auf! Please open the door!"""
-    frame = sampler.pick(["transitive", "transitive", "ditransitive", "dative", "directional"])
-    verb = sampler.pick(VERBS[frame])
-    subject = Pronoun(3, plural=True)
-    parts: dict[str, Constituent] = {"subject": subject, "particle": Adverb("bitte", "")}
-    clause = Clause(verb, parts | sampler.arguments(verb, Pronoun(2)))
-    negation = "not" if sampler.chance(0.15) else ""
-    target = clause.parts.get("object")
-    if isinstance(target, NounPhrase) and target.determiner in ("", "a"):
-        negation = ""
-    clause = replace(clause, negation=negation)
-    german = [german_syntax.finite_verb(clause), Word("Sie")]
-    german += german_syntax.middle_field(clause, ("subject",))
-    german += german_syntax.right_bracket(clause)
-    group = english_syntax.VerbGroup([], phrase(verb.english, "verb"))
-    english = phrase("please", "particle.0") + phrase("do" if negation else "")
-    english += english_syntax.predicate(clause, group, omit="subject")
-    return Sentence(close(german, "!"), close(english, "!"), (clause,))
+    frame = draw.pick(["transitive", "transitive", "ditransitive", "dative", "directional"])
+    verb = draw.pick(draw_clauses.personal(VERBS[frame]))
+    parts: draw_clauses.Parts = {"subject": Pronoun(3, plural=True)}
+    parts |= draw_clauses.arguments(draw, verb, Pronoun(2))
+    parts["please"] = Adverb("bitte", "please:0")
+    target = parts.get("object")
+    definite = not isinstance(target, NounPhrase) or target.determiner not in ("", "a")
+    negation = "not" if definite and draw.chance(0.15) else ""
+    if not negation and draw.chance(0.4):
+        parts["particle"] = Adverb(draw.pick(words.REQUEST_PARTICLES), "")
+    asked = Clause(verb, parts, negation=negation)
+    # The polite Sie is no word of the English request.
+    source = [german.finite_verb(asked), Word("Sie"), *german.middle_field(asked, ("subject",))]
+    group = english.VerbGroup([], phrase(verb.english, "verb"))
+    spoken = english.spoken(asked, "please") + phrase("do" if negation else "")
+    spoken += english.predicate(asked, group)
+    return _ended("!", source + german.right_bracket(asked), spoken, asked)
 
 
-def existence(sampler: Sampler) -> Sentence:
+def existence(draw: Draw) -> Sentence:
     """Es gibt einen Hund im Garten: there is a dog in the garden."""
-    thing = sampler.noun_phrase("PAFCREUVIGNBX")
+    thing = noun_phrase(draw, "PPAAFCREUVIGNBX")
     if thing.determiner not in ("a", "", "many", "some"):
-        thing = replace(thing, determiner="" if thing.plural or not thing.noun.plural else "a")
-    place = sampler.place(words.LOCATIONS)
-    where = nest("place", german_syntax.constituent(place, "dat"))
-    what = nest("object", german_syntax.constituent(thing, "acc"))
+        countable = thing.noun.plural and not thing.plural
+        thing = replace(thing, determiner="a" if countable else "")
+    place = draw_adverbials.place(draw, words.LOCATIONS)
+    where = nest("place", german.constituent(place, "dat"))
+    what = nest("object", german.constituent(thing, "acc"))
     gibt, es = phrase("gibt", "tense"), phrase("es", "there")
-    german = where + gibt + es + what if sampler.chance(0.5) else es + gibt + what + where
-    english = phrase("there", "there") + phrase("are" if thing.plural else "is", "tense")
-    english += nest("object", english_syntax.constituent(thing))
-    english += nest("place", english_syntax.constituent(place))
-    return Sentence(close(german, "."), close(english, "."), ())
+    source = where + gibt + es + what if draw.chance(0.5) else es + gibt + what + where
+    target = phrase("there", "there") + phrase("are" if thing.plural else "is", "tense")
+    target += nest("object", english.constituent(thing))
+    target += nest("place", english.constituent(place))
+    return _ended(".", source, target)
 
 
-def weather(sampler: Sampler) -> Clause:
+def weather(draw: Draw) -> Clause:
     """It rains."""
-    verb, tense = sampler.pick(VERBS["weather"]), sampler.pick([Tense.PRESENT, Tense.PERFECT])
-    return Clause(verb, {"subject": Pronoun(3, gender="n")}, tense)
+    tense = draw.pick([Tense.PRESENT, Tense.PERFECT])
+    return Clause(draw.pick(VERBS["weather"]), {"subject": Pronoun(3, gender="n")}, tense)
 
 
-def subordination(sampler: Sampler) -> Sentence:
+def is_past(told: Clause) -> bool:
+    """Whether the clause is about the past."""
+    return told.past or told.tense is Tense.PERFECT or bool(told.modal and told.modal.past)
+
+
+def is_future(told: Clause) -> bool:
+    """Whether English says it with will, which it does not after when and if."""
+    time = told.parts.get("time")
+    return told.tense is Tense.FUTURE or (isinstance(time, Adverb) and time.future)
+
+
+def _until(make: Callable[[Draw], Clause], draw: Draw, accept: Callable[[Clause], bool]) -> Clause:
+    while not accept(made := make(draw)):
+        pass
+    return made
+
+
+def _circumstance(draw: Draw, conjunction: str, past: bool) -> Clause:
+    """A subordinate clause in a tense that suits its conjunction and the main clause."""
+    make = weather if draw.chance(0.12) else draw_clauses.clause
+    if conjunction == "nachdem":
+        return _until(make, draw, lambda made: made.tense is Tense.PERFECT)
+    return _until(make, draw, lambda made: is_past(made) == past and not is_future(made))
+
+
+def subordination(draw: Draw) -> Sentence:
     """A main clause with a reason, a condition or a time, which German often puts first.
 
-    The subordinate clause then takes the first place, and the finite verb follows at once.
+    The subordinate clause then takes the first place, and the finite verb follows at once, after
+    wenn and falls perhaps with a dann that sums the clause up.
     """
-    main = sampler.clause()
-    conjunction = sampler.pick(
-        ["weil", "weil", "obwohl", "wenn", "falls", "während", "bevor", "nachdem"]
-    )
-    sub = weather(sampler) if sampler.chance(0.12) else sampler.clause(plain=sampler.chance(0.6))
-    if conjunction == "nachdem" and sub.verb.frame != "copula":
-        sub = replace(sub, tense=Tense.PERFECT, modal=None, future=False, past=False)
-        parts = {r: p for r, p in sub.parts.items() if r not in ("aspect", "liking", "time")}
-        sub = replace(sub, parts=parts, front="subject")
-    last = nest("sub", german_syntax.verb_last(sub))
-    last = [Word(conjunction, ("conjunction",)), *last]
-    english = nest("main", english_syntax.statement(main))
-    english += phrase(words.SUBORDINATORS[conjunction], "conjunction")
-    english += nest("sub", english_syntax.statement(sub))
-    if sampler.chance(0.5):
-        main = replace(main, front="subject")
-        rest = [german_syntax.finite_verb(main), *german_syntax.middle_field(main, ())]
-        rest += german_syntax.right_bracket(main)
-        german = comma(last) + nest("main", rest)
+    conjunction = draw.pick(["weil", "weil", "obwohl", "wenn", "falls", "während", "bevor", "nachdem"])
+    conditional = conjunction in ("wenn", "falls")
+    main = _until(draw_clauses.clause, draw, lambda made: not (conditional and is_past(made)))
+    sub = _circumstance(draw, conjunction, is_past(main))
+    source = phrase(conjunction, "conjunction") + nest("sub", german.verb_last(sub))
+    target = nest("main", english.statement(main))
+    target += phrase(words.SUBORDINATORS[conjunction], "conjunction")
+    target += nest("sub", english.statement(sub))
+    if draw.chance(0.5):
+        resumed = phrase("dann" if conditional and draw.chance(0.6) else "")
+        source = comma(source) + resumed + nest("main", german.verb_first(main))
     else:
-        german = comma(nest("main", german_syntax.verb_second(main))) + last
-    return Sentence(close(german, "."), close(english, "."), (main, sub))
+        source = comma(nest("main", german.verb_second(main))) + source
+    return _ended(".", source, target, main, sub)
 
 
-def reported(sampler: Sampler) -> Sentence:
+def reported(draw: Draw) -> Sentence:
     """She says that, he wonders whether: the finite verb of the reported clause is last."""
-    main = sampler.verbal_clause(sampler.pick(VERBS["clausal"]), plain=True)
-    parts = {role: part for role, part in main.parts.items() if role not in ("place", "manner")}
-    main = replace(main, parts=parts, front="subject")
-    sub = sampler.clause()
-    conjunction = main.verb.complement
-    german = comma(nest("main", german_syntax.verb_second(main)))
-    german += phrase(conjunction, "conjunction") + nest("sub", german_syntax.verb_last(sub))
-    english = nest("main", english_syntax.statement(main))
-    english += phrase(words.SUBORDINATORS[conjunction], "conjunction")
-    english += nest("sub", english_syntax.statement(sub))
-    return Sentence(close(german, "."), close(english, "."), (main, sub))
+    main = draw_clauses.core(draw, draw.pick(VERBS["clausal"]))
+    correlate, _, conjunction = main.verb.complement.rpartition("+")
+    if correlate:
+        main = replace(main, parts={**main.parts, "correlate": Adverb(correlate, "")})
+    sub = draw_clauses.clause(draw)
+    source = comma(nest("main", german.verb_second(main)))
+    source += phrase(conjunction, "conjunction") + nest("sub", german.verb_last(sub))
+    target = nest("main", english.statement(main))
+    target += phrase(words.SUBORDINATORS[conjunction], "conjunction")
+    target += nest("sub", english.statement(sub))
+    return _ended(".", source, target, main, sub)
 
 
-def intention(sampler: Sampler) -> Sentence:
+def intention(draw: Draw) -> Sentence:
     """An infinitive with zu, which closes its clause and opens the English one."""
-    purpose = sampler.chance(0.4)
-    frame = "directional" if purpose else "infinitival"
-    main = sampler.verbal_clause(sampler.pick(VERBS[frame]), plain=True)
-    verb = sampler.pick(VERBS[sampler.weighted({"transitive": 6, "ditransitive": 2, "dative": 1})])
-    parts = {"subject": main.subject} | sampler.arguments(verb, main.subject)
-    sub = Clause(verb, parts)
-    if not purpose:
-        keep = {"subject": main.subject}
-        main = replace(main, parts=keep, front="subject")
-    german = comma(nest("main", german_syntax.verb_second(main)))
-    german += phrase("um" if purpose else "", "purpose")
-    german += nest("sub", german_syntax.infinitive_clause(sub))
-    english = nest("main", english_syntax.statement(main))
-    english += phrase("in order" if purpose else "", "purpose")
-    english += nest("sub", english_syntax.infinitive_clause(sub))
-    return Sentence(close(german, "."), close(english, "."), (main, sub))
+    purpose = draw.chance(0.4)
+    if purpose:
+        main = draw_clauses.verbal(draw, draw.pick(VERBS["directional"]))
+    else:
+        main = draw_clauses.core(draw, draw.pick(VERBS["infinitival"]))
+    frame = draw.weighted({"transitive": 6, "ditransitive": 2, "dative": 1})
+    verb = draw.pick(draw_clauses.personal(VERBS[frame]))
+    parts: draw_clauses.Parts = {"subject": main.subject}
+    sub = Clause(verb, parts | draw_clauses.arguments(draw, verb, main.subject))
+    source = comma(nest("main", german.verb_second(main)))
+    source += phrase("um" if purpose else "", "purpose")
+    source += nest("sub", german.infinitive_clause(sub))
+    target = nest("main", english.statement(main))
+    target += phrase("in order" if purpose else "", "purpose")
+    target += nest("sub", english.infinitive_clause(sub))
+    return _ended(".", source, target, main, sub)
 
 
-def coordination(sampler: Sampler) -> Sentence:
+def coordination(draw: Draw) -> Sentence:
     """Two main clauses, each with its verb second."""
-    first, second = sampler.clause(plain=sampler.chance(0.5)), sampler.clause(plain=True)
-    conjunction = sampler.pick(list(words.COORDINATORS))
-    german = nest("first", german_syntax.verb_second(first))
-    german = comma(german) if conjunction == "aber" else german
-    german += phrase(conjunction, "conjunction")
-    german += nest("second", german_syntax.verb_second(second))
-    english = nest("first", english_syntax.statement(first))
-    english += phrase(words.COORDINATORS[conjunction], "conjunction")
-    english += nest("second", english_syntax.statement(second))
-    return Sentence(close(german, "."), close(english, "."), (first, second))
+    first = draw_clauses.clause(draw)
+    second = _until(draw_clauses.clause, draw, lambda made: is_past(made) == is_past(first))
+    conjunction = draw.pick(list(words.COORDINATORS))
+    source = nest("first", german.verb_second(first))
+    source = comma(source) if conjunction == "aber" else source
+    source += phrase(conjunction, "conjunction") + nest("second", german.verb_second(second))
+    target = nest("first", english.statement(first))
+    target += phrase(words.COORDINATORS[conjunction], "conjunction")
+    target += nest("second", english.statement(second))
+    return _ended(".", source, target, first, second)
 
 
-KINDS: dict[Callable[[Sampler], Sentence], int] = {
-    statement: 40,
-    yes_no_question: 6,
-    adverb_question: 5,
+KINDS: dict[Callable[[Draw], Sentence], int] = {
+    statement: 38,
+    yes_no_question: 12,
+    adverb_question: 7,
     who_question: 2,
     what_question: 2,
-    request: 4,
+    request: 5,
     existence: 3,
-    subordination: 18,
-    reported: 9,
+    subordination: 20,
+    reported: 10,
     intention: 8,
-    coordination: 6,
+    coordination: 5,
 }
 
 
-def sentence(sampler: Sampler) -> Sentence:
+def sentence(draw: Draw) -> Sentence:
     """A sentence of any kind."""
-    return sampler.weighted(KINDS)(sampler)
-
+    return draw.weighted(KINDS)(draw)

@@ -4,7 +4,8 @@ Columns: infinitive (prefix|verb where the prefix separates, sich/ before a refl
 singular of the present (- where regular; without the prefix), participle (ist/ where the perfect is
 built with sein), English verb (an underscore stands for a space; the first word is inflected),
 English past (- where regular), and what the frame needs: the kinds of noun that go with the verb, by
-the letters of `nouns.NOUN_TABLES`, or a preposition and its English counterpart.
+the letters of `nouns.NOUN_TABLES` (subject>object where the subject is no person), or a preposition
+and its English counterpart.
 """
 
 # Subject and accusative object.
@@ -18,7 +19,6 @@ holen - geholt fetch - FDCROUGI
 tragen trägt getragen carry - UOGI
 auf|machen - aufgemacht open - O
 zu|machen - zugemacht close - O
-öffnen - geöffnet open - O
 an|machen - angemacht turn_on - E
 aus|machen - ausgemacht turn_off - E
 reparieren - repariert repair - EVUB
@@ -30,9 +30,7 @@ an|probieren - anprobiert try_on - C
 lesen liest gelesen read read R
 schreiben - geschrieben write wrote R
 vor|lesen liest vorgelesen read_aloud read R
-unterschreiben - unterschrieben sign - R
 übersetzen - übersetzt translate - R
-verbrennen - verbrannt burn - R
 essen isst gegessen eat ate F
 trinken - getrunken drink drank D
 probieren - probiert taste - FD
@@ -54,30 +52,24 @@ verstehen - verstanden understand understood PX
 begrüßen - begrüßt greet - P
 vermissen - vermisst miss - PA
 auf|wecken - aufgeweckt wake_up woke P
-trösten - getröstet comfort - P
 loben - gelobt praise - P
 retten - gerettet rescue - PA
-erkennen - erkannt recognise - PAB
 beobachten - beobachtet watch - PA
 malen - gemalt paint - PABN
 fotografieren - fotografiert photograph - PABN
 bauen - gebaut build built BU
 spielen - gespielt play - I
 parken - geparkt park - V
-mieten - gemietet rent - VB
 füttern - gefüttert feed fed A
-fangen fängt gefangen catch caught A
 pflanzen - gepflanzt plant - N
 gießen - gegossen water - N
 bewundern - bewundert admire - BNPC
 auf|räumen - aufgeräumt tidy_up - r
 verlassen verlässt verlassen leave left rvB
-betreten betritt betreten enter - rvB
 erklären - erklärt explain - X
 vergessen vergisst vergessen forget forgot XOG
 besprechen bespricht besprochen discuss - XT
 auf|schreiben - aufgeschrieben write_down wrote X
-wiederholen - wiederholt repeat - X
 lösen - gelöst solve - X
 vor|bereiten - vorbereitet prepare - TF
 organisieren - organisiert organise - T
@@ -90,13 +82,21 @@ weg|werfen wirft weggeworfen throw_away threw GCF
 benutzen - benutzt use - EG
 schieben - geschoben push - UV
 an|schauen - angeschaut look_at - BGC
+jagen - gejagt chase - PA>A
+beißen - gebissen bite bit A>P
+fressen frisst gefressen eat ate A>F
 aus|packen - ausgepackt unpack - OG
 ein|packen - eingepackt pack - CGF
-sammeln - gesammelt collect - GN
 """
 
 # Subject alone; the last column names the kinds of subject.
 INTRANSITIVE = """
+liegen - gelegen lie lay CGRO
+stehen - gestanden stand stood UBNEG
+fehlen - gefehlt be_missing was CGRI
+herunter|fallen fällt ist/heruntergefallen fall_down fell GONI
+kaputt|gehen - ist/kaputtgegangen break broke EVUI
+verschwinden - ist/verschwunden disappear - GVCR
 schlafen schläft geschlafen sleep slept PA
 lachen - gelacht laugh - P
 weinen - geweint cry - P
@@ -106,12 +106,10 @@ singen - gesungen sing sang P
 schwimmen - ist/geschwommen swim swam PA
 warten - gewartet wait - PA
 kochen - gekocht cook - P
-frühstücken - gefrühstückt have_breakfast had P
 auf|wachen - ist/aufgewacht wake_up woke PA
 ein|schlafen schläft ist/eingeschlafen fall_asleep fell PA
 auf|stehen - ist/aufgestanden get_up got P
 an|kommen - ist/angekommen arrive - P
-ab|reisen - ist/abgereist depart - P
 weg|laufen läuft ist/weggelaufen run_away ran PA
 zurück|kommen - ist/zurückgekommen come_back came PA
 fern|sehen sieht ferngesehen watch_television - P
@@ -123,7 +121,6 @@ sich/hin|legen - hingelegt lie_down lay PA
 sich/um|ziehen - umgezogen get_changed got P
 sich/verlaufen verläuft verlaufen get_lost got PA
 sich/langweilen - gelangweilt be_bored was P
-sich/verspäten - verspätet be_late was P
 """
 
 # The object is a dative in German, an ordinary object in English.
@@ -134,8 +131,9 @@ folgen - ist/gefolgt follow - PAV
 gratulieren - gratuliert congratulate - P
 antworten - geantwortet answer - P
 zu|hören - zugehört listen_to - P
-zu|schauen - zugeschaut watch - PA
 vertrauen - vertraut trust - P
+gehören - gehört belong_to - CGVRBE>P
+gefallen gefällt gefallen please - UNBI>P
 begegnen - ist/begegnet meet met PA
 nach|laufen läuft ist/nachgelaufen run_after ran PA
 zu|winken - zugewinkt wave_to - P
@@ -172,7 +170,6 @@ sich/ärgern - geärgert be_angry was über+acc about XRT
 sich/fürchten - gefürchtet be_afraid was vor+dat of APT
 sich/verlieben - verliebt fall_in_love fell in+acc with P
 sich/verabschieden - verabschiedet say_goodbye said von+dat to P
-sich/beschweren - beschwert complain - über+acc about XVF
 """
 
 # Movement towards a place.
@@ -215,9 +212,9 @@ an|fangen fängt angefangen start -
 DURATIVE = """
 suchen reparieren putzen waschen lesen schreiben vorlesen übersetzen essen trinken tragen beobachten
 malen fotografieren bauen spielen füttern gießen aufräumen besprechen vorbereiten schieben anschauen
-auspacken einpacken sammeln schlafen lachen weinen arbeiten tanzen singen schwimmen warten kochen
-fernsehen einkaufen sich_ausruhen helfen folgen zuhören zuschauen warten_auf sprechen_mit spielen_mit
-nachdenken_über aufpassen_auf
+auspacken einpacken schlafen lachen weinen arbeiten tanzen singen schwimmen warten kochen
+fernsehen einkaufen sich_ausruhen helfen folgen zuhören warten_auf sprechen_mit spielen_mit jagen
+fressen nachdenken_über aufpassen_auf
 """
 
 WEATHER = """

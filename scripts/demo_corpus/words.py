@@ -145,6 +145,19 @@ ANY_TIMES = {
     "am Samstag": "on:0 Saturday:1",
     "am Sonntag": "on:0 Sunday:1",
 }
+MONTHS = {
+    "Januar": "January",
+    "März": "March",
+    "April": "April",
+    "Mai": "May",
+    "Juni": "June",
+    "Juli": "July",
+    "August": "August",
+    "Oktober": "October",
+    "Dezember": "December",
+}
+# Anfang Mai: at the beginning of May.
+MONTH_PARTS = {"Anfang": "at beginning", "Mitte": "in middle", "Ende": "at end"}
 FREQUENCIES = {
     "oft": "often:0",
     "immer": "always:0",
@@ -170,12 +183,23 @@ STATEMENT_PARTICLES = ["ja", "doch", "halt", "eben"]
 QUESTION_PARTICLES = ["denn", "eigentlich"]
 REQUEST_PARTICLES = ["mal", "doch mal"]
 
-# What is drunk or eaten, by the measure: eine Tasse Kaffee, a cup of coffee.
+# What is drunk or eaten, by the measure: eine Tasse Kaffee, a cup of coffee; what is counted stands
+# in the plural: ein Korb Äpfel, a basket of apples.
 MEASURES = {
     "Tasse f Tassen cup": ["Kaffee", "Tee", "Milch"],
-    "Glas n Gläser glass": ["Milch", "Wasser", "Wein", "Bier", "Apfelsaft", "Orangensaft", "Limonade"],
+    "Glas n Gläser glass": [
+        "Milch",
+        "Wasser",
+        "Wein",
+        "Bier",
+        "Apfelsaft",
+        "Orangensaft",
+        "Limonade",
+    ],
     "Flasche f Flaschen bottle": ["Wasser", "Wein", "Bier", "Apfelsaft", "Limonade"],
     "Stück n Stücke piece": ["Brot", "Käse", "Fleisch", "Schokolade"],
+    "Korb m Körbe basket": ["Apfel", "Birne", "Banane", "Tomate", "Brötchen"],
+    "Kiste f Kisten box": ["Ei", "Kartoffel", "Zwiebel", "Keks", "Apfel"],
 }
 
 COORDINATORS = {"und": "and", "aber": "but"}

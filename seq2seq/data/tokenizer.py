@@ -125,9 +125,9 @@ class ByteLevelBPE:
                 f"tokenizer.vocab_size={self.vocab_size} is too small: 256 bytes and {len(NAMES)} "
                 f"control symbols make {smallest}, more are for merges: tokenizer.vocab_size=8000"
             )
-        if self.max_token_length < 1:
+        if self.max_token_length < 2:
             raise ConfigError(
-                f"tokenizer.max_token_length={self.max_token_length} should be 1 or more: "
+                f"tokenizer.max_token_length={self.max_token_length} should be 2 or more: "
                 "tokenizer.max_token_length=16"
             )
         if self.normalize not in (None, "nfc"):
@@ -144,7 +144,8 @@ class ByteLevelBPE:
             vocab_size=self.vocab_size,
             special_tokens=list(NAMES),
             initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-            max_token_length=self.max_token_length,
+            # The library forms merges shorter than its limit, not as long.
+            max_token_length=self.max_token_length + 1,
             show_progress=False,
         )
         library.train_from_iterator(lines, trainer)

@@ -156,8 +156,9 @@ def _draw(weights: np.ndarray, labels: Labels, path: Path) -> None:
     families, missing = choose_fonts("".join(itertools.chain(*labels)))
     picture = io.BytesIO()
     with warnings.catch_warnings(), style.context("default"), _settings(families):
-        # Said once for all characters, below.
-        warnings.filterwarnings("ignore", message=r"Glyph .* missing from")
+        # Said once for all characters, below; the second is about shaping, before matplotlib 3.11.
+        known = r"Glyph .* missing from|Matplotlib currently does not support"
+        warnings.filterwarnings("ignore", message=known)
         figure = _figure(weights, labels)
         figure.savefig(
             picture,

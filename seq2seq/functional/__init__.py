@@ -12,6 +12,7 @@ Queries are (B, H, T, D), keys (B, G, S, D), values (B, G, S, M); query head h r
 attend to nothing gets zeros: output, weights and gradients.
 """
 
+from seq2seq.functional.dropout import dropout
 from seq2seq.functional.fused import fused_attention
 from seq2seq.functional.masks import causal_mask
 from seq2seq.functional.rotary import rotate
@@ -21,6 +22,7 @@ from seq2seq.functional.softmax import attend, explicit_attention, masked_softma
 __all__ = [
     "attend",
     "causal_mask",
+    "dropout",
     "explicit_attention",
     "fused_attention",
     "masked_softmax",

@@ -2,8 +2,8 @@
 
 import torch
 from torch import Tensor
-from torch.nn.functional import dropout as drop
 
+from seq2seq.functional.dropout import dropout as drop
 from seq2seq.functional.shapes import check, check_groups
 
 
@@ -54,4 +54,4 @@ def explicit_attention(
     sizes = check("B H T S, B G S M", scores=scores, v=v)
     check_groups(sizes["H"], sizes["G"])
     weights = masked_softmax(scores, mask)
-    return attend(drop(weights, dropout, training=dropout > 0), v), weights
+    return attend(drop(weights, dropout), v), weights

@@ -11,6 +11,7 @@ from seq2seq.attention.fixed import final_state
 from seq2seq.errors import ConfigError
 from seq2seq.models.base import Attentions, Decoded, Encoded, Seq2Seq
 from seq2seq.models.state import DecodeState
+from seq2seq.nn.dropout import Dropout
 from seq2seq.nn.embedding import Embeddings
 from seq2seq.nn.positions import PositionScheme
 from seq2seq.symbols import PAD
@@ -63,7 +64,7 @@ class RNN(Seq2Seq):
                 "an RNN takes no positions, recurrence gives the order: position=none"
             )
         self.embeddings = embeddings
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         self.layers = layers
         recurrent = nn.GRU if cell == "gru" else nn.LSTM
         self.encoder = recurrent(

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 from seq2seq.attention import Attention, Memory, Place, Role, build_attention
 from seq2seq.models.base import Attentions, Decoded, Encoded, Seq2Seq
 from seq2seq.models.state import DecodeState
+from seq2seq.nn.dropout import Dropout
 from seq2seq.nn.embedding import Embeddings
 from seq2seq.nn.feedforward import Activation, FeedForward
 from seq2seq.nn.norm import NormName, NormOrder, Residual, build_norm
@@ -53,7 +54,7 @@ class Transformer(Seq2Seq):
         super().__init__()
         self.embeddings = embeddings
         self.position = position
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         dim = embeddings.dim
         relative = position if position.hook == "rotate" else None
 

@@ -6,6 +6,8 @@ from typing import Literal
 from torch import Tensor, nn
 from torch.nn.functional import gelu, relu, silu
 
+from seq2seq.nn.dropout import Dropout
+
 Activation = Literal["relu", "gelu", "swiglu"]
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": relu, "gelu": gelu, "swiglu": silu}
 
@@ -28,7 +30,7 @@ class FeedForward(nn.Module):
         self.gate = nn.Linear(dim, hidden) if activation == "swiglu" else None
         self.down = nn.Linear(hidden, dim)
         self.activation = ACTIVATIONS[activation]
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
         for linear in filter(None, (self.up, self.gate, self.down)):
             nn.init.xavier_uniform_(linear.weight)
             nn.init.zeros_(linear.bias)

@@ -5,6 +5,8 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from seq2seq.nn.dropout import Dropout
+
 NormName = Literal["layernorm", "rmsnorm"]
 NormOrder = Literal["pre", "post"]
 
@@ -25,7 +27,7 @@ class Residual(nn.Module):
         super().__init__()
         self.norm = norm
         self.pre = order == "pre"
-        self.dropout = nn.Dropout(dropout)
+        self.dropout = Dropout(dropout)
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         if self.pre:

@@ -15,7 +15,7 @@ class Loss(NamedTuple):
 
 
 def cross_entropy(
-    hidden: Tensor, output: nn.Linear, target: Tensor, *, smoothing: float = 0.0, chunk: int = 512
+    hidden: Tensor, output: nn.Linear, target: Tensor, *, smoothing: float = 0.0, chunk: int = 256
 ) -> Loss:
     """Cross-entropy with a target that gives `smoothing` to all words alike and the rest to the
     right one.
@@ -39,7 +39,16 @@ def cross_entropy(
 
 
 class _ChunkedCrossEntropy(Function):
-    """Computes its gradients beside the loss: the scores of a chunk are at hand only once."""
+    """Computes its gradients beside the loss: the scores of a chunk are at hand only once.
+
+    With z the scores of a row less their maximum, e = exp(z), Z = sum(e) and V words,
+
+        loss = log Z - (1 - smoothing) z_target - smoothing mean(z)
+        d loss / d z = e / Z - (1 - smoothing) [target] - smoothing / V.
+
+    Only the first term touches every word of every row. Its 1 / Z moves into the narrow factor of each
+    product, and the other two terms are added to the results: so a chunk is read seven times, not twelve.
+    """
 
     @staticmethod
     def forward(
@@ -55,38 +64,46 @@ class _ChunkedCrossEntropy(Function):
         device = hidden.device.type
         low = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
         with torch.autocast(device, enabled=False):
-            total, nll = hidden.new_zeros((), dtype=torch.float32), hidden.new_zeros(())
-            gradients = (
-                [torch.zeros_like(x) for x in (hidden, weight, bias)] if with_gradient else []
-            )
-            w, b = (weight.to(low or weight.dtype), bias.to(low or bias.dtype))
-            for rows in torch.arange(len(hidden), device=hidden.device).split(chunk):
-                part = slice(int(rows[0]), int(rows[-1]) + 1)
-                h = hidden[part].to(w.dtype)
-                logits = torch.addmm(b, h, w.t()).to(torch.promote_types(w.dtype, torch.float32))
-                logp = logits.log_softmax(-1)
-                right = -logp.gather(1, target[part, None]).sum()
-                nll = nll + right
-                total = total + (1 - smoothing) * right - smoothing * logp.mean(1).sum()
+            w, b = weight.to(low or weight.dtype), bias.to(low or bias.dtype)
+            slopes = [torch.zeros_like(x) for x in (hidden, weight, bias)] if with_gradient else []
+            wide = torch.promote_types(w.dtype, torch.float32)
+            smoothed, nll = hidden.new_zeros((), dtype=wide), hidden.new_zeros((), dtype=wide)
+            for start in range(0, len(hidden), chunk):
+                rows = slice(start, start + chunk)
+                h, right = hidden[rows].to(w.dtype), target[rows]
+                z = torch.addmm(b, h, w.t()).to(wide)
+                z -= z.amax(1, keepdim=True)
+                z_right, z_mean = z.gather(1, right[:, None]).sum(), z.mean(1).sum()
+                e = z.exp_()
+                Z = e.sum(1, keepdim=True)
+                log_Z = Z.log().sum()
+                nll += log_Z - z_right
+                smoothed += log_Z - (1 - smoothing) * z_right - smoothing * z_mean
                 if with_gradient:
-                    slope = (
-                        logp.exp_()
-                    )  # d loss / d logits = p - smoothing / V, less 1 - smoothing at the target
-                    slope -= smoothing / slope.shape[1]
-                    slope.scatter_add_(
-                        1,
-                        target[part, None],
-                        slope.new_full((len(h), 1), smoothing - 1.0),
-                    )
-                    s = slope.to(w.dtype)
-                    gradients[0][part] = s @ w
-                    gradients[1] += s.t() @ h
-                    gradients[2] += slope.sum(0)
-        ctx.save_for_backward(*gradients)
+                    e = e.to(w.dtype)
+                    slopes[0][rows] = (e @ w).to(wide) / Z
+                    slopes[1] += e.t() @ (h / Z).to(w.dtype)
+                    slopes[2] += (e.t() @ (1 / Z).to(w.dtype)).squeeze(1)
+            if with_gradient:
+                _subtract_target(slopes, hidden, weight, target, smoothing)
+        ctx.save_for_backward(*slopes)
         ctx.mark_non_differentiable(nll)
-        return total, nll
+        return smoothed, nll
 
     @staticmethod
     def backward(ctx: Any, slope: Tensor, _: Tensor) -> Any:
         hidden, weight, bias = ctx.saved_tensors
         return hidden * slope, weight * slope, bias * slope, None, None, None, None
+
+
+def _subtract_target(
+    slopes: list[Tensor], hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float
+) -> None:
+    """The terms of the gradient that do not depend on the scores: those of the smoothed target."""
+    of_hidden, of_weight, of_bias = slopes
+    right, all_words = 1 - smoothing, smoothing / len(weight)
+    of_hidden -= right * weight[target] + all_words * weight.sum(0)
+    of_weight.index_add_(0, target, hidden.to(weight.dtype), alpha=-right)
+    of_weight -= all_words * hidden.sum(0)
+    of_bias.index_add_(0, target, of_bias.new_ones(len(target)), alpha=-right)
+    of_bias -= all_words * len(target)

@@ -61,9 +61,7 @@ def train(plan: Plan) -> float | None:
 
 
 def build_trainer(plan: Plan, callbacks: list[L.Callback]) -> L.Trainer:
-    # Advice for other ways of working: loaders here shard and resume by themselves.
-    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
-    warnings.filterwarnings("ignore", message=".*does not have many workers.*")
+    quieten()
     options = asdict(plan.trainer)
     options["val_check_interval"] = validation_interval(plan.trainer)
     return L.Trainer(
@@ -76,6 +74,15 @@ def build_trainer(plan: Plan, callbacks: list[L.Callback]) -> L.Trainer:
         logger=build_logger(plan.logger, plan.folder),
         callbacks=callbacks,
     )
+
+
+def quieten() -> None:
+    """Silence advice for other ways of working: loaders here shard and resume by themselves, and
+    the run's folder holds Hydra's record before Lightning sees it.
+    """
+    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+    for message in ("does not have many workers", "exists and is not empty", "LeafSpec"):
+        warnings.filterwarnings("ignore", message=f".*{message}.*")
 
 
 def validation_interval(options: TrainerOptions) -> int:

@@ -1,0 +1,129 @@
+"""Fetch the raw Multi30k corpus (task 1: image captions in English, German and French).
+
+    python scripts/prepare_multi30k.py [--languages en de fr] [--out data/multi30k] [--from FOLDER]
+
+Every file is checked against its SHA-256 before it gets its name, and one that is there already is
+kept, so an interrupted run is simply repeated. Then: python train.py data=multi30k
+
+The captions derive from Flickr30K and are for research and education, not for commercial use. Cite
+Elliott et al. 2016 (W16-3210), Elliott et al. 2017 (W17-4718) and Barrault et al. 2018 (W18-6402).
+"""
+
+import argparse
+import hashlib
+import http.client
+import os
+import sys
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+
+URL = (
+    "https://raw.githubusercontent.com/multi30k/dataset/"
+    "a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw/"
+)
+DEFAULT_OUT = Path(__file__).resolve().parent.parent / "data" / "multi30k"
+CHECKSUMS = {
+    "train.de.gz": "726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6",
+    "train.en.gz": "d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f",
+    "train.fr.gz": "622e75069e9f4c577425c4f277116ce66e63a2401c0a2312d90073cb12379a3c",
+    "val.de.gz": "f0cba2f995189cf5770f29a8a9a537a3ad3f51657ad873405082ff6863a5e75a",
+    "val.en.gz": "14f7d25ddd868909a9213e361768460edcacdd6ab9d1e77b92560dc10c10dc28",
+    "val.fr.gz": "ca3106f1a72390591d25f6c45cb4cd39dec4cd3f123e099748a3ce5256c160e9",
+    "test_2016_flickr.de.gz": "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8",
+    "test_2016_flickr.en.gz": "611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9",
+    "test_2016_flickr.fr.gz": "6d326e188d259fb1d04ac19eae3af956559b3a0b93d7635e56c90987c40c8b90",
+}
+
+
+class PrepareError(Exception):
+    """What could not be fetched, and what to do."""
+
+
+def names_of(languages: Sequence[str]) -> list[str]:
+    """The files of some languages, in the order of CHECKSUMS."""
+    return [name for name in CHECKSUMS if name.split(".")[1] in languages]
+
+
+def fetch(name: str, out: Path, local: Path | None) -> str:
+    """Bring one file into a folder, from another folder or from the network.
+
+    Returns: what was done, in one word.
+    Raises: PrepareError; the folder then holds nothing new.
+    """
+    file = out / name
+    if file.exists():
+        if not is_right(name, file.read_bytes()):
+            raise PrepareError(
+                f"{file} is there, but it is not the published file (its SHA-256 differs). "
+                "Move it away and run this again."
+            )
+        return "kept"
+    content = download(URL + name) if local is None else read_local(local / name)
+    if not is_right(name, content):
+        raise PrepareError(
+            f"{URL + name if local is None else local / name} is not the published file: its "
+            f"SHA-256 is {hashlib.sha256(content).hexdigest()}, expected {CHECKSUMS[name]}."
+        )
+    unfinished = out / f"{name}.part"
+    unfinished.write_bytes(content)
+    os.replace(unfinished, file)
+    return "downloaded" if local is None else "copied"
+
+
+def is_right(name: str, content: bytes) -> bool:
+    return hashlib.sha256(content).hexdigest() == CHECKSUMS[name]
+
+
+def download(url: str) -> bytes:
+    try:
+        with urllib.request.urlopen(url, timeout=30) as response:
+            return response.read()
+    except (OSError, http.client.HTTPException) as error:
+        raise PrepareError(
+            f"cannot download {url}: {error}. Files already there are kept; run this again later. "
+            "Without a network, take them from a folder: --from FOLDER"
+        ) from error
+
+
+def read_local(file: Path) -> bytes:
+    try:
+        return file.read_bytes()
+    except OSError as error:
+        raise PrepareError(
+            f"cannot read {file}: {error.strerror}. The folder of --from should hold the files of "
+            f"{URL} under their own names."
+        ) from error
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Fetch the files that the command line asks for. Returns: the exit code."""
+    parser = argparse.ArgumentParser(description="Fetch the raw Multi30k corpus.")
+    parser.add_argument(
+        "--languages",
+        nargs="+",
+        choices=("en", "de", "fr"),
+        default=["en", "de"],
+        help="default: en de",
+    )
+    parser.add_argument("--out", type=Path, default=DEFAULT_OUT, help="default: data/multi30k")
+    parser.add_argument(
+        "--from", type=Path, dest="local", metavar="FOLDER", help="take the files from here"
+    )
+    options = parser.parse_args(arguments)
+    try:
+        options.out.mkdir(parents=True, exist_ok=True)
+        for name in names_of(options.languages):
+            print(f"{name}: {fetch(name, options.out, options.local)}", flush=True)
+    except PrepareError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except OSError as error:
+        print(f"error: cannot write to {options.out}: {error.strerror}.", file=sys.stderr)
+        return 1
+    print("Research and education only, as Flickr30K. Next: python train.py data=multi30k")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
