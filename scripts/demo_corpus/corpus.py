@@ -1,18 +1,21 @@
 """The three parts of the corpus: what may be seen in training, and what only in the tests."""
 
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
+from demo_corpus.draw import Draw
 from demo_corpus.meaning import Adverb, Clause, NounPhrase, Prepositional
 from demo_corpus.phrase import links, text
-from demo_corpus.draw import Draw
 from demo_corpus.sentences import sentence
 
 TRAIN_SIZE, VALID_SIZE, TEST_SIZE = 14_000, 500, 500
 MAX_WORDS = 22
 # Of the valid and test sentences, the share that must hold a combination never seen in training.
 NEW_SHARE = 0.7
+# Every word form of the valid and test sentences occurs this often in training.
+MIN_SEEN = 3
 
 
 class Pair(NamedTuple):
@@ -78,22 +81,30 @@ def words_of(line: str) -> list[str]:
     return [word.strip(".,?!").lower() for word in line.split()]
 
 
+def forms(pair: Record) -> list[str]:
+    """The word forms of both sides, each with its language: die and war are words of both."""
+    german = [f"de {word}" for word in words_of(pair.german)]
+    return german + [f"en {word}" for word in words_of(pair.english)]
+
+
 class _Writer:
-    """Collects records, and sees to it that no German sentence comes twice."""
+    """Draws records, and sees to it that no German sentence comes twice or means two things."""
 
     def __init__(self, seed: int) -> None:
         self.random = Draw(seed)
-        self.english: dict[str, str] = {}
+        self.translations: dict[str, str] = {}
+        self.used: set[str] = set()
 
     def draw(self, accept: Callable[[Record], bool]) -> Record:
         """The next record that is new, not too long, and acceptable."""
         while True:
             new = record(self.random)
-            known = self.english.get(new.german)
-            if known is not None and known != new.english:
+            known = self.translations.setdefault(new.german, new.english)
+            if known != new.english:
                 raise ValueError(f"two translations of {new.german!r}: {known!r}, {new.english!r}")
-            if known is None and len(new.german.split()) <= MAX_WORDS and accept(new):
-                self.english[new.german] = new.english
+            short = len(new.german.split()) <= MAX_WORDS
+            if short and new.german not in self.used and accept(new):
+                self.used.add(new.german)
                 return new
 
 
@@ -104,11 +115,10 @@ def build(seed: int) -> Corpus:
     """
     writer = _Writer(seed)
     train = [writer.draw(lambda new: not any(map(held_out, new.pairs))) for _ in range(TRAIN_SIZE)]
-    german = {word for known in train for word in words_of(known.german)}
-    english = {word for known in train for word in words_of(known.english)}
+    seen = Counter(form for known in train for form in forms(known))
 
     def familiar(new: Record) -> bool:
-        return german.issuperset(words_of(new.german)) and english.issuperset(words_of(new.english))
+        return all(seen[form] >= MIN_SEEN for form in forms(new))
 
     def combining(new: Record) -> bool:
         return familiar(new) and any(map(held_out, new.pairs))

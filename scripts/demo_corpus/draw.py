@@ -11,20 +11,22 @@ class Draw:
     """Random choices that follow from a seed, the same on every machine."""
 
     def __init__(self, seed: int) -> None:
-        self._rng = random.Random(seed)
+        # Of all that random.Random offers, only random() is promised never to change.
+        self._random = random.Random(seed).random
 
     def chance(self, probability: float) -> bool:
         """True with this probability."""
-        return self._rng.random() < probability
+        return self._random() < probability
 
     def pick(self, options: Sequence[T]) -> T:
         """One of the options, all alike."""
-        return options[self._rng.randrange(len(options))]
+        return options[int(self._random() * len(options))]
 
     def weighted(self, weights: Mapping[T, int]) -> T:
         """One of the keys, in proportion to its weight."""
-        return self._rng.choices(list(weights), list(weights.values()))[0]
+        return self.pick([key for key, weight in weights.items() for _ in range(weight)])
 
     def shuffled(self, items: Sequence[T]) -> list[T]:
         """The items in random order."""
-        return self._rng.sample(items, len(items))
+        keys = [self._random() for _ in items]
+        return [items[i] for i in sorted(range(len(items)), key=keys.__getitem__)]

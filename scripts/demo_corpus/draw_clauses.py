@@ -1,6 +1,5 @@
 """Random clauses: a verb, what its frame asks for, and adverbials that suit its tense."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from demo_corpus import draw_adverbials, words
@@ -12,9 +11,20 @@ from demo_corpus.draw_nominals import (
     noun_phrase,
     object_phrase,
     object_pronoun,
+    other_name,
     subject,
 )
-from demo_corpus.lexicon import ADJECTIVES, COMPARATIVES, COPULA, MODALS, NOUNS, VERBS, Modal, Verb
+from demo_corpus.lexicon import (
+    ADJECTIVES,
+    COMPARATIVES,
+    COPULA,
+    MODALS,
+    NAMES,
+    PROFESSIONS,
+    VERBS,
+    Modal,
+    Verb,
+)
 from demo_corpus.meaning import (
     Adverb,
     Clause,
@@ -44,7 +54,20 @@ Parts = dict[str, Constituent]
 def clause(draw: Draw) -> Clause:
     """A clause of any frame."""
     frame = draw.weighted(FRAMES)
-    return copular(draw) if frame == "copula" else verbal(draw, draw.pick(VERBS[frame]))
+    return copular(draw) if frame == "copula" else verbal(draw, verb_of(draw, frame))
+
+
+def verb_of(draw: Draw, frame: str, *, personal: bool = False, kind: str = "") -> Verb:
+    """A verb of this frame, perhaps one with persons as subject or with this kind of object.
+
+    Separable verbs count twice, for they have twice the forms: macht auf, aufmacht.
+    """
+    fitting = [
+        verb
+        for verb in VERBS[frame]
+        if (not personal or "P" in verb.subjects) and kind in verb.complement
+    ]
+    return draw.pick(fitting + [verb for verb in fitting if verb.prefix])
 
 
 def verbal(draw: Draw, verb: Verb) -> Clause:
@@ -58,6 +81,9 @@ def core(draw: Draw, verb: Verb) -> Clause:
     modal = modal if verb.animate else None
     compound = modal is not None or tense is not Tense.PRESENT
     agent = subject(draw, verb.subjects, compound=compound)
+    if verb.frame in ("dative", "ditransitive") and isinstance(agent, NounPhrase):
+        # A genitive right before a dative would be hard to tell from it.
+        agent = without_genitive(agent)
     return Clause(verb, {"subject": agent} | arguments(draw, verb, agent), tense, modal)
 
 
@@ -76,7 +102,10 @@ def arguments(draw: Draw, verb: Verb, agent: Nominal) -> Parts:
             recipient: Nominal = noun_phrase(draw, "P")
             if draw.chance(0.4):
                 recipient = object_pronoun(draw, agent, dative=True)
-            return {"recipient": recipient, "object": unowned(draw, verb.complement)}
+            return {
+                "recipient": recipient,
+                "object": without_genitive(object_phrase(draw, verb.complement)),
+            }
         case "prepositional":
             inner = noun_phrase(draw, verb.complement)
             return {"oblique": Prepositional(*verb.preposition, inner)}
@@ -90,14 +119,13 @@ def patient(draw: Draw, verb: Verb, agent: Nominal) -> Nominal:
     if "P" in verb.complement and draw.chance(0.15):
         return object_pronoun(draw, agent, verb.frame == "dative")
     if "P" in verb.complement and draw.chance(0.12):
-        return Name(draw.pick(words.NAMES))
+        return other_name(draw, agent)
     part = object_phrase(draw, verb.complement)
     return dressed(draw, part) if part.noun.kind == "P" and draw.chance(0.1) else part
 
 
-def unowned(draw: Draw, kinds: str) -> NounPhrase:
-    """An object beside a recipient, where a genitive would look like a second recipient."""
-    part = object_phrase(draw, kinds)
+def without_genitive(part: NounPhrase) -> NounPhrase:
+    """The phrase without an owner in the genitive, which looks like a dative."""
     return replace(part, owner=None) if isinstance(part.owner, NounPhrase) else part
 
 
@@ -114,7 +142,7 @@ def timed(draw: Draw, told: Clause) -> Clause:
         parts["liking" if liking else "frequency"] = (
             Adverb("gern", "") if liking else draw_adverbials.adverb(draw, words.FREQUENCIES)
         )
-    if draw.chance(0.28):
+    if draw.chance(0.33):
         parts["particle"] = Adverb(draw.pick(words.STATEMENT_PARTICLES), "")
     return replace(told, parts=parts)
 
@@ -127,10 +155,10 @@ def placed(draw: Draw, told: Clause) -> Clause:
         if draw.chance(0.1):
             parts["manner"] = draw_adverbials.adverb(draw, words.MANNERS)
         elif draw.chance(0.1):
-            parts["companion"] = companion(draw)
-    if frame == "directional" and draw.chance(0.25):
+            parts["companion"] = companion(draw, told.subject)
+    if told.verb.infinitive in ("fahren", "reisen") and draw.chance(0.5):
         parts["transport"] = draw_adverbials.transport(draw)
-    elif frame != "directional" and draw.chance(0.22):
+    elif (active or frame == "intransitive") and frame != "directional" and draw.chance(0.3):
         parts["place"] = draw_adverbials.place(draw, words.LOCATIONS)
     return replace(told, parts=parts)
 
@@ -143,6 +171,8 @@ def negated(draw: Draw, told: Clause) -> Clause:
         return told
     if not isinstance(target, NounPhrase) or target.determiner not in ("a", "") or target.count:
         return replace(told, negation="not")
+    if "liking" in told.parts:
+        return told
     none = replace(target, determiner="no")
     return replace(told, parts={**told.parts, "object": none}, negation="object.det")
 
@@ -209,13 +239,11 @@ def comparative(draw: Draw) -> Parts:
 def professional(draw: Draw) -> Parts:
     """Anna ist Ärztin, without the article that English needs."""
     gender = draw.pick("fm")
-    names = words.WOMEN if gender == "f" else words.MEN
-    agent = Name(draw.pick(names)) if draw.chance(0.6) else Pronoun(3, gender=gender)
-    german = draw.pick(words.PROFESSIONS[gender])
-    (noun,) = (noun for noun in NOUNS["P"] if noun.german == german)
+    agent = Name(draw.pick(NAMES[gender])) if draw.chance(0.6) else Pronoun(3, gender=gender)
+    noun = draw.pick(PROFESSIONS[gender])
     english = " ".join(f"{word}:0" for word in noun.english.split())
     article = "an" if english[0] in "aeiou" else "a"
-    return {"subject": agent, "predicate": Adverb(german, f"{article}:- {english}")}
+    return {"subject": agent, "predicate": Adverb(noun.german, f"{article}:- {english}")}
 
 
 def with_relative(draw: Draw, told: Clause) -> Clause:
@@ -223,18 +251,13 @@ def with_relative(draw: Draw, told: Clause) -> Clause:
     agent, target = told.parts["subject"], told.parts.get("object")
     if isinstance(agent, NounPhrase) and agent.noun.kind == "P" and not agent.owner:
         frame = draw.pick([frame for frame in FRAMES if frame != "copula"])
-        inner = placed(draw, core(draw, draw.pick(personal(VERBS[frame]))))
+        inner = placed(draw, core(draw, verb_of(draw, frame, personal=True)))
         return _attached(told, "subject", agent, inner)
     if isinstance(target, NounPhrase) and target.noun.kind not in "PA" and not target.owner:
         kind = target.content.kind if target.content else target.noun.kind
-        verbs = [verb for verb in personal(VERBS["transitive"]) if kind in verb.complement]
-        return _attached(told, "object", target, core(draw, draw.pick(verbs)))
+        verb = verb_of(draw, "transitive", personal=True, kind=kind)
+        return _attached(told, "object", target, core(draw, verb))
     return told
-
-
-def personal(verbs: Sequence[Verb]) -> list[Verb]:
-    """Those of the verbs whose subject may be a person."""
-    return [verb for verb in verbs if "P" in verb.subjects]
 
 
 def _attached(told: Clause, role: str, head: NounPhrase, inner: Clause) -> Clause:

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from demo_corpus import words
 from demo_corpus.draw import Draw
-from demo_corpus.lexicon import ADJECTIVES, MEASURES, NOUNS, Noun
+from demo_corpus.lexicon import ADJECTIVES, MEASURES, NAMES, NOUNS, RELATIONS, Noun
 from demo_corpus.meaning import Name, Nominal, NounPhrase, Prepositional, Pronoun
 
 # Nouns of these kinds may belong to somebody: Anna's old coat.
@@ -14,7 +14,9 @@ SIMPLE_COUNTS = range(2, 13)
 COMPOUND_COUNTS = [count for count in range(20, 60) if count % 10 != 1]
 
 SINGULAR = {"the": 50, "a": 28, "this": 7, "my": 4, "your": 3, "his": 4, "our": 4}
-PLURAL = {"the": 40, "": 12, "many": 6, "some": 6, "all": 8, "this": 8, "my": 6}
+PLURAL = {"the": 40, "": 12, "many": 6, "some": 6, "all": 8, "this": 8, "our": 6}
+ALL_NAMES = NAMES["f"] + NAMES["m"]
+POSSESSIVES = ("my", "your", "his", "our")
 UNCOUNTED = {"the": 46, "": 60, "this": 7, "my": 3, "our": 3}
 
 
@@ -30,7 +32,10 @@ def determined(draw: Draw, noun: Noun, subject: bool) -> NounPhrase:
         weights = {key: weight for key, weight in UNCOUNTED.items() if key or not subject}
         return NounPhrase(noun, draw.weighted(weights))
     if noun.kind in PLACES or draw.chance(0.66):
-        return NounPhrase(noun, draw.weighted(SINGULAR | ({"every": 4} if subject else {})))
+        part = NounPhrase(noun, draw.weighted(SINGULAR | ({"every": 4} if subject else {})))
+        # His woman would be his wife.
+        married = noun.german in ("Mann", "Frau") and part.determiner in POSSESSIVES
+        return replace(part, determiner="the") if married else part
     if draw.chance(0.35):
         count = draw.pick(SIMPLE_COUNTS if draw.chance(0.45) else COMPOUND_COUNTS)
         return NounPhrase(noun, draw.pick(["", "", "the"]), plural=True, count=count)
@@ -50,9 +55,9 @@ def definite(draw: Draw, kinds: str) -> NounPhrase:
     return described(draw, NounPhrase(draw.pick(NOUNS[draw.pick(kinds)]), "the"))
 
 
-def measured(draw: Draw) -> NounPhrase:
+def measured(draw: Draw, kinds: str) -> NounPhrase:
     """A cup of coffee, three glasses of water."""
-    measure, contents = draw.pick(MEASURES)
+    measure, contents = draw.pick([row for row in MEASURES if row[1][0].kind in kinds])
     part = determined(draw, measure, subject=False)
     if part.determiner not in ("a", "the", "this", "no"):
         part = replace(part, determiner="")
@@ -64,19 +69,19 @@ def measured(draw: Draw) -> NounPhrase:
 def object_phrase(draw: Draw, kinds: str) -> NounPhrase:
     """A noun phrase that may be measured, owned or, being a person, dressed."""
     if set("FD") & set(kinds) and draw.chance(0.3):
-        return measured(draw)
+        return measured(draw, kinds)
     return owned(draw, noun_phrase(draw, kinds))
 
 
 def owned(draw: Draw, part: NounPhrase) -> NounPhrase:
     """The phrase with a word on whose it is: das Auto von Anna, das Auto der Ärztin."""
-    relation = part.noun.german in words.RELATIONS
+    relation = part.noun.german in RELATIONS
     if part.determiner != "the" or part.count or not (relation or part.noun.kind in OWNED):
         return part
     if not draw.chance(0.4):
         return part
-    if draw.chance(0.3):
-        return replace(part, owner=Name(draw.pick(words.NAMES)))
+    if draw.chance(0.4):
+        return replace(part, owner=Name(draw.pick(ALL_NAMES)))
     if draw.chance(0.4):
         owners = [noun for noun in NOUNS["P"] if noun.gender == "f"]
         return replace(part, owner=NounPhrase(draw.pick(owners), "the"))
@@ -91,22 +96,27 @@ def subject(draw: Draw, kinds: str, *, compound: bool) -> Nominal:
     if "P" not in kinds or draw.chance(0.42):
         return owned(draw, noun_phrase(draw, kinds, subject=True))
     if draw.chance(0.5):
-        return Name(draw.pick(words.NAMES))
+        return Name(draw.pick(ALL_NAMES))
     options = [Pronoun(3), Pronoun(3, gender="f"), Pronoun(1, True), Pronoun(3, True)]
     return draw.pick(options + [Pronoun(1), Pronoun(2), Pronoun(2, True)] * compound)
 
 
-def object_pronoun(draw: Draw, subject: Nominal, dative: bool) -> Pronoun:
+def object_pronoun(draw: Draw, agent: Nominal, dative: bool) -> Pronoun:
     """A pronoun for somebody else than the subject; sie and ihr have too many readings."""
     options = [Pronoun(1), Pronoun(2), Pronoun(3), Pronoun(1, True), Pronoun(2, True)]
     options += [Pronoun(3, True)] * dative
-    return draw.pick([option for option in options if option.person != subject.person])
+    return draw.pick([option for option in options if option.person != agent.person])
 
 
-def companion(draw: Draw) -> Prepositional:
+def other_name(draw: Draw, agent: Nominal) -> Name:
+    """The name of somebody else than the subject."""
+    return Name(draw.pick([name for name in ALL_NAMES if Name(name) != agent]))
+
+
+def companion(draw: Draw, agent: Nominal) -> Prepositional:
     """With or without somebody."""
     preposition = draw.pick([("mit", "dat", "with"), ("ohne", "acc", "without")])
-    inner = Name(draw.pick(words.NAMES)) if draw.chance(0.4) else noun_phrase(draw, "P")
+    inner = other_name(draw, agent) if draw.chance(0.4) else noun_phrase(draw, "P")
     return Prepositional(*preposition, inner)
 
 

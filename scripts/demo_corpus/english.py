@@ -8,6 +8,8 @@ from demo_corpus.meaning import Pronoun
 SUBJECTS = ("I", "you", "he", "we", "you", "they")
 OBJECTS = ("me", "you", "him", "us", "you", "them")
 AUXILIARIES = ("be", "can", "must", "should", "may", "will", "would", "could")
+# A pronoun stands before these words of a verb: turn it off, but look for it.
+PARTICLES = ("up", "down", "on", "off", "away", "along", "aloud", "back")
 IRREGULAR_PAST = {"have": "had", "do": "did", "want": "wanted", "like": "liked"}
 DOUBLING = re.compile(r"^([^aeiou]*[aeiou][^aeiouwxy]|forget|cancel|travel)$")
 

@@ -112,9 +112,23 @@ class Verbal(NamedTuple):
     next_form: str = "base"
 
 
+def late_particle(clause: Clause) -> Phrase:
+    """The particle of the verb where a pronoun comes before it: picks us up, not picks up us."""
+    particle = english.tail(clause.verb)
+    late = particle in english.PARTICLES and isinstance(clause.parts.get("object"), Pronoun)
+    return phrase(particle, "verb") if late else []
+
+
+def base_verb(clause: Clause) -> VerbGroup:
+    """The verb of a request or an infinitive, which is not inflected."""
+    tail = "" if late_particle(clause) else english.tail(clause.verb)
+    return VerbGroup([], phrase(f"{english.head(clause.verb)} {tail}", "verb"))
+
+
 def _chain(clause: Clause) -> list[Verbal]:
     verb = clause.verb
-    main = Verbal(english.head(verb), english.tail(verb), ("verb",))
+    tail = "" if late_particle(clause) else english.tail(verb)
+    main = Verbal(english.head(verb), tail, ("verb",))
     if clause.modal:
         first, *rest = clause.modal.english.split()
         return [Verbal(first, " ".join(rest), ("modal",)), main]
@@ -183,6 +197,8 @@ def predicate(clause: Clause, group: VerbGroup, omit: str = "") -> Phrase:
     for role in AFTER_VERB:
         if role != omit:
             words += spoken(clause, role)
+        if role == "object":
+            words += late_particle(clause)
     return words
 
 
@@ -210,6 +226,4 @@ def question(clause: Clause, omit: str = "") -> Phrase:
 
 def infinitive_clause(clause: Clause) -> Phrase:
     """The bare verb with what follows it; the word to goes before."""
-    verb = clause.verb
-    words = phrase("to", "to") + phrase(verb.english, "verb")
-    return words + [word for role in AFTER_VERB for word in spoken(clause, role)]
+    return phrase("to", "to") + predicate(clause, base_verb(clause))

@@ -10,7 +10,7 @@ DEFINITE = {
     "dat": ("dem", "der", "dem", "den"),
     "gen": ("des", "der", "des", "der"),
 }
-# The endings that show gender and case: on dieser, on viele, and on an adjective with nothing before.
+# The endings that show gender and case: on dieser and viele, and on an adjective after no article.
 STRONG = {
     "nom": ("er", "e", "es", "e"),
     "acc": ("en", "e", "es", "e"),

@@ -6,7 +6,7 @@ from demo_corpus import nouns, verbs, words
 
 
 class Noun(NamedTuple):
-    """A noun; `plural` is empty where the noun is not counted, `kind` is its letter in the tables."""
+    """A noun; `plural` is empty where it is not counted, `kind` is its letter in the tables."""
 
     german: str
     gender: str
@@ -20,8 +20,8 @@ class Noun(NamedTuple):
 class Verb(NamedTuple):
     """A verb with its principal parts and what it asks of its arguments.
 
-    `subjects` is the kinds of noun that may do it; `complement` is the kinds of noun it is done to, the
-    conjunction of a clause, or nothing, depending on the frame.
+    `subjects` is the kinds of noun that may do it; `complement` is the kinds of noun it is done to,
+    the conjunction of a clause, or nothing, depending on the frame.
     """
 
     prefix: str
@@ -49,7 +49,7 @@ class Verb(NamedTuple):
 
     @property
     def lemma(self) -> str:
-        """The dictionary form, with what tells it from its neighbours: sich sich ausruhen."""
+        """The dictionary form: aufmachen, sich ausruhen, warten auf."""
         reflexive = "sich " if self.reflexive else ""
         preposition = f" {self.preposition[0]}" if self.preposition[0] else ""
         return f"{reflexive}{self.prefix}{self.infinitive}{preposition}"
@@ -158,7 +158,13 @@ MEASURES = [
     )
     for measure, contents in words.MEASURES.items()
 ]
-COPULA = _verb("copula", "sein ist ist/gewesen be was".split())
+COPULA = _verb("copula", ["sein", "ist", "ist/gewesen", "be", "was"])
+NAMES = {"f": words.WOMEN.split(), "m": words.MEN.split()}
+RELATIONS = words.RELATIONS.split()
+PROFESSIONS = {
+    gender: [noun for noun in NOUNS["P"] if noun.german in table.split()]
+    for gender, table in words.PROFESSIONS.items()
+}
 ADJECTIVES = [_adjective(row) for row in _rows(words.ADJECTIVES)]
 COMPARATIVES = {
     positive: (comparative, english.replace("_", " "))

@@ -49,10 +49,13 @@ def yes_no_question(draw: Draw) -> Sentence:
 
 def adverb_question(draw: Draw) -> Sentence:
     """When, where or why?"""
-    asked = _asked(draw, draw_clauses.clause(draw))
     word, translation, answer = draw.pick(
         [("wann", "when", "time"), ("wo", "where", "place"), ("warum", "why", "")]
     )
+    told = _until(
+        draw_clauses.clause, draw, lambda made: word == "warum" or made.verb.frame != "copula"
+    )
+    asked = _asked(draw, told)
     parts = {role: part for role, part in asked.parts.items() if role != answer}
     parts["asked"] = Adverb(word, f"{translation}:0")
     asked = replace(asked, parts=parts, front="asked")
@@ -62,15 +65,15 @@ def adverb_question(draw: Draw) -> Sentence:
 
 def who_question(draw: Draw) -> Sentence:
     """Who did it? The question word is the subject, so English needs no auxiliary."""
-    asked = _asked(draw, draw_clauses.verbal(draw, draw.pick(draw_clauses.personal(VERBS["transitive"]))))
+    verb = draw_clauses.verb_of(draw, "transitive", personal=True)
+    asked = _asked(draw, draw_clauses.verbal(draw, verb))
     asked = replace(asked, parts={**asked.parts, "subject": Question("wer", "who")})
     return _ended("?", german.verb_second(asked), english.statement(asked), asked)
 
 
 def what_question(draw: Draw) -> Sentence:
     """What did she buy? The question word is the object."""
-    verbs = draw_clauses.personal(VERBS["transitive"])
-    verbs = [verb for verb in verbs if set("PA").isdisjoint(verb.complement)]
+    verbs = [verb for verb in VERBS["transitive"] if set("PA").isdisjoint(verb.complement)]
     asked = _asked(draw, draw_clauses.verbal(draw, draw.pick(verbs)))
     parts = {**asked.parts, "object": Question("was", "what")}
     negation = "not" if asked.negation else ""
@@ -82,7 +85,7 @@ def what_question(draw: Draw) -> Sentence:
 def request(draw: Draw) -> Sentence:
     """Machen Sie bitte die Tür auf! Please open the door!"""
     frame = draw.pick(["transitive", "transitive", "ditransitive", "dative", "directional"])
-    verb = draw.pick(draw_clauses.personal(VERBS[frame]))
+    verb = draw_clauses.verb_of(draw, frame, personal=True)
     parts: draw_clauses.Parts = {"subject": Pronoun(3, plural=True)}
     parts |= draw_clauses.arguments(draw, verb, Pronoun(2))
     parts["please"] = Adverb("bitte", "please:0")
@@ -94,9 +97,8 @@ def request(draw: Draw) -> Sentence:
     asked = Clause(verb, parts, negation=negation)
     # The polite Sie is no word of the English request.
     source = [german.finite_verb(asked), Word("Sie"), *german.middle_field(asked, ("subject",))]
-    group = english.VerbGroup([], phrase(verb.english, "verb"))
     spoken = english.spoken(asked, "please") + phrase("do" if negation else "")
-    spoken += english.predicate(asked, group)
+    spoken += english.predicate(asked, english.base_verb(asked))
     return _ended("!", source + german.right_bracket(asked), spoken, asked)
 
 
@@ -143,9 +145,17 @@ def _until(make: Callable[[Draw], Clause], draw: Draw, accept: Callable[[Clause]
 def _circumstance(draw: Draw, conjunction: str, past: bool) -> Clause:
     """A subordinate clause in a tense that suits its conjunction and the main clause."""
     make = weather if draw.chance(0.12) else draw_clauses.clause
-    if conjunction == "nachdem":
-        return _until(make, draw, lambda made: made.tense is Tense.PERFECT)
-    return _until(make, draw, lambda made: is_past(made) == past and not is_future(made))
+    # Nothing comes before or after what does not happen.
+    sequence = conjunction in ("bevor", "nachdem")
+
+    def fits(made: Clause) -> bool:
+        if sequence and made.negation:
+            return False
+        if conjunction == "nachdem":
+            return made.tense is Tense.PERFECT
+        return is_past(made) == past and not is_future(made)
+
+    return _until(make, draw, fits)
 
 
 def subordination(draw: Draw) -> Sentence:
@@ -154,7 +164,9 @@ def subordination(draw: Draw) -> Sentence:
     The subordinate clause then takes the first place, and the finite verb follows at once, after
     wenn and falls perhaps with a dann that sums the clause up.
     """
-    conjunction = draw.pick(["weil", "weil", "obwohl", "wenn", "falls", "während", "bevor", "nachdem"])
+    conjunction = draw.pick(
+        ["weil", "weil", "obwohl", "wenn", "falls", "während", "bevor", "nachdem"]
+    )
     conditional = conjunction in ("wenn", "falls")
     main = _until(draw_clauses.clause, draw, lambda made: not (conditional and is_past(made)))
     sub = _circumstance(draw, conjunction, is_past(main))
@@ -172,7 +184,7 @@ def subordination(draw: Draw) -> Sentence:
 
 def reported(draw: Draw) -> Sentence:
     """She says that, he wonders whether: the finite verb of the reported clause is last."""
-    main = draw_clauses.core(draw, draw.pick(VERBS["clausal"]))
+    main = draw_clauses.core(draw, draw_clauses.verb_of(draw, "clausal"))
     correlate, _, conjunction = main.verb.complement.rpartition("+")
     if correlate:
         main = replace(main, parts={**main.parts, "correlate": Adverb(correlate, "")})
@@ -189,11 +201,11 @@ def intention(draw: Draw) -> Sentence:
     """An infinitive with zu, which closes its clause and opens the English one."""
     purpose = draw.chance(0.4)
     if purpose:
-        main = draw_clauses.verbal(draw, draw.pick(VERBS["directional"]))
+        main = draw_clauses.verbal(draw, draw_clauses.verb_of(draw, "directional"))
     else:
-        main = draw_clauses.core(draw, draw.pick(VERBS["infinitival"]))
+        main = draw_clauses.core(draw, draw_clauses.verb_of(draw, "infinitival"))
     frame = draw.weighted({"transitive": 6, "ditransitive": 2, "dative": 1})
-    verb = draw.pick(draw_clauses.personal(VERBS[frame]))
+    verb = draw_clauses.verb_of(draw, frame, personal=True)
     parts: draw_clauses.Parts = {"subject": main.subject}
     sub = Clause(verb, parts | draw_clauses.arguments(draw, verb, main.subject))
     source = comma(nest("main", german.verb_second(main)))
@@ -227,9 +239,9 @@ KINDS: dict[Callable[[Draw], Sentence], int] = {
     what_question: 2,
     request: 5,
     existence: 3,
-    subordination: 20,
-    reported: 10,
-    intention: 8,
+    subordination: 24,
+    reported: 12,
+    intention: 9,
     coordination: 5,
 }
 

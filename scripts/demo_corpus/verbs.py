@@ -3,9 +3,9 @@
 Columns: infinitive (prefix|verb where the prefix separates, sich/ before a reflexive), third person
 singular of the present (- where regular; without the prefix), participle (ist/ where the perfect is
 built with sein), English verb (an underscore stands for a space; the first word is inflected),
-English past (- where regular), and what the frame needs: the kinds of noun that go with the verb, by
-the letters of `nouns.NOUN_TABLES` (subject>object where the subject is no person), or a preposition
-and its English counterpart.
+English past (- where regular), and what the frame needs: the kinds of noun that go with the verb,
+by the letters of `nouns.NOUN_TABLES` (subject>object where the subject is no person), a preposition
+and its English counterpart, or a conjunction.
 """
 
 # Subject and accusative object.
@@ -174,8 +174,8 @@ sich/verabschieden - verabschiedet say_goodbye said von+dat to P
 
 # Movement towards a place.
 DIRECTIONAL = """
-gehen - ist/gegangen go went
-fahren fährt ist/gefahren drive drove
+gehen - ist/gegangen walk -
+fahren fährt ist/gefahren go went
 laufen läuft ist/gelaufen run ran
 reisen - ist/gereist travel -
 eilen - ist/geeilt hurry -

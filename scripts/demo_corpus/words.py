@@ -91,18 +91,17 @@ schwierig schwieriger more_difficult
 interessant interessanter more_interesting
 """
 
-WOMEN = "Anna Maria Laura Julia Sophie Emma Lena Clara Nina Eva Lisa Sarah Mia Paula Helena".split()
-MEN = "Peter Paul Martin Tom Felix Max Jan David Simon Daniel Anton Oskar Robert Karl Leon".split()
-NAMES = WOMEN + MEN
+WOMEN = "Anna Maria Laura Julia Sophie Emma Lena Clara Nina Eva Lisa Sarah Mia Paula Helena"
+MEN = "Peter Paul Martin Tom Felix Max Jan David Simon Daniel Anton Oskar Robert Karl Leon"
 
 # Nouns for what a person is to somebody, and for what a person does (by gender).
 RELATIONS = """
 Freund Freundin Bruder Schwester Vater Mutter Onkel Tante Sohn Tochter Nachbar Nachbarin Lehrer
 Lehrerin Chef Kollege Gast
-""".split()
+"""
 PROFESSIONS = {
-    "f": "Lehrerin Studentin Ärztin Sängerin Kellnerin Verkäuferin Krankenschwester".split(),
-    "m": "Lehrer Student Arzt Schauspieler Gärtner Pilot Richter Busfahrer".split(),
+    "f": "Lehrerin Studentin Ärztin Sängerin Kellnerin Verkäuferin Krankenschwester",
+    "m": "Lehrer Student Arzt Schauspieler Gärtner Pilot Richter Busfahrer",
 }
 
 # Adverbials of time, by the tenses they go with: a future one turns the German present into "will".
@@ -171,7 +170,7 @@ MANNERS = {
     "langsam": "slowly:0",
     "leise": "quietly:0",
     "allein": "alone:0",
-    "zusammen": "together:0",
+    "sofort": "at:0 once:0",
     "vorsichtig": "carefully:0",
     "heimlich": "secretly:0",
 }

@@ -52,7 +52,8 @@ class Report:
             (self.long, f"longer than {self.max_length} pieces", self.long_lines),
         )
         left_out = [f"{n:,} {why} ({_name_lines(n, lines)})" for n, why, lines in reasons if n]
-        sentence = f"{self.read:,} pairs read, {self.kept:,} kept"
+        pairs = "pair" if self.read == 1 else "pairs"
+        sentence = f"{self.read:,} {pairs} read, {self.kept:,} kept"
         return f"{sentence}; left out: {', '.join(left_out)}" if left_out else sentence
 
 

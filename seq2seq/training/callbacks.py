@@ -7,6 +7,7 @@ from typing import Any
 import lightning as L
 import torch
 import torch.distributed as dist
+from lightning.pytorch.callbacks import ModelCheckpoint
 from torch import Tensor
 
 from seq2seq.data.batch import Batch
@@ -42,6 +43,15 @@ class RandomState(L.Callback):
         else:
             torch.manual_seed(self.seed + trainer.global_rank)
         self.states = None
+
+
+class LastCheckpoint(ModelCheckpoint):
+    """Saves every so many updates, and when training ends, wherever that is."""
+
+    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        super().on_train_end(trainer, pl_module)
+        assert self.dirpath is not None
+        trainer.save_checkpoint(Path(self.dirpath, f"{self.filename}.ckpt"))
 
 
 class Report(L.Callback):
@@ -98,8 +108,9 @@ class Report(L.Callback):
         values = trainer.callback_metrics
         speed = f"  {self.tokens / self.seconds:,.0f} tokens/s" if self.seconds else ""
         train = f"  train loss {values['train/loss']:.3f}" if "train/loss" in values else ""
+        epoch = trainer.train_dataloader.state_dict()["epoch"] + 1
         return (
-            f"step {trainer.global_step:,}  epoch {trainer.current_epoch + 1}{train}"
+            f"step {trainer.global_step:,}  epoch {epoch}{train}"
             f"  valid loss {values['valid/loss']:.3f}  BLEU {values['valid/bleu']:.2f}{speed}"
         )
 

@@ -26,6 +26,9 @@ from seq2seq.training.options import (
 )
 from seq2seq.training.schedule import Schedule, build_schedule
 
+# Keys of conf/data that other keys refer to, and that nothing here reads.
+REFERRED = ("root", "steps", "vocab_size")
+
 
 @dataclass(frozen=True)
 class Plan:
@@ -112,8 +115,7 @@ def check(config: dict[str, Any], folder: Path, choices: Mapping[str, Any]) -> P
         resume=config["resume"],
         model=model,
         decode=config["decode"],
-        # `root` exists for the paths of the same file to refer to.
-        data={key: value for key, value in config["data"].items() if key != "root"},
+        data={k: v for k, v in config["data"].items() if k not in REFERRED},
         tokenizer=config["tokenizer"],
         schedule=schedule,
         logger=config["logger"]["name"],

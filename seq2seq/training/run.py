@@ -15,7 +15,7 @@ from seq2seq.data.prepare import DataOptions, Prepared, prepare
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq, build_model
 from seq2seq.tables import check_options
-from seq2seq.training.callbacks import RandomState, Report
+from seq2seq.training.callbacks import LastCheckpoint, RandomState, Report
 from seq2seq.training.datamodule import DataModule
 from seq2seq.training.fit import Plan
 from seq2seq.training.module import TrainingModule
@@ -81,7 +81,13 @@ def quieten() -> None:
     the run's folder holds Hydra's record before Lightning sees it.
     """
     logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
-    for message in ("does not have many workers", "exists and is not empty", "LeafSpec"):
+    advice = (
+        "does not have many workers",
+        "exists and is not empty",
+        "dirpath has changed",
+        "LeafSpec",
+    )
+    for message in advice:
         warnings.filterwarnings("ignore", message=f".*{message}.*")
 
 
@@ -114,7 +120,7 @@ def best_checkpoint(folder: Path, options: CheckpointOptions) -> ModelCheckpoint
 
 
 def callbacks(plan: Plan, prepared: Prepared) -> list[L.Callback]:
-    last = ModelCheckpoint(
+    last = LastCheckpoint(
         dirpath=plan.folder,
         filename="last",
         every_n_train_steps=plan.checkpoint.every,

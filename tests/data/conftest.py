@@ -1,5 +1,6 @@
 """Small corpora: of text on disk, and of ids in memory."""
 
+import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -7,7 +8,9 @@ import numpy as np
 import pytest
 
 from seq2seq.data.corpus import Corpus, Report, Side
+from seq2seq.data.text import find_side, read_lines
 from seq2seq.data.tokenizer import ByteLevelBPE, Tokenizer, Tokenizers
+from seq2seq.errors import DataError
 
 GERMAN = ["ein hund läuft", "eine katze schläft", "der hund sieht die katze", "die katze lacht"]
 ENGLISH = ["a dog runs", "a cat sleeps", "the dog sees the cat", "the cat laughs"]
@@ -50,3 +53,23 @@ def corpus_of() -> Callable[[Sequence[int], Sequence[int]], Corpus]:
         return Corpus(side(source), side(target), Report(len(source), len(source), 256))
 
     return build
+
+
+@pytest.fixture(scope="session")
+def real_lengths() -> Callable[[str], tuple[np.ndarray, np.ndarray]]:
+    """Pieces of each sentence of a real corpus in data/, English and German; skips if not there."""
+
+    def lengths(name: str) -> tuple[np.ndarray, np.ndarray]:
+        folder = Path(__file__).resolve().parents[2] / "data" / name
+        if name == "multi30k":
+            folder = Path(os.environ.get("SEQ2SEQ_MULTI30K", folder))
+        try:
+            paths = find_side(folder / "train", "en"), find_side(folder / "train", "de")
+        except DataError as error:
+            pytest.skip(str(error))
+        sides = [list(read_lines(path)) for path in paths]
+        learnt = ByteLevelBPE().train(sides[0] + sides[1])
+        found = [np.array([len(ids) for ids in learnt.encode_batch(side)]) for side in sides]
+        return found[0], found[1]
+
+    return lengths

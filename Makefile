@@ -1,0 +1,49 @@
+# Two commands are enough: `make demo` and `make test`. Each installs what it needs into .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+RUN := runs/demo/quickstart
+
+.PHONY: help install demo check test clean
+help:
+	@echo "make demo     install, train on the embedded corpus, evaluate, translate, draw alignment maps"
+	@echo "make test     install, then check the style, the types and the tests"
+	@echo "make install  only install, into .venv"
+	@echo "make clean    remove .venv, runs/ and caches"
+
+install: .venv/installed
+
+.venv/installed: pyproject.toml
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "seq2seq needs Python 3.11 or newer, not " + sys.version.split()[0] + ": make PYTHON=python3.11")'
+	@echo "== Installing into .venv (about 1.4 GB; torch is the most of it)"
+	$(PYTHON) -m venv .venv
+	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+demo: install
+	@rm -rf $(RUN)
+	@echo "== Training a Transformer on data/demo (German to English, 14,000 pairs): a few minutes"
+	$(BIN)/python train.py hydra.run.dir=$(RUN)
+	@echo "== Evaluating on sentences it has never seen"
+	$(BIN)/seq2seq evaluate $(RUN) data/demo/test.de data/demo/test.en
+	@echo "== Translating three sentences"
+	@while read -r line; do \
+		printf '%s\n   ' "$$line"; $(BIN)/seq2seq translate $(RUN) "$$line"; \
+	done < scripts/demo_sentences.txt
+	@echo "== Drawing where it looked"
+	@number=0; while read -r line; do number=$$((number + 1)); \
+		$(BIN)/seq2seq align $(RUN) "$$line" -o $(RUN)/map-$$number.png; \
+	done < scripts/demo_sentences.txt
+	@echo "== Done. In $(RUN): best.ckpt (the model), metrics.csv (learning curves),"
+	@echo "   samples.txt (translations along the way), map-1.png ... map-3.png (alignment maps)."
+	@echo "   Next: $(BIN)/python train.py attn=gqa    or    $(BIN)/python train.py model=rnn"
+
+check: install
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+test: check
+	$(BIN)/pytest
+
+clean:
+	rm -rf .venv runs .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

@@ -1,0 +1,40 @@
+"""Translate a test set and score it: BLEU and chrF by sacreBLEU, on detokenised text, with
+signatures.
+"""
+
+import argparse
+from pathlib import Path
+
+from seq2seq.cli.options import add_search
+from seq2seq.data.text import check_parallel, read_lines
+
+HELP = "score translations of a test set"
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("source", type=Path, metavar="SRC", help="a sentence a line, may be .gz")
+    command.add_argument("reference", type=Path, metavar="REF", help="its translations")
+    command.add_argument("-o", "--output", type=Path, help="also write the translations here")
+    add_search(command)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    check_parallel(arguments.source, arguments.reference)
+    from seq2seq.evaluation.bleu import score  # only here: torch and sacreBLEU take a second
+    from seq2seq.translator import Translator
+
+    translator = Translator.load(arguments.path, arguments.device)
+    hypotheses = translator.translate(
+        read_lines(arguments.source),
+        beam_size=arguments.beam_size,
+        length_penalty=arguments.length_penalty,
+    )
+    if arguments.output:
+        arguments.output.write_text("".join(f"{h}\n" for h in hypotheses), encoding="utf-8")
+    language = translator.config["data"]["target"]
+    scores = score(hypotheses, list(read_lines(arguments.reference)), language=language)
+    for found in scores:
+        print(f"{found.name} {found.value:.1f}")
+    for found in scores:
+        print(found.signature)
+    return 0

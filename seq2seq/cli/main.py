@@ -1,0 +1,64 @@
+"""`seq2seq train | translate | evaluate | align`."""
+
+import argparse
+import os
+import sys
+import warnings
+
+from seq2seq import __version__
+from seq2seq.cli import align, evaluate, translate
+from seq2seq.environment import wait_passively
+from seq2seq.errors import Seq2SeqError
+
+COMMANDS = {"translate": translate, "evaluate": evaluate, "align": align}
+
+
+def main() -> None:
+    """Run a command. A mistake of the user ends in one message and exit code 2."""
+    if sys.argv[1:2] == ["train"]:
+        # A process of its own name: Lightning starts further processes by repeating its command
+        # line.
+        os.execv(sys.executable, [sys.executable, "-m", "seq2seq.training", *sys.argv[2:]])
+    wait_passively()
+    arguments = parser().parse_args()
+    warnings.showwarning = show_warning
+    try:
+        sys.exit(arguments.run(arguments))
+    except Seq2SeqError as error:
+        sys.exit(fail(str(error)))
+    except BrokenPipeError:
+        # The reader has gone (`| head`); nothing is left to say, also not when Python closes
+        # stdout.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+    except KeyboardInterrupt:
+        sys.exit(130)
+
+
+def parser() -> argparse.ArgumentParser:
+    root = argparse.ArgumentParser(prog="seq2seq", description=__doc__)
+    root.add_argument("--version", action="version", version=__version__)
+    commands = root.add_subparsers(metavar="COMMAND", required=True)
+    commands.add_parser("train", help="train a model; options as in `python train.py`")
+    for name, module in COMMANDS.items():
+        command = commands.add_parser(
+            name, help=module.HELP, description=module.__doc__, formatter_class=Formatter
+        )
+        command.add_argument("path", metavar="PATH", help="a checkpoint, or the folder of a run")
+        command.add_argument("--device", default="auto", help="cpu, cuda or auto (%(default)s)")
+        module.add_arguments(command)
+        command.set_defaults(run=module.run)
+    return root
+
+
+class Formatter(argparse.RawDescriptionHelpFormatter):
+    """Descriptions are printed as they are written."""
+
+
+def fail(message: str) -> int:
+    print(f"error: {message}", file=sys.stderr)
+    return 2
+
+
+def show_warning(message: Warning | str, *_: object, **__: object) -> None:
+    print(f"warning: {message}", file=sys.stderr)

@@ -1,0 +1,17 @@
+"""Options that several commands share."""
+
+import argparse
+
+
+def add_search(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--beam-size", type=positive, help="hypotheses kept; 1 is greedy")
+    command.add_argument(
+        "--length-penalty", type=float, help="score = log-probability / length^penalty"
+    )
+
+
+def positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{value} should be at least 1")
+    return value

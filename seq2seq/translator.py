@@ -1,0 +1,219 @@
+"""A trained model for people: text in, text out."""
+
+from collections.abc import Iterable, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from seq2seq import checkpoint
+from seq2seq.data.segments import segments
+from seq2seq.data.tokenizer import Tokenizer
+from seq2seq.decoding import Search, build_search, decode
+from seq2seq.errors import ConfigError
+from seq2seq.evaluation.alignment import Word, pieces, word_weights, words
+from seq2seq.symbols import BOS, EOS, PAD
+
+SPACELESS = ("zh", "ja", "th", "km", "lo", "my")  # languages whose words no white space separates
+BATCH_PIECES = 4096  # padded source pieces times beams translated at once
+
+
+class Translation(NamedTuple):
+    """One translation of one text."""
+
+    text: str
+    score: float  # log-probability by the length penalty; of a text in parts, the mean over parts
+
+
+class Alignment(NamedTuple):
+    """Where a model looked while it wrote each word of a translation.
+
+    `weights` (L, H, T, S + 1) for each layer, head, target word and source word; the last column
+    belongs to the end of the source, so a row sums to one.
+    """
+
+    source: list[Word]
+    target: list[Word]
+    weights: Tensor
+
+    def layer(self, number: int) -> int:
+        """The index of a layer counted from 1. Raises: ConfigError if there is none."""
+        if not 1 <= number <= len(self.weights):
+            raise ConfigError(f"layer {number} does not exist: there are 1 ... {len(self.weights)}")
+        return number - 1
+
+    def map(self, layer: int) -> Tensor:
+        """The mean over heads of a layer: (T, S + 1)."""
+        return self.weights[layer].mean(0)
+
+    def sharpest(self) -> int:
+        """The layer whose words agree best on where to look: the least entropy of the mean over
+        heads.
+        """
+        entropy = [torch.special.entr(self.map(i)).sum(-1).mean() for i in range(len(self.weights))]
+        return int(torch.stack(entropy).argmin())
+
+
+class Translator:
+    """Translates, and shows where it looks. `Translator.load(path).translate(["Ein Hund
+    läuft."])`.
+    """
+
+    def __init__(self, saved: checkpoint.Saved, device: str = "auto"):
+        if device == "auto":
+            device = "cuda" if torch.cuda.is_available() else "cpu"
+        self.device = torch.device(device)
+        self.config = saved.config
+        self.source, self.target = saved.source, saved.target
+        self.model = saved.build().to(self.device)
+
+    @classmethod
+    def load(cls, path: str | Path, device: str = "auto") -> "Translator":
+        """Open a checkpoint, or a run's folder (its best.ckpt).
+
+        Args:
+            device: `cpu`, `cuda`, or `auto`: a GPU if there is one.
+
+        Raises: CheckpointError if the path holds no model.
+        """
+        return cls(checkpoint.read(path), device)
+
+    def translate(
+        self,
+        texts: Iterable[str],
+        *,
+        beam_size: int | None = None,
+        length_penalty: float | None = None,
+    ) -> list[str]:
+        """The best translation of each text, in order; an empty text for an empty one.
+
+        Args:
+            beam_size: hypotheses kept; None as the model was configured.
+            length_penalty: score = log-probability / length^penalty; None as configured.
+        """
+        search = self.search(beam_size=beam_size, length_penalty=length_penalty)
+        return [found[0].text if found else "" for found in self.stream(texts, search)]
+
+    def search(
+        self, *, beam_size: int | None = None, length_penalty: float | None = None
+    ) -> Search:
+        """The search of the model's configuration, with these values instead of its own."""
+        given = {"beam_size": beam_size, "length_penalty": length_penalty}
+        changed = {name: value for name, value in given.items() if value is not None}
+        options = dict(self.config["decode"])
+        return build_search({**options, "name": "beam", **changed} if changed else options)
+
+    def stream(
+        self,
+        texts: Iterable[str],
+        search: Search,
+        *,
+        max_source: int | None = None,
+        look_ahead: int = 2000,
+    ) -> Iterator[list[Translation]]:
+        """All hypotheses of each text, best first, in the order of the texts; none for an empty
+        text.
+
+        Works through any number of texts in constant memory: `look_ahead` of them at a time are put
+        in batches of like lengths. No translation depends on which texts share its batch.
+
+        Args:
+            texts: read as they are needed.
+            search: from `search` above.
+            max_source: pieces (with eos) beyond which a text is cut and translated in parts; None
+                as in training.
+        """
+        limit = self.config["data"]["max_length"] if max_source is None else max_source
+        if limit < 2:
+            raise ConfigError(
+                f"max-source={limit} leaves no room for a piece and the end: 2 or more"
+            )
+        remaining = iter(texts)
+        while window := list(islice(remaining, look_ahead)):
+            parts = [
+                segments(text, self.source, limit - 1) if text.strip() else [] for text in window
+            ]
+            found = iter(self._translate([part for text in parts for part in text], search))
+            for text in parts:
+                yield join([next(found) for _ in text])
+
+    def align(self, source: str, target: str | None = None) -> Alignment:
+        """Where the model looks while it writes `target`, or else its own translation.
+
+        One pass over the given pair: the weights are those of teacher forcing.
+
+        Raises: ConfigError if the model's cross-attention has no weights, or a text is empty.
+        """
+        cross = self.config["attention"]["cross"]["name"]
+        if not all(a.shows_weights for a in self.model.modules() if hasattr(a, "shows_weights")):
+            raise ConfigError(
+                f"attention {cross!r} has no weights to draw: no word looks at another"
+            )
+        if target is None:
+            target = self.translate([source])[0]
+        if not source.strip() or not target.strip():
+            raise ConfigError("there is nothing to align: one of the two texts is empty")
+        source_ids = self.source.encode_batch([source])[0]
+        target_ids = self.target.encode_batch([target])[0]
+        with torch.no_grad():
+            weights = self.model(
+                torch.tensor([[*source_ids, EOS]], device=self.device),
+                torch.tensor([[BOS, *target_ids]], device=self.device),
+                need_weights=True,
+            ).weights
+        source_words = self._words(source, self.source, "source")
+        target_words = self._words(target, self.target, "target")
+        by_word = word_weights(
+            weights[:, 0].cpu(),
+            self.source.spans(source),
+            self.target.spans(target),
+            source_words,
+            target_words,
+            end=True,
+        )
+        return Alignment(source_words, target_words, by_word)
+
+    def _words(self, text: str, tokenizer: Tokenizer, side: str) -> list[Word]:
+        language = self.config["data"][side].split("-")[0].split("_")[0]
+        return pieces(text, tokenizer.spans(text)) if language in SPACELESS else words(text)
+
+    def _translate(self, texts: list[str], search: Search) -> list[list[Translation]]:
+        """Hypotheses of texts that all fit, decoded in batches of like lengths, longest first."""
+        rows = self.source.encode_batch(texts)
+        results: list[list[Translation]] = [[] for _ in texts]
+        for batch in by_length([len(row) + 1 for row in rows], BATCH_PIECES // search.beams):
+            width = len(rows[batch[0]]) + 1
+            padded = [[*rows[i], EOS] + [PAD] * (width - len(rows[i]) - 1) for i in batch]
+            found = decode(self.model, torch.tensor(padded, device=self.device), search)
+            for i, hypotheses in zip(batch, found, strict=True):
+                decoded = self.target.decode_batch([h.ids for h in hypotheses])
+                results[i] = [
+                    Translation(text, h.score) for text, h in zip(decoded, hypotheses, strict=True)
+                ]
+        return results
+
+
+def by_length(lengths: list[int], most: int) -> Iterator[list[int]]:
+    """Indices in batches of like lengths, longest first: padded, none holds more than `most`
+    pieces, or one text.
+    """
+    batch: list[int] = []
+    for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
+        if batch and (len(batch) + 1) * lengths[batch[0]] > most:
+            yield batch
+            batch = []
+        batch.append(i)
+    if batch:
+        yield batch
+
+
+def join(parts: list[list[Translation]]) -> list[Translation]:
+    """The hypotheses of a text from those of its parts, rank by rank."""
+    if len(parts) == 1:
+        return parts[0]
+    return [
+        Translation(" ".join(p.text.strip() for p in rank), sum(p.score for p in rank) / len(rank))
+        for rank in zip(*parts, strict=False)
+    ]

@@ -1,0 +1,41 @@
+"""What every test may count on: one thread, its own seed, and memory that nobody has tidied."""
+
+import os
+
+# Before torch is imported: waiting threads sleep instead of spinning on the cores of others.
+os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
+
+import random
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor
+
+torch.set_num_threads(1)
+
+
+def pytest_runtest_setup() -> None:
+    """Each test draws the same numbers, whether it runs alone or among others."""
+    random.seed(0)
+    np.random.seed(0)
+    torch.manual_seed(0)
+
+
+@pytest.fixture
+def poisoned_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Uninitialised memory holds NaN, so that reading what nobody has written cannot go unseen."""
+
+    def poisoned(allocate: Callable[..., Tensor]) -> Callable[..., Tensor]:
+        def allocate_poisoned(*arguments: Any, **options: Any) -> Tensor:
+            with torch.no_grad():
+                fresh = allocate(*arguments, **options)
+                return fresh.fill_(torch.nan) if fresh.is_floating_point() else fresh
+
+        return allocate_poisoned
+
+    monkeypatch.setattr(torch, "empty", poisoned(torch.empty))
+    monkeypatch.setattr(torch, "empty_like", poisoned(torch.empty_like))
+    monkeypatch.setattr(Tensor, "new_empty", poisoned(Tensor.new_empty))

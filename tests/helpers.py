@@ -1,0 +1,115 @@
+"""Builders shared by the tests: configurations as a run composes them, small modules, batches."""
+
+from collections.abc import Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, TypeVar
+
+import torch
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+from torch import Tensor, nn
+
+from seq2seq.attention.roles import resolve_roles
+from seq2seq.models import MODELS, Seq2Seq, build_model
+from seq2seq.nn.positions import POSITIONS
+from seq2seq.symbols import EOS, PAD
+
+M = TypeVar("M", bound=nn.Module)
+
+CONF = Path(__file__).resolve().parents[1] / "conf"
+NODES = ("model", "position", "attn", "encoder_attn", "decoder_attn", "cross_attn")
+
+# Small enough for a laptop, wide enough for four heads; two vocabularies of different sizes.
+SMALL = {
+    "transformer": (
+        "model=transformer",
+        "model.dim=32",
+        "model.encoder_layers=2",
+        "model.decoder_layers=2",
+        "model.ffn_dim=24",
+        "model.tie=target",
+    ),
+    "rnn": ("model=rnn", "model.dim=32"),
+}
+SOURCE_SIZE, TARGET_SIZE = 13, 11
+
+
+def presets(group: str) -> list[str]:
+    """The names of all files of a group of conf/."""
+    return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+
+
+@cache
+def composed(*overrides: str) -> dict[str, Any]:
+    """The nodes that describe a model, as `python train.py OVERRIDES` resolves them. Read only."""
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        config = compose("train", overrides=list(overrides))
+    found = {node: OmegaConf.select(config, node) for node in NODES}
+    return {
+        node: OmegaConf.to_container(value, resolve=True)
+        for node, value in found.items()
+        if value is not None
+    }
+
+
+def model_config(*overrides: str) -> dict[str, Any]:
+    """What `build_model` takes, for a command line."""
+    config = composed(*overrides)
+    chosen = resolve_roles(config, MODELS.find(config["model"]["name"]).roles)
+    attention = {role.value: choice.options for role, choice in chosen.items()}
+    return {"model": config["model"], "position": config["position"], "attention": attention}
+
+
+def position_scheme(name: str) -> Any:
+    """The scheme of a preset of conf/position."""
+    options = dict(composed(f"position={name}")["position"])
+    return POSITIONS.find(options.pop("name"))(**options)
+
+
+def small_model(*overrides: str, size: float = 0.3) -> Seq2Seq:
+    """A model of random parameters in float64, in evaluation mode."""
+    name = "rnn" if any(o.startswith("model=rnn") for o in overrides) else "transformer"
+    model = build_model(model_config(*SMALL[name], *overrides), SOURCE_SIZE, TARGET_SIZE)
+    return randomised(model, size)
+
+
+def randomised(module: M, size: float = 0.3) -> M:
+    """The module in float64 and evaluation mode, with no parameter left at zero or one.
+
+    Many are zero at first (biases, the additive score's u): what they do would stay untested.
+    """
+    module = module.double().eval()
+    with torch.no_grad():
+        for parameter in module.parameters():
+            parameter.normal_(std=size)
+    return module
+
+
+def mask_of(lengths: Sequence[int], size: int) -> Tensor:
+    """(N, size) bool, True for the first `lengths[i]` entries of row i."""
+    return torch.arange(size) < torch.tensor(lengths)[:, None]
+
+
+def source_batch(*lengths: int, size: int | None = None) -> Tensor:
+    """Random source ids of so many pieces, eos included, padded at the right to `size`."""
+    ids = torch.randint(4, SOURCE_SIZE, (len(lengths), size or max(lengths)))
+    for row, length in zip(ids, lengths, strict=True):
+        row[length - 1] = EOS
+        row[length:] = PAD
+    return ids
+
+
+def gradients(loss: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
+    """d loss / d input, zeros where an input has no part in it."""
+    found = torch.autograd.grad(loss, inputs, allow_unused=True)
+    return tuple(
+        torch.zeros_like(x) if g is None else g for x, g in zip(inputs, found, strict=True)
+    )
+
+
+def assert_equal(actual: Any, expected: Any, tolerance: float = 1e-9) -> None:
+    """Equal up to rounding; the default suits float64."""
+    torch.testing.assert_close(
+        actual, expected, atol=tolerance, rtol=tolerance, equal_nan=False, check_dtype=True
+    )
