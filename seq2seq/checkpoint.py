@@ -25,6 +25,7 @@ from seq2seq.models import Seq2Seq, build_model
 
 FORMAT = 1
 ENTRY = "seq2seq"
+SIDES = ("source", "target")
 PREFIX = "model."  # of the weights, in the state of the Lightning module
 
 
@@ -69,12 +70,12 @@ def read(path: str | Path) -> Saved:
         raise CheckpointError(f"{file} was not written by seq2seq: it has no entry {ENTRY!r}")
     if entry["format"] > FORMAT:
         raise CheckpointError(
-            f"{file} was written by seq2seq {entry['version']} in format {entry['format']}; this is "
-            f"{__version__}, which reads up to format {FORMAT}. Install the newer version"
+            f"{file} was written by seq2seq {entry['version']} in format {entry['format']}; "
+            f"this is {__version__}, which reads up to format {FORMAT}. Install the newer version"
         )
     weights = {k.removeprefix(PREFIX): v for k, v in content["state_dict"].items()}
-    tokenizers = (Tokenizer.from_json(entry["tokenizer"][side]) for side in ("source", "target"))
-    return Saved(entry["config"], *tokenizers, weights)
+    source, target = (Tokenizer.from_json(entry["tokenizer"][side]) for side in SIDES)
+    return Saved(entry["config"], source, target, weights)
 
 
 def find(path: Path) -> Path:

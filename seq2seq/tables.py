@@ -7,6 +7,7 @@ types are compared with its signature before anything is built.
 
 import difflib
 import inspect
+import math
 import types
 import typing
 from collections.abc import Callable, Iterable, Mapping
@@ -80,6 +81,13 @@ def check_options(callable_: Callable[..., Any], options: Mapping[str, Any], whe
             problems.append(f"{where}.{name} is missing: {describe(hints[name])}")
     if problems:
         raise ConfigError("\n".join(problems))
+
+
+def check_range(option: str, value: float | None, least: float, below: float = math.inf) -> None:
+    """Raises: ConfigError unless least <= value < below, or the value is None."""
+    if value is not None and not least <= value < below:
+        bounds = f"at least {least}" if below == math.inf else f"in [{least}, {below})"
+        raise ConfigError(f"{option}={value} should be {bounds}")
 
 
 def matches(value: Any, hint: Any) -> bool:

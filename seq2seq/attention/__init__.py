@@ -39,8 +39,8 @@ def build_attention(options: Mapping[str, Any], place: Place) -> Attention[Any]:
     position = place.position
     if position is not None and position.hook not in mechanism.honours:
         raise ConfigError(
-            f"{name} in the {place.role.description} forms no scores that these positions could act on. "
-            "Take position=sinusoidal, or another mechanism for this role"
+            f"{name} in the {place.role.description} forms no scores that these positions could "
+            "act on. Take position=sinusoidal, or another mechanism for this role"
         )
     return mechanism(place, **own)
 

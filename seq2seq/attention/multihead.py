@@ -11,6 +11,7 @@ from seq2seq.attention.memory import TokenMemory
 from seq2seq.attention.scores import SCORES
 from seq2seq.errors import ConfigError
 from seq2seq.functional import causal_mask, explicit_attention, fused_attention
+from seq2seq.tables import check_range
 
 
 class MultiHead(TokenAttention):
@@ -55,6 +56,7 @@ class MultiHead(TokenAttention):
         dropout: float = 0.0,
     ):
         super().__init__(place)
+        check_range("attn.dropout", dropout, 0, 1)
         dim, source_dim = place.dim, place.source_dim
         groups = shared_heads(num_heads) if num_kv_heads is None else num_kv_heads
         check_heads(num_heads, groups, dim if project else source_dim)
@@ -159,6 +161,6 @@ def check_score(score: str, kernel: str, place: Place, width: int) -> None:
         )
     if place.position is not None:
         raise ConfigError(
-            f"score={score} in the {place.role.description} does not see rotations of queries and keys: "
-            "position=rope has no meaning there. Take position=sinusoidal"
+            f"score={score} in the {place.role.description} does not see rotations of queries and "
+            "keys: position=rope has no meaning there. Take position=sinusoidal"
         )

@@ -5,8 +5,9 @@ choice a role.
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
 
-from seq2seq.attention import ATTENTION, Role
+from seq2seq.attention import ATTENTION, Role, split_name
 from seq2seq.errors import ConfigError
+from seq2seq.tables import check_options
 
 
 class Choice(NamedTuple):
@@ -28,7 +29,8 @@ def resolve_roles(config: Mapping[str, Any], roles: Collection[Role]) -> dict[Ro
             `cross_attn`.
         roles: those that the model has.
 
-    Raises: ConfigError for a node of a role that the model does not have.
+    Raises: ConfigError for a node of a role that the model does not have, and for an unknown name
+    or option.
     """
     chosen = {}
     for role in Role:
@@ -47,6 +49,9 @@ def resolve_roles(config: Mapping[str, Any], roles: Collection[Role]) -> dict[Ro
             chosen[role] = Choice(without_elsewhere(own), node)
         else:
             chosen[role] = Choice({**inherited.options, **own}, inherited.node)
+    for choice in chosen.values():
+        name, options = split_name(choice.options, choice.node)
+        check_options(ATTENTION.find(name), options, choice.node)
     return chosen
 
 

@@ -52,7 +52,8 @@ class Dot(Score):
         super().__init__(num_heads, query_width, key_width)
         if query_width != key_width:
             raise ValueError(
-                f"a dot product needs one width, not queries of {query_width} and keys of {key_width}"
+                f"a dot product needs one width, not {query_width} for queries and {key_width} "
+                "for keys"
             )
 
     def dotted(self, q: Tensor) -> Dotted:

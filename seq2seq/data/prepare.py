@@ -92,7 +92,7 @@ def prepare(data: DataOptions, tokenizer: Mapping[str, Any]) -> Prepared:
 
     Raises: ConfigError for an option; DataError for a file, naming it and the line.
     """
-    recipe = _recipe(tokenizer)
+    recipe = build_recipe(tokenizer)
     paths = _checked_paths(data)
     cache = Path(data.cache).expanduser()
     tokenizers = _tokenizers(recipe, paths["train"], cache)
@@ -109,7 +109,8 @@ def prepare(data: DataOptions, tokenizer: Mapping[str, Any]) -> Prepared:
     )
 
 
-def _recipe(options: Mapping[str, Any]) -> Recipe:
+def build_recipe(options: Mapping[str, Any]) -> Recipe:
+    """The recipe that a node of conf/tokenizer describes. Raises: ConfigError."""
     if "name" not in options:
         raise ConfigError(f"tokenizer.name is missing. Known: {', '.join(sorted(TOKENIZERS))}")
     recipe = TOKENIZERS.find(options["name"])

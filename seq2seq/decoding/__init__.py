@@ -8,10 +8,11 @@ from seq2seq.decoding.engine import decode
 from seq2seq.decoding.greedy import Greedy
 from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.decoding.search import Search
-from seq2seq.errors import ConfigError
-from seq2seq.tables import Table, check_options
+from seq2seq.tables import Table, check_options, check_range
 
 SEARCHES: Table[Any] = Table("search", {"greedy": Greedy, "beam": Beam})
+
+LEAST = {"beam_size": 1, "length_ratio": 0, "length_extra": 1}
 
 
 def build_search(options: Mapping[str, Any]) -> Search:
@@ -22,9 +23,8 @@ def build_search(options: Mapping[str, Any]) -> Search:
     own = dict(options)
     search = SEARCHES.find(own.pop("name"))
     check_options(search, own, "decode")
-    for name, least in (("beam_size", 1), ("length_ratio", 0), ("length_extra", 1)):
-        if own.get(name, least) < least:
-            raise ConfigError(f"decode.{name}={own[name]} should be at least {least}")
+    for name, least in LEAST.items():
+        check_range(f"decode.{name}", own.get(name), least)
     return search(**own)
 
 

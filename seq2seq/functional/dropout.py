@@ -10,8 +10,8 @@ LEVELS = 2**16  # probabilities are multiples of 1 / LEVELS on a CPU
 def dropout(x: Tensor, p: float) -> Tensor:
     """Zero each number with probability p and divide the others by 1 - p; p = 0 returns x itself.
 
-    torch's generator on a CPU is serial, and its own dropout draws and compares a 32-bit number an element:
-    the dearest single thing in a small model's update. Here 16 bits decide, four elements a draw.
+    torch's generator on a CPU is serial, and its own dropout draws a number an element: the dearest
+    single thing in a small model's update. Here 16 bits decide, four elements a draw.
 
     Args:
         x: any shape.

@@ -15,6 +15,7 @@ from seq2seq.nn.dropout import Dropout
 from seq2seq.nn.embedding import Embeddings
 from seq2seq.nn.positions import PositionScheme
 from seq2seq.symbols import PAD
+from seq2seq.tables import check_range
 
 Cell = Literal["gru", "lstm"]
 
@@ -54,6 +55,7 @@ class RNN(Seq2Seq):
         dropout: float = 0.2,
     ):
         super().__init__()
+        check_range("model.layers", layers, 1)
         dim = embeddings.dim
         if dim % 2:
             raise ConfigError(

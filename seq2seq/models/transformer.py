@@ -15,6 +15,7 @@ from seq2seq.nn.feedforward import Activation, FeedForward
 from seq2seq.nn.norm import NormName, NormOrder, Residual, build_norm
 from seq2seq.nn.positions import PositionScheme
 from seq2seq.symbols import PAD
+from seq2seq.tables import check_range
 
 
 class Transformer(Seq2Seq):
@@ -52,6 +53,9 @@ class Transformer(Seq2Seq):
         dropout: float = 0.1,
     ):
         super().__init__()
+        check_range("model.encoder_layers", encoder_layers, 1)
+        check_range("model.decoder_layers", decoder_layers, 1)
+        check_range("model.ffn_dim", ffn_dim, 1)
         self.embeddings = embeddings
         self.position = position
         self.dropout = Dropout(dropout)

@@ -3,6 +3,7 @@
 from torch import Tensor, nn
 
 from seq2seq.functional import dropout
+from seq2seq.tables import check_range
 
 
 class Dropout(nn.Module):
@@ -10,12 +11,13 @@ class Dropout(nn.Module):
 
     Args:
         p: probability, 0 <= p < 1.
+
+    Raises: ConfigError for any other p.
     """
 
     def __init__(self, p: float):
         super().__init__()
-        if not 0 <= p < 1:
-            raise ValueError(f"dropout={p} should lie in [0, 1)")
+        check_range("dropout", p, 0, 1)
         self.p = p
 
     def forward(self, x: Tensor) -> Tensor:

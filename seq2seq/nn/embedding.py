@@ -4,6 +4,8 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from seq2seq.tables import check_range
+
 Tie = Literal["none", "target", "all"]
 
 
@@ -26,6 +28,7 @@ class Embeddings(nn.Module):
         self, source_size: int, target_size: int, *, dim: int, tie: Tie = "all", scale: bool = True
     ):
         super().__init__()
+        check_range("model.dim", dim, 1)
         self.dim = dim
         self.scale = dim**0.5 if scale else 1.0
         self.target = nn.Embedding(target_size, dim)

@@ -60,11 +60,10 @@ class Report(L.Callback):
     Args:
         folder: of the run; the translations are also written to samples.txt in it.
         sources: the first source sentences of the validation set; as many translations are shown.
-        print_: where lines go.
     """
 
-    def __init__(self, folder: Path, sources: list[str], print_: Any = print):
-        self.folder, self.sources, self.print = folder, sources, print_
+    def __init__(self, folder: Path, sources: list[str]):
+        self.folder, self.sources = folder, sources
         self.tokens = self.seconds = 0.0
         self.samples: dict[int, tuple[str, str]] = {}
         self.since = time.perf_counter()
@@ -75,11 +74,11 @@ class Report(L.Callback):
     def on_train_batch_end(
         self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Batch, *_: Any
     ) -> None:
-        self.tokens += batch.total / trainer.accumulate_grad_batches
+        self.tokens += int(batch.total) / trainer.accumulate_grad_batches
         now = time.perf_counter()
         self.seconds += now - self.since
         self.since = now
-        if trainer.global_step % trainer.log_every_n_steps == 0 and self.seconds:
+        if self.seconds:
             pl_module.log("train/tokens_per_second", self.tokens / self.seconds, prog_bar=True)
 
     def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -97,7 +96,7 @@ class Report(L.Callback):
         if trainer.is_global_zero and not trainer.sanity_checking:
             assert isinstance(pl_module, TrainingModule)
             lines = [self.figures(trainer), *self.translations()]
-            self.print("\n".join(lines))
+            print("\n".join(lines), flush=True)
             with (self.folder / "samples.txt").open("a", encoding="utf-8") as file:
                 file.write("\n".join(lines) + "\n\n")
         self.tokens = self.seconds = 0.0
@@ -108,7 +107,8 @@ class Report(L.Callback):
         values = trainer.callback_metrics
         speed = f"  {self.tokens / self.seconds:,.0f} tokens/s" if self.seconds else ""
         train = f"  train loss {values['train/loss']:.3f}" if "train/loss" in values else ""
-        epoch = trainer.train_dataloader.state_dict()["epoch"] + 1
+        loader: Any = trainer.train_dataloader
+        epoch = loader.state_dict()["epoch"] + 1
         return (
             f"step {trainer.global_step:,}  epoch {epoch}{train}"
             f"  valid loss {values['valid/loss']:.3f}  BLEU {values['valid/bleu']:.2f}{speed}"

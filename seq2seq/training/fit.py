@@ -13,6 +13,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from seq2seq.attention.roles import Choice, resolve_roles
+from seq2seq.data.prepare import DataOptions, build_recipe, prepare
 from seq2seq.decoding import build_search
 from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.models import MODELS, check_model
@@ -21,6 +22,7 @@ from seq2seq.training.options import (
     CheckpointOptions,
     LossOptions,
     OptimizerOptions,
+    RunOptions,
     TrainerOptions,
     ValidationOptions,
 )
@@ -35,11 +37,10 @@ class Plan:
     """A checked configuration: what `run.train` needs, and nothing of Hydra."""
 
     folder: Path  # where results go
-    seed: int
-    resume: str | None
+    run: RunOptions
     model: dict[str, Any]  # what `build_model` takes: model, position, attention
     decode: dict[str, Any]
-    data: dict[str, Any]
+    data: DataOptions
     tokenizer: dict[str, Any]
     loss: LossOptions
     validation: ValidationOptions
@@ -58,9 +59,10 @@ def fit(config: DictConfig) -> float | None:
     """
     hydra = HydraConfig.get()
     plan = check(plain_values(config), Path(hydra.runtime.output_dir), dict(hydra.runtime.choices))
+    prepared = prepare(plan.data, plan.tokenizer)
     from seq2seq.training.run import train  # Lightning takes seconds to import
 
-    return train(plan)
+    return train(plan, prepared)
 
 
 def plain_values(config: DictConfig) -> dict[str, Any]:
@@ -98,6 +100,8 @@ def check(config: dict[str, Any], folder: Path, choices: Mapping[str, Any]) -> P
         attempt(check_model, model)
     attempt(build_search, config["decode"])
     attempt(check_tying, config["model"], config["tokenizer"])
+    data = {k: v for k, v in config["data"].items() if k not in REFERRED}
+    attempt(build_recipe, config["tokenizer"])
     nodes = {
         "loss": LossOptions,
         "validation": ValidationOptions,
@@ -106,16 +110,16 @@ def check(config: dict[str, Any], folder: Path, choices: Mapping[str, Any]) -> P
         "optimizer": OptimizerOptions,
     }
     made = {name: attempt(build, options, config[name], name) for name, options in nodes.items()}
+    alone = {name: config[name] for name in ("seed", "resume", "run_name")}
+    made["run"] = attempt(build, RunOptions, alone, "config")
+    made["data"] = attempt(build, DataOptions, data, "data")
     schedule = attempt(build_schedule, config["schedule"])
     if problems:
         raise ConfigError("\n".join(problems))
     return Plan(
         folder=folder,
-        seed=config["seed"],
-        resume=config["resume"],
         model=model,
         decode=config["decode"],
-        data={k: v for k, v in config["data"].items() if k not in REFERRED},
         tokenizer=config["tokenizer"],
         schedule=schedule,
         logger=config["logger"]["name"],

@@ -30,23 +30,21 @@ def conf_dir() -> str:
 def run(config: DictConfig) -> float | None:
     from seq2seq.training.fit import fit  # torch, only once the options are known to exist
 
-    return fit(config)
+    try:
+        return fit(config)
+    except Seq2SeqError as error:
+        sys.exit(f"error: {error}")
 
 
 def main() -> None:
-    """Train. A mistake of the user ends in one message and exit code 2, without a traceback."""
+    """Train. A mistake of the user ends in one message, without a traceback."""
     wait_passively()
     wants_traceback = bool(os.environ.get("HYDRA_FULL_ERROR"))
     # Hydra then raises its errors instead of printing advice that would be wrong here.
     os.environ["HYDRA_FULL_ERROR"] = "1"
     try:
         run()
-    except Seq2SeqError as error:
-        message = str(error)
     except (HydraException, OmegaConfBaseException) as error:
-        message = explain(error, conf_dir(), sys.argv[1:])
-    else:
-        return
-    if wants_traceback:
-        raise
-    sys.exit(f"error: {message}")
+        if wants_traceback:
+            raise
+        sys.exit(f"error: {explain(error, conf_dir(), sys.argv[1:])}")

@@ -46,8 +46,8 @@ class _ChunkedCrossEntropy(Function):
         loss = log Z - (1 - smoothing) z_target - smoothing mean(z)
         d loss / d z = e / Z - (1 - smoothing) [target] - smoothing / V.
 
-    Only the first term touches every word of every row. Its 1 / Z moves into the narrow factor of each
-    product, and the other two terms are added to the results: so a chunk is read seven times, not twelve.
+    Only the first term touches every word of every row. Its 1 / Z moves into the narrow factor of
+    each product, and the other two terms are added to the results: a chunk is read less often.
     """
 
     @staticmethod

@@ -3,9 +3,25 @@ meanings.
 """
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Literal
 
 from seq2seq.errors import ConfigError
+from seq2seq.tables import check_range
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """What stands alone in conf/train.yaml."""
+
+    seed: int
+    resume: str | None
+    run_name: str
+
+    def __post_init__(self) -> None:
+        check_range("seed", self.seed, 0)
+        if self.resume is not None and not Path(self.resume).is_file():
+            raise ConfigError(f"resume={self.resume}: there is no such file; give a last.ckpt")
 
 
 @dataclass(frozen=True)
@@ -15,10 +31,7 @@ class LossOptions:
     label_smoothing: float = 0.1
 
     def __post_init__(self) -> None:
-        if not 0 <= self.label_smoothing < 1:
-            raise ConfigError(
-                f"loss.label_smoothing={self.label_smoothing} should lie in [0, 1), for example 0.1"
-            )
+        check_range("loss.label_smoothing", self.label_smoothing, 0, 1)
 
 
 @dataclass(frozen=True)
@@ -28,6 +41,10 @@ class ValidationOptions:
     sentences: int | None = None
     samples: int = 3
 
+    def __post_init__(self) -> None:
+        check_range("validation.sentences", self.sentences, 1)
+        check_range("validation.samples", self.samples, 0)
+
 
 @dataclass(frozen=True)
 class CheckpointOptions:
@@ -36,6 +53,10 @@ class CheckpointOptions:
     monitor: Literal["bleu", "loss"] = "bleu"
     patience: int | None = None
     every: int = 500
+
+    def __post_init__(self) -> None:
+        check_range("checkpoint.patience", self.patience, 1)
+        check_range("checkpoint.every", self.every, 1)
 
     @property
     def metric(self) -> str:
@@ -67,8 +88,7 @@ class TrainerOptions:
 
     def __post_init__(self) -> None:
         for name in ("accumulate_grad_batches", "val_check_interval", "log_every_n_steps"):
-            if getattr(self, name) < 1:
-                raise ConfigError(f"trainer.{name}={getattr(self, name)} should be at least 1")
+            check_range(f"trainer.{name}", getattr(self, name), 1)
         if self.max_steps < 0 and self.max_epochs < 0 and self.max_time is None:
             raise ConfigError(
                 "nothing ends this training: set trainer.max_steps, trainer.max_epochs or "
@@ -85,3 +105,7 @@ class OptimizerOptions:
     betas: tuple[float, float]
     eps: float
     weight_decay: float
+
+    def __post_init__(self) -> None:
+        for name in ("lr", "eps", "weight_decay"):
+            check_range(f"optimizer.{name}", getattr(self, name), 0)

@@ -11,10 +11,9 @@ from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint, RichProg
 from lightning.pytorch.loggers import CSVLogger, Logger
 
 from seq2seq import checkpoint
-from seq2seq.data.prepare import DataOptions, Prepared, prepare
+from seq2seq.data.prepare import Prepared
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq, build_model
-from seq2seq.tables import check_options
 from seq2seq.training.callbacks import LastCheckpoint, RandomState, Report
 from seq2seq.training.datamodule import DataModule
 from seq2seq.training.fit import Plan
@@ -22,18 +21,16 @@ from seq2seq.training.module import TrainingModule
 from seq2seq.training.options import CheckpointOptions, TrainerOptions
 
 
-def train(plan: Plan) -> float | None:
+def train(plan: Plan, prepared: Prepared) -> float | None:
     """Train, leaving best.ckpt, last.ckpt, metrics.csv and samples.txt in the run's folder.
 
     Returns: the best value of the monitored metric, or None if there was no validation.
     """
-    check_options(DataOptions, plan.data, "data")
-    data = DataOptions(**plan.data)
-    prepared = prepare(data, plan.tokenizer)
+    data = plan.data
     source, target = prepared.tokenizers
-    L.seed_everything(plan.seed, verbose=False)
+    L.seed_everything(plan.run.seed, verbose=False)
     model = build_model(plan.model, source.size, target.size)
-    saved = {**plan.model, "decode": plan.decode, "data": plan.data}
+    saved = {**plan.model, "decode": plan.decode, "data": asdict(data)}
     module = TrainingModule(
         model,
         target,
@@ -50,8 +47,8 @@ def train(plan: Plan) -> float | None:
         print("\n".join((*prepared.report, headline(plan, model, prepared, trainer.world_size))))
     trainer.fit(
         module,
-        datamodule=DataModule(prepared, max_tokens=data.max_tokens, seed=plan.seed),
-        ckpt_path=plan.resume,
+        datamodule=DataModule(prepared, max_tokens=data.max_tokens, seed=plan.run.seed),
+        ckpt_path=plan.run.resume,
         weights_only=True,
     )
     score = None if best.best_model_score is None else best.best_model_score.item()
@@ -130,7 +127,7 @@ def callbacks(plan: Plan, prepared: Prepared) -> list[L.Callback]:
     sources = prepared.tokenizers.source.decode_batch(
         [prepared.valid.source(row).tolist() for row in shown]
     )
-    found: list[L.Callback] = [last, RandomState(plan.seed), Report(plan.folder, sources)]
+    found: list[L.Callback] = [last, RandomState(plan.run.seed), Report(plan.folder, sources)]
     if sys.stdout.isatty():
         found.append(RichProgressBar())
     if plan.checkpoint.patience is not None:
@@ -152,6 +149,6 @@ def headline(plan: Plan, model: Seq2Seq, prepared: Prepared, devices: int) -> st
     return (
         f"{plan.model['model']['name']} | attention: {plan.attention} | "
         f"{total / 1e6:.2f} M parameters ({vocabulary / 1e6:.2f} M over vocabularies) | "
-        f"batch: {plan.data['max_tokens']:,} target pieces over {devices} device(s) x {accumulate} "
+        f"batch: {plan.data.max_tokens:,} target pieces over {devices} device(s) x {accumulate} "
         f"micro-batch(es) | {plan.folder}"
     )

@@ -25,17 +25,19 @@ def inverse_sqrt(*, warmup: int) -> Schedule:
 def cosine(*, warmup: int, steps: int) -> Schedule:
     """Up linearly, then down half a cosine to 0 after `steps` updates.
 
-    Raises: ConfigError unless the end lies behind the warm-up.
+    Raises: ConfigError if there is no end.
     """
-    if steps <= warmup:
+    if steps < 1:
         raise ConfigError(
-            f"schedule.steps={steps} should be larger than schedule.warmup={warmup}: a cosine needs "
-            "an end (python train.py schedule=cosine trainer.max_steps=10000)"
+            f"schedule.steps={steps}: a cosine needs an end. Set trainer.max_steps=10000, for "
+            "example, or take schedule=inverse_sqrt"
         )
 
     def factor(step: int) -> float:
-        progress = min(1.0, max(0, step + 1 - warmup) / (steps - warmup))
-        return min(warm(step, warmup), 0.5 * (1 + math.cos(math.pi * progress)))
+        if step < warmup:
+            return warm(step, warmup)
+        progress = min(1.0, (step + 1 - warmup) / max(1, steps - warmup))
+        return 0.5 * (1 + math.cos(math.pi * progress))
 
     return factor
 

@@ -45,7 +45,7 @@ class Case(NamedTuple):
 
     def build(self, seed: int = 0) -> Attention[Any]:
         """The mechanism with random parameters in float64, in evaluation mode."""
-        torch.manual_seed(seed)
+        torch.default_generator.manual_seed(seed)
         scheme = position_scheme(self.position)
         place = Place(self.role, DIM, DIM, None if scheme.hook is None else scheme)
         return randomised(build_attention(self.options, place))

@@ -31,7 +31,9 @@ def test_the_gradient_of_the_softmax_is_that_of_pencil_and_paper() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32, torch.bfloat16])
-def test_a_query_that_may_attend_to_nothing_gets_zeros_and_gradient_zero(dtype: torch.dtype) -> None:
+def test_a_query_that_may_attend_to_nothing_gets_zeros_and_gradient_zero(
+    dtype: torch.dtype,
+) -> None:
     scores = torch.randn(2, 4, 3, 5).to(dtype).requires_grad_()
     v = torch.randn(2, 2, 5, 6).to(dtype).requires_grad_()
     mask = torch.ones(2, 1, 3, 5, dtype=torch.bool)
