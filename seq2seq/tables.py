@@ -57,7 +57,8 @@ def check_options(callable_: Callable[..., Any], options: Mapping[str, Any], whe
     Args:
         callable_: class or function whose keyword-only arguments are annotated.
         options: what the user asked for, plain values.
-        where: the configuration node, as typed on the command line (`attn`, `model`).
+        where: the configuration node, as typed on the command line (`attn`, `model`); empty at the
+            top.
 
     Raises: ConfigError naming every unknown, missing or mistyped option.
     """
@@ -65,20 +66,21 @@ def check_options(callable_: Callable[..., Any], options: Mapping[str, Any], whe
     hints = typing.get_type_hints(
         callable_ if not inspect.isclass(callable_) else callable_.__init__
     )
+    prefix = f"{where}." if where else ""
     problems = []
     for name, value in options.items():
         if name not in accepted:
             known = ", ".join(sorted(accepted))
             problems.append(
-                f"unknown option {where}.{name}{did_you_mean(name, accepted)} Accepted: {known}"
+                f"unknown option {prefix}{name}{did_you_mean(name, accepted)} Accepted: {known}"
             )
         elif not matches(value, hints.get(name, Any)):
             default = accepted[name].default
             example = "" if default is inspect.Parameter.empty else f", for example {default!r}"
-            problems.append(f"{where}.{name}={value!r} should be {describe(hints[name])}{example}")
+            problems.append(f"{prefix}{name}={value!r} should be {describe(hints[name])}{example}")
     for name, parameter in accepted.items():
         if name not in options and parameter.default is inspect.Parameter.empty:
-            problems.append(f"{where}.{name} is missing: {describe(hints[name])}")
+            problems.append(f"{prefix}{name} is missing: {describe(hints[name])}")
     if problems:
         raise ConfigError("\n".join(problems))
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from enum import StrEnum
-from typing import ClassVar, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, ClassVar, Generic, NamedTuple, Protocol, TypeVar
 
 import torch
 from torch import Tensor, nn
@@ -65,6 +65,11 @@ class Attention(nn.Module, Generic[M]):
         super().__init__()
         self.place = place
         self.out_dim = place.dim  # width of `Attended.out`
+
+    @classmethod
+    def label(cls, options: Mapping[str, Any]) -> str:
+        """What people call the mechanism with these options, its `name` included: a word."""
+        return str(options["name"])
 
     def memory_of(self, x: Tensor, mask: Tensor | None = None) -> M:
         """The memory of a sequence that is known whole: x (N, S, E_source), mask (N, S), True =

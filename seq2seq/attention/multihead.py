@@ -2,7 +2,8 @@
 kernel.
 """
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 from torch import Tensor, nn
 
@@ -76,6 +77,13 @@ class MultiHead(TokenAttention):
             self.k = projection(source_dim, groups * width, bias, gain=0.5**0.5)
             self.v = projection(source_dim, groups * width, bias, gain=0.5**0.5)
             self.out = projection(dim, dim, bias)
+
+    @classmethod
+    def label(cls, options: Mapping[str, Any]) -> str:
+        if options.get("score", "scaled_dot") != "scaled_dot":
+            return str(options["score"])
+        sharing = {options["num_heads"]: "mha", 1: "mqa"}
+        return sharing.get(options.get("num_kv_heads"), "gqa")
 
     def remember(self, x: Tensor, positions: Tensor | None = None) -> dict[str, Tensor]:
         k = self.k(x).unflatten(-1, (self.num_kv_heads, -1))  # (N, S, G, D)

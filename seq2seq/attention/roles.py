@@ -16,6 +16,10 @@ class Choice(NamedTuple):
     options: dict[str, Any]
     node: str  # `attn`, `attn.elsewhere` or `<role>_attn`
 
+    @property
+    def label(self) -> str:
+        return ATTENTION.find(self.options["name"]).label(self.options)
+
 
 def resolve_roles(config: Mapping[str, Any], roles: Collection[Role]) -> dict[Role, Choice]:
     """The mechanism of each role that a model has.

@@ -57,8 +57,7 @@ def fit(config: DictConfig) -> float | None:
 
     Raises: ConfigError, DataError or CheckpointError for whatever the user can mend.
     """
-    hydra = HydraConfig.get()
-    plan = check(plain_values(config), Path(hydra.runtime.output_dir), dict(hydra.runtime.choices))
+    plan = check(plain_values(config), Path(HydraConfig.get().runtime.output_dir))
     prepared = prepare(plan.data, plan.tokenizer)
     from seq2seq.training.run import train  # Lightning takes seconds to import
 
@@ -78,9 +77,8 @@ def plain_values(config: DictConfig) -> dict[str, Any]:
     return values
 
 
-def check(config: dict[str, Any], folder: Path, choices: Mapping[str, Any]) -> Plan:
-    """Check every node of a plain configuration; `choices` are the names of the presets, for the
-    report.
+def check(config: dict[str, Any], folder: Path) -> Plan:
+    """Check every node of a plain configuration.
 
     Raises: ConfigError with all problems that were found.
     """
@@ -111,7 +109,7 @@ def check(config: dict[str, Any], folder: Path, choices: Mapping[str, Any]) -> P
     }
     made = {name: attempt(build, options, config[name], name) for name, options in nodes.items()}
     alone = {name: config[name] for name in ("seed", "resume", "run_name")}
-    made["run"] = attempt(build, RunOptions, alone, "config")
+    made["run"] = attempt(build, RunOptions, alone, "")
     made["data"] = attempt(build, DataOptions, data, "data")
     schedule = attempt(build_schedule, config["schedule"])
     if problems:
@@ -123,7 +121,7 @@ def check(config: dict[str, Any], folder: Path, choices: Mapping[str, Any]) -> P
         tokenizer=config["tokenizer"],
         schedule=schedule,
         logger=config["logger"]["name"],
-        attention=describe_roles(roles, choices),
+        attention=describe_roles(roles, config["attn"]["name"]),
         **made,
     )
 
@@ -141,14 +139,7 @@ def check_tying(model: Mapping[str, Any], tokenizer: Mapping[str, Any]) -> None:
         )
 
 
-def describe_roles(roles: Mapping[Any, Choice], choices: Mapping[str, Any]) -> str:
-    """`encoder mha, decoder mha (fixed is not defined there), cross fixed`."""
-    words = []
-    for role, choice in roles.items():
-        group = {"attn": "attn", "attn.elsewhere": "attn@attn.elsewhere"}
-        name = choices.get(group.get(choice.node, f"attn@{choice.node}")) or choice.options["name"]
-        why = (
-            f" ({choices['attn']} is not defined there)" if choice.node == "attn.elsewhere" else ""
-        )
-        words.append(f"{role} {name}{why}")
-    return ", ".join(words)
+def describe_roles(roles: Mapping[Any, Choice], common: str) -> str:
+    """`encoder mha (fixed is not defined there), decoder mha (...), cross fixed`."""
+    why = {"attn.elsewhere": f" ({common} is not defined there)"}
+    return ", ".join(f"{role} {c.label}{why.get(c.node, '')}" for role, c in roles.items())
