@@ -3,6 +3,7 @@
 Each takes its parameters as arguments, with a leading axis of heads, and returns (B, H, T, S).
 """
 
+import torch
 from torch import Tensor
 
 from seq2seq.functional.shapes import check, check_groups
@@ -34,7 +35,8 @@ def project_per_head(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> T
     check_groups(H, G)
     if G != H:
         x = x.repeat_interleave(H // G, dim=1)
-    out = x @ weight.transpose(-2, -1)
+    # One product a head over all sentences; a broadcast matmul would copy the weights B times.
+    out = torch.einsum("bhsd,had->bhsa", x, weight)
     return out if bias is None else out + bias[:, None]
 
 
@@ -52,4 +54,4 @@ def additive(wq: Tensor, wk: Tensor, u: Tensor) -> Tensor:
     """
     check("B H T A, B H S A, H A", wq=wq, wk=wk, u=u)
     hidden = (wq[:, :, :, None] + wk[:, :, None]).tanh_()
-    return (hidden @ u[:, None, :, None]).squeeze(-1)
+    return torch.einsum("bhtsa,ha->bhts", hidden, u)

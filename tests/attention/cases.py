@@ -3,11 +3,12 @@
 A mechanism added to the zoo (a file, a line in the table, a preset) is in these lists at once.
 """
 
-from functools import cache
+from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
+import pytest
 import torch
-from helpers import SMALL, composed, position_scheme, presets, randomised
+from helpers import SMALL, composed, mask_of, position_scheme, presets, randomised
 from torch import Tensor
 
 from seq2seq.attention import ATTENTION, Attention, Place, Role, build_attention
@@ -68,7 +69,6 @@ def positions(case: Case) -> list[str]:
     return ["none", *inside]
 
 
-@cache
 def sort_cases() -> tuple[list[Case], list[Case], list[Case]]:
     """Cases that can be built, that a position or a kernel forbids, and that the role forbids."""
     built, refused, undefined = [], [], []
@@ -91,5 +91,70 @@ def sort_cases() -> tuple[list[Case], list[Case], list[Case]]:
     return built, refused, undefined
 
 
+BUILT, REFUSED, UNDEFINED = sort_cases()
+Test = Callable[..., None]
+
+
+def every(
+    where: Callable[[Case], bool] = lambda case: True,
+    bug: Callable[[Case], bool] = lambda case: False,
+    reason: str = "",
+) -> Callable[[Test], Test]:
+    """Run the test for every case of which `where` is true; where `bug` is, it is known to fail."""
+    known = pytest.mark.xfail(strict=True, reason=reason)
+    cases = [
+        pytest.param(case, marks=[known] if bug(case) else [], id=str(case))
+        for case in BUILT
+        if where(case)
+    ]
+    return pytest.mark.parametrize("case", cases)
+
+
+def in_role(*roles: Role) -> Callable[[Case], bool]:
+    return lambda case: case.role in roles
+
+
+def shows_weights(case: Case) -> bool:
+    return case.mechanism.shows_weights
+
+
+every_case = every()
+every_source_case = every(in_role(Role.ENCODER, Role.CROSS))
+every_decoder_case = every(in_role(Role.DECODER))
+every_cross_case = every(in_role(Role.CROSS))
+every_case_with_weights = every(shows_weights)
+
+SIZES = (1, 7, 65)
+
+
 def numbers(*shape: int) -> Tensor:
     return torch.randn(shape, dtype=torch.float64)
+
+
+def lengths_of(size: int) -> list[int]:
+    """Lengths of three rows whose longest has `size` tokens."""
+    return [size, max(1, size // 2), 1]
+
+
+class Inputs(NamedTuple):
+    """What `forward` takes, for three rows of different lengths."""
+
+    x: Tensor  # queries; they need a gradient
+    source: Tensor | None  # what they attend to; None in self-attention
+    mask: Tensor | None  # padding behind the shorter rows; none in the decoder, which has its wall
+    real: Tensor  # (N, T), the queries whose answers mean anything
+
+    @property
+    def leaves(self) -> list[Tensor]:
+        return [self.x] if self.source is None else [self.x, self.source]
+
+
+def inputs_of(case: Case, size: int, dtype: torch.dtype = torch.float64) -> Inputs:
+    """Five queries to `size` states of a source, or `size` tokens that attend to themselves."""
+    cross = case.role is Role.CROSS
+    x = numbers(3, 5 if cross else size, DIM).to(dtype).requires_grad_()
+    source = numbers(3, size, DIM).to(dtype).requires_grad_() if cross else None
+    mask = None if case.role is Role.DECODER else mask_of(lengths_of(size), size)
+    all_real = torch.ones(x.shape[:2], dtype=torch.bool)
+    real = mask if case.role is Role.ENCODER and mask is not None else all_real
+    return Inputs(x, source, mask, real)
