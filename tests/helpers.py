@@ -23,14 +23,13 @@ NODES = ("model", "position", "attn", "encoder_attn", "decoder_attn", "cross_att
 # Small enough for a laptop, wide enough for four heads; two vocabularies of different sizes.
 SMALL = {
     "transformer": (
-        "model=transformer",
         "model.dim=32",
         "model.encoder_layers=2",
         "model.decoder_layers=2",
         "model.ffn_dim=24",
         "model.tie=target",
     ),
-    "rnn": ("model=rnn", "model.dim=32"),
+    "rnn": ("model.dim=32",),
 }
 SOURCE_SIZE, TARGET_SIZE = 13, 11
 
@@ -53,9 +52,14 @@ def composed(*overrides: str) -> dict[str, Any]:
     }
 
 
-def model_config(*overrides: str) -> dict[str, Any]:
-    """What `build_model` takes, for a command line."""
-    config = composed(*overrides)
+def small(model: str, *overrides: str) -> dict[str, Any]:
+    """The nodes of a small model of one kind, with what is typed after it."""
+    return composed(f"model={model}", *SMALL[model], *overrides)
+
+
+def model_config(model: str, *overrides: str) -> dict[str, Any]:
+    """What `build_model` takes, for a small model of one kind."""
+    config = small(model, *overrides)
     chosen = resolve_roles(config, MODELS.find(config["model"]["name"]).roles)
     attention = {role.value: choice.options for role, choice in chosen.items()}
     return {"model": config["model"], "position": config["position"], "attention": attention}
@@ -67,11 +71,9 @@ def position_scheme(name: str) -> Any:
     return POSITIONS.find(options.pop("name"))(**options)
 
 
-def small_model(*overrides: str, size: float = 0.3) -> Seq2Seq:
-    """A model of random parameters in float64, in evaluation mode."""
-    name = "rnn" if any(o.startswith("model=rnn") for o in overrides) else "transformer"
-    model = build_model(model_config(*SMALL[name], *overrides), SOURCE_SIZE, TARGET_SIZE)
-    return randomised(model, size)
+def small_model(model: str, *overrides: str) -> Seq2Seq:
+    """A small model of random parameters in float64, in evaluation mode."""
+    return randomised(build_model(model_config(model, *overrides), SOURCE_SIZE, TARGET_SIZE))
 
 
 def randomised(module: M, size: float = 0.3) -> M:

@@ -16,9 +16,9 @@ from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq, build_model
 from seq2seq.training.callbacks import LastCheckpoint, RandomState, Report
 from seq2seq.training.datamodule import DataModule
-from seq2seq.training.fit import Plan
 from seq2seq.training.module import TrainingModule
 from seq2seq.training.options import CheckpointOptions, TrainerOptions
+from seq2seq.training.plan import Plan
 
 
 def train(plan: Plan, prepared: Prepared) -> float | None:

@@ -8,7 +8,7 @@ from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hint
 
 import pytest
 import torch
-from helpers import SMALL, composed, mask_of, position_scheme, presets, randomised
+from helpers import SMALL, mask_of, position_scheme, presets, randomised, small
 from torch import Tensor
 
 from seq2seq.attention import ATTENTION, Attention, Place, Role, build_attention
@@ -36,8 +36,7 @@ class Case(NamedTuple):
     @property
     def options(self) -> dict[str, Any]:
         """The node of the configuration that stands in this role."""
-        node = composed(*SMALL[self.model], f"attn={self.preset}")["attn"]
-        options = without_elsewhere(node)
+        options = without_elsewhere(small(self.model, f"attn={self.preset}")["attn"])
         return {**options, "kernel": self.kernel} if "kernel" in options else options
 
     @property
@@ -93,36 +92,43 @@ def sort_cases() -> tuple[list[Case], list[Case], list[Case]]:
 
 BUILT, REFUSED, UNDEFINED = sort_cases()
 Test = Callable[..., None]
+Condition = Callable[[Case], bool]
 
 
 def every(
-    where: Callable[[Case], bool] = lambda case: True,
-    bug: Callable[[Case], bool] = lambda case: False,
-    reason: str = "",
+    *conditions: Condition, bug: Condition = lambda case: False, reason: str = ""
 ) -> Callable[[Test], Test]:
-    """Run the test for every case of which `where` is true; where `bug` is, it is known to fail."""
+    """Run the test for every case that meets the conditions; where `bug` is, it is known to fail."""
     known = pytest.mark.xfail(strict=True, reason=reason)
     cases = [
         pytest.param(case, marks=[known] if bug(case) else [], id=str(case))
         for case in BUILT
-        if where(case)
+        if all(condition(case) for condition in conditions)
     ]
     return pytest.mark.parametrize("case", cases)
 
 
-def in_role(*roles: Role) -> Callable[[Case], bool]:
-    return lambda case: case.role in roles
+def reads_source(case: Case) -> bool:
+    """Does it attend to a sequence that may be padded?"""
+    return case.role is not Role.DECODER
+
+
+def in_decoder(case: Case) -> bool:
+    return case.role is Role.DECODER
+
+
+def in_cross(case: Case) -> bool:
+    return case.role is Role.CROSS
 
 
 def shows_weights(case: Case) -> bool:
     return case.mechanism.shows_weights
 
 
-every_case = every()
-every_source_case = every(in_role(Role.ENCODER, Role.CROSS))
-every_decoder_case = every(in_role(Role.DECODER))
-every_cross_case = every(in_role(Role.CROSS))
-every_case_with_weights = every(shows_weights)
+def by_default_kernel(case: Case) -> bool:
+    """For sentences about what lies around the kernel."""
+    return case.kernel == "auto"
+
 
 SIZES = (1, 7, 65)
 

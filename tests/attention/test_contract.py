@@ -13,23 +13,20 @@ from cases import (
     DIM,
     SIZES,
     Case,
+    by_default_kernel,
     every,
-    every_case,
-    every_cross_case,
-    every_decoder_case,
-    every_source_case,
-    in_role,
+    in_cross,
+    in_decoder,
     inputs_of,
     lengths_of,
     numbers,
+    reads_source,
 )
 from helpers import assert_equal, gradients, mask_of
 from torch import Tensor
 
-from seq2seq.attention import Role
 
-
-@every_source_case
+@every(reads_source)
 def test_padding_is_invisible(case: Case) -> None:
     for size in SIZES:
         attention, lengths = case.build(), lengths_of(size)
@@ -60,7 +57,7 @@ def test_padding_is_invisible(case: Case) -> None:
 
 
 @every(
-    in_role(Role.ENCODER, Role.CROSS),
+    reads_source,
     bug=lambda case: case.preset == "fixed" and case.model == "rnn",
     reason="BUG attention/fixed.py final_state: a row without real tokens shows its padding",
 )
@@ -78,7 +75,7 @@ def test_a_row_of_padding_only_is_an_answer_to_nothing(case: Case) -> None:
         assert slope.isfinite().all()
 
 
-@every_decoder_case
+@every(in_decoder)
 def test_the_future_is_invisible(case: Case) -> None:
     for size in SIZES:
         attention = case.build()
@@ -104,7 +101,7 @@ def advance(attention: Any, x: Tensor, memory: Any, start: int, steps: list[int]
     return torch.cat(outs, dim=1)
 
 
-@every_decoder_case
+@every(in_decoder)
 @torch.no_grad()
 def test_one_by_one_equals_all_at_once(case: Case) -> None:
     attention, x = case.build(), numbers(2, 65, DIM)
@@ -114,7 +111,7 @@ def test_one_by_one_equals_all_at_once(case: Case) -> None:
         assert memory.rows == 2
 
 
-@every_decoder_case
+@every(in_decoder, by_default_kernel)
 @torch.no_grad()
 def test_positions_may_be_given_for_every_row(case: Case) -> None:
     attention, x = case.build(), numbers(2, 7, DIM)
@@ -127,7 +124,7 @@ def test_positions_may_be_given_for_every_row(case: Case) -> None:
     assert_equal(torch.cat(outs, dim=1), attention(x).out)
 
 
-@every_decoder_case
+@every(in_decoder, by_default_kernel)
 @pytest.mark.parametrize("verb", ["fork", "keep"])
 @torch.no_grad()
 def test_fork_then_continue_equals_starting_there(case: Case, verb: str) -> None:
@@ -143,7 +140,7 @@ def test_fork_then_continue_equals_starting_there(case: Case, verb: str) -> None
     assert_equal(continued, whole[:, 40:])
 
 
-@every_cross_case
+@every(in_cross, by_default_kernel)
 @torch.no_grad()
 def test_a_kept_source_answers_like_one_that_was_alone(case: Case) -> None:
     attention, rows = case.build(), torch.tensor([0, 2])
@@ -155,7 +152,7 @@ def test_a_kept_source_answers_like_one_that_was_alone(case: Case) -> None:
     assert_equal(attention.attend(x, memory).out, attention(x, source[rows], mask[rows]).out)
 
 
-@every_cross_case
+@every(in_cross, by_default_kernel)
 @torch.no_grad()
 def test_beams_are_queries(case: Case) -> None:
     attention, K, n = case.build(), 3, 4
@@ -170,7 +167,7 @@ def test_beams_are_queries(case: Case) -> None:
     assert_equal(every_row, beams)
 
 
-@every_case
+@every(by_default_kernel)
 def test_gradients_reach_every_parameter(case: Case) -> None:
     attention, (x, source, mask, real) = case.build(), inputs_of(case, 7)
     attention(x, source, mask).out[real].square().sum().backward()
@@ -180,7 +177,7 @@ def test_gradients_reach_every_parameter(case: Case) -> None:
         assert parameter.dim() < 2 or parameter.grad.any(), name
 
 
-@every_case
+@every(by_default_kernel)
 def test_the_state_dict_survives_a_round_trip(case: Case) -> None:
     saved, fresh = case.build(seed=1), case.build(seed=2)
     x, source, mask, _ = inputs_of(case, 7)
@@ -191,7 +188,7 @@ def test_the_state_dict_survives_a_round_trip(case: Case) -> None:
     assert torch.equal(fresh(x, source, mask).out, expected)
 
 
-@every_case
+@every()
 def test_every_precision_runs(case: Case) -> None:
     for dtype in (torch.float64, torch.float32, torch.bfloat16):
         attention, given = case.build().to(dtype), inputs_of(case, 65, dtype)

@@ -1,0 +1,116 @@
+"""A composed configuration checked: every name, value and role, before a file is read.
+
+Nothing slow is imported here, so a mistake is answered in the first seconds.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from seq2seq.attention.roles import Choice, resolve_roles
+from seq2seq.data.prepare import DataOptions, build_recipe
+from seq2seq.decoding import build_search
+from seq2seq.errors import ConfigError, Seq2SeqError
+from seq2seq.models import MODELS, check_model
+from seq2seq.tables import check_options
+from seq2seq.training.options import (
+    CheckpointOptions,
+    LossOptions,
+    OptimizerOptions,
+    RunOptions,
+    TrainerOptions,
+    ValidationOptions,
+)
+from seq2seq.training.schedule import Schedule, build_schedule
+
+# Keys of conf/data that other keys refer to, and that nothing here reads.
+REFERRED = ("root", "steps", "vocab_size")
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A checked configuration: what `run.train` needs, and nothing of Hydra."""
+
+    folder: Path  # where results go
+    run: RunOptions
+    model: dict[str, Any]  # what `build_model` takes: model, position, attention
+    decode: dict[str, Any]
+    data: DataOptions
+    tokenizer: dict[str, Any]
+    loss: LossOptions
+    validation: ValidationOptions
+    checkpoint: CheckpointOptions
+    trainer: TrainerOptions
+    optimizer: OptimizerOptions
+    schedule: Schedule
+    logger: str
+    attention: str  # the roles in words
+
+
+def check(config: dict[str, Any], folder: Path) -> Plan:
+    """Check every node of a plain configuration.
+
+    Raises: ConfigError with all problems that were found.
+    """
+    problems: list[str] = []
+
+    def attempt(function: Any, *arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except Seq2SeqError as error:
+            problems.append(str(error))
+            return None
+
+    roles = attempt(lambda: resolve_roles(config, MODELS.find(config["model"]["name"]).roles)) or {}
+    attention = {role.value: choice.options for role, choice in roles.items()}
+    model = {"model": config["model"], "position": config["position"], "attention": attention}
+    if roles:
+        attempt(check_model, model)
+    attempt(build_search, config["decode"])
+    attempt(check_tying, config["model"], config["tokenizer"])
+    data = {k: v for k, v in config["data"].items() if k not in REFERRED}
+    attempt(build_recipe, config["tokenizer"])
+    nodes = {
+        "loss": LossOptions,
+        "validation": ValidationOptions,
+        "checkpoint": CheckpointOptions,
+        "trainer": TrainerOptions,
+        "optimizer": OptimizerOptions,
+    }
+    made = {name: attempt(build, options, config[name], name) for name, options in nodes.items()}
+    alone = {name: config[name] for name in ("seed", "resume", "run_name")}
+    made["run"] = attempt(build, RunOptions, alone, "")
+    made["data"] = attempt(build, DataOptions, data, "data")
+    schedule = attempt(build_schedule, config["schedule"])
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return Plan(
+        folder=folder,
+        model=model,
+        decode=config["decode"],
+        tokenizer=config["tokenizer"],
+        schedule=schedule,
+        logger=config["logger"]["name"],
+        attention=describe_roles(roles, config["attn"]["name"]),
+        **made,
+    )
+
+
+def build(options: Any, values: Mapping[str, Any], where: str) -> Any:
+    check_options(options, values, where)
+    return options(**values)
+
+
+def check_tying(model: Mapping[str, Any], tokenizer: Mapping[str, Any]) -> None:
+    if model.get("tie") == "all" and not tokenizer.get("joint"):
+        raise ConfigError(
+            "model.tie=all shares one matrix between languages, which needs one vocabulary: "
+            "tokenizer.joint=true, or model.tie=target"
+        )
+
+
+def describe_roles(roles: Mapping[Any, Choice], common: str) -> str:
+    """`encoder mha (fixed is not defined there), decoder mha (...), cross fixed`."""
+    why = {"attn.elsewhere": f" ({common} is not defined there)"}
+    return ", ".join(f"{role} {c.label}{why.get(c.node, '')}" for role, c in roles.items())

@@ -1,0 +1,78 @@
+"""Memories against plain lists of what was put in."""
+
+import random
+
+import torch
+from helpers import assert_equal, mask_of
+from torch import Tensor
+
+from seq2seq.attention import DenseMemory, StateMemory
+
+
+def streams(rows: int, tokens: int) -> dict[str, Tensor]:
+    shapes = {"k": (2, 3), "v": (1, 5)}  # heads and widths
+    return {name: torch.randn(rows, tokens, *shape) for name, shape in shapes.items()}
+
+
+def test_a_dense_memory_reads_what_was_appended_through_any_forks() -> None:
+    for _ in range(20):
+        memory, rows = DenseMemory(), 3
+        expected = {name: x[:, :0] for name, x in streams(rows, 1).items()}
+        for _ in range(30):
+            verb = random.choice(["append", "append", "append", "fork", "keep"])
+            if verb == "append" or not memory.length:
+                new = streams(rows, random.choice([1, 1, 1, 2, 7, 40]))
+                memory.append(new)
+                expected = {name: torch.cat((expected[name], new[name]), dim=1) for name in new}
+            else:
+                chosen = random.choices(range(rows), k=random.randint(1, 4))
+                index = torch.tensor(chosen if verb == "fork" else sorted(set(chosen)))
+                getattr(memory, verb)(index)
+                rows = len(index)
+                expected = {name: x[index] for name, x in expected.items()}
+            read, mask = memory.read()
+            assert mask is None and memory.rows == rows
+            assert_equal(read, expected, 0)
+
+
+def test_a_dense_memory_of_a_whole_sequence_keeps_its_mask() -> None:
+    given, mask = streams(3, 7), mask_of([7, 4, 2], 7)
+    memory = DenseMemory.of(given, mask)
+    assert memory.rows == 3 and memory.length == 7
+    memory.keep(torch.tensor([0, 2]))
+    read, kept = memory.read()
+    assert_equal(read, {name: x[[0, 2]] for name, x in given.items()}, 0)
+    assert kept is not None and torch.equal(kept, mask[[0, 2]])
+
+
+def test_a_whole_sequence_is_not_copied() -> None:
+    given = streams(2, 7)
+    read, _ = DenseMemory.of(given, None).read()
+    assert all(read[name].data_ptr() == given[name].data_ptr() for name in given)
+
+
+def test_appending_seldom_moves_what_is_there() -> None:
+    memory, places = DenseMemory(), set()
+    for _ in range(1000):
+        memory.append(streams(1, 1))
+        places.add(memory.read()[0]["k"].data_ptr())
+    # 32, 64, ... 1024: doubling
+    assert len(places) <= 6
+
+
+def test_a_fork_leaves_rows_that_do_not_share_their_future() -> None:
+    memory = DenseMemory()
+    memory.append(streams(1, 3))
+    memory.fork(torch.tensor([0, 0]))
+    new = streams(2, 1)
+    memory.append(new)
+    assert_equal(memory.read()[0]["k"][:, 3:], new["k"], 0)
+
+
+def test_a_state_memory_moves_all_its_tensors_together() -> None:
+    state = {"hidden": torch.randn(3, 2, 4), "sums": torch.randn(3, 5)}
+    memory = StateMemory(**state)
+    memory.fork(torch.tensor([2, 2, 0, 1]))
+    memory.keep(torch.tensor([1, 3]))
+    assert memory.rows == 2
+    assert_equal(memory.state, {name: x[[2, 1]] for name, x in state.items()}, 0)

@@ -1,0 +1,195 @@
+"""What is particular to the softmax family."""
+
+from typing import Any
+
+import pytest
+import torch
+from cases import DIM, numbers
+from helpers import assert_equal, composed, gradients, mask_of, position_scheme, randomised
+from torch import nn
+
+from seq2seq.attention import Place, Role
+from seq2seq.attention.multihead import MultiHead, shared_heads
+from seq2seq.attention.scores import Additive
+from seq2seq.errors import ConfigError
+
+
+def multihead(role: Role = Role.CROSS, source_dim: int = DIM, **options: Any) -> MultiHead:
+    return randomised(MultiHead(Place(role, DIM, source_dim), **{"num_heads": 4, **options}))
+
+
+def linears(attention: MultiHead) -> list[nn.Linear]:
+    """The four projections: of queries, keys, values and the output."""
+    found = attention.q, attention.k, attention.v, attention.out
+    return [linear for linear in found if isinstance(linear, nn.Linear)]
+
+
+@pytest.mark.parametrize("kernel", ["explicit", "fused"])
+def test_multi_head_attention_is_that_of_torch(kernel: Any) -> None:
+    ours = multihead(num_kv_heads=4, kernel=kernel, source_dim=20)
+    torchs = nn.MultiheadAttention(DIM, 4, kdim=20, vdim=20, batch_first=True).double()
+    q, k, v, out = linears(ours)
+    with torch.no_grad():
+        for name, linear in (("q", q), ("k", k), ("v", v)):
+            getattr(torchs, f"{name}_proj_weight").copy_(linear.weight)
+        torchs.in_proj_bias.copy_(torch.cat([q.bias, k.bias, v.bias]))
+        torchs.out_proj.load_state_dict(out.state_dict())
+    x, source, mask = numbers(2, 5, DIM), numbers(2, 7, 20), mask_of([7, 3], 7)
+    x.requires_grad_()
+    source.requires_grad_()
+    expected, weights = torchs(
+        x, source, source, key_padding_mask=~mask, average_attn_weights=False
+    )
+    answer = ours(x, source, mask)
+    assert_equal(answer.out, expected)
+    assert_equal(ours(x, source, mask, need_weights=True).weights, weights)
+    slope = torch.randn_like(expected)
+    actual = gradients((answer.out * slope).sum(), x, source)
+    assert_equal(actual, gradients((expected * slope).sum(), x, source))
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+def test_grouped_heads_are_multi_head_attention_with_repeated_keys_and_values(groups: int) -> None:
+    shared, full = multihead(num_kv_heads=groups), multihead(num_kv_heads=4)
+    state = shared.state_dict()
+    for name in ("k.weight", "k.bias", "v.weight", "v.bias"):
+        heads = state[name].unflatten(0, (groups, -1))
+        state[name] = heads.repeat_interleave(4 // groups, dim=0).flatten(0, 1)
+    full.load_state_dict(state)
+    x, source = numbers(2, 5, DIM), numbers(2, 7, DIM)
+    assert_equal(shared(x, source).out, full(x, source).out)
+
+
+@pytest.mark.parametrize("groups", [1, 2, 4])
+def test_only_the_key_and_value_heads_are_remembered(groups: int) -> None:
+    remembered = multihead(num_kv_heads=groups).remember(numbers(2, 7, DIM))
+    assert {name: x.shape for name, x in remembered.items()} == {
+        "k": (2, 7, groups, 8),
+        "v": (2, 7, groups, 8),
+    }
+
+
+def test_the_default_number_of_groups_is_the_largest_that_the_rule_allows() -> None:
+    for heads in range(1, 65):
+        allowed = [
+            g
+            for g in range(1, heads + 1)
+            if heads % g == 0 and g <= max(2, heads // 4) and (g < heads or heads == 1)
+        ]
+        assert shared_heads(heads) == max(allowed)
+    assert MultiHead(Place(Role.CROSS, DIM, DIM), num_heads=8).num_kv_heads == 2
+
+
+def test_without_projections_values_are_the_states_themselves() -> None:
+    attention = multihead(num_heads=1, project=False, score="additive")
+    source = numbers(2, 7, DIM)
+    out, weights = attention(numbers(2, 5, DIM), source, need_weights=True)
+    assert_equal(out, weights[:, 0] @ source)
+
+
+def test_without_projections_a_source_may_have_a_width_of_its_own() -> None:
+    attention = multihead(num_heads=2, project=False, score="additive", source_dim=12)
+    assert attention.out_dim == 12
+    assert attention(numbers(2, 5, DIM), numbers(2, 7, 12)).out.shape == (2, 5, 12)
+
+
+def test_additive_attention_starts_uniform_and_learns_from_the_first_step() -> None:
+    attention = MultiHead(Place(Role.CROSS, DIM, DIM), num_heads=1, score="additive").double()
+    out, weights = attention(numbers(2, 5, DIM), numbers(2, 7, DIM), need_weights=True)
+    assert_equal(weights, torch.full_like(weights, 1 / 7))
+    out.square().sum().backward()
+    learning = {
+        name for name, p in attention.named_parameters() if p.grad is not None and p.grad.any()
+    }
+    assert {"score.u", "v.weight", "out.weight"} <= learning
+
+
+def test_the_additive_key_projection_is_remembered() -> None:
+    attention = multihead(num_heads=1, project=False, score="additive")
+    score, source = attention.score, numbers(2, 7, DIM)
+    assert isinstance(score, Additive)
+    expected = source @ score.wk[0].T + score.b[0]
+    assert_equal(attention.remember(source)["k"][:, :, 0], expected)
+
+
+def test_dropout_acts_on_the_weights_in_training_only() -> None:
+    for kernel in ("explicit", "fused"):
+        attention = multihead(num_kv_heads=4, dropout=0.5, kernel=kernel)
+        x, source = numbers(2, 5, DIM), numbers(2, 7, DIM)
+        assert torch.equal(attention(x, source).out, attention(x, source).out)
+        attention.train()
+        assert not torch.allclose(attention(x, source).out, attention(x, source).out)
+
+
+@pytest.mark.parametrize("kernel", ["explicit", "fused"])
+def test_bfloat16_is_near_float64(kernel: Any) -> None:
+    attention = multihead(Role.DECODER, num_kv_heads=2, kernel=kernel).bfloat16()
+    x = numbers(2, 65, DIM).bfloat16()
+    low = attention(x).out.double()
+    high = attention.double()(x.double()).out
+    assert (low - high).norm() < 0.02 * high.norm()
+
+
+def test_rotations_make_an_answer_depend_on_distances_only() -> None:
+    place = Place(Role.DECODER, DIM, DIM, position_scheme("rope"))
+    attention = randomised(MultiHead(place, num_heads=4))
+    x, outs = numbers(2, 7, DIM), []
+    for start in (0, 1000):
+        positions = torch.arange(start, start + 7)
+        outs.append(attention.advance(x, attention.new_memory(), positions).out)
+    assert_equal(outs[0], outs[1], 1e-7)
+    still = attention.advance(x, attention.new_memory(), torch.zeros(7)).out
+    assert not torch.allclose(still, outs[0])
+
+
+@pytest.mark.parametrize(
+    "options, message",
+    [
+        ({"num_heads": 5}, r"num_heads=5 does not divide dim=32\. Choose dim=30, or num_heads=4"),
+        ({"num_heads": 0}, r"num_heads=0 does not divide dim=32\. .* or num_heads=1 "),
+        (
+            {"num_kv_heads": 3},
+            r"num_kv_heads=3 does not divide num_heads=4\. Choose one of 1, 2, 4",
+        ),
+        ({"num_kv_heads": 0}, r"num_kv_heads=0 does not divide num_heads=4"),
+        ({"score": "dott"}, r"unknown score 'dott'; did you mean 'dot'\?"),
+        ({"score": "additive", "kernel": "fused"}, r"score=additive.* Take kernel=auto"),
+    ],
+)
+def test_options_that_cannot_be_are_refused_with_what_can(
+    options: dict[str, Any], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        multihead(**options)
+
+
+def test_rotations_of_an_odd_head_width_are_refused() -> None:
+    place = Place(Role.ENCODER, 28, 28, position_scheme("rope"))
+    with pytest.raises(ConfigError, match="even head width, not 7"):
+        MultiHead(place, num_heads=4)
+
+
+@pytest.mark.parametrize("dropout", [-0.1, 1.0, 1.5])
+def test_a_dropout_that_is_no_probability_is_refused(dropout: float) -> None:
+    with pytest.raises(ConfigError, match=r"attn.dropout=.* should be in \[0, 1\)"):
+        multihead(dropout=dropout)
+
+
+@pytest.mark.xfail(
+    strict=True, reason="BUG attention/multihead.py: num_kv_heads is ignored without projections"
+)
+def test_groups_without_projections_are_refused_rather_than_ignored() -> None:
+    with pytest.raises(ConfigError, match="num_kv_heads"):
+        multihead(num_kv_heads=2, project=False)
+
+
+@pytest.mark.parametrize("preset", ["mha", "mqa", "gqa", "dot", "additive"])
+def test_a_mechanism_is_called_what_people_call_it(preset: str) -> None:
+    assert MultiHead.label(composed("model=transformer", f"attn={preset}")["attn"]) == preset
+
+
+@pytest.mark.xfail(
+    strict=True, reason="BUG attention/multihead.py label: one head of one head is called mqa"
+)
+def test_a_single_head_shares_nothing() -> None:
+    assert MultiHead.label(composed("model=rnn", "attn=scaled_dot")["attn"]) != "mqa"

@@ -1,0 +1,91 @@
+"""What can be runs as typed; what cannot is refused with its name, the reason and what to type."""
+
+import re
+import shlex
+from typing import ClassVar
+
+import pytest
+from cases import BUILT, DIM, REFUSED, UNDEFINED, Case
+from helpers import SMALL, model_config, presets
+
+from seq2seq.attention import ATTENTION, Place, Role, build_attention
+from seq2seq.errors import ConfigError
+from seq2seq.models import MODELS, check_model
+from seq2seq.nn.positions import PositionScheme
+
+
+@pytest.mark.parametrize("preset", presets("attn"))
+def test_every_preset_can_be_built_in_every_role_that_its_class_declares(preset: str) -> None:
+    for model in SMALL:
+        for role in Case(preset, model, Role.CROSS).mechanism.roles & MODELS[model].roles:
+            assert Case(preset, model, role) in BUILT
+
+
+@pytest.mark.parametrize("model", SMALL)
+@pytest.mark.parametrize("preset", presets("attn"))
+def test_every_preset_runs_as_typed_in_every_model(preset: str, model: str) -> None:
+    # Where the mechanism is not defined, its preset says what stands there (`elsewhere`).
+    check_model(model_config(model, f"attn={preset}"))
+
+
+@pytest.mark.parametrize("case", UNDEFINED, ids=str)
+def test_a_wrong_role_is_refused_by_name(case: Case) -> None:
+    with pytest.raises(ConfigError) as caught:
+        build_attention(case.options, Place(case.role, DIM, DIM))
+    message = str(caught.value)
+    assert f"{case.options['name']} is not defined for {case.role.description}" in message
+    reason = case.mechanism.undefined[case.role]
+    assert reason and reason in message
+    for role in case.mechanism.roles:
+        assert role.description in message.split("It is defined for")[1].split(".")[0]
+    typed = re.search(r"\(python train\.py (.*)\)", message)
+    assert typed, "the message says what to type"
+    check_model(model_config(case.model, f"attn={case.preset}", *shlex.split(typed[1])))
+
+
+@pytest.mark.parametrize("case", UNDEFINED, ids=str)
+def test_what_is_asked_for_explicitly_is_never_replaced(case: Case) -> None:
+    config = model_config(case.model, f"attn@{case.role}_attn={case.preset}")
+    with pytest.raises(ConfigError, match=f"not defined for {case.role.description}"):
+        check_model(config)
+
+
+@pytest.mark.parametrize("case", REFUSED, ids=str)
+def test_a_kernel_or_position_that_cannot_be_is_refused_with_what_to_take(case: Case) -> None:
+    with pytest.raises(ConfigError) as caught:
+        case.build()
+    message = str(caught.value)
+    asked, advised = message.split("Take ")
+    option = "kernel" if f"kernel={case.kernel}" in asked else "position"
+    assert option == "kernel" or f"position={case.position}" in asked
+    assert advised.startswith(f"{option}=")
+
+
+@pytest.mark.parametrize("preset", presets("attn"))
+def test_a_position_that_a_mechanism_does_not_honour_is_refused(preset: str) -> None:
+    case = Case(preset, "transformer", Role.ENCODER)
+
+    class Scheme(PositionScheme):
+        hook: ClassVar[str | None] = "something_new"
+
+    for role in case.mechanism.roles:
+        with pytest.raises(ConfigError, match="position=sinusoidal"):
+            build_attention(case.options, Place(role, DIM, DIM, Scheme()))
+
+
+def test_an_unknown_mechanism_is_refused_with_the_nearest_name() -> None:
+    place = Place(Role.ENCODER, DIM, DIM)
+    with pytest.raises(ConfigError, match="unknown attention 'multihed'; did you mean 'multihead'"):
+        build_attention({"name": "multihed"}, place)
+    with pytest.raises(ConfigError, match="encoder_attn has no name: choose one of"):
+        build_attention({"num_heads": 4}, place)
+    for name in ATTENTION:
+        with pytest.raises(ConfigError):
+            build_attention({"name": name, "no_such_option": 1}, place)
+
+
+def test_the_presets_of_the_zoo_are_found() -> None:
+    assert {"mha", "fixed"} <= {case.preset for case in BUILT}
+    assert {case.role for case in BUILT} == set(Role)
+    assert {case.model for case in BUILT} == set(SMALL)
+    assert {case.options["name"] for case in BUILT} == set(ATTENTION)

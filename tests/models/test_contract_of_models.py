@@ -1,0 +1,242 @@
+"""The contract of models: sentences that hold for every architecture and every attention in it."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+from helpers import (
+    SMALL,
+    TARGET_SIZE,
+    assert_equal,
+    gradients,
+    model_config,
+    presets,
+    small_model,
+    source_batch,
+)
+from torch import Tensor
+
+from seq2seq.attention import ATTENTION
+from seq2seq.errors import ConfigError
+from seq2seq.models import Seq2Seq, build_model, check_model
+from seq2seq.symbols import BOS, EOS, PAD
+
+# One thing differs from the default in each line, or two that meet.
+VARIANTS = [
+    "transformer",
+    "transformer model.norm_order=post",
+    "transformer model.norm=rmsnorm",
+    "transformer model.norm=rmsnorm model.norm_order=post",
+    "transformer model.activation=gelu",
+    "transformer model.activation=swiglu",
+    "transformer model.scale=false",
+    "transformer model.tie=none model.encoder_layers=1",
+    "transformer position=rope",
+    "transformer position=none",
+    "transformer attn=gqa position=rope model.norm=rmsnorm model.activation=swiglu",
+    "transformer attn@encoder_attn=mqa attn@decoder_attn=gqa attn@cross_attn=mha",
+    "transformer attn@encoder_attn=additive attn@decoder_attn=mqa attn@cross_attn=fixed",
+    "rnn",
+    "rnn model.layers=2",
+    "rnn model.cell=lstm",
+    "rnn model.cell=lstm model.layers=2",
+    "rnn model.cell=lstm attn=dot",
+    "rnn model.num_heads=4",
+    "rnn model.num_heads=4 attn=gqa model.tie=none",
+]
+VARIANTS += [f"{model} attn={preset}" for model in SMALL for preset in presets("attn")]
+
+every_variant = pytest.mark.parametrize("variant", VARIANTS)
+
+
+def with_known_bug(bug: Callable[[str], bool], reason: str) -> pytest.MarkDecorator:
+    """Every variant; those of which `bug` is true are known to fail."""
+    known = pytest.mark.xfail(strict=True, reason=reason)
+    marked = [pytest.param(v, marks=[known] if bug(v) else []) for v in VARIANTS]
+    return pytest.mark.parametrize("variant", marked)
+
+
+def build(variant: str) -> Seq2Seq:
+    return small_model(*variant.split())
+
+
+def shows_weights(variant: str) -> bool:
+    cross = model_config(*variant.split())["attention"]["cross"]
+    return ATTENTION[cross["name"]].shows_weights
+
+
+every_variant_with_weights = pytest.mark.parametrize(
+    "variant", [variant for variant in VARIANTS if shows_weights(variant)]
+)
+every_variant_without = pytest.mark.parametrize(
+    "variant", [variant for variant in VARIANTS if not shows_weights(variant)]
+)
+
+
+def target_batch(rows: int, tokens: int) -> Tensor:
+    """(rows, tokens) ids that begin with bos."""
+    ids = torch.randint(4, TARGET_SIZE, (rows, tokens))
+    ids[:, 0] = BOS
+    return ids
+
+
+@every_variant
+@torch.no_grad()
+def test_step_by_step_equals_teacher_forcing(variant: str) -> None:
+    model, source, target = build(variant), source_batch(7, 4, 1), target_batch(3, 7)
+    expected = model(source, target).hidden
+    for steps in [1] * 7, [2, 3, 2], [7]:
+        state = model.start(model.encode(source))
+        hidden = [model.step(tokens, state).hidden for tokens in target.split(steps, dim=1)]
+        assert_equal(torch.cat(hidden, dim=1), expected)
+        assert state.length == 7
+
+
+@every_variant
+@torch.no_grad()
+def test_a_sentence_alone_equals_itself_in_a_padded_batch(variant: str) -> None:
+    model, lengths = build(variant), [65, 7, 1]
+    source, target = source_batch(*lengths, size=70), target_batch(3, 9)
+    encoded, together = model.encode(source), model(source, target).hidden
+    for row, length in enumerate(lengths):
+        alone = source[row : row + 1, :length]
+        assert_equal(encoded.states[row, :length], model.encode(alone).states[0])
+        assert encoded.mask[row].tolist() == [i < length for i in range(70)]
+        for T in (9, 4):
+            assert_equal(together[row, :T], model(alone, target[row : row + 1, :T]).hidden[0])
+
+
+@every_variant
+@torch.no_grad()
+def test_later_target_tokens_change_nothing_before_them(variant: str) -> None:
+    model, source, target = build(variant), source_batch(7, 4), target_batch(2, 7)
+    expected = model(source, target).hidden
+    other = target.clone()
+    other[:, 4:] = (other[:, 4:] + 1) % TARGET_SIZE
+    changed = model(source, other).hidden
+    assert_equal(changed[:, :4], expected[:, :4])
+    assert not torch.allclose(changed[:, 4:], expected[:, 4:])
+
+
+@every_variant_with_weights
+@torch.no_grad()
+def test_asking_for_weights_shows_an_alignment_and_does_not_change_the_answer(variant: str) -> None:
+    model, source, target = build(variant), source_batch(7, 4, 1), target_batch(3, 5)
+    plain, asked = model(source, target), model(source, target, need_weights=True)
+    assert plain.weights is None and asked.weights is not None
+    assert_equal(asked.hidden, plain.hidden)
+    layers, *_, tokens, pieces = asked.weights.shape
+    assert (layers, tokens, pieces) == (2 if "transformer" in variant else 1, 5, 7)
+    assert_equal(asked.weights.sum(-1), torch.ones(asked.weights.shape[:-1]).double())
+    assert not asked.weights.movedim(-1, 2).movedim(0, 2)[source == PAD].any()
+    state = model.start(model.encode(source))
+    model.step(target[:, :3], state)
+    step = model.step(target[:, 3:], state, need_weights=True)
+    assert_equal(step.weights, asked.weights[..., 3:, :])
+
+
+@every_variant_without
+def test_a_model_without_weights_says_so(variant: str) -> None:
+    with pytest.raises(ValueError, match="has no weights"):
+        build(variant)(source_batch(7), target_batch(1, 5), need_weights=True)
+
+
+@every_variant
+@torch.no_grad()
+def test_beams_go_on_from_their_parents_and_sentences_leave(variant: str) -> None:
+    model, K = build(variant), 3
+    source, past, future = source_batch(7, 4, 2), target_batch(9, 4), target_batch(9, 2)
+    state = model.start(model.encode(source), beams=K)
+    tiled = source.repeat_interleave(K, dim=0)
+    assert_equal(model.step(past, state).hidden, model(tiled, past).hidden)
+    # Each row goes on from another of its own sentence; some repeat.
+    parents = torch.tensor([2, 0, 0, 3, 4, 5, 7, 8, 6])
+    state.fork(parents)
+    state.keep(torch.tensor([0, 2]))
+    rows = torch.tensor([0, 1, 2, 6, 7, 8])
+    continued = model.step(future[rows], state).hidden
+    whole = torch.cat((past[parents], future), dim=1)[rows]
+    assert_equal(continued, model(tiled[rows], whole).hidden[:, 4:])
+
+
+@with_known_bug(
+    lambda variant: "transformer" in variant and "=fixed" in variant,
+    "BUG models/transformer.py: with a cross-attention that reads no query, the norm before it "
+    "(around_cross) gets no gradient at all, which DDP answers with an error",
+)
+def test_gradients_reach_every_parameter_and_no_padding(variant: str) -> None:
+    model, source, target = build(variant), source_batch(7, 4, 1), target_batch(3, 5)
+    model.logits(model(source, target).hidden).square().sum().backward()
+    for name, parameter in model.named_parameters():
+        assert parameter.grad is not None and parameter.grad.isfinite().all(), name
+        assert parameter.dim() < 2 or parameter.grad.any(), name
+    source_grad = model.embeddings.source.weight.grad
+    assert source_grad is not None
+    if model.embeddings.source is not model.embeddings.target:
+        assert not source_grad[PAD].any()
+        assert source_grad[EOS].any()
+
+
+@every_variant
+@torch.no_grad()
+def test_the_state_dict_survives_a_round_trip(variant: str) -> None:
+    saved, fresh = build(variant), build(variant)
+    source, target = source_batch(7, 4), target_batch(2, 5)
+    expected = saved(source, target).hidden
+    assert not torch.allclose(fresh(source, target).hidden, expected)
+    fresh.load_state_dict(saved.state_dict(), strict=True)
+    assert torch.equal(fresh(source, target).hidden, expected)
+
+
+@with_known_bug(
+    lambda variant: "rnn" in variant and variant.endswith("dot"),
+    "BUG functional/fused.py: q, k and v of two types are refused when no gradient is wanted, so "
+    "validation under bf16-mixed crashes",
+)
+def test_training_and_validation_run_in_mixed_precision(variant: str) -> None:
+    model, source, target = build(variant).float(), source_batch(7, 4, 1), target_batch(3, 5)
+    for run in (with_gradient, step_by_step):
+        exact = run(model, source, target)
+        with torch.autocast("cpu", torch.bfloat16):
+            mixed = run(model, source, target)
+        assert (mixed.float() - exact).norm() < 0.1 * exact.norm()
+
+
+def with_gradient(model: Seq2Seq, source: Tensor, target: Tensor) -> Tensor:
+    hidden = model(source, target).hidden
+    for slope in gradients(hidden.float().sum(), *model.parameters()):
+        assert slope.isfinite().all()
+    return hidden.detach()
+
+
+@torch.no_grad()
+def step_by_step(model: Seq2Seq, source: Tensor, target: Tensor) -> Tensor:
+    state = model.start(model.encode(source))
+    hidden = [model.step(tokens, state).hidden for tokens in target.split(1, dim=1)]
+    return torch.cat(hidden, dim=1)
+
+
+@pytest.mark.parametrize("model", SMALL)
+@pytest.mark.parametrize("tie, shared", [("none", 0), ("target", 1), ("all", 2)])
+def test_tying_shares_one_parameter(model: str, tie: str, shared: int) -> None:
+    sizes: list[int] = []
+    for choice in ("none", tie):
+        config = model_config(model, f"model.tie={choice}")
+        built = build_model(config, 13, 13)
+        sizes.append(sum(p.numel() for p in built.parameters()))
+    assert sizes[0] - sizes[1] == shared * 13 * 32
+
+
+@pytest.mark.parametrize(
+    "wrong, message",
+    [
+        ("rnn position=rope", "position=none"),
+        ("rnn position=sinusoidal", "position=none"),
+        ("rnn model.dim=31", r"model\.dim=31 must be even"),
+        ("transformer model.num_heads=5", "num_heads=5 does not divide dim=32"),
+        ("transformer attn=additive position=rope", "Take position=sinusoidal"),
+    ],
+)
+def test_what_no_model_can_be_is_refused_before_it_has_numbers(wrong: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        check_model(model_config(*wrong.split()))
