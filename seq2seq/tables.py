@@ -30,7 +30,7 @@ class Table(dict[str, T], Generic[T]):
 
     def find(self, name: str) -> T:
         """The entry called `name`. Raises: ConfigError with the nearest name and all known ones."""
-        if name not in self:
+        if not isinstance(name, str) or name not in self:
             raise ConfigError(
                 f"unknown {self.kind} {name!r}{did_you_mean(name, self)} "
                 f"Known: {', '.join(sorted(self))}"

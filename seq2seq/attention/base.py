@@ -60,6 +60,7 @@ class Attention(nn.Module, Generic[M]):
     undefined: ClassVar[Mapping[Role, str]] = {}  # why it is not defined elsewhere: "it ..."
     honours: ClassVar[frozenset[str]] = frozenset()  # hooks of position schemes that it obeys
     shows_weights: ClassVar[bool] = True  # can it draw a (T, S) map?
+    reads_queries: ClassVar[bool] = True  # does the answer depend on x in `attend`?
 
     def __init__(self, place: Place):
         super().__init__()

@@ -28,6 +28,7 @@ class Fixed(Attention[StateMemory]):
         Role.DECODER: "it gives every position the same vector, and it would pool over the future",
     }
     shows_weights = False
+    reads_queries = False
 
     def __init__(
         self,
@@ -71,9 +72,10 @@ def final_state(x: Tensor, mask: Tensor) -> Tensor:
     """What a bidirectional RNN ends with: forward half of the last real token, backward half of the
     first.
 
-    x (N, S, E), mask (N, S), padding at the right -> (N, E).
+    x (N, S, E), mask (N, S), padding at the right -> (N, E), zero where there is no real token.
     """
     forward, backward = x.chunk(2, dim=-1)
     last = (mask.sum(1) - 1).clamp(min=0)
     rows = last[:, None, None].expand(-1, 1, forward.shape[-1])
-    return torch.cat((forward.gather(1, rows).squeeze(1), backward[:, 0]), dim=-1)
+    ends = torch.cat((forward.gather(1, rows).squeeze(1), backward[:, 0]), dim=-1)
+    return ends * mask.any(1, keepdim=True)

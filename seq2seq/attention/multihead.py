@@ -59,12 +59,19 @@ class MultiHead(TokenAttention):
         super().__init__(place)
         check_range("attn.dropout", dropout, 0, 1)
         dim, source_dim = place.dim, place.source_dim
-        groups = shared_heads(num_heads) if num_kv_heads is None else num_kv_heads
+        groups = num_kv_heads
+        if groups is None:
+            groups = shared_heads(num_heads) if project else num_heads
         check_heads(num_heads, groups, dim if project else source_dim)
+        if groups != num_heads and not project:
+            raise ConfigError(
+                f"num_kv_heads={groups} shares keys and values between {num_heads} heads, which "
+                "needs projections: attn.project=true, or leave it out"
+            )
         width = dim // num_heads
         key_width = width if project else source_dim // num_heads
         check_score(score, kernel, place, width)
-        self.num_heads, self.num_kv_heads = num_heads, groups if project else num_heads
+        self.num_heads, self.num_kv_heads = num_heads, groups
         self.kernel, self.dropout = kernel, dropout
         self.score = SCORES.find(score)(num_heads, width, key_width)
         self.out_dim = dim if project else source_dim
@@ -82,7 +89,7 @@ class MultiHead(TokenAttention):
     def label(cls, options: Mapping[str, Any]) -> str:
         if options.get("score", "scaled_dot") != "scaled_dot":
             return str(options["score"])
-        sharing = {options["num_heads"]: "mha", 1: "mqa"}
+        sharing = {1: "mqa", options["num_heads"]: "mha"}
         return sharing.get(options.get("num_kv_heads"), "gqa")
 
     def remember(self, x: Tensor, positions: Tensor | None = None) -> dict[str, Tensor]:

@@ -92,7 +92,7 @@ class Beam(Search):
             for tokens, total in zip(
                 self.tokens[row].tolist(), self.total[row].tolist(), strict=True
             ):
-                if total > -torch.inf:
+                if total != -torch.inf:  # a dead lane; NaN, of a model that diverged, is a result
                     self._record(row, tokens, total, truncated=True)
         return enough | at_limit
 

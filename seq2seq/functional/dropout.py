@@ -23,7 +23,7 @@ def dropout(x: Tensor, p: float) -> Tensor:
         return x
     if x.device.type != "cpu":
         return torch_dropout(x, p)
-    dropped = round(p * LEVELS)
+    dropped = min(round(p * LEVELS), LEVELS - 1)
     bits = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
     keep = bits.view(torch.int16)[: x.numel()] >= dropped - LEVELS // 2
     return x * keep.view(x.shape).to(x.dtype).mul_(LEVELS / (LEVELS - dropped))

@@ -42,16 +42,19 @@ def fused_attention(
     if causal and T > 1 and not square:
         past = causal_mask(T, S, S - T, device=q.device)
         mask = past if mask is None else mask & past
-    dtype, device = q.dtype, q.device.type
+    device = q.device.type
+    # Under autocast an RNN's states are wider than its projections.
+    dtype = torch.promote_types(torch.promote_types(q.dtype, k.dtype), v.dtype)
+    inner = dtype
     if device == "cpu" and torch.is_grad_enabled() and q.requires_grad:
         # The CPU kernel's backward pass in bfloat16 is up to 20 times slower than in float32 at the
         # lengths of sentences, and slower at any length.
-        q, k, v = (x.to(torch.promote_types(x.dtype, torch.float32)) for x in (q, k, v))
+        inner = torch.promote_types(dtype, torch.float32)
     with torch.autocast(device, enabled=False):
         out = scaled_dot_product_attention(
-            q,
-            k,
-            v,
+            q.to(inner),
+            k.to(inner),
+            v.to(inner),
             attn_mask=mask,
             dropout_p=dropout,
             is_causal=square and T > 1,

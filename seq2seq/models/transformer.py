@@ -149,6 +149,9 @@ class DecoderLayer(nn.Module):
         self.attention, self.cross, self.feed = attention, cross, feed
         self.around_attention, self.around_cross = residual(), residual()
         self.around_feed = residual()
+        if not cross.reads_queries and self.around_cross.pre:
+            # Nobody reads what this norm gives, and a parameter without gradient stops DDP.
+            self.around_cross.norm = nn.Identity()
 
     def forward(
         self, x: Tensor, source: Memory, past: Memory | None, positions: Tensor, need_weights: bool

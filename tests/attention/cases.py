@@ -98,7 +98,7 @@ Condition = Callable[[Case], bool]
 def every(
     *conditions: Condition, bug: Condition = lambda case: False, reason: str = ""
 ) -> Callable[[Test], Test]:
-    """Run the test for every case that meets the conditions; where `bug` is, it is known to fail."""
+    """Run the test for every case that meets the conditions; where `bug` is, it must fail."""
     known = pytest.mark.xfail(strict=True, reason=reason)
     cases = [
         pytest.param(case, marks=[known] if bug(case) else [], id=str(case))
