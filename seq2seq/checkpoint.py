@@ -11,6 +11,7 @@ opens the file, and no code is run that the file names.
 """
 
 import pickle
+import zipfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -60,11 +61,18 @@ def read(path: str | Path) -> Saved:
     Raises: CheckpointError that says what is at the path instead.
     """
     file = find(Path(path))
+    if not zipfile.is_zipfile(file):
+        raise CheckpointError(
+            f"{file} is no checkpoint, or only the first part of one: it is no zip archive. Give a "
+            ".ckpt file or the folder of a run; if this is one, copy it again"
+        )
     try:
         content = torch.load(file, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, EOFError, OSError) as error:
-        reason = str(error).splitlines()[0]
-        raise CheckpointError(f"{file} is no checkpoint that can be opened: {reason}") from error
+    except (pickle.UnpicklingError, RuntimeError, OSError) as error:
+        raise CheckpointError(
+            f"{file} is no checkpoint of seq2seq: it is damaged, or holds more than numbers and "
+            "text"
+        ) from error
     entry = content.get(ENTRY) if isinstance(content, dict) else None
     if not entry:
         raise CheckpointError(f"{file} was not written by seq2seq: it has no entry {ENTRY!r}")

@@ -31,7 +31,7 @@ class Alignment(NamedTuple):
     """Where a model looked while it wrote each word of a translation.
 
     `weights` (L, H, T, S + 1) for each layer, head, target word and source word; the last column
-    belongs to the end of the source, so a row sums to one.
+    belongs to the end of the source. A row sums to one, less what it gave to white space.
     """
 
     source: list[Word]
@@ -62,9 +62,7 @@ class Translator:
     """
 
     def __init__(self, saved: checkpoint.Saved, device: str = "auto"):
-        if device == "auto":
-            device = "cuda" if torch.cuda.is_available() else "cpu"
-        self.device = torch.device(device)
+        self.device = find_device(device)
         self.config = saved.config
         self.source, self.target = saved.source, saved.target
         self.model = saved.build().to(self.device)
@@ -76,7 +74,7 @@ class Translator:
         Args:
             device: `cpu`, `cuda`, or `auto`: a GPU if there is one.
 
-        Raises: CheckpointError if the path holds no model.
+        Raises: CheckpointError if the path holds no model; ConfigError if there is no such device.
         """
         return cls(checkpoint.read(path), device)
 
@@ -132,8 +130,10 @@ class Translator:
             )
         remaining = iter(texts)
         while window := list(islice(remaining, look_ahead)):
+            # A part of white space alone, or a whole text of it, has no translation.
             parts = [
-                segments(text, self.source, limit - 1) if text.strip() else [] for text in window
+                [part for part in segments(text, self.source, limit - 1) if part.strip()]
+                for text in window
             ]
             found = iter(self._translate([part for text in parts for part in text], search))
             for text in parts:
@@ -193,6 +193,24 @@ class Translator:
                     Translation(text, h.score) for text, h in zip(decoded, hypotheses, strict=True)
                 ]
         return results
+
+
+def find_device(name: str) -> torch.device:
+    """The device of that name; `auto` is a GPU if there is one.
+
+    Raises: ConfigError if torch does not know it or cannot use it here.
+    """
+    if name == "auto":
+        name = "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        device = torch.device(name)
+        torch.ones(1, device=device).item()
+    except (RuntimeError, AssertionError, NotImplementedError) as error:
+        raise ConfigError(
+            f"device {name!r} cannot be used here: {str(error).splitlines()[0]}. "
+            "Choose cpu, cuda or auto"
+        ) from error
+    return device
 
 
 def by_length(lengths: list[int], most: int) -> Iterator[list[int]]:

@@ -35,6 +35,7 @@ class DenseMemory:
 
     The storage is head-major, (N, heads, capacity, width): reading one head's keys in a row is what
     attention does at every step, several times faster than the token-major layout of the interface.
+    `append` writes in place, so what is read is not for gradients; `of` is.
     """
 
     FIRST_CAPACITY = 32

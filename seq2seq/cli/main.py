@@ -20,7 +20,7 @@ def main() -> None:
         # line.
         os.execv(sys.executable, [sys.executable, "-m", "seq2seq.training", *sys.argv[2:]])
     wait_passively()
-    arguments = parser().parse_args()
+    arguments = parse(sys.argv[1:])
     warnings.showwarning = show_warning
     try:
         sys.exit(arguments.run(arguments))
@@ -31,15 +31,28 @@ def main() -> None:
         # stdout.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+    except OSError as error:  # a file that cannot be written, a full disk
+        sys.exit(fail(str(error)))
     except KeyboardInterrupt:
         sys.exit(130)
 
 
-def parser() -> argparse.ArgumentParser:
+def parse(words: list[str]) -> argparse.Namespace:
+    """The arguments of a command line, its options before, behind or between the texts."""
+    root, commands = parsers()
+    # argparse can intermix the two kinds only in a parser that has no commands.
+    if words and words[0] in commands:
+        return commands[words[0]].parse_intermixed_args(words[1:])
+    return root.parse_args(words)
+
+
+def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
+    """The parser of what stands before a command, and those of the commands by their names."""
     root = argparse.ArgumentParser(prog="seq2seq", description=__doc__)
     root.add_argument("--version", action="version", version=__version__)
     commands = root.add_subparsers(metavar="COMMAND", required=True)
     commands.add_parser("train", help="train a model; options as in `python train.py`")
+    found = {}
     for name, module in COMMANDS.items():
         command = commands.add_parser(
             name, help=module.HELP, description=module.__doc__, formatter_class=Formatter
@@ -48,7 +61,8 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument("--device", default="auto", help="cpu, cuda or auto (%(default)s)")
         module.add_arguments(command)
         command.set_defaults(run=module.run)
-    return root
+        found[name] = command
+    return root, found
 
 
 class Formatter(argparse.RawDescriptionHelpFormatter):

@@ -13,7 +13,7 @@ def segments(text: str, tokenizer: Tokenizer, most: int) -> list[str]:
     character.
 
     A part ends behind the last sentence end in reach, else behind the last space, else between two
-    pieces.
+    pieces. A character is never cut, even if it alone has more pieces than that.
 
     Raises: ValueError unless most >= 1.
     """
@@ -22,7 +22,10 @@ def segments(text: str, tokenizer: Tokenizer, most: int) -> list[str]:
     ends = [end for _, end in tokenizer.spans(text)]
     parts, start, piece = [], 0, 0
     while len(ends) - piece > most:
-        reach = text[start : max(ends[piece + most - 1], start + 1)]
+        # A character whose last piece is out of reach (a Chinese one can need three) is out of it
+        # too, unless it is the only one.
+        within = [end for end in ends[piece : piece + most] if end < ends[piece + most]]
+        reach = text[start : within[-1] if within else ends[piece]]
         stops = [m.end() for m in SENTENCE_END.finditer(reach)] or [reach.rfind(" ") + 1]
         cut = start + (stops[-1] or len(reach))
         parts.append(text[start:cut])

@@ -68,8 +68,7 @@ class Beam(Search):
         # order
         going = ended.to(torch.uint8).argsort(dim=1, stable=True)[:, :K]
         lane, token = lane.gather(1, going), token.gather(1, going)
-        # Where fewer than K others were left, an ended one fills the lane: it must not go on.
-        self.total = values.gather(1, going).masked_fill(ended.gather(1, going), -torch.inf)
+        self.total = values.gather(1, going)
         self.tokens = self.tokens.gather(1, lane[:, :, None].expand(-1, -1, self.length - 1))
         self.tokens = torch.cat((self.tokens, token[:, :, None]), dim=2)
         parents = (lane + K * torch.arange(B, device=lane.device)[:, None]).flatten()

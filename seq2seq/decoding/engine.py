@@ -21,6 +21,8 @@ def decode(model: Seq2Seq, source: Tensor, search: Search) -> list[list[Hypothes
 
     Returns: for each sentence, in order, its hypotheses, best first.
     """
+    if not len(source):
+        return []
     state = model.start(model.encode(source), search.beams)
     search.start((source != PAD).sum(1) - 1)
     tokens = source.new_full((len(source) * search.beams,), BOS)

@@ -41,7 +41,8 @@ class Search:
 
     def start(self, source_lengths: Tensor) -> None:
         """Begin with B sentences of so many pieces (B,), eos not counted."""
-        self.limits = (self.length_ratio * source_lengths + self.length_extra).long().clamp(min=1)
+        limits = self.length_ratio * source_lengths.double() + self.length_extra
+        self.limits = limits.long().clamp(min=1)
         self.sentences = torch.arange(len(source_lengths), device=source_lengths.device)
         self.finished: list[list[Hypothesis]] = [[] for _ in range(len(source_lengths))]
         self.length = 0  # tokens chosen so far in every live lane

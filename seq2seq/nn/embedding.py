@@ -4,6 +4,7 @@ from typing import Literal
 
 from torch import Tensor, nn
 
+from seq2seq.errors import ConfigError
 from seq2seq.tables import check_range
 
 Tie = Literal["none", "target", "all"]
@@ -29,6 +30,11 @@ class Embeddings(nn.Module):
     ):
         super().__init__()
         check_range("model.dim", dim, 1)
+        if tie == "all" and source_size != target_size:
+            raise ConfigError(
+                f"model.tie=all needs one vocabulary, not {source_size} and {target_size} pieces: "
+                "tokenizer.joint=true, or model.tie=target"
+            )
         self.dim = dim
         self.scale = dim**0.5 if scale else 1.0
         self.target = nn.Embedding(target_size, dim)

@@ -27,6 +27,8 @@ def explain(error: BaseException, folder: str, overrides: list[str]) -> str:
         group, _, name = option.group(1).rpartition("/")
         options = sorted(path.stem for path in Path(folder, group).glob("*.yaml"))
         return f"unknown {group} {name!r}{did_you_mean(name, options)} Known: {', '.join(options)}"
+    if "Config group override must be a string" in text:
+        return "a group needs one of its options, not null; logger=none, for example"
     return (
         f"{text.strip()}\nOptions are typed as key=value or group=option; conf/ holds all of them."
     )
@@ -34,6 +36,8 @@ def explain(error: BaseException, folder: str, overrides: list[str]) -> str:
 
 def unknown_key(key: str, folder: str, overrides: list[str]) -> str:
     """`unknown option attn.num_kv_head; did you mean attn.num_kv_heads?`, and what is there."""
+    if role := re.match(r"(encoder|decoder|cross)_attn\b", key):
+        return f"{role.group()} is not set: add a plus, +{key}=..., or type attn@{role.group()}=mha"
     known = list(known_keys(folder, overrides))
     near = did_you_mean(key, known)
     if near == ".":  # compare the last word among its siblings too

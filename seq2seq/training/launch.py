@@ -33,7 +33,7 @@ def run(config: DictConfig) -> float | None:
     try:
         return fit(config)
     except Seq2SeqError as error:
-        sys.exit(f"error: {error}")
+        sys.exit(fail(str(error)))
 
 
 def main() -> None:
@@ -47,4 +47,17 @@ def main() -> None:
     except (HydraException, OmegaConfBaseException) as error:
         if wants_traceback:
             raise
-        sys.exit(f"error: {explain(error, conf_dir(), sys.argv[1:])}")
+        sys.exit(fail(explain(error, conf_dir(), sys.argv[1:])))
+    except ValueError as error:
+        if wants_traceback or "Config group override" not in str(error):  # Hydra's, for model=null
+            raise
+        sys.exit(fail(explain(error, conf_dir(), sys.argv[1:])))
+    except OSError as error:  # a folder that cannot be written, a full disk
+        if wants_traceback:
+            raise
+        sys.exit(fail(f"{error} (HYDRA_FULL_ERROR=1 shows where)"))
+
+
+def fail(message: str) -> int:
+    print(f"error: {message}", file=sys.stderr)
+    return 2

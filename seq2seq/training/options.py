@@ -2,6 +2,7 @@
 meanings.
 """
 
+import re
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -19,7 +20,7 @@ class RunOptions:
     run_name: str
 
     def __post_init__(self) -> None:
-        check_range("seed", self.seed, 0)
+        check_range("seed", self.seed, 0, 2**32)
         if self.resume is not None and not Path(self.resume).is_file():
             raise ConfigError(f"resume={self.resume}: there is no such file; give a last.ckpt")
 
@@ -73,11 +74,11 @@ class TrainerOptions:
     weights.
     """
 
-    accelerator: str = "auto"
+    accelerator: Literal["auto", "cpu", "gpu"] = "auto"
     devices: int | str | list[int] = "auto"
     num_nodes: int = 1
     strategy: str = "auto"
-    precision: str | int = "32-true"
+    precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
     max_steps: int = 10_000
     max_epochs: int = -1
     max_time: str | None = None
@@ -89,6 +90,12 @@ class TrainerOptions:
     def __post_init__(self) -> None:
         for name in ("accumulate_grad_batches", "val_check_interval", "log_every_n_steps"):
             check_range(f"trainer.{name}", getattr(self, name), 1)
+        check_range("trainer.gradient_clip_val", self.gradient_clip_val, 0)
+        if self.max_time is not None and not re.fullmatch(r"\d+:\d\d:\d\d:\d\d", self.max_time):
+            raise ConfigError(
+                f"trainer.max_time={self.max_time} should be days:hours:minutes:seconds, for "
+                "example 00:01:30:00"
+            )
         if self.max_steps < 0 and self.max_epochs < 0 and self.max_time is None:
             raise ConfigError(
                 "nothing ends this training: set trainer.max_steps, trainer.max_epochs or "
@@ -109,3 +116,5 @@ class OptimizerOptions:
     def __post_init__(self) -> None:
         for name in ("lr", "eps", "weight_decay"):
             check_range(f"optimizer.{name}", getattr(self, name), 0)
+        for number, beta in enumerate(self.betas):
+            check_range(f"optimizer.betas[{number}]", beta, 0, 1)

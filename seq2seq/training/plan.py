@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from seq2seq.attention import Role
 from seq2seq.attention.roles import Choice, resolve_roles
 from seq2seq.data.prepare import DataOptions, build_recipe
 from seq2seq.decoding import build_search
 from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.models import MODELS, check_model
-from seq2seq.tables import check_options
+from seq2seq.tables import check_options, did_you_mean
 from seq2seq.training.options import (
     CheckpointOptions,
     LossOptions,
@@ -26,6 +27,12 @@ from seq2seq.training.schedule import Schedule, build_schedule
 
 # Keys of conf/data that other keys refer to, and that nothing here reads.
 REFERRED = ("root", "steps", "vocab_size")
+
+# What conf/train.yaml holds at its top; a role may have a node of its own beside these.
+NODES = (
+    *("attn", "position", "tokenizer", "optimizer", "schedule", "trainer", "model", "data"),
+    *("decode", "logger", "seed", "resume", "run_name", "loss", "validation", "checkpoint"),
+)
 
 
 @dataclass(frozen=True)
@@ -53,6 +60,7 @@ def check(config: dict[str, Any], folder: Path) -> Plan:
 
     Raises: ConfigError with all problems that were found.
     """
+    check_nodes(config)
     problems: list[str] = []
 
     def attempt(function: Any, *arguments: Any) -> Any:
@@ -95,6 +103,25 @@ def check(config: dict[str, Any], folder: Path) -> Plan:
         attention=describe_roles(roles, config["attn"]["name"]),
         **made,
     )
+
+
+def check_nodes(config: Mapping[str, Any]) -> None:
+    """Raises: ConfigError for a node that nothing would read, and for one that was taken away."""
+    known = (*NODES, *(f"{role}_attn" for role in Role))
+    problems = [
+        f"unknown option {name}{did_you_mean(name, known)} Known: {', '.join(known)}"
+        for name in config
+        if name not in known
+    ]
+    problems += [f"{name} is missing" for name in NODES if name not in config]
+    problems += [
+        f"{name}={config[name]!r} should hold options of its own, as in conf/train.yaml"
+        for name in NODES
+        if name not in ("seed", "resume", "run_name")
+        and not isinstance(config.get(name, {}), Mapping)
+    ]
+    if problems:
+        raise ConfigError("\n".join(problems))
 
 
 def build(options: Any, values: Mapping[str, Any], where: str) -> Any:

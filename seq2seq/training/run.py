@@ -9,6 +9,7 @@ from pathlib import Path
 import lightning as L
 from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint, RichProgressBar
 from lightning.pytorch.loggers import CSVLogger, Logger
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from seq2seq import checkpoint
 from seq2seq.data.prepare import Prepared
@@ -19,6 +20,7 @@ from seq2seq.training.datamodule import DataModule
 from seq2seq.training.module import TrainingModule
 from seq2seq.training.options import CheckpointOptions, TrainerOptions
 from seq2seq.training.plan import Plan
+from seq2seq.training.resume import check_resumed
 
 
 def train(plan: Plan, prepared: Prepared) -> float | None:
@@ -30,7 +32,10 @@ def train(plan: Plan, prepared: Prepared) -> float | None:
     source, target = prepared.tokenizers
     L.seed_everything(plan.run.seed, verbose=False)
     model = build_model(plan.model, source.size, target.size)
-    saved = {**plan.model, "decode": plan.decode, "data": asdict(data)}
+    config = {**plan.model, "decode": plan.decode, "data": asdict(data)}
+    saved = checkpoint.describe(config, source, target)
+    if plan.run.resume is not None:
+        check_resumed(plan.run.resume, saved)
     module = TrainingModule(
         model,
         target,
@@ -39,7 +44,7 @@ def train(plan: Plan, prepared: Prepared) -> float | None:
         optimizer=plan.optimizer,
         schedule=plan.schedule,
         validation=plan.validation,
-        saved=checkpoint.describe(saved, source, target),
+        saved=saved,
     )
     best = best_checkpoint(plan.folder, plan.checkpoint)
     trainer = build_trainer(plan, [best, *callbacks(plan, prepared)])
@@ -54,35 +59,43 @@ def train(plan: Plan, prepared: Prepared) -> float | None:
     score = None if best.best_model_score is None else best.best_model_score.item()
     if trainer.is_global_zero and score is not None:
         print(f"best {plan.checkpoint.monitor} {score:.2f}: {best.best_model_path}")
+    elif trainer.is_global_zero:
+        print(f"training ended at step {trainer.global_step:,} without a validation")
     return score
 
 
 def build_trainer(plan: Plan, callbacks: list[L.Callback]) -> L.Trainer:
+    """Raises: ConfigError for devices that are not here, and whatever else Lightning refuses."""
     quieten()
     options = asdict(plan.trainer)
     options["val_check_interval"] = validation_interval(plan.trainer)
-    return L.Trainer(
-        **options,
-        check_val_every_n_epoch=None,
-        num_sanity_val_steps=0,
-        use_distributed_sampler=False,
-        enable_model_summary=False,
-        enable_progress_bar=sys.stdout.isatty(),
-        logger=build_logger(plan.logger, plan.folder),
-        callbacks=callbacks,
-    )
+    try:
+        return L.Trainer(
+            **options,
+            check_val_every_n_epoch=None,
+            num_sanity_val_steps=0,
+            use_distributed_sampler=False,
+            enable_model_summary=False,
+            enable_progress_bar=sys.stdout.isatty(),
+            logger=build_logger(plan.logger, plan.folder),
+            callbacks=callbacks,
+        )
+    except (MisconfigurationException, TypeError, ValueError) as error:
+        raise ConfigError(f"the options of trainer do not suit this machine: {error}") from error
 
 
 def quieten() -> None:
     """Silence advice for other ways of working: loaders here shard and resume by themselves, and
     the run's folder holds Hydra's record before Lightning sees it.
     """
-    logging.getLogger("lightning.pytorch").setLevel(logging.WARNING)
+    for name in ("lightning.pytorch", "lightning.fabric"):
+        logging.getLogger(name).setLevel(logging.WARNING)
     advice = (
         "does not have many workers",
         "exists and is not empty",
         "dirpath has changed",
         "LeafSpec",
+        "smaller than the logging interval",
     )
     for message in advice:
         warnings.filterwarnings("ignore", message=f".*{message}.*")

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from seq2seq.errors import ConfigError
-from seq2seq.tables import Table, check_options
+from seq2seq.tables import Table, check_options, check_range
 
 Schedule = Callable[[int], float]
 
@@ -23,7 +23,7 @@ def inverse_sqrt(*, warmup: int) -> Schedule:
 
 
 def cosine(*, warmup: int, steps: int) -> Schedule:
-    """Up linearly, then down half a cosine to 0 after `steps` updates.
+    """Up linearly, then down half a cosine that would reach 0 one update after the last.
 
     Raises: ConfigError if there is no end.
     """
@@ -36,7 +36,7 @@ def cosine(*, warmup: int, steps: int) -> Schedule:
     def factor(step: int) -> float:
         if step < warmup:
             return warm(step, warmup)
-        progress = min(1.0, (step + 1 - warmup) / max(1, steps - warmup))
+        progress = min(1.0, (step + 1 - warmup) / (max(0, steps - warmup) + 1))
         return 0.5 * (1 + math.cos(math.pi * progress))
 
     return factor
@@ -57,4 +57,5 @@ def build_schedule(options: Mapping[str, Any]) -> Schedule:
     own = dict(options)
     schedule = SCHEDULES.find(own.pop("name"))
     check_options(schedule, own, "schedule")
+    check_range("schedule.warmup", own.get("warmup"), 0)
     return schedule(**own)

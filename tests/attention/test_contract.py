@@ -56,11 +56,7 @@ def test_padding_is_invisible(case: Case) -> None:
         assert_equal(of_parameters, sums)
 
 
-@every(
-    reads_source,
-    bug=lambda case: case.preset == "fixed" and case.model == "rnn",
-    reason="BUG attention/fixed.py final_state: a row without real tokens shows its padding",
-)
+@every(reads_source)
 def test_a_row_of_padding_only_is_an_answer_to_nothing(case: Case) -> None:
     attention, size = case.build(), 7
     with torch.no_grad():
@@ -168,6 +164,15 @@ def test_beams_are_queries(case: Case) -> None:
 
 
 @every(by_default_kernel)
+def test_the_answer_depends_on_queries_and_source_as_the_class_says(case: Case) -> None:
+    attention, given = case.build(), inputs_of(case, 7)
+    out = attention(given.x, given.source, given.mask).out[given.real]
+    of_queries, *_, of_attended = gradients(out.square().sum(), given.x, *given.leaves)
+    assert of_queries.any() == case.mechanism.reads_queries
+    assert of_attended.any()
+
+
+@every(by_default_kernel)
 def test_gradients_reach_every_parameter(case: Case) -> None:
     attention, (x, source, mask, real) = case.build(), inputs_of(case, 7)
     attention(x, source, mask).out[real].square().sum().backward()
@@ -199,11 +204,7 @@ def test_every_precision_runs(case: Case) -> None:
             assert slope.dtype is dtype and slope.isfinite().all()
 
 
-@every(
-    bug=lambda case: case.model == "rnn" and "dot" in case.preset and case.kernel != "explicit",
-    reason="BUG functional/fused.py: q, k and v of two types are refused when no gradient is "
-    "wanted; an RNN under autocast has float32 states and bfloat16 queries",
-)
+@every()
 def test_states_of_two_precisions_meet_under_autocast(case: Case) -> None:
     # In a model, states come out of other layers: some in bfloat16, some in float32.
     attention, (x, source, mask, real) = case.build().float(), inputs_of(case, 7)

@@ -112,6 +112,14 @@ def test_the_additive_key_projection_is_remembered() -> None:
     assert_equal(attention.remember(source)["k"][:, :, 0], expected)
 
 
+@pytest.mark.parametrize("kernel", ["explicit", "fused"])
+def test_a_decoder_may_have_holes_in_its_past(kernel: Any) -> None:
+    attention = multihead(Role.DECODER, num_kv_heads=2, kernel=kernel)
+    x, real = numbers(1, 7, DIM), torch.tensor([True, False, True, True, False, True, False])
+    out = attention(x, mask=real[None]).out
+    assert_equal(out[:, real], attention(x[:, real]).out)
+
+
 def test_dropout_acts_on_the_weights_in_training_only() -> None:
     for kernel in ("explicit", "fused"):
         attention = multihead(num_kv_heads=4, dropout=0.5, kernel=kernel)
@@ -175,9 +183,6 @@ def test_a_dropout_that_is_no_probability_is_refused(dropout: float) -> None:
         multihead(dropout=dropout)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="BUG attention/multihead.py: num_kv_heads is ignored without projections"
-)
 def test_groups_without_projections_are_refused_rather_than_ignored() -> None:
     with pytest.raises(ConfigError, match="num_kv_heads"):
         multihead(num_kv_heads=2, project=False)
@@ -188,8 +193,5 @@ def test_a_mechanism_is_called_what_people_call_it(preset: str) -> None:
     assert MultiHead.label(composed("model=transformer", f"attn={preset}")["attn"]) == preset
 
 
-@pytest.mark.xfail(
-    strict=True, reason="BUG attention/multihead.py label: one head of one head is called mqa"
-)
 def test_a_single_head_shares_nothing() -> None:
     assert MultiHead.label(composed("model=rnn", "attn=scaled_dot")["attn"]) != "mqa"

@@ -18,7 +18,8 @@ from seq2seq.nn.positions import PositionScheme
 def test_every_preset_can_be_built_in_every_role_that_its_class_declares(preset: str) -> None:
     for model in SMALL:
         for role in Case(preset, model, Role.CROSS).mechanism.roles & MODELS[model].roles:
-            assert Case(preset, model, role) in BUILT
+            plain = Case(preset, model, role)
+            assert any(case._replace(kernel=plain.kernel) == plain for case in BUILT)
 
 
 @pytest.mark.parametrize("model", SMALL)

@@ -81,11 +81,6 @@ def test_the_type_is_kept(dtype: torch.dtype) -> None:
     assert dropout(torch.ones(5, dtype=dtype), 0.1).dtype is dtype
 
 
-BUG = "BUG functional/dropout.py: a p that rounds to 1 divides by zero"
-
-
-@pytest.mark.parametrize(
-    "p", [1e-7, pytest.param(1 - 1e-7, marks=pytest.mark.xfail(strict=True, reason=BUG))]
-)
+@pytest.mark.parametrize("p", [1e-7, 1 - 1e-7])
 def test_a_probability_beside_zero_or_one_is_as_good_as_any(p: float) -> None:
     assert dropout(torch.ones(9), p).isfinite().all()

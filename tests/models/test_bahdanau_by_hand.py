@@ -1,18 +1,22 @@
 """The recurrent model against Bahdanau's equations, written out one token and one number at a time.
 
-h_j = [forward GRU up to j; backward GRU down to j]        s_0 = tanh(W0 [h_last; h_first] + b0)
-e_ij = u . tanh(Wq s_{i-1} + Wk h_j + b)                   c_i = sum_j softmax_j(e_ij) h_j
-s_i = GRU([y_{i-1}; c_i], s_{i-1})                         t_i = tanh(W [s_i; c_i; y_{i-1}] + b)
+    h_j = [forward cell up to j; backward cell down to j]      s_0 = tanh(W0 [h_last; h_first] + b0)
+    e_ij = u . tanh(Wq s_{i-1} + Wk h_j + b)                   c_i = sum_j softmax_j(e_ij) h_j
+    s_i = cell([y_{i-1}; c_i], s_{i-1})                        t_i = tanh(W [s_i; c_i; y_{i-1}] + b)
+
+Where there are several layers, s in the first and last line and in the score is that of the last.
 """
 
 import numpy as np
+import pytest
 import torch
 from helpers import TARGET_SIZE, assert_equal, small_model, source_batch
 from numpy import ndarray
-from torch import Tensor
 
 from seq2seq.models import Seq2Seq
-from seq2seq.models.rnn import RNN
+
+HALF, E = 16, 32
+State = dict[str, ndarray]  # hidden, and cell for an LSTM
 
 
 def sigmoid(x: ndarray) -> ndarray:
@@ -22,56 +26,84 @@ def sigmoid(x: ndarray) -> ndarray:
 class ByHand:
     """The equations, with the parameters of a model."""
 
-    def __init__(self, model: Seq2Seq):
+    def __init__(self, model: Seq2Seq, cell: str = "gru", layers: int = 1):
         self.of = {name: x.detach().numpy() for name, x in model.state_dict().items()}
+        self.cell, self.layers = cell, layers
 
-    def gru(self, where: str, suffix: str, x: ndarray, h: ndarray) -> ndarray:
-        """One step of the gated unit (Cho et al. 2014), the gates in the order r, z, n."""
+    def linear(self, name: str, x: ndarray) -> ndarray:
+        return self.of[f"{name}.weight"] @ x + self.of[f"{name}.bias"]
+
+    def advance(self, where: str, suffix: str, x: ndarray, old: State) -> State:
+        """One step of a cell, its gates in torch's order: r, z, n (GRU) or i, f, g, o (LSTM)."""
+        h = old["hidden"]
         from_x = self.of[f"{where}.weight_ih{suffix}"] @ x + self.of[f"{where}.bias_ih{suffix}"]
         from_h = self.of[f"{where}.weight_hh{suffix}"] @ h + self.of[f"{where}.bias_hh{suffix}"]
-        (xr, xz, xn), (hr, hz, hn) = np.split(from_x, 3), np.split(from_h, 3)
-        z = sigmoid(xz + hz)
-        return (1 - z) * np.tanh(xn + sigmoid(xr + hr) * hn) + z * h
+        if self.cell == "gru":
+            (xr, xz, xn), (hr, hz, hn) = np.split(from_x, 3), np.split(from_h, 3)
+            z = sigmoid(xz + hz)
+            return {"hidden": (1 - z) * np.tanh(xn + sigmoid(xr + hr) * hn) + z * h}
+        i, f, g, o = np.split(from_x + from_h, 4)
+        c = sigmoid(f) * old["cell"] + sigmoid(i) * np.tanh(g)
+        return {"hidden": sigmoid(o) * np.tanh(c), "cell": c}
 
     def encode(self, source: list[int]) -> ndarray:
-        embedded = [self.of["embeddings.source.weight"][i] for i in source]
-        directions = []
-        for suffix, tokens in (("_l0", embedded), ("_l0_reverse", embedded[::-1])):
-            h, states = np.zeros(16), []
-            for x in tokens:
-                h = self.gru("encoder", suffix, x, h)
-                states.append(h)
-            directions.append(states)
-        return np.concatenate([directions[0], directions[1][::-1]], axis=1)
+        states = self.of["embeddings.source.weight"][source]
+        for layer in range(self.layers):
+            directions = []
+            for suffix, tokens in ((f"_l{layer}", states), (f"_l{layer}_reverse", states[::-1])):
+                state = {"hidden": np.zeros(HALF), "cell": np.zeros(HALF)}
+                found = []
+                for x in tokens:
+                    state = self.advance("encoder", suffix, x, state)
+                    found.append(state["hidden"])
+                directions.append(found)
+            states = np.concatenate([directions[0], directions[1][::-1]], axis=1)
+        return states
+
+    def first_states(self, states: ndarray) -> list[State]:
+        """s_0 of every layer: first all hidden states, then all cells."""
+        ends = np.concatenate([states[-1, :HALF], states[0, HALF:]])
+        first = np.tanh(self.linear("first_state", ends)).reshape(-1, E)
+        names = ["hidden", "cell"] if self.cell == "lstm" else ["hidden"]
+        parts = dict(zip(names, np.split(first, len(names)), strict=True))
+        return [{name: part[i] for name, part in parts.items()} for i in range(self.layers)]
+
+    def attend(self, query: ndarray, states: ndarray) -> ndarray:
+        """The weights (S,) of one query."""
+        scores = []
+        for h in states:
+            key = self.of["cross.score.wk"][0] @ h + self.of["cross.score.b"][0]
+            inner = np.tanh(self.of["cross.score.wq"][0] @ query + key)
+            scores.append(self.of["cross.score.u"][0] @ inner)
+        return np.exp(scores) / np.exp(scores).sum()
 
     def __call__(self, source: list[int], target: list[int]) -> tuple[ndarray, ndarray]:
         """Logits (T, V) and weights (T, S) of one sentence."""
-        states, of = self.encode(source), self.of
-        ends = np.concatenate([states[-1, :16], states[0, 16:]])
-        s = np.tanh(of["first_state.weight"] @ ends + of["first_state.bias"])
+        states = self.encode(source)
+        s = self.first_states(states)
         logits, weights = [], []
         for token in target:
-            y = of["embeddings.target.weight"][token]
-            query = of["cross.score.wq"][0] @ s
-            scores = []
-            for h in states:
-                key = of["cross.score.wk"][0] @ h + of["cross.score.b"][0]
-                scores.append(of["cross.score.u"][0] @ np.tanh(query + key))
-            a = np.exp(scores) / np.exp(scores).sum()
+            y = self.of["embeddings.target.weight"][token]
+            a = self.attend(s[-1]["hidden"], states)
             c = sum(weight * h for weight, h in zip(a, states, strict=True))
-            s = self.gru("cells.0", "", np.concatenate([y, c]), s)
-            read = of["readout.weight"] @ np.concatenate([s, c, y]) + of["readout.bias"]
-            logits.append(of["embeddings.output.weight"] @ np.tanh(read))
+            x = np.concatenate([y, c])
+            for layer in range(self.layers):
+                s[layer] = self.advance(f"cells.{layer}", "", x, s[layer])
+                x = s[layer]["hidden"]
+            t = np.tanh(self.linear("readout", np.concatenate([x, c, y])))
+            logits.append(self.linear("embeddings.output", t))
             weights.append(a)
-        return np.array(logits) + of["embeddings.output.bias"], np.array(weights)
+        return np.array(logits), np.array(weights)
 
 
-def test_the_model_is_bahdanaus_equations() -> None:
-    model = small_model("rnn")
+@pytest.mark.parametrize("layers", [1, 2])
+@pytest.mark.parametrize("cell", ["gru", "lstm"])
+def test_the_model_is_bahdanaus_equations(cell: str, layers: int) -> None:
+    model = small_model("rnn", "attn=additive", f"model.cell={cell}", f"model.layers={layers}")
     source, target = source_batch(7, 4, 1), torch.randint(TARGET_SIZE, (3, 5))
     decoded = model(source, target, need_weights=True)
     assert decoded.weights is not None
-    by_hand = ByHand(model)
+    by_hand = ByHand(model, cell, layers)
     for row, length in enumerate((7, 4, 1)):
         logits, weights = by_hand(source[row, :length].tolist(), target[row].tolist())
         assert_equal(model.logits(decoded.hidden[row]), torch.from_numpy(logits))
@@ -79,29 +111,25 @@ def test_the_model_is_bahdanaus_equations() -> None:
 
 
 def test_the_backward_direction_begins_at_the_last_token_of_its_own_row() -> None:
-    model = small_model("rnn")
-    assert isinstance(model, RNN)
-    source, lengths = source_batch(7, 4, 1), (7, 4, 1)
-    states = model.encode(source).states
-    by_hand = ByHand(model)
+    model, lengths = small_model("rnn"), (7, 4, 1)
+    source = source_batch(*lengths)
+    states, by_hand = model.encode(source).states, ByHand(model)
     for row, length in enumerate(lengths):
         last = by_hand.of["embeddings.source.weight"][source[row, length - 1]]
-        first_step = by_hand.gru("encoder", "_l0_reverse", last, np.zeros(16))
-        backward: Tensor = states[row, length - 1, 16:]
-        assert_equal(backward, torch.from_numpy(first_step))
+        zero = {"hidden": np.zeros(HALF)}
+        first_step = by_hand.advance("encoder", "_l0_reverse", last, zero)["hidden"]
+        assert_equal(states[row, length - 1, HALF:], torch.from_numpy(first_step))
 
 
 def test_with_a_fixed_context_every_word_reads_the_final_states() -> None:
     model = small_model("rnn", "attn=fixed")
     source, target = source_batch(5), torch.randint(TARGET_SIZE, (1, 3))
-    hidden = model(source, target).hidden[0]
-    by_hand = ByHand(model)
+    hidden, by_hand = model(source, target).hidden[0], ByHand(model)
     states = by_hand.encode(source[0].tolist())
-    c = np.concatenate([states[-1, :16], states[0, 16:]])
-    s = np.tanh(by_hand.of["first_state.weight"] @ c + by_hand.of["first_state.bias"])
+    c = np.concatenate([states[-1, :HALF], states[0, HALF:]])
+    (s,) = by_hand.first_states(states)
     for i, token in enumerate(target[0].tolist()):
         y = by_hand.of["embeddings.target.weight"][token]
-        s = by_hand.gru("cells.0", "", np.concatenate([y, c]), s)
-        read = by_hand.of["readout.weight"] @ np.concatenate([s, c, y])
-        expected = np.tanh(read + by_hand.of["readout.bias"])
-        assert_equal(hidden[i], torch.from_numpy(expected))
+        s = by_hand.advance("cells.0", "", np.concatenate([y, c]), s)
+        read = by_hand.linear("readout", np.concatenate([s["hidden"], c, y]))
+        assert_equal(hidden[i], torch.from_numpy(np.tanh(read)))

@@ -1,7 +1,5 @@
 """The contract of models: sentences that hold for every architecture and every attention in it."""
 
-from collections.abc import Callable
-
 import pytest
 import torch
 from helpers import (
@@ -18,7 +16,7 @@ from torch import Tensor
 
 from seq2seq.attention import ATTENTION
 from seq2seq.errors import ConfigError
-from seq2seq.models import Seq2Seq, build_model, check_model
+from seq2seq.models import Encoded, Seq2Seq, build_model, check_model
 from seq2seq.symbols import BOS, EOS, PAD
 
 # One thing differs from the default in each line, or two that meet.
@@ -47,13 +45,6 @@ VARIANTS = [
 VARIANTS += [f"{model} attn={preset}" for model in SMALL for preset in presets("attn")]
 
 every_variant = pytest.mark.parametrize("variant", VARIANTS)
-
-
-def with_known_bug(bug: Callable[[str], bool], reason: str) -> pytest.MarkDecorator:
-    """Every variant; those of which `bug` is true are known to fail."""
-    known = pytest.mark.xfail(strict=True, reason=reason)
-    marked = [pytest.param(v, marks=[known] if bug(v) else []) for v in VARIANTS]
-    return pytest.mark.parametrize("variant", marked)
 
 
 def build(variant: str) -> Seq2Seq:
@@ -159,11 +150,7 @@ def test_beams_go_on_from_their_parents_and_sentences_leave(variant: str) -> Non
     assert_equal(continued, model(tiled[rows], whole).hidden[:, 4:])
 
 
-@with_known_bug(
-    lambda variant: "transformer" in variant and "=fixed" in variant,
-    "BUG models/transformer.py: with a cross-attention that reads no query, the norm before it "
-    "(around_cross) gets no gradient at all, which DDP answers with an error",
-)
+@every_variant
 def test_gradients_reach_every_parameter_and_no_padding(variant: str) -> None:
     model, source, target = build(variant), source_batch(7, 4, 1), target_batch(3, 5)
     model.logits(model(source, target).hidden).square().sum().backward()
@@ -188,11 +175,7 @@ def test_the_state_dict_survives_a_round_trip(variant: str) -> None:
     assert torch.equal(fresh(source, target).hidden, expected)
 
 
-@with_known_bug(
-    lambda variant: "rnn" in variant and variant.endswith("dot"),
-    "BUG functional/fused.py: q, k and v of two types are refused when no gradient is wanted, so "
-    "validation under bf16-mixed crashes",
-)
+@every_variant
 def test_training_and_validation_run_in_mixed_precision(variant: str) -> None:
     model, source, target = build(variant).float(), source_batch(7, 4, 1), target_batch(3, 5)
     for run in (with_gradient, step_by_step):
@@ -214,6 +197,17 @@ def step_by_step(model: Seq2Seq, source: Tensor, target: Tensor) -> Tensor:
     state = model.start(model.encode(source))
     hidden = [model.step(tokens, state).hidden for tokens in target.split(1, dim=1)]
     return torch.cat(hidden, dim=1)
+
+
+@pytest.mark.parametrize("position", presets("position"))
+@torch.no_grad()
+def test_the_decoder_sees_the_source_as_a_set_of_states(position: str) -> None:
+    # Source and target positions have no common axis: a scheme inside attention is skipped there.
+    model, order = small_model("transformer", f"position={position}"), torch.tensor([2, 0, 3, 1])
+    encoded, target = model.encode(source_batch(4, 3)), target_batch(2, 5)
+    shuffled = Encoded(encoded.states[:, order], encoded.mask[:, order])
+    expected = model.step(target, model.start(encoded)).hidden
+    assert_equal(model.step(target, model.start(shuffled)).hidden, expected)
 
 
 @pytest.mark.parametrize("model", SMALL)

@@ -55,10 +55,11 @@ def test_inverse_sqrt_is_half_the_peak_after_four_times_the_warm_up() -> None:
     assert found[9 * WARMUP] == pytest.approx(1 / 3)
 
 
-def test_a_cosine_is_half_at_its_middle_and_nothing_at_its_end_and_after() -> None:
-    found = factors("cosine")
+def test_a_cosine_is_half_at_its_middle_and_nothing_after_its_last_update() -> None:
+    found = factors("cosine", steps=STEPS - 1)  # the update after the last has number STEPS
     assert found[(WARMUP + STEPS) // 2] == pytest.approx(1 / 2)
     assert found[WARMUP + (STEPS - WARMUP) // 3] == pytest.approx(3 / 4)
+    assert found[STEPS - 1] > 0
     assert found[STEPS:] == pytest.approx([0.0] * len(found[STEPS:]))
 
 
@@ -99,5 +100,7 @@ def test_options_that_make_no_sense_are_refused() -> None:
         build_schedule({"name": "cosin", "warmup": 10})
     with pytest.raises(ConfigError, match="schedule.warmup is missing: a whole number"):
         build_schedule({"name": "constant"})
+    with pytest.raises(ConfigError, match="schedule.warmup=-1 should be at least 0"):
+        build_schedule({"name": "constant", "warmup": -1})
     with pytest.raises(ConfigError, match="unknown option schedule.steps"):
         build_schedule({"name": "constant", "warmup": 10, "steps": 100})

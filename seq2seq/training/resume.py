@@ -1,0 +1,39 @@
+"""What has to be the same when an interrupted run goes on."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from seq2seq import checkpoint
+from seq2seq.errors import ConfigError
+
+
+def check_resumed(path: str, entry: Mapping[str, Any]) -> None:
+    """Compare the model in a checkpoint with the one that is about to be trained on.
+
+    Args:
+        path: of the checkpoint.
+        entry: from `checkpoint.describe`, of the run that begins.
+
+    Raises: ConfigError with every difference; CheckpointError if the file is no checkpoint.
+    """
+    before = checkpoint.read(path)
+    found = [
+        difference
+        for node in ("model", "position", "attention")
+        for difference in differences(before.config[node], entry["config"][node], f"{node}.")
+    ]
+    tokenizers = {"source": before.source.to_json(), "target": before.target.to_json()}
+    if tokenizers != entry["tokenizer"]:
+        found.append("the tokenizer is another one: it was learnt from other text or otherwise")
+    if found:
+        raise ConfigError(f"resume={path} goes on only as the run began: {'; '.join(found)}")
+
+
+def differences(before: Mapping[str, Any], now: Mapping[str, Any], prefix: str) -> Iterator[str]:
+    """`model.num_heads was 4 and is 2 now`, for each value of two nested mappings that differs."""
+    for key in sorted({*before, *now}):
+        old, new = before.get(key), now.get(key)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            yield from differences(old, new, f"{prefix}{key}.")
+        elif old != new:
+            yield f"{prefix}{key} was {old!r} and is {new!r} now"

@@ -1,0 +1,83 @@
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from seq2seq.data.segments import segments
+from seq2seq.data.tokenizer import Tokenizer
+
+texts = st.text(st.sampled_from('aelhund .!?"»\n\u3000 ß中文。！👋\u0301\u2028'), max_size=60)
+
+
+def pieces_of(part: str, tokenizer: Tokenizer) -> int:
+    return len(tokenizer.encode_batch([part])[0])
+
+
+@given(texts, st.integers(1, 12))
+@example("a" * 50, 1)
+@example(" " * 50, 3)
+@example("中" * 20, 1)
+@example("x中" * 20, 2)
+def test_no_character_is_lost(tokenizer: Tokenizer, text: str, most: int) -> None:
+    assert "".join(segments(text, tokenizer, most)) == text
+
+
+@given(texts, st.integers(1, 12))
+def test_no_part_is_empty_unless_the_text_is(tokenizer: Tokenizer, text: str, most: int) -> None:
+    assert all(segments(text, tokenizer, most)) == bool(text)
+
+
+@given(texts, st.integers(1, 12))
+@example("x中" * 20, 2)
+def test_no_part_has_more_pieces_of_the_text_than_allowed_unless_it_is_one_character(
+    tokenizer: Tokenizer, text: str, most: int
+) -> None:
+    ends = [end for _, end in tokenizer.spans(text)]
+    start = 0
+    for part in segments(text, tokenizer, most):
+        inside = [end for end in ends if start < end <= start + len(part)]
+        # What ends at one character has four bytes at most, so four pieces.
+        assert len(inside) <= most or (len(inside) <= 4 and len(set(inside)) == 1)
+        start += len(part)
+
+
+def test_a_text_that_fits_stays_whole(tokenizer: Tokenizer) -> None:
+    text = "ein hund läuft. die katze schläft."
+    assert segments(text, tokenizer, pieces_of(text, tokenizer)) == [text]
+    assert segments("", tokenizer, 5) == [""]
+
+
+def test_a_part_ends_behind_the_last_sentence_end_in_reach(tokenizer: Tokenizer) -> None:
+    first, second, third = "ein hund läuft. ", 'die katze "schläft!" ', "der hund sieht die katze"
+    most = pieces_of(first + second + "der hund sieht", tokenizer)
+    assert segments(first + second + third, tokenizer, most) == [first + second, third]
+
+
+def test_without_a_sentence_end_a_part_ends_behind_a_space(tokenizer: Tokenizer) -> None:
+    text = "der hund sieht die katze"
+    most = pieces_of("der hund sieht di", tokenizer)
+    assert segments(text, tokenizer, most)[0] == "der hund sieht "
+
+
+def test_a_decimal_point_is_no_sentence_end(tokenizer: Tokenizer) -> None:
+    most = pieces_of("der hund kostet 3.50", tokenizer)
+    assert segments("der hund kostet 3.50 mark", tokenizer, most)[0] == "der hund kostet "
+
+
+def test_full_width_marks_end_a_sentence_without_a_space(tokenizer: Tokenizer) -> None:
+    most = pieces_of("你好。”世界！中", tokenizer)
+    assert segments("你好。”世界！中文", tokenizer, most) == ["你好。”世界！", "中文"]
+
+
+def test_a_word_too_long_for_any_part_is_cut_between_pieces(tokenizer: Tokenizer) -> None:
+    parts = segments("ja " + "x" * 25, tokenizer, 10)
+    assert parts == ["ja ", "x" * 10, "x" * 10, "x" * 5]
+
+
+def test_a_character_is_never_cut(tokenizer: Tokenizer) -> None:
+    assert segments("中文", tokenizer, 1) == ["中", "文"]
+    assert segments("x中y", tokenizer, 2) == ["x", "中", "y"]
+
+
+def test_a_part_needs_room_for_a_piece(tokenizer: Tokenizer) -> None:
+    with pytest.raises(ValueError, match="at least one piece, not 0"):
+        segments("ein hund", tokenizer, 0)

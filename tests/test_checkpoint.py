@@ -1,0 +1,144 @@
+import io
+import pickle
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny_runs import TINY_MODEL, demo_run, save_model, tokenizer
+
+from seq2seq import __version__, checkpoint
+from seq2seq.checkpoint import FORMAT
+from seq2seq.errors import CheckpointError
+
+
+@pytest.fixture
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return demo_run(tmp_path_factory.getbasetemp())
+
+
+def test_a_run_leaves_files_that_run_no_code_when_they_are_opened(run: Path) -> None:
+    for name in ("best.ckpt", "last.ckpt"):
+        torch.load(run / name, weights_only=True)
+
+
+def test_a_file_says_what_it_is(run: Path) -> None:
+    entry = torch.load(run / "best.ckpt", weights_only=True)["seq2seq"]
+    assert entry["format"] == FORMAT and entry["version"] == __version__
+    assert set(entry["config"]) == {"model", "position", "attention", "decode", "data"}
+    assert set(entry["tokenizer"]) == {"source", "target"}
+
+
+def test_the_description_is_plain(run: Path) -> None:
+    def plain(value: Any) -> bool:
+        if isinstance(value, dict):
+            return all(type(key) is str and plain(item) for key, item in value.items())
+        if isinstance(value, list):
+            return all(map(plain, value))
+        return value is None or type(value) in (bool, int, float, str)
+
+    assert plain(torch.load(run / "best.ckpt", weights_only=True)["seq2seq"])
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        (*TINY_MODEL, "attn=gqa", "position=rope"),
+        (*TINY_MODEL, "attn=fixed", "model.tie=none"),
+        ("model=rnn", "model.dim=32", "model.cell=lstm", "model.layers=2"),
+    ],
+    ids=" ".join,
+)
+def test_the_model_that_is_read_computes_what_the_saved_one_did(
+    tmp_path: Path, overrides: tuple[str, ...]
+) -> None:
+    model = save_model(tmp_path / "any.ckpt", *overrides)
+    again = checkpoint.read(tmp_path / "any.ckpt").build()
+    source, target = torch.randint(4, tokenizer().size, (2, 3, 7))
+    assert not again.training
+    expected = model.embeddings.output(model(source, target).hidden)
+    assert torch.equal(again.embeddings.output(again(source, target).hidden), expected)
+
+
+def test_the_tokenizers_that_are_read_cut_as_the_saved_ones_did(tmp_path: Path) -> None:
+    save_model(tmp_path / "any.ckpt", *TINY_MODEL)
+    saved = checkpoint.read(tmp_path / "any.ckpt")
+    texts = ["Ein Hund läuft.", " <s> 中文 ", ""]
+    for side in (saved.source, saved.target):
+        assert side.encode_batch(texts) == tokenizer().encode_batch(texts)
+
+
+def test_a_folder_means_its_best_checkpoint_or_else_its_last(tmp_path: Path) -> None:
+    (tmp_path / "last.ckpt").touch()
+    assert checkpoint.find(tmp_path) == tmp_path / "last.ckpt"
+    (tmp_path / "best.ckpt").touch()
+    assert checkpoint.find(tmp_path) == tmp_path / "best.ckpt"
+    assert checkpoint.find(tmp_path / "last.ckpt") == tmp_path / "last.ckpt"
+
+
+def test_a_folder_of_runs_names_the_run_that_may_be_meant(tmp_path: Path) -> None:
+    (tmp_path / "demo" / "first").mkdir(parents=True)
+    (tmp_path / "demo" / "first" / "best.ckpt").touch()
+    with pytest.raises(CheckpointError, match="did you mean .*demo/first/best.ckpt"):
+        checkpoint.read(tmp_path)
+
+
+class Foreign:
+    """An object that only code can restore."""
+
+
+def archive(**members: bytes) -> bytes:
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w") as file:
+        for name, content in members.items():
+            file.writestr(name, content)
+    return buffer.getvalue()
+
+
+def torch_bytes(content: Any) -> bytes:
+    buffer = io.BytesIO()
+    torch.save(content, buffer)
+    return buffer.getvalue()
+
+
+def cut(content: bytes) -> bytes:
+    return content[: len(content) // 2]
+
+
+NO_CHECKPOINTS: dict[str, tuple[Callable[[], bytes], str]] = {
+    "empty": (lambda: b"", "is no checkpoint"),
+    "text": (lambda: b"Ein Hund.\n" * 100, "is no checkpoint"),
+    "pickle": (lambda: pickle.dumps({"state_dict": {}}), "is no checkpoint"),
+    "first half": (lambda: cut(torch_bytes(torch.zeros(9999))), "only the first part of one"),
+    "another archive": (lambda: archive(letter=b"Dear Ada"), "damaged"),
+    "objects": (lambda: torch_bytes({"model": Foreign()}), "more than numbers and text"),
+    "weights alone": (lambda: torch_bytes({"weight": torch.ones(2)}), "not written by seq2seq"),
+    "a tensor": (lambda: torch_bytes(torch.ones(2)), "not written by seq2seq"),
+}
+
+
+@pytest.mark.parametrize("kind", NO_CHECKPOINTS)
+def test_another_file_is_refused_by_name(tmp_path: Path, kind: str) -> None:
+    make, words = NO_CHECKPOINTS[kind]
+    path = tmp_path / "other.ckpt"
+    path.write_bytes(make())
+    with pytest.raises(CheckpointError, match=words) as raised:
+        checkpoint.read(path)
+    assert str(path) in str(raised.value)
+
+
+def test_a_path_without_a_checkpoint_is_refused_by_name(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError, match="holds neither best.ckpt nor last.ckpt"):
+        checkpoint.read(tmp_path)
+    with pytest.raises(CheckpointError, match="there is no .*nowhere: give a .ckpt file"):
+        checkpoint.read(tmp_path / "nowhere")
+
+
+def test_a_file_of_a_later_version_is_refused_with_both_versions(tmp_path: Path) -> None:
+    path = tmp_path / "later.ckpt"
+    save_model(path, *TINY_MODEL, format=FORMAT + 1, version="9.8.7")
+    words = rf"by seq2seq 9\.8\.7 in format {FORMAT + 1}.* up to format {FORMAT}"
+    with pytest.raises(CheckpointError, match=words):
+        checkpoint.read(path)

@@ -1,0 +1,245 @@
+import random
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_runs import TINY_MODEL, demo_lines, demo_run, metrics, save_model
+
+from seq2seq.data.segments import segments
+from seq2seq.decoding import build_search
+from seq2seq.errors import CheckpointError, ConfigError
+from seq2seq.evaluation.bleu import score
+from seq2seq.symbols import BOS, EOS
+from seq2seq.translator import SPACELESS, Translation, Translator, by_length, find_device, join
+
+SENTENCES = demo_lines("test", "de", 40)
+
+
+@pytest.fixture(scope="session")
+def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
+    return Translator.load(demo_run(tmp_path_factory.getbasetemp()), device="cpu")
+
+
+def assert_same(found: list[list[Translation]], expected: list[list[Translation]]) -> None:
+    """The same hypotheses in the same order, with scores that agree up to rounding."""
+    assert [[t.text for t in text] for text in found] == [[t.text for t in e] for e in expected]
+    for some, others in zip(found, expected, strict=True):
+        assert [t.score for t in some] == pytest.approx([t.score for t in others], abs=1e-4)
+
+
+def test_translations_differ_and_so_could_be_confused(translator: Translator) -> None:
+    assert len(set(translator.translate(SENTENCES))) > len(SENTENCES) / 2
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_a_translation_does_not_depend_on_its_neighbours(
+    translator: Translator, beam_size: int
+) -> None:
+    search = translator.search(beam_size=beam_size)
+    together = list(translator.stream(SENTENCES, search))
+    alone = list(translator.stream(SENTENCES, search, look_ahead=1))
+    assert_same(alone, together)
+
+
+def test_a_translation_does_not_depend_on_the_order(translator: Translator) -> None:
+    search = translator.search()
+    order = random.sample(range(len(SENTENCES)), len(SENTENCES))
+    shuffled = list(translator.stream([SENTENCES[i] for i in order], search, look_ahead=7))
+    expected = list(translator.stream(SENTENCES, search))
+    assert_same(shuffled, [expected[i] for i in order])
+
+
+def test_the_model_on_disk_translates_as_the_model_in_training(
+    translator: Translator, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """BLEU of the best validation, from the file that was written then."""
+    sources, references = (demo_lines("valid", side, 40) for side in ("de", "en"))
+    greedy = build_search({"name": "greedy"})
+    found = [texts[0].text for texts in translator.stream(sources, greedy)]
+    (bleu, _) = score(found, references, language="en")
+    best = max(metrics(demo_run(tmp_path_factory.getbasetemp()), "valid/bleu"))
+    assert best > 0
+    assert bleu.value == pytest.approx(best, abs=1e-4)
+
+
+def test_there_are_as_many_translations_as_texts(translator: Translator) -> None:
+    texts = ["", "Ein Hund läuft.", " \t\u2028\x85", "Ja.", "\n", ""]
+    found = list(translator.stream(texts, translator.search(), look_ahead=2))
+    assert [bool(translations) for translations in found] == [
+        False,
+        True,
+        False,
+        True,
+        False,
+        False,
+    ]
+
+
+def test_no_texts_have_no_translations(translator: Translator) -> None:
+    assert translator.translate([]) == []
+
+
+def test_texts_are_read_as_they_are_needed(translator: Translator) -> None:
+    texts = iter(["Ja."] * 100)
+    next(translator.stream(texts, translator.search(beam_size=1), look_ahead=10))
+    assert len(list(texts)) == 90
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Ein Hund.\u2028Eine Katze.",
+        "Ein\x85Hund\x0bund\x0ceine\rKatze",
+        "Ein\x00Hund",
+        "👋🏽 𝒳 \ufffd \u202eHund",
+        "</s> <s> <pad> <unk>",
+        "x" * 10_000,
+        "中" * 1_000,
+        "Der Hund läuft. " * 1_250,
+    ],
+    ids=[
+        "U+2028",
+        "separators",
+        "NUL",
+        "rare",
+        "symbols",
+        "one huge word",
+        "Chinese",
+        "5000 words",
+    ],
+)
+def test_any_text_has_one_translation(translator: Translator, text: str) -> None:
+    search = build_search({"name": "greedy", "length_ratio": 0.1, "length_extra": 1})
+    (found,) = translator.stream([text], search)
+    assert len(found) == 1
+
+
+def test_a_long_text_is_translated_sentence_by_sentence(translator: Translator) -> None:
+    sentences = SENTENCES[:3]
+    longest = max(len(ids) for ids in translator.source.encode_batch(sentences))
+    search = translator.search()
+    (found,) = translator.stream([" ".join(sentences)], search, max_source=longest + 4)
+    # Of a part, the space behind its last sentence is kept.
+    parts = [f"{sentences[0]} ", f"{sentences[1]} ", sentences[2]]
+    expected = [texts[0] for texts in translator.stream(parts, search)]
+    assert found[0].text == " ".join(part.text.strip() for part in expected)
+    assert found[0].score == pytest.approx(sum(part.score for part in expected) / 3, abs=1e-4)
+
+
+def test_white_space_that_fills_a_part_is_not_translated(translator: Translator) -> None:
+    text = "Ja." + " " * 200 + "Ja."
+    parts = segments(text, translator.source, 19)
+    real = [part for part in parts if part.strip()]
+    assert 1 < len(real) < len(parts)
+    (found,) = translator.stream([text], translator.search(), max_source=20)
+    assert found[0].text == " ".join(part.strip() for part in translator.translate(real))
+
+
+def test_a_limit_without_room_for_a_piece_is_refused(translator: Translator) -> None:
+    with pytest.raises(ConfigError, match="max-source=1 leaves no room"):
+        next(translator.stream(["Ja."], translator.search(), max_source=1))
+
+
+def test_the_parts_of_a_text_are_joined_rank_by_rank() -> None:
+    first = [Translation("a ", -1.0), Translation("b", -2.0)]
+    second = [Translation(" c", -3.0), Translation("d", -5.0), Translation("e", -6.0)]
+    assert join([first, second]) == [Translation("a c", -2.0), Translation("b d", -3.5)]
+    assert join([first]) == first
+    assert join([]) == []
+
+
+def test_batches_are_of_like_lengths_and_hold_no_more_than_they_may() -> None:
+    lengths = [3, 9, 4, 20, 4, 1]
+    batches = list(by_length(lengths, 9))
+    assert sorted(i for batch in batches for i in batch) == list(range(6))
+    assert [[lengths[i] for i in batch] for batch in batches] == [[20], [9], [4, 4], [3, 1]]
+
+
+def test_what_is_asked_for_replaces_what_the_model_was_configured_with(
+    translator: Translator,
+) -> None:
+    assert translator.search().beams == 3
+    assert translator.search(beam_size=2).beams == 2
+    assert translator.search(length_penalty=0.0).beams == 3
+    with pytest.raises(ConfigError, match="beam_size=0"):
+        translator.search(beam_size=0)
+
+
+def test_a_greedy_model_can_be_asked_for_beams(tmp_path: Path) -> None:
+    save_model(tmp_path / "best.ckpt", *TINY_MODEL)
+    greedy = Translator.load(tmp_path, device="cpu")
+    assert greedy.search().beams == 1
+    assert greedy.search(beam_size=4).beams == 4
+
+
+def test_an_alignment_is_between_words(translator: Translator) -> None:
+    alignment = translator.align("Ein Hund läuft schnell.", "A dog runs fast.")
+    assert [word.text for word in alignment.source] == ["Ein", "Hund", "läuft", "schnell."]
+    assert [word.text for word in alignment.target] == ["A", "dog", "runs", "fast."]
+    assert alignment.weights.shape == (2, 4, 4, 5)  # layers, heads, target, source and its end
+    assert (alignment.weights.sum(-1) < 1 + 1e-5).all()
+
+
+def test_where_every_word_is_one_piece_the_weights_are_those_of_the_model(
+    translator: Translator,
+) -> None:
+    source, target = "J der die", "I the in"
+    assert translator.source.pieces(source) == source.split()
+    assert translator.target.pieces(target) == target.split()
+    source_ids, target_ids = (
+        side.encode_batch([text])[0]
+        for side, text in ((translator.source, source), (translator.target, target))
+    )
+    rows = torch.tensor([[*source_ids, EOS]]), torch.tensor([[BOS, *target_ids]])
+    with torch.no_grad():
+        # Row t is where the model looked when it wrote piece t; the last row wrote the end.
+        expected = translator.model(*rows, need_weights=True).weights[:, 0, :, :3]
+    torch.testing.assert_close(translator.align(source, target).weights, expected)
+    torch.testing.assert_close(expected.sum(-1), torch.ones(2, 4, 3))
+
+
+def test_without_a_translation_the_models_own_is_aligned(translator: Translator) -> None:
+    alignment = translator.align(SENTENCES[0])
+    assert [word.text for word in alignment.target] == translator.translate(SENTENCES[:1])[
+        0
+    ].split()
+
+
+def test_a_layer_is_counted_from_one(translator: Translator) -> None:
+    alignment = translator.align("Ja.", "Yes.")
+    assert [alignment.layer(number) for number in (1, 2)] == [0, 1]
+    for number in (0, 3):
+        with pytest.raises(ConfigError, match=rf"layer {number} does not exist: there are 1 ... 2"):
+            alignment.layer(number)
+
+
+def test_languages_without_spaces_are_aligned_piece_by_piece(translator: Translator) -> None:
+    config = {**translator.config, "data": {**translator.config["data"], "target": "zh"}}
+    changed = Translator.__new__(Translator)
+    changed.__dict__.update(translator.__dict__, config=config)
+    assert "zh" in SPACELESS
+    assert [word.text for word in changed.align("Ja.", "你好").target] == ["你", "好"]
+
+
+def test_there_is_nothing_to_draw_without_texts_or_weights(
+    translator: Translator, tmp_path: Path
+) -> None:
+    for pair in (("", "Yes."), (" ", "Yes."), ("Ja.", ""), ("", None)):
+        with pytest.raises(ConfigError, match="one of the two texts is empty"):
+            translator.align(*pair)
+    save_model(tmp_path / "best.ckpt", *TINY_MODEL, "attn=fixed")
+    with pytest.raises(ConfigError, match="attention 'fixed' has no weights to draw"):
+        Translator.load(tmp_path, device="cpu").align("Ja.", "Yes.")
+
+
+def test_a_device_that_cannot_be_used_is_refused_by_name() -> None:
+    for name in ("nonsense", "meta", "cpu:x", "cuda:99"):
+        with pytest.raises(ConfigError, match=f"device '{name}' cannot be used here"):
+            find_device(name)
+    assert find_device("cpu") == torch.device("cpu")
+    assert find_device("auto").type in ("cpu", "cuda")
+
+
+def test_a_path_without_a_model_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CheckpointError):
+        Translator.load(tmp_path)

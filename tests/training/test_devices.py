@@ -1,0 +1,64 @@
+"""What a run learns does not depend on how its batches are shared out."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from helpers import CONF
+from tiny_runs import metrics, tiny_overrides, train_tiny, weights
+
+# Adam divides a gradient by its size. Where the true gradient is zero (biases of keys), rounding
+# would become a step of full size, so a larger eps is needed to compare. Batches are so small that
+# some ranks get no sentence of them.
+OPTIONS = (
+    *("model.dropout=0", "optimizer.eps=1e-3", "data.max_tokens=192"),
+    *("trainer.max_steps=10", "trainer.val_check_interval=5"),
+)
+
+
+@pytest.fixture(scope="session")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Trained by one process that takes each batch in one piece."""
+    return train_tiny(tmp_path_factory.getbasetemp(), *OPTIONS)
+
+
+def assert_learnt_the_same(folder: Path, other: Path) -> None:
+    expected = weights(other)
+    for name, found in weights(folder).items():
+        torch.testing.assert_close(found, expected[name], atol=1e-5, rtol=0)
+    for name in ("valid/loss", "valid/bleu"):
+        assert len(metrics(folder, name)) == 2
+        assert metrics(folder, name) == pytest.approx(metrics(other, name), abs=1e-5)
+
+
+def test_batches_in_three_pieces_teach_what_whole_ones_do(
+    alone: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    base = tmp_path_factory.getbasetemp()
+    folder = train_tiny(base, *OPTIONS, "trainer.accumulate_grad_batches=3")
+    assert_learnt_the_same(folder, alone)
+
+
+def test_two_processes_of_two_pieces_learn_what_one_does(
+    alone: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    typed = [*tiny_overrides(tmp_path_factory.getbasetemp()), *OPTIONS]
+    typed += ["trainer=ddp", "trainer.devices=2", "trainer.accelerator=cpu"]
+    typed += ["trainer.accumulate_grad_batches=2", f"hydra.run.dir={tmp_path}"]
+    command = [sys.executable, CONF.parent / "train.py", *typed]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 0, ended.stderr
+    assert "2 device(s) x 2 micro-batch(es)" in ended.stdout
+    assert ended.stderr == ""
+    assert_learnt_the_same(tmp_path, alone)
+
+
+def test_the_comparison_would_see_a_lost_sentence(
+    alone: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """With another division of the loss, here another batch size, the weights are not the same."""
+    other = train_tiny(tmp_path_factory.getbasetemp(), *OPTIONS, "data.max_tokens=200")
+    with pytest.raises(AssertionError):
+        assert_learnt_the_same(other, alone)

@@ -1,0 +1,95 @@
+"""A run that was interrupted ends as one that was not, to the last bit."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny_runs import demo_run, train_tiny, weights
+
+from seq2seq.errors import CheckpointError, ConfigError
+
+# About ten batches an epoch: interruptions at 7 and 14 fall into the middle of one.
+LONG = ("data.max_tokens=1024", "model.dropout=0.2", "attn.dropout=0.1", "schedule.steps=20")
+
+
+@pytest.fixture
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.getbasetemp()
+
+
+def state_of(folder: Path) -> dict[str, Any]:
+    """Everything in last.ckpt but the paths of the run's folder."""
+    content = torch.load(folder / "last.ckpt", weights_only=True)
+    return {key: content[key] for key in ("state_dict", "optimizer_states", "lr_schedulers")}
+
+
+def assert_identical(found: Any, expected: Any) -> None:
+    if isinstance(expected, torch.Tensor):
+        assert torch.equal(found, expected)
+    elif isinstance(expected, dict):
+        assert list(found) == list(expected)
+        for key in expected:
+            assert_identical(found[key], expected[key])
+    elif isinstance(expected, list):
+        assert len(found) == len(expected)
+        for one, other in zip(found, expected, strict=True):
+            assert_identical(one, other)
+    else:
+        assert found == expected
+
+
+@pytest.mark.parametrize("accumulate", [1, 2])
+def test_a_run_interrupted_twice_ends_as_one_that_was_not(base: Path, accumulate: int) -> None:
+    options = (*LONG, f"trainer.accumulate_grad_batches={accumulate}")
+    whole = train_tiny(base, *options, "trainer.max_steps=20")
+    folder = train_tiny(base, *options, "trainer.max_steps=7")
+    for end in (14, 20):
+        resume = f"resume={folder / 'last.ckpt'}"
+        folder = train_tiny(base, *options, resume, f"trainer.max_steps={end}")
+    assert_identical(state_of(folder), state_of(whole))
+
+
+def test_the_same_command_line_trains_the_same_weights_and_another_seed_others(base: Path) -> None:
+    first, second, other = (
+        weights(train_tiny(base, *LONG, "trainer.max_steps=3", f"seed={seed}"))
+        for seed in (1, 1, 2)
+    )
+    assert_identical(second, first)
+    assert not any(torch.equal(other[name], first[name]) for name in first if "embed" in name)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ("model.num_heads=2", "model.num_heads was 4 and is 2 now"),
+        ("model.dim=64", "model.dim was 32 and is 64 now"),
+        ("attn=gqa", "attention.encoder.num_kv_heads was 4 and is None now"),
+        ("attn=fixed", "attention.cross.name was 'multihead' and is 'fixed' now"),
+        ("position=rope", "position.name was 'sinusoidal' and is 'rope' now"),
+        ("data.vocab_size=500", "the tokenizer is another one"),
+    ],
+)
+def test_a_run_goes_on_only_as_it_began(base: Path, changed: str, words: str) -> None:
+    resume = f"resume={demo_run(base) / 'last.ckpt'}"
+    with pytest.raises(ConfigError, match=words):
+        train_tiny(base, changed, resume)
+
+
+def test_a_run_goes_on_only_with_batches_as_they_were(base: Path) -> None:
+    before = train_tiny(base, "data.max_tokens=256", "trainer.max_steps=25")
+    with pytest.raises(ConfigError, match=r"batch 25 of its epoch, .* data.max_tokens"):
+        train_tiny(base, "data.max_tokens=1024", f"resume={before / 'last.ckpt'}")
+
+
+def test_what_is_no_checkpoint_cannot_be_resumed(base: Path, tmp_path: Path) -> None:
+    (tmp_path / "notes.txt").write_text("Ja.")
+    with pytest.raises(CheckpointError, match="notes.txt is no checkpoint"):
+        train_tiny(base, f"resume={tmp_path / 'notes.txt'}")
+
+
+def test_a_run_that_had_ended_says_that_nothing_was_done(
+    base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    train_tiny(base, "trainer.max_steps=150", f"resume={demo_run(base) / 'last.ckpt'}")
+    assert "training ended at step 150 without a validation" in capsys.readouterr().out
