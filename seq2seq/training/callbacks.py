@@ -7,7 +7,7 @@ from typing import Any
 import lightning as L
 import torch
 import torch.distributed as dist
-from lightning.pytorch.callbacks import ModelCheckpoint
+from lightning.pytorch.callbacks import ModelCheckpoint, RichProgressBar
 from torch import Tensor
 
 from seq2seq.data.batch import Batch
@@ -52,6 +52,20 @@ class LastCheckpoint(ModelCheckpoint):
         super().on_train_end(trainer, pl_module)
         assert self.dirpath is not None
         trainer.save_checkpoint(Path(self.dirpath, f"{self.filename}.ckpt"))
+
+
+class Progress(RichProgressBar):
+    """The bar on a terminal: loss of the last batch, last BLEU, target tokens a second."""
+
+    SHOWN = {"train/loss": "loss", "valid/bleu": "BLEU", "train/tokens_per_second": "tokens/s"}
+
+    def get_metrics(self, trainer: L.Trainer, pl_module: L.LightningModule) -> dict[str, Any]:
+        values = trainer.progress_bar_metrics
+        return {word: f"{values[key]:,.2f}" for key, word in self.SHOWN.items() if key in values}
+
+    def _get_train_description(self, current_epoch: int) -> str:
+        # Lightning's own counts up to max_epochs, which is -1 where max_steps ends training.
+        return f"epoch {current_epoch + 1}"
 
 
 class Report(L.Callback):

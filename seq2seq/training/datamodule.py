@@ -5,6 +5,7 @@ processes.
 from typing import cast
 
 import lightning as L
+import torch
 from torch.utils.data import DataLoader, Dataset
 
 from seq2seq.data.batch import Batch
@@ -44,4 +45,8 @@ class DataModule(L.LightningDataModule):
             rank=self.trainer.global_rank,
             world=self.trainer.world_size,
         )
-        return DataLoader(cast(Dataset[Batch], batches), batch_size=None)
+        # Every pass over a DataLoader draws a number. From a generator of its own, or a validation
+        # more or less would change what training draws afterwards.
+        return DataLoader(
+            cast(Dataset[Batch], batches), batch_size=None, generator=torch.Generator()
+        )

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 import lightning as L
-from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint, RichProgressBar
+from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger, Logger
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
@@ -15,7 +15,7 @@ from seq2seq import checkpoint
 from seq2seq.data.prepare import Prepared
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq, build_model
-from seq2seq.training.callbacks import LastCheckpoint, RandomState, Report
+from seq2seq.training.callbacks import LastCheckpoint, Progress, RandomState, Report
 from seq2seq.training.datamodule import DataModule
 from seq2seq.training.module import TrainingModule
 from seq2seq.training.options import CheckpointOptions, TrainerOptions
@@ -142,7 +142,7 @@ def callbacks(plan: Plan, prepared: Prepared) -> list[L.Callback]:
     )
     found: list[L.Callback] = [last, RandomState(plan.run.seed), Report(plan.folder, sources)]
     if sys.stdout.isatty():
-        found.append(RichProgressBar())
+        found.append(Progress())
     if plan.checkpoint.patience is not None:
         found.append(
             EarlyStopping(
