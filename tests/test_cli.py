@@ -14,6 +14,7 @@ from sacrebleu.metrics.chrf import CHRF
 from tiny_runs import TINY_MODEL, demo_lines, demo_run, save_model
 
 from seq2seq.cli.main import main
+from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.translator import Translator
 
 SENTENCES = demo_lines("test", "de", 12)
@@ -134,8 +135,6 @@ def test_broken_text_is_mended_with_a_warning_that_names_the_line(
 def test_a_translation_never_makes_two_lines_of_one(
     seq2seq: Command, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from seq2seq.data.tokenizer import Tokenizer
-
     monkeypatch.setattr(Tokenizer, "decode_batch", lambda _, rows: ["a\nb\r\nc"] * len(rows))
     assert seq2seq("translate", run, "Ja.").lines == ["a b  c"]
 

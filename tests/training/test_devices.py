@@ -47,7 +47,7 @@ def test_two_processes_of_two_pieces_learn_what_one_does(
     typed = [*tiny_overrides(tmp_path_factory.getbasetemp()), *OPTIONS]
     typed += ["trainer=ddp", "trainer.devices=2", "trainer.accelerator=cpu"]
     typed += ["trainer.accumulate_grad_batches=2", f"hydra.run.dir={tmp_path}"]
-    command = [sys.executable, CONF.parent / "train.py", *typed]
+    command = [sys.executable, str(CONF.parent / "train.py"), *typed]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert ended.returncode == 0, ended.stderr
     assert "2 device(s) x 2 micro-batch(es)" in ended.stdout

@@ -21,7 +21,7 @@ def merged(make: Callable[[], Metric], shares: list[list[tuple]]) -> Metric:
             metric.update(*update)
     whole = metrics[0]
     for name, reduce in whole._reductions.items():
-        assert reduce is not None
+        assert callable(reduce)
         setattr(whole, name, reduce(torch.stack([getattr(m, name) for m in metrics])))
     return whole
 

@@ -1,0 +1,73 @@
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from lightning import Trainer
+from tiny_runs import train_tiny
+
+from seq2seq.training.callbacks import RandomState, Report
+
+MODULE: Any = None
+
+
+def trainer(rank: int = 0, world: int = 1) -> Any:
+    return SimpleNamespace(global_rank=rank, world_size=world)
+
+
+def draws(callback: RandomState, rank: int = 0, world: int = 1) -> list[float]:
+    """The first random numbers of a training."""
+    callback.on_train_start(trainer(rank, world), MODULE)
+    return torch.rand(5).tolist()
+
+
+def test_each_process_draws_numbers_of_its_own() -> None:
+    found = [draws(RandomState(seed=1), rank, 3) for rank in range(3)]
+    assert found[0] != found[1] != found[2] != found[0]
+    assert draws(RandomState(seed=1), 2, 3) == found[2]
+    assert draws(RandomState(seed=5)) != found[0]
+
+
+def test_numbers_go_on_where_the_checkpoint_was_saved() -> None:
+    before = RandomState(seed=1)
+    draws(before)
+    state = before.state_dict()
+    expected = torch.rand(5).tolist()
+    after = RandomState(seed=1)
+    after.load_state_dict(state)
+    assert draws(after) == expected
+
+
+def test_on_another_number_of_devices_numbers_begin_anew() -> None:
+    callback = RandomState(seed=1)
+    callback.load_state_dict(RandomState(seed=1).state_dict())
+    assert draws(callback, 1, 2) == draws(RandomState(seed=1), 1, 2)
+
+
+def test_last_is_written_on_the_way_and_at_the_end(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[tuple[str, int]] = []
+    save = Trainer.save_checkpoint
+
+    def record(self: Trainer, path: Any, *arguments: Any, **options: Any) -> None:
+        written.append((Path(path).name, self.global_step))
+        save(self, path, *arguments, **options)
+
+    monkeypatch.setattr(Trainer, "save_checkpoint", record)
+    train_tiny(tmp_path_factory.getbasetemp(), "checkpoint.every=2", "trainer.max_steps=5")
+    assert [step for name, step in written if name == "last.ckpt"] == [2, 4, 5]
+
+
+def test_speed_counts_the_target_tokens_of_all_devices_once(tmp_path: Path) -> None:
+    """Three micro-batches of global batches of 600 tokens, two to an update, are 900 tokens."""
+    report = Report(tmp_path, [])
+    logged: dict[str, float] = {}
+    module: Any = SimpleNamespace(log=lambda name, value, **_: logged.update({name: value}))
+    running: Any = SimpleNamespace(accumulate_grad_batches=2)
+    batch: Any = SimpleNamespace(total=600)
+    for _ in range(3):
+        report.on_train_batch_end(running, module, None, batch)
+    assert report.tokens == 900
+    assert logged["train/tokens_per_second"] == pytest.approx(900 / report.seconds)

@@ -1,0 +1,230 @@
+"""One training from end to end: what it leaves behind, and that it learns."""
+
+import re
+from pathlib import Path
+
+import pytest
+import torch
+from tiny_runs import (
+    corpus,
+    demo_lines,
+    demo_run,
+    metrics,
+    plan_of,
+    tiny_overrides,
+    train_tiny,
+    weights,
+)
+
+from seq2seq import checkpoint
+from seq2seq.data.prepare import prepare
+from seq2seq.errors import ConfigError, DataError
+from seq2seq.training.plan import check_nodes
+from seq2seq.training.run import build_logger, build_trainer, train, validation_interval
+from seq2seq.translator import Translator
+
+
+@pytest.fixture
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.getbasetemp()
+
+
+def test_a_run_leaves_the_model_its_last_state_curves_and_translations(base: Path) -> None:
+    left = {path.name for path in demo_run(base).iterdir()}
+    assert left == {"best.ckpt", "last.ckpt", "metrics.csv", "samples.txt"}
+
+
+def test_the_loss_falls(base: Path) -> None:
+    train, valid = (metrics(demo_run(base), f"{part}/loss") for part in ("train", "valid"))
+    assert len(train) == 150 and len(valid) == 3
+    assert valid == sorted(valid, reverse=True)
+    assert sum(train[-10:]) < 0.7 * sum(train[:10])
+
+
+def test_the_first_loss_is_that_of_a_guess_among_all_pieces(base: Path) -> None:
+    first = metrics(demo_run(base), "train/loss")[0]
+    vocabulary = checkpoint.read(demo_run(base)).target.size
+    assert first == pytest.approx(torch.tensor(float(vocabulary)).log().item(), rel=0.15)
+
+
+def test_the_best_checkpoint_is_of_the_validation_with_the_best_score(base: Path) -> None:
+    folder = demo_run(base)
+    best = torch.load(folder / "best.ckpt", weights_only=True)
+    scores = metrics(folder, "valid/bleu")
+    assert best["global_step"] == 50 * (1 + scores.index(max(scores)))
+    assert torch.load(folder / "last.ckpt", weights_only=True)["global_step"] == 150
+
+
+def test_a_model_learns_two_sentences_by_heart(base: Path, tmp_path: Path) -> None:
+    pairs = {
+        "de": ["Ein Hund läuft.", "Die Katze schläft."],
+        "en": ["A dog runs.", "A cat sleeps."],
+    }
+    for side, lines in pairs.items():
+        (tmp_path / f"two.{side}").write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    folder = train_tiny(
+        base,
+        *(f"data.train={tmp_path / 'two'}", f"data.valid={tmp_path / 'two'}"),
+        *("trainer.max_steps=80", "optimizer.lr=1e-2", "model.dropout=0", "decode.length_ratio=2"),
+    )
+    assert Translator.load(folder).translate(pairs["de"]) == pairs["en"]
+    assert metrics(folder, "valid/bleu") == [pytest.approx(100)]
+
+
+@pytest.mark.parametrize("options", ["attn=additive", "attn=fixed", "attn=dot model.cell=lstm"])
+def test_a_recurrent_model_trains_as_the_transformer_does(base: Path, options: str) -> None:
+    overrides = [o for o in tiny_overrides(base) if not o.startswith("model.")]
+    plan = plan_of(
+        base / f"rnn-{options[5:8]}",
+        *(*overrides, "model=rnn", "model.dim=32", "trainer.max_steps=3", *options.split()),
+    )
+    assert train(plan, prepare(plan.data, plan.tokenizer)) is not None
+    assert Translator.load(plan.folder).translate(["Ja."])
+
+
+def test_bleu_is_of_the_first_sentences_and_the_loss_of_all(base: Path) -> None:
+    options = "trainer.max_steps=30", "optimizer.lr=1e-2"
+    few = train_tiny(base, *options, "validation.sentences=2", "validation.samples=9")
+    every = train_tiny(base, *options, "validation.sentences=null", "validation.samples=0")
+    assert metrics(few, "valid/loss") == metrics(every, "valid/loss")
+    assert (few / "samples.txt").read_text(encoding="utf-8").count("  source ") == 2
+    assert (every / "samples.txt").read_text(encoding="utf-8").count("  source ") == 0
+
+
+def test_the_learning_rate_is_the_peak_times_the_schedule(base: Path) -> None:
+    options = "schedule=inverse_sqrt", "schedule.warmup=4", "optimizer.lr=1e-2"
+    folder = train_tiny(base, *options, "trainer.max_steps=9")
+    state = torch.load(folder / "last.ckpt", weights_only=True)["lr_schedulers"][0]
+    assert state["_last_lr"] == [pytest.approx(1e-2 * (4 / 10) ** 0.5)]  # the tenth would come
+
+
+def test_gradients_are_clipped_to_the_largest_norm(base: Path) -> None:
+    """The first update of Adam with a large eps is lr * gradient / eps."""
+    adam = "optimizer.eps=1e4", "optimizer.lr=1e4", "schedule=constant", "schedule.warmup=1"
+    options = (*adam, "model.dropout=0", "trainer.max_steps=1")
+    before = weights(train_tiny(base, *options, "optimizer.lr=0"))
+    norms = []
+    for limit in (1e-2, 2e-2, "null"):
+        after = weights(train_tiny(base, *options, f"trainer.gradient_clip_val={limit}"))
+        moved = [(after[n] - before[n]).flatten() for n in after if "embeddings.output" not in n]
+        norms.append(torch.cat(moved).norm().item())
+    assert norms[1] == pytest.approx(2 * norms[0], rel=1e-2)
+    assert norms[2] > 5 * norms[1]
+
+
+def test_training_ends_after_validations_without_a_better_one(base: Path) -> None:
+    """With a rate of zero the loss never falls: the second validation is the last."""
+    folder = train_tiny(
+        base,
+        *("optimizer.lr=0", "checkpoint.monitor=loss", "checkpoint.patience=1"),
+        *("trainer.max_steps=10", "trainer.val_check_interval=1"),
+    )
+    assert len(metrics(folder, "valid/loss")) == 2
+    assert torch.load(folder / "last.ckpt", weights_only=True)["global_step"] == 2
+
+
+@pytest.mark.parametrize(
+    ("max_steps", "interval", "accumulate", "expected"),
+    [(100, 10, 1, 10), (7, 10, 1, 7), (100, 10, 3, 30), (7, 10, 3, 21), (-1, 10, 1, 10)],
+)
+def test_there_is_a_validation_even_in_a_short_training(
+    base: Path, max_steps: int, interval: int, accumulate: int, expected: int
+) -> None:
+    plan = plan_of(
+        base,
+        *("run_name=x", "schedule=constant", "trainer.max_epochs=1"),
+        *(f"trainer.max_steps={max_steps}", f"trainer.val_check_interval={interval}"),
+        f"trainer.accumulate_grad_batches={accumulate}",
+    )
+    assert validation_interval(plan.trainer) == expected
+
+
+def test_what_is_trained_is_said_in_one_line(
+    base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    folder = train_tiny(base, "attn=fixed", "trainer.max_steps=1")
+    out = capsys.readouterr().out
+    line = next(line for line in out.splitlines() if line.startswith("transformer | "))
+    saved = checkpoint.read(folder)
+    total = sum(p.numel() for p in saved.build().parameters()) / 1e6
+    assert "encoder mha (fixed is not defined there)" in line and "cross fixed" in line
+    assert f"{total:.2f} M parameters" in line
+    assert line.endswith(str(folder))
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ("trainer.devices=0", "devices=0"),
+        ("trainer.devices=many", "devices"),
+        ("trainer.strategy=teamwork", "strategy='teamwork'"),
+    ],
+)
+def test_devices_that_are_not_here_are_refused_in_words(base: Path, typed: str, words: str) -> None:
+    with pytest.raises(ConfigError, match=f"trainer do not suit this machine.*{words}"):
+        build_trainer(plan_of(base, "run_name=x", "trainer=cpu", typed), [])
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
+def test_a_gpu_that_is_not_here_is_refused_in_words(base: Path) -> None:
+    with pytest.raises(ConfigError, match="gpu"):
+        build_trainer(plan_of(base, "run_name=x", "trainer.accelerator=gpu"), [])
+
+
+def test_an_unknown_logger_is_refused_by_name(tmp_path: Path) -> None:
+    assert build_logger("none", tmp_path) is False
+    with pytest.raises(ConfigError, match=r"unknown logger 'csvv'\. Known: csv, none"):
+        build_logger("csvv", tmp_path)
+
+
+def test_a_node_that_nothing_reads_is_refused(base: Path) -> None:
+    with pytest.raises(ConfigError, match="unknown option extra"):
+        check_nodes({"extra": 1})
+
+
+def write(folder: Path, de: bytes, en: bytes) -> str:
+    (folder / "bad.de").write_bytes(de)
+    (folder / "bad.en").write_bytes(en)
+    return f"data.train={folder / 'bad'}"
+
+
+@pytest.mark.parametrize(
+    ("de", "en", "words"),
+    [
+        (b"", b"A.\n", "bad.de is empty"),
+        (b"A.\nB.\n", b"A.\n", r"bad.de: 2, of .*bad.en: 1"),
+        (b"\x89PNG\r\n\x1a\n", b"A.\nB.\n", "bad.de, line 1, byte 1: 0x89 is not UTF-8"),
+        (b"A " * 500, b"A.\n", r"1 pair read, 0 kept; left out: 1 longer than 128 pieces"),
+        (b"\n\n", b"A.\nB.\n", "0 kept; left out: 2 with an empty side"),
+    ],
+    ids=["empty", "unequal", "binary", "too long", "blank"],
+)
+def test_text_that_cannot_be_trained_on_is_refused_in_words(
+    base: Path, tmp_path: Path, de: bytes, en: bytes, words: str
+) -> None:
+    with pytest.raises(DataError, match=words):
+        train_tiny(base, write(tmp_path, de, en))
+
+
+def test_a_cache_that_cannot_be_written_is_refused_in_words(base: Path) -> None:
+    with pytest.raises(DataError, match="cannot be written.* data.cache=FOLDER"):
+        train_tiny(base, f"data.cache={corpus(base) / 'train.de'}")
+
+
+def test_one_pair_is_enough_to_train_on(base: Path, tmp_path: Path) -> None:
+    train_tiny(base, write(tmp_path, b"Ja.\n", b"Yes.\n"), "trainer.max_steps=2")
+
+
+def test_samples_show_source_translation_and_reference(base: Path) -> None:
+    blocks = (demo_run(base) / "samples.txt").read_text(encoding="utf-8").strip().split("\n\n")
+    assert len(blocks) == 3
+    sources, references = (demo_lines("valid", side, 3) for side in ("de", "en"))
+    for step, block in zip((50, 100, 150), blocks, strict=True):
+        figures, *lines = block.split("\n")
+        pattern = (
+            rf"step {step}  epoch \d+  train loss \d+\.\d{{3}}  valid loss \d+\.\d{{3}}  BLEU "
+        )
+        assert re.match(pattern, figures)
+        assert lines[0::3] == [f"  source       {source}" for source in sources]
+        assert all(line.startswith("  translation  ") for line in lines[1::3])
+        assert lines[2::3] == [f"  reference    {reference}" for reference in references]
