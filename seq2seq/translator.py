@@ -1,5 +1,6 @@
 """A trained model for people: text in, text out."""
 
+import warnings
 from collections.abc import Iterable, Iterator
 from itertools import islice
 from pathlib import Path
@@ -128,13 +129,9 @@ class Translator:
             raise ConfigError(
                 f"max-source={limit} leaves no room for a piece and the end: 2 or more"
             )
-        remaining = iter(texts)
+        remaining = enumerate(texts, start=1)
         while window := list(islice(remaining, look_ahead)):
-            # A part of white space alone, or a whole text of it, has no translation.
-            parts = [
-                [part for part in segments(text, self.source, limit - 1) if part.strip()]
-                for text in window
-            ]
+            parts = [self._parts(text, limit, number) for number, text in window]
             found = iter(self._translate([part for text in parts for part in text], search))
             for text in parts:
                 yield join([next(found) for _ in text])
@@ -174,6 +171,17 @@ class Translator:
             end=True,
         )
         return Alignment(source_words, target_words, by_word)
+
+    def _parts(self, text: str, limit: int, number: int) -> list[str]:
+        """What is translated of the text of that number, in parts if it is too long."""
+        # White space alone has no translation.
+        parts = [part for part in segments(text, self.source, limit - 1) if part.strip()]
+        if len(parts) > 1:
+            warnings.warn(
+                f"line {number} is longer than {limit} pieces: translated in {len(parts)} parts",
+                stacklevel=2,
+            )
+        return parts
 
     def _words(self, text: str, tokenizer: Tokenizer, side: str) -> list[Word]:
         language = self.config["data"][side].split("-")[0].split("_")[0]

@@ -114,7 +114,10 @@ def test_as_many_lines_come_out_as_go_in(
 ) -> None:
     ended = seq2seq("translate", run, "--beam-size", 1, stdin=stdin)
     assert [bool(line) for line in ended.lines] == filled
-    assert ended.code == 0 and ended.err == ""
+    assert ended.code == 0
+    long = [str(n) for n, line in enumerate(stdin.split(b"\n"), start=1) if len(line) > 5_000]
+    assert re.findall(r"^warning: line (\d+) is longer than", ended.err, re.M) == long
+    assert len(ended.err.splitlines()) == len(long)
 
 
 def test_a_line_end_of_windows_is_not_part_of_the_sentence(seq2seq: Command, run: Path) -> None:

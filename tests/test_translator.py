@@ -108,6 +108,7 @@ def test_texts_are_read_as_they_are_needed(translator: Translator) -> None:
         "5000 words",
     ],
 )
+@pytest.mark.filterwarnings("ignore:line 1 is longer than")
 def test_any_text_has_one_translation(translator: Translator, text: str) -> None:
     search = build_search({"name": "greedy", "length_ratio": 0.1, "length_extra": 1})
     (found,) = translator.stream([text], search)
@@ -118,7 +119,8 @@ def test_a_long_text_is_translated_sentence_by_sentence(translator: Translator) 
     sentences = SENTENCES[:3]
     longest = max(len(ids) for ids in translator.source.encode_batch(sentences))
     search = translator.search()
-    (found,) = translator.stream([" ".join(sentences)], search, max_source=longest + 4)
+    with pytest.warns(UserWarning, match="line 1 is longer than .* translated in 3 parts"):
+        (found,) = translator.stream([" ".join(sentences)], search, max_source=longest + 4)
     # Of a part, the space behind its last sentence is kept.
     parts = [f"{sentences[0]} ", f"{sentences[1]} ", sentences[2]]
     expected = [texts[0] for texts in translator.stream(parts, search)]
@@ -131,7 +133,8 @@ def test_white_space_that_fills_a_part_is_not_translated(translator: Translator)
     parts = segments(text, translator.source, 19)
     real = [part for part in parts if part.strip()]
     assert 1 < len(real) < len(parts)
-    (found,) = translator.stream([text], translator.search(), max_source=20)
+    with pytest.warns(UserWarning, match=f"line 1 is longer .* {len(real)} parts"):
+        (found,) = translator.stream([text], translator.search(), max_source=20)
     assert found[0].text == " ".join(part.strip() for part in translator.translate(real))
 
 

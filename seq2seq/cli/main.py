@@ -7,7 +7,7 @@ import warnings
 
 from seq2seq import __version__
 from seq2seq.cli import align, evaluate, translate
-from seq2seq.environment import wait_passively
+from seq2seq.environment import wait_briefly
 from seq2seq.errors import Seq2SeqError
 
 COMMANDS = {"translate": translate, "evaluate": evaluate, "align": align}
@@ -19,7 +19,7 @@ def main() -> None:
         # A process of its own name: Lightning starts further processes by repeating its command
         # line.
         os.execv(sys.executable, [sys.executable, "-m", "seq2seq.training", *sys.argv[2:]])
-    wait_passively()
+    wait_briefly()
     arguments = parse(sys.argv[1:])
     warnings.showwarning = show_warning
     try:

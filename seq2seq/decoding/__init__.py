@@ -12,7 +12,7 @@ from seq2seq.tables import Table, check_options, check_range
 
 SEARCHES: Table[Any] = Table("search", {"greedy": Greedy, "beam": Beam})
 
-LEAST = {"beam_size": 1, "length_ratio": 0, "length_extra": 1}
+LEAST = {"beam_size": 1, "length_penalty": 0, "length_ratio": 0, "length_extra": 1}
 
 
 def build_search(options: Mapping[str, Any]) -> Search:

@@ -12,7 +12,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from seq2seq.environment import wait_passively
+from seq2seq.environment import wait_briefly
 from seq2seq.errors import Seq2SeqError
 from seq2seq.training.explain import explain
 
@@ -38,7 +38,7 @@ def run(config: DictConfig) -> float | None:
 
 def main() -> None:
     """Train. A mistake of the user ends in one message, without a traceback."""
-    wait_passively()
+    wait_briefly()
     wants_traceback = bool(os.environ.get("HYDRA_FULL_ERROR"))
     # Hydra then raises its errors instead of printing advice that would be wrong here.
     os.environ["HYDRA_FULL_ERROR"] = "1"
