@@ -2,9 +2,11 @@
 
 A Lightning checkpoint with one more entry, `seq2seq`:
 
-    {"format": 1, "version": "0.1.0",
-     "config": {"model": ..., "position": ..., "attention": {role: ...}, "decode": ..., "data":
-     ...}, "tokenizer": {"source": "<json>", "target": "<json>"}}
+    {"format": 1,
+     "version": "0.1.0",
+     "config": {"model": ..., "position": ..., "attention": {role: ...},
+                "decode": ..., "data": ..., "order": ...},
+     "tokenizer": {"source": "<json>", "target": "<json>"}}
 
 `config` is resolved and plain: dicts, lists, numbers, strings. So `torch.load(weights_only=True)`
 opens the file, and no code is run that the file names.
@@ -41,7 +43,10 @@ class Saved(NamedTuple):
     def build(self) -> Seq2Seq:
         """The model, on the CPU, in evaluation mode."""
         model = build_model(self.config, self.source.size, self.target.size)
-        model.load_state_dict(self.weights)
+        try:
+            model.load_state_dict(self.weights)
+        except RuntimeError as error:
+            raise CheckpointError(f"the weights are not those of the model: {error}") from error
         return model.eval()
 
 
@@ -76,20 +81,20 @@ def read(path: str | Path) -> Saved:
     entry = content.get(ENTRY) if isinstance(content, dict) else None
     if not entry:
         raise CheckpointError(f"{file} was not written by seq2seq: it has no entry {ENTRY!r}")
+    if not {"format", "version", "config", "tokenizer"} <= entry.keys():
+        raise CheckpointError(f"{file} is damaged: its entry {ENTRY!r} is not whole")
     if entry["format"] > FORMAT:
         raise CheckpointError(
             f"{file} was written by seq2seq {entry['version']} in format {entry['format']}; "
             f"this is {__version__}, which reads up to format {FORMAT}. Install the newer version"
         )
-    weights = {k.removeprefix(PREFIX): v for k, v in content["state_dict"].items()}
+    weights = {k.removeprefix(PREFIX): v for k, v in content.get("state_dict", {}).items()}
     source, target = (Tokenizer.from_json(entry["tokenizer"][side]) for side in SIDES)
     return Saved(entry["config"], source, target, weights)
 
 
 def find(path: Path) -> Path:
-    """The checkpoint that a path means: a file itself; of a run's folder best.ckpt, else
-    last.ckpt.
-    """
+    """The file that a path means: itself, or best.ckpt in a run's folder, else last.ckpt."""
     if path.is_file():
         return path
     if not path.exists():

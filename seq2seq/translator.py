@@ -1,5 +1,6 @@
 """A trained model for people: text in, text out."""
 
+import re
 import warnings
 from collections.abc import Iterable, Iterator
 from itertools import islice
@@ -10,6 +11,7 @@ import torch
 from torch import Tensor
 
 from seq2seq import checkpoint
+from seq2seq.attention import ATTENTION
 from seq2seq.data.segments import segments
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.decoding import Search, build_search, decode
@@ -123,18 +125,22 @@ class Translator:
             search: from `search` above.
             max_source: pieces (with eos) beyond which a text is cut and translated in parts; None
                 as in training.
+            look_ahead: texts that are read before the first is answered.
         """
+        if isinstance(texts, str):
+            raise TypeError("one text is given as a list of one: [text]")
         limit = self.config["data"]["max_length"] if max_source is None else max_source
         if limit < 2:
             raise ConfigError(
                 f"max-source={limit} leaves no room for a piece and the end: 2 or more"
             )
+        target = self.config["data"]["target"]
         remaining = enumerate(texts, start=1)
         while window := list(islice(remaining, look_ahead)):
             parts = [self._parts(text, limit, number) for number, text in window]
             found = iter(self._translate([part for text in parts for part in text], search))
             for text in parts:
-                yield join([next(found) for _ in text])
+                yield join([next(found) for _ in text], "" if spaceless(target) else " ")
 
     def align(self, source: str, target: str | None = None) -> Alignment:
         """Where the model looks while it writes `target`, or else its own translation.
@@ -144,12 +150,13 @@ class Translator:
         Raises: ConfigError if the model's cross-attention has no weights, or a text is empty.
         """
         cross = self.config["attention"]["cross"]["name"]
-        if not all(a.shows_weights for a in self.model.modules() if hasattr(a, "shows_weights")):
+        if not ATTENTION.find(cross).shows_weights:
             raise ConfigError(
                 f"attention {cross!r} has no weights to draw: no word looks at another"
             )
         if target is None:
             target = self.translate([source])[0]
+        source, target = without_surrogates(source), without_surrogates(target)
         if not source.strip() or not target.strip():
             raise ConfigError("there is nothing to align: one of the two texts is empty")
         source_ids = self.source.encode_batch([source])[0]
@@ -174,6 +181,7 @@ class Translator:
 
     def _parts(self, text: str, limit: int, number: int) -> list[str]:
         """What is translated of the text of that number, in parts if it is too long."""
+        text = without_surrogates(text)
         # White space alone has no translation.
         parts = [part for part in segments(text, self.source, limit - 1) if part.strip()]
         if len(parts) > 1:
@@ -184,8 +192,8 @@ class Translator:
         return parts
 
     def _words(self, text: str, tokenizer: Tokenizer, side: str) -> list[Word]:
-        language = self.config["data"][side].split("-")[0].split("_")[0]
-        return pieces(text, tokenizer.spans(text)) if language in SPACELESS else words(text)
+        by_piece = spaceless(self.config["data"][side])
+        return pieces(text, tokenizer.spans(text)) if by_piece else words(text)
 
     def _translate(self, texts: list[str], search: Search) -> list[list[Translation]]:
         """Hypotheses of texts that all fit, decoded in batches of like lengths, longest first."""
@@ -235,11 +243,22 @@ def by_length(lengths: list[int], most: int) -> Iterator[list[int]]:
         yield batch
 
 
-def join(parts: list[list[Translation]]) -> list[Translation]:
-    """The hypotheses of a text from those of its parts, rank by rank."""
+def without_surrogates(text: str) -> str:
+    """A text that UTF-8 can write: broken bytes of a command line become U+FFFD."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def spaceless(language: str) -> bool:
+    return re.split("[-_]", language)[0] in SPACELESS
+
+
+def join(parts: list[list[Translation]], between: str = " ") -> list[Translation]:
+    """The hypotheses of a text from those of its parts, rank by rank, as many as all parts have."""
     if len(parts) == 1:
         return parts[0]
     return [
-        Translation(" ".join(p.text.strip() for p in rank), sum(p.score for p in rank) / len(rank))
+        Translation(
+            between.join(p.text.strip() for p in rank), sum(p.score for p in rank) / len(rank)
+        )
         for rank in zip(*parts, strict=False)
     ]

@@ -27,7 +27,7 @@ def test_a_run_leaves_files_that_run_no_code_when_they_are_opened(run: Path) -> 
 def test_a_file_says_what_it_is(run: Path) -> None:
     entry = torch.load(run / "best.ckpt", weights_only=True)["seq2seq"]
     assert entry["format"] == FORMAT and entry["version"] == __version__
-    assert set(entry["config"]) == {"model", "position", "attention", "decode", "data"}
+    assert set(entry["config"]) == {"model", "position", "attention", "decode", "data", "order"}
     assert set(entry["tokenizer"]) == {"source", "target"}
 
 

@@ -54,7 +54,8 @@ def test_the_model_on_disk_translates_as_the_model_in_training(
 ) -> None:
     """BLEU of the best validation, from the file that was written then."""
     sources, references = (demo_lines("valid", side, 40) for side in ("de", "en"))
-    greedy = build_search({"name": "greedy"})
+    limits = {name: translator.config["decode"][name] for name in ("length_ratio", "length_extra")}
+    greedy = build_search({"name": "greedy", **limits})
     found = [texts[0].text for texts in translator.stream(sources, greedy)]
     (bleu, _) = score(found, references, language="en")
     best = max(metrics(demo_run(tmp_path_factory.getbasetemp()), "valid/bleu"))

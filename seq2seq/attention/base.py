@@ -98,12 +98,14 @@ class Attention(nn.Module, Generic[M]):
     def advance(
         self, x: Tensor, memory: M, positions: Tensor, need_weights: bool = False
     ) -> Attended:
-        """The decoder's n next tokens: remember them, then attend. n calls of one token equal one
-        call of n.
+        """The decoder's n next tokens: remember them, then attend.
+
+        n calls of one token equal one call of n.
 
         Args:
-            x: (N, n, E).   memory: from `new_memory`, changed in place.   positions: (n,) or (N,
-                n).
+            x: (N, n, E).
+            memory: from `new_memory`, changed in place.
+            positions: (n,) or (N, n).
         """
         raise NotImplementedError
 

@@ -1,6 +1,7 @@
 """`seq2seq train | translate | evaluate | align`."""
 
 import argparse
+import io
 import os
 import sys
 import warnings
@@ -16,10 +17,12 @@ COMMANDS = {"translate": translate, "evaluate": evaluate, "align": align}
 def main() -> None:
     """Run a command. A mistake of the user ends in one message and exit code 2."""
     if sys.argv[1:2] == ["train"]:
-        # A process of its own name: Lightning starts further processes by repeating its command
-        # line.
+        # A process of its own name, because Lightning starts others by repeating its command.
         os.execv(sys.executable, [sys.executable, "-m", "seq2seq.training", *sys.argv[2:]])
     wait_briefly()
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):  # whatever the locale says
+            stream.reconfigure(encoding="utf-8")
     arguments = parse(sys.argv[1:])
     warnings.showwarning = show_warning
     try:
@@ -27,8 +30,7 @@ def main() -> None:
     except Seq2SeqError as error:
         sys.exit(fail(str(error)))
     except BrokenPipeError:
-        # The reader has gone (`| head`); nothing is left to say, also not when Python closes
-        # stdout.
+        # The reader has gone (`| head`); nothing is left to say, not even when Python exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
     except OSError as error:  # a file that cannot be written, a full disk

@@ -24,9 +24,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from seq2seq.translator import (
-        Translator,
-    )  # torch, only once the arguments are known to be right
+    # torch takes a second: only once the arguments are known to be right.
+    from seq2seq.translator import Translator
 
     translator = Translator.load(arguments.path, arguments.device)
     search = translator.search(
@@ -53,9 +52,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def read_lines(stream: Iterable[bytes]) -> Iterator[str]:
-    """Lines that end in LF alone. Broken UTF-8 becomes U+FFFD, with a warning that names the
-    line.
-    """
+    """Lines that end in LF alone; broken UTF-8 becomes U+FFFD, with a warning naming the line."""
     for number, raw in enumerate(stream, start=1):
         try:
             text = raw.decode("utf-8")

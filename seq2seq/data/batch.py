@@ -26,7 +26,7 @@ class Batch(NamedTuple):
 
     source: Tensor
     target: Tensor
-    total: int | Tensor
+    total: int
     indices: list[int]
 
 

@@ -12,15 +12,12 @@ class Beam(Search):
     """K lanes a sentence, and 2K candidates a step, so that K go on even if K of them end.
 
     1. At first only lane 0 lives. A candidate's value is its lane's log-probability plus its own;
-    the 2K best of
-       the sentence are looked at.
-    2. An eos among the first K is a finished hypothesis, scored log-probability / n^length_penalty,
-    where n counts
-       its tokens, eos included.
+       the 2K best of the sentence are looked at.
+    2. An eos among the first K is a finished hypothesis, scored by
+       log-probability / n^length_penalty, where n counts its tokens, eos included.
     3. The K best others go on.
-    4. A sentence is done when K hypotheses are finished, or at its length limit: what lives then is
-    finished as
-       truncated.
+    4. A sentence is done when K hypotheses are finished, or at its length limit: what lives then
+       is finished as truncated.
     5. The best score wins; of equals, the one that finished first, then the one of better rank.
 
     Args:
@@ -64,8 +61,7 @@ class Beam(Search):
         ended = token == EOS
         self._finish(values[:, :K], lane[:, :K], ended[:, :K])
 
-        # -> (B, K): ranks of the best that go on; a stable sort puts them first and keeps their
-        # order
+        # -> (B, K): ranks of the best that go on; a stable sort puts them first, in order
         going = ended.to(torch.uint8).argsort(dim=1, stable=True)[:, :K]
         lane, token = lane.gather(1, going), token.gather(1, going)
         self.total = values.gather(1, going)

@@ -23,8 +23,9 @@ Cell = Literal["gru", "lstm"]
 class RNN(Seq2Seq):
     """A bidirectional encoder, and a decoder that asks the source before each word.
 
-        c_i = sum_j a_ij h_j, a_i = softmax(e(s_{i-1}, h))     the query is the state before the
-        word s_i = cell([y_{i-1}; c_i], s_{i-1})                    the context enters the cell
+        a_i = softmax(e(s_{i-1}, h))        the query is the state before the word
+        c_i = sum_j a_ij h_j
+        s_i = cell([y_{i-1}; c_i], s_{i-1})     the context enters the cell
         readout = tanh(W [s_i; c_i; y_{i-1}])
         s_0 = tanh(W0 [forward last; backward first])
 

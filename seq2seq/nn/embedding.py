@@ -40,11 +40,12 @@ class Embeddings(nn.Module):
         self.target = nn.Embedding(target_size, dim)
         self.source = self.target if tie == "all" else nn.Embedding(source_size, dim)
         self.output = nn.Linear(dim, target_size)
-        for weight in {self.target.weight, self.source.weight, self.output.weight}:
-            nn.init.normal_(weight, std=dim**-0.5)
-        nn.init.zeros_(self.output.bias)
         if tie != "none":
             self.output.weight = self.target.weight
+        # In a fixed order, so that a seed fixes the weights; `parameters` names a shared one once.
+        for weight in self.parameters():
+            nn.init.normal_(weight, std=dim**-0.5)
+        nn.init.zeros_(self.output.bias)
 
     def embed_source(self, ids: Tensor) -> Tensor:
         """(B, S) ids -> (B, S, E)."""

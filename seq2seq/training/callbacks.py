@@ -1,5 +1,6 @@
 """What happens around training: exact randomness on resume, and a report for people."""
 
+import shutil
 import time
 from pathlib import Path
 from typing import Any
@@ -8,6 +9,7 @@ import lightning as L
 import torch
 import torch.distributed as dist
 from lightning.pytorch.callbacks import ModelCheckpoint, RichProgressBar
+from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor
 
 from seq2seq.data.batch import Batch
@@ -22,27 +24,57 @@ class RandomState(L.Callback):
 
     def __init__(self, seed: int):
         self.seed = seed
-        self.states: list[Tensor] | None = None
+        self.states: dict[str, list[Tensor]] | None = None
 
     def state_dict(self) -> dict[str, Any]:
-        state = torch.get_rng_state()
-        if not (dist.is_initialized() and dist.get_world_size() > 1):
-            return {"torch": [state]}
-        on_nccl = dist.get_backend() == "nccl"
-        state = state.cuda() if on_nccl else state
-        states = [torch.empty_like(state) for _ in range(dist.get_world_size())]
-        dist.all_gather(states, state)
-        return {"torch": [s.cpu() for s in states]}
+        return {name: gather(state) for name, state in random_states().items()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        self.states = state["torch"]
+        self.states = state
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        if self.states is not None and len(self.states) == trainer.world_size:
-            torch.set_rng_state(self.states[trainer.global_rank])
+        rank = trainer.global_rank
+        if self.states is not None and len(self.states["cpu"]) == trainer.world_size:
+            torch.set_rng_state(self.states["cpu"][rank])
+            if "cuda" in self.states and torch.cuda.is_available():
+                torch.cuda.set_rng_state(self.states["cuda"][rank])
         else:
-            torch.manual_seed(self.seed + trainer.global_rank)
+            torch.manual_seed(self.seed + rank)
         self.states = None
+
+
+def random_states() -> dict[str, Tensor]:
+    """The states of this process's generators: of the CPU, and of its GPU if it has one."""
+    states = {"cpu": torch.get_rng_state()}
+    if torch.cuda.is_available():
+        states["cuda"] = torch.cuda.get_rng_state()
+    return states
+
+
+def gather(state: Tensor) -> list[Tensor]:
+    """The tensors of all processes, by rank, on the CPU."""
+    if not (dist.is_initialized() and dist.get_world_size() > 1):
+        return [state]
+    state = state.cuda() if dist.get_backend() == "nccl" else state
+    states = [torch.empty_like(state) for _ in range(dist.get_world_size())]
+    dist.all_gather(states, state)
+    return [s.cpu() for s in states]
+
+
+class BestCheckpoint(ModelCheckpoint):
+    """Saves the best model, and carries it over when a run goes on in another folder."""
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        super().load_state_dict(state_dict)
+        before = Path(state_dict["best_model_path"])
+        here = Path(self.dirpath or "", before.name)
+        if state_dict["best_model_score"] is None or before == here or not before.is_file():
+            return
+        if getattr(rank_zero_only, "rank", 0) == 0:
+            shutil.copyfile(before, here)
+        self.best_model_path = self.kth_best_model_path = str(here)
+        self.best_model_score = self.kth_value = state_dict["best_model_score"]
+        self.best_k_models = {str(here): state_dict["best_model_score"]}
 
 
 class LastCheckpoint(ModelCheckpoint):
@@ -88,7 +120,7 @@ class Report(L.Callback):
     def on_train_batch_end(
         self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Batch, *_: Any
     ) -> None:
-        self.tokens += int(batch.total) / trainer.accumulate_grad_batches
+        self.tokens += batch.total / trainer.accumulate_grad_batches
         now = time.perf_counter()
         self.seconds += now - self.since
         self.since = now

@@ -18,6 +18,7 @@ from seq2seq.training.metrics import CorpusBLEU, TokenMean
 from seq2seq.training.options import LossOptions, OptimizerOptions, ValidationOptions
 from seq2seq.training.schedule import Schedule
 
+LIMITS = ("length_ratio", "length_extra")
 OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
 
 
@@ -46,6 +47,8 @@ class TrainingModule(L.LightningModule):
         self.target = target
         self.loss, self.optimizer, self.schedule = loss, optimizer, schedule
         self.validation = validation
+        limits = {name: saved["config"]["decode"][name] for name in LIMITS}
+        self.search = Greedy(**limits)  # as long as later translations may be, but quick
         self.saved = saved  # what makes a checkpoint self-sufficient
         self.valid_loss, self.valid_bleu = TokenMean(), CorpusBLEU(language)
 
@@ -65,7 +68,7 @@ class TrainingModule(L.LightningModule):
         rows = [i for i, row in enumerate(batch.indices) if limit is None or row < limit]
         if not rows:
             return {"translations": {}}
-        found = decode(self.model, batch.source[rows], Greedy())
+        found = decode(self.model, batch.source[rows], self.search)
         hypotheses = self.target.decode_batch([hypotheses[0].ids for hypotheses in found])
         references = self.target.decode_batch(batch.target[rows, 1:].tolist())
         self.valid_bleu.update(hypotheses, references)

@@ -8,7 +8,7 @@ from seq2seq.errors import ConfigError
 
 
 def check_resumed(path: str, entry: Mapping[str, Any]) -> None:
-    """Compare the model in a checkpoint with the one that is about to be trained on.
+    """Compare what a checkpoint trained, and in what order, with what is about to go on.
 
     Args:
         path: of the checkpoint.
@@ -16,11 +16,11 @@ def check_resumed(path: str, entry: Mapping[str, Any]) -> None:
 
     Raises: ConfigError with every difference; CheckpointError if the file is no checkpoint.
     """
-    before = checkpoint.read(path)
+    before, now = checkpoint.read(path), entry["config"]
     found = [
         difference
-        for node in ("model", "position", "attention")
-        for difference in differences(before.config[node], entry["config"][node], f"{node}.")
+        for node in ("model", "position", "attention", "order")
+        for difference in differences(before.config.get(node, {}), now[node], f"{node}.")
     ]
     tokenizers = {"source": before.source.to_json(), "target": before.target.to_json()}
     if tokenizers != entry["tokenizer"]:

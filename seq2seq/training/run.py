@@ -7,15 +7,17 @@ from dataclasses import asdict
 from pathlib import Path
 
 import lightning as L
+import torch
 from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
 from lightning.pytorch.loggers import CSVLogger, Logger
+from lightning.pytorch.utilities import rank_zero_only
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from seq2seq import checkpoint
 from seq2seq.data.prepare import Prepared
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq, build_model
-from seq2seq.training.callbacks import LastCheckpoint, Progress, RandomState, Report
+from seq2seq.training.callbacks import BestCheckpoint, LastCheckpoint, Progress, RandomState, Report
 from seq2seq.training.datamodule import DataModule
 from seq2seq.training.module import TrainingModule
 from seq2seq.training.options import CheckpointOptions, TrainerOptions
@@ -32,7 +34,12 @@ def train(plan: Plan, prepared: Prepared) -> float | None:
     source, target = prepared.tokenizers
     L.seed_everything(plan.run.seed, verbose=False)
     model = build_model(plan.model, source.size, target.size)
-    config = {**plan.model, "decode": plan.decode, "data": asdict(data)}
+    order = {
+        "seed": plan.run.seed,
+        "max_tokens": data.max_tokens,
+        "accumulate_grad_batches": plan.trainer.accumulate_grad_batches,
+    }
+    config = {**plan.model, "decode": plan.decode, "data": asdict(data), "order": order}
     saved = checkpoint.describe(config, source, target)
     if plan.run.resume is not None:
         check_resumed(plan.run.resume, saved)
@@ -57,10 +64,10 @@ def train(plan: Plan, prepared: Prepared) -> float | None:
         weights_only=True,
     )
     score = None if best.best_model_score is None else best.best_model_score.item()
-    if trainer.is_global_zero and score is not None:
-        print(f"best {plan.checkpoint.monitor} {score:.2f}: {best.best_model_path}")
-    elif trainer.is_global_zero:
-        print(f"training ended at step {trainer.global_step:,} without a validation")
+    if trainer.is_global_zero:
+        print(f"training ended at step {trainer.global_step:,}")
+        if score is not None:
+            print(f"best {plan.checkpoint.monitor} {score:.2f}: {best.best_model_path}")
     return score
 
 
@@ -69,6 +76,8 @@ def build_trainer(plan: Plan, callbacks: list[L.Callback]) -> L.Trainer:
     quieten()
     options = asdict(plan.trainer)
     options["val_check_interval"] = validation_interval(plan.trainer)
+    if options["accelerator"] == "auto":  # as `Translator` reads it; MPS has no float64
+        options["accelerator"] = "gpu" if torch.cuda.is_available() else "cpu"
     try:
         return L.Trainer(
             **options,
@@ -102,9 +111,7 @@ def quieten() -> None:
 
 
 def validation_interval(options: TrainerOptions) -> int:
-    """Micro-batches between two validations; there is always one when training ends by
-    max_steps.
-    """
+    """Micro-batches between two validations; a run of fewer updates has one at its end."""
     steps = options.val_check_interval
     if 0 < options.max_steps < steps:
         steps = options.max_steps
@@ -113,14 +120,23 @@ def validation_interval(options: TrainerOptions) -> int:
 
 def build_logger(name: str, folder: Path) -> Logger | bool:
     if name == "csv":
+        keep_metrics(folder)
         return CSVLogger(folder, name="", version="")
     if name == "none":
         return False
     raise ConfigError(f"unknown logger {name!r}. Known: csv, none")
 
 
+def keep_metrics(folder: Path) -> None:
+    """Lightning deletes the metrics.csv of an earlier run in the same folder; rename it instead."""
+    old = folder / "metrics.csv"
+    if old.is_file() and getattr(rank_zero_only, "rank", 0) == 0:
+        number = sum(1 for _ in folder.glob("metrics-*.csv")) + 1
+        old.rename(folder / f"metrics-{number}.csv")
+
+
 def best_checkpoint(folder: Path, options: CheckpointOptions) -> ModelCheckpoint:
-    return ModelCheckpoint(
+    return BestCheckpoint(
         dirpath=folder,
         filename="best",
         monitor=options.metric,
@@ -162,6 +178,6 @@ def headline(plan: Plan, model: Seq2Seq, prepared: Prepared, devices: int) -> st
     return (
         f"{plan.model['model']['name']} | attention: {plan.attention} | "
         f"{total / 1e6:.2f} M parameters ({vocabulary / 1e6:.2f} M over vocabularies) | "
-        f"batch: {plan.data.max_tokens:,} target pieces over {devices} device(s) x {accumulate} "
-        f"micro-batch(es) | {plan.folder}"
+        f"batch: {plan.data.max_tokens:,} padded pieces a side over {devices} device(s) "
+        f"x {accumulate} micro-batch(es) | {plan.folder}"
     )

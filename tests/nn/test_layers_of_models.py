@@ -111,3 +111,16 @@ def test_position_schemes_act_at_their_own_hook_and_nowhere_else() -> None:
         assert scheme.embed(x, positions) is x
     for scheme in (none, added):
         assert scheme.rotate(heads, positions) is heads
+
+
+@pytest.mark.parametrize("tie", ["none", "target", "all"])
+def test_a_seed_fixes_the_embeddings(tie: Any) -> None:
+    """Also in one process: the order of draws must not depend on where tensors lie in memory."""
+    first, second = [], []
+    for found in (first, second):
+        for _ in range(5):
+            torch.default_generator.manual_seed(1)
+            found.append(Embeddings(7, 7, dim=4, tie=tie).state_dict())
+    for one, other in zip(first, second, strict=True):
+        assert all(torch.equal(one[name], other[name]) for name in one)
+        assert torch.equal(one["source.weight"], first[0]["source.weight"])

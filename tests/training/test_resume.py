@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_runs import demo_run, train_tiny, weights
+from tiny_runs import demo_run, metrics, train_tiny, weights
 
 from seq2seq.errors import CheckpointError, ConfigError
 
@@ -79,8 +79,24 @@ def test_a_run_goes_on_only_as_it_began(base: Path, changed: str, words: str) ->
 
 def test_a_run_goes_on_only_with_batches_as_they_were(base: Path) -> None:
     before = train_tiny(base, "data.max_tokens=256", "trainer.max_steps=25")
-    with pytest.raises(ConfigError, match=r"batch 25 of its epoch, .* data.max_tokens"):
+    with pytest.raises(ConfigError, match=r"order.max_tokens was 256 and is 1024 now"):
         train_tiny(base, "data.max_tokens=1024", f"resume={before / 'last.ckpt'}")
+
+
+def test_the_best_model_is_carried_over_to_the_folder_where_a_run_goes_on(base: Path) -> None:
+    """A validation that is no better than before does not become the best of the new folder."""
+    options = ("checkpoint.monitor=loss", "trainer.val_check_interval=2", "schedule.steps=9")
+    first = train_tiny(base, *options, "trainer.max_steps=4")
+    content = torch.load(first / "last.ckpt", weights_only=True)
+    for state in content["callbacks"].values():
+        if state.get("best_model_score") is not None:
+            state["best_model_score"] = torch.tensor(0.0)  # no loss will ever be better
+    torch.save(content, first / "last.ckpt")
+    resume = f"resume={first / 'last.ckpt'}"
+    second = train_tiny(base, *options, "trainer.max_steps=8", resume)
+    assert min(metrics(second, "valid/loss")) > 0
+    steps = [torch.load(f / "best.ckpt", weights_only=True)["global_step"] for f in (first, second)]
+    assert steps == [4, 4]
 
 
 def test_what_is_no_checkpoint_cannot_be_resumed(base: Path, tmp_path: Path) -> None:
@@ -89,8 +105,8 @@ def test_what_is_no_checkpoint_cannot_be_resumed(base: Path, tmp_path: Path) -> 
         train_tiny(base, f"resume={tmp_path / 'notes.txt'}")
 
 
-def test_a_run_that_had_ended_says_that_nothing_was_done(
+def test_a_run_that_had_ended_says_where_it_stands(
     base: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     train_tiny(base, "trainer.max_steps=150", f"resume={demo_run(base) / 'last.ckpt'}")
-    assert "training ended at step 150 without a validation" in capsys.readouterr().out
+    assert "training ended at step 150" in capsys.readouterr().out
