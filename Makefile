@@ -22,7 +22,7 @@ install: .venv/installed
 demo: install
 	@rm -rf $(RUN)
 	@echo "== Training a Transformer on data/demo (German to English, 14,000 pairs): a few minutes"
-	$(BIN)/python train.py hydra.run.dir=$(RUN)
+	$(BIN)/python train.py position=rope hydra.run.dir=$(RUN)
 	@echo "== Evaluating on sentences it has never seen"
 	$(BIN)/seq2seq evaluate $(RUN) data/demo/test.de data/demo/test.en
 	@echo "== Translating three sentences"
@@ -35,7 +35,7 @@ demo: install
 	done < scripts/demo_sentences.txt
 	@echo "== Done. In $(RUN): best.ckpt (the model), metrics.csv (learning curves),"
 	@echo "   samples.txt (translations along the way), map-1.png ... map-3.png (alignment maps)."
-	@echo "   Next: $(BIN)/python train.py attn=gqa    or    $(BIN)/python train.py model=rnn"
+	@echo "   Next: $(BIN)/python train.py attn=gqa position=rope    or    $(BIN)/python train.py model=rnn"
 
 check: install
 	$(BIN)/ruff format --check .
