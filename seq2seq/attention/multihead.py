@@ -53,7 +53,7 @@ class MultiHead(TokenAttention):
         score: str = "scaled_dot",
         kernel: Literal["auto", "explicit", "fused"] = "auto",
         project: bool = True,
-        bias: bool = True,
+        bias: bool = False,
         dropout: float = 0.0,
     ):
         super().__init__(place)

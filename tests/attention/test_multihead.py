@@ -26,7 +26,7 @@ def linears(attention: MultiHead) -> list[nn.Linear]:
 
 @pytest.mark.parametrize("kernel", ["explicit", "fused"])
 def test_multi_head_attention_is_that_of_torch(kernel: Any) -> None:
-    ours = multihead(num_kv_heads=4, kernel=kernel, source_dim=20)
+    ours = multihead(num_kv_heads=4, bias=True, kernel=kernel, source_dim=20)
     torchs = nn.MultiheadAttention(DIM, 4, kdim=20, vdim=20, batch_first=True).double()
     q, k, v, out = linears(ours)
     with torch.no_grad():
@@ -50,7 +50,7 @@ def test_multi_head_attention_is_that_of_torch(kernel: Any) -> None:
 
 @pytest.mark.parametrize("groups", [1, 2])
 def test_grouped_heads_are_multi_head_attention_with_repeated_keys_and_values(groups: int) -> None:
-    shared, full = multihead(num_kv_heads=groups), multihead(num_kv_heads=4)
+    shared, full = (multihead(num_kv_heads=g, bias=True) for g in (groups, 4))
     state = shared.state_dict()
     for name in ("k.weight", "k.bias", "v.weight", "v.bias"):
         heads = state[name].unflatten(0, (groups, -1))

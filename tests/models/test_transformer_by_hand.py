@@ -32,7 +32,7 @@ class ByHand:
         self.of = {name: x.detach().numpy() for name, x in model.state_dict().items()}
 
     def linear(self, name: str, x: ndarray) -> ndarray:
-        return x @ self.of[f"{name}.weight"].T + self.of[f"{name}.bias"]
+        return x @ self.of[f"{name}.weight"].T + self.of.get(f"{name}.bias", 0.0)
 
     def norm(self, name: str, x: ndarray) -> ndarray:
         centred = x - x.mean(-1, keepdims=True)
