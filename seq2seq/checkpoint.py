@@ -29,6 +29,7 @@ from seq2seq.models import Seq2Seq, build_model
 FORMAT = 1
 ENTRY = "seq2seq"
 SIDES = ("source", "target")
+KEPT = "kept"  # folder in a run's folder, for the weights of several validations
 PREFIX = "model."  # of the weights, in the state of the Lightning module
 
 

@@ -27,6 +27,7 @@ from seq2seq.nn.positions import POSITIONS
 from seq2seq.tables import options_of
 from seq2seq.training.explain import explain
 from seq2seq.training.fit import plain_values
+from seq2seq.training.logger_options import LOGGERS
 from seq2seq.training.options import (
     CheckpointOptions,
     LossOptions,
@@ -119,8 +120,14 @@ def test_a_preset_of_model_holds_the_options_of_its_class_and_of_the_embeddings(
     assert_holds(node, options, "name", *FOR_ATTENTION)
 
 
+@pytest.fixture(autouse=True)
+def every_logger_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("seq2seq.training.logger_options.find_spec", lambda package: package)
+
+
 TABLES: dict[str, Any] = {
     "position": POSITIONS,
+    "logger": LOGGERS,
     "tokenizer": TOKENIZERS,
     "schedule": SCHEDULES,
     "decode": SEARCHES,

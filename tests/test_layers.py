@@ -16,6 +16,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "seq2seq"
 FLOORS = {
     "__main__": 7,
     "cli": 6,
+    "average": 5,
     "translator": 5,
     "training": 5,
     "checkpoint": 4,

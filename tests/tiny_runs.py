@@ -4,6 +4,7 @@ A tiny Transformer on the first 300 pairs of data/demo: a second or two for a hu
 """
 
 import csv
+import sys
 from functools import cache
 from itertools import islice
 from pathlib import Path
@@ -86,6 +87,12 @@ def demo_run(base: Path) -> Path:
     return train_tiny(
         base, "trainer.max_steps=150", "trainer.val_check_interval=50", "optimizer.lr=1e-2"
     )
+
+
+def train_command(base: Path, folder: Path, *overrides: str) -> list[str]:
+    """The command line of a tiny training in processes of its own."""
+    script = str(CONF.parent / "train.py")
+    return [sys.executable, script, *tiny_overrides(base), *overrides, f"hydra.run.dir={folder}"]
 
 
 def metrics(folder: Path, name: str) -> list[float]:

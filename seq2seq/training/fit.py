@@ -9,6 +9,10 @@ from omegaconf import DictConfig, OmegaConf
 from seq2seq.data.prepare import prepare
 from seq2seq.errors import ConfigError
 from seq2seq.training.plan import check
+from seq2seq.training.processes import (
+    is_job_of_a_sweep_with_many_processes,
+    run_in_fresh_processes,
+)
 
 
 def fit(config: DictConfig) -> float | None:
@@ -17,6 +21,8 @@ def fit(config: DictConfig) -> float | None:
     Raises: ConfigError, DataError or CheckpointError for whatever the user can mend.
     """
     plan = check(plain_values(config), Path(HydraConfig.get().runtime.output_dir))
+    if is_job_of_a_sweep_with_many_processes(plan.trainer):
+        return run_in_fresh_processes()
     prepared = prepare(plan.data, plan.tokenizer)
     from seq2seq.training.run import train  # Lightning takes seconds to import
 

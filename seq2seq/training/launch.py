@@ -15,6 +15,7 @@ from omegaconf.errors import OmegaConfBaseException
 from seq2seq.environment import wait_briefly
 from seq2seq.errors import Seq2SeqError
 from seq2seq.training.explain import explain
+from seq2seq.training.resolvers import register_resolvers
 
 
 def conf_dir() -> str:
@@ -39,6 +40,7 @@ def run(config: DictConfig) -> float | None:
 def main() -> None:
     """Train. A mistake of the user ends in one message, without a traceback."""
     wait_briefly()
+    register_resolvers()
     wants_traceback = bool(os.environ.get("HYDRA_FULL_ERROR"))
     # Hydra then raises its errors instead of printing advice that would be wrong here.
     os.environ["HYDRA_FULL_ERROR"] = "1"

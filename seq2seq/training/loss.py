@@ -6,12 +6,26 @@ import torch
 from torch import Tensor, nn
 from torch.autograd.function import Function
 
+from seq2seq.data.batch import Batch
+from seq2seq.models import Seq2Seq
+from seq2seq.symbols import PAD
+
 
 class Loss(NamedTuple):
     """Sums over tokens."""
 
     smoothed: Tensor  # what is minimised
     nll: Tensor  # negative log-likelihood; exp(nll / tokens) is the perplexity. No gradient
+
+
+def batch_loss(model: Seq2Seq, batch: Batch, smoothing: float) -> tuple[Loss, int]:
+    """The loss of a batch under a model, and the number of target tokens in it."""
+    labels = batch.target[:, 1:]
+    real = labels != PAD
+    hidden = model(batch.source, batch.target[:, :-1]).hidden
+    output = model.embeddings.output
+    loss = cross_entropy(hidden[real], output, labels[real], smoothing=smoothing)
+    return loss, int(real.sum())
 
 
 def cross_entropy(

@@ -5,6 +5,7 @@ from torch import Tensor
 from torchmetrics import Metric
 
 from seq2seq.evaluation.bleu import bleu_from_statistics, bleu_statistics
+from seq2seq.evaluation.chrf import chrf_from_statistics, chrf_statistics
 
 
 class CorpusBLEU(Metric):
@@ -26,6 +27,27 @@ class CorpusBLEU(Metric):
 
     def compute(self) -> Tensor:
         value = bleu_from_statistics([int(x) for x in self.statistics.tolist()])
+        return torch.tensor(value, dtype=torch.float32)
+
+
+class CorpusChrF(Metric):
+    """sacreBLEU's corpus chrF, 0 to 100, from its sufficient statistics."""
+
+    full_state_update = False
+    higher_is_better = True
+    statistics: Tensor
+
+    def __init__(self) -> None:
+        super().__init__()
+        empty = torch.tensor(chrf_statistics([], []), dtype=torch.float64)
+        self.add_state("statistics", empty, dist_reduce_fx="sum")
+
+    def update(self, hypotheses: list[str], references: list[str]) -> None:
+        counts = chrf_statistics(hypotheses, references)
+        self.statistics += torch.tensor(counts, dtype=torch.float64, device=self.statistics.device)
+
+    def compute(self) -> Tensor:
+        value = chrf_from_statistics([int(x) for x in self.statistics.tolist()])
         return torch.tensor(value, dtype=torch.float32)
 
 

@@ -12,9 +12,9 @@ from seq2seq.data.batch import Batch
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.decoding import Greedy, decode
 from seq2seq.models import Seq2Seq
-from seq2seq.symbols import PAD
-from seq2seq.training.loss import Loss, cross_entropy
-from seq2seq.training.metrics import CorpusBLEU, TokenMean
+from seq2seq.training.averaging import replace_by_average
+from seq2seq.training.loss import batch_loss
+from seq2seq.training.metrics import CorpusBLEU, CorpusChrF, TokenMean
 from seq2seq.training.options import LossOptions, OptimizerOptions, ValidationOptions
 from seq2seq.training.schedule import Schedule
 
@@ -50,10 +50,11 @@ class TrainingModule(L.LightningModule):
         limits = {name: saved["config"]["decode"][name] for name in LIMITS}
         self.search = Greedy(**limits)  # as long as later translations may be, but quick
         self.saved = saved  # what makes a checkpoint self-sufficient
-        self.valid_loss, self.valid_bleu = TokenMean(), CorpusBLEU(language)
+        self.valid_loss = TokenMean()
+        self.valid_bleu, self.valid_chrf = CorpusBLEU(language), CorpusChrF()
 
     def training_step(self, batch: Batch, _: int) -> Tensor:
-        loss, tokens = self._loss(batch, self.loss.label_smoothing)
+        loss, tokens = batch_loss(self.model, batch, self.loss.label_smoothing)
         if tokens:
             self.log("train/loss", loss.nll / tokens, prog_bar=True)
         # Lightning averages over micro-batches, and DDP over devices; here both are sums.
@@ -62,7 +63,7 @@ class TrainingModule(L.LightningModule):
 
     def validation_step(self, batch: Batch, _: int) -> dict[str, Any]:
         """Returns: `translations`, a row of the corpus -> (translation, reference)."""
-        loss, tokens = self._loss(batch, smoothing=0.0)
+        loss, tokens = batch_loss(self.model, batch, smoothing=0.0)
         self.valid_loss.update(loss.nll, tokens)
         limit = self.validation.sentences
         rows = [i for i, row in enumerate(batch.indices) if limit is None or row < limit]
@@ -71,7 +72,8 @@ class TrainingModule(L.LightningModule):
         found = decode(self.model, batch.source[rows], self.search)
         hypotheses = self.target.decode_batch([hypotheses[0].ids for hypotheses in found])
         references = self.target.decode_batch(batch.target[rows, 1:].tolist())
-        self.valid_bleu.update(hypotheses, references)
+        for metric in (self.valid_bleu, self.valid_chrf):
+            metric.update(hypotheses, references)
         numbers = [batch.indices[i] for i in rows]
         pairs = zip(hypotheses, references, strict=True)
         return {"translations": dict(zip(numbers, pairs, strict=True))}
@@ -79,15 +81,7 @@ class TrainingModule(L.LightningModule):
     def on_validation_epoch_end(self) -> None:
         self.log("valid/loss", self.valid_loss, prog_bar=True)
         self.log("valid/bleu", self.valid_bleu, prog_bar=True)
-
-    def _loss(self, batch: Batch, smoothing: float) -> tuple[Loss, int]:
-        """The loss of a batch, and the number of target tokens in it."""
-        labels = batch.target[:, 1:]
-        real = labels != PAD
-        hidden = self.model(batch.source, batch.target[:, :-1]).hidden
-        output = self.model.embeddings.output
-        loss = cross_entropy(hidden[real], output, labels[real], smoothing=smoothing)
-        return loss, int(real.sum())
+        self.log("valid/chrf", self.valid_chrf)
 
     def configure_optimizers(self) -> Any:
         options = self.optimizer
@@ -121,3 +115,5 @@ class TrainingModule(L.LightningModule):
 
     def on_save_checkpoint(self, content: dict[str, Any]) -> None:
         content[checkpoint.ENTRY] = self.saved
+        if "optimizer_states" not in content:
+            replace_by_average(self.trainer, self, content)

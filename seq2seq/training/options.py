@@ -17,12 +17,18 @@ class RunOptions:
 
     seed: int
     resume: str | None
+    init: str | None
+    dry_run: bool
     run_name: str
 
     def __post_init__(self) -> None:
         check_range("seed", self.seed, 0, 2**32)
         if self.resume is not None and not Path(self.resume).is_file():
             raise ConfigError(f"resume={self.resume}: there is no such file; give a last.ckpt")
+        if self.resume is not None and self.init is not None:
+            raise ConfigError(
+                "resume goes on with a run and init begins a new one from its weights: give one"
+            )
 
 
 @dataclass(frozen=True)
@@ -49,15 +55,21 @@ class ValidationOptions:
 
 @dataclass(frozen=True)
 class CheckpointOptions:
-    """`checkpoint`: what is best, when to stop, and how often to save for resuming."""
+    """`checkpoint`: what is best, when to stop, how often to save, and what to keep."""
 
-    monitor: Literal["bleu", "loss"] = "bleu"
+    monitor: Literal["bleu", "chrf", "loss"] = "bleu"
     patience: int | None = None
     every: int = 500
+    keep_best: int = 0
+    keep_last: int = 0
+    ema: float | None = None
 
     def __post_init__(self) -> None:
         check_range("checkpoint.patience", self.patience, 1)
         check_range("checkpoint.every", self.every, 1)
+        check_range("checkpoint.keep_best", self.keep_best, 0)
+        check_range("checkpoint.keep_last", self.keep_last, 0)
+        check_range("checkpoint.ema", self.ema, 0, 1)
 
     @property
     def metric(self) -> str:
@@ -65,7 +77,7 @@ class CheckpointOptions:
 
     @property
     def mode(self) -> Literal["max", "min"]:
-        return "max" if self.monitor == "bleu" else "min"
+        return "min" if self.monitor == "loss" else "max"
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ from seq2seq.decoding import build_search
 from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.models import MODELS, check_model
 from seq2seq.tables import check_options, did_you_mean
+from seq2seq.training.logger_options import LoggerOptions, read_logger
 from seq2seq.training.options import (
     CheckpointOptions,
     LossOptions,
@@ -29,9 +30,11 @@ from seq2seq.training.schedule import Schedule, build_schedule
 REFERRED = ("root", "steps", "vocab_size")
 
 # What conf/train.yaml holds at its top; a role may have a node of its own beside these.
+ALONE = ("seed", "resume", "init", "dry_run", "run_name")
 NODES = (
+    *ALONE,
     *("attn", "position", "tokenizer", "optimizer", "schedule", "trainer", "model", "data"),
-    *("decode", "logger", "seed", "resume", "run_name", "loss", "validation", "checkpoint"),
+    *("decode", "logger", "loss", "validation", "checkpoint"),
 )
 
 
@@ -51,7 +54,7 @@ class Plan:
     trainer: TrainerOptions
     optimizer: OptimizerOptions
     schedule: Schedule
-    logger: str
+    logger: LoggerOptions
     attention: str  # the roles in words
 
 
@@ -87,10 +90,11 @@ def check(config: dict[str, Any], folder: Path) -> Plan:
         "optimizer": OptimizerOptions,
     }
     made = {name: attempt(build, options, config[name], name) for name, options in nodes.items()}
-    alone = {name: config[name] for name in ("seed", "resume", "run_name")}
+    alone = {name: config[name] for name in ALONE}
     made["run"] = attempt(build, RunOptions, alone, "")
     made["data"] = attempt(build, DataOptions, data, "data")
     schedule = attempt(build_schedule, config["schedule"])
+    logger = attempt(read_logger, config["logger"])
     if problems:
         raise ConfigError("\n".join(problems))
     return Plan(
@@ -99,7 +103,7 @@ def check(config: dict[str, Any], folder: Path) -> Plan:
         decode=config["decode"],
         tokenizer=config["tokenizer"],
         schedule=schedule,
-        logger=config["logger"]["name"],
+        logger=logger,
         attention=describe_roles(roles, config["attn"]["name"]),
         **made,
     )
@@ -117,8 +121,7 @@ def check_nodes(config: Mapping[str, Any]) -> None:
     problems += [
         f"{name}={config[name]!r} should hold options of its own, as in conf/train.yaml"
         for name in NODES
-        if name not in ("seed", "resume", "run_name")
-        and not isinstance(config.get(name, {}), Mapping)
+        if name not in ALONE and not isinstance(config.get(name, {}), Mapping)
     ]
     if problems:
         raise ConfigError("\n".join(problems))

@@ -1,13 +1,13 @@
 """What a run learns does not depend on how its batches are shared out."""
 
+import json
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 import torch
-from helpers import CONF
-from tiny_runs import metrics, tiny_overrides, train_tiny, weights
+from tiny_runs import metrics, train_command, train_tiny, weights
 
 # Adam divides a gradient by its size. Where the true gradient is zero (biases of keys), rounding
 # would become a step of full size, so a larger eps is needed to compare. Batches are so small that
@@ -16,6 +16,7 @@ OPTIONS = (
     *("model.dropout=0", "optimizer.eps=1e-3", "data.max_tokens=192"),
     *("trainer.max_steps=10", "trainer.val_check_interval=5"),
 )
+TWO = ("trainer=ddp", "trainer.devices=2", "trainer.accelerator=cpu")
 
 
 @pytest.fixture(scope="session")
@@ -44,15 +45,53 @@ def test_batches_in_three_pieces_teach_what_whole_ones_do(
 def test_two_processes_of_two_pieces_learn_what_one_does(
     alone: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
 ) -> None:
-    typed = [*tiny_overrides(tmp_path_factory.getbasetemp()), *OPTIONS]
-    typed += ["trainer=ddp", "trainer.devices=2", "trainer.accelerator=cpu"]
-    typed += ["trainer.accumulate_grad_batches=2", f"hydra.run.dir={tmp_path}"]
-    command = [sys.executable, str(CONF.parent / "train.py"), *typed]
+    options = (*OPTIONS, *TWO, "trainer.accumulate_grad_batches=2")
+    command = train_command(tmp_path_factory.getbasetemp(), tmp_path, *options)
     ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
     assert ended.returncode == 0, ended.stderr
     assert "2 device(s) x 2 micro-batch(es)" in ended.stdout
     assert ended.stderr == ""
     assert_learnt_the_same(tmp_path, alone)
+
+
+def test_torchrun_starts_a_run_in_one_folder(
+    alone: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    _, *command = train_command(tmp_path_factory.getbasetemp(), tmp_path, *OPTIONS, *TWO)
+    command = [o for o in command if not o.startswith("hydra.run.dir")]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone"]
+    named = f"hydra.run.dir={tmp_path}/${{start:}}"
+    ended = subprocess.run(
+        [*torchrun, "--nproc-per-node=2", *command, named],
+        capture_output=True,
+        text=True,
+        timeout=300,
+    )
+    assert ended.returncode == 0, ended.stderr
+    (folder,) = tmp_path.iterdir()
+    assert_learnt_the_same(folder, alone)
+
+
+def test_each_job_of_a_sweep_gets_processes_and_a_folder_of_its_own(
+    alone: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    base = tmp_path_factory.getbasetemp()
+    command = train_command(base, tmp_path, *OPTIONS, *TWO, "seed=1,2", "-m")
+    command[-2:] = [f"hydra.sweep.dir={tmp_path}", "-m"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert ended.returncode == 0, ended.stderr
+    first, second = sorted(path for path in tmp_path.iterdir() if path.is_dir())
+    assert (first.name, second.name) == ("0-tiny-seed1", "1-tiny-seed2")
+    assert_learnt_the_same(first, alone)
+    for folder in (first, second):
+        best = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+        assert best == {
+            "monitor": "bleu",
+            "value": pytest.approx(max(metrics(folder, "valid/bleu"))),
+            "steps": 10,
+        }
+    with pytest.raises(AssertionError):
+        assert_learnt_the_same(second, alone)
 
 
 def test_the_comparison_would_see_a_lost_sentence(

@@ -20,7 +20,8 @@ from seq2seq import checkpoint
 from seq2seq.data.prepare import prepare
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.training.plan import check_nodes
-from seq2seq.training.run import build_logger, build_trainer, train, validation_interval
+from seq2seq.training.run import train
+from seq2seq.training.trainer import build_trainer, validation_interval
 from seq2seq.translator import Translator
 
 
@@ -31,7 +32,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_run_leaves_the_model_its_last_state_curves_and_translations(base: Path) -> None:
     left = {path.name for path in demo_run(base).iterdir()}
-    assert left == {"best.ckpt", "last.ckpt", "metrics.csv", "samples.txt"}
+    assert left == {"best.ckpt", "last.ckpt", "metrics.csv", "samples.txt", "result.json"}
 
 
 def test_the_loss_falls(base: Path) -> None:
@@ -162,19 +163,13 @@ def test_what_is_trained_is_said_in_one_line(
 )
 def test_devices_that_are_not_here_are_refused_in_words(base: Path, typed: str, words: str) -> None:
     with pytest.raises(ConfigError, match=f"trainer do not suit this machine.*{words}"):
-        build_trainer(plan_of(base, "run_name=x", "trainer=cpu", typed), [])
+        build_trainer(plan_of(base, "run_name=x", "trainer=cpu", typed).trainer, [], [], False)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_gpu_that_is_not_here_is_refused_in_words(base: Path) -> None:
     with pytest.raises(ConfigError, match="gpu"):
-        build_trainer(plan_of(base, "run_name=x", "trainer.accelerator=gpu"), [])
-
-
-def test_an_unknown_logger_is_refused_by_name(tmp_path: Path) -> None:
-    assert build_logger("none", tmp_path) is False
-    with pytest.raises(ConfigError, match=r"unknown logger 'csvv'\. Known: csv, none"):
-        build_logger("csvv", tmp_path)
+        build_trainer(plan_of(base, "run_name=x", "trainer.accelerator=gpu").trainer, [], [], False)
 
 
 def test_a_node_that_nothing_reads_is_refused(base: Path) -> None:

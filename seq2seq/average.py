@@ -1,0 +1,72 @@
+"""One model from several checkpoints of a run: the mean of their weights.
+
+Near the end of training the weights wander around a point that is better than any of them.
+Vaswani et al. 2017, arXiv:1706.03762, average their last checkpoints so.
+"""
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from seq2seq import checkpoint
+from seq2seq.errors import CheckpointError
+
+
+def average(files: Sequence[Path], output: Path) -> None:
+    """Write a checkpoint whose weights are the mean of those of some others.
+
+    Args:
+        files: checkpoints of the same model with the same tokenizers.
+        output: where to write; it is self-sufficient, as they are.
+
+    Raises: CheckpointError for a file that is no checkpoint, or of another model.
+    """
+    if not files:
+        raise CheckpointError("there is nothing to average: give at least one checkpoint")
+    first = checkpoint.read(files[0])
+    sums = {name: value.double() for name, value in first.weights.items()}
+    for file in files[1:]:
+        saved = checkpoint.read(file)
+        shapes = {name: value.shape for name, value in saved.weights.items()}
+        if shapes != {name: value.shape for name, value in first.weights.items()}:
+            raise CheckpointError(f"{file} is not the same model as {files[0]}")
+        if [t.to_json() for t in (saved.source, saved.target)] != [
+            t.to_json() for t in (first.source, first.target)
+        ]:
+            raise CheckpointError(f"{file} has another tokenizer than {files[0]}")
+        for name, value in saved.weights.items():
+            sums[name] += value.double()
+    state: dict[str, Any] = {
+        f"{checkpoint.PREFIX}{name}": (total / len(files)).to(first.weights[name].dtype)
+        for name, total in sums.items()
+    }
+    entry = checkpoint.describe(first.config, first.source, first.target)
+    torch.save({"state_dict": state, checkpoint.ENTRY: entry}, output)
+
+
+def kept(folder: Path, which: Literal["best", "last"], count: int) -> list[Path]:
+    """The checkpoints that a run kept of its best, or its last, validations; the best ones first.
+
+    Raises: CheckpointError if there are fewer, with what to train with.
+    """
+    found = sorted((folder / checkpoint.KEPT).glob(f"{which}-*.ckpt"), key=rank, reverse=True)
+    if len(found) < count:
+        raise CheckpointError(
+            f"{folder} keeps {len(found)} checkpoints of its {which} validations, not {count}: "
+            f"train with checkpoint.keep_{which}={count}"
+        )
+    return found[:count]
+
+
+def rank(file: Path) -> float:
+    """How good `best-step0000500-bleu31.2500.ckpt` is, or how late `last-step0000500.ckpt`."""
+    match = re.fullmatch(r"(best|last)-step(\d+)(?:-([a-z]+)(-?\d+\.\d+))?", file.stem)
+    if match is None:
+        raise CheckpointError(f"{file} is not named as a run names what it keeps")
+    kind, step, metric, score = match.groups()
+    if kind == "last":
+        return float(step)
+    return -float(score) if metric == "loss" else float(score)

@@ -1,0 +1,35 @@
+"""A moving average of the weights, which is what is validated and saved."""
+
+from typing import Any
+
+import lightning as L
+from lightning.pytorch.callbacks import WeightAveraging
+from torch.optim.swa_utils import get_ema_multi_avg_fn
+
+
+class MovingAverage(WeightAveraging):
+    """Exponential moving average: after each update, average = decay average + (1 - decay) weights.
+
+    Checkpoints hold the average as the model, and beside it the weights that training goes on with.
+
+    Args:
+        decay: 0.999 looks back over about a thousand updates.
+
+    Source: Polyak and Juditsky 1992, SIAM J. Control Optim. 30(4).
+    """
+
+    def __init__(self, decay: float):
+        super().__init__(multi_avg_fn=get_ema_multi_avg_fn(decay))
+
+    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Keep the weights. Lightning puts the average in their place here, before last.ckpt is
+        written, and a resumed run would begin with the wrong ones.
+        """
+
+
+def replace_by_average(trainer: L.Trainer, module: L.LightningModule, content: Any) -> None:
+    """Put the average into a checkpoint of weights alone: for such, Lightning asks no callback."""
+    for callback in trainer.callbacks:  # type: ignore[attr-defined]
+        if isinstance(callback, MovingAverage):
+            callback.on_save_checkpoint(trainer, module, content)
+            del content["current_model_state"], content["averaging_state"]

@@ -1,0 +1,51 @@
+"""Where the curves of a run go: a file, and for those who want it a program that draws them."""
+
+from pathlib import Path
+
+from lightning.pytorch.loggers import (
+    CSVLogger,
+    Logger,
+    MLFlowLogger,
+    TensorBoardLogger,
+    WandbLogger,
+)
+from lightning.pytorch.utilities import rank_zero_only
+
+from seq2seq.training.logger_options import (
+    LoggerOptions,
+    MLflow,
+    NoMetrics,
+    TensorBoard,
+    WeightsAndBiases,
+)
+
+
+def build_loggers(options: LoggerOptions, folder: Path, run_name: str) -> list[Logger]:
+    """What Lightning is to write to: metrics.csv always, unless there are to be no metrics."""
+    if isinstance(options, NoMetrics):
+        return []
+    keep_metrics(folder)
+    csv = CSVLogger(folder, name="", version="")
+    if isinstance(options, TensorBoard):
+        return [csv, TensorBoardLogger(folder, name="", version="tensorboard")]
+    if isinstance(options, WeightsAndBiases):
+        return [
+            csv,
+            WandbLogger(
+                name=run_name, project=options.project, save_dir=folder, offline=options.offline
+            ),
+        ]
+    if isinstance(options, MLflow):
+        return [
+            csv,
+            MLFlowLogger(options.experiment, run_name=run_name, tracking_uri=options.uri),
+        ]
+    return [csv]
+
+
+def keep_metrics(folder: Path) -> None:
+    """Lightning deletes the metrics.csv of an earlier run in the same folder; rename it instead."""
+    old = folder / "metrics.csv"
+    if old.is_file() and getattr(rank_zero_only, "rank", 0) == 0:
+        number = sum(1 for _ in folder.glob("metrics-*.csv")) + 1
+        old.rename(folder / f"metrics-{number}.csv")

@@ -1,0 +1,66 @@
+"""Stopping when asked to, without losing an update."""
+
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import lightning as L
+
+Handler = Callable[[int, FrameType | None], Any] | int | None
+
+
+class StopOnSignal(L.Callback):
+    """On SIGTERM or Ctrl-C: finish the update in hand, write last.ckpt, exit with 128 + signal.
+
+    A scheduler that takes the machine away sends SIGTERM, and the run goes on from that file as if
+    nothing had happened. A second signal stops at once. All processes of a run stop after the same
+    update, whichever of them were told.
+
+    Args:
+        folder: of the run.
+    """
+
+    SIGNALS = (signal.SIGTERM, signal.SIGINT)
+
+    def __init__(self, folder: Path):
+        self.file = folder / "last.ckpt"
+        self.received: int | None = None
+        self.before: dict[int, Handler] = {}
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        # After Lightning's own handlers, one of which would stop between two micro-batches.
+        self.before = {number: signal.signal(number, self._note) for number in self.SIGNALS}
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.received = number
+        self._restore()
+
+    def _restore(self) -> None:
+        for number, handler in self.before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        self.before = {}
+
+    def on_train_batch_end(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, index: int
+    ) -> None:
+        if (index + 1) % trainer.accumulate_grad_batches:
+            return
+        told = self.received is not None
+        if not trainer.strategy.reduce_boolean_decision(told, all=False):
+            return
+        trainer.save_checkpoint(self.file)
+        number = signal.Signals(self.received or signal.SIGTERM)
+        if trainer.is_global_zero:
+            print(
+                f"stopped by {number.name} after step {trainer.global_step:,}; "
+                f"resume={self.file} goes on exactly there",
+                file=sys.stderr,
+                flush=True,
+            )
+        raise SystemExit(128 + number)
+
+    def teardown(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        self._restore()

@@ -1,0 +1,137 @@
+"""Lightning's Trainer from the options of a run, with what happens around its updates."""
+
+import logging
+import sys
+import warnings
+from dataclasses import asdict
+from pathlib import Path
+
+import lightning as L
+import torch
+from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
+from lightning.pytorch.loggers import Logger
+from lightning.pytorch.utilities.exceptions import MisconfigurationException
+
+from seq2seq import checkpoint
+from seq2seq.data.prepare import Prepared
+from seq2seq.errors import ConfigError
+from seq2seq.training.averaging import MovingAverage
+from seq2seq.training.callbacks import BestCheckpoint, LastCheckpoint, Progress, RandomState, Report
+from seq2seq.training.options import CheckpointOptions, TrainerOptions
+from seq2seq.training.plan import Plan
+from seq2seq.training.stop import StopOnSignal
+
+
+def build_trainer(
+    options: TrainerOptions, loggers: list[Logger], callbacks: list[L.Callback], progress: bool
+) -> L.Trainer:
+    """Raises: ConfigError for devices that are not here, and whatever else Lightning refuses."""
+    quieten()
+    arguments = asdict(options)
+    arguments["val_check_interval"] = validation_interval(options)
+    if options.accelerator == "auto":  # as `Translator` reads it; MPS has no float64
+        arguments["accelerator"] = "gpu" if torch.cuda.is_available() else "cpu"
+    try:
+        return L.Trainer(
+            **arguments,
+            check_val_every_n_epoch=None,
+            num_sanity_val_steps=0,
+            use_distributed_sampler=False,
+            enable_model_summary=False,
+            enable_progress_bar=progress,
+            enable_checkpointing=any(isinstance(c, ModelCheckpoint) for c in callbacks),
+            logger=loggers,
+            callbacks=callbacks,
+        )
+    except (MisconfigurationException, TypeError, ValueError) as error:
+        raise ConfigError(f"the options of trainer do not suit this machine: {error}") from error
+
+
+def quieten() -> None:
+    """Silence advice for other ways of working: loaders here shard and resume by themselves, and
+    the run's folder holds Hydra's record before Lightning sees it.
+    """
+    for name in ("lightning.pytorch", "lightning.fabric"):
+        logging.getLogger(name).setLevel(logging.WARNING)
+    advice = (
+        "does not have many workers",
+        "exists and is not empty",
+        "dirpath has changed",
+        "LeafSpec",
+        "smaller than the logging interval",
+        "have no `val_dataloader`",
+    )
+    for message in advice:
+        warnings.filterwarnings("ignore", message=f".*{message}.*")
+
+
+def validation_interval(options: TrainerOptions) -> int:
+    """Micro-batches between two validations; a run of fewer updates has one at its end."""
+    steps = options.val_check_interval
+    if 0 < options.max_steps < steps:
+        steps = options.max_steps
+    return steps * options.accumulate_grad_batches
+
+
+def best_checkpoint(folder: Path, options: CheckpointOptions) -> ModelCheckpoint:
+    return BestCheckpoint(
+        dirpath=folder,
+        filename="best",
+        monitor=options.metric,
+        mode=options.mode,
+        enable_version_counter=False,
+    )
+
+
+def kept_checkpoints(folder: Path, options: CheckpointOptions) -> list[L.Callback]:
+    """The weights of several validations, for `seq2seq average`."""
+    score = f"-{options.monitor}{{{options.metric}:.4f}}"
+    wanted = (
+        ("best", options.keep_best, options.metric, options.mode, score),
+        ("last", options.keep_last, "step", "max", ""),
+    )
+    return [
+        ModelCheckpoint(
+            dirpath=folder / checkpoint.KEPT,
+            filename=f"{name}-step{{step:07d}}{suffix}",
+            auto_insert_metric_name=False,
+            monitor=monitor,
+            mode=mode,
+            save_top_k=count,
+            save_weights_only=True,
+        )
+        for name, count, monitor, mode, suffix in wanted
+        if count
+    ]
+
+
+def build_callbacks(plan: Plan, prepared: Prepared) -> list[L.Callback]:
+    """Everything beside best.ckpt, in the order in which it acts on an update."""
+    found: list[L.Callback] = [RandomState(plan.run.seed)]
+    if plan.checkpoint.ema is not None:
+        found.append(MovingAverage(plan.checkpoint.ema))
+    shown = range(min(plan.validation.samples, len(prepared.valid)))
+    sources = prepared.tokenizers.source.decode_batch(
+        [prepared.valid.source(row).tolist() for row in shown]
+    )
+    found.append(Report(plan.folder, sources))
+    if sys.stdout.isatty():
+        found.append(Progress())
+    if plan.checkpoint.patience is not None:
+        found.append(
+            EarlyStopping(
+                plan.checkpoint.metric,
+                patience=plan.checkpoint.patience,
+                mode=plan.checkpoint.mode,
+            )
+        )
+    found += kept_checkpoints(plan.folder, plan.checkpoint)
+    found.append(
+        LastCheckpoint(
+            dirpath=plan.folder,
+            filename="last",
+            every_n_train_steps=plan.checkpoint.every,
+            enable_version_counter=False,
+        )
+    )
+    return [*found, StopOnSignal(plan.folder)]

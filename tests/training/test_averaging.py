@@ -1,0 +1,110 @@
+"""Averages of weights: moving while a run trains, and of several checkpoints after it."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from test_resume import assert_identical, state_of
+from tiny_runs import metrics, save_model, train_tiny, weights
+
+from seq2seq import checkpoint
+from seq2seq.average import average, kept
+from seq2seq.errors import CheckpointError
+
+SHORT = ("trainer.max_steps=6", "trainer.val_check_interval=2", "schedule.steps=6")
+
+
+@pytest.fixture
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.getbasetemp()
+
+
+def current_weights(folder: Path) -> dict[str, torch.Tensor]:
+    """What training would go on with, beside the average."""
+    content = torch.load(folder / "last.ckpt", weights_only=True)["current_model_state"]
+    return {name.removeprefix("model."): value for name, value in content.items()}
+
+
+def test_a_moving_average_follows_the_weights_that_a_run_without_it_has(base: Path) -> None:
+    """Its first value is that of the weights after the first update."""
+    decay, expected = 0.5, None
+    for step in (1, 2, 3):
+        now = weights(train_tiny(base, *SHORT, f"trainer.max_steps={step}"))
+        if expected is None:
+            expected = now
+        else:
+            expected = {n: decay * expected[n] + (1 - decay) * now[n] for n in now}
+    folder = train_tiny(base, *SHORT, "trainer.max_steps=3", f"checkpoint.ema={decay}")
+    found = weights(folder)
+    assert expected is not None
+    for name in found:
+        torch.testing.assert_close(found[name], expected[name], rtol=1e-5, atol=1e-6)
+    assert_identical(current_weights(folder), now)
+
+
+def test_what_is_validated_and_kept_is_the_average(base: Path) -> None:
+    options = (*SHORT, "checkpoint.ema=0.9", "checkpoint.keep_last=1", "checkpoint.monitor=loss")
+    folder = train_tiny(base, *options)
+    (last,) = kept(folder, "last", 1)
+    assert_identical(checkpoint.read(last).weights, weights(folder))
+    plain = train_tiny(base, *SHORT)
+    assert metrics(folder, "valid/loss")[-1] != metrics(plain, "valid/loss")[-1]
+    assert metrics(folder, "train/loss") == metrics(plain, "train/loss")
+
+
+def test_a_run_with_a_moving_average_resumes_exactly(base: Path) -> None:
+    options = (*SHORT, "checkpoint.ema=0.9")
+    whole = train_tiny(base, *options)
+    first = train_tiny(base, *options, "trainer.max_steps=3")
+    second = train_tiny(base, *options, f"resume={first / 'last.ckpt'}")
+    assert_identical(state_of(second), state_of(whole))
+    assert_identical(current_weights(second), current_weights(whole))
+
+
+def test_a_run_keeps_its_best_and_its_last_weights(base: Path) -> None:
+    options = (*SHORT, "checkpoint.keep_best=2", "checkpoint.keep_last=2")
+    folder = train_tiny(base, *options, "checkpoint.monitor=loss", "optimizer.lr=1e-2")
+    losses = metrics(folder, "valid/loss")
+    assert losses == sorted(losses, reverse=True)  # so the best are the last
+    steps = [torch.load(f, weights_only=True)["global_step"] for f in kept(folder, "best", 2)]
+    assert steps == [6, 4]
+    assert [f.stem for f in kept(folder, "last", 2)] == ["last-step0000006", "last-step0000004"]
+    assert "optimizer_states" not in torch.load(kept(folder, "last", 1)[0], weights_only=True)
+    with pytest.raises(CheckpointError, match="keeps 2 .* not 3: train with checkpoint.keep_best"):
+        kept(folder, "best", 3)
+
+
+def test_the_best_model_may_be_that_with_the_best_chrf(base: Path) -> None:
+    folder = train_tiny(base, *SHORT, "checkpoint.monitor=chrf", "optimizer.lr=1e-2")
+    scores = metrics(folder, "valid/chrf")
+    best = torch.load(folder / "best.ckpt", weights_only=True)["global_step"]
+    assert best == 2 * (1 + scores.index(max(scores)))
+
+
+def test_an_average_is_the_mean_of_all_weights(tmp_path: Path) -> None:
+    files = [tmp_path / f"{number}.ckpt" for number in range(3)]
+    states = []
+    for seed, file in enumerate(files):
+        torch.manual_seed(seed)
+        states.append(save_model(file, "model.dim=32").state_dict())
+    average(files, tmp_path / "mean.ckpt")
+    found = checkpoint.read(tmp_path / "mean.ckpt")
+    for name, value in found.weights.items():
+        mean = torch.stack([state[name] for state in states]).mean(0)
+        torch.testing.assert_close(value, mean)
+    found.build()
+
+
+def test_an_average_of_one_is_that_one_and_of_none_is_refused(tmp_path: Path) -> None:
+    model = save_model(tmp_path / "one.ckpt")
+    average([tmp_path / "one.ckpt"], tmp_path / "same.ckpt")
+    assert_identical(checkpoint.read(tmp_path / "same.ckpt").weights, dict(model.state_dict()))
+    with pytest.raises(CheckpointError, match="nothing to average"):
+        average([], tmp_path / "none.ckpt")
+
+
+def test_models_of_other_shapes_are_not_averaged(tmp_path: Path) -> None:
+    save_model(tmp_path / "one.ckpt", "model.dim=32")
+    save_model(tmp_path / "other.ckpt", "model.dim=64")
+    with pytest.raises(CheckpointError, match=r"other.ckpt is not the same model as .*one.ckpt"):
+        average([tmp_path / "one.ckpt", tmp_path / "other.ckpt"], tmp_path / "mean.ckpt")

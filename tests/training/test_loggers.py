@@ -1,0 +1,80 @@
+"""Where the curves go."""
+
+import csv
+from pathlib import Path
+
+import pytest
+from tiny_runs import metrics, train_tiny
+
+from seq2seq.errors import ConfigError
+from seq2seq.training.logger_options import LOGGERS, read_logger
+from seq2seq.training.loggers import keep_metrics
+
+FEW = ("trainer.max_steps=2",)
+NODES = {
+    "none": {},
+    "csv": {},
+    "tensorboard": {},
+    "wandb": {"project": "p", "offline": True},
+    "mlflow": {"experiment": "e", "uri": "sqlite:///x.db"},
+}
+
+
+@pytest.fixture
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.getbasetemp()
+
+
+def test_without_a_logger_no_file_of_metrics_is_written(base: Path) -> None:
+    assert not (train_tiny(base, "logger=none", *FEW) / "metrics.csv").exists()
+
+
+def test_tensorboard_gets_what_the_file_of_metrics_gets(base: Path) -> None:
+    event_accumulator = pytest.importorskip(
+        "tensorboard.backend.event_processing.event_accumulator"
+    )
+    folder = train_tiny(base, "logger=tensorboard", *FEW)
+    events = event_accumulator.EventAccumulator(str(folder / "tensorboard")).Reload()
+    for name in ("train/loss", "valid/bleu", "valid/chrf"):
+        drawn = [event.value for event in events.Scalars(name)]
+        assert drawn == pytest.approx(metrics(folder, name), rel=1e-5)
+
+
+@pytest.mark.parametrize("name", ["wandb", "mlflow"])
+def test_a_service_beside_the_file_of_metrics(
+    base: Path, name: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    pytest.importorskip(name)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
+    own = {"wandb": ["logger.offline=true"], "mlflow": [f"logger.uri=file:{tmp_path}/mlruns"]}
+    folder = train_tiny(base, f"logger={name}", *own[name], *FEW)
+    assert metrics(folder, "train/loss")
+    assert any(folder.rglob("*.wandb")) or any(tmp_path.glob("mlruns/*/*/meta.yaml"))
+
+
+@pytest.mark.parametrize("name", sorted(LOGGERS))
+def test_a_logger_whose_package_is_missing_is_refused_before_anything_else(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("seq2seq.training.logger_options.find_spec", lambda package: None)
+    node = {"name": name, **NODES[name]}
+    package = LOGGERS[name].package
+    if package is None:
+        assert isinstance(read_logger(node), LOGGERS[name])
+    else:
+        with pytest.raises(ConfigError, match=f"logger={name} needs.*pip install {package}"):
+            read_logger(node)
+
+
+def test_an_unknown_logger_is_refused_by_name() -> None:
+    with pytest.raises(ConfigError, match=r"unknown logger 'csvv'; did you mean 'csv'\?"):
+        read_logger({"name": "csvv"})
+
+
+def test_metrics_of_an_earlier_run_in_the_same_folder_are_kept(base: Path) -> None:
+    folder = train_tiny(base, *FEW)
+    first = (folder / "metrics.csv").read_text(encoding="utf-8")
+    keep_metrics(folder)
+    assert (folder / "metrics-1.csv").read_text(encoding="utf-8") == first
+    assert list(csv.DictReader(first.splitlines()))
