@@ -1,0 +1,93 @@
+"""What the benchmark scripts share: an idle machine, interleaved rounds, honest conditions."""
+
+import os
+import platform
+import statistics
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+import torch
+
+BUSY = 0.15  # cores that other processes may use, on average over a second
+
+
+class BusyMachineError(SystemExit):
+    """Other processes use the cores that were to be measured."""
+
+
+def foreign_cores(seconds: float = 1.0) -> float:
+    """How many cores everything but this process kept busy over the next `seconds`; 0 where
+    /proc/stat is not to be read.
+    """
+    if not Path("/proc/stat").is_file():
+        return 0.0
+    start, own, busy = time.perf_counter(), time.process_time(), _busy_seconds()
+    time.sleep(seconds)
+    own, busy = time.process_time() - own, _busy_seconds() - busy
+    return max(0.0, busy - own) / (time.perf_counter() - start)
+
+
+def _busy_seconds() -> float:
+    """Seconds of all cores since the start of the machine that were not idle."""
+    fields = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:]
+    ticks = [int(field) for field in fields]
+    idle = ticks[3] + ticks[4]  # idle, and waiting for a disk
+    return (sum(ticks[:8]) - idle) / os.sysconf("SC_CLK_TCK")
+
+
+def await_idle(patience: float = 60.0) -> None:
+    """Wait until the machine has nothing else to do.
+
+    Raises: BusyMachineError, with what to do, if it is still busy after `patience` seconds.
+    """
+    end = time.monotonic() + patience
+    while (busy := foreign_cores()) > BUSY:
+        if time.monotonic() > end:
+            raise BusyMachineError(
+                f"other processes keep {busy:.2f} cores busy, so times would mean nothing: stop "
+                "them, or pass --anyway"
+            )
+
+
+def interleave(
+    candidates: Mapping[str, Callable[[int], float]], rounds: int, warmup: int
+) -> dict[str, list[float]]:
+    """Run round 0, 1, ... of every candidate in turn, so that all meet the same disturbances.
+
+    Args:
+        candidates: name -> a function of the round that returns seconds.
+        rounds: that count.
+        warmup: rounds before them, that do not.
+
+    Returns: name -> seconds of each round that counts.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in candidates}
+    for number in range(warmup + rounds):
+        for name, run in candidates.items():
+            elapsed = run(number)
+            if number >= warmup:
+                seconds[name].append(elapsed)
+    return seconds
+
+
+def spread(values: list[float]) -> str:
+    """`median (lowest - highest)`."""
+    return f"{statistics.median(values):,.0f} ({min(values):,.0f} - {max(values):,.0f})"
+
+
+def conditions() -> str:
+    """One line that says on what figures were measured."""
+    return (
+        f"{processor()}, {torch.get_num_threads()} threads, torch {torch.__version__}, Python "
+        f"{platform.python_version()}, OMP_WAIT_POLICY={os.environ.get('OMP_WAIT_POLICY', 'unset')}"
+    )
+
+
+def processor() -> str:
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        for line in info.read_text(encoding="utf-8").split("\n"):
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    return platform.processor() or platform.machine()

@@ -1,0 +1,96 @@
+"""Write docs/options.md: every option of conf/ with its default and its meaning.
+
+    python scripts/options_page.py
+
+The files of conf/ are the only place where options are explained; this page shows them together.
+"""
+
+import re
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+ROOT = Path(__file__).resolve().parents[1]
+CONF, PAGE = ROOT / "conf", ROOT / "docs" / "options.md"
+SETTING = re.compile(r"(?P<indent> *)(?P<key>[\w@.]+): *(?P<value>[^#]*?) *(?:#\s*(?P<meaning>.*))?")
+INTRODUCTION = """# Options
+
+Written by `scripts/options_page.py` from the files of `conf/`: change them, not this page.
+
+`python train.py GROUP=OPTION key=value ...` chooses a file of a folder and changes a value; a dot goes
+down into a node (`attn.num_kv_heads=2`). An experiment is a file that chooses all of that at once.
+"""
+
+
+class Option(NamedTuple):
+    """A line of a file of conf/."""
+
+    key: str  # with the nodes above it: checkpoint.every
+    value: str
+    meaning: str  # what stands behind it as a comment
+
+
+def options(file: Path) -> Iterator[Option]:
+    """The values that a file sets, in order; nodes and the list of defaults are not among them."""
+    above: list[tuple[int, str]] = []
+    for line in file.read_text(encoding="utf-8").splitlines():
+        match = SETTING.fullmatch(line)
+        if not match:
+            continue
+        indent = len(match["indent"])
+        above = [(depth, key) for depth, key in above if depth < indent]
+        if match["value"]:
+            key = ".".join([key for _, key in above] + [match["key"]])
+            yield Option(key, match["value"], match["meaning"] or "")
+        else:
+            above.append((indent, match["key"]))
+
+
+def title(file: Path) -> str:
+    """The first comment of a file: what the option is, and its source."""
+    lines = []
+    for line in file.read_text(encoding="utf-8").splitlines():
+        if not line.startswith("#"):
+            break
+        if not line.startswith("# @package"):
+            lines.append(line.removeprefix("#").strip())
+    return " ".join(lines)
+
+
+def meanings(files: list[Path]) -> dict[str, str]:
+    """What a key means in a group, for the files that only change its value."""
+    return {o.key: o.meaning for file in files for o in options(file) if o.meaning}
+
+
+def table(found: list[Option], known: dict[str, str]) -> str:
+    rows = ["| option | default | meaning |", "|---|---|---|"]
+    for option in found:
+        meaning = (option.meaning or known.get(option.key, "")).replace("|", "\\|")
+        rows.append(f"| `{option.key}` | `{option.value}` | {meaning} |")
+    return "\n".join(rows)
+
+
+def page() -> str:
+    train = CONF / "train.yaml"
+    alone = [o for o in options(train) if not o.key.startswith(("hydra", "defaults"))]
+    parts = [INTRODUCTION, "## Beside the groups", table(alone, {})]
+    for group in sorted(path for path in CONF.iterdir() if path.is_dir()):
+        files = sorted(group.glob("*.yaml"))
+        known = meanings([*files, *CONF.rglob("*.yaml")]) | meanings(files)
+        parts.append(f"## `{group.name}=`")
+        for file in files:
+            found = [o for o in options(file) if o.key != "name"]
+            parts.append(f"### `{group.name}={file.stem}`\n\n{title(file)}")
+            if found:
+                parts.append(table(found, known))
+    return "\n\n".join(parts) + "\n"
+
+
+def main() -> None:
+    PAGE.write_text(page(), encoding="utf-8")
+    print(f"wrote {PAGE.relative_to(ROOT)}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()
