@@ -75,7 +75,7 @@ class MultiHead(TokenAttention):
         widths = Widths(num_heads, width, key_width, project)
         check_score(score, kernel)
         check_position(score, place, widths)
-        self.num_heads, self.num_kv_heads = num_heads, groups
+        self.num_heads, self.num_kv_heads, self.width = num_heads, groups, width
         self.kernel, self.dropout = kernel, dropout
         self.score = SCORES.find(score)(widths)
         self.reads_queries = self.score.reads_queries
