@@ -5,6 +5,7 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from seq2seq.errors import ConfigError
 from seq2seq.functional import scores as formulas
 from seq2seq.tables import Table
 
@@ -68,9 +69,9 @@ class Dot(Score):
     def __init__(self, widths: Widths):
         super().__init__(widths)
         if widths.query != widths.key:
-            raise ValueError(
+            raise ConfigError(
                 f"this score needs one width, not {widths.query} for queries and {widths.key} "
-                "for keys"
+                "for keys. Take score=general"
             )
 
     def dotted(self, q: Tensor, k: Tensor) -> Dotted:

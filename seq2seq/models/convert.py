@@ -9,8 +9,8 @@ from seq2seq.errors import ConfigError
 
 
 def share_heads(weights: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
-    """Weights with more heads of keys and values than `model` has, made to fit it: each of its heads
-    is the mean of those that it stands for.
+    """Weights with more heads of keys and values than `model` has, made to fit it: each of its
+    heads is the mean of those that it stands for.
 
     Training then goes on from there; the paper takes 5 % of the steps of the first training.
 
