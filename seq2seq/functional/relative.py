@@ -1,7 +1,5 @@
 """Biases of scores by distance: what ALiBi and T5 add instead of position vectors."""
 
-from functools import cache
-
 import torch
 from torch import Tensor
 
@@ -18,18 +16,20 @@ def distances(positions: Tensor, keys: int) -> Tensor:
     return torch.arange(keys, device=positions.device) - positions[..., None]
 
 
-def alibi_slopes(heads: int) -> list[float]:
+def alibi_slopes(heads: int, device: torch.device | None = None) -> Tensor:
     """The slope of each head: 2^(-8h/H), h = 1 ... H.
 
     Where H is no power of two, the slopes of the next lower power n come first, then every other
     one of those for 2n, so that the new ones lie between the old.
 
+    Returns: (H,), float32.
     Source: Press et al. 2022, arXiv:2108.12409.
     """
     power = 2 ** (heads.bit_length() - 1)
-    slopes = [2 ** (-8 * h / power) for h in range(1, power + 1)]
-    between = [2 ** (-8 * h / (2 * power)) for h in range(1, 2 * power + 1, 2)]
-    return slopes + between[: heads - power]
+    # Made where they are needed: a list of numbers would have to be copied to a GPU each time.
+    head = torch.arange(heads, device=device)
+    between = (2 * (head - power) + 1) / (2 * power)
+    return torch.exp2(-8 * torch.where(head < power, (head + 1) / power, between))
 
 
 def alibi(positions: Tensor, keys: int, heads: int) -> Tensor:
@@ -45,36 +45,36 @@ def alibi(positions: Tensor, keys: int, heads: int) -> Tensor:
     Returns: (H, T, S) or (N, H, T, S), float32.
     Source: Press et al. 2022, arXiv:2108.12409.
     """
-    slopes = torch.tensor(alibi_slopes(heads), dtype=torch.float32, device=positions.device)
+    slopes = alibi_slopes(heads, positions.device)
     return -slopes[:, None, None] * distances(positions, keys).abs().unsqueeze(-3)
 
 
-def t5_buckets(distance: Tensor, buckets: int, farthest: int, both_sides: bool) -> Tensor:
+def t5_buckets(distance: Tensor, starts: Tensor, both_sides: bool) -> Tensor:
     """The class of a distance: near ones have a class each, far ones share wider and wider classes.
 
-    Half of the classes are for single distances; the others grow geometrically up to `farthest`,
-    beyond which all is one class. With `both_sides` the first half of all is for keys at or before
-    the query and the second for those behind it; otherwise a key behind the query counts as at it.
+    With `both_sides` keys at or before the query have the first classes, and those behind it as
+    many further ones; otherwise a key behind the query counts as at it.
 
     Args:
         distance: j - i of key j and query i, whole numbers of any shape.
+        starts: from `bucket_starts`.
 
-    Returns: classes from 0 to `buckets` - 1, in the shape of `distance`.
+    Returns: classes from 0, in the shape of `distance`.
     Source: Raffel et al. 2020, arXiv:1910.10683.
     """
-    each = buckets // 2 if both_sides else buckets
-    starts = torch.tensor(bucket_starts(each, farthest), device=distance.device)
-    behind = torch.where(distance > 0, each, 0) if both_sides else 0
-    length = distance.abs() if both_sides else (-distance).clamp(min=0)
-    return torch.bucketize(length, starts, right=True) + behind
+    if not both_sides:
+        return torch.bucketize((-distance).clamp(min=0), starts, right=True)
+    behind = (distance > 0) * (len(starts) + 1)
+    return torch.bucketize(distance.abs(), starts, right=True) + behind
 
 
-@cache
-def bucket_starts(buckets: int, farthest: int) -> tuple[int, ...]:
-    """The least distance of each class but the first.
+def bucket_starts(buckets: int, farthest: int) -> list[int]:
+    """The least distance of each class of one side but the first, which is 0.
 
-    Class c >= n/2 begins where n/2 (farthest / (n/2))^((c - n/2) / (n - n/2)) is reached, in whole
-    numbers: a logarithm in floating point would put a distance on such a border on either side.
+    Half of the classes are for single distances; the others grow geometrically up to `farthest`,
+    beyond which all is one class: with m single ones of n, class c > m begins where
+    m (farthest / m)^((c - m) / (n - m)) is reached. In whole numbers, since a logarithm in floating
+    point would put a distance on such a border on either side.
     """
     single = buckets // 2
     starts = list(range(1, single + 1))
@@ -84,4 +84,4 @@ def bucket_starts(buckets: int, farthest: int) -> tuple[int, ...]:
         while (distance**rest) * single**step < (farthest**step) * single**rest:
             distance += 1
         starts.append(distance)
-    return tuple(starts)
+    return starts

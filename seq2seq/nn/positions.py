@@ -8,11 +8,12 @@ attention is skipped there.
 
 from typing import Any, ClassVar, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from seq2seq.errors import ConfigError
 from seq2seq.functional import alibi, rotate, sinusoid, t5_buckets
-from seq2seq.functional.relative import distances
+from seq2seq.functional.relative import bucket_starts, distances
 from seq2seq.tables import Table, check_range
 
 
@@ -140,6 +141,7 @@ class T5Bias(PositionScheme):
     """
 
     hook = "bias"
+    starts: Tensor  # of the classes
 
     def __init__(
         self,
@@ -157,14 +159,14 @@ class T5Bias(PositionScheme):
             raise ConfigError(f"position.num_buckets={num_buckets} should be even")
         check_range("position.max_distance", max_distance, num_buckets)
         self.heads = num_heads
-        self.num_buckets, self.max_distance = num_buckets, max_distance
+        starts = bucket_starts(num_buckets if causal else num_buckets // 2, max_distance)
+        self.register_buffer("starts", torch.tensor(starts), persistent=False)
         self.table = nn.Embedding(num_buckets, num_heads)
         nn.init.normal_(self.table.weight, std=dim**-0.5)
 
     def bias(self, positions: Tensor, keys: int, heads: int) -> Tensor:
         distance = distances(positions, keys)
-        both = not self.causal
-        classes = t5_buckets(distance, self.num_buckets, self.max_distance, both_sides=both)
+        classes = t5_buckets(distance, self.starts, both_sides=not self.causal)
         return self.table(classes).movedim(-1, -3)  # (T, S, H) -> (H, T, S)
 
 
