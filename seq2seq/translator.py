@@ -134,6 +134,8 @@ class Translator:
             raise ConfigError(
                 f"max-source={limit} leaves no room for a piece and the end: 2 or more"
             )
+        # What a table of positions does not reach is cut like any other text that is too long.
+        limit = min(limit, self.model.max_length or limit)
         target = self.config["data"]["target"]
         remaining = enumerate(texts, start=1)
         while window := list(islice(remaining, look_ahead)):

@@ -30,6 +30,7 @@ SMALL = {
         "model.tie=target",
     ),
     "rnn": ("model.dim=32",),
+    "rnn_luong": ("model.dim=32",),
 }
 SOURCE_SIZE, TARGET_SIZE = 13, 11
 
@@ -65,10 +66,10 @@ def model_config(model: str, *overrides: str) -> dict[str, Any]:
     return {"model": config["model"], "position": config["position"], "attention": attention}
 
 
-def position_scheme(name: str) -> Any:
-    """The scheme of a preset of conf/position."""
+def position_scheme(name: str, causal: bool = False, dim: int = 32) -> Any:
+    """The scheme of a preset of conf/position, with random parameters in float64."""
     options = dict(composed(f"position={name}")["position"])
-    return POSITIONS.find(options.pop("name"))(**options)
+    return randomised(POSITIONS.find(options.pop("name"))(causal, dim, **options))
 
 
 def small_model(model: str, *overrides: str) -> Seq2Seq:

@@ -87,13 +87,14 @@ def test_every_file_is_an_option_that_can_be_trained_with(chosen: str) -> None:
 @every_option("attn")
 def test_every_mechanism_can_be_typed_for_a_recurrent_model(chosen: str) -> None:
     plan_of("model=rnn", chosen)
+    plan_of("model=rnn_luong", chosen)
 
 
 @every_option("model")
 @pytest.mark.parametrize("position", presets("position"))
 def test_every_position_suits_a_model_or_is_refused_in_words(chosen: str, position: str) -> None:
     overrides = (chosen, f"position={position}")
-    if chosen == "model=rnn" and position != "none":
+    if chosen.startswith("model=rnn") and position != "none":
         assert "position=none" in complaint(*overrides)
     else:
         plan_of(*overrides)
@@ -248,7 +249,14 @@ MISTAKES = [
     ("loss=5", "loss=5 should hold options"),
     ("~model.dim", "model.dim is missing: a whole number"),
     ("~attn.name", "attn has no name"),
-    ("model.name=gru", "unknown model 'gru'. Known: rnn, transformer"),
+    ("model.name=gru", "unknown model 'gru'. Known: rnn, rnn_luong, transformer"),
+    ("position=learned position.length=100", "Type data.max_length=100"),
+    ("position=learned position.length=0", "position.length=0 should be at least 1"),
+    ("position=t5 position.num_heads=2", "has num_heads=4. Take position.num_heads=4"),
+    ("position=t5 position.num_buckets=7", "position.num_buckets=7 should be even"),
+    ("position=t5 position.max_distance=8", "position.max_distance=8 should be at least 32"),
+    ("position=rope attn=concat_linear", "Take position=sinusoidal"),
+    ("attn=concat attn.kernel=fused", "Take kernel=auto"),
     ("model.dim=[1", "key=value"),
 ]
 

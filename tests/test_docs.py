@@ -1,6 +1,7 @@
 """What the documents say is where they say, and what they print works as printed."""
 
 import re
+import shlex
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -40,6 +41,28 @@ def test_every_link_to_a_file_leads_somewhere(document: Path) -> None:
     links = re.findall(r"\]\(([^)#\s]+)", prose(document))
     local = [link for link in links if "://" not in link]
     assert [link for link in local if not (document.parent / link).exists()] == []
+
+
+def commands() -> list[tuple[str, str]]:
+    """`document`, `overrides`: of every line in the documents that trains, sweeps aside."""
+    found = []
+    for document in DOCUMENTS:
+        for kind, code in CODE.findall(document.read_text(encoding="utf-8")):
+            if kind == "bash":
+                typed = re.findall(r"^python train\.py ([^#\n]*)", code, re.M)
+                found += [(document.name, line.strip()) for line in typed]
+    return [(name, typed) for name, typed in found if not typed.startswith("-m ")]
+
+
+def test_the_documents_train() -> None:
+    assert {"README.md", "attention.md"} <= {name for name, _ in commands()}
+
+
+@pytest.mark.parametrize(("document", "typed"), commands())
+def test_every_command_that_trains_is_accepted_as_printed(document: str, typed: str) -> None:
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        overrides = [o for o in shlex.split(typed) if not o.startswith("hydra.")]
+        check(plain_values(compose("train", overrides=["run_name=x", *overrides])), Path())
 
 
 def rows() -> list[tuple[str, str]]:

@@ -139,6 +139,19 @@ def test_white_space_that_fills_a_part_is_not_translated(translator: Translator)
     assert found[0].text == " ".join(part.strip() for part in translator.translate(real))
 
 
+def test_a_source_longer_than_the_learnt_positions_is_cut_whatever_is_asked_for(
+    tmp_path: Path,
+) -> None:
+    chosen = "position=learned", "position.length=30", "data.max_length=30"
+    save_model(tmp_path / "best.ckpt", *TINY_MODEL, *chosen)
+    short = Translator.load(tmp_path, device="cpu")
+    with pytest.warns(UserWarning, match="line 1 is longer than 30 pieces"):
+        (found,) = short.stream([" ".join(SENTENCES[:4])], short.search(), max_source=1000)
+    assert len(found) == 1
+    with pytest.raises(ConfigError, match="longer than the 30 positions"):
+        short.align(" ".join(SENTENCES[:4]), "A dog.")
+
+
 def test_a_limit_without_room_for_a_piece_is_refused(translator: Translator) -> None:
     with pytest.raises(ConfigError, match="max-source=1 leaves no room"):
         next(translator.stream(["Ja."], translator.search(), max_source=1))

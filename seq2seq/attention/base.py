@@ -28,8 +28,11 @@ class Position(Protocol):
     """What a position scheme offers to attention; see `nn.positions`."""
 
     hook: ClassVar[str | None]
+    heads: int | None  # for how many heads it has numbers; None = for any
 
     def rotate(self, x: Tensor, positions: Tensor) -> Tensor: ...
+
+    def bias(self, positions: Tensor, keys: int, heads: int) -> Tensor | None: ...
 
 
 class Place(NamedTuple):
@@ -60,7 +63,7 @@ class Attention(nn.Module, Generic[M]):
     undefined: ClassVar[Mapping[Role, str]] = {}  # why it is not defined elsewhere: "it ..."
     honours: ClassVar[frozenset[str]] = frozenset()  # hooks of position schemes that it obeys
     shows_weights: ClassVar[bool] = True  # can it draw a (T, S) map?
-    reads_queries: ClassVar[bool] = True  # does the answer depend on x in `attend`?
+    reads_queries: bool = True  # does the answer depend on x in `attend`?
 
     def __init__(self, place: Place):
         super().__init__()

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from seq2seq.attention.base import Attended, Place, Role, TokenAttention, positions_of
 from seq2seq.attention.memory import TokenMemory
-from seq2seq.attention.scores import SCORES
+from seq2seq.attention.scores import SCORES, Widths
 from seq2seq.errors import ConfigError
 from seq2seq.functional import causal_mask, explicit_attention, fused_attention
 from seq2seq.tables import check_range
@@ -20,6 +20,8 @@ class MultiHead(TokenAttention):
     keys.
 
         out = concat_h( softmax_j(e(q_hi, k_gj)) v_g ) Wo,   g = h // (H / G)
+
+    A scheme of positions may turn queries and keys, and may add a bias to the scores.
 
     Args:
         place: where it stands.
@@ -36,13 +38,13 @@ class MultiHead(TokenAttention):
         bias: do the projections have biases?
         dropout: on the weights, in training.
 
-    Raises: ConfigError for heads that do not divide, and for a score that the kernel or the
-    positions refuse.
+    Raises: ConfigError for heads that do not divide, and for a score or heads that the kernel or
+    the positions refuse.
     Source: Vaswani et al. 2017, arXiv:1706.03762; Shazeer 2019, arXiv:1911.02150; Ainslie et al.
     2023, arXiv:2305.13245.
     """
 
-    honours = frozenset({"rotate"})
+    honours = frozenset({"rotate", "bias"})
 
     def __init__(
         self,
@@ -70,10 +72,13 @@ class MultiHead(TokenAttention):
             )
         width = dim // num_heads
         key_width = width if project else source_dim // num_heads
-        check_score(score, kernel, place, width)
-        self.num_heads, self.num_kv_heads = num_heads, groups
+        widths = Widths(num_heads, width, key_width, project)
+        check_score(score, kernel)
+        check_position(score, place, widths)
+        self.num_heads, self.num_kv_heads, self.width = num_heads, groups, width
         self.kernel, self.dropout = kernel, dropout
-        self.score = SCORES.find(score)(num_heads, width, key_width)
+        self.score = SCORES.find(score)(widths)
+        self.reads_queries = self.score.reads_queries
         self.out_dim = dim if project else source_dim
         self.q: nn.Module = nn.Identity()
         self.k: nn.Module = nn.Identity()
@@ -107,11 +112,14 @@ class MultiHead(TokenAttention):
         positions: Tensor | None = None,
         need_weights: bool = False,
     ) -> Attended:
-        q = self.q(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # (N, H, T, D)
-        if self.place.position is not None:
-            q = self.place.position.rotate(q, positions_of(x, positions))
         streams, mask = memory.read()
         k, v = streams["k"].transpose(1, 2), streams["v"].transpose(1, 2)  # (N, G, S, D)
+        q = self.q(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # (N, H, T, D)
+        q, bias = self.score.queries(q), None
+        if self.place.position is not None:
+            here = positions_of(x, positions)
+            q = self.place.position.rotate(q, here)
+            bias = self.place.position.bias(here, k.shape[2], self.num_heads)
         if mask is not None:
             mask = mask[:, None, None]  # (N, 1, 1, S)
         causal = self.place.role is Role.DECODER
@@ -122,10 +130,16 @@ class MultiHead(TokenAttention):
             if causal:
                 past = causal_mask(q.shape[2], k.shape[2], k.shape[2] - q.shape[2], device=q.device)
                 mask = past if mask is None else mask & past
-            out, weights = explicit_attention(self.score(q, k), v, mask=mask, dropout=dropout)
+            out, weights = explicit_attention(
+                self.score(q, k), v, mask=mask, bias=bias, dropout=dropout
+            )
         else:
-            q, scale = self.score.dotted(q)
-            out = fused_attention(q, k, v, scale=scale, mask=mask, causal=causal, dropout=dropout)
+            q, scale, of_keys = self.score.dotted(q, k)
+            if of_keys is not None:
+                bias = of_keys if bias is None else bias + of_keys
+            out = fused_attention(
+                q, k, v, scale=scale, mask=mask, bias=bias, causal=causal, dropout=dropout
+            )
         out = self.out(out.transpose(1, 2).flatten(2))  # (N, H, T, D) -> (N, T, E)
         return Attended(out, weights if need_weights else None)
 
@@ -163,19 +177,30 @@ def check_heads(num_heads: int, groups: int, dim: int) -> None:
         )
 
 
-def check_score(score: str, kernel: str, place: Place, width: int) -> None:
-    if place.position is not None and width % 2:
-        raise ConfigError(
-            f"position=rope needs an even head width, not {width}: halve model.num_heads"
-        )
-    if SCORES.find(score).is_dot:
-        return
-    if kernel == "fused":
+def check_score(score: str, kernel: str) -> None:
+    if kernel == "fused" and not SCORES.find(score).is_dot:
         raise ConfigError(
             f"kernel=fused cannot compute score={score}, which is no dot product. Take kernel=auto"
         )
-    if place.position is not None:
+
+
+def check_position(score: str, place: Place, widths: Widths) -> None:
+    position = place.position
+    if position is None:
+        return
+    if position.hook == "rotate" and not SCORES.find(score).rotates:
         raise ConfigError(
             f"score={score} in the {place.role.description} does not see rotations of queries and "
             "keys: position=rope has no meaning there. Take position=sinusoidal"
+        )
+    if position.hook == "rotate" and widths.key % 2:
+        raise ConfigError(
+            f"position=rope needs an even head width, not {widths.key}: halve model.num_heads"
+        )
+    if position.heads not in (None, widths.heads):
+        raise ConfigError(
+            f"these positions have a bias for each of {position.heads} heads, but the "
+            f"{place.role.description} has num_heads={widths.heads}. Take "
+            f"position.num_heads={widths.heads} and as many heads in both self-attentions, or "
+            "position=alibi, which suits any number"
         )

@@ -5,40 +5,57 @@ from typing import ClassVar, NamedTuple
 import torch
 from torch import Tensor, nn
 
+from seq2seq.errors import ConfigError
 from seq2seq.functional import scores as formulas
 from seq2seq.tables import Table
 
 
 class Dotted(NamedTuple):
-    """A score as a plain dot product, scale * query . key, which the fused kernels understand."""
+    """A score as scale * query . key + bias, which the fused kernels understand."""
 
     query: Tensor  # (N, H, T, D)
-    scale: float
+    scale: float = 1.0
+    bias: Tensor | None = None  # of the keys, (N, H, 1, S)
+
+
+class Widths(NamedTuple):
+    """What a score has to know about where it stands."""
+
+    heads: int  # H
+    query: int  # of a head
+    key: int
+    projected: bool = True  # does a linear map stand before it?
 
 
 class Score(nn.Module):
-    """e_ij = f(q_i, k_j) with its parameters.
+    """e_ij = f(q_i, k_j) with its parameters, in two steps.
 
-    A score sees keys twice: `keys` turns them into what is remembered, once; `forward` compares
-    queries with what was remembered, at every step.
+    `keys` turns keys into what is remembered, once; `queries` turns queries into what is compared
+    with that; `forward` compares. Positions may rotate both in between, where `rotates` says so.
     """
 
     is_dot: ClassVar[bool] = False  # does `dotted` work?
+    rotates: ClassVar[bool] = False  # does it compare in a space where a rotation has a meaning?
+    reads_queries: ClassVar[bool] = True  # do the weights depend on the query?
 
-    def __init__(self, num_heads: int, query_width: int, key_width: int):
+    def __init__(self, widths: Widths):
         super().__init__()
 
     def keys(self, k: Tensor) -> Tensor:
         """What to remember of the keys: (N, S, G, D) -> (N, S, heads, width)."""
         return k
 
-    def dotted(self, q: Tensor) -> Dotted:
-        """The query and scale with which this score is a dot product of what was remembered."""
+    def queries(self, q: Tensor) -> Tensor:
+        """What is compared with the keys: (N, H, T, D) -> (N, H, T, width)."""
+        return q
+
+    def dotted(self, q: Tensor, k: Tensor) -> Dotted:
+        """The same as `forward`, as a dot product with what was remembered."""
         raise NotImplementedError
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
-        """q (N, H, T, D), k (N, heads, S, width) from `keys` -> scores (N, H, T, S)."""
-        query, scale = self.dotted(q)
+        """q (N, H, T, width) from `queries`, k (N, heads, S, width) from `keys` -> (N, H, T, S)."""
+        query, scale, _ = self.dotted(q, k)
         return formulas.dot(query, k, scale)
 
 
@@ -46,26 +63,52 @@ class Dot(Score):
     """e = q . k. Source: Luong et al. 2015, arXiv:1508.04025."""
 
     is_dot = True
+    rotates = True
     scale = 1.0
 
-    def __init__(self, num_heads: int, query_width: int, key_width: int):
-        super().__init__(num_heads, query_width, key_width)
-        if query_width != key_width:
-            raise ValueError(
-                f"a dot product needs one width, not {query_width} for queries and {key_width} "
-                "for keys"
+    def __init__(self, widths: Widths):
+        super().__init__(widths)
+        if widths.query != widths.key:
+            raise ConfigError(
+                f"this score needs one width, not {widths.query} for queries and {widths.key} "
+                "for keys. Take score=general"
             )
 
-    def dotted(self, q: Tensor) -> Dotted:
+    def dotted(self, q: Tensor, k: Tensor) -> Dotted:
         return Dotted(q, self.scale)
 
 
 class ScaledDot(Dot):
     """e = q . k / sqrt(D). Source: Vaswani et al. 2017, arXiv:1706.03762."""
 
-    def __init__(self, num_heads: int, query_width: int, key_width: int):
-        super().__init__(num_heads, query_width, key_width)
-        self.scale = query_width**-0.5
+    def __init__(self, widths: Widths):
+        super().__init__(widths)
+        self.scale = widths.query**-0.5
+
+
+class General(Score):
+    """e = q^T W k, as the dot product of W^T q and k, which is what positions rotate.
+
+    W starts as the identity behind projections, where the score starts as `dot`; else at random.
+    Source: Luong et al. 2015, arXiv:1508.04025.
+    """
+
+    is_dot = True
+    rotates = True
+
+    def __init__(self, widths: Widths):
+        super().__init__(widths)
+        H, D, A, projected = widths
+        if projected:
+            self.weight = nn.Parameter(torch.eye(D, A).repeat(H, 1, 1))
+        else:
+            self.weight = xavier(H, D, A)
+
+    def queries(self, q: Tensor) -> Tensor:
+        return formulas.project_per_head(q, self.weight.transpose(1, 2))
+
+    def dotted(self, q: Tensor, k: Tensor) -> Dotted:
+        return Dotted(q)
 
 
 class Additive(Score):
@@ -75,23 +118,115 @@ class Additive(Score):
     Source: Bahdanau et al. 2015, arXiv:1409.0473.
     """
 
-    def __init__(self, num_heads: int, query_width: int, key_width: int):
-        super().__init__(num_heads, query_width, key_width)
-        self.wq = nn.Parameter(torch.empty(num_heads, query_width, query_width))
-        self.wk = nn.Parameter(torch.empty(num_heads, query_width, key_width))
-        self.b = nn.Parameter(torch.zeros(num_heads, query_width))
+    def __init__(self, widths: Widths):
+        super().__init__(widths)
+        H, D, key_width, _ = widths
+        self.wq, self.wk = xavier(H, D, D), xavier(H, D, key_width)
+        self.b = nn.Parameter(torch.zeros(H, D))
         # Zero, as in the paper: attention starts uniform, and learns from the first step.
-        self.u = nn.Parameter(torch.zeros(num_heads, query_width))
-        for head in (*self.wq, *self.wk):
-            nn.init.xavier_uniform_(head)
+        self.u = nn.Parameter(torch.zeros(H, D))
 
     def keys(self, k: Tensor) -> Tensor:
         return formulas.project_per_head(k.transpose(1, 2), self.wk, self.b).transpose(1, 2)
 
+    def queries(self, q: Tensor) -> Tensor:
+        return formulas.project_per_head(q, self.wq)
+
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
-        return formulas.additive(formulas.project_per_head(q, self.wq), k, self.u)
+        return formulas.additive(q, k, self.u)
+
+
+class Concat(Score):
+    """e = u . tanh(W [q; k]), with a hidden layer as wide as the query: `Additive` without b.
+
+    The product with the key's part of W is what is remembered.
+    Source: Luong et al. 2015, arXiv:1508.04025.
+    """
+
+    def __init__(self, widths: Widths):
+        super().__init__(widths)
+        H, D, key_width, _ = widths
+        self.parts = [D, key_width]
+        self.weight = xavier(H, D, D + key_width)
+        self.u = nn.Parameter(torch.zeros(H, D))  # as for Additive
+
+    def keys(self, k: Tensor) -> Tensor:
+        of_k = self.weight.split(self.parts, dim=-1)[1]
+        return formulas.project_per_head(k.transpose(1, 2), of_k).transpose(1, 2)
+
+    def queries(self, q: Tensor) -> Tensor:
+        return formulas.project_per_head(q, self.weight.split(self.parts, dim=-1)[0])
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        return formulas.additive(q, k, self.u)
+
+
+class ConcatLinear(Score):
+    """e = w . [q; k]. What the query adds cancels in the softmax: its weights do not depend on the
+    query, and the query's half of w learns nothing.
+
+    One number a head is remembered of each key.
+    """
+
+    reads_queries = False
+
+    def __init__(self, widths: Widths):
+        super().__init__(widths)
+        H, D, key_width, _ = widths
+        self.parts = [D, key_width]
+        self.weight = nn.Parameter(xavier(H, 1, D + key_width).detach().squeeze(1))
+
+    def keys(self, k: Tensor) -> Tensor:
+        of_k = self.weight[:, None].split(self.parts, dim=-1)[1]
+        return formulas.project_per_head(k.transpose(1, 2), of_k).transpose(1, 2)
+
+    def queries(self, q: Tensor) -> Tensor:
+        of_q = self.weight[:, None].split(self.parts, dim=-1)[0]
+        return formulas.project_per_head(q, of_q)
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        return q + k.transpose(-2, -1)
+
+
+class Gaussian(Dot):
+    """e = -w / 2 |q - k|^2 with a w > 0 for each head, learnt as its logarithm.
+
+    w starts at 1 / sqrt(D), where the score is near the scaled dot product. As a dot product it is
+    w q . k with the bias -w / 2 |k|^2: |q|^2 cancels in the softmax.
+    Source: Nadaraya 1964, Theory of Probability and Its Applications 9; Watson 1964, Sankhya A 26.
+    """
+
+    def __init__(self, widths: Widths):
+        super().__init__(widths)
+        w = torch.full((widths.heads,), widths.query**-0.5)
+        self.log_w = nn.Parameter(w.log())
+
+    def dotted(self, q: Tensor, k: Tensor) -> Dotted:
+        w = self.log_w.exp()
+        query = (w[:, None, None] * q).to(q.dtype)
+        return Dotted(query, bias=formulas.gaussian_key_bias(k, w))
+
+    def forward(self, q: Tensor, k: Tensor) -> Tensor:
+        return formulas.gaussian(q, k, self.log_w.exp())
+
+
+def xavier(heads: int, outputs: int, inputs: int) -> nn.Parameter:
+    """A matrix for each head, (heads, outputs, inputs), each with Xavier's variance."""
+    weight = nn.Parameter(torch.empty(heads, outputs, inputs))
+    for head in weight:
+        nn.init.xavier_uniform_(head)
+    return weight
 
 
 SCORES: Table[type[Score]] = Table(
-    "score", {"scaled_dot": ScaledDot, "dot": Dot, "additive": Additive}
+    "score",
+    {
+        "dot": Dot,
+        "scaled_dot": ScaledDot,
+        "general": General,
+        "additive": Additive,
+        "concat": Concat,
+        "concat_linear": ConcatLinear,
+        "gaussian": Gaussian,
+    },
 )

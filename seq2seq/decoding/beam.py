@@ -43,8 +43,8 @@ class Beam(Search):
         )
         self.length_penalty = length_penalty
 
-    def start(self, source_lengths: Tensor) -> None:
-        super().start(source_lengths)
+    def start(self, source_lengths: Tensor, longest: int | None = None) -> None:
+        super().start(source_lengths, longest)
         B, K = len(source_lengths), self.beams
         self.tokens = source_lengths.new_empty(B, K, 0)  # (B, K, length)
         self.total = torch.full((B, K), -torch.inf, device=source_lengths.device)

@@ -24,7 +24,7 @@ def decode(model: Seq2Seq, source: Tensor, search: Search) -> list[list[Hypothes
     if not len(source):
         return []
     state = model.start(model.encode(source), search.beams)
-    search.start((source != PAD).sum(1) - 1)
+    search.start((source != PAD).sum(1) - 1, model.max_length)
     tokens = source.new_full((len(source) * search.beams,), BOS)
     while tokens.numel():
         hidden = model.step(tokens[:, None], state).hidden[:, -1]

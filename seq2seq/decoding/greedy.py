@@ -21,8 +21,8 @@ class Greedy(Search):
             beams=1, candidates=1, length_ratio=length_ratio, length_extra=length_extra
         )
 
-    def start(self, source_lengths: Tensor) -> None:
-        super().start(source_lengths)
+    def start(self, source_lengths: Tensor, longest: int | None = None) -> None:
+        super().start(source_lengths, longest)
         self.tokens = source_lengths.new_empty(len(source_lengths), 0)  # (B, length)
         self.total = torch.zeros(len(source_lengths), device=source_lengths.device)
 

@@ -39,10 +39,13 @@ class Search:
         self.length_ratio = length_ratio
         self.length_extra = length_extra
 
-    def start(self, source_lengths: Tensor) -> None:
-        """Begin with B sentences of so many pieces (B,), eos not counted."""
+    def start(self, source_lengths: Tensor, longest: int | None = None) -> None:
+        """Begin with B sentences of so many pieces (B,), eos not counted.
+
+        `longest` is the most that the model can write, eos included; None = any number.
+        """
         limits = self.length_ratio * source_lengths.double() + self.length_extra
-        self.limits = limits.long().clamp(min=1)
+        self.limits = limits.long().clamp(min=1, max=longest)
         self.sentences = torch.arange(len(source_lengths), device=source_lengths.device)
         self.finished: list[list[Hypothesis]] = [[] for _ in range(len(source_lengths))]
         self.length = 0  # tokens chosen so far in every live lane

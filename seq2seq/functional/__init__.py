@@ -15,11 +15,13 @@ attend to nothing gets zeros: output, weights and gradients.
 from seq2seq.functional.dropout import dropout
 from seq2seq.functional.fused import fused_attention
 from seq2seq.functional.masks import causal_mask
+from seq2seq.functional.relative import alibi, t5_buckets
 from seq2seq.functional.rotary import rotate
 from seq2seq.functional.sinusoid import sinusoid
 from seq2seq.functional.softmax import attend, explicit_attention, masked_softmax
 
 __all__ = [
+    "alibi",
     "attend",
     "causal_mask",
     "dropout",
@@ -28,4 +30,5 @@ __all__ = [
     "masked_softmax",
     "rotate",
     "sinusoid",
+    "t5_buckets",
 ]

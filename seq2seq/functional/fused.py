@@ -15,15 +15,19 @@ def fused_attention(
     *,
     scale: float,
     mask: Tensor | None = None,
+    bias: Tensor | None = None,
     causal: bool = False,
     dropout: float = 0.0,
 ) -> Tensor:
-    """softmax(scale q k^T) v in one kernel that never returns, and mostly never holds, the weights.
+    """softmax(scale q k^T + bias) v in one kernel that never returns the weights, and mostly never
+    holds them.
 
     Args:
         q: (B, H, T, D).   k: (B, G, S, D), G divides H.   v: (B, G, S, M).
         scale: factor of the scores; 1 / sqrt(D) for scaled dot products.
         mask: bool, broadcastable to (B, H, T, S); True = may attend.
+        bias: added to the scores, broadcastable to (B, H, T, S). On a CPU one that needs a gradient
+            leaves the flash kernel for one that holds T x S weights.
         causal: the queries are the last T of S positions, and each reads itself and what is before
             it.
         dropout: probability of dropping a weight; pass 0 outside training. On a CPU a value above 0
@@ -38,7 +42,7 @@ def fused_attention(
     T, S = sizes["T"], sizes["S"]
     # The kernel's own `is_causal` aligns the first query with the first key, so it is right for T =
     # S only; and it refuses a mask beside it. A single last query sees everything.
-    square = causal and T == S and mask is None
+    square = causal and T == S and mask is None and bias is None
     if causal and T > 1 and not square:
         past = causal_mask(T, S, S - T, device=q.device)
         mask = past if mask is None else mask & past
@@ -50,6 +54,10 @@ def fused_attention(
         # The CPU kernel's backward pass in bfloat16 is up to 20 times slower than in float32 at the
         # lengths of sentences, and slower at any length.
         inner = torch.promote_types(dtype, torch.float32)
+    if bias is not None:
+        # The kernel takes one mask: a number to add, or where it is False no weight.
+        bias = bias.to(inner).view((1,) * (4 - bias.dim()) + bias.shape)
+        mask = bias if mask is None else bias.masked_fill(~mask, -torch.inf)
     with torch.autocast(device, enabled=False):
         out = scaled_dot_product_attention(
             q.to(inner),

@@ -3,10 +3,16 @@
 Each takes its parameters as arguments, with a leading axis of heads, and returns (B, H, T, S).
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
+from torch.utils.checkpoint import checkpoint
 
 from seq2seq.functional.shapes import check, check_groups
+
+# Numbers that a score with an axis beside T and S holds at once: 64 MiB of float32.
+MOST_HELD = 2**24
 
 
 def dot(q: Tensor, k: Tensor, scale: float = 1.0) -> Tensor:
@@ -40,7 +46,19 @@ def project_per_head(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> T
     return out if bias is None else out + bias[:, None]
 
 
-def additive(wq: Tensor, wk: Tensor, u: Tensor) -> Tensor:
+def general(q: Tensor, k: Tensor, weight: Tensor) -> Tensor:
+    """e = q^T W k: a dot product after a linear map of the query, which may change its width.
+
+    Args:
+        q: (B, H, T, D).   k: (B, G, S, A), G divides H.   weight: W, (H, D, A).
+
+    Returns: (B, H, T, S).
+    Source: Luong et al. 2015, arXiv:1508.04025.
+    """
+    return dot(project_per_head(q, weight.transpose(1, 2)), k)
+
+
+def additive(wq: Tensor, wk: Tensor, u: Tensor, most: int = MOST_HELD) -> Tensor:
     """e = u . tanh(Wq q + Wk k + b), from the two projections already made.
 
     The projection of the keys (with b) does not depend on the query, so a decoder makes it once a
@@ -48,10 +66,109 @@ def additive(wq: Tensor, wk: Tensor, u: Tensor) -> Tensor:
 
     Args:
         wq: Wq q, (B, H, T, A).   wk: Wk k + b, (B, H, S, A).   u: (H, A).
+        most: see `in_chunks`, of B H T S A numbers.
 
-    Returns: (B, H, T, S); holds B H T S A numbers on the way.
+    Returns: (B, H, T, S).
     Source: Bahdanau et al. 2015, arXiv:1409.0473.
     """
-    check("B H T A, B H S A, H A", wq=wq, wk=wk, u=u)
-    hidden = (wq[:, :, :, None] + wk[:, :, None]).tanh_()
-    return torch.einsum("bhtsa,ha->bhts", hidden, u)
+    sizes = check("B H T A, B H S A, H A", wq=wq, wk=wk, u=u)
+
+    def score(queries: Tensor) -> Tensor:
+        hidden = (queries[:, :, :, None] + wk[:, :, None]).tanh_()
+        return torch.einsum("bhtsa,ha->bhts", hidden, u)
+
+    return in_chunks(score, wq, sizes["S"] * sizes["A"], most)
+
+
+def concat(q: Tensor, k: Tensor, weight: Tensor, u: Tensor, most: int = MOST_HELD) -> Tensor:
+    """e = u . tanh(W [q; k]): `additive` with W = [Wq | Wk] and without b.
+
+    Args:
+        q: (B, H, T, D).   k: (B, G, S, C), G divides H.   weight: W, (H, A, D + C).   u: (H, A).
+        most: see `in_chunks`, of B H T S A numbers.
+
+    Returns: (B, H, T, S).
+    Source: Luong et al. 2015, arXiv:1508.04025.
+    """
+    of_q, of_k = weight.split([q.shape[-1], k.shape[-1]], dim=-1)
+    return additive(project_per_head(q, of_q), project_per_head(k, of_k), u, most)
+
+
+def concat_linear(q: Tensor, k: Tensor, weight: Tensor) -> Tensor:
+    """e = w . [q; k] = wq . q + wk . k, a concatenation without a hidden layer.
+
+    The query adds the same number to the scores of all keys, which cancels in the softmax: the
+    weights do not depend on the query, and wq learns nothing. For comparison, not for use.
+
+    Args:
+        q: (B, H, T, D).   k: (B, G, S, C), G divides H.   weight: w, (H, D + C).
+
+    Returns: (B, H, T, S).
+    """
+    of_q, of_k = weight[:, None].split([q.shape[-1], k.shape[-1]], dim=-1)
+    return project_per_head(q, of_q) + project_per_head(k, of_k).transpose(-2, -1)
+
+
+def gaussian(q: Tensor, k: Tensor, w: Tensor, most: int = MOST_HELD) -> Tensor:
+    """e = -w / 2 |q - k|^2, the logarithm of a Gaussian kernel of variance 1 / w around the query.
+
+    The difference is squared as it stands: |q|^2 + |k|^2 - 2 q . k loses all digits of a small
+    distance between two long vectors.
+
+    Args:
+        q: (B, H, T, D).   k: (B, G, S, D), G divides H.   w: (H,), above 0.
+        most: see `in_chunks`, of B H T S D numbers.
+
+    Returns: (B, H, T, S).
+    Source: Nadaraya 1964, Theory of Probability and Its Applications 9; Watson 1964, Sankhya A 26.
+    """
+    sizes = check("B H T D, B G S D, H", q=q, k=k, w=w)
+    check_groups(sizes["H"], sizes["G"])
+    keys = k.repeat_interleave(sizes["H"] // sizes["G"], dim=1)
+
+    def score(queries: Tensor) -> Tensor:
+        distance = (queries[:, :, :, None] - keys[:, :, None]).square().sum(-1)
+        return -w[:, None, None] / 2 * distance
+
+    return in_chunks(score, q, sizes["S"] * sizes["D"], most)
+
+
+def gaussian_key_bias(k: Tensor, w: Tensor) -> Tensor:
+    """-w / 2 |k|^2: with it, w q . k has the softmax of the Gaussian score, for |q|^2 cancels.
+
+    So a kernel that knows dot products and a bias computes `gaussian`.
+
+    Args:
+        k: (B, G, S, D), G divides H.   w: (H,).
+
+    Returns: (B, H, 1, S), float32 at least.
+    """
+    wide = k if k.dtype == torch.float64 else k.float()
+    square = wide.square().sum(-1).repeat_interleave(w.shape[0] // k.shape[1], dim=1)
+    return (-w[:, None] / 2 * square)[:, :, None]
+
+
+def in_chunks(
+    score: Callable[[Tensor], Tensor], q: Tensor, each: int, most: int = MOST_HELD
+) -> Tensor:
+    """score(q), for as many queries at a time as keep it from holding more than `most` numbers.
+
+    A score with an axis beside T and S needs memory for all three. In training each chunk is
+    computed a second time for its gradient; if all queries fit in one, none is.
+
+    Args:
+        score: (B, H, T', D) -> (B, H, T', S), without randomness.
+        q: (B, H, T, D).
+        each: numbers held for one query of one head.
+    """
+    B, H, T, _ = q.shape
+    rows = max(1, most // max(1, B * H * each))
+    if rows >= T:
+        return score(q)
+    parts = q.split(rows, dim=2)
+    if not torch.is_grad_enabled():
+        return torch.cat([score(part) for part in parts], dim=2)
+    return torch.cat(
+        [checkpoint(score, part, use_reentrant=False, preserve_rng_state=False) for part in parts],
+        dim=2,
+    )

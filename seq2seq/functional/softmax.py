@@ -7,7 +7,9 @@ from seq2seq.functional.dropout import dropout as drop
 from seq2seq.functional.shapes import check, check_groups
 
 
-def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
+def masked_softmax(
+    scores: Tensor, mask: Tensor | None = None, bias: Tensor | None = None
+) -> Tensor:
     """Softmax over the last axis that gives a key behind the mask, and a query with no key at all,
     exactly 0.
 
@@ -16,10 +18,13 @@ def masked_softmax(scores: Tensor, mask: Tensor | None = None) -> Tensor:
     Args:
         scores: (..., T, S).
         mask: bool, broadcastable to (..., T, S); True = may attend.
+        bias: added to the scores, broadcastable to (..., T, S).
 
     Returns: (..., T, S) in the type of `scores`.
     """
     wide = scores if scores.dtype == torch.float64 else scores.float()
+    if bias is not None:
+        wide = wide + bias.to(wide.dtype)
     if mask is None:
         return wide.softmax(-1).to(scores.dtype)
     # The lowest finite number instead of -inf: a row of -inf has no softmax, and its gradient is
@@ -37,7 +42,12 @@ def attend(weights: Tensor, v: Tensor) -> Tensor:
 
 
 def explicit_attention(
-    scores: Tensor, v: Tensor, *, mask: Tensor | None = None, dropout: float = 0.0
+    scores: Tensor,
+    v: Tensor,
+    *,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    dropout: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
     """Attention from given scores: a_ij = softmax_j(e_ij), out_i = sum_j a_ij v_j.
 
@@ -45,6 +55,7 @@ def explicit_attention(
         scores: e, (B, H, T, S), from any function of `functional.scores`.
         v: (B, G, S, M), G divides H.
         mask: bool, broadcastable to (B, H, T, S); True = may attend.
+        bias: added to the scores, broadcastable to (B, H, T, S).
         dropout: probability of dropping a weight; pass 0 outside training.
 
     Returns: out (B, H, T, M), and the weights before dropout (B, H, T, S).
@@ -53,5 +64,5 @@ def explicit_attention(
     """
     sizes = check("B H T S, B G S M", scores=scores, v=v)
     check_groups(sizes["H"], sizes["G"])
-    weights = masked_softmax(scores, mask)
+    weights = masked_softmax(scores, mask, bias)
     return attend(drop(weights, dropout), v), weights

@@ -8,13 +8,14 @@ import torch
 from seq2seq.attention import Role
 from seq2seq.models.base import Decoded, Encoded, Seq2Seq
 from seq2seq.models.rnn import RNN
+from seq2seq.models.rnn_luong import LuongRNN
 from seq2seq.models.state import DecodeState
 from seq2seq.models.transformer import Transformer
 from seq2seq.nn.embedding import Embeddings
-from seq2seq.nn.positions import POSITIONS
+from seq2seq.nn.positions import POSITIONS, Positions
 from seq2seq.tables import Table, check_options, options_of
 
-MODELS: Table[Any] = Table("model", {"transformer": Transformer, "rnn": RNN})
+MODELS: Table[Any] = Table("model", {"transformer": Transformer, "rnn": RNN, "rnn_luong": LuongRNN})
 
 # Keys of conf/model that no model reads itself: presets of conf/attn refer to them.
 FOR_ATTENTION = ("num_heads", "project_scores")
@@ -40,7 +41,8 @@ def build_model(config: Mapping[str, Any], source_size: int, target_size: int) -
     check_options(scheme, position, "position")
     embeddings = Embeddings(source_size, target_size, **shared)
     attention = {Role(role): chosen for role, chosen in config["attention"].items()}
-    return model_class(embeddings, attention, scheme(**position), **options)
+    positions = Positions(*(scheme(causal, embeddings.dim, **position) for causal in (False, True)))
+    return model_class(embeddings, attention, positions, **options)
 
 
 def check_model(config: Mapping[str, Any]) -> None:

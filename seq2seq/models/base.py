@@ -34,10 +34,14 @@ class Seq2Seq(nn.Module):
 
     `forward` is teacher forcing; `encode`, `start` and `step` are the same computation a few tokens
     at a time.
+
+    Attributes:
+        max_length: pieces of the longest sentence it can read or write, eos included; None = any.
     """
 
     roles: ClassVar[frozenset[Role]]  # the attentions it has
     embeddings: Embeddings
+    max_length: int | None = None
 
     def encode(self, source: Tensor) -> Encoded:
         """Source ids (B, S) -> what the decoder attends to."""

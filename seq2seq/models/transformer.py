@@ -7,13 +7,14 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.attention import Attention, Memory, Place, Role, build_attention
+from seq2seq.errors import ConfigError
 from seq2seq.models.base import Attentions, Decoded, Encoded, Seq2Seq
 from seq2seq.models.state import DecodeState
 from seq2seq.nn.dropout import Dropout
 from seq2seq.nn.embedding import Embeddings
 from seq2seq.nn.feedforward import Activation, FeedForward
 from seq2seq.nn.norm import NormName, NormOrder, Residual, build_norm
-from seq2seq.nn.positions import PositionScheme
+from seq2seq.nn.positions import Positions, PositionScheme
 from seq2seq.symbols import PAD
 from seq2seq.tables import check_range
 
@@ -24,7 +25,7 @@ class Transformer(Seq2Seq):
     Args:
         embeddings: the matrices over vocabularies; their width is E.
         attention: the mechanism of each role.
-        position: how the order of tokens enters.
+        position: how the order of tokens enters each stack.
         encoder_layers, decoder_layers: layers of each stack.
         ffn_dim: inner width of the feed-forward networks.
         activation: relu, gelu or swiglu.
@@ -42,7 +43,7 @@ class Transformer(Seq2Seq):
         self,
         embeddings: Embeddings,
         attention: Attentions,
-        position: PositionScheme,
+        position: Positions,
         *,
         encoder_layers: int,
         decoder_layers: int,
@@ -57,14 +58,16 @@ class Transformer(Seq2Seq):
         check_range("model.decoder_layers", decoder_layers, 1)
         check_range("model.ffn_dim", ffn_dim, 1)
         self.embeddings = embeddings
-        self.position = position
+        self.encoder_position, self.decoder_position = position
+        self.max_length = position.encoder.max_length
         self.dropout = Dropout(dropout)
         dim = embeddings.dim
-        relative = position if position.hook == "rotate" else None
+        inside: dict[Role, PositionScheme] = {}
+        if position.encoder.hook in ("rotate", "bias"):
+            inside = {Role.ENCODER: position.encoder, Role.DECODER: position.decoder}
 
         def attend(role: Role) -> Attention[Any]:
-            place = Place(role, dim, dim, None if role is Role.CROSS else relative)
-            return build_attention(attention[role], place)
+            return build_attention(attention[role], Place(role, dim, dim, inside.get(role)))
 
         residual = partial(build_residual, norm, dim, norm_order, dropout)
         feed = partial(FeedForward, dim, ffn_dim, activation, dropout)
@@ -80,14 +83,17 @@ class Transformer(Seq2Seq):
         self.encoder_norm, self.decoder_norm = last(), last()
 
     def encode(self, source: Tensor) -> Encoded:
+        self._check_length(source.shape[1], "source")
         mask = source != PAD
         positions = torch.arange(source.shape[1], device=source.device)
-        x = self.dropout(self.position.embed(self.embeddings.embed_source(source), positions))
+        embedded = self.embeddings.embed_source(source)
+        x = self.dropout(self.encoder_position.embed(embedded, positions))
         for layer in self.encoder:
             x = layer(x, mask)
         return Encoded(self.encoder_norm(x), mask)
 
     def forward(self, source: Tensor, target: Tensor, need_weights: bool = False) -> Decoded:
+        self._check_length(target.shape[1], "target")
         sources = self._sources(self.encode(source))
         positions = torch.arange(target.shape[1], device=target.device)
         pasts: list[Memory | None] = [None] * len(sources)
@@ -99,10 +105,19 @@ class Transformer(Seq2Seq):
 
     def step(self, tokens: Tensor, state: DecodeState, need_weights: bool = False) -> Decoded:
         n = tokens.shape[1]
+        self._check_length(state.length + n, "target")
         positions = state.begin(n)
         decoded = self._decode(tokens, state.source, state.past, positions, need_weights)
         state.end(n)
         return decoded
+
+    def _check_length(self, length: int, side: str) -> None:
+        if self.max_length is not None and length > self.max_length:
+            raise ConfigError(
+                f"a {side} of {length} pieces is longer than the {self.max_length} positions that "
+                f"this model has learnt. For training: position.length={length}, or a smaller "
+                "data.max_length"
+            )
 
     def _sources(self, encoded: Encoded) -> list[Memory]:
         return [layer.cross.memory_of(encoded.states, encoded.mask) for layer in self.decoder]
@@ -118,7 +133,8 @@ class Transformer(Seq2Seq):
         """Layers are zipped with their memories; a past of None means that all tokens are here at
         once.
         """
-        x = self.dropout(self.position.embed(self.embeddings.embed_target(tokens), positions))
+        embedded = self.embeddings.embed_target(tokens)
+        x = self.dropout(self.decoder_position.embed(embedded, positions))
         weights = []
         for layer, source, past in zip(self.decoder, sources, pasts, strict=True):
             x, layer_weights = layer(x, source, past, positions, need_weights)

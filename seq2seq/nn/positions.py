@@ -1,22 +1,43 @@
 """Position schemes: how a model that sees sets of tokens learns their order.
 
-A scheme acts at one of two hooks. `embed` adds a vector to each token at the bottom of a stack;
-`rotate` turns queries and keys inside every self-attention. In cross-attention source and target
-positions have no common axis, so a scheme that acts inside attention is skipped there.
+A scheme acts at one of three hooks. `embed` adds a vector to each token at the bottom of a stack;
+`rotate` turns queries and keys inside every self-attention; `bias` adds to its scores. In
+cross-attention source and target positions have no common axis, so a scheme that acts inside
+attention is skipped there.
 """
 
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
-from seq2seq.functional import rotate, sinusoid
-from seq2seq.tables import Table
+from seq2seq.errors import ConfigError
+from seq2seq.functional import alibi, rotate, sinusoid, t5_buckets
+from seq2seq.functional.relative import bucket_starts, distances
+from seq2seq.tables import Table, check_range
 
 
 class PositionScheme(nn.Module):
-    """Tokens without an order: the base of all schemes, and `position=none` itself."""
+    """Tokens without an order: the base of all schemes, and `position=none` itself.
 
-    hook: ClassVar[str | None] = None  # "embed", "rotate" or None
+    Every stack of a model has its own, whose parameters all layers of the stack share.
+
+    Args:
+        causal: is it for a decoder, whose queries see no later key?
+        dim: E.
+
+    Attributes:
+        heads: number of heads that its biases are for; None = any.
+        max_length: positions it knows; None = any number.
+    """
+
+    hook: ClassVar[str | None] = None  # "embed", "rotate", "bias" or None
+
+    def __init__(self, causal: bool, dim: int):
+        super().__init__()
+        self.causal = causal
+        self.heads: int | None = None
+        self.max_length: int | None = None
 
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:
         """Token vectors (N, T, E), at positions (T,) or (N, T), with what the scheme adds to
@@ -27,6 +48,19 @@ class PositionScheme(nn.Module):
     def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
         """Queries or keys (N, H, T, D), turned by their positions (T,) or (N, T)."""
         return x
+
+    def bias(self, positions: Tensor, keys: int, heads: int) -> Tensor | None:
+        """What to add to the scores of queries at positions (T,) or (N, T) with keys at 0 ... S -
+        1: (H, T, S) or (N, H, T, S).
+        """
+        return None
+
+
+class Positions(NamedTuple):
+    """The schemes of the two stacks of a model."""
+
+    encoder: PositionScheme
+    decoder: PositionScheme
 
 
 class Sinusoidal(PositionScheme):
@@ -40,24 +74,110 @@ class Sinusoidal(PositionScheme):
         return x + sinusoid(positions, x.shape[-1]).to(x.dtype)
 
 
+class Learned(PositionScheme):
+    """A vector for each position that is learnt like a word's. Gehring et al. 2017,
+    arXiv:1705.03122.
+
+    Args:
+        causal, dim: as for every scheme. Vectors are drawn from N(0, 1/E).
+        length: positions in the table; no sentence may be longer, and decoding stops there.
+    """
+
+    hook = "embed"
+
+    def __init__(self, causal: bool, dim: int, *, length: int):
+        super().__init__(causal, dim)
+        check_range("position.length", length, 1)
+        self.max_length = length
+        self.table = nn.Embedding(length, dim)
+        nn.init.normal_(self.table.weight, std=dim**-0.5)
+
+    def embed(self, x: Tensor, positions: Tensor) -> Tensor:
+        return x + self.table(positions)
+
+
 class Rotary(PositionScheme):
     """Queries and keys are rotated, so that a score depends on the distance. Su et al. 2021,
     arXiv:2104.09864.
 
     Args:
+        causal, dim: as for every scheme.
         base: wavelengths run from 2 pi to 2 pi * base tokens.
     """
 
     hook = "rotate"
 
-    def __init__(self, *, base: float = 10_000.0):
-        super().__init__()
+    def __init__(self, causal: bool, dim: int, *, base: float = 10_000.0):
+        super().__init__(causal, dim)
         self.base = base
 
     def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
         return rotate(x, positions, self.base)
 
 
+class ALiBi(PositionScheme):
+    """A score loses in proportion to the distance of its key, in each head at another rate. Press
+    et al. 2022, arXiv:2108.12409.
+
+    In the encoder the same to both sides.
+    """
+
+    hook = "bias"
+
+    def bias(self, positions: Tensor, keys: int, heads: int) -> Tensor:
+        return alibi(positions, keys, heads)
+
+
+class T5Bias(PositionScheme):
+    """Each head adds a number that is learnt for each class of distances; near ones have a class
+    each. Raffel et al. 2020, arXiv:1910.10683.
+
+    Args:
+        causal: a decoder has all classes for the past, an encoder half of them for each side.
+        dim: E; the numbers are drawn from N(0, 1/E).
+        num_heads: H of both self-attentions.
+        num_buckets: classes, even.
+        max_distance: all keys further away are in one class.
+    """
+
+    hook = "bias"
+    starts: Tensor  # of the classes
+
+    def __init__(
+        self,
+        causal: bool,
+        dim: int,
+        *,
+        num_heads: int,
+        num_buckets: int = 32,
+        max_distance: int = 128,
+    ):
+        super().__init__(causal, dim)
+        check_range("position.num_heads", num_heads, 1)
+        check_range("position.num_buckets", num_buckets, 4)
+        if num_buckets % 2:
+            raise ConfigError(f"position.num_buckets={num_buckets} should be even")
+        check_range("position.max_distance", max_distance, num_buckets)
+        self.heads = num_heads
+        starts = bucket_starts(num_buckets if causal else num_buckets // 2, max_distance)
+        self.register_buffer("starts", torch.tensor(starts), persistent=False)
+        self.table = nn.Embedding(num_buckets, num_heads)
+        nn.init.normal_(self.table.weight, std=dim**-0.5)
+
+    def bias(self, positions: Tensor, keys: int, heads: int) -> Tensor:
+        distance = distances(positions, keys)
+        classes = t5_buckets(distance, self.starts, both_sides=not self.causal)
+        return self.table(classes).movedim(-1, -3)  # (T, S, H) -> (H, T, S)
+
+
 POSITIONS: Table[Any] = Table(
-    "position", {"sinusoidal": Sinusoidal, "rope": Rotary, "none": PositionScheme}
+    "position",
+    {
+        "sinusoidal": Sinusoidal,
+        "learned": Learned,
+        "rope": Rotary,
+        "alibi": ALiBi,
+        "t5": T5Bias,
+        "none": PositionScheme,
+    },
 )

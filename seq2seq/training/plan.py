@@ -80,6 +80,7 @@ def check(config: dict[str, Any], folder: Path) -> Plan:
         attempt(check_model, model)
     attempt(build_search, config["decode"])
     attempt(check_tying, config["model"], config["tokenizer"])
+    attempt(check_length, config["position"], config["data"])
     data = {k: v for k, v in config["data"].items() if k not in REFERRED}
     attempt(build_recipe, config["tokenizer"])
     nodes = {
@@ -137,6 +138,16 @@ def check_tying(model: Mapping[str, Any], tokenizer: Mapping[str, Any]) -> None:
         raise ConfigError(
             "model.tie=all shares one matrix between languages, which needs one vocabulary: "
             "tokenizer.joint=true, or model.tie=target"
+        )
+
+
+def check_length(position: Mapping[str, Any], data: Mapping[str, Any]) -> None:
+    positions, longest = position.get("length"), data.get("max_length")
+    if isinstance(positions, int) and isinstance(longest, int) and positions < longest:
+        raise ConfigError(
+            f"position.length={positions} is less than data.max_length={longest}: longer sentences "
+            f"would have no positions. Type data.max_length={positions}, or leave position.length "
+            "out"
         )
 
 

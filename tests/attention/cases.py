@@ -45,8 +45,10 @@ class Case(NamedTuple):
 
     def build(self, seed: int = 0) -> Attention[Any]:
         """The mechanism with random parameters in float64, in evaluation mode."""
+        # The scheme belongs to the model around the mechanism, whose seed is always the same.
+        torch.default_generator.manual_seed(0)
+        scheme = position_scheme(self.position, self.role is Role.DECODER)
         torch.default_generator.manual_seed(seed)
-        scheme = position_scheme(self.position)
         place = Place(self.role, DIM, DIM, None if scheme.hook is None else scheme)
         return randomised(build_attention(self.options, place))
 

@@ -25,6 +25,8 @@ from cases import (
 from helpers import assert_equal, gradients, mask_of
 from torch import Tensor
 
+from seq2seq.attention import Role
+
 
 @every(reads_source)
 def test_padding_is_invisible(case: Case) -> None:
@@ -168,7 +170,9 @@ def test_the_answer_depends_on_queries_and_source_as_the_class_says(case: Case) 
     attention, given = case.build(), inputs_of(case, 7)
     out = attention(given.x, given.source, given.mask).out[given.real]
     of_queries, *_, of_attended = gradients(out.square().sum(), given.x, *given.leaves)
-    assert of_queries.any() == case.mechanism.reads_queries
+    # In self-attention the queries are the source too. What cancels in the softmax leaves rounding.
+    reads = attention.reads_queries or case.role is not Role.CROSS
+    assert (of_queries.abs().max() > 1e-9) == reads
     assert of_attended.any()
 
 

@@ -71,7 +71,7 @@ def test_a_position_that_a_mechanism_does_not_honour_is_refused(preset: str) -> 
 
     for role in case.mechanism.roles:
         with pytest.raises(ConfigError, match="position=sinusoidal"):
-            build_attention(case.options, Place(role, DIM, DIM, Scheme()))
+            build_attention(case.options, Place(role, DIM, DIM, Scheme(False, DIM)))
 
 
 def test_an_unknown_mechanism_is_refused_with_the_nearest_name() -> None:

@@ -111,3 +111,46 @@ def test_shapes_that_disagree_are_refused_by_name() -> None:
         fused_attention(q, k, v[:, :, :4], scale=1.0)
     with pytest.raises(ValueError, match="2 key heads do not divide 3 query heads"):
         fused_attention(q[:, :3], k, v, scale=1.0)
+
+
+@pytest.mark.parametrize("leading", [(), (H,), (B, H), (B, 1)], ids=str)
+@pytest.mark.parametrize("of_keys", [False, True], ids=["of pairs", "of keys"])
+@pytest.mark.parametrize("mask", ["none", "padding", "any", "empty"])
+@pytest.mark.parametrize("causal", [False, True], ids=["all", "causal"])
+@pytest.mark.parametrize("learned", [False, True])
+@pytest.mark.parametrize("sizes", [(7, 7), (1, 7), (3, 7)], ids=str)
+def test_a_bias_is_added_to_the_scores_of_the_fused_kernel(
+    sizes: tuple[int, int],
+    learned: bool,
+    causal: bool,
+    mask: str,
+    of_keys: bool,
+    leading: tuple[int, ...],
+) -> None:
+    T, S = sizes
+    given, allowed = inputs(T, S, 2), visible(mask, T, S)
+    shape = (*leading, 1 if of_keys else T, S)
+    bias = torch.randn(shape, dtype=torch.float64, requires_grad=learned)
+    fused = fused_attention(*given, scale=SCALE, mask=allowed, bias=bias, causal=causal)
+    if causal:
+        past = causal_mask(T, S, S - T)
+        allowed = past if allowed is None else allowed & past
+    written = explicit_attention(dot(given.q, given.k, SCALE) + bias, given.v, mask=allowed)[0]
+    scores = dot(given.q, given.k, SCALE)
+    beside = explicit_attention(scores, given.v, mask=allowed, bias=bias)[0]
+    assert_equal(fused, written)
+    assert_equal(beside, written)
+    leaves = (*given, bias) if learned else given
+    slope = torch.randn_like(fused)
+    expected = gradients((written * slope).sum(), *leaves)
+    assert_equal(gradients((fused * slope).sum(), *leaves), expected)
+    assert_equal(gradients((beside * slope).sum(), *leaves), expected)
+
+
+def test_a_query_without_any_key_gets_zeros_with_a_bias_too() -> None:
+    given, bias = inputs(3, 5, 2), torch.randn(H, 3, 5, dtype=torch.float64, requires_grad=True)
+    mask = torch.zeros(B, 1, 1, 5, dtype=torch.bool)
+    out = fused_attention(*given, scale=SCALE, mask=mask, bias=bias)
+    assert not out.any()
+    for slope in gradients(out.sum(), *given, bias):
+        assert not slope.any()

@@ -1,10 +1,13 @@
 """Score functions against loops over single numbers."""
 
 import math
+from collections.abc import Callable
 
+import numpy as np
 import pytest
 import torch
-from helpers import assert_equal
+from helpers import assert_equal, gradients
+from numpy import ndarray
 from torch import Tensor
 
 from seq2seq.functional import scores
@@ -79,3 +82,143 @@ def test_shapes_that_disagree_are_refused_by_name() -> None:
         scores.additive(numbers(1, 2, 3, 4), numbers(1, 2, 5, 4), numbers(2, 5))
     with pytest.raises(ValueError, match="2 key heads do not divide 3 query heads"):
         scores.project_per_head(numbers(1, 2, 3, 4), numbers(3, 5, 4))
+
+
+def heads_of(k: Tensor, H: int) -> ndarray:
+    """The key head that each query head reads: (B, G, S, C) -> (B, H, S, C)."""
+    return np.stack([k.detach().numpy()[:, h // (H // k.shape[1])] for h in range(H)], axis=1)
+
+
+@pytest.mark.parametrize("groups", [4, 2, 1], ids=["mha", "gqa", "mqa"])
+def test_general_is_a_bilinear_form(groups: int) -> None:
+    q, k, weight = numbers(2, 4, 3, 5), numbers(2, groups, 6, 7), numbers(4, 5, 7)
+    expected = np.einsum("bhtd,hdc,bhsc->bhts", q.numpy(), weight.numpy(), heads_of(k, 4))
+    assert_equal(scores.general(q, k, weight), torch.from_numpy(expected))
+
+
+@pytest.mark.parametrize("groups", [4, 2, 1], ids=["mha", "gqa", "mqa"])
+def test_concat_is_a_hidden_layer_over_the_two_side_by_side(groups: int) -> None:
+    q, k = numbers(2, 4, 3, 5), numbers(2, groups, 6, 7)
+    weight, u, keys = numbers(4, 8, 12), numbers(4, 8), heads_of(k, 4)
+
+    def network(b: int, h: int, t: int, s: int) -> float:
+        both = np.concatenate([q.numpy()[b, h, t], keys[b, h, s]])
+        return float(u.numpy()[h] @ np.tanh(weight.numpy()[h] @ both))
+
+    assert_equal(scores.concat(q, k, weight, u), table(2, 4, 3, 6, network))
+
+
+@pytest.mark.parametrize("groups", [4, 2, 1], ids=["mha", "gqa", "mqa"])
+def test_concat_linear_is_one_product_with_the_two_side_by_side(groups: int) -> None:
+    q, k = numbers(2, 4, 3, 5), numbers(2, groups, 6, 7)
+    weight, keys = numbers(4, 12), heads_of(k, 4)
+
+    def product(b: int, h: int, t: int, s: int) -> float:
+        return float(weight.numpy()[h] @ np.concatenate([q.numpy()[b, h, t], keys[b, h, s]]))
+
+    assert_equal(scores.concat_linear(q, k, weight), table(2, 4, 3, 6, product))
+
+
+def test_the_weights_of_concat_linear_do_not_depend_on_the_query() -> None:
+    k, weight = numbers(2, 4, 6, 7), numbers(4, 12)
+    one, other = (scores.concat_linear(numbers(2, 4, 3, 5), k, weight) for _ in range(2))
+    assert not torch.allclose(one, other)
+    assert_equal(one.softmax(-1), other.softmax(-1))
+
+
+@pytest.mark.parametrize("groups", [4, 2, 1], ids=["mha", "gqa", "mqa"])
+def test_gaussian_is_half_the_squared_distance_times_the_width(groups: int) -> None:
+    q, k, w = numbers(2, 4, 3, 5), numbers(2, groups, 6, 5), numbers(4).exp()
+    apart = q.numpy()[:, :, :, None] - heads_of(k, 4)[:, :, None]
+    expected = -w.numpy()[:, None, None] / 2 * (apart**2).sum(-1)
+    assert_equal(scores.gaussian(q, k, w), torch.from_numpy(expected))
+
+
+@pytest.mark.parametrize("groups", [4, 2, 1], ids=["mha", "gqa", "mqa"])
+def test_a_dot_product_with_a_bias_of_the_keys_has_the_softmax_of_the_gaussian(groups: int) -> None:
+    q, k, w = numbers(2, 4, 3, 5), numbers(2, groups, 6, 5), numbers(4).exp()
+    dotted = scores.dot(w[:, None, None] * q, k) + scores.gaussian_key_bias(k, w)
+    assert_equal(dotted.softmax(-1), scores.gaussian(q, k, w).softmax(-1))
+
+
+def test_a_small_distance_between_long_vectors_is_not_lost() -> None:
+    q = torch.full((1, 1, 1, 64), 1000.0)  # |q|^2 = 6.4e7, where float32 counts in fours
+    k = q + 0.125  # exact in float32; 64 / 64 = 1 is the squared distance
+    assert scores.gaussian(q, k, torch.ones(1)).item() == -0.5
+
+
+FORMULAS: dict[str, tuple[Callable[..., Tensor], list[tuple[int, ...]]]] = {
+    "general": (scores.general, [(4, 3)]),
+    "concat": (scores.concat, [(5, 7), (5,)]),
+    "concat_linear": (scores.concat_linear, [(7,)]),
+    "gaussian": (lambda q, k, w: scores.gaussian(q, k, w[:, 0].exp()), [(1,)]),
+}
+
+
+@pytest.mark.parametrize("name", FORMULAS)
+def test_gradients_of_scores_with_parameters_are_those_of_finite_differences(name: str) -> None:
+    formula, shapes = FORMULAS[name]
+    key_width = 4 if name == "gaussian" else 3
+    given = [numbers(1, 2, 3, 4), numbers(1, 1, 2, key_width), *(numbers(2, *s) for s in shapes)]
+    assert torch.autograd.gradcheck(formula, [x.requires_grad_() for x in given])
+
+
+@pytest.mark.parametrize("name", ["concat", "gaussian", "additive"])
+@pytest.mark.parametrize("most", [1, 2 * 4 * 6 * 5 * 2, 2 * 4 * 6 * 5 * 3])
+def test_a_score_in_chunks_of_queries_is_the_score(name: str, most: int) -> None:
+    q, k = numbers(2, 4, 7, 5), numbers(2, 4, 6, 5)
+    parameters = {
+        "concat": [numbers(4, 5, 10), numbers(4, 5)],
+        "gaussian": [numbers(4).exp()],
+        "additive": [numbers(4, 5)],
+    }[name]
+    leaves = [x.requires_grad_() for x in (q, k, *parameters)]
+    formula = getattr(scores, name)
+    whole, chunked = formula(*leaves), formula(*leaves, most=most)
+    assert_equal(chunked, whole)
+    slope = torch.randn_like(whole)
+    expected = gradients((whole * slope).sum(), *leaves)
+    assert_equal(gradients((chunked * slope).sum(), *leaves), expected)
+    with torch.no_grad():
+        assert_equal(formula(*leaves, most=most), whole)
+
+
+def test_chunks_are_as_large_as_the_memory_allows() -> None:
+    for most, expected in ((1, [1] * 7), (59, [1] * 7), (60, [2, 2, 2, 1]), (210, [7])):
+        seen = []
+
+        def score(part: Tensor, seen: list[int] = seen) -> Tensor:
+            seen.append(part.shape[2])
+            return part
+
+        with torch.no_grad():
+            scores.in_chunks(score, numbers(2, 3, 7, 1), each=5, most=most)
+        assert seen == expected
+
+
+def test_a_chunk_holds_nothing_for_its_gradient() -> None:
+    kept: list[int] = []
+
+    def note(x: Tensor) -> Tensor:
+        kept.append(x.numel())
+        return x
+
+    wq, wk, u = (
+        x.requires_grad_() for x in (numbers(1, 2, 8, 5), numbers(1, 2, 9, 5), numbers(2, 5))
+    )
+    with torch.autograd.graph.saved_tensors_hooks(note, lambda x: x):
+        scores.additive(wq, wk, u)
+        whole = max(kept)
+        kept.clear()
+        scores.additive(wq, wk, u, most=1)
+    assert whole == 2 * 8 * 9 * 5
+    assert max(kept, default=0) < whole / 4
+
+
+def test_shapes_that_no_score_can_have_are_refused_by_name() -> None:
+    with pytest.raises(ValueError, match="k has shape"):
+        scores.gaussian(numbers(1, 2, 3, 4), numbers(1, 2, 3, 5), numbers(2))
+    with pytest.raises(ValueError, match="2 key heads do not divide 3 query heads"):
+        scores.gaussian(numbers(1, 3, 3, 4), numbers(1, 2, 3, 4), numbers(3))
+    with pytest.raises(ValueError, match="2 key heads do not divide 3 query heads"):
+        scores.general(numbers(1, 3, 3, 4), numbers(1, 2, 3, 4), numbers(3, 4, 4))

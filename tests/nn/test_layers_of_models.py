@@ -103,7 +103,8 @@ def test_fresh_embeddings_have_the_variance_of_one_over_the_width() -> None:
 
 def test_position_schemes_act_at_their_own_hook_and_nowhere_else() -> None:
     x, heads, positions = numbers(2, 3, 8), numbers(2, 4, 3, 8), torch.tensor([4, 5, 9])
-    none, added, turned = (position_scheme(name) for name in ("none", "sinusoidal", "rope"))
+    names = "none", "sinusoidal", "rope"
+    none, added, turned = (position_scheme(name, dim=8) for name in names)
     assert [scheme.hook for scheme in (none, added, turned)] == [None, "embed", "rotate"]
     assert_equal(added.embed(x, positions), x + sinusoid(positions, 8))
     assert_equal(turned.rotate(heads, positions), rotate(heads, positions))

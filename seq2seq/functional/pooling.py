@@ -1,0 +1,64 @@
+"""Weights that need no softmax: where attention comes from, for demonstrations and comparisons.
+
+(B, H, T, S) each, for `functional.attend`; a key behind the mask, and a query without keys, get 0.
+"""
+
+import torch
+from torch import Tensor
+
+from seq2seq.functional.shapes import check, check_groups
+
+
+def normalised(similarities: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Similarities divided by their sum: the weights of Nadaraya-Watson regression.
+
+    Of exp(e) these are softmax(e), so for the Gaussian kernel both normalisers are one. Other
+    scores may be negative, and have no such weights.
+
+    Args:
+        similarities: (B, H, T, S), none below 0.
+        mask: bool, broadcastable to (B, H, T, S); True = may attend.
+
+    Source: Nadaraya 1964, Theory of Probability and Its Applications 9; Watson 1964, Sankhya A 26.
+    """
+    if mask is not None:
+        similarities = similarities.masked_fill(~mask, 0.0)
+    total = similarities.sum(-1, keepdim=True)
+    return similarities / torch.where(total > 0, total, 1.0)
+
+
+def uniform(q: Tensor, k: Tensor, mask: Tensor | None = None) -> Tensor:
+    """The same weight for every visible key: the mean, which knows neither query nor key.
+
+    Args:
+        q: (B, H, T, D).   k: (B, G, S, C).
+        mask: bool, broadcastable to (B, H, T, S); True = may attend.
+    """
+    sizes = check("B H T D, B G S C", q=q, k=k)
+    return normalised(q.new_ones([sizes[letter] for letter in "BHTS"]), mask)
+
+
+def nearest(q: Tensor, k: Tensor, count: int, mask: Tensor | None = None) -> Tensor:
+    """1 / count for the `count` visible keys nearest to the query, 0 for others; the regression of
+    nearest neighbours.
+
+    Of keys equally near the earlier one is taken. A query that sees fewer takes all. There is no
+    gradient to queries and keys: a small step changes no neighbour.
+
+    Args:
+        q: (B, H, T, D).   k: (B, G, S, D), G divides H.
+        count: neighbours, at least 1.
+        mask: bool, broadcastable to (B, H, T, S); True = may attend.
+    """
+    sizes = check("B H T D, B G S D", q=q, k=k)
+    check_groups(sizes["H"], sizes["G"])
+    if count < 1:
+        raise ValueError(f"count={count} should be at least 1")
+    with torch.no_grad():
+        keys = k.repeat_interleave(sizes["H"] // sizes["G"], dim=1)
+        distance = (q[:, :, :, None] - keys[:, :, None]).square().sum(-1)
+        if mask is not None:
+            distance = distance.masked_fill(~mask, torch.inf)
+        order = distance.argsort(dim=-1, stable=True)[..., :count]
+        chosen = torch.zeros_like(distance).scatter(-1, order, 1.0)
+        return normalised(chosen, mask)

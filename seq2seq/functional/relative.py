@@ -1,0 +1,87 @@
+"""Biases of scores by distance: what ALiBi and T5 add instead of position vectors."""
+
+import torch
+from torch import Tensor
+
+
+def distances(positions: Tensor, keys: int) -> Tensor:
+    """How far each key stands behind its query, negative for one before it.
+
+    Args:
+        positions: of the queries, (T,) or (N, T).
+        keys: S; they stand at 0 ... S - 1.
+
+    Returns: j - i, (T, S) or (N, T, S).
+    """
+    return torch.arange(keys, device=positions.device) - positions[..., None]
+
+
+def alibi_slopes(heads: int, device: torch.device | None = None) -> Tensor:
+    """The slope of each head: 2^(-8h/H), h = 1 ... H.
+
+    Where H is no power of two, the slopes of the next lower power n come first, then every other
+    one of those for 2n, so that the new ones lie between the old.
+
+    Returns: (H,), float32.
+    Source: Press et al. 2022, arXiv:2108.12409.
+    """
+    power = 2 ** (heads.bit_length() - 1)
+    # Made where they are needed: a list of numbers would have to be copied to a GPU each time.
+    head = torch.arange(heads, device=device)
+    between = (2 * (head - power) + 1) / (2 * power)
+    return torch.exp2(-8 * torch.where(head < power, (head + 1) / power, between))
+
+
+def alibi(positions: Tensor, keys: int, heads: int) -> Tensor:
+    """-m_h |i - j|: the further a key, the less; each head has its own slope.
+
+    Before a causal mask it is the paper's -m (i - j); without one it is the same to both sides.
+
+    Args:
+        positions: of the queries, (T,) or (N, T).
+        keys: S; they stand at 0 ... S - 1.
+        heads: H.
+
+    Returns: (H, T, S) or (N, H, T, S), float32.
+    Source: Press et al. 2022, arXiv:2108.12409.
+    """
+    slopes = alibi_slopes(heads, positions.device)
+    return -slopes[:, None, None] * distances(positions, keys).abs().unsqueeze(-3)
+
+
+def t5_buckets(distance: Tensor, starts: Tensor, both_sides: bool) -> Tensor:
+    """The class of a distance: near ones have a class each, far ones share wider and wider classes.
+
+    With `both_sides` keys at or before the query have the first classes, and those behind it as
+    many further ones; otherwise a key behind the query counts as at it.
+
+    Args:
+        distance: j - i of key j and query i, whole numbers of any shape.
+        starts: from `bucket_starts`.
+
+    Returns: classes from 0, in the shape of `distance`.
+    Source: Raffel et al. 2020, arXiv:1910.10683.
+    """
+    if not both_sides:
+        return torch.bucketize((-distance).clamp(min=0), starts, right=True)
+    behind = (distance > 0) * (len(starts) + 1)
+    return torch.bucketize(distance.abs(), starts, right=True) + behind
+
+
+def bucket_starts(buckets: int, farthest: int) -> list[int]:
+    """The least distance of each class of one side but the first, which is 0.
+
+    Half of the classes are for single distances; the others grow geometrically up to `farthest`,
+    beyond which all is one class: with m single ones of n, class c > m begins where
+    m (farthest / m)^((c - m) / (n - m)) is reached. In whole numbers, since a logarithm in floating
+    point would put a distance on such a border on either side.
+    """
+    single = buckets // 2
+    starts = list(range(1, single + 1))
+    for step in range(1, buckets - single):
+        rest = buckets - single
+        distance = starts[-1]
+        while (distance**rest) * single**step < (farthest**step) * single**rest:
+            distance += 1
+        starts.append(distance)
+    return starts

@@ -1,0 +1,139 @@
+"""What the recurrent encoder-decoders share: the encoder, the cells, the state between words."""
+
+from typing import Literal
+
+import torch
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
+
+from seq2seq.attention import Memory, Place, Role, StateMemory, build_attention
+from seq2seq.attention.fixed import final_state
+from seq2seq.errors import ConfigError
+from seq2seq.models.base import Attentions, Decoded, Encoded, Seq2Seq
+from seq2seq.models.state import DecodeState
+from seq2seq.nn.dropout import Dropout
+from seq2seq.nn.embedding import Embeddings
+from seq2seq.nn.positions import Positions
+from seq2seq.symbols import PAD
+from seq2seq.tables import check_range
+
+Cell = Literal["gru", "lstm"]
+
+
+class Recurrent(Seq2Seq):
+    """A bidirectional encoder and a stack of cells that writes. A model says how a word is made.
+
+        h_j = [forward cell up to j; backward cell down to j]
+        s_0 = tanh(W0 [forward last; backward first])
+
+    Args:
+        embeddings: the matrices over vocabularies; their width is E, also that of the decoder's
+            state and of the two encoder directions together.
+        attention: the mechanism of the cross role; with `fixed` the context is the same for every
+            word.
+        position: `none`; recurrence gives the order.
+        cell: gru or lstm.
+        layers: of the encoder and of the decoder.
+        dropout: on embeddings, between layers, and on what the model gives out.
+
+    Raises: ConfigError for an odd width, or a position scheme.
+    """
+
+    roles = frozenset({Role.CROSS})
+
+    def __init__(
+        self,
+        embeddings: Embeddings,
+        attention: Attentions,
+        position: Positions,
+        *,
+        cell: Cell = "gru",
+        layers: int = 1,
+        dropout: float = 0.2,
+    ):
+        super().__init__()
+        check_range("model.layers", layers, 1)
+        dim = embeddings.dim
+        if dim % 2:
+            raise ConfigError(
+                f"model.dim={dim} must be even: each encoder direction has half of it"
+            )
+        if position.encoder.hook is not None:
+            raise ConfigError(
+                "an RNN takes no positions, recurrence gives the order: position=none"
+            )
+        self.embeddings = embeddings
+        self.dropout = Dropout(dropout)
+        self.layers = layers
+        recurrent = nn.GRU if cell == "gru" else nn.LSTM
+        self.encoder = recurrent(
+            dim,
+            dim // 2,
+            layers,
+            batch_first=True,
+            bidirectional=True,
+            dropout=dropout if layers > 1 else 0.0,
+        )
+        self.cross = build_attention(attention[Role.CROSS], Place(Role.CROSS, dim, dim))
+        build_cell = nn.GRUCell if cell == "gru" else nn.LSTMCell
+        fed = self.fed_width(dim, self.cross.out_dim)
+        self.cells = nn.ModuleList(
+            build_cell(dim + fed if layer == 0 else dim, dim) for layer in range(layers)
+        )
+        self.has_cell_state = cell == "lstm"
+        self.first_state = nn.Linear(dim, dim * layers * (2 if self.has_cell_state else 1))
+        self.readout = nn.Linear(self.read_width(dim, self.cross.out_dim), dim)
+
+    @staticmethod
+    def fed_width(dim: int, context: int) -> int:
+        """Width of what enters the first cell beside the embedding."""
+        raise NotImplementedError
+
+    @staticmethod
+    def read_width(dim: int, context: int) -> int:
+        """Width of what the output is made from."""
+        raise NotImplementedError
+
+    def encode(self, source: Tensor) -> Encoded:
+        mask = source != PAD
+        x = self.dropout(self.embeddings.embed_source(source))
+        # Packed, so that the backward direction of each row begins at its own last token.
+        packed = pack_padded_sequence(x, mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
+        states, _ = pad_packed_sequence(
+            self.encoder(packed)[0], batch_first=True, total_length=source.shape[1]
+        )
+        return Encoded(states, mask)
+
+    def forward(self, source: Tensor, target: Tensor, need_weights: bool = False) -> Decoded:
+        return self.step(target, self.start(self.encode(source)), need_weights)
+
+    def start(self, encoded: Encoded, beams: int = 1) -> DecodeState:
+        first = self.first_state(final_state(encoded.states, encoded.mask)).tanh()
+        first = first.repeat_interleave(beams, dim=0).unflatten(-1, (-1, self.embeddings.dim))
+        memory = StateMemory(hidden=first[:, : self.layers])  # (N, layers, E)
+        if self.has_cell_state:
+            memory.state["cell"] = first[:, self.layers :]
+        sources: list[Memory] = [self.cross.memory_of(encoded.states, encoded.mask)]
+        return DecodeState(sources, [memory], beams, encoded.states.device)
+
+    def advance(self, x: Tensor, memory: StateMemory) -> Tensor:
+        """One token through the stack of cells: x (N, E + what is fed) -> the last layer's state
+        (N, E).
+        """
+        hidden = memory.state["hidden"].unbind(1)
+        cells = memory.state["cell"].unbind(1) if self.has_cell_state else ()
+        new_hidden: list[Tensor] = []
+        new_cells: list[Tensor] = []
+        for layer, cell in enumerate(self.cells):
+            if layer > 0:
+                x = self.dropout(x)
+            if self.has_cell_state:
+                x, c = cell(x, (hidden[layer], cells[layer]))
+                new_cells.append(c)
+            else:
+                x = cell(x, hidden[layer])
+            new_hidden.append(x)
+        memory.state["hidden"] = torch.stack(new_hidden, dim=1)
+        if self.has_cell_state:
+            memory.state["cell"] = torch.stack(new_cells, dim=1)
+        return x

@@ -1,0 +1,141 @@
+"""Score modules: the two steps of each are its formula, and what it is at first."""
+
+import pytest
+import torch
+from cases import DIM, numbers
+from helpers import assert_equal, gradients, position_scheme, randomised
+from torch import Tensor
+
+from seq2seq.attention import Place, Role
+from seq2seq.attention.multihead import MultiHead
+from seq2seq.attention.scores import SCORES, Score, Widths
+from seq2seq.errors import ConfigError
+from seq2seq.functional import rotate, scores
+
+H, D, C = 4, 8, 6
+
+
+def module(name: str, key_width: int = D, projected: bool = True) -> Score:
+    return randomised(SCORES.find(name)(Widths(H, D, key_width, projected)))
+
+
+def formula(score: Score, q: Tensor, k: Tensor) -> Tensor:
+    """The pure function of `functional.scores`, with the parameters of a module."""
+    of = dict(score.named_parameters())
+    name = next(name for name, known in SCORES.items() if type(score) is known)
+    if name in ("dot", "scaled_dot"):
+        return scores.dot(q, k, 1.0 if name == "dot" else D**-0.5)
+    if name == "additive":
+        weight = torch.cat((of["wq"], of["wk"]), dim=2)
+        # The bias of the hidden layer as a key's further number, always 1.
+        weight = torch.cat((weight, of["b"][:, :, None]), dim=2)
+        return scores.concat(
+            q, torch.cat((k, torch.ones_like(k[..., :1])), dim=-1), weight, of["u"]
+        )
+    if name == "gaussian":
+        return scores.gaussian(q, k, of["log_w"].exp())
+    return getattr(scores, name)(q, k, *of.values())
+
+
+@pytest.mark.parametrize("groups", [4, 2, 1], ids=["mha", "gqa", "mqa"])
+@pytest.mark.parametrize("name", SCORES)
+def test_a_score_in_two_steps_is_its_formula(name: str, groups: int) -> None:
+    wide = name in ("general", "additive", "concat", "concat_linear")
+    score, q = module(name, C if wide else D), numbers(2, H, 3, D)
+    k = numbers(2, groups, 5, C if wide else D)
+    remembered = score.keys(k.transpose(1, 2)).transpose(1, 2)
+    assert_equal(score(score.queries(q), remembered), formula(score, q, k))
+
+
+@pytest.mark.parametrize("name", [name for name in SCORES if SCORES[name].is_dot])
+def test_a_score_as_a_dot_product_has_the_same_softmax_and_gradients(name: str) -> None:
+    score = module(name)
+    q, k = numbers(2, H, 3, D).requires_grad_(), numbers(2, 2, 5, D).requires_grad_()
+    inner = score.queries(q)
+    dotted = score.dotted(inner, k)
+    found = scores.dot(dotted.query, k, dotted.scale)
+    found = (found if dotted.bias is None else found + dotted.bias).softmax(-1)
+    expected = score(score.queries(q), k).softmax(-1)
+    assert_equal(found, expected)
+    slope, leaves = torch.randn_like(found), (q, k, *score.parameters())
+    assert_equal(
+        gradients((found * slope).sum(), *leaves), gradients((expected * slope).sum(), *leaves)
+    )
+
+
+def test_general_starts_as_the_dot_product_behind_projections_and_at_random_without() -> None:
+    widths = Widths(H, D, D, projected=True)
+    general = SCORES["general"](widths).double()
+    q, k = numbers(2, H, 3, D), numbers(2, 2, 5, D)
+    assert_equal(general(general.queries(q), k), scores.dot(q, k))
+    torch.default_generator.manual_seed(1)
+    (weight,) = SCORES["general"](Widths(H, 300, 500, projected=False)).parameters()
+    # Xavier: uniform with variance 2 / (inputs + outputs)
+    assert weight.var().item() == pytest.approx(2 / 800, rel=0.02)
+
+
+def test_the_gaussian_starts_with_a_width_that_makes_it_like_the_scaled_dot_product() -> None:
+    gaussian = SCORES["gaussian"](Widths(H, 16, 16))
+    (log_w,) = gaussian.parameters()
+    assert_equal(log_w.exp(), torch.full((H,), 0.25), 1e-6)
+    # Keys of one length: the softmax is that of the scaled dot product.
+    q = numbers(2, H, 3, 16)
+    k = torch.nn.functional.normalize(numbers(2, H, 5, 16), dim=-1)
+    expected = scores.dot(q, k, 16**-0.5).softmax(-1)
+    assert_equal(gaussian.double()(q, k).softmax(-1), expected, 1e-6)
+
+
+@pytest.mark.parametrize("name", ["concat", "additive"])
+def test_a_hidden_layer_starts_uniform_and_learns_from_the_first_step(name: str) -> None:
+    attention = MultiHead(Place(Role.CROSS, DIM, DIM), num_heads=4, score=name).double()
+    out, weights = attention(numbers(2, 5, DIM), numbers(2, 7, DIM), need_weights=True)
+    assert_equal(weights, torch.full_like(weights, 1 / 7))
+    (slope,) = gradients(out.square().sum(), attention.score.get_parameter("u"))
+    assert slope.any()
+
+
+def test_general_rotates_what_its_matrix_gives() -> None:
+    place = Place(Role.ENCODER, DIM, DIM, position_scheme("rope"))
+    attention = randomised(MultiHead(place, num_heads=H, num_kv_heads=H, score="general"))
+    x, positions = numbers(2, 6, DIM), torch.arange(6)
+    weights = attention(x, need_weights=True).weights
+    q, k = (
+        linear(x).unflatten(-1, (H, D)).transpose(1, 2) for linear in (attention.q, attention.k)
+    )
+    mapped = scores.project_per_head(q, attention.score.get_parameter("weight").transpose(1, 2))
+    expected = (rotate(mapped, positions) @ rotate(k, positions).transpose(-2, -1)).softmax(-1)
+    assert_equal(weights, expected)
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_scores_that_see_no_rotation_refuse_it_and_no_other(name: str) -> None:
+    place = Place(Role.ENCODER, DIM, DIM, position_scheme("rope"))
+    if name in ("additive", "concat", "concat_linear"):
+        with pytest.raises(ConfigError, match="Take position=sinusoidal"):
+            MultiHead(place, num_heads=4, score=name)
+    else:
+        MultiHead(place, num_heads=4, score=name)
+
+
+@pytest.mark.parametrize("name", SCORES)
+def test_without_projections_widths_may_differ_where_the_formula_allows(name: str) -> None:
+    place = Place(Role.CROSS, DIM, 20)
+    options = {"num_heads": 2, "project": False, "score": name}
+    if name in ("dot", "scaled_dot", "gaussian"):
+        with pytest.raises(ConfigError, match=r"score needs one width.*Take score=general"):
+            MultiHead(place, **options)
+    else:
+        attention = randomised(MultiHead(place, **options))
+        assert attention(numbers(2, 5, DIM), numbers(2, 7, 20)).out.shape == (2, 5, 20)
+
+
+def test_a_bias_of_positions_is_added_to_every_score() -> None:
+    for name in SCORES:
+        place = Place(Role.DECODER, DIM, DIM, position_scheme("alibi", causal=True))
+        near = randomised(MultiHead(place, num_heads=1, num_kv_heads=1, score=name), 0.0)
+        with torch.no_grad():
+            near.v.weight.normal_()
+        weights = near(numbers(1, 4, DIM), need_weights=True).weights[0, 0]
+        # All scores are equal; the one slope is 2^-8.
+        expected = torch.tensor([-3.0, -2.0, -1.0, 0.0]).double().div(256).softmax(-1)
+        assert_equal(weights[3], expected, 1e-6)

@@ -1,0 +1,94 @@
+"""Biases by distance against the formulas of their papers, a number at a time."""
+
+import math
+
+import pytest
+import torch
+from helpers import assert_equal
+
+from seq2seq.functional import alibi, t5_buckets
+from seq2seq.functional.relative import alibi_slopes, bucket_starts, distances
+
+
+def test_a_distance_is_key_minus_query() -> None:
+    assert distances(torch.tensor([0, 2]), 3).tolist() == [[0, 1, 2], [-2, -1, 0]]
+    rows = distances(torch.tensor([[0], [2]]), 3)
+    assert rows.tolist() == [[[0, 1, 2]], [[-2, -1, 0]]]
+
+
+@pytest.mark.parametrize("heads", [1, 2, 4, 8, 16])
+def test_slopes_halve_evenly_where_heads_are_a_power_of_two(heads: int) -> None:
+    expected = [2 ** (-8 * h / heads) for h in range(1, heads + 1)]
+    assert_equal(alibi_slopes(heads), torch.tensor(expected), 1e-7)
+
+
+def test_slopes_for_other_numbers_of_heads_lie_between() -> None:
+    # As the paper's own numbers for 12 heads: 8 slopes 1/2 ... 1/256, then every other one of 16.
+    expected = [2.0**-h for h in range(1, 9)] + [2**-0.5, 2**-1.5, 2**-2.5, 2**-3.5]
+    assert_equal(alibi_slopes(12), torch.tensor(expected), 1e-7)
+    assert alibi_slopes(3).tolist() == [2**-4.0, 2**-8.0, 2**-2.0]
+    for heads in range(1, 40):
+        assert len(set(alibi_slopes(heads).tolist())) == heads
+
+
+def test_alibi_is_the_slope_times_the_distance_on_both_sides() -> None:
+    bias = alibi(torch.tensor([1, 4]), 6, heads=4)
+    for h in range(4):
+        for row, i in enumerate((1, 4)):
+            for j in range(6):
+                assert bias[h, row, j].item() == -(2.0 ** (-2 * (h + 1))) * abs(i - j)
+
+
+def test_rows_of_alibi_may_stand_at_different_places() -> None:
+    bias = alibi(torch.tensor([[3, 4], [0, 1]]), 5, heads=2)
+    assert bias.shape == (2, 2, 2, 5)
+    assert_equal(bias[0], alibi(torch.tensor([3, 4]), 5, 2), 0)
+    assert_equal(bias[1], alibi(torch.tensor([0, 1]), 5, 2), 0)
+
+
+def bucket_by_hand(distance: int, buckets: int, farthest: int, both_sides: bool) -> int:
+    """The classes of Raffel et al. 2020 for key minus query, with a logarithm."""
+    first = 0
+    if both_sides:
+        buckets //= 2
+        first = buckets if distance > 0 else 0
+        length = abs(distance)
+    else:
+        length = max(-distance, 0)
+    single = buckets // 2
+    if length < single:
+        return first + length
+    share = math.log(length / single) / math.log(farthest / single)
+    # Rounding must not put a distance on the border of two classes into the lower one.
+    return first + min(single + int(share * (buckets - single) + 1e-9), buckets - 1)
+
+
+@pytest.mark.parametrize("both_sides", [True, False])
+@pytest.mark.parametrize(
+    ("buckets", "farthest"), [(32, 128), (32, 32), (8, 20), (4, 100), (6, 50), (64, 1000)]
+)
+def test_classes_of_distances_are_those_of_the_paper(
+    buckets: int, farthest: int, both_sides: bool
+) -> None:
+    span = list(range(-2 * farthest, 2 * farthest + 1))
+    starts = bucket_starts(buckets // 2 if both_sides else buckets, farthest)
+    found = t5_buckets(torch.tensor(span), torch.tensor(starts), both_sides)
+    assert found.tolist() == [bucket_by_hand(d, buckets, farthest, both_sides) for d in span]
+
+
+def test_classes_of_the_published_model() -> None:
+    # 16 for each side, of which 8 are single: 8-11, 12-15, 16-22, ... and from 91 on the last.
+    def classes(*found: int) -> list[int]:
+        starts = torch.tensor(bucket_starts(16, 128))
+        return t5_buckets(torch.tensor(found), starts, both_sides=True).tolist()
+
+    assert classes(0, -1, -7, -8, -11, -12, -16) == [0, 1, 7, 8, 8, 9, 10]
+    assert classes(1, 7, 8, 12, 16) == [17, 23, 24, 25, 26]
+    assert classes(-90, -91, -128, -1000, 90, 91, 1000) == [14, 15, 15, 15, 30, 31, 31]
+
+
+def test_classes_begin_later_and_later() -> None:
+    for buckets, farthest in ((32, 128), (16, 128), (2, 4), (5, 9)):
+        starts = bucket_starts(buckets, farthest)
+        assert len(starts) == buckets - 1
+        assert starts == sorted(starts)
