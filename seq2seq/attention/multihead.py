@@ -105,6 +105,13 @@ class MultiHead(TokenAttention):
             k = turned.transpose(1, 2)
         return {"k": self.score.keys(k), "v": v}
 
+    def _writes_weights(self, dropout: float, x: Tensor) -> bool:
+        """The one rule of kernels: which attention holds its T x S weights."""
+        if self.kernel == "auto" and dropout > 0 and x.device.type == "cpu":
+            # There the fused kernel would hold them too, and draw its random numbers slowly.
+            return True
+        return self.kernel == "explicit" or not self.score.is_dot
+
     def attend(
         self,
         x: Tensor,
@@ -125,8 +132,7 @@ class MultiHead(TokenAttention):
         causal = self.place.role is Role.DECODER
         dropout = self.dropout if self.training else 0.0
         weights = None
-        # The one rule of kernels: weights and scores that are no dot product are written out.
-        if need_weights or self.kernel == "explicit" or not self.score.is_dot:
+        if need_weights or self._writes_weights(dropout, x):
             if causal:
                 past = causal_mask(q.shape[2], k.shape[2], k.shape[2] - q.shape[2], device=q.device)
                 mask = past if mask is None else mask & past
