@@ -10,10 +10,10 @@ import tokenizers as library
 
 from seq2seq.data.cache import cached_folder, digest
 from seq2seq.data.corpus import Corpus, encode_corpus
+from seq2seq.data.recipes import build_recipe
 from seq2seq.data.text import MissingFileError, check_parallel, parallel_paths, read_lines
-from seq2seq.data.tokenizer import TOKENIZERS, Recipe, Tokenizer, Tokenizers
+from seq2seq.data.tokenizer import Recipe, Tokenizer, Tokenizers
 from seq2seq.errors import ConfigError, DataError
-from seq2seq.tables import check_options
 
 _WHERE_TO_GET = {
     "demo": "data/demo is in the repository, not in the package: clone it and run from its root.",
@@ -107,16 +107,6 @@ def prepare(data: DataOptions, tokenizer: Mapping[str, Any]) -> Prepared:
     return Prepared(
         corpora["train"], corpora["valid"], tokenizers, (*report, f"tokenizer: {sizes}")
     )
-
-
-def build_recipe(options: Mapping[str, Any]) -> Recipe:
-    """The recipe that a node of conf/tokenizer describes. Raises: ConfigError."""
-    if "name" not in options:
-        raise ConfigError(f"tokenizer.name is missing. Known: {', '.join(sorted(TOKENIZERS))}")
-    recipe = TOKENIZERS.find(options["name"])
-    own = {name: value for name, value in options.items() if name != "name"}
-    check_options(recipe, own, "tokenizer")
-    return recipe(**own)
 
 
 def _checked_paths(data: DataOptions) -> dict[str, tuple[Path, Path]]:
