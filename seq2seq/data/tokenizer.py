@@ -17,6 +17,10 @@ from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
 # A character of the scripts that need no spaces between words.
 CJK = r"[\p{Han}\p{Hiragana}\p{Katakana}]"
 
+# The symbol of a tag. Every kind of tokenizer writes a space otherwise inside a piece, so that none
+# is called like a tag.
+TAG = "<tag {}>"
+
 
 class Tokenizer:
     """Cuts text into numbered pieces and joins pieces to text again.
@@ -76,6 +80,19 @@ class Tokenizer:
         """
         offsets = self._library.encode(text, add_special_tokens=False).offsets
         return [(e - len(text[s:e].lstrip() or text[s:e]), e) for s, e in offsets]
+
+    def with_tags(self, names: Iterable[str]) -> "Tokenizer":
+        """A copy with a control symbol more for each name, which no text produces either."""
+        copy = Tokenizer.from_json(self.to_json())
+        copy._library.add_special_tokens([TAG.format(name) for name in names])
+        return copy
+
+    def tag_id(self, name: str) -> int:
+        """The id of a tag. Raises: ConfigError if there is none of that name."""
+        found = self._library.token_to_id(TAG.format(name))
+        if found is None:
+            raise ConfigError(f"there is no tag {name!r} among those of the training corpora")
+        return found
 
     def pieces(self, text: str) -> list[str]:
         """The part of the text each piece stands for, by `spans`: a label for every id."""

@@ -14,6 +14,7 @@ from lightning.pytorch.utilities import rank_zero_only
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from seq2seq import checkpoint
+from seq2seq.data.ledger import write_ledger
 from seq2seq.data.prepare import Prepared
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq, build_model
@@ -38,6 +39,7 @@ def train(plan: Plan, prepared: Prepared) -> float | None:
         "seed": plan.run.seed,
         "max_tokens": data.max_tokens,
         "accumulate_grad_batches": plan.trainer.accumulate_grad_batches,
+        "weights": [share.weight for share in prepared.train.shares],
     }
     config = {**plan.model, "decode": plan.decode, "data": asdict(data), "order": order}
     saved = checkpoint.describe(config, source, target)
@@ -46,7 +48,7 @@ def train(plan: Plan, prepared: Prepared) -> float | None:
     module = TrainingModule(
         model,
         target,
-        language=data.target,
+        language=str(data.target),
         loss=plan.loss,
         optimizer=plan.optimizer,
         schedule=plan.schedule,
@@ -56,6 +58,7 @@ def train(plan: Plan, prepared: Prepared) -> float | None:
     best = best_checkpoint(plan.folder, plan.checkpoint)
     trainer = build_trainer(plan, [best, *callbacks(plan, prepared)])
     if trainer.is_global_zero:
+        write_ledger(prepared.ledger, plan.folder)
         print("\n".join((*prepared.report, headline(plan, model, prepared, trainer.world_size))))
     trainer.fit(
         module,
