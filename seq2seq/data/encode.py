@@ -34,7 +34,7 @@ class _Pair(NamedTuple):
 def _chunks(text: Form) -> Iterator[list[_Pair]]:
     chunk: list[_Pair] = []
     characters = 0
-    for line, pair in enumerate(text.pairs(), start=1):
+    for line, pair in enumerate(text.pairs(), start=text.first_line):
         chunk.append(_Pair(line, *pair))
         characters += len(pair[0]) + len(pair[1])
         if len(chunk) == CHUNK_LINES or characters >= CHUNK_CHARACTERS:

@@ -34,6 +34,11 @@ class Form(ABC):
     def settings(self) -> tuple[str, ...]:
         """What else decides which pairs are read."""
 
+    @property
+    def first_line(self) -> int:
+        """The line of the first pair."""
+        return 1
+
     @abstractmethod
     def pairs(self) -> Iterator[Pair]:
         """Source and target of every pair, in order, nothing left out."""
@@ -112,9 +117,17 @@ class TabTable(OneFile):
     first line is a pair as well.
     """
 
+    @property
+    def first_line(self) -> int:
+        return 1 if all(self._numbers) else 2
+
+    @property
+    def _numbers(self) -> list[bool]:
+        return [name.isascii() and name.isdigit() for name in self.columns]
+
     def pairs(self) -> Iterator[Pair]:
         lines = enumerate(read_lines(self.path), start=1)
-        numbered = [name.isascii() and name.isdigit() for name in self.columns]
+        numbered = self._numbers
         if any(numbered) and not all(numbered):
             raise DataError(
                 f"{self.path}: give both columns by name or both by number, not data.source="

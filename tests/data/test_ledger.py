@@ -215,6 +215,18 @@ def test_a_missing_corpus_of_several_is_named(made: Callable[..., Prepared]) -> 
         made(train={"b": {"path": "no/such"}})
 
 
+@pytest.mark.parametrize(("header", "line"), [("de\ten\n", 3), ("", 2)])
+def test_lines_left_out_of_a_table_are_lines_of_the_file(
+    header: str, line: int, made: Callable[..., Prepared], tmp_path: Path
+) -> None:
+    table = tmp_path / "odd.tsv"
+    table.write_text(f"{header}a\tb\n\tb\n")
+    columns = {} if header else {"source": 1, "target": 2}
+    parts = dict.fromkeys(("train", "valid"), str(table))
+    [train] = made(**parts, **columns, test=None).ledger["parts"]["train"]["corpora"]
+    assert train["dropped"]["empty"] == {"count": 1, "lines": [line]}
+
+
 @pytest.mark.usefixtures("more")
 def test_a_column_may_be_typed_as_a_number(made: Callable[..., Prepared], tmp_path: Path) -> None:
     table = str(tmp_path / "more.tsv")
