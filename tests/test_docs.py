@@ -31,7 +31,11 @@ def prose(document: Path) -> str:
 def test_every_path_that_is_named_exists(document: Path) -> None:
     named = re.findall(r"`((?:seq2seq|conf|tests|docs|scripts|data)/[\w./-]*)`", prose(document))
     # A mechanism that the reader is to write; corpora that the reader fetches; results of a run.
-    ours = [path for path in named if not re.search(r"nearby|data/(multi30k|iwslt14|wmt14)|^runs/", path)]
+    ours = [
+        path
+        for path in named
+        if not re.search(r"nearby|data/(multi30k|iwslt14|wmt14)|^runs/", path)
+    ]
     assert [path for path in ours if not (ROOT / path).exists()] == []
 
 

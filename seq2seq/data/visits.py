@@ -28,9 +28,9 @@ def visits(longer: np.ndarray, shares: Sequence[Share], random: np.random.Genera
 
 
 def _draws(share: Share) -> int:
-    """How many rows of a share are drawn: the fraction of its weight, at least one row."""
-    fraction = share.weight % 1
-    return max(1, round(fraction * (share.stop - share.start))) if fraction else 0
+    """How many rows of a share are drawn for the fraction of its weight; no share is left out."""
+    count = round(share.weight % 1 * (share.stop - share.start))
+    return max(1, count) if share.weight < 1 else count
 
 
 def _draw(

@@ -9,6 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from seq2seq.data.recipes import TOKENIZERS, build_recipe
+from seq2seq.data.segments import segments
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
@@ -121,6 +122,22 @@ def test_spans_are_parts_of_the_text_in_order(
     assert all(0 <= start < end <= len(text) for start, end in spans)
     covered = {place for start, end in spans for place in range(start, end)}
     assert not "".join(text[i] for i in set(range(len(text))) - covered).strip()
+
+
+@every_kind
+@given(
+    parts=st.lists(st.sampled_from([*NASTY, "a dog. ", "中文。", " ", "\t"])),
+    most=st.integers(1, 9),
+)
+def test_a_long_text_is_cut_without_loss_by_any_kind(
+    kind: str, parts: list[str], most: int, learnt: dict[str, Tokenizer]
+) -> None:
+    text = "".join(parts)
+    found = segments(text, learnt[kind], most)
+    assert "".join(found) == text
+    # A single character may need more pieces than that, never a longer part.
+    sizes = [len(ids) for ids in learnt[kind].encode_batch(found)]
+    assert kind != "char" or max(sizes) <= most
 
 
 @every_kind
