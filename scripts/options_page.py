@@ -13,13 +13,15 @@ from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
 CONF, PAGE = ROOT / "conf", ROOT / "docs" / "options.md"
-SETTING = re.compile(r"(?P<indent> *)(?P<key>[\w@.]+): *(?P<value>[^#]*?) *(?:#\s*(?P<meaning>.*))?")
+SETTING = re.compile(
+    r"(?P<indent> *)(?P<key>[\w@.]+): *(?P<value>[^#]*?) *(?:#\s*(?P<meaning>.*))?"
+)
 INTRODUCTION = """# Options
 
 Written by `scripts/options_page.py` from the files of `conf/`: change them, not this page.
 
-`python train.py GROUP=OPTION key=value ...` chooses a file of a folder and changes a value; a dot goes
-down into a node (`attn.num_kv_heads=2`). An experiment is a file that chooses all of that at once.
+`python train.py GROUP=OPTION key=value ...` chooses a file of a folder and changes a value; a dot
+goes down into a node (`attn.num_kv_heads=2`). An experiment is a file that chooses all of that.
 """
 
 

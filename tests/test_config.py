@@ -18,7 +18,7 @@ from omegaconf.errors import OmegaConfBaseException
 
 from seq2seq.attention import ATTENTION
 from seq2seq.data.prepare import DataOptions
-from seq2seq.data.tokenizer import TOKENIZERS
+from seq2seq.data.recipes import TOKENIZERS
 from seq2seq.decoding import SEARCHES
 from seq2seq.errors import Seq2SeqError
 from seq2seq.models import FOR_ATTENTION, MODELS

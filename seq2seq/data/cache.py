@@ -50,19 +50,10 @@ def cached_folder(
     return folder
 
 
-def digest(parts: Iterable[str], files: Iterable[Path]) -> str:
-    """A name for the contents of some files together with the settings they are used with.
-
-    Raises: DataError if a file cannot be read.
-    """
+def digest(parts: Iterable[str]) -> str:
+    """A name for all that a result depends on: settings, and hashes of files."""
     total = hashlib.sha256()
     for part in parts:
         # Hashes of the parts, not the parts: "ab", "c" and "a", "bc" are different settings.
         total.update(hashlib.sha256(part.encode()).digest())
-    for path in files:
-        try:
-            with path.open("rb") as file:
-                total.update(hashlib.file_digest(file, "sha256").digest())
-        except OSError as error:
-            raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
     return total.hexdigest()[:32]

@@ -10,14 +10,19 @@ import tokenizers as library
 
 from seq2seq.data.cache import cached_folder, digest
 from seq2seq.data.corpus import Corpus, encode_corpus
-from seq2seq.data.text import MissingFileError, check_parallel, parallel_paths, read_lines
-from seq2seq.data.tokenizer import TOKENIZERS, Recipe, Tokenizer, Tokenizers
+from seq2seq.data.ledger import make_ledger, summary
+from seq2seq.data.portions import Portion, check_spec, find_portions
+from seq2seq.data.recipes import build_recipe
+from seq2seq.data.stamps import Stamps
+from seq2seq.data.text import MissingFileError
+from seq2seq.data.tokenizer import Recipe, Tokenizer, Tokenizers
 from seq2seq.errors import ConfigError, DataError
-from seq2seq.tables import check_options
 
 _WHERE_TO_GET = {
     "demo": "data/demo is in the repository, not in the package: clone it and run from its root.",
     "multi30k": "To download it: python scripts/prepare_multi30k.py",
+    "iwslt14_de_en": "docs/data.md says where to get it and how to name the files.",
+    "wmt14_en_de": "docs/data.md says where to get it and how to name the files.",
 }
 
 
@@ -27,11 +32,13 @@ class DataOptions:
 
     Attributes:
         name: what the corpus is called.
-        source: suffix of the source language's files.
-        target: suffix of the target language's files.
-        train: prefix of the training files, PREFIX.SUFFIX or PREFIX.SUFFIX.gz, or a list of two
-            paths, source then target; relative to the current folder.
-        valid: the validation files, likewise.
+        source: suffix of the source language's files, or its column in a .tsv or .jsonl file: a
+            name, or a number from 1.
+        target: of the target language, likewise.
+        train: prefix of the training files, PREFIX.SUFFIX or PREFIX.SUFFIX.gz; or one .tsv or
+            .jsonl file, plain or .gz; or a list of two paths, source then target; relative to the
+            current folder. Or several of these by name: {NAME: {path, weight, tag}}.
+        valid: the validation files, likewise, without weights.
         test: the test files, likewise, if there are any.
         max_length: most pieces of a sentence, its end symbol included; longer pairs are left out.
         max_tokens: padded tokens of a global batch on either side.
@@ -41,23 +48,27 @@ class DataOptions:
     """
 
     name: str
-    source: str
-    target: str
-    train: str | list[str]
-    valid: str | list[str]
-    test: str | list[str] | None = None
+    source: str | int
+    target: str | int
+    train: str | list[str] | dict[str, Any]
+    valid: str | list[str] | dict[str, Any]
+    test: str | list[str] | dict[str, Any] | None = None
     max_length: int = 256
     max_tokens: int = 4096
     cache: str = "runs/cache"
 
     def __post_init__(self) -> None:
         for option in ("source", "target"):
-            suffix = getattr(self, option)
+            suffix = str(getattr(self, option))
+            # A column's number is typed as a number, and is a name to everybody else.
+            object.__setattr__(self, option, suffix)
             if not suffix or suffix.startswith("."):
                 raise ConfigError(
                     f"data.{option}={suffix!r} should be what the names of one language's files "
-                    f"end in, without the dot: data.{option}=de"
+                    f"end in, without the dot, or a column: data.{option}=de"
                 )
+        for part in ("train", "valid", "test"):
+            check_spec(getattr(self, part), f"data.{part}")
         if self.max_length < 2:
             raise ConfigError(
                 f"data.max_length={self.max_length} leaves no room for a piece and the end symbol: "
@@ -72,12 +83,13 @@ class DataOptions:
 
 
 class Prepared(NamedTuple):
-    """What a run trains on, and in `report` a few sentences that say so."""
+    """What a run trains on; in `report` a few sentences that say so, in `ledger` all of it."""
 
     train: Corpus
     valid: Corpus
     tokenizers: Tokenizers
     report: tuple[str, ...]
+    ledger: dict[str, Any]
 
 
 def prepare(data: DataOptions, tokenizer: Mapping[str, Any]) -> Prepared:
@@ -93,57 +105,67 @@ def prepare(data: DataOptions, tokenizer: Mapping[str, Any]) -> Prepared:
     Raises: ConfigError for an option; DataError for a file, naming it and the line.
     """
     recipe = build_recipe(tokenizer)
-    paths = _checked_paths(data)
     cache = Path(data.cache).expanduser()
-    tokenizers = _tokenizers(recipe, paths["train"], cache)
+    stamps = Stamps(cache)
+    portions = _checked_portions(data, stamps)
+    tags = sorted({portion.tag for portion in portions["train"] if portion.tag is not None})
+    _check_tags(portions, tags)
+    tokenizers = _tokenizers(recipe, portions["train"], cache, stamps)
+    if tags:
+        tokenizers = _tagged(tokenizers, tags)
     corpora = {
-        part: encode_corpus(*paths[part], tokenizers, max_length=data.max_length, cache_dir=cache)
-        for part in ("train", "valid")
+        part: encode_corpus(found, tokenizers, max_length=data.max_length, cache_dir=cache)
+        for part, found in portions.items()
     }
-    report = [f"{part}: {corpus.report}" for part, corpus in corpora.items()]
     sizes = f"{tokenizers.source.size:,} pieces for both languages"
     if not recipe.joint:
         sizes = f"{tokenizers.source.size:,} source and {tokenizers.target.size:,} target pieces"
-    return Prepared(
-        corpora["train"], corpora["valid"], tokenizers, (*report, f"tokenizer: {sizes}")
-    )
+    ledger = make_ledger(portions, corpora, tokenizers, tokenizer, stamps)
+    report = (*summary(ledger, corpora), f"tokenizer: {sizes}")
+    return Prepared(corpora["train"], corpora["valid"], tokenizers, report, ledger)
 
 
-def build_recipe(options: Mapping[str, Any]) -> Recipe:
-    """The recipe that a node of conf/tokenizer describes. Raises: ConfigError."""
-    if "name" not in options:
-        raise ConfigError(f"tokenizer.name is missing. Known: {', '.join(sorted(TOKENIZERS))}")
-    recipe = TOKENIZERS.find(options["name"])
-    own = {name: value for name, value in options.items() if name != "name"}
-    check_options(recipe, own, "tokenizer")
-    return recipe(**own)
-
-
-def _checked_paths(data: DataOptions) -> dict[str, tuple[Path, Path]]:
-    """The two files of each part, all found before any is read to its end."""
+def _checked_portions(data: DataOptions, stamps: Stamps) -> dict[str, list[Portion]]:
+    """The corpora of each part, all found before any is read to its end."""
     specs = {"train": data.train, "valid": data.valid, "test": data.test}
     try:
-        paths = {
-            part: parallel_paths(spec, data.source, data.target, f"data.{part}")
+        portions = {
+            part: find_portions(spec, str(data.source), str(data.target), f"data.{part}")
             for part, spec in specs.items()
             if spec is not None
         }
     except MissingFileError as error:
         hint = _WHERE_TO_GET.get(data.name, "")
         raise MissingFileError(f"{error} {hint}".strip()) from error
-    for pair in paths.values():
-        check_parallel(*pair)
-    return paths
+    for portion in chain.from_iterable(portions.values()):
+        portion.text.check(stamps)
+    return portions
 
 
-def _tokenizers(recipe: Recipe, paths: tuple[Path, Path], cache: Path) -> Tokenizers:
-    """Learn one tokenizer from both files, or one from each, or find them learnt already."""
-    sides = {"joint": paths} if recipe.joint else {"source": paths[:1], "target": paths[1:]}
+def _check_tags(portions: Mapping[str, list[Portion]], known: list[str]) -> None:
+    for part, found in portions.items():
+        for portion in found:
+            if portion.tag is not None and portion.tag not in known:
+                raise ConfigError(
+                    f"data.{part}.{portion.name}.tag={portion.tag}: no training corpus has that "
+                    f"tag. Theirs: {', '.join(known) or 'none'}"
+                )
+
+
+def _tagged(tokenizers: Tokenizers, tags: list[str]) -> Tokenizers:
+    source = tokenizers.source.with_tags(tags)
+    return Tokenizers(source, source if tokenizers.source is tokenizers.target else tokenizers[1])
+
+
+def _tokenizers(recipe: Recipe, portions: list[Portion], cache: Path, stamps: Stamps) -> Tokenizers:
+    """Learn one tokenizer from all text, or one from each side, or find them learnt already."""
+    texts = [portion.text for portion in portions]
+    sides = {"joint": (0, 1)} if recipe.joint else {"source": (0,), "target": (1,)}
 
     def write(folder: Path) -> None:
-        for side, files in sides.items():
-            learnt = recipe.train(chain.from_iterable(map(read_lines, files)))
-            (folder / f"{side}.json").write_text(learnt.to_json(), encoding="utf-8")
+        for side, indices in sides.items():
+            lines = (line for text in texts for index in indices for line in text.side(index))
+            (folder / f"{side}.json").write_text(recipe.train(lines).to_json(), encoding="utf-8")
 
     def whole(folder: Path) -> bool:
         try:
@@ -151,8 +173,10 @@ def _tokenizers(recipe: Recipe, paths: tuple[Path, Path], cache: Path) -> Tokeni
         except (OSError, ValueError, DataError):
             return False
 
-    name = f"tokenizer-{digest([library.__version__, repr(recipe)], paths)}"
-    folder = cached_folder(cache, name, whole, write)
+    settings = [library.__version__, repr(recipe)]
+    for text in texts:
+        settings += [*text.settings, *(stamps.sha256(file) for file in text.files)]
+    folder = cached_folder(cache, f"tokenizer-{digest(settings)}", whole, write)
     found = [_read(folder / f"{side}.json") for side in sides]
     return Tokenizers(found[0], found[-1])
 

@@ -9,7 +9,7 @@ import difflib
 import gzip
 import os
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -54,7 +54,7 @@ def read_lines(path: Path) -> Iterator[str]:
             "Copy or download it again; gzip -t FILE tests it."
         ) from error
     except FileNotFoundError as error:
-        raise MissingFileError(f"{path} does not exist. {_neighbours(path)}") from error
+        raise MissingFileError(f"{path} does not exist. {neighbours(path)}") from error
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
     if number == 0:
@@ -84,7 +84,7 @@ def _decode(raw: bytes, path: Path, number: int) -> str:
         ) from error
 
 
-def _neighbours(path: Path) -> str:
+def neighbours(path: Path) -> str:
     """What the folder of a missing file holds instead, the names most like it first."""
     folder = path.parent
     if not folder.is_dir():
@@ -115,8 +115,10 @@ def find_side(prefix: str | Path, suffix: str) -> Path:
     if found:
         return found[0]
     given = Path(prefix).expanduser()
-    mend = f" {given} is itself a file: give the part before .{suffix}." if given.is_file() else ""
-    raise MissingFileError(f"found neither {plain} nor {zipped}.{mend} {_neighbours(plain)}")
+    mend = ""
+    if given.is_file():
+        mend = f" {given} is itself a file: give the part before .{suffix}, or a .tsv or .jsonl."
+    raise MissingFileError(f"found neither {plain} nor {zipped}.{mend} {neighbours(plain)}")
 
 
 def parallel_paths(spec: str | list[str], source: str, target: str, what: str) -> tuple[Path, Path]:
@@ -140,7 +142,7 @@ def parallel_paths(spec: str | list[str], source: str, target: str, what: str) -
         paths = Path(spec[0]).expanduser(), Path(spec[1]).expanduser()
         for path in paths:
             if not os.path.isfile(path):
-                raise MissingFileError(f"{path} is not a file. {_neighbours(path)}")
+                raise MissingFileError(f"{path} is not a file. {neighbours(path)}")
         return paths
     except DataError as error:
         raise type(error)(f"{what}={spec}: {error}") from error
@@ -151,12 +153,15 @@ def count_lines(path: Path) -> int:
     return sum(1 for _ in read_lines(path))
 
 
-def check_parallel(source: Path, target: Path) -> int:
+def check_parallel(source: Path, target: Path, count: Callable[[Path], int] = count_lines) -> int:
     """The number of pairs of two files that must have equally many lines.
 
-    Raises: DataError with both counts if they differ, and whatever `read_lines` raises.
+    Args:
+        count: how the lines of a file are counted.
+
+    Raises: DataError with both counts if they differ, and whatever `count` raises.
     """
-    counts = count_lines(source), count_lines(target)
+    counts = count(source), count(target)
     if counts[0] != counts[1]:
         raise DataError(
             f"lines of {source}: {counts[0]:,}, of {target}: {counts[1]:,}. Line n of one must be "

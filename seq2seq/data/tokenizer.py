@@ -4,16 +4,22 @@ Byte pair encoding: Sennrich et al. 2016, arXiv:1508.07909. Over bytes, so that 
 unknown: Radford et al. 2019 (GPT-2).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
 import tokenizers
-from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
-from seq2seq.tables import Table
+
+# A character of the scripts that need no spaces between words.
+CJK = r"[\p{Han}\p{Hiragana}\p{Katakana}]"
+
+# The symbol of a tag. Every kind of tokenizer writes a space otherwise inside a piece, so that none
+# is called like a tag.
+TAG = "<tag {}>"
 
 
 class Tokenizer:
@@ -69,11 +75,24 @@ class Tokenizer:
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where each piece stands in the text, as (first character, character after the last).
 
-        A piece that begins with a space and goes on is given without that space. The pieces of one
+        A piece that begins with white space and goes on is given without it. The pieces of one
         character (a Chinese one can need three) all have the span of that character.
         """
         offsets = self._library.encode(text, add_special_tokens=False).offsets
-        return [(s + (text[s] == " " and e - s > 1), e) for s, e in offsets]
+        return [(e - len(text[s:e].lstrip() or text[s:e]), e) for s, e in offsets]
+
+    def with_tags(self, names: Iterable[str]) -> "Tokenizer":
+        """A copy with a control symbol more for each name, which no text produces either."""
+        copy = Tokenizer.from_json(self.to_json())
+        copy._library.add_special_tokens([TAG.format(name) for name in names])
+        return copy
+
+    def tag_id(self, name: str) -> int:
+        """The id of a tag. Raises: ConfigError if there is none of that name."""
+        found = self._library.token_to_id(TAG.format(name))
+        if found is None:
+            raise ConfigError(f"there is no tag {name!r} among those of the training corpora")
+        return found
 
     def pieces(self, text: str) -> list[str]:
         """The part of the text each piece stands for, by `spans`: a label for every id."""
@@ -109,6 +128,7 @@ class ByteLevelBPE:
             first writes accents in composed form.
         max_token_length: bytes in the longest piece, against pieces that are whole phrases in a
             script without spaces.
+        isolate_cjk: nothing merges across a Han, Hiragana or Katakana character.
 
     Raises: ConfigError for a value out of range.
     """
@@ -117,28 +137,27 @@ class ByteLevelBPE:
     joint: bool = True
     normalize: Literal["nfc"] | None = None
     max_token_length: int = 16
+    isolate_cjk: bool = False
 
     def __post_init__(self) -> None:
-        smallest = 256 + len(NAMES)
-        if self.vocab_size < smallest:
-            raise ConfigError(
-                f"tokenizer.vocab_size={self.vocab_size} is too small: 256 bytes and {len(NAMES)} "
-                f"control symbols make {smallest}, more are for merges: tokenizer.vocab_size=8000"
-            )
+        check_vocab_size(self.vocab_size, "merges")
         if self.max_token_length < 2:
             raise ConfigError(
                 f"tokenizer.max_token_length={self.max_token_length} should be 2 or more: "
                 "tokenizer.max_token_length=16"
             )
-        if self.normalize not in (None, "nfc"):
-            raise ConfigError(f"tokenizer.normalize={self.normalize!r} should be null or nfc")
+        check_normalize(self.normalize)
 
     def train(self, lines: Iterable[str]) -> Tokenizer:
         """Learn the merges from text. The same lines always give the same tokenizer."""
         library = tokenizers.Tokenizer(models.BPE())
         if self.normalize == "nfc":
             library.normalizer = normalizers.NFC()
-        library.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        words = pre_tokenizers.ByteLevel(add_prefix_space=False)
+        library.pre_tokenizer = words
+        if self.isolate_cjk:
+            alone = pre_tokenizers.Split(Regex(CJK), "isolated")
+            library.pre_tokenizer = pre_tokenizers.Sequence([alone, words])
         library.decoder = decoders.ByteLevel()
         trainer = trainers.BpeTrainer(
             vocab_size=self.vocab_size,
@@ -152,4 +171,17 @@ class ByteLevelBPE:
         return Tokenizer(library)
 
 
-TOKENIZERS: Table[Callable[..., Recipe]] = Table("tokenizer", {"bpe": ByteLevelBPE})
+def check_vocab_size(size: int, others: str) -> None:
+    """Raises: ConfigError unless there is room for the control symbols and all bytes."""
+    smallest = len(NAMES) + 256
+    if size < smallest:
+        raise ConfigError(
+            f"tokenizer.vocab_size={size} is too small: 256 bytes and {len(NAMES)} control symbols "
+            f"make {smallest}, more are for {others}: tokenizer.vocab_size=8000"
+        )
+
+
+def check_normalize(form: str | None) -> None:
+    """Raises: ConfigError for a normal form that is not offered."""
+    if form not in (None, "nfc"):
+        raise ConfigError(f"tokenizer.normalize={form!r} should be null or nfc")

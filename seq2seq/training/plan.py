@@ -10,7 +10,8 @@ from typing import Any
 
 from seq2seq.attention import Role
 from seq2seq.attention.roles import Choice, resolve_roles
-from seq2seq.data.prepare import DataOptions, build_recipe
+from seq2seq.data.prepare import DataOptions
+from seq2seq.data.recipes import build_recipe
 from seq2seq.decoding import build_search
 from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.models import MODELS, check_model

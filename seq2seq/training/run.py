@@ -8,6 +8,7 @@ from typing import Any
 import lightning as L
 
 from seq2seq import checkpoint
+from seq2seq.data.ledger import write_ledger
 from seq2seq.data.prepare import Prepared
 from seq2seq.models import Seq2Seq, build_model
 from seq2seq.training.datamodule import DataModule
@@ -35,7 +36,7 @@ def train(plan: Plan, prepared: Prepared) -> float | None:
     module = TrainingModule(
         model,
         target,
-        language=plan.data.target,
+        language=str(plan.data.target),
         loss=plan.loss,
         optimizer=plan.optimizer,
         schedule=plan.schedule,
@@ -53,6 +54,7 @@ def train(plan: Plan, prepared: Prepared) -> float | None:
         progress=sys.stdout.isatty(),
     )
     if trainer.is_global_zero:
+        write_ledger(prepared.ledger, plan.folder)
         print("\n".join((*prepared.report, headline(plan, model, trainer.world_size))), flush=True)
     trainer.fit(
         module,
@@ -76,6 +78,7 @@ def describe(plan: Plan, prepared: Prepared) -> dict[str, Any]:
         "seed": plan.run.seed,
         "max_tokens": plan.data.max_tokens,
         "accumulate_grad_batches": plan.trainer.accumulate_grad_batches,
+        "weights": [share.weight for share in prepared.train.shares],
     }
     config = {**plan.model, "decode": plan.decode, "data": asdict(plan.data), "order": order}
     return checkpoint.describe(config, *prepared.tokenizers)

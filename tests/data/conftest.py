@@ -7,7 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seq2seq.data.corpus import Corpus, Report, Side
+from seq2seq.data.account import Account, Pieces, Report
+from seq2seq.data.corpus import Corpus, Side
 from seq2seq.data.text import find_side, read_lines
 from seq2seq.data.tokenizer import ByteLevelBPE, Tokenizer, Tokenizers
 from seq2seq.errors import DataError
@@ -47,10 +48,13 @@ def corpus_of() -> Callable[[Sequence[int], Sequence[int]], Corpus]:
 
     def side(lengths: Sequence[int]) -> Side:
         ids = np.repeat(np.arange(len(lengths), dtype=np.int32) + 4, lengths)
-        return Side(ids, np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64))
+        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+        return Side(ids, offsets, np.array(lengths, np.int32))
 
     def build(source: Sequence[int], target: Sequence[int]) -> Corpus:
-        return Corpus(side(source), side(target), Report(len(source), len(source), 256))
+        counted = Account(Report(len(source), len(source), 256), Pieces((), 0), Pieces((), 0))
+        hashes = np.arange(len(source), dtype=np.uint64)
+        return Corpus(side(source), side(target), [counted], weights=[1.0], hashes=hashes)
 
     return build
 

@@ -63,19 +63,6 @@ def test_of_several_processes_one_writes(tmp_path: Path) -> None:
     assert len((tmp_path / "writers").read_text().splitlines()) == 1
 
 
-def test_a_digest_tells_settings_and_contents_apart(tmp_path: Path) -> None:
-    one, two = tmp_path / "1", tmp_path / "2"
-    one.write_text("one")
-    two.write_text("two")
-    names = {
-        digest(parts, files)
-        for parts in (["ab", "c"], ["a", "bc"], ["abc"])
-        for files in ([one, two], [two, one], [one], [])
-    }
-    assert len(names) == 12
-    assert digest(["ab"], [one]) == digest(["ab"], [one])
-
-
-def test_a_file_that_cannot_be_read_has_no_digest(tmp_path: Path) -> None:
-    with pytest.raises(DataError, match="cannot be read"):
-        digest([], [tmp_path / "missing"])
+def test_a_digest_tells_settings_apart() -> None:
+    assert len({digest(parts) for parts in (["ab", "c"], ["a", "bc"], ["abc"], ["c", "ab"])}) == 4
+    assert digest(["ab"]) == digest(["ab"])

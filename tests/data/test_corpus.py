@@ -7,7 +7,11 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from seq2seq.data import corpus as corpus_module
-from seq2seq.data.corpus import Corpus, Report, encode_corpus
+from seq2seq.data import encode
+from seq2seq.data.account import Report
+from seq2seq.data.corpus import Corpus, encode_corpus
+from seq2seq.data.forms import TwoFiles
+from seq2seq.data.portions import Portion
 from seq2seq.data.tokenizer import ByteLevelBPE, Tokenizers
 from seq2seq.errors import DataError
 
@@ -18,8 +22,21 @@ def rows(corpus: Corpus) -> list[tuple[list[int], list[int]]]:
     return [(corpus.source(i).tolist(), corpus.target(i).tolist()) for i in range(len(corpus))]
 
 
+def lines_of(source: Path, target: Path) -> list[Portion]:
+    return [Portion("", TwoFiles(source, target))]
+
+
+def report_of(corpus: Corpus) -> Report:
+    [account] = corpus.accounts
+    return account.report
+
+
+def folders_of(cache: Path) -> list[Path]:
+    return [path for path in cache.iterdir() if path.is_dir() and path.name != "stamps"]
+
+
 def folder_of(cache: Path) -> Path:
-    [folder] = [path for path in cache.iterdir() if path.is_dir()]
+    [folder] = folders_of(cache)
     return folder
 
 
@@ -27,14 +44,16 @@ def forbid_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*arguments: object) -> Report:
         raise AssertionError("encoded again")
 
-    monkeypatch.setattr(corpus_module, "_write", refuse)
+    monkeypatch.setattr(corpus_module, "write_corpus", refuse)
 
 
 def test_a_corpus_holds_the_pieces_of_every_line(
     parallel: Parallel, tokenizers: Tokenizers, tmp_path: Path
 ) -> None:
     source, target = parallel()
-    corpus = encode_corpus(source, target, tokenizers, max_length=50, cache_dir=tmp_path / "c")
+    corpus = encode_corpus(
+        lines_of(source, target), tokenizers, max_length=50, cache_dir=tmp_path / "c"
+    )
     expected = [
         tokenizers.source.encode_batch(path.read_text("utf-8").splitlines())
         for path in (source, target)
@@ -43,7 +62,7 @@ def test_a_corpus_holds_the_pieces_of_every_line(
     assert corpus.source_lengths.tolist() == [len(ids) for ids in expected[0]]
     assert corpus.target_lengths.tolist() == [len(ids) for ids in expected[1]]
     assert len(corpus) == 4
-    assert corpus.report == Report(read=4, kept=4, max_length=50)
+    assert report_of(corpus) == Report(read=4, kept=4, max_length=50)
 
 
 def test_each_side_is_encoded_by_its_own_tokenizer(parallel: Parallel, tmp_path: Path) -> None:
@@ -51,7 +70,7 @@ def test_each_side_is_encoded_by_its_own_tokenizer(parallel: Parallel, tmp_path:
         ByteLevelBPE(vocab_size=260).train([]), ByteLevelBPE(vocab_size=270).train(["dog"] * 9)
     )
     paths = parallel("one", ["dog"], ["dog"])
-    corpus = encode_corpus(*paths, both, max_length=9, cache_dir=tmp_path / "c")
+    corpus = encode_corpus(lines_of(*paths), both, max_length=9, cache_dir=tmp_path / "c")
     assert len(corpus.source(0)) == 3
     assert len(corpus.target(0)) == 1
 
@@ -66,13 +85,15 @@ def test_the_size_of_a_chunk_does_not_matter(
     corpora = []
     for lines, characters in ((4096, 2**20), (size, 2**20), (4096, size)):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(corpus_module, "CHUNK_LINES", lines)
-            patch.setattr(corpus_module, "CHUNK_CHARACTERS", characters)
+            patch.setattr(encode, "CHUNK_LINES", lines)
+            patch.setattr(encode, "CHUNK_CHARACTERS", characters)
             cache = tmp_path_factory.mktemp("cache")
-            corpora.append(encode_corpus(*paths, tokenizers, max_length=5, cache_dir=cache))
+            corpora.append(
+                encode_corpus(lines_of(*paths), tokenizers, max_length=5, cache_dir=cache)
+            )
     assert rows(corpora[0]) == rows(corpora[1]) == rows(corpora[2])
-    assert corpora[0].report == corpora[1].report == corpora[2].report
-    assert corpora[0].report == Report(11, 4, 5, 6, 1, (2, 5, 7, 8, 9), (3,))
+    assert report_of(corpora[0]) == report_of(corpora[1]) == report_of(corpora[2])
+    assert report_of(corpora[0]) == Report(11, 4, 5, 6, 1, (2, 5, 7, 8, 9, 10), (3,))
 
 
 def test_pairs_with_an_empty_side_are_left_out_and_counted(
@@ -81,8 +102,8 @@ def test_pairs_with_an_empty_side_are_left_out_and_counted(
     source = ["", "b", " \t", "d", "\u2028\xa0", "f", "", "h", ""]
     target = ["1", "", "3", "4", "5", "6", "", "8", "9"]
     paths = parallel("odd", source, target)
-    corpus = encode_corpus(*paths, tokenizers, max_length=50, cache_dir=tmp_path / "c")
-    assert corpus.report == Report(9, 3, 50, empty=6, empty_lines=(1, 2, 3, 5, 7))
+    corpus = encode_corpus(lines_of(*paths), tokenizers, max_length=50, cache_dir=tmp_path / "c")
+    assert report_of(corpus) == Report(9, 3, 50, empty=6, empty_lines=(1, 2, 3, 5, 7, 9))
     assert [pair[1] for pair in rows(corpus)] == tokenizers.target.encode_batch(["4", "6", "8"])
 
 
@@ -93,8 +114,8 @@ def test_the_end_symbol_counts_towards_the_longest_sentence(
     assert [len(ids) for ids in tokenizers.source.encode_batch(lines)] == [1, 2, 3, 4]
     for name, sides in (("s", (lines, ["q"] * 4)), ("t", (["q"] * 4, lines))):
         paths = parallel(name, *sides)
-        corpus = encode_corpus(*paths, tokenizers, max_length=3, cache_dir=tmp_path / "c")
-        assert corpus.report == Report(4, 2, 3, long=2, long_lines=(3, 4))
+        corpus = encode_corpus(lines_of(*paths), tokenizers, max_length=3, cache_dir=tmp_path / "c")
+        assert report_of(corpus) == Report(4, 2, 3, long=2, long_lines=(3, 4))
 
 
 def test_a_report_is_a_sentence() -> None:
@@ -115,8 +136,8 @@ def test_a_corpus_of_which_nothing_is_left_is_refused(
     paths = parallel("bad", ["", "a b c d e f g"], ["x", "y"])
     for _ in range(2):
         with pytest.raises(DataError, match="can be used: 2 pairs read, 0 kept.*line 1.*line 2"):
-            encode_corpus(*paths, tokenizers, max_length=4, cache_dir=tmp_path / "c")
-    assert not [path for path in (tmp_path / "c").iterdir() if path.is_dir()]
+            encode_corpus(lines_of(*paths), tokenizers, max_length=4, cache_dir=tmp_path / "c")
+    assert not folders_of(tmp_path / "c")
 
 
 def test_files_of_unequal_length_are_refused(
@@ -125,21 +146,21 @@ def test_files_of_unequal_length_are_refused(
     paths = parallel("bad", ["a", "b"], ["x", "y"])
     paths[1].write_text("x\n")
     with pytest.raises(DataError, match="lines of"):
-        encode_corpus(*paths, tokenizers, max_length=4, cache_dir=tmp_path / "c")
+        encode_corpus(lines_of(*paths), tokenizers, max_length=4, cache_dir=tmp_path / "c")
 
 
 def test_what_is_encoded_already_is_not_encoded_again(
     parallel: Parallel, tokenizers: Tokenizers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths, cache = parallel("odd", ["a", "", "c"], ["x", "y", "z"]), tmp_path / "c"
-    first = encode_corpus(*paths, tokenizers, max_length=50, cache_dir=cache)
+    first = encode_corpus(lines_of(*paths), tokenizers, max_length=50, cache_dir=cache)
     times = {path: path.stat().st_mtime_ns for path in folder_of(cache).iterdir()}
     forbid_encoding(monkeypatch)
     # The same contents under other names are the same corpus.
     paths = paths[0].rename(tmp_path / "s"), paths[1].rename(tmp_path / "t")
-    second = encode_corpus(*paths, tokenizers, max_length=50, cache_dir=cache)
+    second = encode_corpus(lines_of(*paths), tokenizers, max_length=50, cache_dir=cache)
     assert rows(second) == rows(first)
-    assert second.report == first.report
+    assert report_of(second) == report_of(first)
     assert {path: path.stat().st_mtime_ns for path in folder_of(cache).iterdir()} == times
 
 
@@ -148,7 +169,7 @@ def test_whatever_the_result_depends_on_is_noticed(
     change: str, parallel: Parallel, tokenizers: Tokenizers, tmp_path: Path
 ) -> None:
     def encode() -> Corpus:
-        return encode_corpus(*paths, both, max_length=longest, cache_dir=tmp_path / "c")
+        return encode_corpus(lines_of(*paths), both, max_length=longest, cache_dir=tmp_path / "c")
 
     paths, both, longest = parallel(), tokenizers, 50
     encode()
@@ -169,7 +190,7 @@ def test_whatever_the_result_depends_on_is_noticed(
     assert rows(again) == [pair for pair in ids if max(map(len, pair)) < longest]
 
 
-FILES = ["source.ids", "source.offsets", "target.ids", "target.offsets", "report.json"]
+FILES = [*encode.FILES, "report.json"]
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut", "longer", "empty"])
@@ -178,7 +199,7 @@ def test_a_damaged_cache_is_written_again(
     name: str, damage: str, parallel: Parallel, tokenizers: Tokenizers, tmp_path: Path
 ) -> None:
     paths, cache = parallel(), tmp_path / "c"
-    first = rows(encode_corpus(*paths, tokenizers, max_length=50, cache_dir=cache))
+    first = rows(encode_corpus(lines_of(*paths), tokenizers, max_length=50, cache_dir=cache))
     file = folder_of(cache) / name
     content = file.read_bytes()
     file.unlink()
@@ -186,21 +207,23 @@ def test_a_damaged_cache_is_written_again(
         file.write_bytes(
             {"cut": content[:-1], "longer": content + b"\0\0\0\0", "empty": b""}[damage]
         )
-    again = encode_corpus(*paths, tokenizers, max_length=50, cache_dir=cache)
+    again = encode_corpus(lines_of(*paths), tokenizers, max_length=50, cache_dir=cache)
     assert rows(again) == first
     assert file.read_bytes() == content
 
 
-@pytest.mark.parametrize("note", ["[]", "{}", '{"bytes": {}}', '{"report": {}, "bytes": null}'])
+@pytest.mark.parametrize("note", ["[]", "{}", '{"bytes": {}}', '{"accounts": {}, "bytes": null}'])
 def test_a_report_of_another_shape_is_written_again(
     note: str, parallel: Parallel, tokenizers: Tokenizers, tmp_path: Path
 ) -> None:
     paths, cache = parallel(), tmp_path / "c"
-    first = encode_corpus(*paths, tokenizers, max_length=50, cache_dir=cache)
+    first = encode_corpus(lines_of(*paths), tokenizers, max_length=50, cache_dir=cache)
     report = folder_of(cache) / "report.json"
     report.write_text(note)
-    assert encode_corpus(*paths, tokenizers, max_length=50, cache_dir=cache).report == first.report
-    assert json.loads(report.read_text())["report"]["kept"] == 4
+    assert report_of(
+        encode_corpus(lines_of(*paths), tokenizers, max_length=50, cache_dir=cache)
+    ) == report_of(first)
+    assert json.loads(report.read_text())["accounts"][0]["report"]["kept"] == 4
 
 
 def test_a_run_that_is_interrupted_leaves_nothing_that_looks_whole(
@@ -208,16 +231,18 @@ def test_a_run_that_is_interrupted_leaves_nothing_that_looks_whole(
 ) -> None:
     paths, cache = parallel(), tmp_path / "c"
     with monkeypatch.context() as patch:
-        patch.setattr(corpus_module, "asdict", lambda report: 1 / 0)
+        patch.setattr(encode, "asdict", lambda report: 1 / 0)
         with pytest.raises(ZeroDivisionError):
-            encode_corpus(*paths, tokenizers, max_length=50, cache_dir=cache)
-    assert not [path for path in cache.iterdir() if path.is_dir()]
-    assert len(encode_corpus(*paths, tokenizers, max_length=50, cache_dir=cache)) == 4
+            encode_corpus(lines_of(*paths), tokenizers, max_length=50, cache_dir=cache)
+    assert not folders_of(cache)
+    assert len(encode_corpus(lines_of(*paths), tokenizers, max_length=50, cache_dir=cache)) == 4
 
 
 def test_a_corpus_cannot_be_changed(
     parallel: Parallel, tokenizers: Tokenizers, tmp_path: Path
 ) -> None:
-    corpus = encode_corpus(*parallel(), tokenizers, max_length=50, cache_dir=tmp_path / "c")
+    corpus = encode_corpus(
+        lines_of(*parallel()), tokenizers, max_length=50, cache_dir=tmp_path / "c"
+    )
     with pytest.raises(ValueError, match="read-only"):
         corpus.source(0)[0] = 1

@@ -43,7 +43,7 @@ def contents(prepared: Prepared) -> list[Any]:
 
 
 def test_text_becomes_corpora_and_tokenizers(options: Options) -> None:
-    train, valid, tokenizers, report = prepare(options(), BPE)
+    train, valid, tokenizers, report, _ = prepare(options(), BPE)
     assert (len(train), len(valid)) == (4, 1)
     assert tokenizers.source is tokenizers.target
     assert tokenizers.source.decode_batch([valid.source(0).tolist()]) == ["der hund lacht"]
@@ -51,6 +51,7 @@ def test_text_becomes_corpora_and_tokenizers(options: Options) -> None:
     assert report == (
         "train: 4 pairs read, 4 kept",
         "valid: 1 pair read, 1 kept",
+        "test: 1 pair read, 1 kept",
         f"tokenizer: {tokenizers.source.size} pieces for both languages",
     )
 
@@ -121,7 +122,7 @@ def test_two_processes_at_once_prepare_the_same(options: Options, tmp_path: Path
         from seq2seq.data.prepare import DataOptions, prepare
 
         data, tokenizer = json.load(sys.stdin)
-        train, valid, tokenizers, _ = prepare(DataOptions(**data), tokenizer)
+        train, valid, tokenizers, *_ = prepare(DataOptions(**data), tokenizer)
         rows = [train.source(i).tolist() for i in range(len(train))]
         print(json.dumps([rows, tokenizers.source.to_json()]))
     """

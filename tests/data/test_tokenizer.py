@@ -8,7 +8,8 @@ import tokenizers as library
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from seq2seq.data.tokenizer import TOKENIZERS, ByteLevelBPE, Tokenizer
+from seq2seq.data.recipes import TOKENIZERS
+from seq2seq.data.tokenizer import ByteLevelBPE, Tokenizer
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
 from seq2seq.tables import check_options

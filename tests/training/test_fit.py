@@ -32,7 +32,8 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_a_run_leaves_the_model_its_last_state_curves_and_translations(base: Path) -> None:
     left = {path.name for path in demo_run(base).iterdir()}
-    assert left == {"best.ckpt", "last.ckpt", "metrics.csv", "samples.txt", "result.json"}
+    files = {"best.ckpt", "last.ckpt", "metrics.csv", "samples.txt", "data.json", "result.json"}
+    assert left == files
 
 
 def test_the_loss_falls(base: Path) -> None:

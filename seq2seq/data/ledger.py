@@ -1,0 +1,102 @@
+"""The ledger of a run: from which bytes its data came, and what became of every pair."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from seq2seq.data.account import Account, Pieces
+from seq2seq.data.corpus import Corpus
+from seq2seq.data.portions import Portion
+from seq2seq.data.stamps import Stamps
+from seq2seq.data.tokenizer import Tokenizers
+
+
+def make_ledger(
+    portions: Mapping[str, Sequence[Portion]],
+    corpora: Mapping[str, Corpus],
+    tokenizers: Tokenizers,
+    recipe: Mapping[str, Any],
+    stamps: Stamps,
+) -> dict[str, Any]:
+    """What a run's data is, in plain values: see docs/data.md.
+
+    Args:
+        portions: by part: train, valid, and test if there is one.
+        corpora: what was encoded of them.
+        tokenizers: the two.
+        recipe: how they were learnt: `name` and its options.
+        stamps: knows the hashes of files.
+    """
+    parts = {}
+    for part, corpus in corpora.items():
+        pairs = zip(portions[part], corpus.accounts, strict=True)
+        parts[part] = {
+            "corpora": [_corpus(portion, account, stamps) for portion, account in pairs],
+            "duplicates": corpus.duplicates,
+        }
+        if part != "train":
+            parts[part]["in_train"] = count_shared(corpus.hashes, corpora["train"].hashes)
+    sizes = {"source_size": tokenizers.source.size, "target_size": tokenizers.target.size}
+    return {"tokenizer": {**recipe, **sizes}, "parts": parts}
+
+
+def count_shared(some: np.ndarray, others: np.ndarray) -> int:
+    """How many of some hashes are among others; both ascending. Reads few of the others."""
+    places = np.minimum(np.searchsorted(others, some), len(others) - 1)
+    return int(np.count_nonzero(others[places] == some))
+
+
+def _corpus(portion: Portion, account: Account, stamps: Stamps) -> dict[str, Any]:
+    report = account.report
+    return {
+        "name": portion.name,
+        "weight": portion.weight,
+        "tag": portion.tag,
+        "files": [
+            {"path": str(file), "sha256": stamps.sha256(file), "bytes": file.stat().st_size}
+            for file in portion.text.files
+        ],
+        "read": report.read,
+        "kept": report.kept,
+        "max_length": report.max_length,
+        "dropped": {
+            "empty": {"count": report.empty, "lines": list(report.empty_lines)},
+            "long": {"count": report.long, "lines": list(report.long_lines)},
+        },
+        "source": _side(account.source),
+        "target": _side(account.target),
+    }
+
+
+def _side(pieces: Pieces) -> dict[str, Any]:
+    plain = {**asdict(pieces), "lengths": list(pieces.lengths)}
+    return {**plain, "pieces": pieces.total, "unknown_rate": pieces.unknown_rate}
+
+
+def summary(ledger: Mapping[str, Any], corpora: Mapping[str, Corpus]) -> list[str]:
+    """What a user should see of a ledger before training: a few sentences."""
+    lines, warnings = [], []
+    for part, content in ledger["parts"].items():
+        for each, account in zip(content["corpora"], corpora[part].accounts, strict=True):
+            where = f"{part}.{each['name']}" if each["name"] else part
+            lines.append(f"{where}: {account.report}")
+            for side in ("source", "target"):
+                rate = each[side]["unknown_rate"]
+                if rate > 0:
+                    warnings.append(f"{where}: {rate:.2%} of the {side} pieces are unknown")
+        shared = content.get("in_train", 0)
+        if shared:
+            kept = len(corpora[part])
+            warnings.append(f"warning: {shared:,} of {kept:,} {part} pairs stand in train as well")
+    return lines + warnings
+
+
+def write_ledger(ledger: Mapping[str, Any], folder: Path) -> None:
+    """Write `data.json` into the folder of a run."""
+    folder.mkdir(parents=True, exist_ok=True)
+    text = json.dumps(ledger, indent=1, ensure_ascii=False)
+    (folder / "data.json").write_text(text + "\n", encoding="utf-8")

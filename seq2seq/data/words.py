@@ -1,0 +1,137 @@
+"""Words or characters as pieces: nothing is merged, and what was not in the text is unknown."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Literal
+
+import tokenizers
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
+
+from seq2seq.data.tokenizer import Tokenizer, check_normalize
+from seq2seq.data.unigram import FOREIGN, LITERAL_MARK, MARK
+from seq2seq.errors import ConfigError
+from seq2seq.symbols import NAMES
+
+# A mark of punctuation or a symbol, with the space before it.
+PUNCTUATION = f"{MARK}?[[\\p{{P}}\\p{{S}}]&&[^{MARK}]]"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Word:
+    """How to collect words: the most frequent ones of a text, each a piece.
+
+    Words are what white space separates. Every run of white space counts as one space, none at the
+    ends; the noncharacter U+FDD1 becomes U+FFFD; else the text is kept. A word that is not in the
+    vocabulary becomes the unknown symbol, which decoding leaves out.
+
+    Args:
+        vocab_size: ids in all, 4 control symbols and the most frequent words; None for all words.
+        joint: one tokenizer for both languages (True), or one for each.
+        normalize: None keeps characters as they are; "nfc" first writes accents in composed form.
+        min_frequency: how often a word must occur to be a piece.
+        isolate_punctuation: each mark of punctuation and each symbol is a word of its own; decoding
+            still knows whether there was a space before it.
+
+    Raises: ConfigError for a value out of range.
+    """
+
+    vocab_size: int | None = None
+    joint: bool = True
+    normalize: Literal["nfc"] | None = None
+    min_frequency: int = 1
+    isolate_punctuation: bool = True
+
+    def __post_init__(self) -> None:
+        check(self.vocab_size, self.min_frequency, self.normalize, "words")
+
+    def train(self, lines: Iterable[str]) -> Tokenizer:
+        """Collect the words. The same lines always give the same tokenizer."""
+        library = tokenizers.Tokenizer(models.WordLevel(unk_token=NAMES[3]))
+        steps = [
+            normalizers.Replace(LITERAL_MARK, FOREIGN),
+            normalizers.Replace(MARK, LITERAL_MARK),
+            normalizers.Replace(Regex(r"\s+"), " "),
+            normalizers.Strip(),
+            # Each word then begins with the mark, so that none is called like a control symbol.
+            normalizers.Prepend(" "),
+        ]
+        first = [normalizers.NFC()] if self.normalize == "nfc" else []
+        library.normalizer = normalizers.Sequence([*first, *steps])
+        cuts: list[pre_tokenizers.PreTokenizer]
+        cuts = [pre_tokenizers.Metaspace(MARK, prepend_scheme="never")]
+        if self.isolate_punctuation:
+            cuts.append(pre_tokenizers.Split(Regex(PUNCTUATION), "isolated"))
+        library.pre_tokenizer = pre_tokenizers.Sequence(cuts)
+        library.decoder = decoders.Sequence(
+            [
+                decoders.Fuse(),
+                decoders.Replace(MARK, " "),
+                decoders.Strip(" ", 1, 0),
+                decoders.Replace(LITERAL_MARK, MARK),
+            ]
+        )
+        return collect(library, lines, self.vocab_size, self.min_frequency)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Character:
+    """How to collect characters: the most frequent code points of a text, each a piece.
+
+    The text is kept as it is, white space included. A character that is not in the vocabulary
+    becomes the unknown symbol, which decoding leaves out.
+
+    Args:
+        vocab_size: ids in all, 4 control symbols and the most frequent characters; None for all.
+        joint: one tokenizer for both languages (True), or one for each.
+        normalize: None keeps characters as they are; "nfc" first writes accents in composed form.
+        min_frequency: how often a character must occur to be a piece.
+
+    Raises: ConfigError for a value out of range.
+    """
+
+    vocab_size: int | None = None
+    joint: bool = True
+    normalize: Literal["nfc"] | None = None
+    min_frequency: int = 1
+
+    def __post_init__(self) -> None:
+        check(self.vocab_size, self.min_frequency, self.normalize, "characters")
+
+    def train(self, lines: Iterable[str]) -> Tokenizer:
+        """Collect the characters. The same lines always give the same tokenizer."""
+        # The names of the control symbols have several characters, so no piece is called like one.
+        library = tokenizers.Tokenizer(models.WordLevel(unk_token=NAMES[3]))
+        if self.normalize == "nfc":
+            library.normalizer = normalizers.NFC()
+        library.pre_tokenizer = pre_tokenizers.Split(Regex("(?m)."), "isolated")
+        library.decoder = decoders.Fuse()
+        return collect(library, lines, self.vocab_size, self.min_frequency)
+
+
+def check(vocab_size: int | None, min_frequency: int, normalize: str | None, pieces: str) -> None:
+    """Raises: ConfigError for a value out of range."""
+    if vocab_size is not None and vocab_size <= len(NAMES):
+        raise ConfigError(
+            f"tokenizer.vocab_size={vocab_size} is too small: the {len(NAMES)} control symbols "
+            f"count, more are for {pieces}: tokenizer.vocab_size=8000, or null for all {pieces}"
+        )
+    if min_frequency < 1:
+        raise ConfigError(
+            f"tokenizer.min_frequency={min_frequency} should be 1 (all {pieces}) or more: "
+            "tokenizer.min_frequency=1"
+        )
+    check_normalize(normalize)
+
+
+def collect(
+    library: tokenizers.Tokenizer, lines: Iterable[str], vocab_size: int | None, least: int
+) -> Tokenizer:
+    """The library's tokenizer with the most frequent pieces of a text, at most `vocab_size` ids."""
+    trainer = trainers.WordLevelTrainer(
+        vocab_size=2**31 if vocab_size is None else vocab_size,
+        min_frequency=least,
+        special_tokens=list(NAMES),
+        show_progress=False,
+    )
+    library.train_from_iterator(lines, trainer)
+    return Tokenizer(library)

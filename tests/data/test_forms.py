@@ -1,0 +1,195 @@
+import gzip
+import json
+import re
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seq2seq.data.forms import Form, JsonLines, TabTable, TwoFiles, find_form
+from seq2seq.data.stamps import Stamps
+from seq2seq.errors import ConfigError, DataError
+
+PAIRS = [("ein Hund", "a dog"), ('"zwei" \u2028 Hunde', "two\x85dogs"), ("", "x"), ("drei", " ")]
+cells = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\t\r"), max_size=9)
+strings = st.text(st.characters(exclude_categories=["Cs"]), max_size=9)
+
+
+def write(folder: Path, name: str, content: str | bytes) -> Path:
+    raw = content.encode() if isinstance(content, str) else content
+    path = folder / name
+    path.write_bytes(gzip.compress(raw) if name.endswith(".gz") else raw)
+    return path
+
+
+def form_of(path: Path, source: str = "de", target: str = "en") -> Form:
+    return find_form(str(path), source, target, "data.train")
+
+
+def complaint(path: Path, source: str = "de", target: str = "en") -> str:
+    """What is said of a faulty file; the same when it is checked and when one side is read."""
+    form = form_of(path, source, target)
+    messages = set()
+    for read in (lambda: form.check(Stamps(path.parent / "cache")), lambda: [*form.side(1)]):
+        with pytest.raises(DataError) as caught:
+            read()
+        messages.add(str(caught.value))
+    [message] = messages
+    assert str(path) in message
+    return message
+
+
+def tsv(pairs: list[tuple[str, str]], header: str = "de\ten\n") -> str:
+    return header + "".join(f"{a}\t{b}\n" for a, b in pairs)
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.tsv.gz"])
+@given(pairs=st.lists(st.tuples(cells, cells), min_size=1))
+def test_a_table_gives_back_its_pairs(
+    name: str, pairs: list[tuple[str, str]], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    path = write(tmp_path_factory.mktemp("tsv"), name, tsv(pairs))
+    form = form_of(path)
+    assert isinstance(form, TabTable)
+    assert list(form.pairs()) == pairs
+    assert [list(form.side(i)) for i in (0, 1)] == [list(side) for side in zip(*pairs, strict=True)]
+    assert form.check(Stamps(path.parent / "cache")) == len(pairs)
+
+
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz"])
+@pytest.mark.parametrize("ascii_only", [True, False])
+@given(pairs=st.lists(st.tuples(strings, strings), min_size=1))
+def test_json_lines_give_back_their_pairs(
+    name: str,
+    ascii_only: bool,
+    pairs: list[tuple[str, str]],
+    tmp_path_factory: pytest.TempPathFactory,
+) -> None:
+    rows = [{"id": 7, "en": b, "de": a, "more": [None, {}]} for a, b in pairs]
+    lines = "".join(f"{json.dumps(row, ensure_ascii=ascii_only)}\n" for row in rows)
+    form = form_of(write(tmp_path_factory.mktemp("json"), name, lines))
+    assert isinstance(form, JsonLines)
+    assert list(form.pairs()) == pairs
+
+
+def test_columns_are_found_by_name_in_any_order(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.tsv", "id\ten\tde\r\n1\ta dog\tein Hund\r\n2\t\t\n")
+    assert list(form_of(path).pairs()) == [("ein Hund", "a dog"), ("", "")]
+
+
+def test_columns_by_number_need_no_header(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.tsv", tsv(PAIRS, header=""))
+    assert list(form_of(path, "1", "2").pairs()) == PAIRS
+    assert list(form_of(path, "2", "1").pairs()) == [(b, a) for a, b in PAIRS]
+
+
+def test_a_quote_and_other_separators_are_characters(tmp_path: Path) -> None:
+    path = write(tmp_path, "a.tsv", 'de\ten\n"a\tb"\n\u2028\x0c\t\r\x1c\n')
+    assert list(form_of(path).pairs()) == [('"a', 'b"'), ("\u2028\x0c", "\r\x1c")]
+
+
+def test_all_forms_of_the_same_pairs_are_read_alike(tmp_path: Path) -> None:
+    for side, name in enumerate(("de", "en")):
+        write(tmp_path, f"a.{name}", "".join(f"{pair[side]}\n" for pair in PAIRS))
+    table = write(tmp_path, "a.tsv", tsv(PAIRS))
+    rows = "".join(json.dumps({"de": a, "en": b}) + "\n" for a, b in PAIRS)
+    forms = form_of(tmp_path / "a"), form_of(table), form_of(write(tmp_path, "a.jsonl", rows))
+    assert isinstance(forms[0], TwoFiles)
+    assert [list(form.pairs()) for form in forms] == [PAIRS] * 3
+    assert len({form.settings for form in forms}) == 3
+
+
+TABLES = [
+    ("de\tfr\na\tb\n", r"line 1: no column 'en'. Its columns: de, fr. Type data.target=COLUMN"),
+    ("ein Hund\ta dog\n", r"line 1: no column 'de'.*data.source=1 data.target=2"),
+    ("de\ten\tde\na\tb\tc\n", "line 1: more than one column 'de'"),
+    ("de\ten\na\tb\nc\n", "line 3: columns: 1, in line 1: 2"),
+    ("de\ten\na\tb\tc\n", "line 2: columns: 3, in line 1: 2"),
+    ("de\ten\na\tb\n\n", "line 3: columns: 1"),
+    ("de\ten\n", "empty but for its header"),
+    ("", "is empty"),
+    (b"de\ten\na\tb\na\t\xff\n", "line 3, byte 3: 0xff is not UTF-8"),
+]
+
+
+@pytest.mark.parametrize(("content", "words"), TABLES)
+@pytest.mark.parametrize("name", ["a.tsv", "a.tsv.gz"])
+def test_a_faulty_table_is_refused_with_its_line(
+    name: str, content: str | bytes, words: str, tmp_path: Path
+) -> None:
+    message = complaint(write(tmp_path, name, content))
+    assert re.search(words, message), message
+
+
+@pytest.mark.parametrize(
+    ("columns", "words"),
+    [
+        (("1", "3"), "there is no column 3: the columns are 1 to 2"),
+        (("0", "1"), "there is no column 0"),
+        (("1", "en"), "both columns by name or both by number"),
+    ],
+)
+def test_a_column_number_that_cannot_be_is_refused(
+    columns: tuple[str, str], words: str, tmp_path: Path
+) -> None:
+    assert words in complaint(write(tmp_path, "a.tsv", "a\tb\n"), *columns)
+
+
+def test_a_line_of_a_numbered_table_with_another_width_is_refused(tmp_path: Path) -> None:
+    message = complaint(write(tmp_path, "a.tsv", "a\tb\nc\td\te\n"), "1", "2")
+    assert "line 2: columns: 3, in line 1: 2" in message
+
+
+GOOD = '{"de": "a", "en": "b"}\n'
+OBJECTS = [
+    (GOOD + '{"de": "a", "en": "b"\n', "line 2: not JSON"),
+    (GOOD + "\n", "line 2: not JSON"),
+    (GOOD + '{"de": "a"}\n', "line 2: no key 'en'. Its keys: de. Type data.target=KEY"),
+    (GOOD + '{"de": null, "en": "b"}\n', "line 2: 'de' is null; expected a string"),
+    (GOOD + '{"de": ["a"], "en": "b"}\n', "line 2: 'de' is [\"a\"]; expected a string"),
+    (GOOD + '{"de": "a", "en": 5}\n', "line 2: 'en' is 5; expected a string"),
+    (GOOD + '["a", "b"]\n', "is no object"),
+    (GOOD + '{"de": "a", "en": "b", "de": "c"}\n', "line 2: the key 'de' stands there twice"),
+    (GOOD + '{"de": "\\ud800", "en": "b"}\n', "line 2: a lone surrogate"),
+    (GOOD + "[" * 10**5 + "\n", "line 2: "),
+    (GOOD + f'{{"de": {"1" * 10**4}, "en": "b"}}\n', "line 2: "),
+    (GOOD + GOOD.strip() + GOOD, "line 2: not JSON"),
+    ("", "is empty"),
+    (GOOD.encode() + b'{"de": "\xff", "en": "b"}\n', "line 2, byte 9: 0xff is not UTF-8"),
+]
+
+
+@pytest.mark.parametrize(("content", "words"), OBJECTS, ids=range(len(OBJECTS)))
+@pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz"])
+def test_faulty_json_lines_are_refused_with_their_line(
+    name: str, content: str | bytes, words: str, tmp_path: Path
+) -> None:
+    assert words in complaint(write(tmp_path, name, content))
+
+
+@pytest.mark.parametrize("name", ["a.tsv.gz", "a.jsonl.gz"])
+def test_a_table_of_a_truncated_gzip_file_is_refused(name: str, tmp_path: Path) -> None:
+    rows = [json.dumps({"de": str(i * i), "en": "x"}) for i in range(500)]
+    content = tsv([(str(i * i), "x") for i in range(500)]) if "tsv" in name else "\n".join(rows)
+    path = write(tmp_path, name, content)
+    path.write_bytes(path.read_bytes()[:-20])
+    assert "not a whole gzip file" in complaint(path)
+
+
+def test_a_missing_table_is_answered_with_its_neighbours(tmp_path: Path) -> None:
+    write(tmp_path, "train.tsv.gz", "x")
+    with pytest.raises(DataError, match=r"data.train=.*train\.tsv is not a file.*train\.tsv\.gz"):
+        form_of(tmp_path / "train.tsv")
+
+
+def test_two_files_that_differ_in_lines_are_refused(tmp_path: Path) -> None:
+    write(tmp_path, "a.de", "1\n2\n")
+    write(tmp_path, "a.en", "1\n")
+    with pytest.raises(DataError, match=r"lines of .*a\.de: 2, of .*a\.en: 1"):
+        form_of(tmp_path / "a").check(Stamps(tmp_path / "cache"))
+
+
+def test_a_list_of_one_file_is_no_form(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="lists 1 files"):
+        find_form(["a.tsv"], "de", "en", "data.train")

@@ -1,0 +1,138 @@
+import tracemalloc
+from collections import Counter
+from collections.abc import Callable, Sequence
+from itertools import islice
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from seq2seq.data.account import Account, Pieces, Report
+from seq2seq.data.batching import BatchLoader, epoch_batches
+from seq2seq.data.corpus import Corpus, Share, Side
+from seq2seq.data.visits import longest_visits, visits
+
+weights = st.sampled_from([0.001, 0.25, 0.5, 0.7, 1.0, 1.5, 2.0, 3.3])
+
+
+@st.composite
+def weighted(draw: st.DrawFn) -> tuple[np.ndarray, list[Share]]:
+    """Lengths of some rows, cut into shares with weights."""
+    sizes = draw(st.lists(st.integers(1, 40), min_size=1, max_size=3))
+    ends = np.cumsum(sizes).tolist()
+    lengths = draw(st.lists(st.integers(1, 30), min_size=ends[-1], max_size=ends[-1]))
+    starts = [0, *ends[:-1]]
+    shares = [Share(a, b, draw(weights)) for a, b in zip(starts, ends, strict=True)]
+    return np.array(lengths, np.uint16), shares
+
+
+def generator(seed: int) -> np.random.Generator:
+    return np.random.default_rng(seed)
+
+
+@given(case=weighted(), seed=st.integers(0, 99))
+def test_rows_are_visited_as_often_as_their_weight_says(
+    case: tuple[np.ndarray, list[Share]], seed: int
+) -> None:
+    longer, shares = case
+    counts = Counter(visits(longer, shares, generator(seed)).tolist())
+    for start, stop, weight in shares:
+        each = [counts[row] for row in range(start, stop)]
+        assert set(each) <= {int(weight), int(weight) + 1}
+        rounded = weight * (stop - start)
+        assert abs(sum(each) - rounded) < 0.5 + 1e-9 or (rounded < 1 and sum(each) == 1)
+
+
+@given(case=weighted(), seed=st.integers(0, 99))
+def test_no_epoch_is_longer_than_the_longest(
+    case: tuple[np.ndarray, list[Share]], seed: int
+) -> None:
+    longer, shares = case
+    visited = np.sort(longer[visits(longer, shares, generator(seed))])
+    bound = longest_visits(longer, shares)
+    assert len(visited) == len(bound)
+    assert (visited <= bound).all()
+
+
+@pytest.mark.parametrize("fraction", [0.3, 0.7])
+def test_every_row_is_drawn_with_the_same_probability(fraction: float) -> None:
+    longer = np.array([1, 2, 2, 2, 3, 5, 5, 8, 9, 9], np.uint16)
+    drawn = Counter(
+        row
+        for seed in range(2000)
+        for row in visits(longer, [Share(0, 10, fraction)], generator(seed)).tolist()
+    )
+    # Four standard deviations of a binomial count of 2,000 draws.
+    spread = 4 * (2000 * fraction * (1 - fraction)) ** 0.5
+    assert all(abs(drawn[row] - 2000 * fraction) < spread for row in range(10))
+
+
+@given(case=weighted(), seed=st.integers(0, 5))
+def test_weighted_epochs_have_equally_many_batches_that_all_fit(
+    case: tuple[np.ndarray, list[Share]], seed: int
+) -> None:
+    longer, shares = case
+    counts = set()
+    for epoch in range(4):
+        batches = epoch_batches(
+            longer.astype(np.int32),
+            np.ones(len(longer), np.int32),
+            max_tokens=64,
+            seed=seed,
+            epoch=epoch,
+            shares=shares,
+        )
+        counts.add(len(batches))
+        assert all(len(batch) * (int(longer[batch].max()) + 1) <= 64 for batch in batches)
+    assert len(counts) == 1
+
+
+def test_an_epoch_of_many_rows_is_ordered_in_little_memory() -> None:
+    rows = 200_000
+    lengths = generator(1).integers(1, 60, (2, rows)).astype(np.int32)
+    tracemalloc.start()
+    try:
+        batches = epoch_batches(*lengths, max_tokens=4096, seed=1, epoch=0)
+        kept, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    # A row number has four bytes; the list of batches some more.
+    assert sum(map(len, batches)) == rows
+    assert kept < 6 * rows and peak < 40 * rows
+
+
+def corpus_of_two(weights: Sequence[float]) -> Corpus:
+    """Two portions of 30 and 50 pairs."""
+    lengths = generator(3).integers(1, 20, 80).astype(np.int32)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    side = Side(np.full(offsets[-1], 5, np.int32), offsets, lengths)
+    accounts = [Account(Report(n, n, 256), Pieces((), 0), Pieces((), 0)) for n in (30, 50)]
+    return Corpus(side, side, accounts, weights=weights, hashes=np.arange(80, dtype=np.uint64))
+
+
+Loader = Callable[[], BatchLoader]
+
+
+@pytest.fixture
+def loader() -> Loader:
+    return lambda: BatchLoader(corpus_of_two([2.5, 0.4]), max_tokens=90, seed=4)
+
+
+def test_a_loader_visits_portions_by_their_weights(loader: Loader) -> None:
+    each = loader()
+    epochs = [[i for batch in each for i in batch.indices] for _ in range(3)]
+    for rows in epochs:
+        assert len([row for row in rows if row < 30]) == 75
+        assert len([row for row in rows if row >= 30]) == 20
+    assert epochs[0] != epochs[1]
+    assert len({frozenset(row for row in rows if row >= 30) for rows in epochs}) == 3
+
+
+def test_interrupting_a_weighted_epoch_changes_nothing(loader: Loader) -> None:
+    whole, stopped, resumed = loader(), loader(), loader()
+    expected = [batch.indices for _ in range(2) for batch in whole]
+    seen = [batch.indices for batch in islice(stopped, 3)]
+    resumed.load_state_dict(stopped.state_dict())
+    seen += [batch.indices for _ in range(2) for batch in resumed]
+    assert seen == expected
