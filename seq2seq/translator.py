@@ -1,9 +1,9 @@
 """A trained model for people: text in, text out."""
 
+import math
 import re
 import warnings
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -21,6 +21,8 @@ from seq2seq.symbols import BOS, EOS, PAD
 
 SPACELESS = ("zh", "ja", "th", "km", "lo", "my")  # languages whose words no white space separates
 BATCH_PIECES = 4096  # padded source pieces times beams translated at once
+WINDOW_CHARACTERS = 2**20  # after which no more texts are read ahead
+MOST_BEAMS = 1000
 
 
 class Translation(NamedTuple):
@@ -100,28 +102,41 @@ class Translator:
     def search(
         self, *, beam_size: int | None = None, length_penalty: float | None = None
     ) -> Search:
-        """The search of the model's configuration, with these values instead of its own."""
+        """The search of the model's configuration, with these values instead of its own.
+
+        Raises: ConfigError for values that make no sense, and for a beam of more hypotheses than
+            the target has pieces, or than 1,000: it would fill the memory.
+        """
         given = {"beam_size": beam_size, "length_penalty": length_penalty}
         changed = {name: value for name, value in given.items() if value is not None}
         options = dict(self.config["decode"])
-        return build_search({**options, "name": "beam", **changed} if changed else options)
+        search = build_search({**options, "name": "beam", **changed} if changed else options)
+        most = min(self.target.size, MOST_BEAMS)
+        if search.beams > most:
+            raise ConfigError(
+                f"beam-size={search.beams} is more than {most}, the widest search of this model. "
+                "5 is usual: --beam-size 5"
+            )
+        return search
 
     def stream(
         self,
-        texts: Iterable[str],
+        texts: Iterable[str | None],
         search: Search,
         *,
         max_source: int | None = None,
         look_ahead: int = 2000,
-    ) -> Iterator[list[Translation]]:
+    ) -> Iterator[list[Translation] | None]:
         """All hypotheses of each text, best first, in the order of the texts; none for an empty
-        text.
+        text, None for what cannot be translated.
 
-        Works through any number of texts in constant memory: `look_ahead` of them at a time are put
-        in batches of like lengths. No translation depends on which texts share its batch.
+        Works through any number of texts in constant memory: `look_ahead` of them at a time, fewer
+        if they are long, are put in batches of like lengths. No translation depends on which texts
+        share its batch. A model that finds no translation of finite probability gives a warning
+        with the number of the text.
 
         Args:
-            texts: read as they are needed.
+            texts: read as they are needed; None stands for one that could not be read.
             search: from `search` above.
             max_source: pieces (with eos) beyond which a text is cut and translated in parts; None
                 as in training.
@@ -135,12 +150,19 @@ class Translator:
                 f"max-source={limit} leaves no room for a piece and the end: 2 or more"
             )
         target = self.config["data"]["target"]
-        remaining = enumerate(texts, start=1)
-        while window := list(islice(remaining, look_ahead)):
-            parts = [self._parts(text, limit, number) for number, text in window]
+        between = "" if spaceless(target) else " "
+        for window in windows(enumerate(texts, start=1), look_ahead):
+            parts = [self._parts(text or "", limit, number) for number, text in window]
             found = iter(self._translate([part for text in parts for part in text], search))
-            for text in parts:
-                yield join([next(found) for _ in text], "" if spaceless(target) else " ")
+            for (number, text), cut in zip(window, parts, strict=True):
+                joined = join([next(found) for _ in cut], between)
+                if cut and not joined:
+                    warnings.warn(
+                        f"line {number} has no translation: the model gives none a finite "
+                        "probability. Its weights are damaged, or its training diverged",
+                        stacklevel=2,
+                    )
+                yield None if text is None or (cut and not joined) else joined
 
     def align(self, source: str, target: str | None = None) -> Alignment:
         """Where the model looks while it writes `target`, or else its own translation.
@@ -206,7 +228,9 @@ class Translator:
             for i, hypotheses in zip(batch, found, strict=True):
                 decoded = self.target.decode_batch([h.ids for h in hypotheses])
                 results[i] = [
-                    Translation(text, h.score) for text, h in zip(decoded, hypotheses, strict=True)
+                    Translation(text, h.score)
+                    for text, h in zip(decoded, hypotheses, strict=True)
+                    if math.isfinite(h.score)
                 ]
         return results
 
@@ -241,6 +265,22 @@ def by_length(lengths: list[int], most: int) -> Iterator[list[int]]:
         batch.append(i)
     if batch:
         yield batch
+
+
+def windows(
+    texts: Iterable[tuple[int, str | None]], most: int
+) -> Iterator[list[tuple[int, str | None]]]:
+    """Numbered texts, `most` at a time, or fewer that have 1 Mi characters."""
+    window: list[tuple[int, str | None]] = []
+    size = 0
+    for number, text in texts:
+        window.append((number, text))
+        size += len(text or "")
+        if len(window) >= most or size >= WINDOW_CHARACTERS:
+            yield window
+            window, size = [], 0
+    if window:
+        yield window
 
 
 def without_surrogates(text: str) -> str:

@@ -1,5 +1,6 @@
 import io
 import re
+import signal
 import subprocess
 import sys
 import warnings
@@ -13,9 +14,11 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from tiny_runs import TINY_MODEL, demo_lines, demo_run, save_model
 
+from seq2seq import translator as translator_module
+from seq2seq.cli.lines import LONGEST_LINE, read_lines
 from seq2seq.cli.main import main
 from seq2seq.data.tokenizer import Tokenizer
-from seq2seq.translator import Translator
+from seq2seq.translator import Translation, Translator
 
 SENTENCES = demo_lines("test", "de", 12)
 
@@ -125,14 +128,69 @@ def test_a_line_end_of_windows_is_not_part_of_the_sentence(seq2seq: Command, run
     assert windows == seq2seq("translate", run, stdin=b"Ein Hund.\nEine Katze.\n")
 
 
-def test_broken_text_is_mended_with_a_warning_that_names_the_line(
+def test_broken_text_is_mended_with_a_warning_that_names_line_and_byte(
     seq2seq: Command, run: Path
 ) -> None:
     ended = seq2seq("translate", run, stdin=b"Ja.\nEin \xe4lterer Hund.\nNein.\n")
-    assert re.fullmatch(r"warning: line 2 is no UTF-8 .* at byte 4\)\n", ended.err)
-    assert (
-        ended.out == seq2seq("translate", run, stdin="Ja.\nEin �lterer Hund.\nNein.\n".encode()).out
-    )
+    assert re.fullmatch(r"warning: line 2, byte 5: 0xe4 is not UTF-8 .*\n", ended.err)
+    mended = seq2seq("translate", run, stdin="Ja.\nEin \ufffdlterer Hund.\nNein.\n".encode())
+    assert (ended.code, ended.out) == (0, mended.out) and mended.err == ""
+
+
+def test_a_byte_order_mark_is_dropped_and_counted(seq2seq: Command, run: Path) -> None:
+    marked, plain = b"\xef\xbb\xbfEin H\xff.\nJa.\n", b"Ein H\xff.\nJa.\n"
+    found, expected = (seq2seq("translate", run, stdin=text) for text in (marked, plain))
+    assert found.out == expected.out
+    assert ("line 1, byte 9:" in found.err) and ("line 1, byte 6:" in expected.err)
+    # Elsewhere it is a character like any other, and takes no warning.
+    assert seq2seq("translate", run, stdin=b"Ja.\n" + marked[:7] + b"\n").err == ""
+
+
+def test_every_broken_line_is_named(
+    seq2seq: Command, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Translator, "_translate", lambda _, texts, __: [[Translation("x", 0.0)]])
+    monkeypatch.setattr(translator_module, "WINDOW_CHARACTERS", 1)
+    ended = seq2seq("translate", run, stdin=b"\xff\n" * 300)
+    assert re.findall(r"line (\d+), byte 1", ended.err) == [str(n) for n in range(1, 301)]
+
+
+def test_a_line_too_long_to_be_one_is_empty_and_the_exit_code_is_1(
+    seq2seq: Command, run: Path
+) -> None:
+    huge = b"Hund " * 500_000
+    ended = seq2seq("translate", run, "--beam-size", 1, stdin=b"Ja.\n" + huge + b"\nJa.\n" + huge)
+    first, second, third, fourth = ended.lines
+    assert first == third != "" and second == fourth == ""
+    assert ended.code == 1
+    assert re.findall(r"^warning: line (\d) has 1,048,576 bytes or more", ended.err, re.M) == [
+        *("2", "4")
+    ]
+
+
+def test_the_longest_line_there_may_be_is_read_whole() -> None:
+    longest = b"x" * (LONGEST_LINE - 1)
+    assert list(read_lines(io.BytesIO(longest + b"\n" + longest))) == [longest.decode()] * 2
+    with pytest.warns(UserWarning, match="line 1 has 1,048,576 bytes or more"):
+        assert list(read_lines(io.BytesIO(b"x" + longest + b"\nJa.\n"))) == [None, "Ja."]
+
+
+def test_what_a_damaged_model_cannot_translate_is_empty_and_the_exit_code_is_1(
+    seq2seq: Command, tmp_path: Path
+) -> None:
+    save_model(tmp_path / "best.ckpt", *TINY_MODEL)
+    content = torch.load(tmp_path / "best.ckpt", weights_only=True)
+    name = next(name for name in content["state_dict"] if name.endswith("norm.weight"))
+    content["state_dict"][name].fill_(torch.nan)
+    torch.save(content, tmp_path / "best.ckpt")
+    ended = seq2seq("translate", tmp_path, stdin=b"Ja.\n\nNein.\n")
+    assert (ended.code, ended.out) == (1, b"\n\n\n")
+    assert re.findall(r"line (\d) has no translation", ended.err) == ["1", "3"]
+
+
+def test_a_search_that_would_fill_the_memory_is_refused(seq2seq: Command, run: Path) -> None:
+    words = refused(seq2seq("translate", run, "--beam-size", 100_000, "Ja."))
+    assert "beam-size=100000 is more than 400, the widest search of this model" in words
 
 
 def test_a_translation_never_makes_two_lines_of_one(
@@ -273,11 +331,16 @@ def test_a_model_that_looks_nowhere_is_refused_by_name(seq2seq: Command, tmp_pat
     assert "attention 'fixed' has no weights" in refused(seq2seq("align", tmp_path, "Ja.", "Yes."))
 
 
+def started(*arguments: object) -> subprocess.Popen[bytes]:
+    """A command in a process of its own, with all its streams at hand."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    command = [sys.executable, "-m", "seq2seq", *map(str, arguments)]
+    return subprocess.Popen(command, **pipes)  # type: ignore[call-overload, no-any-return]
+
+
 def test_a_reader_that_leaves_gets_no_traceback(run: Path) -> None:
     """`seq2seq translate RUN | head -1`."""
-    command = [sys.executable, "-m", "seq2seq", "translate", str(run), "--beam-size", "1"]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, **pipes) as process:  # type: ignore[call-overload]
+    with started("translate", run, "--beam-size", "1") as process:
         assert process.stdin and process.stdout and process.stderr
         process.stdin.write(b"Ja.\n" * 20_000)
         process.stdin.close()
@@ -285,3 +348,15 @@ def test_a_reader_that_leaves_gets_no_traceback(run: Path) -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(timeout=60) == 1
+
+
+def test_an_interrupt_ends_without_a_traceback(run: Path) -> None:
+    """Ctrl-C in the middle of a file; what was translated until then is there."""
+    with started("translate", run, "--beam-size", "1") as process:
+        assert process.stdin and process.stdout and process.stderr
+        process.stdin.write(b"Ja.\n" * 4_000)  # two windows; a third is waited for
+        process.stdin.flush()
+        lines = [process.stdout.readline() for _ in range(4_000)]
+        process.send_signal(signal.SIGINT)
+        assert (process.wait(timeout=60), process.stderr.read()) == (130, b"")
+        assert all(line.endswith(b"\n") for line in lines)

@@ -25,8 +25,12 @@ def main() -> None:
             stream.reconfigure(encoding="utf-8")
     arguments = parse(sys.argv[1:])
     warnings.showwarning = show_warning
+    # Each line has its own warning, and none is remembered: a file may have any number of them.
+    warnings.filterwarnings("always", module=r"seq2seq\.")
     try:
-        sys.exit(arguments.run(arguments))
+        code = arguments.run(arguments)
+        sys.stdout.flush()  # here, where a reader that has gone is expected
+        sys.exit(code)
     except Seq2SeqError as error:
         sys.exit(fail(str(error)))
     except BrokenPipeError:
