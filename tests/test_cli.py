@@ -1,4 +1,5 @@
 import io
+import json
 import re
 import signal
 import subprocess
@@ -12,6 +13,7 @@ import pytest
 import torch
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
 from tiny_runs import TINY_MODEL, demo_lines, demo_run, save_model
 
 from seq2seq import translator as translator_module
@@ -261,13 +263,28 @@ def test_scores_are_those_of_sacrebleu_and_come_first(
     hypotheses = (tmp_path / "out.en").read_text(encoding="utf-8").splitlines()
     assert hypotheses == Translator.load(run).translate(SENTENCES)
     references = [demo_lines("test", "en", 12)]
-    bleu, chrf = BLEU(), CHRF()
+    metrics = {"BLEU": BLEU(), "chrF": CHRF(), "TER": TER()}
+    values = {
+        name: metric.corpus_score(hypotheses, references).score for name, metric in metrics.items()
+    }
+    signatures = {name: str(metric.get_signature()) for name, metric in metrics.items()}
     assert ended.lines == [
-        f"BLEU {bleu.corpus_score(hypotheses, references).score:.1f}",
-        f"chrF {chrf.corpus_score(hypotheses, references).score:.1f}",
-        str(bleu.get_signature()),
-        str(chrf.get_signature()),
+        *(f"{name} {value:.1f}" for name, value in values.items()),
+        *signatures.values(),
     ]
+    (line,) = seq2seq("evaluate", run, *test_set, "--json").lines
+    assert json.loads(line) == {
+        name: {"score": values[name], "signature": signatures[name]} for name in metrics
+    }
+
+
+def test_a_file_of_translations_has_a_line_for_each_sentence(
+    seq2seq: Command, run: Path, test_set: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Tokenizer, "decode_batch", lambda _, rows: ["a\nb\rc"] * len(rows))
+    output = test_set[0].with_name("out.en")
+    assert seq2seq("evaluate", run, *test_set, "-o", output).code == 0
+    assert output.read_bytes() == b"a b c\n" * len(SENTENCES)
 
 
 def test_files_that_do_not_match_are_refused_before_the_model_is_loaded(
