@@ -16,7 +16,6 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 from tiny_runs import TINY_MODEL, demo_lines, demo_run, save_model
 
-from seq2seq import translator as translator_module
 from seq2seq.cli.lines import LONGEST_LINE, read_lines
 from seq2seq.cli.main import main
 from seq2seq.data.tokenizer import Tokenizer
@@ -151,8 +150,9 @@ def test_a_byte_order_mark_is_dropped_and_counted(seq2seq: Command, run: Path) -
 def test_every_broken_line_is_named(
     seq2seq: Command, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(Translator, "_translate", lambda _, texts, __: [[Translation("x", 0.0)]])
-    monkeypatch.setattr(translator_module, "WINDOW_CHARACTERS", 1)
+    monkeypatch.setattr(
+        Translator, "_translate", lambda _, texts, __: [[Translation("x", 0.0)]] * len(texts)
+    )
     ended = seq2seq("translate", run, stdin=b"\xff\n" * 300)
     assert re.findall(r"line (\d+), byte 1", ended.err) == [str(n) for n in range(1, 301)]
 

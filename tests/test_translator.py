@@ -10,7 +10,7 @@ from seq2seq.decoding import build_search
 from seq2seq.errors import CheckpointError, ConfigError
 from seq2seq.evaluation.bleu import score
 from seq2seq.symbols import BOS, EOS
-from seq2seq.translator import SPACELESS, Translation, Translator, by_length, find_device, join
+from seq2seq.translator import SPACELESS, Translation, Translator, find_device, join
 
 SENTENCES = demo_lines("test", "de", 40)
 
@@ -150,13 +150,6 @@ def test_the_parts_of_a_text_are_joined_rank_by_rank() -> None:
     assert join([first, second]) == [Translation("a c", -2.0), Translation("b d", -3.5)]
     assert join([first]) == first
     assert join([]) == []
-
-
-def test_batches_are_of_like_lengths_and_hold_no_more_than_they_may() -> None:
-    lengths = [3, 9, 4, 20, 4, 1]
-    batches = list(by_length(lengths, 9))
-    assert sorted(i for batch in batches for i in batch) == list(range(6))
-    assert [[lengths[i] for i in batch] for batch in batches] == [[20], [9], [4, 4], [3, 1]]
 
 
 def test_what_is_asked_for_replaces_what_the_model_was_configured_with(

@@ -1,4 +1,4 @@
-"""`seq2seq train | translate | evaluate | align`."""
+"""`seq2seq train | translate | evaluate | align | score`."""
 
 import argparse
 import io
@@ -7,11 +7,11 @@ import sys
 import warnings
 
 from seq2seq import __version__
-from seq2seq.cli import align, evaluate, translate
+from seq2seq.cli import align, evaluate, score, translate
 from seq2seq.environment import wait_briefly
 from seq2seq.errors import Seq2SeqError
 
-COMMANDS = {"translate": translate, "evaluate": evaluate, "align": align}
+COMMANDS = {"translate": translate, "evaluate": evaluate, "align": align, "score": score}
 
 
 def main() -> None:
