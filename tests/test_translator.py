@@ -202,14 +202,6 @@ def test_without_a_translation_the_models_own_is_aligned(translator: Translator)
     ].split()
 
 
-def test_a_layer_is_counted_from_one(translator: Translator) -> None:
-    alignment = translator.align("Ja.", "Yes.")
-    assert [alignment.layer(number) for number in (1, 2)] == [0, 1]
-    for number in (0, 3):
-        with pytest.raises(ConfigError, match=rf"layer {number} does not exist: there are 1 ... 2"):
-            alignment.layer(number)
-
-
 def test_languages_without_spaces_are_aligned_piece_by_piece(translator: Translator) -> None:
     config = {**translator.config, "data": {**translator.config["data"], "target": "zh"}}
     changed = Translator.__new__(Translator)

@@ -95,13 +95,15 @@ def plot_heads(
     _draw(grid, Labels.of(source_words, target_words, names, title), path)
 
 
-def picture_format(path: Path) -> str:
-    """`png`, `svg` or `pdf`, by the suffix. Raises: ConfigError for another, naming these."""
+def picture_format(path: Path, *others: str) -> str:
+    """`png`, `svg` or `pdf`, by the suffix. Raises: ConfigError for another, naming these, and
+    `others`, which are written elsewhere.
+    """
     suffix = path.suffix.lower().removeprefix(".")
     if suffix not in METADATA:
         raise ConfigError(
             f"cannot draw {str(path)!r}: {path.suffix!r} is no picture format known here. "
-            f"Name a file that ends in {', '.join('.' + known for known in METADATA)}"
+            f"Name a file that ends in {', '.join([*('.' + known for known in METADATA), *others])}"
         )
     return suffix
 
