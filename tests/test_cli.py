@@ -188,6 +188,10 @@ def test_what_a_damaged_model_cannot_translate_is_empty_and_the_exit_code_is_1(
     ended = seq2seq("translate", tmp_path, stdin=b"Ja.\n\nNein.\n")
     assert (ended.code, ended.out) == (1, b"\n\n\n")
     assert re.findall(r"line (\d) has no translation", ended.err) == ["1", "3"]
+    source = tmp_path / "test.de"
+    source.write_text("Ja.\n", encoding="utf-8")
+    scored = seq2seq("evaluate", tmp_path, source, source)
+    assert (scored.code, scored.lines[0]) == (1, "BLEU 0.0")
 
 
 def test_a_search_that_would_fill_the_memory_is_refused(seq2seq: Command, run: Path) -> None:

@@ -30,11 +30,11 @@ def run(arguments: argparse.Namespace) -> int:
     from seq2seq.translator import Translator
 
     translator = Translator.load(arguments.path, arguments.device)
-    hypotheses = translator.translate(
-        read_lines(arguments.source),
-        beam_size=arguments.beam_size,
-        length_penalty=arguments.length_penalty,
+    search = translator.search(
+        beam_size=arguments.beam_size, length_penalty=arguments.length_penalty
     )
+    translations = list(translator.stream(read_lines(arguments.source), search))
+    hypotheses = [found[0].text if found else "" for found in translations]
     if arguments.output:
         lines = "".join(f"{one_line(text)}\n" for text in hypotheses)
         arguments.output.write_text(lines, encoding="utf-8", newline="\n")
@@ -42,9 +42,9 @@ def run(arguments: argparse.Namespace) -> int:
     scores = score(hypotheses, list(read_lines(arguments.reference)), language=language)
     if arguments.json:
         print(json.dumps({s.name: {"score": s.value, "signature": s.signature} for s in scores}))
-        return 0
-    for found in scores:
-        print(f"{found.name} {found.value:.1f}")
-    for found in scores:
-        print(found.signature)
-    return 0
+    else:
+        for found in scores:
+            print(f"{found.name} {found.value:.1f}")
+        for found in scores:
+            print(found.signature)
+    return int(None in translations)
