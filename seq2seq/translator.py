@@ -26,6 +26,7 @@ from seq2seq.symbols import EOS, NAMES
 SPACELESS = ("zh", "ja", "th", "km", "lo", "my")  # languages whose words no white space separates
 BATCH_PIECES = 4096  # padded source pieces times beams translated at once
 MOST_BEAMS = 1000
+DIVERGED = "the model computes what is no number. Its weights are damaged, or its training diverged"
 
 
 class Translation(NamedTuple):
@@ -132,8 +133,7 @@ class Translator:
                 joined = join([next(found) for _ in cut], between)
                 if cut and not joined:
                     warnings.warn(
-                        f"line {number} has no translation: the model gives none a finite "
-                        "probability. Its weights are damaged, or its training diverged",
+                        f"line {number} has no translation of finite probability: {DIVERGED}",
                         stacklevel=2,
                     )
                 yield None if text is None or (cut and not joined) else joined
@@ -155,7 +155,10 @@ class Translator:
         ((pair,),) = self._pairs([(source, target)], look_ahead=1)
         if not pair.source.strip() or not pair.target.strip():
             raise ConfigError("there is nothing to align: one of the two texts is empty")
-        return self._alignment(pair, cross_weights(self.model, [pair])[0], units)
+        (weights,) = cross_weights(self.model, [pair])
+        if not weights.isfinite().all():
+            raise ConfigError(f"there is nothing to align: {DIVERGED}")
+        return self._alignment(pair, weights, units)
 
     def alignments(
         self,
@@ -177,10 +180,12 @@ class Translator:
             found = iter(cross_weights(self.model, [p for p in window if p.refusal is None]))
             for pair in window:
                 number += 1
-                if pair.refusal is None:
-                    yield self._alignment(pair, next(found), units)
+                weights = next(found) if pair.refusal is None else None
+                if weights is not None and weights.isfinite().all():
+                    yield self._alignment(pair, weights, units)
                 else:
-                    warnings.warn(f"line {number} cannot be aligned: {pair.refusal}", stacklevel=2)
+                    reason = pair.refusal or DIVERGED
+                    warnings.warn(f"line {number} cannot be aligned: {reason}", stacklevel=2)
                     yield None
 
     def score(self, sources: Iterable[str], targets: Iterable[str]) -> list[Score]:

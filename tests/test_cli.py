@@ -177,7 +177,7 @@ def test_the_longest_line_there_may_be_is_read_whole() -> None:
         assert list(read_lines(io.BytesIO(b"x" + longest + b"\nJa.\n"))) == [None, "Ja."]
 
 
-def test_what_a_damaged_model_cannot_translate_is_empty_and_the_exit_code_is_1(
+def test_what_a_damaged_model_cannot_work_on_is_empty_and_the_exit_code_is_1(
     seq2seq: Command, tmp_path: Path
 ) -> None:
     save_model(tmp_path / "best.ckpt", *TINY_MODEL)
@@ -192,6 +192,13 @@ def test_what_a_damaged_model_cannot_translate_is_empty_and_the_exit_code_is_1(
     source.write_text("Ja.\n", encoding="utf-8")
     scored = seq2seq("evaluate", tmp_path, source, source)
     assert (scored.code, scored.lines[0]) == (1, "BLEU 0.0")
+    assert "computes what is no number" in refused(seq2seq("align", tmp_path, "Ja.", "Yes."))
+    links = tmp_path / "test.align"
+    files = "--source", source, "--target", source, "-o", links
+    aligned = seq2seq("align", tmp_path, *files)
+    assert (aligned.code, links.read_bytes()) == (1, b"\n")
+    assert "line 1 cannot be aligned: the model computes what is no number" in aligned.err
+    assert "no finite probability" in seq2seq("score", tmp_path, source, source).lines[0]
 
 
 def test_a_search_that_would_fill_the_memory_is_refused(seq2seq: Command, run: Path) -> None:
