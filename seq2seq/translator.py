@@ -1,9 +1,9 @@
 """A trained model for people: text in, text out."""
 
+import math
 import re
 import warnings
 from collections.abc import Iterable, Iterator
-from itertools import islice
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,14 +13,20 @@ from torch import Tensor
 from seq2seq import checkpoint
 from seq2seq.attention import ATTENTION
 from seq2seq.data.segments import segments
-from seq2seq.data.tokenizer import Tokenizer
+from seq2seq.data.tokenizer import Tokenizers
+from seq2seq.data.windows import by_length, padded, windows
 from seq2seq.decoding import Search, build_search, decode
 from seq2seq.errors import ConfigError
-from seq2seq.evaluation.alignment import Word, pieces, word_weights, words
-from seq2seq.symbols import BOS, EOS, PAD
+from seq2seq.evaluation.alignment import Span, Word, pieces, word_weights, words
+from seq2seq.evaluation.maps import Alignment
+from seq2seq.forcing.pairs import Pair, read_pairs, without_surrogates
+from seq2seq.forcing.passes import Score, cross_weights, log_probabilities
+from seq2seq.symbols import EOS, NAMES
 
 SPACELESS = ("zh", "ja", "th", "km", "lo", "my")  # languages whose words no white space separates
 BATCH_PIECES = 4096  # padded source pieces times beams translated at once
+MOST_BEAMS = 1000
+DIVERGED = "the model computes what is no number. Its weights are damaged, or its training diverged"
 
 
 class Translation(NamedTuple):
@@ -28,35 +34,6 @@ class Translation(NamedTuple):
 
     text: str
     score: float  # log-probability by the length penalty; of a text in parts, the mean over parts
-
-
-class Alignment(NamedTuple):
-    """Where a model looked while it wrote each word of a translation.
-
-    `weights` (L, H, T, S + 1) for each layer, head, target word and source word; the last column
-    belongs to the end of the source. A row sums to one, less what it gave to white space.
-    """
-
-    source: list[Word]
-    target: list[Word]
-    weights: Tensor
-
-    def layer(self, number: int) -> int:
-        """The index of a layer counted from 1. Raises: ConfigError if there is none."""
-        if not 1 <= number <= len(self.weights):
-            raise ConfigError(f"layer {number} does not exist: there are 1 ... {len(self.weights)}")
-        return number - 1
-
-    def map(self, layer: int) -> Tensor:
-        """The mean over heads of a layer: (T, S + 1)."""
-        return self.weights[layer].mean(0)
-
-    def sharpest(self) -> int:
-        """The layer whose words agree best on where to look: the least entropy of the mean over
-        heads.
-        """
-        entropy = [torch.special.entr(self.map(i)).sum(-1).mean() for i in range(len(self.weights))]
-        return int(torch.stack(entropy).argmin())
 
 
 class Translator:
@@ -100,28 +77,41 @@ class Translator:
     def search(
         self, *, beam_size: int | None = None, length_penalty: float | None = None
     ) -> Search:
-        """The search of the model's configuration, with these values instead of its own."""
+        """The search of the model's configuration, with these values instead of its own.
+
+        Raises: ConfigError for values that make no sense, and for a beam of more hypotheses than
+            the target has pieces, or than 1,000: it would fill the memory.
+        """
         given = {"beam_size": beam_size, "length_penalty": length_penalty}
         changed = {name: value for name, value in given.items() if value is not None}
         options = dict(self.config["decode"])
-        return build_search({**options, "name": "beam", **changed} if changed else options)
+        search = build_search({**options, "name": "beam", **changed} if changed else options)
+        most = min(self.target.size, MOST_BEAMS)
+        if search.beams > most:
+            raise ConfigError(
+                f"beam-size={search.beams} is more than {most}, the widest search of this model. "
+                "5 is usual: --beam-size 5"
+            )
+        return search
 
     def stream(
         self,
-        texts: Iterable[str],
+        texts: Iterable[str | None],
         search: Search,
         *,
         max_source: int | None = None,
         look_ahead: int = 2000,
-    ) -> Iterator[list[Translation]]:
+    ) -> Iterator[list[Translation] | None]:
         """All hypotheses of each text, best first, in the order of the texts; none for an empty
-        text.
+        text, None for what cannot be translated.
 
-        Works through any number of texts in constant memory: `look_ahead` of them at a time are put
-        in batches of like lengths. No translation depends on which texts share its batch.
+        Works through any number of texts in constant memory: `look_ahead` of them at a time, fewer
+        if they are long, are put in batches of like lengths. No translation depends on which texts
+        share its batch. A model that finds no translation of finite probability gives a warning
+        with the number of the text.
 
         Args:
-            texts: read as they are needed.
+            texts: read as they are needed; None stands for one that could not be read.
             search: from `search` above.
             max_source: pieces (with eos) beyond which a text is cut and translated in parts; None
                 as in training.
@@ -137,49 +127,112 @@ class Translator:
         # What a table of positions does not reach is cut like any other text that is too long.
         limit = min(limit, self.model.max_length or limit)
         target = self.config["data"]["target"]
-        remaining = enumerate(texts, start=1)
-        while window := list(islice(remaining, look_ahead)):
-            parts = [self._parts(text, limit, number) for number, text in window]
+        between = "" if spaceless(target) else " "
+        for window in windows(enumerate(texts, start=1), look_ahead, lambda t: len(t[1] or "")):
+            parts = [self._parts(text or "", limit, number) for number, text in window]
             found = iter(self._translate([part for text in parts for part in text], search))
-            for text in parts:
-                yield join([next(found) for _ in text], "" if spaceless(target) else " ")
+            for (number, text), cut in zip(window, parts, strict=True):
+                joined = join([next(found) for _ in cut], between)
+                if cut and not joined:
+                    warnings.warn(
+                        f"line {number} has no translation of finite probability: {DIVERGED}",
+                        stacklevel=2,
+                    )
+                yield None if text is None or (cut and not joined) else joined
 
-    def align(self, source: str, target: str | None = None) -> Alignment:
+    def align(self, source: str, target: str | None = None, *, units: str = "words") -> Alignment:
         """Where the model looks while it writes `target`, or else its own translation.
 
         One pass over the given pair: the weights are those of teacher forcing.
 
+        Args:
+            units: `words` between spaces (pieces in a language that puts no spaces), or `subwords`,
+                the tokenizer's pieces.
+
         Raises: ConfigError if the model's cross-attention has no weights, or a text is empty.
         """
+        self._check_weights()
+        if target is None:
+            target = self.translate([source])[0]
+        ((pair,),) = self._pairs([(source, target)], look_ahead=1)
+        if not pair.source.strip() or not pair.target.strip():
+            raise ConfigError("there is nothing to align: one of the two texts is empty")
+        (weights,) = cross_weights(self.model, [pair])
+        if not weights.isfinite().all():
+            raise ConfigError(f"there is nothing to align: {DIVERGED}")
+        return self._alignment(pair, weights, units)
+
+    def alignments(
+        self,
+        pairs: Iterable[tuple[str, str]],
+        *,
+        units: str = "words",
+        look_ahead: int = 2000,
+    ) -> Iterator[Alignment | None]:
+        """The alignments of any number of sources and targets, in order, in constant memory.
+
+        None for a pair that cannot be aligned (empty, or longer than any in training), with a
+        warning that says which and why.
+
+        Raises: ConfigError if the model's cross-attention has no weights.
+        """
+        self._check_weights()
+        number = 0
+        for window in self._pairs(pairs, look_ahead):
+            found = iter(cross_weights(self.model, [p for p in window if p.refusal is None]))
+            for pair in window:
+                number += 1
+                weights = next(found) if pair.refusal is None else None
+                if weights is not None and weights.isfinite().all():
+                    yield self._alignment(pair, weights, units)
+                else:
+                    reason = pair.refusal or DIVERGED
+                    warnings.warn(f"line {number} cannot be aligned: {reason}", stacklevel=2)
+                    yield None
+
+    def score(self, sources: Iterable[str], targets: Iterable[str]) -> list[Score]:
+        """How probable each target is as the translation of its source, in order.
+
+        Raises: ValueError if there are more of one than of the other.
+        """
+        return list(self.scores(zip(sources, targets, strict=True)))
+
+    def scores(
+        self, pairs: Iterable[tuple[str, str]], *, look_ahead: int = 2000
+    ) -> Iterator[Score]:
+        """`score` for any number of sources and targets, read as they are needed, in constant
+        memory: `look_ahead` of them at a time are put in batches of like lengths.
+        """
+        for window in self._pairs(pairs, look_ahead):
+            found = iter(log_probabilities(self.model, [p for p in window if p.refusal is None]))
+            for pair in window:
+                if pair.refusal is None:
+                    values = next(found).tolist()
+                    yield Score.of([*self.target.pieces(pair.target), NAMES[EOS]], values)
+                else:
+                    yield Score(None, [], pair.refusal)
+
+    def _pairs(self, texts: Iterable[tuple[str, str]], look_ahead: int) -> Iterator[list[Pair]]:
+        tokenizers = Tokenizers(self.source, self.target)
+        return read_pairs(texts, tokenizers, self.config["data"]["max_length"], look_ahead)
+
+    def _check_weights(self) -> None:
         cross = self.config["attention"]["cross"]["name"]
         if not ATTENTION.find(cross).shows_weights:
             raise ConfigError(
                 f"attention {cross!r} has no weights to draw: no word looks at another"
             )
-        if target is None:
-            target = self.translate([source])[0]
-        source, target = without_surrogates(source), without_surrogates(target)
-        if not source.strip() or not target.strip():
-            raise ConfigError("there is nothing to align: one of the two texts is empty")
-        source_ids = self.source.encode_batch([source])[0]
-        target_ids = self.target.encode_batch([target])[0]
-        with torch.no_grad():
-            weights = self.model(
-                torch.tensor([[*source_ids, EOS]], device=self.device),
-                torch.tensor([[BOS, *target_ids]], device=self.device),
-                need_weights=True,
-            ).weights
-        source_words = self._words(source, self.source, "source")
-        target_words = self._words(target, self.target, "target")
-        by_word = word_weights(
-            weights[:, 0].cpu(),
-            self.source.spans(source),
-            self.target.spans(target),
-            source_words,
-            target_words,
-            end=True,
-        )
-        return Alignment(source_words, target_words, by_word)
+
+    def _alignment(self, pair: Pair, weights: Tensor, units: str) -> Alignment:
+        """Weights between pieces as weights between the units of both texts."""
+        spans = self.source.spans(pair.source), self.target.spans(pair.target)
+        source = self._units(pair.source, spans[0], "source", units)
+        target = self._units(pair.target, spans[1], "target", units)
+        return Alignment(source, target, word_weights(weights, *spans, source, target, end=True))
+
+    def _units(self, text: str, spans: list[Span], side: str, units: str) -> list[Word]:
+        by_piece = units == "subwords" or spaceless(self.config["data"][side])
+        return pieces(text, spans) if by_piece else words(text)
 
     def _parts(self, text: str, limit: int, number: int) -> list[str]:
         """What is translated of the text of that number, in parts if it is too long."""
@@ -193,22 +246,19 @@ class Translator:
             )
         return parts
 
-    def _words(self, text: str, tokenizer: Tokenizer, side: str) -> list[Word]:
-        by_piece = spaceless(self.config["data"][side])
-        return pieces(text, tokenizer.spans(text)) if by_piece else words(text)
-
     def _translate(self, texts: list[str], search: Search) -> list[list[Translation]]:
         """Hypotheses of texts that all fit, decoded in batches of like lengths, longest first."""
         rows = self.source.encode_batch(texts)
         results: list[list[Translation]] = [[] for _ in texts]
         for batch in by_length([len(row) + 1 for row in rows], BATCH_PIECES // search.beams):
-            width = len(rows[batch[0]]) + 1
-            padded = [[*rows[i], EOS] + [PAD] * (width - len(rows[i]) - 1) for i in batch]
-            found = decode(self.model, torch.tensor(padded, device=self.device), search)
+            source = padded([[*rows[i], EOS] for i in batch]).to(self.device)
+            found = decode(self.model, source, search)
             for i, hypotheses in zip(batch, found, strict=True):
                 decoded = self.target.decode_batch([h.ids for h in hypotheses])
                 results[i] = [
-                    Translation(text, h.score) for text, h in zip(decoded, hypotheses, strict=True)
+                    Translation(text, h.score)
+                    for text, h in zip(decoded, hypotheses, strict=True)
+                    if math.isfinite(h.score)
                 ]
         return results
 
@@ -229,25 +279,6 @@ def find_device(name: str) -> torch.device:
             "Choose cpu, cuda or auto"
         ) from error
     return device
-
-
-def by_length(lengths: list[int], most: int) -> Iterator[list[int]]:
-    """Indices in batches of like lengths, longest first: padded, none holds more than `most`
-    pieces, or one text.
-    """
-    batch: list[int] = []
-    for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        if batch and (len(batch) + 1) * lengths[batch[0]] > most:
-            yield batch
-            batch = []
-        batch.append(i)
-    if batch:
-        yield batch
-
-
-def without_surrogates(text: str) -> str:
-    """A text that UTF-8 can write: broken bytes of a command line become U+FFFD."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
 def spaceless(language: str) -> bool:

@@ -1,5 +1,7 @@
 import io
+import json
 import re
+import signal
 import subprocess
 import sys
 import warnings
@@ -11,11 +13,13 @@ import pytest
 import torch
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
 from tiny_runs import TINY_MODEL, demo_lines, demo_run, save_model
 
+from seq2seq.cli.lines import LONGEST_LINE, read_lines
 from seq2seq.cli.main import main
 from seq2seq.data.tokenizer import Tokenizer
-from seq2seq.translator import Translator
+from seq2seq.translator import Translation, Translator
 
 SENTENCES = demo_lines("test", "de", 12)
 
@@ -125,14 +129,81 @@ def test_a_line_end_of_windows_is_not_part_of_the_sentence(seq2seq: Command, run
     assert windows == seq2seq("translate", run, stdin=b"Ein Hund.\nEine Katze.\n")
 
 
-def test_broken_text_is_mended_with_a_warning_that_names_the_line(
+def test_broken_text_is_mended_with_a_warning_that_names_line_and_byte(
     seq2seq: Command, run: Path
 ) -> None:
     ended = seq2seq("translate", run, stdin=b"Ja.\nEin \xe4lterer Hund.\nNein.\n")
-    assert re.fullmatch(r"warning: line 2 is no UTF-8 .* at byte 4\)\n", ended.err)
-    assert (
-        ended.out == seq2seq("translate", run, stdin="Ja.\nEin �lterer Hund.\nNein.\n".encode()).out
+    assert re.fullmatch(r"warning: line 2, byte 5: 0xe4 is not UTF-8 .*\n", ended.err)
+    mended = seq2seq("translate", run, stdin="Ja.\nEin \ufffdlterer Hund.\nNein.\n".encode())
+    assert (ended.code, ended.out) == (0, mended.out) and mended.err == ""
+
+
+def test_a_byte_order_mark_is_dropped_and_counted(seq2seq: Command, run: Path) -> None:
+    marked, plain = b"\xef\xbb\xbfEin H\xff.\nJa.\n", b"Ein H\xff.\nJa.\n"
+    found, expected = (seq2seq("translate", run, stdin=text) for text in (marked, plain))
+    assert found.out == expected.out
+    assert ("line 1, byte 9:" in found.err) and ("line 1, byte 6:" in expected.err)
+    # Elsewhere it is a character like any other, and takes no warning.
+    assert seq2seq("translate", run, stdin=b"Ja.\n" + marked[:7] + b"\n").err == ""
+
+
+def test_every_broken_line_is_named(
+    seq2seq: Command, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(
+        Translator, "_translate", lambda _, texts, __: [[Translation("x", 0.0)]] * len(texts)
     )
+    ended = seq2seq("translate", run, stdin=b"\xff\n" * 300)
+    assert re.findall(r"line (\d+), byte 1", ended.err) == [str(n) for n in range(1, 301)]
+
+
+def test_a_line_too_long_to_be_one_is_empty_and_the_exit_code_is_1(
+    seq2seq: Command, run: Path
+) -> None:
+    huge = b"Hund " * 500_000
+    ended = seq2seq("translate", run, "--beam-size", 1, stdin=b"Ja.\n" + huge + b"\nJa.\n" + huge)
+    first, second, third, fourth = ended.lines
+    assert first == third != "" and second == fourth == ""
+    assert ended.code == 1
+    assert re.findall(r"^warning: line (\d) has 1,048,576 bytes or more", ended.err, re.M) == [
+        *("2", "4")
+    ]
+
+
+def test_the_longest_line_there_may_be_is_read_whole() -> None:
+    longest = b"x" * (LONGEST_LINE - 1)
+    assert list(read_lines(io.BytesIO(longest + b"\n" + longest))) == [longest.decode()] * 2
+    with pytest.warns(UserWarning, match="line 1 has 1,048,576 bytes or more"):
+        assert list(read_lines(io.BytesIO(b"x" + longest + b"\nJa.\n"))) == [None, "Ja."]
+
+
+def test_what_a_damaged_model_cannot_work_on_is_empty_and_the_exit_code_is_1(
+    seq2seq: Command, tmp_path: Path
+) -> None:
+    save_model(tmp_path / "best.ckpt", *TINY_MODEL)
+    content = torch.load(tmp_path / "best.ckpt", weights_only=True)
+    name = next(name for name in content["state_dict"] if name.endswith("norm.weight"))
+    content["state_dict"][name].fill_(torch.nan)
+    torch.save(content, tmp_path / "best.ckpt")
+    ended = seq2seq("translate", tmp_path, stdin=b"Ja.\n\nNein.\n")
+    assert (ended.code, ended.out) == (1, b"\n\n\n")
+    assert re.findall(r"line (\d) has no translation", ended.err) == ["1", "3"]
+    source = tmp_path / "test.de"
+    source.write_text("Ja.\n", encoding="utf-8")
+    scored = seq2seq("evaluate", tmp_path, source, source)
+    assert (scored.code, scored.lines[0]) == (1, "BLEU 0.0")
+    assert "computes what is no number" in refused(seq2seq("align", tmp_path, "Ja.", "Yes."))
+    links = tmp_path / "test.align"
+    files = "--source", source, "--target", source, "-o", links
+    aligned = seq2seq("align", tmp_path, *files)
+    assert (aligned.code, links.read_bytes()) == (1, b"\n")
+    assert "line 1 cannot be aligned: the model computes what is no number" in aligned.err
+    assert "no finite probability" in seq2seq("score", tmp_path, source, source).lines[0]
+
+
+def test_a_search_that_would_fill_the_memory_is_refused(seq2seq: Command, run: Path) -> None:
+    words = refused(seq2seq("translate", run, "--beam-size", 100_000, "Ja."))
+    assert "beam-size=100000 is more than 400, the widest search of this model" in words
 
 
 def test_a_translation_never_makes_two_lines_of_one(
@@ -203,13 +274,28 @@ def test_scores_are_those_of_sacrebleu_and_come_first(
     hypotheses = (tmp_path / "out.en").read_text(encoding="utf-8").splitlines()
     assert hypotheses == Translator.load(run).translate(SENTENCES)
     references = [demo_lines("test", "en", 12)]
-    bleu, chrf = BLEU(), CHRF()
+    metrics = {"BLEU": BLEU(), "chrF": CHRF(), "TER": TER()}
+    values = {
+        name: metric.corpus_score(hypotheses, references).score for name, metric in metrics.items()
+    }
+    signatures = {name: str(metric.get_signature()) for name, metric in metrics.items()}
     assert ended.lines == [
-        f"BLEU {bleu.corpus_score(hypotheses, references).score:.1f}",
-        f"chrF {chrf.corpus_score(hypotheses, references).score:.1f}",
-        str(bleu.get_signature()),
-        str(chrf.get_signature()),
+        *(f"{name} {value:.1f}" for name, value in values.items()),
+        *signatures.values(),
     ]
+    (line,) = seq2seq("evaluate", run, *test_set, "--json").lines
+    assert json.loads(line) == {
+        name: {"score": values[name], "signature": signatures[name]} for name in metrics
+    }
+
+
+def test_a_file_of_translations_has_a_line_for_each_sentence(
+    seq2seq: Command, run: Path, test_set: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Tokenizer, "decode_batch", lambda _, rows: ["a\nb\rc"] * len(rows))
+    output = test_set[0].with_name("out.en")
+    assert seq2seq("evaluate", run, *test_set, "-o", output).code == 0
+    assert output.read_bytes() == b"a b c\n" * len(SENTENCES)
 
 
 def test_files_that_do_not_match_are_refused_before_the_model_is_loaded(
@@ -273,11 +359,16 @@ def test_a_model_that_looks_nowhere_is_refused_by_name(seq2seq: Command, tmp_pat
     assert "attention 'fixed' has no weights" in refused(seq2seq("align", tmp_path, "Ja.", "Yes."))
 
 
+def started(*arguments: object) -> subprocess.Popen[bytes]:
+    """A command in a process of its own, with all its streams at hand."""
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    command = [sys.executable, "-m", "seq2seq", *map(str, arguments)]
+    return subprocess.Popen(command, **pipes)  # type: ignore[call-overload, no-any-return]
+
+
 def test_a_reader_that_leaves_gets_no_traceback(run: Path) -> None:
     """`seq2seq translate RUN | head -1`."""
-    command = [sys.executable, "-m", "seq2seq", "translate", str(run), "--beam-size", "1"]
-    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen(command, **pipes) as process:  # type: ignore[call-overload]
+    with started("translate", run, "--beam-size", "1") as process:
         assert process.stdin and process.stdout and process.stderr
         process.stdin.write(b"Ja.\n" * 20_000)
         process.stdin.close()
@@ -285,3 +376,15 @@ def test_a_reader_that_leaves_gets_no_traceback(run: Path) -> None:
         process.stdout.close()
         assert process.stderr.read() == b""
         assert process.wait(timeout=60) == 1
+
+
+def test_an_interrupt_ends_without_a_traceback(run: Path) -> None:
+    """Ctrl-C in the middle of a file; what was translated until then is there."""
+    with started("translate", run, "--beam-size", "1") as process:
+        assert process.stdin and process.stdout and process.stderr
+        process.stdin.write(b"Ja.\n" * 4_000)  # two windows; a third is waited for
+        process.stdin.flush()
+        lines = [process.stdout.readline() for _ in range(4_000)]
+        process.send_signal(signal.SIGINT)
+        assert (process.wait(timeout=60), process.stderr.read()) == (130, b"")
+        assert all(line.endswith(b"\n") for line in lines)

@@ -21,6 +21,7 @@ FLOORS = {
     "training": 5,
     "checkpoint": 4,
     "decoding": 4,
+    "forcing": 4,
     "models": 3,
     "attention": 2,
     "nn": 2,

@@ -10,7 +10,7 @@ from seq2seq.decoding import build_search
 from seq2seq.errors import CheckpointError, ConfigError
 from seq2seq.evaluation.bleu import score
 from seq2seq.symbols import BOS, EOS
-from seq2seq.translator import SPACELESS, Translation, Translator, by_length, find_device, join
+from seq2seq.translator import SPACELESS, Translation, Translator, find_device, join
 
 SENTENCES = demo_lines("test", "de", 40)
 
@@ -57,7 +57,7 @@ def test_the_model_on_disk_translates_as_the_model_in_training(
     limits = {name: translator.config["decode"][name] for name in ("length_ratio", "length_extra")}
     greedy = build_search({"name": "greedy", **limits})
     found = [texts[0].text for texts in translator.stream(sources, greedy)]
-    (bleu, _) = score(found, references, language="en")
+    (bleu, *_) = score(found, references, language="en")
     best = max(metrics(demo_run(tmp_path_factory.getbasetemp()), "valid/bleu"))
     assert best > 0
     assert bleu.value == pytest.approx(best, abs=1e-4)
@@ -165,13 +165,6 @@ def test_the_parts_of_a_text_are_joined_rank_by_rank() -> None:
     assert join([]) == []
 
 
-def test_batches_are_of_like_lengths_and_hold_no_more_than_they_may() -> None:
-    lengths = [3, 9, 4, 20, 4, 1]
-    batches = list(by_length(lengths, 9))
-    assert sorted(i for batch in batches for i in batch) == list(range(6))
-    assert [[lengths[i] for i in batch] for batch in batches] == [[20], [9], [4, 4], [3, 1]]
-
-
 def test_what_is_asked_for_replaces_what_the_model_was_configured_with(
     translator: Translator,
 ) -> None:
@@ -220,14 +213,6 @@ def test_without_a_translation_the_models_own_is_aligned(translator: Translator)
     assert [word.text for word in alignment.target] == translator.translate(SENTENCES[:1])[
         0
     ].split()
-
-
-def test_a_layer_is_counted_from_one(translator: Translator) -> None:
-    alignment = translator.align("Ja.", "Yes.")
-    assert [alignment.layer(number) for number in (1, 2)] == [0, 1]
-    for number in (0, 3):
-        with pytest.raises(ConfigError, match=rf"layer {number} does not exist: there are 1 ... 2"):
-            alignment.layer(number)
 
 
 def test_languages_without_spaces_are_aligned_piece_by_piece(translator: Translator) -> None:

@@ -1,10 +1,12 @@
-"""Translate a test set and score it: BLEU and chrF by sacreBLEU, on detokenised text, with
-signatures.
+"""Translate a test set and score it: BLEU, chrF and TER by sacreBLEU, on detokenised text, with
+signatures. BLEU and chrF: 100 is best; TER counts edits for 100 words, 0 is best.
 """
 
 import argparse
+import json
 from pathlib import Path
 
+from seq2seq.cli.lines import one_line
 from seq2seq.cli.options import add_search
 from seq2seq.data.text import check_parallel, read_lines
 from seq2seq.errors import ConfigError
@@ -16,6 +18,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("source", type=Path, metavar="SRC", help="a sentence a line, may be .gz")
     command.add_argument("reference", type=Path, metavar="REF", help="its translations")
     command.add_argument("-o", "--output", type=Path, help="also write the translations here")
+    command.add_argument("--json", action="store_true", help="print one JSON object instead")
     add_search(command)
 
 
@@ -27,17 +30,21 @@ def run(arguments: argparse.Namespace) -> int:
     from seq2seq.translator import Translator
 
     translator = Translator.load(arguments.path, arguments.device)
-    hypotheses = translator.translate(
-        read_lines(arguments.source),
-        beam_size=arguments.beam_size,
-        length_penalty=arguments.length_penalty,
+    search = translator.search(
+        beam_size=arguments.beam_size, length_penalty=arguments.length_penalty
     )
+    translations = list(translator.stream(read_lines(arguments.source), search))
+    hypotheses = [found[0].text if found else "" for found in translations]
     if arguments.output:
-        arguments.output.write_text("".join(f"{h}\n" for h in hypotheses), encoding="utf-8")
+        lines = "".join(f"{one_line(text)}\n" for text in hypotheses)
+        arguments.output.write_text(lines, encoding="utf-8", newline="\n")
     language = translator.config["data"]["target"]
     scores = score(hypotheses, list(read_lines(arguments.reference)), language=language)
-    for found in scores:
-        print(f"{found.name} {found.value:.1f}")
-    for found in scores:
-        print(found.signature)
-    return 0
+    if arguments.json:
+        print(json.dumps({s.name: {"score": s.value, "signature": s.signature} for s in scores}))
+    else:
+        for found in scores:
+            print(f"{found.name} {found.value:.1f}")
+        for found in scores:
+            print(found.signature)
+    return int(None in translations)

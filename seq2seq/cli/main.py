@@ -1,4 +1,4 @@
-"""`seq2seq train | translate | evaluate | align`."""
+"""`seq2seq train | translate | evaluate | align | score`."""
 
 import argparse
 import io
@@ -7,11 +7,11 @@ import sys
 import warnings
 
 from seq2seq import __version__
-from seq2seq.cli import align, evaluate, translate
+from seq2seq.cli import align, evaluate, score, translate
 from seq2seq.environment import wait_briefly
 from seq2seq.errors import Seq2SeqError
 
-COMMANDS = {"translate": translate, "evaluate": evaluate, "align": align}
+COMMANDS = {"translate": translate, "evaluate": evaluate, "align": align, "score": score}
 
 
 def main() -> None:
@@ -25,8 +25,12 @@ def main() -> None:
             stream.reconfigure(encoding="utf-8")
     arguments = parse(sys.argv[1:])
     warnings.showwarning = show_warning
+    # Each line has its own warning, and none is remembered: a file may have any number of them.
+    warnings.filterwarnings("always", module=r"seq2seq\.")
     try:
-        sys.exit(arguments.run(arguments))
+        code = arguments.run(arguments)
+        sys.stdout.flush()  # here, where a reader that has gone is expected
+        sys.exit(code)
     except Seq2SeqError as error:
         sys.exit(fail(str(error)))
     except BrokenPipeError:

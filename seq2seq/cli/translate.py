@@ -1,13 +1,13 @@
 """Translate the texts given, or stdin line by line to stdout.
 
-As many lines come out as go in; an empty line for an empty line. Messages go to stderr.
+As many lines come out as go in; an empty line for an empty line, and for one that cannot be
+translated, which also makes the exit code 1. Messages go to stderr.
 """
 
 import argparse
 import sys
-import warnings
-from collections.abc import Iterable, Iterator
 
+from seq2seq.cli.lines import one_line, read_lines
 from seq2seq.cli.options import add_search, positive
 from seq2seq.errors import ConfigError
 
@@ -42,28 +42,14 @@ def run(arguments: argparse.Namespace) -> int:
         max_source=arguments.max_source,
         look_ahead=1 if interactive else 2000,
     )
+    failed = False
     for number, found in enumerate(results, start=1):
-        if arguments.nbest:
-            for translation in found[: arguments.nbest]:
-                print(number, f"{translation.score:.4f}", one_line(translation.text), sep="\t")
-        else:
-            print(one_line(found[0].text) if found else "", flush=interactive)
-    return 0
-
-
-def read_lines(stream: Iterable[bytes]) -> Iterator[str]:
-    """Lines that end in LF alone; broken UTF-8 becomes U+FFFD, with a warning naming the line."""
-    for number, raw in enumerate(stream, start=1):
-        try:
-            text = raw.decode("utf-8")
-        except UnicodeDecodeError as error:
-            warnings.warn(
-                f"line {number} is no UTF-8 ({error.reason} at byte {error.start})", stacklevel=2
-            )
-            text = raw.decode("utf-8", errors="replace")
-        yield text.removesuffix("\n").removesuffix("\r")
-
-
-def one_line(text: str) -> str:
-    """A translation never makes two lines out of one."""
-    return text.replace("\r", " ").replace("\n", " ")
+        failed = failed or found is None
+        # Flushed line by line, since whoever reads may be waiting for just this one.
+        if not arguments.nbest:
+            print(one_line(found[0].text) if found else "", flush=True)
+            continue
+        for translation in (found or [])[: arguments.nbest]:
+            text = one_line(translation.text)
+            print(number, f"{translation.score:.4f}", text, sep="\t", flush=True)
+    return int(failed)

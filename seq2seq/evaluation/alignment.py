@@ -79,15 +79,15 @@ def word_weights(
     """Attention between words from attention between pieces.
 
     The weights on the pieces of a source word are added up, since attention is shared out over the
-    source; the rows of a target word's pieces are averaged. So a row keeps a sum of at most 1.
+    source; the rows of a target word's pieces are averaged. So a row keeps its sum.
 
     Args:
         weights: (..., T + 1, S + 1) for T target and S source pieces: row t is where the model
             looked when it wrote piece t. The last row and column belong to the end symbols.
         source_spans: the S pieces without the end symbol, as (start, end) in characters. A piece
             belongs to the word that it overlaps; to several words in proportion to the characters
-            in each; to none if its span is empty or lies between words, and then its weight is
-            left out.
+            in each. One between words (a space that is a piece of its own) belongs to the word
+            that follows, or to the last one.
         target_spans: the T pieces likewise.
         source_words, target_words: from `words` or `pieces`.
         end: keep the column of the source's end symbol as the last one. The row of the target's is
@@ -114,11 +114,16 @@ def word_weights(
 
 
 def _shares(spans: Sequence[Span], known: Sequence[tuple[str, int, int]]) -> Tensor:
-    """(pieces, words): the part of each piece in each word; a row adds up to 1, or to 0."""
+    """(pieces, words): the part of each piece in each word; a row adds up to 1."""
+    if not known:
+        return torch.zeros(len(spans), 0)
     piece = torch.tensor(spans, dtype=torch.float32).view(-1, 1, 2)
     word = torch.tensor([w[1:] for w in known], dtype=torch.float32).view(1, -1, 2)
     last, first = torch.minimum(piece, word)[..., 1], torch.maximum(piece, word)[..., 0]
     overlap = (last - first).clamp(min=0)
+    for lone in (overlap.sum(1) == 0).nonzero().flatten().tolist():
+        following = (w for w, (_, start, _) in enumerate(known) if start >= spans[lone][1])
+        overlap[lone, next(following, len(known) - 1)] = 1
     return overlap / overlap.sum(1, keepdim=True).clamp(min=1)
 
 

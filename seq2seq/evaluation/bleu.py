@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
 
 from seq2seq.errors import DataError
 
@@ -17,7 +18,11 @@ TOKENIZERS = {"zh": "zh", "ja": "char"}
 
 
 class Score(NamedTuple):
-    """A corpus score from 0 to 100; sacreBLEU's signature says exactly how it was computed."""
+    """A corpus score; sacreBLEU's signature says exactly how it was computed.
+
+    BLEU and chrF are between 0 and 100, which is best. TER counts edits for 100 words of the
+    references: 0 is best, and bad translations may have more than 100.
+    """
 
     name: str
     value: float
@@ -27,22 +32,26 @@ class Score(NamedTuple):
 def score(
     hypotheses: Sequence[str], references: Sequence[str], *, language: str | None = None
 ) -> list[Score]:
-    """BLEU, then chrF, of a whole corpus.
+    """BLEU, chrF and TER, in this order, of a whole corpus.
 
     Args:
         hypotheses: one translation a sentence, detokenised.
         references: the expected translations in the same order, detokenised.
         language: the target language as a code (`de`, `zh`, `zh-Hans`). It chooses how BLEU finds
-            words: sacreBLEU's `zh` for Chinese, characters for Japanese, else 13a.
+            words: sacreBLEU's `zh` for Chinese, characters for Japanese, else 13a. For both TER
+            counts characters, too.
 
     Raises: DataError if the counts differ or there is no sentence.
-    Source: Papineni et al. 2002 (P02-1040); Popovic 2015 (W15-3049); Post 2018, arXiv:1804.08771.
+    Source: Papineni et al. 2002 (P02-1040); Popovic 2015 (W15-3049); Snover et al. 2006
+        (2006.amta-papers.25); Post 2018, arXiv:1804.08771.
     """
     _check_counts(hypotheses, references)
     if not hypotheses:
         raise DataError("there is no sentence to score: give at least one translation")
+    spaceless = _code(language) in TOKENIZERS
+    ter = TER(normalized=spaceless, asian_support=spaceless)
     scores = []
-    for name, metric in (("BLEU", _bleu(language)), ("chrF", CHRF())):
+    for name, metric in (("BLEU", _bleu(language)), ("chrF", CHRF()), ("TER", ter)):
         value = metric.corpus_score(hypotheses, [references]).score
         scores.append(Score(name, value, str(metric.get_signature())))
     return scores
@@ -85,10 +94,14 @@ def bleu_from_statistics(statistics: Sequence[float]) -> float:
 
 
 def _bleu(language: str | None, force: bool = False) -> BLEU:
-    code = (language or "").lower().replace("_", "-").split("-")[0]
-    tokenizer = TOKENIZERS.get(code, BLEU.TOKENIZER_DEFAULT)
+    tokenizer = TOKENIZERS.get(_code(language), BLEU.TOKENIZER_DEFAULT)
     # `force` silences the advice to detokenise: due once for a test set, not at every validation.
     return BLEU(tokenize=tokenizer, max_ngram_order=ORDER, force=force)
+
+
+def _code(language: str | None) -> str:
+    """`zh` for zh, zh-Hans and zh_CN."""
+    return (language or "").lower().replace("_", "-").split("-")[0]
 
 
 def _check_counts(hypotheses: Sequence[str], references: Sequence[str]) -> None:

@@ -62,6 +62,11 @@ def advice(missing: list[str]) -> str:
     )
 
 
+def is_right_to_left(text: str) -> bool:
+    """Whether there is a letter of a script like Arabic or Hebrew."""
+    return any(unicodedata.bidirectional(c) in ("R", "AL") for c in text)
+
+
 def _package(character: str) -> str:
     if unicodedata.name(character, "").startswith(CJK):
         return "fonts-noto-cjk"

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from seq2seq.errors import ConfigError, DataError
-from seq2seq.evaluation.fonts import advice, choose_fonts
+from seq2seq.evaluation.fonts import advice, choose_fonts, is_right_to_left
 from seq2seq.evaluation.labels import Labels
 
 # No date and no name of a program: the same weights give the same bytes.
@@ -38,8 +38,10 @@ INK, QUIET, RULE = "#1f2328", "#6e7781", "#e4e8ee"
 # Inches: the longer side of all maps at most, a cell of a single map and of one of several at most,
 # the gap between maps, the width of the scale.
 PAGE, CELL, SMALL_CELL, GAP, BAR = 14.0, 0.42, 0.26, 0.42, 0.09
+# The first matplotlib that joins and orders the letters of right-to-left scripts.
+SHAPES = (3, 11)
 # Points: the largest and the smallest label.
-LARGE, SMALL = 10.5, 3.5
+LARGE, SMALL = 10.5, 3.4
 
 
 def plot_alignment(
@@ -56,7 +58,7 @@ def plot_alignment(
     long words with an ellipsis in the middle. What no installed font has is drawn as boxes, with
     one warning that says what to install. Words of a right-to-left script stand in the order of the
     sentence from left to right; inside a word, matplotlib 3.11 and later join and order
-    Arabic letters, earlier ones draw them apart and from left to right.
+    Arabic letters; with an earlier one a warning says that it does not.
 
     Args:
         weights: (T, S), from 0 to 1, one row a target word.
@@ -95,13 +97,15 @@ def plot_heads(
     _draw(grid, Labels.of(source_words, target_words, names, title), path)
 
 
-def picture_format(path: Path) -> str:
-    """`png`, `svg` or `pdf`, by the suffix. Raises: ConfigError for another, naming these."""
+def picture_format(path: Path, *others: str) -> str:
+    """`png`, `svg` or `pdf`, by the suffix. Raises: ConfigError for another, naming these, and
+    `others`, which are written elsewhere.
+    """
     suffix = path.suffix.lower().removeprefix(".")
     if suffix not in METADATA:
         raise ConfigError(
             f"cannot draw {str(path)!r}: {path.suffix!r} is no picture format known here. "
-            f"Name a file that ends in {', '.join('.' + known for known in METADATA)}"
+            f"Name a file that ends in {', '.join([*('.' + known for known in METADATA), *others])}"
         )
     return suffix
 
@@ -129,10 +133,16 @@ class _Layout(NamedTuple):
     @classmethod
     def of(cls, shape: tuple[int, ...]) -> "_Layout":
         heads, target, source = shape
-        columns = math.ceil(math.sqrt(heads))
-        rows = math.ceil(heads / columns)
         largest = CELL if heads == 1 else SMALL_CELL
-        cell = min(largest, PAGE / (columns * source), PAGE / (rows * target))
+
+        def cell_in(columns: int) -> float:
+            rows = math.ceil(heads / columns)
+            return min(largest, PAGE / (columns * source), PAGE / (rows * target))
+
+        # The columns that leave most room for a cell; where that is equal, nearly a square of maps.
+        square = math.sqrt(heads)
+        columns = max(range(1, heads + 1), key=lambda c: (cell_in(c), -abs(c - square), c))
+        rows, cell = math.ceil(heads / columns), cell_in(columns)
         fitting = cell * 72 * 0.62
         # Where words would be too small to be read, only every second, third... gets its label.
         font, step = min(max(fitting, SMALL), LARGE), math.ceil(SMALL / fitting)
@@ -153,7 +163,8 @@ class _Layout(NamedTuple):
 
 def _draw(weights: np.ndarray, labels: Labels, path: Path) -> None:
     suffix = picture_format(path)
-    families, missing = choose_fonts("".join(itertools.chain(*labels)))
+    text = "".join(itertools.chain(*labels))
+    families, missing = choose_fonts(text)
     picture = io.BytesIO()
     with warnings.catch_warnings(), style.context("default"), _settings(families):
         # Said once for all characters, below; the second is about shaping, before matplotlib 3.11.
@@ -169,8 +180,14 @@ def _draw(weights: np.ndarray, labels: Labels, path: Path) -> None:
             metadata=METADATA[suffix],
         )
     _write(path, picture.getvalue())
-    if missing:
-        warnings.warn(advice(missing), stacklevel=3)
+    notes = [advice(missing)] if missing else []
+    if is_right_to_left(text) and matplotlib.__version_info__ < SHAPES:
+        notes.append(
+            f"matplotlib {matplotlib.__version__} draws right-to-left words from left to right and "
+            "their letters apart: pip install 'matplotlib>=3.11'"
+        )
+    if notes:
+        warnings.warn(". ".join(notes), stacklevel=3)
 
 
 def _settings(families: list[str]) -> AbstractContextManager[None]:

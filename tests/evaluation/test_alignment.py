@@ -80,13 +80,31 @@ def test_pieces_with_equal_spans_each_count():
     assert_close(found, tensor([0.65], [0.1]))
 
 
-def test_an_empty_span_and_a_lone_space_belong_to_no_word():
-    weights = tensor([0.1, 0.2, 0.3, 0.4], [0.7, 0.1, 0.1, 0.1], [0.0, 0.0, 0.0, 1.0])
-    found = word_weights(
-        weights, [(0, 1), (1, 1), (1, 2)], [(0, 1), (1, 1)], words("a b"), words("x y")
+def test_a_lone_space_belongs_to_the_word_that_follows():
+    # Source "a  b ": pieces a, space, " b", space. Target "x y": pieces x, space, y.
+    weights = tensor(
+        [0.1, 0.2, 0.3, 0.25, 0.15],
+        [0.3, 0.1, 0.2, 0.0, 0.4],
+        [0.7, 0.1, 0.0, 0.0, 0.2],
+        [0.0, 0.0, 0.0, 0.0, 1.0],
     )
-    # Nothing stands for b, nor for y.
-    assert_close(found, tensor([0.1, 0.0], [0.0, 0.0]))
+    spans = [(0, 1), (1, 2), (3, 4), (4, 5)], [(0, 1), (1, 2), (2, 3)]
+    found = word_weights(weights, *spans, words("a  b "), words("x y"), end=True)
+    # Behind b no word follows, so the last space is its own, too; y is the mean of two rows.
+    assert_close(found, tensor([0.1, 0.75, 0.15], [0.5, 0.2, 0.3]))
+
+
+def test_an_empty_span_belongs_to_the_word_that_follows():
+    weights = tensor([0.1, 0.2, 0.3, 0.4], [0.0, 0.0, 0.0, 1.0])
+    found = word_weights(weights, [(0, 1), (1, 1), (2, 3)], [(0, 1)], words("a b"), words("x"))
+    assert_close(found, tensor([0.1, 0.5]))
+
+
+def test_a_word_without_a_piece_has_a_row_of_zeros():
+    weights = tensor([0.5, 0.5], [0.0, 1.0])
+    assert_close(
+        word_weights(weights, [(0, 1)], [(0, 1)], words("a"), words("x y")), tensor([0.5], [0.0])
+    )
 
 
 def test_a_leading_space_in_a_piece_changes_nothing():
@@ -117,7 +135,7 @@ def test_weights_of_whole_words_pass_through_and_heads_stay_apart():
 @given(st.integers(1, 6), st.integers(1, 6), st.randoms(use_true_random=False))
 def test_rows_that_add_up_to_one_still_do(source, target, random):
     texts = ["".join(random.choice("ab ") for _ in range(n)) + "." for n in (source, target)]
-    spans = [[(i, i + 1) for i in range(len(text)) if text[i] != " "] for text in texts]
+    spans = [[(i, i + 1) for i in range(len(text))] for text in texts]
     weights = torch.rand(len(spans[1]) + 1, len(spans[0]) + 1).softmax(-1)
     found = word_weights(weights, spans[0], spans[1], words(texts[0]), words(texts[1]), end=True)
     assert_close(found.sum(-1), torch.ones(len(words(texts[1]))))

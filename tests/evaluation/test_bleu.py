@@ -3,6 +3,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
 
 from seq2seq.errors import DataError
 from seq2seq.evaluation.bleu import bleu_from_statistics, bleu_statistics, score
@@ -27,15 +28,24 @@ sentences = st.lists(
 pairs = st.lists(st.tuples(sentences.map(" ".join), sentences.map(" ".join)), max_size=12)
 
 
-def test_scores_are_bleu_then_chrf_as_sacrebleu_computes_them():
-    bleu, chrf = score(HYPOTHESES, REFERENCES)
-    assert (bleu.name, chrf.name) == ("BLEU", "chrF")
+def test_scores_are_bleu_chrf_and_ter_as_sacrebleu_computes_them():
+    bleu, chrf, ter = score(HYPOTHESES, REFERENCES)
+    assert (bleu.name, chrf.name, ter.name) == ("BLEU", "chrF", "TER")
+    assert ter.value == TER().corpus_score(HYPOTHESES, [REFERENCES]).score
     assert bleu.value == BLEU().corpus_score(HYPOTHESES, [REFERENCES]).score
     assert chrf.value == CHRF().corpus_score(HYPOTHESES, [REFERENCES]).score
 
 
-def test_equal_texts_score_100():
-    assert [round(s.value, 6) for s in score(REFERENCES, REFERENCES)] == [100, 100]
+def test_equal_texts_score_100_and_need_no_edits():
+    assert [round(s.value, 6) for s in score(REFERENCES, REFERENCES)] == [100, 100, 0]
+
+
+def test_ter_of_a_short_corpus_by_pencil_and_paper():
+    # One word is replaced and one is missing: two edits, five words in the reference.
+    assert score(["a b x d"], ["a b c d e"])[2].value == pytest.approx(100 * 2 / 5)
+    # Two of five characters are wrong in Chinese; without spaces the sentence would be one word.
+    assert score(["你好中国人"], ["你好世界人"], language="zh")[2].value == pytest.approx(40)
+    assert score(["你好中国人"], ["你好世界人"])[2].value == pytest.approx(100)
 
 
 def test_bleu_of_a_short_corpus_by_pencil_and_paper():

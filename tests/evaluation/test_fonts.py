@@ -1,6 +1,6 @@
 import pytest
 
-from seq2seq.evaluation.fonts import DEFAULT, advice, choose_fonts
+from seq2seq.evaluation.fonts import DEFAULT, advice, choose_fonts, is_right_to_left
 
 UNDRAWABLE = "\U00017000"  # Tangut is in few fonts
 
@@ -46,3 +46,8 @@ def test_advice_names_the_character_and_the_package(character, package):
 def test_advice_names_ten_characters_and_counts_the_rest():
     text = advice([chr(0x4E00 + i) for i in range(13)])
     assert text.count("(U+") == 10 and "and 3 more" in text
+
+
+def test_scripts_that_run_from_right_to_left_are_known():
+    assert is_right_to_left("a القاهرة") and is_right_to_left("שלום")
+    assert not is_right_to_left("Zürich 東京 12, нет!")

@@ -121,6 +121,28 @@ def test_every_word_of_sixty_is_named_and_some_of_six_hundred(tmp_path):
     assert 100 < len(written(tmp_path / "600.svg")) < 400
 
 
+@pytest.mark.parametrize(("heads", "source", "target"), [(8, 60, 60), (16, 60, 10), (4, 10, 60)])
+def test_every_word_is_named_beside_the_maps_of_all_heads(heads, source, target, tmp_path):
+    words = [f"s{i}" for i in range(source)], [f"t{j}" for j in range(target)]
+    plot_heads(np.full((heads, target, source), 0.5), *words, path=tmp_path / "map.svg")
+    assert set(written(tmp_path / "map.svg")) >= {*words[0], *words[1]}
+
+
+def test_maps_of_heads_stand_as_cells_are_largest(tmp_path):
+    def size(heads, source, target):
+        words = ["a"] * source, ["b"] * target
+        path = tmp_path / "map.png"
+        plot_heads(np.full((heads, target, source), 0.5), *words, path=path)
+        return imread(path).shape[:2]
+
+    height, width = size(4, 5, 5)  # short: two beside each other, twice
+    assert 0.8 < height / width < 1.2
+    height, width = size(4, 80, 10)  # wide: four below each other
+    assert height < width < 16 * 200 and height > 4 * 10 * 14 / 80 * 200
+    height, width = size(4, 10, 80)  # high: four beside each other
+    assert height > width > 4 * 10 * 14 / 80 * 200
+
+
 def test_heads_have_their_names_and_one_scale(tmp_path):
     heads = np.stack([WEIGHTS] * 5)
     plot_heads(heads, SOURCE, TARGET, path=tmp_path / "a.svg")
@@ -150,6 +172,27 @@ def test_characters_without_font_give_one_warning_that_names_them(tmp_path):
         assert all(f"{c} (U+{ord(c):04X})" in str(warning.message) for c in missing)
         assert "apt install fonts-noto-" in str(warning.message)
         assert warning.filename == __file__
+
+
+def test_chinese_is_drawn_without_a_warning_where_a_font_has_it(tmp_path):
+    fonts = choose_fonts("你好")
+    if fonts.missing:
+        pytest.skip("no font of this machine has Chinese")
+    for suffix in BEGINNINGS:
+        plot_alignment([[1.0]], ["你好"], ["Zürich"], path=tmp_path / f"map.{suffix}")
+    assert f"'{fonts.families[1]}'" in (tmp_path / "map.svg").read_text(encoding="utf-8")
+
+
+def test_letters_that_would_stand_apart_are_said_in_the_same_warning(tmp_path, monkeypatch):
+    words = ["القاهرة", "\U00017000"]
+    for version, count in (((3, 10, 1), 1), ((3, 11, 0), 0)):
+        monkeypatch.setattr(matplotlib, "__version_info__", version)
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            plot_alignment([[0.5, 0.5]], words, ["me"], path=tmp_path / "map.svg")
+        text = " ".join(str(warning.message) for warning in caught)
+        assert text.count("pip install 'matplotlib>=3.11'") == count
+        assert len(caught) <= 1
 
 
 def test_an_unknown_format_is_refused_with_the_known_ones(tmp_path):

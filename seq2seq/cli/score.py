@@ -1,0 +1,62 @@
+"""How probable a model finds given translations: one JSON object a pair, in the order of the files.
+
+    {"log_probability": -3.25, "pieces": 4}
+
+The log-probability is natural and summed over the pieces of the translation, its end counted. For a
+pair that cannot be scored both are null, a reason stands beside them, and the exit code is 1.
+The perplexity of the whole, by piece, goes to stderr.
+"""
+
+import argparse
+import json
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+from seq2seq.data.text import check_parallel, read_lines
+
+HELP = "log-probabilities of given translations"
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("source", type=Path, metavar="SRC", help="a sentence a line, may be .gz")
+    command.add_argument("reference", type=Path, metavar="REF", help="their translations")
+    command.add_argument(
+        "--tokens", action="store_true", help="also print each piece with its log-probability"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    pairs = check_parallel(arguments.source, arguments.reference)
+    from seq2seq.translator import Translator  # only here: torch takes a second
+
+    translator = Translator.load(arguments.path, arguments.device)
+    texts = zip(read_lines(arguments.source), read_lines(arguments.reference), strict=True)
+    total, pieces, scored = 0.0, 0, 0
+    for score in translator.scores(texts):
+        row: dict[str, Any] = {"log_probability": score.log_probability, "pieces": None}
+        if score.log_probability is None:
+            row["reason"] = score.reason
+        else:
+            row["pieces"] = len(score.tokens)
+            total, pieces, scored = (
+                total + score.log_probability,
+                pieces + row["pieces"],
+                scored + 1,
+            )
+            if arguments.tokens:
+                row["tokens"] = score.tokens
+        print(json.dumps(row, ensure_ascii=False))
+    print(f"{perplexity(total, pieces)} of {scored} of {pairs} pairs", file=sys.stderr)
+    return int(scored < pairs)
+
+
+def perplexity(log_probability: float, pieces: int) -> str:
+    """exp(-log-probability / pieces) in words."""
+    if not pieces:
+        return "no perplexity"
+    mean = -log_probability / pieces
+    # exp leaves the range of floating-point numbers near 710.
+    value = math.exp(mean) if mean < 700 else math.inf
+    return f"perplexity {value:.4g} by piece, {pieces} pieces with the ends,"

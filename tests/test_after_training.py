@@ -1,0 +1,64 @@
+"""The examples of docs/after-training.md, run as they are written."""
+
+import json
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+import test_cli
+from test_cli import Command
+from test_docs import CODE, ROOT
+from tiny_runs import DEMO
+
+run, seq2seq = test_cli.run, test_cli.seq2seq
+RUN = "runs/demo/quickstart"
+BLOCKS = CODE.findall((ROOT / "docs" / "after-training.md").read_text(encoding="utf-8"))
+COMMANDS = [line for kind, code in BLOCKS if kind == "bash" for line in code.splitlines()]
+
+
+@pytest.fixture
+def checkout(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with a run and the first lines of a test set where the examples have them."""
+    (tmp_path / RUN).parent.mkdir(parents=True)
+    (tmp_path / RUN).symlink_to(run)
+    data = tmp_path / "data" / "demo"
+    data.mkdir(parents=True)
+    for name in ("test.de", "test.en", "test.align"):
+        lines = (DEMO / name).read_text(encoding="utf-8").splitlines(keepends=True)
+        (data / name).write_text("".join(lines[:5]), encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+def test_there_are_examples_of_each_command() -> None:
+    assert {shlex.split(command)[1] for command in COMMANDS} == {
+        *("translate", "evaluate", "score", "align")
+    }
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_an_example_runs_as_it_is_written(command: str, checkout: Path, seq2seq: Command) -> None:
+    program, *words = shlex.split(re.sub(r"[<>] *\S+", "", command))
+    reads = re.search(r"< *(\S+)", command)
+    ended = seq2seq(*words, stdin=(checkout / reads[1]).read_bytes() if reads else b"")
+    assert (program, ended.code, ended.err.count("warning")) == ("seq2seq", 0, 0)
+    assert ended.out
+    for name in re.findall(r"-o (\S+)", command):
+        assert (checkout / name).stat().st_size > 0
+
+
+def test_the_python_example_runs_as_it_is_written(
+    checkout: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (code,) = (code for kind, code in BLOCKS if kind == "python")
+    exec(compile(code, "after-training.md", "exec"), {})
+    assert float(capsys.readouterr().out) < 0
+
+
+def test_the_json_example_is_a_pair_that_adds_up() -> None:
+    (code,) = (code for kind, code in BLOCKS if kind == "json")
+    first, second = map(json.loads, code.splitlines())
+    assert sum(value for _, value in first["tokens"]) == first["log_probability"]
+    assert len(first["tokens"]) == first["pieces"]
+    assert second.keys() == {"log_probability", "pieces", "reason"}
