@@ -90,7 +90,9 @@ def read(path: str | Path) -> Saved:
             f"this is {__version__}, which reads up to format {FORMAT}. Install the newer version"
         )
     weights = {k.removeprefix(PREFIX): v for k, v in content.get("state_dict", {}).items()}
-    source, target = (Tokenizer.from_json(entry["tokenizer"][side]) for side in SIDES)
+    texts = [entry["tokenizer"][side] for side in SIDES]
+    source = Tokenizer.from_json(texts[0])
+    target = source if texts[1] == texts[0] else Tokenizer.from_json(texts[1])
     return Saved(entry["config"], source, target, weights)
 
 

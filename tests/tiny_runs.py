@@ -19,6 +19,7 @@ from seq2seq import checkpoint
 from seq2seq.data.prepare import prepare
 from seq2seq.data.tokenizer import ByteLevelBPE, Tokenizer
 from seq2seq.models import Seq2Seq, build_model
+from seq2seq.training.begin import given_tokenizers
 from seq2seq.training.fit import plain_values
 from seq2seq.training.plan import Plan, check
 from seq2seq.training.run import train
@@ -77,7 +78,8 @@ def train_tiny(base: Path, *overrides: str) -> Path:
     """Train in this process. Returns: the folder of the run."""
     folder = Path(mkdtemp(prefix="run-", dir=base))
     plan = plan_of(folder, *tiny_overrides(base), *overrides)
-    train(plan, prepare(plan.data, plan.tokenizer))
+    given = given_tokenizers(plan.tokenizer, plan.run.init)
+    train(plan, prepare(plan.data, plan.tokenizer, given))
     return folder
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seq2seq.cli.links import LINKS, align_files, write_links
-from seq2seq.cli.options import positive
+from seq2seq.cli.options import add_model, positive
 from seq2seq.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -23,6 +23,7 @@ HELP = "align words of sentences and translations: a picture, or links as text"
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
+    add_model(command)
     command.add_argument("source", nargs="?", metavar="SRC", help="a sentence")
     command.add_argument(
         "target", nargs="?", metavar="TGT", help="its translation; without it the model's own"

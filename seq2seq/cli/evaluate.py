@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 from seq2seq.cli.lines import one_line
-from seq2seq.cli.options import add_search
+from seq2seq.cli.options import add_model, add_search
 from seq2seq.data.text import check_parallel, read_lines
 from seq2seq.errors import ConfigError
 
@@ -15,6 +15,7 @@ HELP = "score translations of a test set"
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
+    add_model(command)
     command.add_argument("source", type=Path, metavar="SRC", help="a sentence a line, may be .gz")
     command.add_argument("reference", type=Path, metavar="REF", help="its translations")
     command.add_argument("-o", "--output", type=Path, help="also write the translations here")

@@ -1,4 +1,4 @@
-"""`seq2seq train | translate | evaluate | align | score`."""
+"""`seq2seq train | translate | evaluate | align | score | average`."""
 
 import argparse
 import io
@@ -7,11 +7,17 @@ import sys
 import warnings
 
 from seq2seq import __version__
-from seq2seq.cli import align, evaluate, score, translate
+from seq2seq.cli import align, average, evaluate, score, translate
 from seq2seq.environment import wait_briefly
 from seq2seq.errors import Seq2SeqError
 
-COMMANDS = {"translate": translate, "evaluate": evaluate, "align": align, "score": score}
+COMMANDS = {
+    "translate": translate,
+    "evaluate": evaluate,
+    "align": align,
+    "score": score,
+    "average": average,
+}
 
 
 def main() -> None:
@@ -63,8 +69,6 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
         command = commands.add_parser(
             name, help=module.HELP, description=module.__doc__, formatter_class=Formatter
         )
-        command.add_argument("path", metavar="PATH", help="a checkpoint, or the folder of a run")
-        command.add_argument("--device", default="auto", help="cpu, cuda or auto (%(default)s)")
         module.add_arguments(command)
         command.set_defaults(run=module.run)
         found[name] = command

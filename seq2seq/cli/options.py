@@ -3,6 +3,11 @@
 import argparse
 
 
+def add_model(command: argparse.ArgumentParser) -> None:
+    command.add_argument("path", metavar="PATH", help="a checkpoint, or the folder of a run")
+    command.add_argument("--device", default="auto", help="cpu, cuda or auto (%(default)s)")
+
+
 def add_search(command: argparse.ArgumentParser) -> None:
     command.add_argument("--beam-size", type=positive, help="hypotheses kept; 1 is greedy")
     command.add_argument(

@@ -14,12 +14,14 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from seq2seq.cli.options import add_model
 from seq2seq.data.text import check_parallel, read_lines
 
 HELP = "log-probabilities of given translations"
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
+    add_model(command)
     command.add_argument("source", type=Path, metavar="SRC", help="a sentence a line, may be .gz")
     command.add_argument("reference", type=Path, metavar="REF", help="their translations")
     command.add_argument(

@@ -8,13 +8,14 @@ import argparse
 import sys
 
 from seq2seq.cli.lines import one_line, read_lines
-from seq2seq.cli.options import add_search, positive
+from seq2seq.cli.options import add_model, add_search, positive
 from seq2seq.errors import ConfigError
 
 HELP = "translate texts, or stdin to stdout"
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
+    add_model(command)
     command.add_argument("texts", nargs="*", metavar="TEXT", help="nothing: read lines from stdin")
     command.add_argument("--nbest", type=positive, help="print so many, with their scores")
     command.add_argument(

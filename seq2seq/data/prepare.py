@@ -92,7 +92,9 @@ class Prepared(NamedTuple):
     ledger: dict[str, Any]
 
 
-def prepare(data: DataOptions, tokenizer: Mapping[str, Any]) -> Prepared:
+def prepare(
+    data: DataOptions, tokenizer: Mapping[str, Any], given: Tokenizers | None = None
+) -> Prepared:
     """Check the files, learn the tokenizers on the training text, encode both corpora.
 
     Options are checked before any file is read, and every file, those of the test part included,
@@ -101,24 +103,26 @@ def prepare(data: DataOptions, tokenizer: Mapping[str, Any]) -> Prepared:
     Args:
         data: where the text is.
         tokenizer: `name`, an entry of TOKENIZERS, and the options of that entry.
+        given: tokenizers to take instead of learning any.
 
     Raises: ConfigError for an option; DataError for a file, naming it and the line.
     """
-    recipe = build_recipe(tokenizer)
     cache = Path(data.cache).expanduser()
     stamps = Stamps(cache)
     portions = _checked_portions(data, stamps)
     tags = sorted({portion.tag for portion in portions["train"] if portion.tag is not None})
     _check_tags(portions, tags)
-    tokenizers = _tokenizers(recipe, portions["train"], cache, stamps)
-    if tags:
+    tokenizers = given or _tokenizers(build_recipe(tokenizer), portions["train"], cache, stamps)
+    if given is None and tags:
         tokenizers = _tagged(tokenizers, tags)
+    for tag in tags:
+        tokenizers.source.tag_id(tag)  # the given ones may lack it
     corpora = {
         part: encode_corpus(found, tokenizers, max_length=data.max_length, cache_dir=cache)
         for part, found in portions.items()
     }
     sizes = f"{tokenizers.source.size:,} pieces for both languages"
-    if not recipe.joint:
+    if tokenizers.source is not tokenizers.target:
         sizes = f"{tokenizers.source.size:,} source and {tokenizers.target.size:,} target pieces"
     ledger = make_ledger(portions, corpora, tokenizers, tokenizer, stamps)
     report = (*summary(ledger, corpora), f"tokenizer: {sizes}")

@@ -8,6 +8,7 @@ from omegaconf import DictConfig, OmegaConf
 
 from seq2seq.data.prepare import prepare
 from seq2seq.errors import ConfigError
+from seq2seq.training.begin import given_tokenizers
 from seq2seq.training.plan import check
 from seq2seq.training.processes import (
     is_job_of_a_sweep_with_many_processes,
@@ -23,7 +24,8 @@ def fit(config: DictConfig) -> float | None:
     plan = check(plain_values(config), Path(HydraConfig.get().runtime.output_dir))
     if is_job_of_a_sweep_with_many_processes(plan.trainer):
         return run_in_fresh_processes()
-    prepared = prepare(plan.data, plan.tokenizer)
+    given = given_tokenizers(plan.tokenizer, plan.run.init)
+    prepared = prepare(plan.data, plan.tokenizer, given)
     from seq2seq.training.run import train  # Lightning takes seconds to import
 
     return train(plan, prepared)

@@ -25,6 +25,8 @@ class RunOptions:
         check_range("seed", self.seed, 0, 2**32)
         if self.resume is not None and not Path(self.resume).is_file():
             raise ConfigError(f"resume={self.resume}: there is no such file; give a last.ckpt")
+        if self.init is not None and not Path(self.init).exists():
+            raise ConfigError(f"init={self.init}: there is no such checkpoint or run")
         if self.resume is not None and self.init is not None:
             raise ConfigError(
                 "resume goes on with a run and init begins a new one from its weights: give one"

@@ -16,6 +16,7 @@ from seq2seq.decoding import build_search
 from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.models import MODELS, check_model
 from seq2seq.tables import check_options, did_you_mean
+from seq2seq.training.begin import FROM_CHECKPOINT
 from seq2seq.training.logger_options import LoggerOptions, read_logger
 from seq2seq.training.options import (
     CheckpointOptions,
@@ -80,10 +81,9 @@ def check(config: dict[str, Any], folder: Path) -> Plan:
     if roles:
         attempt(check_model, model)
     attempt(build_search, config["decode"])
-    attempt(check_tying, config["model"], config["tokenizer"])
     attempt(check_length, config["position"], config["data"])
     data = {k: v for k, v in config["data"].items() if k not in REFERRED}
-    attempt(build_recipe, config["tokenizer"])
+    attempt(check_tokenizer, config)
     nodes = {
         "loss": LossOptions,
         "validation": ValidationOptions,
@@ -134,7 +134,14 @@ def build(options: Any, values: Mapping[str, Any], where: str) -> Any:
     return options(**values)
 
 
-def check_tying(model: Mapping[str, Any], tokenizer: Mapping[str, Any]) -> None:
+def check_tokenizer(config: Mapping[str, Any]) -> None:
+    """Raises: ConfigError for a recipe that cannot be, or that does not suit the model."""
+    model, tokenizer = config["model"], config["tokenizer"]
+    if tokenizer.get("name") == FROM_CHECKPOINT:
+        if config["init"] is None:
+            raise ConfigError("tokenizer=checkpoint takes those of init=PATH: name a checkpoint")
+        return
+    build_recipe(tokenizer)
     if model.get("tie") == "all" and not tokenizer.get("joint"):
         raise ConfigError(
             "model.tie=all shares one matrix between languages, which needs one vocabulary: "

@@ -11,6 +11,7 @@ from seq2seq import checkpoint
 from seq2seq.data.ledger import write_ledger
 from seq2seq.data.prepare import Prepared
 from seq2seq.models import Seq2Seq, build_model
+from seq2seq.training.begin import begin_with
 from seq2seq.training.datamodule import DataModule
 from seq2seq.training.dry_run import dry_run
 from seq2seq.training.loggers import build_loggers
@@ -33,6 +34,8 @@ def train(plan: Plan, prepared: Prepared) -> float | None:
     saved = describe(plan, prepared)
     if plan.run.resume is not None:
         check_resumed(plan.run.resume, saved)
+    if plan.run.init is not None:
+        begin_with(plan.run.init, model, prepared.tokenizers)
     module = TrainingModule(
         model,
         target,

@@ -1,0 +1,46 @@
+"""The mean of the weights of several checkpoints, written as a checkpoint like any other.
+
+seq2seq average RUN --last 3            what a run with checkpoint.keep_last=3 kept
+seq2seq average RUN --best 3            ... with checkpoint.keep_best=3
+seq2seq average A.ckpt B.ckpt -o C.ckpt
+"""
+
+import argparse
+from pathlib import Path
+
+from seq2seq.cli.options import positive
+from seq2seq.errors import ConfigError
+
+HELP = "average the weights of several checkpoints"
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument(
+        "paths", nargs="+", type=Path, metavar="PATH", help="the folder of a run, or checkpoints"
+    )
+    which = command.add_mutually_exclusive_group()
+    which.add_argument("--best", type=positive, metavar="N", help="the N best validations of a run")
+    which.add_argument("--last", type=positive, metavar="N", help="its N last validations")
+    command.add_argument("-o", "--output", type=Path, help="default: RUN/average.ckpt")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    first = arguments.paths[0]
+    count = arguments.best or arguments.last
+    if count and (len(arguments.paths) > 1 or not first.is_dir()):
+        raise ConfigError("--best and --last look into the folder of one run: give that alone")
+    if not count and any(path.is_dir() for path in arguments.paths):
+        raise ConfigError(f"which checkpoints of the run? seq2seq average {first} --last 3")
+    output = arguments.output or (first / "average.ckpt" if count else None)
+    if output is None:
+        raise ConfigError("say where to write the average of these files: -o average.ckpt")
+    if not output.parent.is_dir():
+        raise ConfigError(f"-o {output}: there is no folder {output.parent}")
+    from seq2seq.average import average, kept  # only here: torch takes a second
+
+    files = arguments.paths
+    if count:
+        files = kept(first, "best" if arguments.best else "last", count)
+    average(files, output)
+    print(f"{output}: the mean of {', '.join(file.name for file in files)}")
+    return 0
