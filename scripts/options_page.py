@@ -7,7 +7,7 @@ The files of conf/ are the only place where options are explained; this page sho
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -60,32 +60,48 @@ def title(file: Path) -> str:
     return " ".join(lines)
 
 
-def meanings(files: list[Path]) -> dict[str, str]:
-    """What a key means in a group, for the files that only change its value."""
+def meanings(files: Iterable[Path]) -> dict[str, str]:
+    """What each key of some files means, for those that only change its value."""
     return {o.key: o.meaning for file in files for o in options(file) if o.meaning}
 
 
-def table(found: list[Option], known: dict[str, str]) -> str:
+def groups() -> list[Path]:
+    return sorted(path for path in CONF.iterdir() if path.is_dir())
+
+
+def known_meanings() -> dict[str, str]:
+    """`model.dim` -> its meaning, over all groups."""
+    known = meanings([CONF / "train.yaml"])
+    for group in groups():
+        own = meanings(sorted(group.glob("*.yaml"), reverse=True))
+        known |= {f"{group.name}.{key}": meaning for key, meaning in own.items()}
+    return known
+
+
+def meaning_of(option: Option, group: str, known: dict[str, str]) -> str:
+    """Its own comment; else that of the key in another file; else that of the node it is in."""
+    key = option.key if group == "experiment" else f"{group}.{option.key}"
+    return option.meaning or known.get(key) or known.get(key.rsplit(".", 1)[0], "")
+
+
+def table(found: list[Option], group: str, known: dict[str, str]) -> str:
     rows = ["| option | default | meaning |", "|---|---|---|"]
     for option in found:
-        meaning = (option.meaning or known.get(option.key, "")).replace("|", "\\|")
+        meaning = meaning_of(option, group, known).replace("|", "\\|")
         rows.append(f"| `{option.key}` | `{option.value}` | {meaning} |")
     return "\n".join(rows)
 
 
 def page() -> str:
-    train = CONF / "train.yaml"
-    alone = [o for o in options(train) if not o.key.startswith(("hydra", "defaults"))]
-    parts = [INTRODUCTION, "## Beside the groups", table(alone, {})]
-    for group in sorted(path for path in CONF.iterdir() if path.is_dir()):
-        files = sorted(group.glob("*.yaml"))
-        known = meanings([*files, *CONF.rglob("*.yaml")]) | meanings(files)
+    known = known_meanings()
+    alone = [o for o in options(CONF / "train.yaml") if not o.key.startswith(("hydra", "defaults"))]
+    parts = [INTRODUCTION, "## Beside the groups", table(alone, "", known)]
+    for group in groups():
         parts.append(f"## `{group.name}=`")
-        for file in files:
-            found = [o for o in options(file) if o.key != "name"]
+        for file in sorted(group.glob("*.yaml")):
             parts.append(f"### `{group.name}={file.stem}`\n\n{title(file)}")
-            if found:
-                parts.append(table(found, known))
+            if found := [o for o in options(file) if o.key != "name"]:
+                parts.append(table(found, group.name, known))
     return "\n\n".join(parts) + "\n"
 
 

@@ -107,14 +107,18 @@ def prepare(
 
     Raises: ConfigError for an option; DataError for a file, naming it and the line.
     """
+    recipe = None if given else build_recipe(tokenizer)
     cache = Path(data.cache).expanduser()
     stamps = Stamps(cache)
     portions = _checked_portions(data, stamps)
     tags = sorted({portion.tag for portion in portions["train"] if portion.tag is not None})
     _check_tags(portions, tags)
-    tokenizers = given or _tokenizers(build_recipe(tokenizer), portions["train"], cache, stamps)
-    if given is None and tags:
-        tokenizers = _tagged(tokenizers, tags)
+    if recipe is None:
+        assert given is not None
+        tokenizers = given
+    else:
+        tokenizers = _tokenizers(recipe, portions["train"], cache, stamps)
+        tokenizers = _tagged(tokenizers, tags) if tags else tokenizers
     for tag in tags:
         tokenizers.source.tag_id(tag)  # the given ones may lack it
     corpora = {
