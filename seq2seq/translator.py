@@ -41,22 +41,25 @@ class Translator:
     läuft."])`.
     """
 
-    def __init__(self, saved: checkpoint.Saved, device: str = "auto"):
+    def __init__(self, saved: checkpoint.Saved, device: str = "auto", tag: str | None = None):
         self.device = find_device(device)
         self.config = saved.config
-        self.source, self.target = saved.source, saved.target
+        self.source = saved.source if tag is None else saved.source.marked(tag)
+        self.target = saved.target
         self.model = saved.build().to(self.device)
 
     @classmethod
-    def load(cls, path: str | Path, device: str = "auto") -> "Translator":
+    def load(cls, path: str | Path, device: str = "auto", tag: str | None = None) -> "Translator":
         """Open a checkpoint, or a run's folder (its best.ckpt).
 
         Args:
             device: `cpu`, `cuda`, or `auto`: a GPU if there is one.
+            tag: of the training corpus whose translations are wanted; it is put before all sources.
 
-        Raises: CheckpointError if the path holds no model; ConfigError if there is no such device.
+        Raises: CheckpointError if the path holds no model; ConfigError if there is no such device
+            or tag.
         """
-        return cls(checkpoint.read(path), device)
+        return cls(checkpoint.read(path), device, tag)
 
     def translate(
         self,
@@ -120,12 +123,13 @@ class Translator:
         if isinstance(texts, str):
             raise TypeError("one text is given as a list of one: [text]")
         limit = self.config["data"]["max_length"] if max_source is None else max_source
-        if limit < 2:
+        tags = len(self.source.prefix)
+        if limit < 2 + tags:
             raise ConfigError(
-                f"max-source={limit} leaves no room for a piece and the end: 2 or more"
+                f"max-source={limit} leaves no room for a piece and the end: {2 + tags} or more"
             )
         # What a table of positions does not reach is cut like any other text that is too long.
-        limit = min(limit, self.model.max_length or limit)
+        limit = min(limit, self.model.max_length or limit) - tags
         target = self.config["data"]["target"]
         between = "" if spaceless(target) else " "
         for window in windows(enumerate(texts, start=1), look_ahead, lambda t: len(t[1] or "")):
@@ -228,7 +232,8 @@ class Translator:
         spans = self.source.spans(pair.source), self.target.spans(pair.target)
         source = self._units(pair.source, spans[0], "source", units)
         target = self._units(pair.target, spans[1], "target", units)
-        return Alignment(source, target, word_weights(weights, *spans, source, target, end=True))
+        of_text = weights[..., len(self.source.prefix) :]  # nobody wants to see the tag
+        return Alignment(source, target, word_weights(of_text, *spans, source, target, end=True))
 
     def _units(self, text: str, spans: list[Span], side: str, units: str) -> list[Word]:
         by_piece = units == "subwords" or spaceless(self.config["data"][side])

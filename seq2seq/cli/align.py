@@ -87,7 +87,7 @@ def align_sentence(arguments: argparse.Namespace) -> int:
     output: Path = arguments.output
     if output.suffix != LINKS:
         picture_format(output, LINKS)
-    translator = Translator.load(arguments.path, arguments.device)
+    translator = Translator.load(arguments.path, arguments.device, arguments.tag)
     alignment = translator.align(arguments.source, arguments.target, units=arguments.units)
     choice = choose([alignment], arguments.layer, arguments.heads)
     if output.suffix == LINKS:

@@ -30,7 +30,7 @@ def run(arguments: argparse.Namespace) -> int:
     from seq2seq.evaluation.bleu import score  # only here: torch and sacreBLEU take a second
     from seq2seq.translator import Translator
 
-    translator = Translator.load(arguments.path, arguments.device)
+    translator = Translator.load(arguments.path, arguments.device, arguments.tag)
     search = translator.search(
         beam_size=arguments.beam_size, length_penalty=arguments.length_penalty
     )

@@ -6,6 +6,7 @@ import argparse
 def add_model(command: argparse.ArgumentParser) -> None:
     command.add_argument("path", metavar="PATH", help="a checkpoint, or the folder of a run")
     command.add_argument("--device", default="auto", help="cpu, cuda or auto (%(default)s)")
+    command.add_argument("--tag", help="of the training corpus whose translations are wanted")
 
 
 def add_search(command: argparse.ArgumentParser) -> None:

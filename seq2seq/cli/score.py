@@ -33,7 +33,7 @@ def run(arguments: argparse.Namespace) -> int:
     pairs = check_parallel(arguments.source, arguments.reference)
     from seq2seq.translator import Translator  # only here: torch takes a second
 
-    translator = Translator.load(arguments.path, arguments.device)
+    translator = Translator.load(arguments.path, arguments.device, arguments.tag)
     texts = zip(read_lines(arguments.source), read_lines(arguments.reference), strict=True)
     total, pieces, scored = 0.0, 0, 0
     for score in translator.scores(texts):

@@ -28,7 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     # torch takes a second: only once the arguments are known to be right.
     from seq2seq.translator import Translator
 
-    translator = Translator.load(arguments.path, arguments.device)
+    translator = Translator.load(arguments.path, arguments.device, arguments.tag)
     search = translator.search(
         beam_size=arguments.beam_size, length_penalty=arguments.length_penalty
     )

@@ -15,7 +15,7 @@ import numpy as np
 from seq2seq.data.account import Account, Pieces, Report
 from seq2seq.data.forms import Form
 from seq2seq.data.portions import Portion
-from seq2seq.data.tokenizer import Tokenizer, Tokenizers
+from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.symbols import UNK
 
 # A chunk of text is encoded at a time; both limits bound the memory, however long the lines are.
@@ -134,8 +134,11 @@ def write_corpus(
         accounts = []
         for portion in portions:
             tally = _Tally(max_length)
+            marked = tokenizers
+            if portion.tag is not None:
+                marked = tokenizers._replace(source=tokenizers.source.marked(portion.tag))
             for chunk in _chunks(portion.text):
-                rows, keys = _encode(chunk, tokenizers, portion.tag, tally)
+                rows, keys = _encode(chunk, marked, tally)
                 sources.append([source for source, _ in rows])
                 targets.append([target for _, target in rows])
                 keys.tofile(hashes)
@@ -150,11 +153,11 @@ def write_corpus(
 
 
 def _encode(
-    chunk: list[_Pair], tokenizers: Tokenizers, tag: str | None, tally: _Tally
+    chunk: list[_Pair], tokenizers: Tokenizers, tally: _Tally
 ) -> tuple[list[tuple[list[int], list[int]]], np.ndarray]:
     """The ids of the pairs of a chunk that are kept, and a hash of each; counts all of them."""
     full = [pair for pair in chunk if pair.source.strip() and pair.target.strip()]
-    source_ids = _tagged(tokenizers.source, [pair.source for pair in full], tag)
+    source_ids = tokenizers.source.encode_batch([pair.source for pair in full])
     target_ids = tokenizers.target.encode_batch([pair.target for pair in full])
     pairs = list(zip(source_ids, target_ids, strict=True))
     # A row of exactly `max_length` pieces is too long: its end symbol is one more.
@@ -168,14 +171,6 @@ def _encode(
     tally.add(0, [source for source, _ in kept])
     tally.add(1, [target for _, target in kept])
     return kept, np.array([_hash(pair) for pair in compress(full, fits)], "<u8")
-
-
-def _tagged(tokenizer: Tokenizer, texts: list[str], tag: str | None) -> list[list[int]]:
-    rows = tokenizer.encode_batch(texts)
-    if tag is None:
-        return rows
-    first = tokenizer.tag_id(tag)
-    return [[first, *row] for row in rows]
 
 
 def _hash(pair: _Pair) -> int:

@@ -40,6 +40,7 @@ class Tokenizer:
         # Without this switch "<s>" in a sentence becomes the symbol. The library does not save it.
         library.encode_special_tokens = True
         self._library = library
+        self.prefix: list[int] = []  # the tag before every text, if there is one
 
     @classmethod
     def from_json(cls, text: str) -> "Tokenizer":
@@ -60,9 +61,9 @@ class Tokenizer:
         return self._library.get_vocab_size()
 
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
-        """The ids of each text, without begin and end."""
+        """The ids of each text, behind the tag if there is one; without begin and end."""
         encodings = self._library.encode_batch_fast(texts, add_special_tokens=False)
-        return [encoding.ids for encoding in encodings]
+        return [[*self.prefix, *encoding.ids] for encoding in encodings]
 
     def decode_batch(self, rows: list[list[int]]) -> list[str]:
         """The text of each row up to its first end symbol, other control symbols skipped.
@@ -73,7 +74,8 @@ class Tokenizer:
         return self._library.decode_batch(cut, skip_special_tokens=True)
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Where each piece stands in the text, as (first character, character after the last).
+        """Where each piece stands in the text, as (first character, character after the last); a
+        tag stands nowhere and has no span.
 
         A piece that begins with white space and goes on is given without it. The pieces of one
         character (a Chinese one can need three) all have the span of that character.
@@ -85,6 +87,12 @@ class Tokenizer:
         """A copy with a control symbol more for each name, which no text produces either."""
         copy = Tokenizer.from_json(self.to_json())
         copy._library.add_special_tokens([TAG.format(name) for name in names])
+        return copy
+
+    def marked(self, tag: str) -> "Tokenizer":
+        """A copy that puts a tag before all it encodes. Raises: ConfigError, as `tag_id`."""
+        copy = Tokenizer.from_json(self.to_json())
+        copy.prefix = [self.tag_id(tag)]
         return copy
 
     def tag_id(self, name: str) -> int:

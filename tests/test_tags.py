@@ -1,0 +1,66 @@
+"""Several corpora with tags, from training to translation."""
+
+from pathlib import Path
+
+import pytest
+from tiny_runs import corpus, metrics, train_tiny
+
+from seq2seq.errors import ConfigError
+from seq2seq.translator import Translator
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two corpora of the same sources: the answers of one are always Yes, of the other No."""
+    base = tmp_path_factory.getbasetemp()
+    folder = base / "tagged"
+    folder.mkdir()
+    for name, answer, part in (
+        ("yes", "Yes.\n", "train"),
+        ("no", "No.\n", "train"),
+        ("valid", "No.\n", "valid"),
+    ):
+        sources = (corpus(base) / f"{part}.de").read_text(encoding="utf-8")
+        (folder / f"{name}.de").write_text(sources, encoding="utf-8")
+        (folder / f"{name}.en").write_text(answer * sources.count("\n"), encoding="utf-8")
+    paths = ", ".join(f"{n}: {{path: {folder / n}, tag: to-{n}}}" for n in ("yes", "no"))
+    train = f"data.train={{{paths}}}"
+    valid = f"data.valid={{no: {{path: {folder / 'valid'}, tag: to-no}}}}"
+    options = ("trainer.max_steps=60", "optimizer.lr=1e-2", "trainer.val_check_interval=60")
+    return train_tiny(base, train, valid, *options)
+
+
+def test_a_tag_asks_for_translations_as_in_its_corpus(run: Path) -> None:
+    sources = ["Das Kind schläft.", "Die Nachbarin bezahlt das Buch."]
+    for tag, answer in (("to-yes", "Yes."), ("to-no", "No.")):
+        assert Translator.load(run, tag=tag).translate(sources) == [answer, answer]
+
+
+def test_what_is_scored_with_its_tag_is_scored_as_in_training(run: Path) -> None:
+    """The loss of the validation set, whose corpus has that tag, from its scores."""
+    base = run.parent
+    sources = (base / "tagged" / "valid.de").read_text(encoding="utf-8").splitlines()
+    scores = Translator.load(run, tag="to-no").score(sources, ["No."] * len(sources))
+    total = sum(score.log_probability or 0 for score in scores)
+    mean = -total / sum(len(score.tokens) for score in scores)
+    assert mean == pytest.approx(metrics(run, "valid/loss")[-1], rel=1e-3)
+
+
+def test_the_tag_has_no_column_in_an_alignment(run: Path) -> None:
+    found = Translator.load(run, tag="to-yes").align("Das Kind schläft.", "The child sleeps.")
+    assert found.weights.shape[-2:] == (3, 4)  # three words a side, and the end
+
+
+@pytest.mark.parametrize("most", [3, 12])
+def test_a_long_text_has_room_for_its_tag_in_every_part(run: Path, most: int) -> None:
+    translator = Translator.load(run, tag="to-no")
+    with pytest.warns(UserWarning, match="translated in"):
+        (found,) = translator.stream(
+            ["Das Kind schläft. " * 5], translator.search(), max_source=most
+        )
+    assert found is not None and len(found[0].text.split()) >= 2
+
+
+def test_an_unknown_tag_is_refused(run: Path) -> None:
+    with pytest.raises(ConfigError, match="there is no tag 'maybe'"):
+        Translator.load(run, tag="maybe")
