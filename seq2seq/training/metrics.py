@@ -8,47 +8,55 @@ from seq2seq.evaluation.bleu import bleu_from_statistics, bleu_statistics
 from seq2seq.evaluation.chrf import chrf_from_statistics, chrf_statistics
 
 
-class CorpusBLEU(Metric):
-    """sacreBLEU's corpus BLEU, 0 to 100, from its sufficient statistics."""
+class SummedCounts(Metric):
+    """A corpus score from counts that add up over sentences, and so over devices."""
 
     full_state_update = False
     higher_is_better = True
-    statistics: Tensor
-
-    def __init__(self, language: str | None = None) -> None:
-        super().__init__()
-        self.language = language
-        empty = torch.tensor(bleu_statistics([], [], language=language), dtype=torch.float64)
-        self.add_state("statistics", empty, dist_reduce_fx="sum")
-
-    def update(self, hypotheses: list[str], references: list[str]) -> None:
-        counts = bleu_statistics(hypotheses, references, language=self.language)
-        self.statistics += torch.tensor(counts, dtype=torch.float64, device=self.statistics.device)
-
-    def compute(self) -> Tensor:
-        value = bleu_from_statistics([int(x) for x in self.statistics.tolist()])
-        return torch.tensor(value, dtype=torch.float32)
-
-
-class CorpusChrF(Metric):
-    """sacreBLEU's corpus chrF, 0 to 100, from its sufficient statistics."""
-
-    full_state_update = False
-    higher_is_better = True
-    statistics: Tensor
+    counts: Tensor
 
     def __init__(self) -> None:
         super().__init__()
-        empty = torch.tensor(chrf_statistics([], []), dtype=torch.float64)
-        self.add_state("statistics", empty, dist_reduce_fx="sum")
+        none = torch.tensor(self.count([], []), dtype=torch.float64)
+        self.add_state("counts", none, dist_reduce_fx="sum")
+
+    def count(self, hypotheses: list[str], references: list[str]) -> list[int]:
+        raise NotImplementedError
+
+    def score(self, counts: list[int]) -> float:
+        raise NotImplementedError
 
     def update(self, hypotheses: list[str], references: list[str]) -> None:
-        counts = chrf_statistics(hypotheses, references)
-        self.statistics += torch.tensor(counts, dtype=torch.float64, device=self.statistics.device)
+        found = self.count(hypotheses, references)
+        self.counts += torch.tensor(found, dtype=torch.float64, device=self.counts.device)
 
     def compute(self) -> Tensor:
-        value = chrf_from_statistics([int(x) for x in self.statistics.tolist()])
+        value = self.score([int(x) for x in self.counts.tolist()])
         return torch.tensor(value, dtype=torch.float32)
+
+
+class CorpusBLEU(SummedCounts):
+    """sacreBLEU's corpus BLEU, 0 to 100."""
+
+    def __init__(self, language: str | None = None) -> None:
+        self.language = language
+        super().__init__()
+
+    def count(self, hypotheses: list[str], references: list[str]) -> list[int]:
+        return bleu_statistics(hypotheses, references, language=self.language)
+
+    def score(self, counts: list[int]) -> float:
+        return bleu_from_statistics(counts)
+
+
+class CorpusChrF(SummedCounts):
+    """sacreBLEU's corpus chrF, 0 to 100."""
+
+    def count(self, hypotheses: list[str], references: list[str]) -> list[int]:
+        return chrf_statistics(hypotheses, references)
+
+    def score(self, counts: list[int]) -> float:
+        return chrf_from_statistics(counts)
 
 
 class TokenMean(Metric):

@@ -5,9 +5,10 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
 from torchmetrics import Metric
 
-from seq2seq.training.metrics import CorpusBLEU, TokenMean
+from seq2seq.training.metrics import CorpusBLEU, CorpusChrF, TokenMean
 
 HYPOTHESES = ["the dog runs in the park .", "a cat", "", "the bird sings a long song today"]
 REFERENCES = ["the dog runs through the park .", "a cat sleeps", "yes", "the bird sings a song"]
@@ -26,14 +27,17 @@ def merged(make: Callable[[], Metric], shares: list[list[tuple]]) -> Metric:
     return whole
 
 
-@given(st.lists(st.sampled_from([0, 1, 2]), min_size=4, max_size=4))
-def test_bleu_does_not_depend_on_who_judged_which_sentence(owners: list[int]) -> None:
+@pytest.mark.parametrize(("metric", "scorer"), [(CorpusBLEU, BLEU()), (CorpusChrF, CHRF())])
+@given(owners=st.lists(st.sampled_from([0, 1, 2]), min_size=4, max_size=4))
+def test_a_score_does_not_depend_on_who_judged_which_sentence(
+    metric: Callable[[], Metric], scorer: BLEU | CHRF, owners: list[int]
+) -> None:
     shares: list[list[tuple]] = [[], [], []]
     for owner, hypothesis, reference in zip(owners, HYPOTHESES, REFERENCES, strict=True):
         shares[owner].append(([hypothesis], [reference]))
-    found = merged(CorpusBLEU, shares)
+    found = merged(metric, shares)
     found._update_count = 1
-    expected = BLEU().corpus_score(HYPOTHESES, [REFERENCES]).score
+    expected = scorer.corpus_score(HYPOTHESES, [REFERENCES]).score
     assert found.compute().item() == pytest.approx(expected, rel=1e-6)
 
 
