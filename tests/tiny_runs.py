@@ -78,7 +78,7 @@ def train_tiny(base: Path, *overrides: str) -> Path:
     """Train in this process. Returns: the folder of the run."""
     folder = Path(mkdtemp(prefix="run-", dir=base))
     plan = plan_of(folder, *tiny_overrides(base), *overrides)
-    given = given_tokenizers(plan.tokenizer, plan.run.init)
+    given = given_tokenizers(plan.tokenizer, plan.run.resume or plan.run.init)
     train(plan, prepare(plan.data, plan.tokenizer, given))
     return folder
 

@@ -4,11 +4,12 @@ from typing import Any
 
 import lightning as L
 from lightning.pytorch.callbacks import WeightAveraging
-from torch.optim.swa_utils import get_ema_multi_avg_fn
+from torch import Tensor
 
 
 class MovingAverage(WeightAveraging):
-    """Exponential moving average: after each update, average = decay average + (1 - decay) weights.
+    """Exponential moving average: after update n, average = d average + (1 - d) weights with
+    d = min(decay, (1 + n) / (10 + n)), so that the random weights of the start are soon forgotten.
 
     Checkpoints hold the average as the model, and beside it the weights that training goes on with.
 
@@ -19,7 +20,15 @@ class MovingAverage(WeightAveraging):
     """
 
     def __init__(self, decay: float):
-        super().__init__(multi_avg_fn=get_ema_multi_avg_fn(decay))
+        self.decay = decay
+        # Buffers are constants here, some of them whole numbers, which have no average.
+        super().__init__(use_buffers=False, multi_avg_fn=self._mix)
+
+    def _mix(self, averages: Any, weights: Any, updates: Tensor | int) -> None:
+        n = int(updates)
+        decay = min(self.decay, (1 + n) / (10 + n))
+        for average, weight in zip(averages, weights, strict=True):
+            average.lerp_(weight, 1 - decay)
 
     def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Keep the weights. Lightning puts the average in their place here, before last.ckpt is

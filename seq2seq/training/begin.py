@@ -10,22 +10,24 @@ from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
 from seq2seq.models.convert import share_heads
+from seq2seq.training.resume import differences
 
 FROM_CHECKPOINT = "checkpoint"  # the name of conf/tokenizer/checkpoint.yaml
-SHOWN = 3  # weights named in a message
+SHOWN = 3  # differences named in a message
+MAY_DIFFER = ("dropout", "num_kv_heads", "kernel", "length")
 
 
-def given_tokenizers(tokenizer: Mapping[str, Any], init: str | None) -> Tokenizers | None:
-    """The tokenizers of the checkpoint a run begins with, if it is to take those; None to learn
-    them.
-    """
-    if tokenizer["name"] != FROM_CHECKPOINT or init is None:
+def given_tokenizers(tokenizer: Mapping[str, Any], path: str | None) -> Tokenizers | None:
+    """The tokenizers of the checkpoint at `path`, if a run is to take those; None to learn them."""
+    if tokenizer["name"] != FROM_CHECKPOINT or path is None:
         return None
-    saved = checkpoint.read(init)
+    saved = checkpoint.read(path)
     return Tokenizers(saved.source, saved.target)
 
 
-def begin_with(path: str, model: Seq2Seq, tokenizers: Tokenizers) -> None:
+def begin_with(
+    path: str, model: Seq2Seq, config: Mapping[str, Any], tokenizers: Tokenizers
+) -> None:
     """Put the weights of a checkpoint into a model.
 
     Its attention may share heads that the checkpoint's does not: they take the mean.
@@ -33,6 +35,7 @@ def begin_with(path: str, model: Seq2Seq, tokenizers: Tokenizers) -> None:
     Args:
         path: of a checkpoint, or the folder of a run.
         model: changed in place.
+        config: what it was built from.
         tokenizers: of the run that begins; the embeddings belong to them.
 
     Raises: ConfigError if the tokenizers are others, or the weights do not fit; CheckpointError for
@@ -46,8 +49,14 @@ def begin_with(path: str, model: Seq2Seq, tokenizers: Tokenizers) -> None:
             f"({before[0].size:,} and {before[1].size:,} pieces, here {now[0].size:,} and "
             f"{now[1].size:,}). To take its tokenizers: tokenizer={FROM_CHECKPOINT}"
         )
+    found = [
+        difference
+        for node in ("model", "position", "attention")
+        for difference in differences(saved.config[node], config[node], f"{node}.")
+        if difference.split(" ")[0].rpartition(".")[2] not in MAY_DIFFER
+    ]
     weights = share_heads(saved.weights, model)
-    wrong = misfits(weights, model.state_dict())
+    wrong = found or misfits(weights, model.state_dict())
     if wrong:
         more = f" and {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
         raise ConfigError(

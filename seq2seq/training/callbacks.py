@@ -8,7 +8,7 @@ from typing import Any
 import lightning as L
 import torch
 import torch.distributed as dist
-from lightning.pytorch.callbacks import ModelCheckpoint, RichProgressBar
+from lightning.pytorch.callbacks import Checkpoint, ModelCheckpoint, RichProgressBar
 from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor
 
@@ -77,13 +77,47 @@ class BestCheckpoint(ModelCheckpoint):
         self.best_k_models = {str(here): state_dict["best_model_score"]}
 
 
-class LastCheckpoint(ModelCheckpoint):
-    """Saves every so many updates, and when training ends, wherever that is."""
+class LastCheckpoint(Checkpoint):
+    """Writes last.ckpt every so many updates, when asked to, and when training ends.
+
+    It is written when a step is complete: after its validation, if one is due. A checkpoint from
+    before it would leave out that validation for good, and what it says about the best model.
+
+    Args:
+        folder: of the run.
+        every: updates between two.
+    """
+
+    def __init__(self, folder: Path, every: int):
+        self.file, self.every = folder / "last.ckpt", every
+        self.wanted = False  # at the next complete step
+
+    def on_train_batch_end(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, index: int
+    ) -> None:
+        if not ends_update(trainer, index):
+            return
+        if trainer.global_step % self.every == 0:
+            self.wanted = True
+        interval = int(trainer.val_check_batch or 1) // trainer.accumulate_grad_batches
+        if self.wanted and trainer.global_step % interval:
+            self._save(trainer)
+
+    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        if self.wanted:
+            self._save(trainer)
 
     def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        super().on_train_end(trainer, pl_module)
-        assert self.dirpath is not None
-        trainer.save_checkpoint(Path(self.dirpath, f"{self.filename}.ckpt"))
+        self._save(trainer)
+
+    def _save(self, trainer: L.Trainer) -> None:
+        self.wanted = False
+        trainer.save_checkpoint(self.file)
+
+
+def ends_update(trainer: L.Trainer, index: int) -> bool:
+    """Was this micro-batch, by its number in the epoch, the last one of an update?"""
+    return (index + 1) % trainer.accumulate_grad_batches == 0
 
 
 class Progress(RichProgressBar):

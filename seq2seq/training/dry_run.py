@@ -1,6 +1,7 @@
 """A look before a long run: does the largest batch fit, and how fast is an update?"""
 
 import math
+import os
 import resource
 import time
 from collections.abc import Iterator
@@ -29,10 +30,12 @@ GB = 2**30
 
 def dry_run(plan: Plan, prepared: Prepared, module: TrainingModule) -> None:
     """Update on the largest batches of the first epoch, as one device of the run would meet them,
-    and print what they took. Nothing is written.
+    and print what they took. No model is written.
 
     Raises: ConfigError, with what to make smaller, if the memory does not suffice.
     """
+    if "TORCHELASTIC_RUN_ID" in os.environ:
+        raise ConfigError("dry_run=true tries one device, without torchrun: python train.py ...")
     world = build_trainer(plan.trainer, [], [], progress=False).world_size
     steps = plan.trainer.accumulate_grad_batches
     batches = largest_batches(prepared.train, plan, world)

@@ -22,9 +22,9 @@ def fit(config: DictConfig) -> float | None:
     Raises: ConfigError, DataError or CheckpointError for whatever the user can mend.
     """
     plan = check(plain_values(config), Path(HydraConfig.get().runtime.output_dir))
-    if is_job_of_a_sweep_with_many_processes(plan.trainer):
+    if not plan.run.dry_run and is_job_of_a_sweep_with_many_processes(plan.trainer):
         return run_in_fresh_processes()
-    given = given_tokenizers(plan.tokenizer, plan.run.init)
+    given = given_tokenizers(plan.tokenizer, plan.run.resume or plan.run.init)
     prepared = prepare(plan.data, plan.tokenizer, given)
     from seq2seq.training.run import train  # Lightning takes seconds to import
 

@@ -13,7 +13,7 @@ from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
 from seq2seq.environment import wait_briefly
-from seq2seq.errors import Seq2SeqError
+from seq2seq.errors import Seq2SeqError, fail
 from seq2seq.training.explain import explain
 from seq2seq.training.resolvers import register_resolvers
 
@@ -58,8 +58,3 @@ def main() -> None:
         if wants_traceback:
             raise
         sys.exit(fail(f"{error} (HYDRA_FULL_ERROR=1 shows where)"))
-
-
-def fail(message: str) -> int:
-    print(f"error: {message}", file=sys.stderr)
-    return 2

@@ -69,8 +69,16 @@ def read_logger(node: Mapping[str, Any]) -> LoggerOptions:
     name = options.pop("name", None)
     chosen = LOGGERS.find(name)
     check_options(chosen, options, "logger")
-    if chosen.package is not None and find_spec(chosen.package) is None:
+    if chosen.package is not None and not is_installed(chosen.package):
         raise ConfigError(
             f"logger={name} needs the package {chosen.package}: pip install {chosen.package}"
         )
     return chosen(**options)
+
+
+def is_installed(package: str) -> bool:
+    """Is there a package of that name? Found without importing it."""
+    spec = find_spec(package)
+    # Any folder of that name, such as the wandb/ that earlier runs wrote, passes for a package
+    # too; but it has no __init__.py, and so no origin.
+    return spec is not None and spec.origin is not None

@@ -1,5 +1,6 @@
 """Where the curves of a run go: a file, and for those who want it a program that draws them."""
 
+from itertools import count
 from pathlib import Path
 
 from lightning.pytorch.loggers import (
@@ -25,7 +26,7 @@ def build_loggers(options: LoggerOptions, folder: Path, run_name: str) -> list[L
     if isinstance(options, NoMetrics):
         return []
     keep_metrics(folder)
-    csv = CSVLogger(folder, name="", version="")
+    csv = CSVLogger(folder, name="", version="", flush_logs_every_n_steps=1)
     if isinstance(options, TensorBoard):
         return [csv, TensorBoardLogger(folder, name="", version="tensorboard")]
     if isinstance(options, WeightsAndBiases):
@@ -47,5 +48,5 @@ def keep_metrics(folder: Path) -> None:
     """Lightning deletes the metrics.csv of an earlier run in the same folder; rename it instead."""
     old = folder / "metrics.csv"
     if old.is_file() and getattr(rank_zero_only, "rank", 0) == 0:
-        number = sum(1 for _ in folder.glob("metrics-*.csv")) + 1
-        old.rename(folder / f"metrics-{number}.csv")
+        names = (folder / f"metrics-{number}.csv" for number in count(1))
+        old.rename(next(name for name in names if not name.exists()))

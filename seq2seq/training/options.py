@@ -27,10 +27,6 @@ class RunOptions:
             raise ConfigError(f"resume={self.resume}: there is no such file; give a last.ckpt")
         if self.init is not None and not Path(self.init).exists():
             raise ConfigError(f"init={self.init}: there is no such checkpoint or run")
-        if self.resume is not None and self.init is not None:
-            raise ConfigError(
-                "resume goes on with a run and init begins a new one from its weights: give one"
-            )
 
 
 @dataclass(frozen=True)
@@ -91,7 +87,7 @@ class TrainerOptions:
     accelerator: Literal["auto", "cpu", "gpu"] = "auto"
     devices: int | str | list[int] = "auto"
     num_nodes: int = 1
-    strategy: str = "auto"
+    strategy: Literal["auto", "ddp"] = "auto"
     precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
     max_steps: int = 10_000
     max_epochs: int = -1

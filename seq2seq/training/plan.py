@@ -138,8 +138,12 @@ def check_tokenizer(config: Mapping[str, Any]) -> None:
     """Raises: ConfigError for a recipe that cannot be, or that does not suit the model."""
     model, tokenizer = config["model"], config["tokenizer"]
     if tokenizer.get("name") == FROM_CHECKPOINT:
-        if config["init"] is None:
+        if config["init"] is None and config["resume"] is None:
             raise ConfigError("tokenizer=checkpoint takes those of init=PATH: name a checkpoint")
+        if more := sorted(tokenizer.keys() - {"name"}):
+            raise ConfigError(
+                f"tokenizer.{more[0]} means nothing with tokenizer=checkpoint: that one is learnt"
+            )
         return
     build_recipe(tokenizer)
     if model.get("tie") == "all" and not tokenizer.get("joint"):

@@ -3,6 +3,8 @@
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+import torch
+
 from seq2seq import checkpoint
 from seq2seq.errors import ConfigError
 
@@ -17,9 +19,14 @@ def check_resumed(path: str, entry: Mapping[str, Any]) -> None:
     Raises: ConfigError with every difference; CheckpointError if the file is no checkpoint.
     """
     before, now = checkpoint.read(path), entry["config"]
+    if "optimizer_states" not in torch.load(path, map_location="cpu", weights_only=True, mmap=True):
+        raise ConfigError(
+            f"resume={path} holds a model, but not where its training stood. Resume from a "
+            f"last.ckpt, or begin a new run with its weights: init={path}"
+        )
     found = [
         difference
-        for node in ("model", "position", "attention", "order")
+        for node in ("model", "position", "attention", "order", "update")
         for difference in differences(before.config.get(node, {}), now[node], f"{node}.")
     ]
     tokenizers = {"source": before.source.to_json(), "target": before.target.to_json()}

@@ -34,8 +34,8 @@ def train(plan: Plan, prepared: Prepared) -> float | None:
     saved = describe(plan, prepared)
     if plan.run.resume is not None:
         check_resumed(plan.run.resume, saved)
-    if plan.run.init is not None:
-        begin_with(plan.run.init, model, prepared.tokenizers)
+    elif plan.run.init is not None:
+        begin_with(plan.run.init, model, plan.model, prepared.tokenizers)
     module = TrainingModule(
         model,
         target,
@@ -77,13 +77,29 @@ def train(plan: Plan, prepared: Prepared) -> float | None:
 
 def describe(plan: Plan, prepared: Prepared) -> dict[str, Any]:
     """What makes a checkpoint of this run self-sufficient, and lets it be resumed."""
+    train = prepared.ledger["parts"]["train"]
     order = {
         "seed": plan.run.seed,
         "max_tokens": plan.data.max_tokens,
-        "accumulate_grad_batches": plan.trainer.accumulate_grad_batches,
+        "max_length": plan.data.max_length,
         "weights": [share.weight for share in prepared.train.shares],
+        "text": [file["sha256"] for corpus in train["corpora"] for file in corpus["files"]],
     }
-    config = {**plan.model, "decode": plan.decode, "data": asdict(plan.data), "order": order}
+    update = {
+        "optimizer": {**asdict(plan.optimizer), "betas": list(plan.optimizer.betas)},
+        "label_smoothing": plan.loss.label_smoothing,
+        "precision": plan.trainer.precision,
+        "accumulate_grad_batches": plan.trainer.accumulate_grad_batches,
+        "gradient_clip_val": plan.trainer.gradient_clip_val,
+        "ema": plan.checkpoint.ema,
+    }
+    config = {
+        **plan.model,
+        "decode": plan.decode,
+        "data": asdict(plan.data),
+        "order": order,
+        "update": update,
+    }
     return checkpoint.describe(config, *prepared.tokenizers)
 
 

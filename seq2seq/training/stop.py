@@ -3,11 +3,12 @@
 import signal
 import sys
 from collections.abc import Callable
-from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import lightning as L
+
+from seq2seq.training.callbacks import LastCheckpoint, ends_update
 
 Handler = Callable[[int, FrameType | None], Any] | int | None
 
@@ -20,14 +21,15 @@ class StopOnSignal(L.Callback):
     update, whichever of them were told.
 
     Args:
-        folder: of the run.
+        last: writes the file.
     """
 
     SIGNALS = (signal.SIGTERM, signal.SIGINT)
 
-    def __init__(self, folder: Path):
-        self.file = folder / "last.ckpt"
+    def __init__(self, last: LastCheckpoint):
+        self.last = last
         self.received: int | None = None
+        self.stopping = False
         self.before: dict[int, Handler] = {}
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
@@ -46,17 +48,22 @@ class StopOnSignal(L.Callback):
     def on_train_batch_end(
         self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, index: int
     ) -> None:
-        if (index + 1) % trainer.accumulate_grad_batches:
+        if ends_update(trainer, index):
+            told = self.received is not None
+            self.stopping = trainer.strategy.reduce_boolean_decision(told, all=False)
+            self.last.wanted |= self.stopping
+
+    def on_train_batch_start(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, index: int
+    ) -> None:
+        """By now the last step is complete: its metrics are written, and its validation made."""
+        if not self.stopping:
             return
-        told = self.received is not None
-        if not trainer.strategy.reduce_boolean_decision(told, all=False):
-            return
-        trainer.save_checkpoint(self.file)
         number = signal.Signals(self.received or signal.SIGTERM)
         if trainer.is_global_zero:
             print(
                 f"stopped by {number.name} after step {trainer.global_step:,}; "
-                f"resume={self.file} goes on exactly there",
+                f"resume={self.last.file} goes on exactly there",
                 file=sys.stderr,
                 flush=True,
             )

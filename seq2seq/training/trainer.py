@@ -60,6 +60,8 @@ def quieten() -> None:
         "LeafSpec",
         "smaller than the logging interval",
         "have no `val_dataloader`",
+        "Be aware that when using `ckpt_path`",
+        "was called before the ``update`` method",
     )
     for message in advice:
         warnings.filterwarnings("ignore", message=f".*{message}.*")
@@ -99,6 +101,7 @@ def kept_checkpoints(folder: Path, options: CheckpointOptions) -> list[L.Callbac
             mode=mode,
             save_top_k=count,
             save_weights_only=True,
+            enable_version_counter=False,
         )
         for name, count, monitor, mode, suffix in wanted
         if count
@@ -126,12 +129,5 @@ def build_callbacks(plan: Plan, prepared: Prepared) -> list[L.Callback]:
             )
         )
     found += kept_checkpoints(plan.folder, plan.checkpoint)
-    found.append(
-        LastCheckpoint(
-            dirpath=plan.folder,
-            filename="last",
-            every_n_train_steps=plan.checkpoint.every,
-            enable_version_counter=False,
-        )
-    )
-    return [*found, StopOnSignal(plan.folder)]
+    last = LastCheckpoint(plan.folder, plan.checkpoint.every)
+    return [*found, StopOnSignal(last), last]

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import torch
 from test_resume import assert_identical, state_of
-from tiny_runs import metrics, save_model, train_tiny, weights
+from tiny_runs import TINY_MODEL, metrics, save_model, train_tiny, weights
 
 from seq2seq import checkpoint
 from seq2seq.average import average, kept
@@ -27,13 +27,14 @@ def current_weights(folder: Path) -> dict[str, torch.Tensor]:
 
 def test_a_moving_average_follows_the_weights_that_a_run_without_it_has(base: Path) -> None:
     """Its first value is that of the weights after the first update."""
-    decay, expected = 0.5, None
+    decay, expected = 0.23, None  # reached at the third update
     for step in (1, 2, 3):
         now = weights(train_tiny(base, *SHORT, f"trainer.max_steps={step}"))
         if expected is None:
             expected = now
         else:
-            expected = {n: decay * expected[n] + (1 - decay) * now[n] for n in now}
+            d = min(decay, step / (step + 9))  # (1 + n) / (10 + n) for the n averaged so far
+            expected = {n: d * expected[n] + (1 - d) * now[n] for n in now}
     folder = train_tiny(base, *SHORT, "trainer.max_steps=3", f"checkpoint.ema={decay}")
     found = weights(folder)
     assert expected is not None
@@ -106,5 +107,52 @@ def test_an_average_of_one_is_that_one_and_of_none_is_refused(tmp_path: Path) ->
 def test_models_of_other_shapes_are_not_averaged(tmp_path: Path) -> None:
     save_model(tmp_path / "one.ckpt", "model.dim=32")
     save_model(tmp_path / "other.ckpt", "model.dim=64")
-    with pytest.raises(CheckpointError, match=r"other.ckpt is not the same model as .*one.ckpt"):
+    with pytest.raises(
+        CheckpointError, match=r"other.ckpt is not the same .*: model.dim=64, not 32"
+    ):
         average([tmp_path / "one.ckpt", tmp_path / "other.ckpt"], tmp_path / "mean.ckpt")
+
+
+def test_constants_of_a_model_are_not_averaged(base: Path) -> None:
+    """A mean of the whole numbers that T5's buckets begin with would be cut to other ones."""
+    options = ("position=t5", "trainer.max_steps=1", "optimizer.lr=0", "checkpoint.monitor=loss")
+    plain, moving = (train_tiny(base, *options, f"checkpoint.ema={d}") for d in ("null", 0.9))
+    assert metrics(plain, "valid/loss") == metrics(moving, "valid/loss")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "words"),
+    [
+        (("attn.score=dot",), r"attention\.\w+\.score=dot, not scaled_dot"),
+        (("position=rope",), "position.name=rope, not sinusoidal"),
+        (("model.activation=gelu",), "model.activation=gelu, not relu"),
+    ],
+    ids=["attention", "position", "model"],
+)
+def test_models_that_compute_otherwise_are_not_averaged_though_their_shapes_agree(
+    tmp_path: Path, overrides: tuple[str, ...], words: str
+) -> None:
+    one = save_model(tmp_path / "one.ckpt", *TINY_MODEL).state_dict()
+    other = save_model(tmp_path / "other.ckpt", *TINY_MODEL, *overrides).state_dict()
+    shapes = [{name: value.shape for name, value in state.items()} for state in (one, other)]
+    assert shapes[0] == shapes[1]
+    with pytest.raises(CheckpointError, match=f"other.ckpt is not the same model as .*: {words}"):
+        average([tmp_path / "one.ckpt", tmp_path / "other.ckpt"], tmp_path / "mean.ckpt")
+    assert not (tmp_path / "mean.ckpt").exists()
+
+
+def test_an_average_that_cannot_be_written_leaves_the_folder_as_it_was(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    save_model(tmp_path / "one.ckpt", *TINY_MODEL)
+    (tmp_path / "mean.ckpt").write_bytes(b"an earlier one")
+
+    def full_disk(_: object, file: Path) -> None:
+        Path(file).write_bytes(b"the first part")
+        raise RuntimeError("unexpected pos 64 vs 0")
+
+    monkeypatch.setattr(torch, "save", full_disk)
+    with pytest.raises(CheckpointError, match="mean.ckpt cannot be written: unexpected pos"):
+        average([tmp_path / "one.ckpt"], tmp_path / "mean.ckpt")
+    assert (tmp_path / "mean.ckpt").read_bytes() == b"an earlier one"
+    assert {file.name for file in tmp_path.iterdir()} == {"one.ckpt", "mean.ckpt"}

@@ -40,6 +40,16 @@ def test_a_run_goes_on_with_other_text_and_the_tokenizers_of_the_checkpoint(base
     assert_identical(saved.weights, checkpoint.read(before / "best.ckpt").weights)
 
 
+def test_a_run_that_began_so_goes_on_exactly(base: Path) -> None:
+    text = f"data.train={corpus(base) / 'valid'}"
+    options = (f"init={demo_run(base)}", "tokenizer=checkpoint", text, "schedule.steps=4")
+    whole = train_tiny(base, *options, "trainer.max_steps=4")
+    first = train_tiny(base, *options, "trainer.max_steps=2")
+    resume = f"resume={first / 'last.ckpt'}"
+    second = train_tiny(base, *options, resume, "trainer.max_steps=4")
+    assert_identical(weights(second), weights(whole))
+
+
 def test_heads_that_are_shared_take_the_mean_of_those_they_stand_for(base: Path) -> None:
     before = demo_run(base) / "last.ckpt"
     folder = train_tiny(base, *STILL, "attn=mqa", f"init={before}")
@@ -53,9 +63,11 @@ def test_heads_that_are_shared_take_the_mean_of_those_they_stand_for(base: Path)
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ("model.ffn_dim=64", r"ffn|feed\.up\.weight is \(32, 32\) there and \(64, 32\) here"),
-        ("model.decoder_layers=3", "it has no decoder.2"),
-        ("model.decoder_layers=1", "which is not here"),
+        ("model.ffn_dim=64", "model.ffn_dim was 32 and is 64 now"),
+        ("model.decoder_layers=3", "model.decoder_layers was 2 and is 3 now"),
+        ("model.num_heads=2", "model.num_heads was 4 and is 2 now"),  # weights of the same shape
+        ("position=rope", "position.name was 'sinusoidal' and is 'rope' now"),
+        ("model.scale=false", "model.scale was True and is False now"),
     ],
 )
 def test_another_model_is_refused_in_words(base: Path, changed: str, words: str) -> None:
@@ -68,7 +80,7 @@ def test_another_model_is_refused_in_words(base: Path, changed: str, words: str)
     [
         (("tokenizer=checkpoint",), "takes those of init=PATH"),
         (("init=nowhere.ckpt",), "init=nowhere.ckpt: there is no such checkpoint"),
-        (("init={run}", "resume={run}/last.ckpt"), "give one"),
+        (("init={run}", "tokenizer=checkpoint", "+tokenizer.vocab_size=9"), "vocab_size means not"),
     ],
 )
 def test_what_cannot_be_begun_with_is_refused(

@@ -159,7 +159,6 @@ def test_what_is_trained_is_said_in_one_line(
     [
         ("trainer.devices=0", "devices=0"),
         ("trainer.devices=many", "devices"),
-        ("trainer.strategy=teamwork", "strategy='teamwork'"),
     ],
 )
 def test_devices_that_are_not_here_are_refused_in_words(base: Path, typed: str, words: str) -> None:

@@ -7,7 +7,7 @@ import pytest
 from tiny_runs import metrics, train_tiny
 
 from seq2seq.errors import ConfigError
-from seq2seq.training.logger_options import LOGGERS, read_logger
+from seq2seq.training.logger_options import LOGGERS, is_installed, read_logger
 from seq2seq.training.loggers import keep_metrics
 
 FEW = ("trainer.max_steps=2",)
@@ -57,7 +57,7 @@ def test_a_service_beside_the_file_of_metrics(
 def test_a_logger_whose_package_is_missing_is_refused_before_anything_else(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("seq2seq.training.logger_options.find_spec", lambda package: None)
+    monkeypatch.setattr("seq2seq.training.logger_options.is_installed", lambda package: False)
     node = {"name": name, **NODES[name]}
     package = LOGGERS[name].package
     if package is None:
@@ -78,3 +78,24 @@ def test_metrics_of_an_earlier_run_in_the_same_folder_are_kept(base: Path) -> No
     keep_metrics(folder)
     assert (folder / "metrics-1.csv").read_text(encoding="utf-8") == first
     assert list(csv.DictReader(first.splitlines()))
+
+
+def test_no_kept_metrics_are_overwritten_when_some_were_deleted(tmp_path: Path) -> None:
+    (tmp_path / "metrics-2.csv").write_text("older", encoding="utf-8")
+    for number, text in ((1, "first"), (3, "third")):
+        (tmp_path / "metrics.csv").write_text(text, encoding="utf-8")
+        keep_metrics(tmp_path)
+        assert (tmp_path / f"metrics-{number}.csv").read_text(encoding="utf-8") == text
+    assert (tmp_path / "metrics-2.csv").read_text(encoding="utf-8") == "older"
+
+
+def test_a_folder_called_like_a_package_is_not_taken_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "curvedrawer").mkdir()
+    monkeypatch.syspath_prepend(tmp_path)
+    assert not is_installed("curvedrawer")
+    (tmp_path / "realdrawer").mkdir()
+    (tmp_path / "realdrawer" / "__init__.py").touch()
+    assert is_installed("realdrawer")
+    assert not is_installed("nodrawer")

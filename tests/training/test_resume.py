@@ -5,9 +5,11 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_runs import demo_run, metrics, train_tiny, weights
+from tiny_runs import corpus, demo_run, metrics, train_tiny, weights
 
+from seq2seq.average import average
 from seq2seq.errors import CheckpointError, ConfigError
+from seq2seq.training.callbacks import LastCheckpoint
 
 # About ten batches an epoch: interruptions at 7 and 14 fall into the middle of one.
 LONG = ("data.max_tokens=1024", "model.dropout=0.2", "attn.dropout=0.1", "schedule.steps=20")
@@ -69,18 +71,67 @@ def test_the_same_command_line_trains_the_same_weights_and_another_seed_others(b
         ("attn=fixed", "attention.cross.name was 'multihead' and is 'fixed' now"),
         ("position=rope", "position.name was 'sinusoidal' and is 'rope' now"),
         ("data.vocab_size=500", "the tokenizer is another one"),
+        ("data.max_length=60", "order.max_length was 128 and is 60 now"),
+        ("optimizer.lr=1", "update.optimizer.lr was 0.01 and is 1 now"),
+        ("trainer.precision=bf16-mixed", "update.precision was '32-true'"),
+        ("checkpoint.ema=0.9", "update.ema was None and is 0.9 now"),
     ],
 )
 def test_a_run_goes_on_only_as_it_began(base: Path, changed: str, words: str) -> None:
     resume = f"resume={demo_run(base) / 'last.ckpt'}"
     with pytest.raises(ConfigError, match=words):
-        train_tiny(base, changed, resume)
+        train_tiny(base, "optimizer.lr=1e-2", changed, resume)
 
 
 def test_a_run_goes_on_only_with_batches_as_they_were(base: Path) -> None:
     before = train_tiny(base, "data.max_tokens=256", "trainer.max_steps=25")
     with pytest.raises(ConfigError, match=r"order.max_tokens was 256 and is 1024 now"):
         train_tiny(base, "data.max_tokens=1024", f"resume={before / 'last.ckpt'}")
+
+
+def test_a_run_goes_on_only_with_the_text_it_began_with(base: Path, tmp_path: Path) -> None:
+    """The same lines in another order give the same tokenizer, and other batches."""
+    for side in ("de", "en"):
+        lines = (corpus(base) / f"train.{side}").read_text(encoding="utf-8").splitlines()
+        text = "".join(f"{line}\n" for line in reversed(lines))
+        (tmp_path / f"train.{side}").write_text(text, encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"order.text was \['"):
+        resume = f"resume={demo_run(base) / 'last.ckpt'}"
+        train_tiny(base, "optimizer.lr=1e-2", f"data.train={tmp_path / 'train'}", resume)
+
+
+class KilledError(Exception):
+    """Stands for a signal that nothing can catch."""
+
+
+@pytest.mark.parametrize("step", [3, 4])
+def test_a_killed_run_repeats_no_validation_and_leaves_none_out(
+    base: Path, monkeypatch: pytest.MonkeyPatch, step: int
+) -> None:
+    """Validations are at 2, 4, 6; the run is killed as soon as the state of a step is written."""
+    options = ("checkpoint.every=1", "trainer.val_check_interval=2", "trainer.max_steps=6")
+    options = (*options, "schedule.steps=6", "checkpoint.monitor=loss", "optimizer.lr=1e-2")
+    whole = train_tiny(base, *options)
+    folders = []
+    save = LastCheckpoint._save
+
+    def save_and_die(self: LastCheckpoint, trainer: Any) -> None:
+        save(self, trainer)
+        if trainer.global_step == step:
+            folders.append(self.file.parent)
+            raise KilledError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LastCheckpoint, "_save", save_and_die)
+        with pytest.raises(KilledError):
+            train_tiny(base, *options)
+    (first,) = folders
+    second = train_tiny(base, *options, f"resume={first / 'last.ckpt'}")
+    for name in ("valid/loss", "valid/bleu"):
+        assert metrics(first, name) + metrics(second, name) == metrics(whole, name)
+    assert_identical(state_of(second), state_of(whole))
+    best = [torch.load(f / "best.ckpt", weights_only=True)["global_step"] for f in (second, whole)]
+    assert best[0] == best[1]
 
 
 def test_the_best_model_is_carried_over_to_the_folder_where_a_run_goes_on(base: Path) -> None:
@@ -105,8 +156,15 @@ def test_what_is_no_checkpoint_cannot_be_resumed(base: Path, tmp_path: Path) -> 
         train_tiny(base, f"resume={tmp_path / 'notes.txt'}")
 
 
+def test_weights_alone_cannot_be_resumed(base: Path, tmp_path: Path) -> None:
+    average([demo_run(base) / "last.ckpt"], tmp_path / "mean.ckpt")
+    with pytest.raises(ConfigError, match=r"not where its training stood.*init="):
+        train_tiny(base, "optimizer.lr=1e-2", f"resume={tmp_path / 'mean.ckpt'}")
+
+
 def test_a_run_that_had_ended_says_where_it_stands(
     base: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    train_tiny(base, "trainer.max_steps=150", f"resume={demo_run(base) / 'last.ckpt'}")
+    options = ("trainer.max_steps=150", "optimizer.lr=1e-2")
+    train_tiny(base, *options, f"resume={demo_run(base) / 'last.ckpt'}")
     assert "training ended at step 150" in capsys.readouterr().out
