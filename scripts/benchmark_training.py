@@ -9,8 +9,9 @@
 took, with MALLOC_MMAP_THRESHOLD_=65536 so that freed memory goes back to the system.
 `quality`: float32 and bfloat16 from the same seed over the same updates; the validation loss.
 
-Without --train it reads the embedded corpus. The machine must be idle; --anyway measures all the
-same and says so.
+Both loops are bare: model, loss, optimizer, without logging, schedule or validation, so the figures
+compare what is inside an update. Without --train it reads the embedded corpus. The machine must be
+idle; --anyway measures all the same, and the report says how busy it was.
 """
 
 import argparse
@@ -26,7 +27,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarking import await_idle, conditions, foreign_cores, interleave, spread
+from benchmarking import await_idle, conditions, foreign_load, interleave, spread
 
 from seq2seq.environment import wait_briefly
 
@@ -154,11 +155,11 @@ def speed(options: argparse.Namespace) -> None:
     }
     if not options.anyway:
         await_idle()
-    busy_before = foreign_cores()
-    seconds = interleave(runs, options.rounds, options.warmup)
+    with foreign_load() as load:
+        seconds = interleave(runs, options.rounds, options.warmup)
     totals = [batch.total for batch in batches[options.warmup :]]
     print(conditions())
-    print(f"cores that other processes used: {busy_before:.2f} before, {foreign_cores():.2f} after")
+    print(f"other processes used {load.cores:.2f} cores meanwhile")
     rates = {
         name: [total / each for total, each in zip(totals, spent, strict=True)]
         for name, spent in seconds.items()
@@ -171,6 +172,7 @@ def speed(options: argparse.Namespace) -> None:
 
 def memory(options: argparse.Namespace) -> None:
     """Each candidate in a process of its own."""
+    corpora(options)  # what is cached now is learnt in none of them
     found = {}
     for name in CANDIDATES:
         command = [sys.executable, *sys.argv, "--candidate", name]

@@ -4,7 +4,9 @@ import os
 import platform
 import statistics
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import torch
@@ -16,20 +18,27 @@ class BusyMachineError(SystemExit):
     """Other processes use the cores that were to be measured."""
 
 
-def foreign_cores(seconds: float = 1.0) -> float:
-    """How many cores everything but this process kept busy over the next `seconds`; 0 where
-    /proc/stat is not to be read.
-    """
-    if not Path("/proc/stat").is_file():
-        return 0.0
+@dataclass
+class Load:
+    """How many cores everything but this process kept busy, on average over a time."""
+
+    cores: float = 0.0
+
+
+@contextmanager
+def foreign_load() -> Iterator[Load]:
+    """The load of other processes over the `with` block; 0 on a system that does not say."""
+    load = Load()
     start, own, busy = time.perf_counter(), time.process_time(), _busy_seconds()
-    time.sleep(seconds)
+    yield load
     own, busy = time.process_time() - own, _busy_seconds() - busy
-    return max(0.0, busy - own) / (time.perf_counter() - start)
+    load.cores = max(0.0, busy - own) / (time.perf_counter() - start)
 
 
 def _busy_seconds() -> float:
     """Seconds of all cores since the start of the machine that were not idle."""
+    if not Path("/proc/stat").is_file():
+        return 0.0
     fields = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:]
     ticks = [int(field) for field in fields]
     idle = ticks[3] + ticks[4]  # idle, and waiting for a disk
@@ -42,11 +51,15 @@ def await_idle(patience: float = 60.0) -> None:
     Raises: BusyMachineError, with what to do, if it is still busy after `patience` seconds.
     """
     end = time.monotonic() + patience
-    while (busy := foreign_cores()) > BUSY:
+    while True:
+        with foreign_load() as load:
+            time.sleep(1.0)
+        if load.cores <= BUSY:
+            return
         if time.monotonic() > end:
             raise BusyMachineError(
-                f"other processes keep {busy:.2f} cores busy, so times would mean nothing: stop "
-                "them, or pass --anyway"
+                f"other processes keep {load.cores:.2f} cores busy, so times would mean nothing: "
+                "stop them, or pass --anyway"
             )
 
 

@@ -4,6 +4,7 @@ Near the end of training the weights wander around a point that is better than a
 Vaswani et al. 2017, arXiv:1706.03762, average their last checkpoints so.
 """
 
+import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,6 +15,8 @@ import torch
 from seq2seq import checkpoint
 from seq2seq.errors import CheckpointError
 
+MAY_DIFFER = ("dropout", "kernel")  # what a trained model computes does not depend on them
+
 
 def average(files: Sequence[Path], output: Path) -> None:
     """Write a checkpoint whose weights are the mean of those of some others.
@@ -22,7 +25,8 @@ def average(files: Sequence[Path], output: Path) -> None:
         files: checkpoints of the same model with the same tokenizers.
         output: where to write; it is self-sufficient, as they are.
 
-    Raises: CheckpointError for a file that is no checkpoint, or of another model.
+    Raises: CheckpointError for a file that is no checkpoint, or of another model, and if the
+        average cannot be written.
     """
     if not files:
         raise CheckpointError("there is nothing to average: give at least one checkpoint")
@@ -30,13 +34,9 @@ def average(files: Sequence[Path], output: Path) -> None:
     sums = {name: value.double() for name, value in first.weights.items()}
     for file in files[1:]:
         saved = checkpoint.read(file)
-        shapes = {name: value.shape for name, value in saved.weights.items()}
-        if shapes != {name: value.shape for name, value in first.weights.items()}:
-            raise CheckpointError(f"{file} is not the same model as {files[0]}")
-        if [t.to_json() for t in (saved.source, saved.target)] != [
-            t.to_json() for t in (first.source, first.target)
-        ]:
-            raise CheckpointError(f"{file} has another tokenizer than {files[0]}")
+        other = difference(saved, first)
+        if other is not None:
+            raise CheckpointError(f"{file} is not the same model as {files[0]}: {other}")
         for name, value in saved.weights.items():
             sums[name] += value.double()
     state: dict[str, Any] = {
@@ -44,7 +44,39 @@ def average(files: Sequence[Path], output: Path) -> None:
         for name, total in sums.items()
     }
     entry = checkpoint.describe(first.config, first.source, first.target)
-    torch.save({"state_dict": state, checkpoint.ENTRY: entry}, output)
+    write({"state_dict": state, checkpoint.ENTRY: entry}, output)
+
+
+def difference(model: checkpoint.Saved, first: checkpoint.Saved) -> str | None:
+    """What makes a mean of the weights of two models nonsense; None if nothing does."""
+    options = [
+        f"{option.name}={option.one}, not {option.other}"
+        for node in ("model", "position", "attention")
+        for option in checkpoint.differences(model.config[node], first.config[node], node)
+        if option.name.rpartition(".")[2] not in MAY_DIFFER
+    ]
+    if options:
+        return "; ".join(options)
+    for side in checkpoint.SIDES:
+        if getattr(model, side).to_json() != getattr(first, side).to_json():
+            return f"it has another tokenizer of the {side}"
+    shapes = [{n: w.shape for n, w in saved.weights.items()} for saved in (model, first)]
+    return None if shapes[0] == shapes[1] else "its weights have other names or shapes"
+
+
+def write(content: dict[str, Any], output: Path) -> None:
+    """Save so that the file is whole or as it was. Raises: CheckpointError if it cannot be."""
+    if output.exists() and not output.is_file():
+        raise CheckpointError(f"{output} is no file, so it cannot hold a model: give another name")
+    unfinished = output.with_name(f".{output.name}.{os.getpid()}")
+    try:
+        torch.save(content, unfinished)
+        os.replace(unfinished, output)
+    except (RuntimeError, OSError) as error:  # torch's own is a RuntimeError
+        reason = str(error).splitlines()[0]
+        raise CheckpointError(f"{output} cannot be written: {reason}") from error
+    finally:
+        unfinished.unlink(missing_ok=True)
 
 
 def kept(folder: Path, which: Literal["best", "last"], count: int) -> list[Path]:

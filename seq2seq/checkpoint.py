@@ -5,16 +5,15 @@ A Lightning checkpoint with one more entry, `seq2seq`:
     {"format": 1,
      "version": "0.1.0",
      "config": {"model": ..., "position": ..., "attention": {role: ...},
-                "decode": ..., "data": ..., "order": ...},
+                "decode": ..., "data": ..., "order": ..., "update": ...},
      "tokenizer": {"source": "<json>", "target": "<json>"}}
 
 `config` is resolved and plain: dicts, lists, numbers, strings. So `torch.load(weights_only=True)`
 opens the file, and no code is run that the file names.
 """
 
-import pickle
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,12 +22,13 @@ from torch import Tensor
 
 from seq2seq import __version__
 from seq2seq.data.tokenizer import Tokenizer
-from seq2seq.errors import CheckpointError
+from seq2seq.errors import CheckpointError, DataError
 from seq2seq.models import Seq2Seq, build_model
 
 FORMAT = 1
 ENTRY = "seq2seq"
 SIDES = ("source", "target")
+NODES = ("model", "position", "attention", "decode", "data")  # of the configuration
 KEPT = "kept"  # folder in a run's folder, for the weights of several validations
 PREFIX = "model."  # of the weights, in the state of the Lightning module
 
@@ -67,33 +67,87 @@ def read(path: str | Path) -> Saved:
     Raises: CheckpointError that says what is at the path instead.
     """
     file = find(Path(path))
+    content = load(file)
+    entry = content.get(ENTRY) if isinstance(content, dict) else None
+    if not entry:
+        raise CheckpointError(f"{file} was not written by seq2seq: it has no entry {ENTRY!r}")
+    if not is_whole(entry):
+        raise CheckpointError(
+            f"{file} is damaged: its entry {ENTRY!r} is not whole; if it is a copy, copy it again"
+        )
+    if entry["format"] > FORMAT:
+        raise CheckpointError(
+            f"{file} was written by seq2seq {entry['version']} in format {entry['format']}; "
+            f"this is {__version__}, which reads up to format {FORMAT}. Install the newer version"
+        )
+    state = content.get("state_dict")
+    if not isinstance(state, dict) or not all(
+        isinstance(name, str) and isinstance(value, Tensor) for name, value in state.items()
+    ):
+        raise CheckpointError(f"{file} is damaged: it holds no weights with names")
+    weights = {name.removeprefix(PREFIX): value for name, value in state.items()}
+    texts = [entry["tokenizer"][side] for side in SIDES]
+    try:
+        source = Tokenizer.from_json(texts[0])
+        target = source if texts[1] == texts[0] else Tokenizer.from_json(texts[1])
+    except DataError as error:
+        raise CheckpointError(f"{file} is damaged: {error}") from error
+    return Saved(entry["config"], source, target, weights)
+
+
+def load(file: Path) -> Any:
+    """What a file of torch's holds, if that is no more than numbers and text.
+
+    Raises: CheckpointError if it holds more, or is no such file.
+    """
     if not zipfile.is_zipfile(file):
         raise CheckpointError(
             f"{file} is no checkpoint, or only the first part of one: it is no zip archive. Give a "
             ".ckpt file or the folder of a run; if this is one, copy it again"
         )
     try:
-        content = torch.load(file, map_location="cpu", weights_only=True)
-    except (pickle.UnpicklingError, RuntimeError, OSError) as error:
+        return torch.load(file, map_location="cpu", weights_only=True)
+    # Of a damaged file torch raises almost anything: it takes what it reads for text, for numbers,
+    # and for the names of what to call.
+    except Exception as error:
         raise CheckpointError(
             f"{file} is no checkpoint of seq2seq: it is damaged, or holds more than numbers and "
             "text"
         ) from error
-    entry = content.get(ENTRY) if isinstance(content, dict) else None
-    if not entry:
-        raise CheckpointError(f"{file} was not written by seq2seq: it has no entry {ENTRY!r}")
-    if not {"format", "version", "config", "tokenizer"} <= entry.keys():
-        raise CheckpointError(f"{file} is damaged: its entry {ENTRY!r} is not whole")
+
+
+def is_whole(entry: Any) -> bool:
+    """Has the entry all parts that every format has, and are they of the right types?"""
+    if not isinstance(entry, dict):
+        return False
+    types = {"format": int, "version": str, "config": dict, "tokenizer": dict}
+    if not all(isinstance(entry.get(key), kind) for key, kind in types.items()):
+        return False
     if entry["format"] > FORMAT:
-        raise CheckpointError(
-            f"{file} was written by seq2seq {entry['version']} in format {entry['format']}; "
-            f"this is {__version__}, which reads up to format {FORMAT}. Install the newer version"
-        )
-    weights = {k.removeprefix(PREFIX): v for k, v in content.get("state_dict", {}).items()}
-    texts = [entry["tokenizer"][side] for side in SIDES]
-    source = Tokenizer.from_json(texts[0])
-    target = source if texts[1] == texts[0] else Tokenizer.from_json(texts[1])
-    return Saved(entry["config"], source, target, weights)
+        return True  # what is in the parts, only a newer version knows
+    nodes = [entry["config"].get(node) for node in NODES]
+    texts = [entry["tokenizer"].get(side) for side in SIDES]
+    return all(isinstance(n, dict) for n in nodes) and all(isinstance(t, str) for t in texts)
+
+
+class Difference(NamedTuple):
+    """An option that two configurations give different values; None where one lacks it."""
+
+    name: str  # in full, such as attention.cross.score
+    one: Any
+    other: Any
+
+
+def differences(
+    one: Mapping[str, Any], other: Mapping[str, Any], name: str
+) -> Iterator[Difference]:
+    """All options in which two nodes of that name differ, however deep."""
+    for key in sorted({*one, *other}):
+        a, b = one.get(key), other.get(key)
+        if isinstance(a, Mapping) and isinstance(b, Mapping):
+            yield from differences(a, b, f"{name}.{key}")
+        elif a != b:
+            yield Difference(f"{name}.{key}", a, b)
 
 
 def find(path: Path) -> Path:

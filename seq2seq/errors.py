@@ -1,5 +1,7 @@
 """Errors that a user can mend: the command line prints them as one message, without a traceback."""
 
+import sys
+
 
 class Seq2SeqError(Exception):
     """What is wrong with the value, what would be right, and what to type."""
@@ -17,3 +19,9 @@ class DataError(Seq2SeqError):
 
 class CheckpointError(Seq2SeqError):
     """A path that holds no model this version can open."""
+
+
+def fail(message: str) -> int:
+    """Print the one message that a command ends in. Returns: its exit code."""
+    print(f"error: {message}", file=sys.stderr)
+    return 2

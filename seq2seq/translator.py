@@ -1,7 +1,6 @@
 """A trained model for people: text in, text out."""
 
 import math
-import re
 import warnings
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -18,12 +17,12 @@ from seq2seq.data.windows import by_length, padded, windows
 from seq2seq.decoding import Search, build_search, decode
 from seq2seq.errors import ConfigError
 from seq2seq.evaluation.alignment import Span, Word, pieces, word_weights, words
+from seq2seq.evaluation.languages import is_spaceless
 from seq2seq.evaluation.maps import Alignment
 from seq2seq.forcing.pairs import Pair, read_pairs, without_surrogates
 from seq2seq.forcing.passes import Score, cross_weights, log_probabilities
 from seq2seq.symbols import EOS, NAMES
 
-SPACELESS = ("zh", "ja", "th", "km", "lo", "my")  # languages whose words no white space separates
 BATCH_PIECES = 4096  # padded source pieces times beams translated at once
 MOST_BEAMS = 1000
 DIVERGED = "the model computes what is no number. Its weights are damaged, or its training diverged"
@@ -131,7 +130,7 @@ class Translator:
         # What a table of positions does not reach is cut like any other text that is too long.
         limit = min(limit, self.model.max_length or limit) - tags
         target = self.config["data"]["target"]
-        between = "" if spaceless(target) else " "
+        between = "" if is_spaceless(target) else " "
         for window in windows(enumerate(texts, start=1), look_ahead, lambda t: len(t[1] or "")):
             parts = [self._parts(text or "", limit, number) for number, text in window]
             found = iter(self._translate([part for text in parts for part in text], search))
@@ -236,7 +235,7 @@ class Translator:
         return Alignment(source, target, word_weights(of_text, *spans, source, target, end=True))
 
     def _units(self, text: str, spans: list[Span], side: str, units: str) -> list[Word]:
-        by_piece = units == "subwords" or spaceless(self.config["data"][side])
+        by_piece = units == "subwords" or is_spaceless(self.config["data"][side])
         return pieces(text, spans) if by_piece else words(text)
 
     def _parts(self, text: str, limit: int, number: int) -> list[str]:
@@ -284,10 +283,6 @@ def find_device(name: str) -> torch.device:
             "Choose cpu, cuda or auto"
         ) from error
     return device
-
-
-def spaceless(language: str) -> bool:
-    return re.split("[-_]", language)[0] in SPACELESS
 
 
 def join(parts: list[list[Translation]], between: str = " ") -> list[Translation]:

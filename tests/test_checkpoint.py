@@ -27,7 +27,9 @@ def test_a_run_leaves_files_that_run_no_code_when_they_are_opened(run: Path) -> 
 def test_a_file_says_what_it_is(run: Path) -> None:
     entry = torch.load(run / "best.ckpt", weights_only=True)["seq2seq"]
     assert entry["format"] == FORMAT and entry["version"] == __version__
-    assert set(entry["config"]) == {"model", "position", "attention", "decode", "data", "order"}
+    assert set(entry["config"]) == {
+        *("model", "position", "attention", "decode", "data", "order", "update")
+    }
     assert set(entry["tokenizer"]) == {"source", "target"}
 
 
@@ -141,4 +143,60 @@ def test_a_file_of_a_later_version_is_refused_with_both_versions(tmp_path: Path)
     save_model(path, *TINY_MODEL, format=FORMAT + 1, version="9.8.7")
     words = rf"by seq2seq 9\.8\.7 in format {FORMAT + 1}.* up to format {FORMAT}"
     with pytest.raises(CheckpointError, match=words):
+        checkpoint.read(path)
+
+
+def test_whatever_byte_of_the_description_is_damaged_the_answer_is_one_message(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "damaged.ckpt"
+    save_model(path, *TINY_MODEL)
+    whole = path.read_bytes()
+    with zipfile.ZipFile(path) as file:
+        (name,) = (name for name in file.namelist() if name.endswith("data.pkl"))
+        description = file.read(name)
+    start = whole.index(description)
+    refused = 0
+    for position in range(start, start + len(description), len(description) // 250):
+        changed = bytearray(whole)
+        changed[position] ^= 0x41
+        path.write_bytes(changed)
+        try:
+            checkpoint.read(path)
+        except CheckpointError as error:
+            assert str(path) in str(error)
+            refused += 1
+    assert refused > 100  # other bytes make other pieces or other numbers of a file that is whole
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"format": "1"},
+        {"version": None},
+        {"config": []},
+        {"config": {"model": {}}},
+        {"config": {"model": "rnn", "position": {}, "attention": {}, "decode": {}, "data": {}}},
+        {"tokenizer": "{}"},
+        {"tokenizer": {"source": "{}"}},
+        {"tokenizer": {"source": "{}", "target": "{}"}},
+    ],
+    ids=str,
+)
+def test_a_description_whose_parts_are_not_what_they_should_be_is_refused(
+    tmp_path: Path, changes: dict[str, Any]
+) -> None:
+    path = tmp_path / "damaged.ckpt"
+    save_model(path, *TINY_MODEL, **changes)
+    with pytest.raises(CheckpointError, match="damaged.ckpt is damaged"):
+        checkpoint.read(path)
+
+
+@pytest.mark.parametrize("state", [None, [], {"model.weight": 1}, {1: torch.ones(2)}], ids=str)
+def test_a_file_without_weights_is_refused(tmp_path: Path, state: Any) -> None:
+    path = tmp_path / "damaged.ckpt"
+    save_model(path, *TINY_MODEL)
+    content = torch.load(path, weights_only=True)
+    torch.save({**content, "state_dict": state}, path)
+    with pytest.raises(CheckpointError, match="holds no weights with names"):
         checkpoint.read(path)

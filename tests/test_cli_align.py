@@ -1,4 +1,4 @@
-"""`seq2seq align` beyond one picture: heads, units, links, whole files."""
+"""`seq2seq align` pictures, heads, units, links, whole files."""
 
 import re
 from pathlib import Path
@@ -7,7 +7,7 @@ from xml.etree import ElementTree
 import pytest
 import test_cli
 from test_cli import SENTENCES, Command, refused
-from tiny_runs import DEMO, demo_lines
+from tiny_runs import DEMO, TINY_MODEL, demo_lines, save_model
 
 from seq2seq.evaluation.alignment import alignment_error_rate, parse_links, read_alignment
 from seq2seq.translator import Translator
@@ -25,6 +25,50 @@ def translator(run: Path) -> Translator:
 def written(path: Path) -> list[str | None]:
     """The texts in an SVG picture, in order."""
     return [e.text for e in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")]
+
+
+FIRST_BYTES = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF-"}
+
+
+@pytest.mark.parametrize("suffix", FIRST_BYTES)
+def test_an_alignment_is_drawn_in_the_format_of_its_name(
+    seq2seq: Command, run: Path, tmp_path: Path, suffix: str
+) -> None:
+    path = tmp_path / "maps" / f"map.{suffix}"
+    ended = seq2seq("align", run, "Ein Hund läuft.", "A dog runs.", "-o", path, "--layer", 2)
+    assert ended.lines == [f"{path}: decoder layer 2 of 2, all heads"]
+    assert path.read_bytes().startswith(FIRST_BYTES[suffix])
+
+
+def test_a_picture_shows_the_words_of_both_sentences(
+    seq2seq: Command, run: Path, tmp_path: Path
+) -> None:
+    path = tmp_path / "map.svg"
+    seq2seq("align", run, "Ein Hund läuft.", "A $dog$ runs_fast.", "-o", path)
+    picture = path.read_text(encoding="utf-8")
+    for word in ("Ein", "Hund", "läuft.", "A", "$dog$", "runs_fast."):
+        assert f">{word}<" in picture
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("Ja.", "Yes.", "-o", "map.gif"), "ends in .png, .svg, .pdf"),
+        (("", "Yes."), "one of the two texts is empty"),
+        (("Ja.", " "), "one of the two texts is empty"),
+        (("Ja.", "Yes.", "--layer", "3"), "layer 3 does not exist: there are 1 ... 2"),
+        (("Ja.", "Yes.", "--layer", "0"), "layer 0 does not exist: there are 1 ... 2"),
+    ],
+)
+def test_what_cannot_be_drawn_is_refused_in_one_message(
+    seq2seq: Command, run: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    assert words in refused(seq2seq("align", run, *arguments))
+
+
+def test_a_model_that_looks_nowhere_is_refused_by_name(seq2seq: Command, tmp_path: Path) -> None:
+    save_model(tmp_path / "best.ckpt", *TINY_MODEL, "attn=fixed")
+    assert "attention 'fixed' has no weights" in refused(seq2seq("align", tmp_path, "Ja.", "Yes."))
 
 
 def test_all_heads_are_drawn_with_their_names(seq2seq: Command, run: Path, tmp_path: Path) -> None:

@@ -8,7 +8,7 @@ seq2seq average A.ckpt B.ckpt -o C.ckpt
 import argparse
 from pathlib import Path
 
-from seq2seq.cli.options import positive
+from seq2seq.cli.options import check_output, positive
 from seq2seq.errors import ConfigError
 
 HELP = "average the weights of several checkpoints"
@@ -34,8 +34,7 @@ def run(arguments: argparse.Namespace) -> int:
     output = arguments.output or (first / "average.ckpt" if count else None)
     if output is None:
         raise ConfigError("say where to write the average of these files: -o average.ckpt")
-    if not output.parent.is_dir():
-        raise ConfigError(f"-o {output}: there is no folder {output.parent}")
+    check_output(output)
     from seq2seq.average import average, kept  # only here: torch takes a second
 
     files = arguments.paths

@@ -7,9 +7,8 @@ import json
 from pathlib import Path
 
 from seq2seq.cli.lines import one_line
-from seq2seq.cli.options import add_model, add_search
+from seq2seq.cli.options import add_model, add_search, check_output
 from seq2seq.data.text import check_parallel, read_lines
-from seq2seq.errors import ConfigError
 
 HELP = "score translations of a test set"
 
@@ -25,8 +24,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     check_parallel(arguments.source, arguments.reference)
-    if arguments.output and not arguments.output.parent.is_dir():
-        raise ConfigError(f"-o {arguments.output}: there is no folder {arguments.output.parent}")
+    if arguments.output:
+        check_output(arguments.output)
     from seq2seq.evaluation.bleu import score  # only here: torch and sacreBLEU take a second
     from seq2seq.translator import Translator
 

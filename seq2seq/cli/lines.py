@@ -7,10 +7,10 @@ from typing import BinaryIO
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 # Bytes of a line and its ending at most: the pieces of a longer one would fill the memory.
-LONGEST_LINE = 2**20
+LONGEST_INPUT_LINE = 2**20
 
 
-def read_lines(stream: BinaryIO) -> Iterator[str | None]:
+def read_input_lines(stream: BinaryIO) -> Iterator[str | None]:
     """The lines of a stream without their endings, read as they are needed.
 
     A line ends at LF alone, and a CR just before that belongs to the ending. A byte order mark at
@@ -18,13 +18,13 @@ def read_lines(stream: BinaryIO) -> Iterator[str | None]:
     place of a line of 1 MiB or more stands None, with a warning; the rest of it is not kept.
     """
     number = 0
-    while raw := stream.readline(LONGEST_LINE):
+    while raw := stream.readline(LONGEST_INPUT_LINE):
         number += 1
-        if len(raw) == LONGEST_LINE and raw[-1:] != b"\n":
+        if len(raw) == LONGEST_INPUT_LINE and raw[-1:] != b"\n":
             _skip_line(stream)
             warnings.warn(
-                f"line {number} has {LONGEST_LINE:,} bytes or more and is not translated: is there "
-                "one sentence a line?",
+                f"line {number} has {LONGEST_INPUT_LINE:,} bytes or more and is not translated: "
+                "is there one sentence a line?",
                 stacklevel=2,
             )
             yield None
@@ -35,7 +35,7 @@ def read_lines(stream: BinaryIO) -> Iterator[str | None]:
 
 
 def _skip_line(stream: BinaryIO) -> None:
-    while (rest := stream.readline(LONGEST_LINE)) and rest[-1:] != b"\n":
+    while (rest := stream.readline(LONGEST_INPUT_LINE)) and rest[-1:] != b"\n":
         pass
 
 

@@ -9,7 +9,7 @@ import warnings
 from seq2seq import __version__
 from seq2seq.cli import align, average, evaluate, score, translate
 from seq2seq.environment import wait_briefly
-from seq2seq.errors import Seq2SeqError
+from seq2seq.errors import Seq2SeqError, fail
 
 COMMANDS = {
     "translate": translate,
@@ -25,6 +25,8 @@ def main() -> None:
     if sys.argv[1:2] == ["train"]:
         # A process of its own name, because Lightning starts others by repeating its command.
         os.execv(sys.executable, [sys.executable, "-m", "seq2seq.training", *sys.argv[2:]])
+    if sys.stdout is None:  # as after `>&-`
+        sys.exit(fail("there is nowhere to write to: standard output is closed"))
     wait_briefly()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # whatever the locale says
@@ -67,21 +69,15 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     found = {}
     for name, module in COMMANDS.items():
         command = commands.add_parser(
-            name, help=module.HELP, description=module.__doc__, formatter_class=Formatter
+            name,
+            help=module.HELP,
+            description=module.__doc__,
+            formatter_class=argparse.RawDescriptionHelpFormatter,  # printed as it is written
         )
         module.add_arguments(command)
         command.set_defaults(run=module.run)
         found[name] = command
     return root, found
-
-
-class Formatter(argparse.RawDescriptionHelpFormatter):
-    """Descriptions are printed as they are written."""
-
-
-def fail(message: str) -> int:
-    print(f"error: {message}", file=sys.stderr)
-    return 2
 
 
 def show_warning(message: Warning | str, *_: object, **__: object) -> None:

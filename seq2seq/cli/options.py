@@ -1,6 +1,9 @@
 """Options that several commands share."""
 
 import argparse
+from pathlib import Path
+
+from seq2seq.errors import ConfigError
 
 
 def add_model(command: argparse.ArgumentParser) -> None:
@@ -14,6 +17,14 @@ def add_search(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--length-penalty", type=float, help="score = log-probability / length^penalty"
     )
+
+
+def check_output(path: Path) -> None:
+    """Raises: ConfigError if no file can be written there. Asked before the work is done."""
+    if not path.parent.is_dir():
+        raise ConfigError(f"-o {path}: there is no folder {path.parent}")
+    if path.is_dir():
+        raise ConfigError(f"-o {path} is a folder: give the name of a file")
 
 
 def positive(text: str) -> int:

@@ -7,7 +7,7 @@ translated, which also makes the exit code 1. Messages go to stderr.
 import argparse
 import sys
 
-from seq2seq.cli.lines import one_line, read_lines
+from seq2seq.cli.lines import one_line, read_input_lines
 from seq2seq.cli.options import add_model, add_search, positive
 from seq2seq.errors import ConfigError
 
@@ -25,6 +25,11 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if not arguments.texts and sys.stdin is None:  # as after `<&-`
+        raise ConfigError(
+            "there is nothing to translate: standard input is closed. Give texts, or a file: "
+            f"seq2seq translate {arguments.path} < FILE"
+        )
     # torch takes a second: only once the arguments are known to be right.
     from seq2seq.translator import Translator
 
@@ -38,7 +43,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     interactive = not arguments.texts and sys.stdin.isatty()
     results = translator.stream(
-        arguments.texts or read_lines(sys.stdin.buffer),
+        arguments.texts or read_input_lines(sys.stdin.buffer),
         search,
         max_source=arguments.max_source,
         look_ahead=1 if interactive else 2000,

@@ -16,7 +16,7 @@ from seq2seq.data.text import (
     parallel_paths,
     read_lines,
 )
-from seq2seq.errors import DataError
+from seq2seq.errors import ConfigError, DataError
 
 Pair = tuple[str, str]
 
@@ -254,9 +254,16 @@ def find_form(spec: str | list[str], source: str, target: str, what: str) -> For
         target: column of the target language, or suffix of its file.
         what: the option that holds `spec` (`data.train`), for the messages.
 
-    Raises: DataError if a file is missing; ConfigError if a list does not hold two paths.
+    Raises: DataError if a file is missing; ConfigError if a list does not hold two paths, or if
+        source and target would be the same text.
     """
     if isinstance(spec, str):
+        if source == target:
+            raise ConfigError(
+                f"data.source={source} and data.target={target} make each text of {what}={spec} "
+                "its own translation: name two different columns or endings, as data.source=de "
+                f"data.target=en, or both files: {what}=[a.txt,b.txt]"
+            )
         kind = FORMS.get(Path(spec.removesuffix(".gz")).suffix)
         if kind is not None:
             path = Path(spec).expanduser()

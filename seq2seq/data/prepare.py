@@ -10,6 +10,7 @@ import tokenizers as library
 
 from seq2seq.data.cache import cached_folder, digest
 from seq2seq.data.corpus import Corpus, encode_corpus
+from seq2seq.data.learnable import learnable
 from seq2seq.data.ledger import make_ledger, summary
 from seq2seq.data.portions import Portion, check_spec, find_portions
 from seq2seq.data.recipes import build_recipe
@@ -117,7 +118,7 @@ def prepare(
         assert given is not None
         tokenizers = given
     else:
-        tokenizers = _tokenizers(recipe, portions["train"], cache, stamps)
+        tokenizers = _tokenizers(recipe, portions["train"], data.max_length, cache, stamps)
         tokenizers = _tagged(tokenizers, tags) if tags else tokenizers
     for tag in tags:
         tokenizers.source.tag_id(tag)  # the given ones may lack it
@@ -165,15 +166,21 @@ def _tagged(tokenizers: Tokenizers, tags: list[str]) -> Tokenizers:
     return Tokenizers(source, source if tokenizers.source is tokenizers.target else tokenizers[1])
 
 
-def _tokenizers(recipe: Recipe, portions: list[Portion], cache: Path, stamps: Stamps) -> Tokenizers:
-    """Learn one tokenizer from all text, or one from each side, or find them learnt already."""
+def _tokenizers(
+    recipe: Recipe, portions: list[Portion], max_length: int, cache: Path, stamps: Stamps
+) -> Tokenizers:
+    """Learn one tokenizer from all text, or one from each side, or find them learnt already.
+
+    Lines too long to be kept are not learnt from, see `learnable`.
+    """
     texts = [portion.text for portion in portions]
     sides = {"joint": (0, 1)} if recipe.joint else {"source": (0,), "target": (1,)}
 
     def write(folder: Path) -> None:
         for side, indices in sides.items():
             lines = (line for text in texts for index in indices for line in text.side(index))
-            (folder / f"{side}.json").write_text(recipe.train(lines).to_json(), encoding="utf-8")
+            learnt = recipe.train(learnable(lines, max_length))
+            (folder / f"{side}.json").write_text(learnt.to_json(), encoding="utf-8")
 
     def whole(folder: Path) -> bool:
         try:
@@ -181,7 +188,7 @@ def _tokenizers(recipe: Recipe, portions: list[Portion], cache: Path, stamps: St
         except (OSError, ValueError, DataError):
             return False
 
-    settings = [library.__version__, repr(recipe)]
+    settings = [library.__version__, repr(recipe), str(max_length)]
     for text in texts:
         settings += [*text.settings, *(stamps.sha256(file) for file in text.files)]
     folder = cached_folder(cache, f"tokenizer-{digest(settings)}", whole, write)

@@ -141,6 +141,7 @@ def parallel_paths(spec: str | list[str], source: str, target: str, what: str) -
             return find_side(spec, source), find_side(spec, target)
         paths = Path(spec[0]).expanduser(), Path(spec[1]).expanduser()
         for path in paths:
+            check_rereadable(path)
             if not os.path.isfile(path):
                 raise MissingFileError(f"{path} is not a file. {neighbours(path)}")
         return paths
@@ -153,14 +154,27 @@ def count_lines(path: Path) -> int:
     return sum(1 for _ in read_lines(path))
 
 
+def check_rereadable(path: Path) -> None:
+    """Raises: DataError for a pipe or a device, which is empty when it is read again."""
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise DataError(
+            f"{path} is a pipe or a device, which can be read once; it is read more than once, to "
+            "check it first. Give the file itself, which may be .gz, or write one before: "
+            "zcat a.gz > a.txt"
+        )
+
+
 def check_parallel(source: Path, target: Path, count: Callable[[Path], int] = count_lines) -> int:
     """The number of pairs of two files that must have equally many lines.
 
     Args:
         count: how the lines of a file are counted.
 
-    Raises: DataError with both counts if they differ, and whatever `count` raises.
+    Raises: DataError with both counts if they differ, and for what can be read only once; and
+        whatever `count` raises.
     """
+    for path in (source, target):
+        check_rereadable(path)
     counts = count(source), count(target)
     if counts[0] != counts[1]:
         raise DataError(

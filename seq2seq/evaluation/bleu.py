@@ -8,16 +8,12 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 
 from seq2seq.errors import DataError
+from seq2seq.evaluation.languages import is_spaceless, language_code
 
 ORDER = 4  # the longest n-gram that BLEU counts
 
-# These languages write no spaces between words, so 13a would take a whole clause for one word.
-# Japanese is counted in characters, since sacreBLEU's word tokenizer for it needs a dictionary that
-# has to be installed apart.
-TOKENIZERS = {"zh": "zh", "ja": "char"}
 
-
-class Score(NamedTuple):
+class CorpusScore(NamedTuple):
     """A corpus score; sacreBLEU's signature says exactly how it was computed.
 
     BLEU and chrF are between 0 and 100, which is best. TER counts edits for 100 words of the
@@ -31,15 +27,15 @@ class Score(NamedTuple):
 
 def score(
     hypotheses: Sequence[str], references: Sequence[str], *, language: str | None = None
-) -> list[Score]:
+) -> list[CorpusScore]:
     """BLEU, chrF and TER, in this order, of a whole corpus.
 
     Args:
         hypotheses: one translation a sentence, detokenised.
         references: the expected translations in the same order, detokenised.
         language: the target language as a code (`de`, `zh`, `zh-Hans`). It chooses how BLEU finds
-            words: sacreBLEU's `zh` for Chinese, characters for Japanese, else 13a. For both TER
-            counts characters, too.
+            words: sacreBLEU's `zh` for Chinese, characters for other languages that put no spaces
+            between words, else 13a. TER counts characters of Chinese and Japanese, too.
 
     Raises: DataError if the counts differ or there is no sentence.
     Source: Papineni et al. 2002 (P02-1040); Popovic 2015 (W15-3049); Snover et al. 2006
@@ -48,12 +44,12 @@ def score(
     _check_counts(hypotheses, references)
     if not hypotheses:
         raise DataError("there is no sentence to score: give at least one translation")
-    spaceless = _code(language) in TOKENIZERS
+    spaceless = is_spaceless(language)
     ter = TER(normalized=spaceless, asian_support=spaceless)
     scores = []
     for name, metric in (("BLEU", _bleu(language)), ("chrF", CHRF()), ("TER", ter)):
         value = metric.corpus_score(hypotheses, [references]).score
-        scores.append(Score(name, value, str(metric.get_signature())))
+        scores.append(CorpusScore(name, value, str(metric.get_signature())))
     return scores
 
 
@@ -94,14 +90,15 @@ def bleu_from_statistics(statistics: Sequence[float]) -> float:
 
 
 def _bleu(language: str | None, force: bool = False) -> BLEU:
-    tokenizer = TOKENIZERS.get(_code(language), BLEU.TOKENIZER_DEFAULT)
+    tokenizer = BLEU.TOKENIZER_DEFAULT
+    if language_code(language) == "zh":
+        tokenizer = "zh"
+    elif is_spaceless(language):
+        # 13a would take a whole clause for one word, and sacreBLEU's tokenizers that find words in
+        # these languages need a dictionary or a model that has to be installed apart.
+        tokenizer = "char"
     # `force` silences the advice to detokenise: due once for a test set, not at every validation.
     return BLEU(tokenize=tokenizer, max_ngram_order=ORDER, force=force)
-
-
-def _code(language: str | None) -> str:
-    """`zh` for zh, zh-Hans and zh_CN."""
-    return (language or "").lower().replace("_", "-").split("-")[0]
 
 
 def _check_counts(hypotheses: Sequence[str], references: Sequence[str]) -> None:

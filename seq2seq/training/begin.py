@@ -10,7 +10,6 @@ from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
 from seq2seq.models.convert import share_heads
-from seq2seq.training.resume import differences
 
 FROM_CHECKPOINT = "checkpoint"  # the name of conf/tokenizer/checkpoint.yaml
 SHOWN = 3  # differences named in a message
@@ -50,10 +49,10 @@ def begin_with(
             f"{now[1].size:,}). To take its tokenizers: tokenizer={FROM_CHECKPOINT}"
         )
     found = [
-        difference
+        f"{d.name} was {d.one!r} and is {d.other!r} now"
         for node in ("model", "position", "attention")
-        for difference in differences(saved.config[node], config[node], f"{node}.")
-        if difference.split(" ")[0].rpartition(".")[2] not in MAY_DIFFER
+        for d in checkpoint.differences(saved.config[node], config[node], node)
+        if d.name.rpartition(".")[2] not in MAY_DIFFER
     ]
     weights = share_heads(saved.weights, model)
     wrong = found or misfits(weights, model.state_dict())

@@ -78,14 +78,12 @@ def dry_run(plan: Plan, prepared: Prepared, module: TrainingModule) -> None:
 def largest_batches(corpus: Corpus, plan: Plan, world: int) -> list[np.ndarray]:
     """The batch with the most cells, and the one with the longest rows."""
     lengths = corpus.source_lengths, corpus.target_lengths
-    batches = list(
-        epoch_batches(
-            *lengths,
-            max_tokens=plan.data.max_tokens,
-            seed=plan.run.seed,
-            epoch=0,
-            shares=corpus.shares,
-        )
+    batches = epoch_batches(
+        *lengths,
+        max_tokens=plan.data.max_tokens,
+        seed=plan.run.seed,
+        epoch=0,
+        shares=corpus.shares,
     )
     longest = [tuple(int(side[rows].max()) + 1 for side in lengths) for rows in batches]
     cells = [len(rows) * sum(sides) for rows, sides in zip(batches, longest, strict=True)]

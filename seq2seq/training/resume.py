@@ -1,6 +1,6 @@
 """What has to be the same when an interrupted run goes on."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -25,22 +25,12 @@ def check_resumed(path: str, entry: Mapping[str, Any]) -> None:
             f"last.ckpt, or begin a new run with its weights: init={path}"
         )
     found = [
-        difference
+        f"{d.name} was {d.one!r} and is {d.other!r} now"
         for node in ("model", "position", "attention", "order", "update")
-        for difference in differences(before.config.get(node, {}), now[node], f"{node}.")
+        for d in checkpoint.differences(before.config.get(node, {}), now[node], node)
     ]
     tokenizers = {"source": before.source.to_json(), "target": before.target.to_json()}
     if tokenizers != entry["tokenizer"]:
         found.append("the tokenizer is another one: it was learnt from other text or otherwise")
     if found:
         raise ConfigError(f"resume={path} goes on only as the run began: {'; '.join(found)}")
-
-
-def differences(before: Mapping[str, Any], now: Mapping[str, Any], prefix: str) -> Iterator[str]:
-    """`model.num_heads was 4 and is 2 now`, for each value of two nested mappings that differs."""
-    for key in sorted({*before, *now}):
-        old, new = before.get(key), now.get(key)
-        if isinstance(old, Mapping) and isinstance(new, Mapping):
-            yield from differences(old, new, f"{prefix}{key}.")
-        elif old != new:
-            yield f"{prefix}{key} was {old!r} and is {new!r} now"

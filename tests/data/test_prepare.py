@@ -228,6 +228,19 @@ def test_an_option_of_the_data_out_of_range_is_refused(
         prepare(options(**changes), BPE)
 
 
+@pytest.mark.parametrize("train", ["my/train", "my/train.tsv", "my/train.jsonl.gz"])
+def test_one_column_as_source_and_target_is_refused(train: str, options: Options) -> None:
+    for spec in (train, {"news": {"path": train}}):
+        with pytest.raises(ConfigError, match=r"data\.source=de and data\.target=de .*own trans"):
+            prepare(options(target="de", train=spec), BPE)
+
+
+def test_two_files_may_be_of_one_language(options: Options, tmp_path: Path) -> None:
+    train = [str(tmp_path / "train.de"), str(tmp_path / "train.en")]
+    prepared = prepare(options(target="de", train=train, valid=train, test=None), BPE)
+    assert len(prepared.train) == 4
+
+
 def test_the_longest_sentence_allowed_fits_the_smallest_batch_allowed(options: Options) -> None:
     smallest = options(max_length=2, max_tokens=2)
     assert (smallest.max_length, smallest.max_tokens) == (2, 2)

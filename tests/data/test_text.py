@@ -1,5 +1,6 @@
 import gzip
 import io
+import os
 import tracemalloc
 from pathlib import Path
 
@@ -202,3 +203,17 @@ def test_files_of_unequal_length_are_refused_with_both_counts(tmp_path: Path) ->
     target = write(tmp_path, b"1\n2\n", "target")
     with pytest.raises(DataError, match=r"lines of .*source: 3, of .*target: 2\."):
         check_parallel(source, target)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_pipe_is_refused_before_it_is_read(tmp_path: Path) -> None:
+    # Nobody writes into the pipe: whoever opened it would wait for ever.
+    os.mkfifo(tmp_path / "pipe")
+    source = write(tmp_path, b"1\n2\n", "source")
+    for files in ((source, tmp_path / "pipe"), (tmp_path / "pipe", source)):
+        with pytest.raises(DataError, match=r"pipe is a pipe .* read once.*zcat a\.gz > a\.txt"):
+            check_parallel(*files)
+    with pytest.raises(DataError, match=r"data\.train=.*pipe is a pipe"):
+        parallel_paths([str(source), str(tmp_path / "pipe")], "de", "en", "data.train")
+    with pytest.raises(DataError, match="directory"):
+        check_parallel(source, tmp_path)

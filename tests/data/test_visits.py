@@ -1,17 +1,19 @@
 import tracemalloc
 from collections import Counter
 from collections.abc import Callable, Sequence
-from itertools import islice
+from itertools import islice, pairwise
+from typing import Any
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seq2seq.data import visits as visits_module
 from seq2seq.data.account import Account, Pieces, Report
-from seq2seq.data.batching import BatchLoader, epoch_batches
+from seq2seq.data.batching import BatchLoader, ends, epoch_batches
 from seq2seq.data.corpus import Corpus, Share, Side
-from seq2seq.data.visits import longest_visits, visits
+from seq2seq.data.visits import chunks, longest_visits, visits
 
 weights = st.sampled_from([0.001, 0.25, 0.5, 0.7, 1.0, 1.5, 2.0, 3.3])
 
@@ -27,8 +29,12 @@ def weighted(draw: st.DrawFn) -> tuple[np.ndarray, list[Share]]:
     return np.array(lengths, np.uint16), shares
 
 
-def generator(seed: int) -> np.random.Generator:
+def generator(seed: int | tuple[int, int]) -> np.random.Generator:
     return np.random.default_rng(seed)
+
+
+def visited_rows(longer: np.ndarray, shares: Sequence[Share], seed: int) -> np.ndarray:
+    return np.concatenate(list(chunks(visits(longer, shares, generator(seed)))))
 
 
 @given(case=weighted(), seed=st.integers(0, 99))
@@ -36,7 +42,7 @@ def test_rows_are_visited_as_often_as_their_weight_says(
     case: tuple[np.ndarray, list[Share]], seed: int
 ) -> None:
     longer, shares = case
-    counts = Counter(visits(longer, shares, generator(seed)).tolist())
+    counts = Counter(visited_rows(longer, shares, seed).tolist())
     for start, stop, weight in shares:
         each = [counts[row] for row in range(start, stop)]
         assert set(each) <= {int(weight), int(weight) + 1}
@@ -49,7 +55,7 @@ def test_no_epoch_is_longer_than_the_longest(
     case: tuple[np.ndarray, list[Share]], seed: int
 ) -> None:
     longer, shares = case
-    visited = np.sort(longer[visits(longer, shares, generator(seed))])
+    visited = np.sort(longer[visited_rows(longer, shares, seed)])
     bound = longest_visits(longer, shares)
     assert len(visited) == len(bound)
     assert (visited <= bound).all()
@@ -61,7 +67,7 @@ def test_every_row_is_drawn_with_the_same_probability(fraction: float) -> None:
     drawn = Counter(
         row
         for seed in range(2000)
-        for row in visits(longer, [Share(0, 10, fraction)], generator(seed)).tolist()
+        for row in visited_rows(longer, [Share(0, 10, fraction)], seed).tolist()
     )
     # Four standard deviations of a binomial count of 2,000 draws.
     spread = 4 * (2000 * fraction * (1 - fraction)) ** 0.5
@@ -89,7 +95,7 @@ def test_weighted_epochs_have_equally_many_batches_that_all_fit(
 
 
 def test_an_epoch_of_many_rows_is_ordered_in_little_memory() -> None:
-    rows = 200_000
+    rows = 1_000_000
     lengths = generator(1).integers(1, 60, (2, rows)).astype(np.int32)
     tracemalloc.start()
     try:
@@ -99,7 +105,75 @@ def test_an_epoch_of_many_rows_is_ordered_in_little_memory() -> None:
         tracemalloc.stop()
     # A row number has four bytes; the list of batches some more.
     assert sum(map(len, batches)) == rows
-    assert kept < 6 * rows and peak < 40 * rows
+    assert kept < 5 * rows and peak < 16 * rows
+
+
+@pytest.mark.parametrize("weights", [(), (1.0, 1.0), (2.5, 0.4)])
+@pytest.mark.parametrize("shuffle", [True, False])
+def test_an_epoch_is_the_plain_sort_cut_and_shuffled(
+    weights: tuple[float, ...], shuffle: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source, target = generator(6).integers(1, 30, (2, 500)).astype(np.int32)
+    longer = np.maximum(source, target).astype(np.uint16)
+    starts = (0, 200), (200, 500)
+    shares = [Share(*span, weight) for span, weight in zip(starts, weights, strict=False)]
+    limits: dict[str, Any] = {"max_tokens": 90, "seed": 3, "epoch": 2}
+
+    random = generator((3, 2))
+    each = shares if shares else [(0, 500, 1.0)]
+    rows: list[int] = []
+    for start, stop, weight in each:
+        rows += [*range(start, stop)] * int(weight)
+        if weight % 1:
+            rows += drawn(start, stop, round(weight % 1 * (stop - start)), longer, random)
+    noise = random.random(len(rows), dtype=np.float32) * np.float32(3) * np.float32(shuffle)
+
+    def key(visit: int) -> tuple[int, float]:
+        row = rows[visit]
+        difference = np.float32(target[row] - source[row]) + noise[visit]
+        return int(longer[row]), float(-difference if longer[row] % 2 else difference)
+
+    order = [rows[visit] for visit in sorted(range(len(rows)), key=key)]
+    cuts = ends(longest_visits(longer, shares or [Share(0, 500, 1)]), 90)
+    expected = [order[a:b] for a, b in pairwise([0, *cuts])]
+    if shuffle:
+        expected = [expected[i] for i in random.permutation(len(expected))]
+    # In one part, and in many.
+    for size in (visits_module.CHUNK, 7):
+        monkeypatch.setattr(visits_module, "CHUNK", size)
+        found = epoch_batches(source, target, **limits, shuffle=shuffle, shares=shares)
+        assert [batch.tolist() for batch in found] == expected
+        assert len(found) == len(expected)
+
+
+def drawn(
+    start: int, stop: int, count: int, longer: np.ndarray, random: np.random.Generator
+) -> list[int]:
+    """Some of the rows, at equal distances in order of length from a random start."""
+    ordered = sorted(random.permutation(np.arange(start, stop)), key=lambda row: longer[row])
+    begin = random.random()
+    return [int(ordered[int((i + begin) * (len(ordered) / count))]) for i in range(count)]
+
+
+def test_an_epoch_read_to_its_length_is_not_kept() -> None:
+    rows = 50_000
+    lengths = generator(1).integers(1, 20, rows).astype(np.int32)
+    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
+    side = Side(np.full(offsets[-1], 5, np.int32), offsets, lengths)
+    account = Account(Report(rows, rows, 256), Pieces((), 0), Pieces((), 0))
+    corpus = Corpus(side, side, [account], weights=[1.0], hashes=np.zeros(1, np.uint64))
+    loader = BatchLoader(corpus, max_tokens=2000, seed=1)
+    next(iter(loader))
+    tracemalloc.start()
+    try:
+        reader = iter(loader)
+        for _ in range(len(loader)):
+            next(reader)
+        kept = tracemalloc.get_traced_memory()[0]
+        assert next(reader, None) is None
+    finally:
+        tracemalloc.stop()
+    assert kept < 3 * rows
 
 
 def corpus_of_two(weights: Sequence[float]) -> Corpus:

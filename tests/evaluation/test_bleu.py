@@ -64,6 +64,8 @@ def test_bleu_of_a_short_corpus_by_pencil_and_paper():
         ("zh-Hans", "zh"),
         ("zh_CN", "zh"),
         ("ja", "char"),
+        ("JA", "char"),
+        ("th", "char"),
     ],
 )
 def test_signature_names_the_tokenizer_of_the_language(language, tokenizer):

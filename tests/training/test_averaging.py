@@ -136,9 +136,17 @@ def test_models_that_compute_otherwise_are_not_averaged_though_their_shapes_agre
     other = save_model(tmp_path / "other.ckpt", *TINY_MODEL, *overrides).state_dict()
     shapes = [{name: value.shape for name, value in state.items()} for state in (one, other)]
     assert shapes[0] == shapes[1]
-    with pytest.raises(CheckpointError, match=f"other.ckpt is not the same model as .*: {words}"):
+    with pytest.raises(CheckpointError, match=f"other.ckpt is not the same model as .*{words}"):
         average([tmp_path / "one.ckpt", tmp_path / "other.ckpt"], tmp_path / "mean.ckpt")
     assert not (tmp_path / "mean.ckpt").exists()
+
+
+def test_models_that_dropped_out_otherwise_are_averaged(tmp_path: Path) -> None:
+    files = [tmp_path / f"{dropout}.ckpt" for dropout in (0.1, 0.2)]
+    for file in files:
+        save_model(file, *TINY_MODEL, f"model.dropout={file.stem}", f"attn.dropout={file.stem}")
+    average(files, tmp_path / "mean.ckpt")
+    assert checkpoint.read(tmp_path / "mean.ckpt").config["model"]["dropout"] == 0.1
 
 
 def test_an_average_that_cannot_be_written_leaves_the_folder_as_it_was(

@@ -1,0 +1,67 @@
+"""`seq2seq evaluate`."""
+
+import json
+from pathlib import Path
+
+import pytest
+import test_cli
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
+from test_cli import SENTENCES, Command, refused
+from tiny_runs import demo_lines
+
+from seq2seq.data.tokenizer import Tokenizer
+from seq2seq.translator import Translator
+
+run, seq2seq, test_set = test_cli.run, test_cli.seq2seq, test_cli.test_set
+
+
+def test_scores_are_those_of_sacrebleu_and_come_first(
+    seq2seq: Command, run: Path, test_set: tuple[Path, Path], tmp_path: Path
+) -> None:
+    ended = seq2seq("evaluate", run, *test_set, "-o", tmp_path / "out.en")
+    hypotheses = (tmp_path / "out.en").read_text(encoding="utf-8").splitlines()
+    assert hypotheses == Translator.load(run).translate(SENTENCES)
+    references = [demo_lines("test", "en", 12)]
+    metrics = {"BLEU": BLEU(), "chrF": CHRF(), "TER": TER()}
+    values = {
+        name: metric.corpus_score(hypotheses, references).score for name, metric in metrics.items()
+    }
+    signatures = {name: str(metric.get_signature()) for name, metric in metrics.items()}
+    assert ended.lines == [
+        *(f"{name} {value:.1f}" for name, value in values.items()),
+        *signatures.values(),
+    ]
+    (line,) = seq2seq("evaluate", run, *test_set, "--json").lines
+    assert json.loads(line) == {
+        name: {"score": values[name], "signature": signatures[name]} for name in metrics
+    }
+
+
+def test_a_file_of_translations_has_a_line_for_each_sentence(
+    seq2seq: Command, run: Path, test_set: tuple[Path, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(Tokenizer, "decode_batch", lambda _, rows: ["a\nb\rc"] * len(rows))
+    output = test_set[0].with_name("out.en")
+    assert seq2seq("evaluate", run, *test_set, "-o", output).code == 0
+    assert output.read_bytes() == b"a b c\n" * len(SENTENCES)
+
+
+def test_files_that_do_not_match_are_refused_before_the_model_is_loaded(
+    seq2seq: Command, test_set: tuple[Path, Path], tmp_path: Path
+) -> None:
+    source, reference = test_set
+    reference.write_text("one line\n", encoding="utf-8")
+    message = refused(seq2seq("evaluate", tmp_path / "no model", source, reference))
+    assert f"lines of {source}: 12, of {reference}: 1." in message
+
+
+def test_an_output_that_cannot_be_written_is_refused_before_the_model_is_loaded(
+    seq2seq: Command, test_set: tuple[Path, Path], tmp_path: Path
+) -> None:
+    output = tmp_path / "nowhere" / "out.en"
+    message = refused(seq2seq("evaluate", tmp_path / "no model", *test_set, "-o", output))
+    assert f"there is no folder {output.parent}" in message
+    message = refused(seq2seq("evaluate", tmp_path / "no model", *test_set, "-o", tmp_path))
+    assert f"-o {tmp_path} is a folder" in message
