@@ -8,7 +8,15 @@ table, and a preset in conf/attn; the contract tests find it there.
 from collections.abc import Mapping
 from typing import Any
 
-from seq2seq.attention.base import Attended, Attention, Place, Position, Role, TokenAttention
+from seq2seq.attention.base import (
+    Attended,
+    Attention,
+    Facts,
+    Place,
+    Position,
+    Role,
+    TokenAttention,
+)
 from seq2seq.attention.fixed import Fixed
 from seq2seq.attention.memory import DenseMemory, Memory, StateMemory, TokenMemory
 from seq2seq.attention.multihead import MultiHead
@@ -55,7 +63,10 @@ def split_name(options: Mapping[str, Any], where: str) -> tuple[str, dict[str, A
 def refusal(name: str, mechanism: type[Attention[Any]], role: Role) -> str:
     """Why a mechanism cannot stand in a role, where it can, and what to type."""
     defined = ", ".join(r.description for r in Role if r in mechanism.roles)
-    others = ", ".join(sorted(n for n, m in ATTENTION.items() if role in m.roles))
+    # The softmax family is typed by the names of its presets.
+    others = ", ".join(
+        sorted(n if n != "multihead" else "mha" for n, m in ATTENTION.items() if role in m.roles)
+    )
     return (
         f"{name} is not defined for {role.description}: {mechanism.undefined.get(role, '')}. "
         f"It is defined for: {defined}. For {role.description} choose for example: {others} "
@@ -68,6 +79,7 @@ __all__ = [
     "Attended",
     "Attention",
     "DenseMemory",
+    "Facts",
     "Memory",
     "Place",
     "Position",

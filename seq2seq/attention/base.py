@@ -32,7 +32,7 @@ class Position(Protocol):
 
     def rotate(self, x: Tensor, positions: Tensor) -> Tensor: ...
 
-    def bias(self, positions: Tensor, keys: int, heads: int) -> Tensor | None: ...
+    def bias(self, distance: Tensor, heads: int) -> Tensor | None: ...
 
 
 class Place(NamedTuple):
@@ -51,6 +51,17 @@ class Attended(NamedTuple):
     weights: Tensor | None  # (N, H, T, S), before dropout; only when asked for
 
 
+class Facts(NamedTuple):
+    """What a mechanism costs, up to constant factors: a line of the table of the zoo.
+
+    Letters as in `functional`; further ones are options of the mechanism, said in its docstring.
+    """
+
+    time: str  # of T queries to S keys, a head
+    memory: str  # numbers held in training beside inputs and outputs, a head
+    remembers: str  # while decoding
+
+
 class Attention(nn.Module, Generic[M]):
     """One attention mechanism standing in one place, over the kind of memory M that it needs.
 
@@ -64,6 +75,7 @@ class Attention(nn.Module, Generic[M]):
     honours: ClassVar[frozenset[str]] = frozenset()  # hooks of position schemes that it obeys
     shows_weights: ClassVar[bool] = True  # can it draw a (T, S) map?
     reads_queries: bool = True  # does the answer depend on x in `attend`?
+    sums_to_one: bool = True  # do the weights of a real query?
 
     def __init__(self, place: Place):
         super().__init__()
@@ -75,9 +87,19 @@ class Attention(nn.Module, Generic[M]):
         """What people call the mechanism with these options, its `name` included: a word."""
         return str(options["name"])
 
-    def memory_of(self, x: Tensor, mask: Tensor | None = None) -> M:
-        """The memory of a sequence that is known whole: x (N, S, E_source), mask (N, S), True =
-        real token.
+    @classmethod
+    def facts(cls, options: Mapping[str, Any]) -> Facts:
+        """What it costs with these options, its `name` included."""
+        raise NotImplementedError
+
+    def memory_of(self, x: Tensor, mask: Tensor | None = None, groups: Tensor | None = None) -> M:
+        """The memory of a sequence that is known whole.
+
+        Args:
+            x: (N, S, E_source).
+            mask: (N, S), True = real token; None = all are real.
+            groups: (N, S, levels), the number of the group that each token is in, at each level;
+                None = it is known to no one. Only hierarchical context reads it.
         """
         raise NotImplementedError
 
@@ -118,12 +140,13 @@ class Attention(nn.Module, Generic[M]):
         source: Tensor | None = None,
         mask: Tensor | None = None,
         need_weights: bool = False,
+        groups: Tensor | None = None,
     ) -> Attended:
         """All positions at once: x (N, T, E) attends to `source` (N, S, E_source), or to itself.
 
-        mask (N, S), True = real token. Causality follows from the role.
+        mask and groups as in `memory_of`. Causality follows from the role.
         """
-        memory = self.memory_of(x if source is None else source, mask)
+        memory = self.memory_of(x if source is None else source, mask, groups)
         return self.attend(x, memory, need_weights=need_weights)
 
     def consult(
@@ -160,7 +183,9 @@ class TokenAttention(Attention[TokenMemory]):
         """
         raise NotImplementedError
 
-    def memory_of(self, x: Tensor, mask: Tensor | None = None) -> TokenMemory:
+    def memory_of(
+        self, x: Tensor, mask: Tensor | None = None, groups: Tensor | None = None
+    ) -> TokenMemory:
         return DenseMemory.of(self.remember(x), mask)
 
     def new_memory(self) -> TokenMemory:

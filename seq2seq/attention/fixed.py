@@ -1,11 +1,12 @@
 """The encoder-decoder without attention: one vector stands for the whole source."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention.base import Attended, Attention, Place, Role
+from seq2seq.attention.base import Attended, Attention, Facts, Place, Role
 from seq2seq.attention.memory import StateMemory
 
 
@@ -42,7 +43,13 @@ class Fixed(Attention[StateMemory]):
         self.out_dim = place.dim if project else place.source_dim
         self.out = nn.Linear(place.source_dim, place.dim) if project else nn.Identity()
 
-    def memory_of(self, x: Tensor, mask: Tensor | None = None) -> StateMemory:
+    @classmethod
+    def facts(cls, options: Mapping[str, Any]) -> Facts:
+        return Facts(time="S", memory="1", remembers="one vector a sentence")
+
+    def memory_of(
+        self, x: Tensor, mask: Tensor | None = None, groups: Tensor | None = None
+    ) -> StateMemory:
         if mask is None:
             mask = x.new_ones(x.shape[:2]).bool()
         context = mean_state(x, mask) if self.pool == "mean" else final_state(x, mask)

@@ -12,6 +12,10 @@ class Memory(Protocol):
     def rows(self) -> int:
         """N."""
 
+    @property
+    def nbytes(self) -> int:
+        """Bytes of what is remembered in all rows, without room kept for more."""
+
     def fork(self, parents: Tensor) -> None:
         """Row i goes on from what row parents[i] remembers; parents (N,), an index may repeat."""
 
@@ -58,6 +62,10 @@ class DenseMemory:
     def rows(self) -> int:
         return next(iter(self._storage.values())).shape[0]
 
+    @property
+    def nbytes(self) -> int:
+        return sum(x[:, :, : self.length].nbytes for x in self._storage.values())
+
     def append(self, streams: dict[str, Tensor]) -> None:
         end = self.length + next(iter(streams.values())).shape[1]
         for name, x in streams.items():
@@ -100,6 +108,10 @@ class StateMemory:
     @property
     def rows(self) -> int:
         return next(iter(self.state.values())).shape[0]
+
+    @property
+    def nbytes(self) -> int:
+        return sum(x.nbytes for x in self.state.values())
 
     def fork(self, parents: Tensor) -> None:
         self.keep(parents)

@@ -7,11 +7,19 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from seq2seq.attention.base import Attended, Place, Role, TokenAttention, positions_of
+from seq2seq.attention.base import Attended, Facts, Place, Role, TokenAttention, positions_of
+from seq2seq.attention.heads import (
+    check_heads,
+    check_position_of_heads,
+    join_heads,
+    projection,
+    shared_heads,
+    split_heads,
+)
 from seq2seq.attention.memory import TokenMemory
 from seq2seq.attention.scores import SCORES, Widths
 from seq2seq.errors import ConfigError
-from seq2seq.functional import causal_mask, explicit_attention, fused_attention
+from seq2seq.functional import causal_mask, distances, explicit_attention, fused_attention
 from seq2seq.tables import check_range
 
 
@@ -91,6 +99,15 @@ class MultiHead(TokenAttention):
             self.out = projection(dim, dim, bias)
 
     @classmethod
+    def facts(cls, options: Mapping[str, Any]) -> Facts:
+        name = options.get("score", "scaled_dot")
+        score = SCORES.find(name)
+        width = "D" if score.is_dot else "A"
+        held = "T S" if not score.is_dot or options.get("kernel") == "explicit" else "T + S"
+        remembers = "1 number a head, v (G D)" if name == "concat_linear" else "k, v (2 G D)"
+        return Facts(time=f"T S {width}", memory=held, remembers=f"{remembers} a token")
+
+    @classmethod
     def label(cls, options: Mapping[str, Any]) -> str:
         if options.get("score", "scaled_dot") != "scaled_dot":
             return str(options["score"])
@@ -121,12 +138,12 @@ class MultiHead(TokenAttention):
     ) -> Attended:
         streams, mask = memory.read()
         k, v = streams["k"].transpose(1, 2), streams["v"].transpose(1, 2)  # (N, G, S, D)
-        q = self.q(x).unflatten(-1, (self.num_heads, -1)).transpose(1, 2)  # (N, H, T, D)
+        q = split_heads(self.q(x), self.num_heads)
         q, bias = self.score.queries(q), None
         if self.place.position is not None:
             here = positions_of(x, positions)
             q = self.place.position.rotate(q, here)
-            bias = self.place.position.bias(here, k.shape[2], self.num_heads)
+            bias = self.place.position.bias(distances(here, k.shape[2]), self.num_heads)
         if mask is not None:
             mask = mask[:, None, None]  # (N, 1, 1, S)
         causal = self.place.role is Role.DECODER
@@ -146,41 +163,7 @@ class MultiHead(TokenAttention):
             out = fused_attention(
                 q, k, v, scale=scale, mask=mask, bias=bias, causal=causal, dropout=dropout
             )
-        out = self.out(out.transpose(1, 2).flatten(2))  # (N, H, T, D) -> (N, T, E)
-        return Attended(out, weights if need_weights else None)
-
-
-def projection(inputs: int, outputs: int, bias: bool, gain: float = 1.0) -> nn.Linear:
-    """A linear map with Xavier weights and zero biases; queries, keys and values take gain 1 /
-    sqrt(2).
-    """
-    linear = nn.Linear(inputs, outputs, bias=bias)
-    nn.init.xavier_uniform_(linear.weight, gain)
-    if bias:
-        nn.init.zeros_(linear.bias)
-    return linear
-
-
-def shared_heads(num_heads: int) -> int:
-    """The default number of key/value heads of grouped-query attention."""
-    most = min(max(2, num_heads // 4), max(1, num_heads - 1))
-    return next(g for g in range(most, 0, -1) if num_heads % g == 0)
-
-
-def check_heads(num_heads: int, groups: int, dim: int) -> None:
-    if num_heads < 1 or dim % num_heads:
-        near = max(1, num_heads) * max(1, round(dim / max(1, num_heads)))
-        divisor = next(h for h in range(min(max(1, num_heads), dim), 0, -1) if dim % h == 0)
-        raise ConfigError(
-            f"num_heads={num_heads} does not divide dim={dim}. Choose dim={near}, "
-            f"or num_heads={divisor} (python train.py model.num_heads={divisor})"
-        )
-    if groups < 1 or num_heads % groups:
-        divisors = ", ".join(str(g) for g in range(1, num_heads + 1) if num_heads % g == 0)
-        raise ConfigError(
-            f"num_kv_heads={groups} does not divide num_heads={num_heads}. "
-            f"Choose one of {divisors} (python train.py attn.num_kv_heads=...)"
-        )
+        return Attended(self.out(join_heads(out)), weights if need_weights else None)
 
 
 def check_score(score: str, kernel: str) -> None:
@@ -199,14 +182,4 @@ def check_position(score: str, place: Place, widths: Widths) -> None:
             f"score={score} in the {place.role.description} does not see rotations of queries and "
             "keys: position=rope has no meaning there. Take position=sinusoidal"
         )
-    if position.hook == "rotate" and widths.key % 2:
-        raise ConfigError(
-            f"position=rope needs an even head width, not {widths.key}: halve model.num_heads"
-        )
-    if position.heads not in (None, widths.heads):
-        raise ConfigError(
-            f"these positions have a bias for each of {position.heads} heads, but the "
-            f"{place.role.description} has num_heads={widths.heads}. Take "
-            f"position.num_heads={widths.heads} and as many heads in both self-attentions, or "
-            "position=alibi, which suits any number"
-        )
+    check_position_of_heads(place, widths.heads, widths.key)

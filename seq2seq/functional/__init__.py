@@ -15,7 +15,7 @@ attend to nothing gets zeros: output, weights and gradients.
 from seq2seq.functional.dropout import dropout
 from seq2seq.functional.fused import fused_attention
 from seq2seq.functional.masks import causal_mask
-from seq2seq.functional.relative import alibi, t5_buckets
+from seq2seq.functional.relative import alibi, distances, t5_buckets
 from seq2seq.functional.rotary import rotate
 from seq2seq.functional.sinusoid import sinusoid
 from seq2seq.functional.softmax import attend, explicit_attention, masked_softmax
@@ -24,6 +24,7 @@ __all__ = [
     "alibi",
     "attend",
     "causal_mask",
+    "distances",
     "dropout",
     "explicit_attention",
     "fused_attention",

@@ -32,21 +32,20 @@ def alibi_slopes(heads: int, device: torch.device | None = None) -> Tensor:
     return torch.exp2(-8 * torch.where(head < power, (head + 1) / power, between))
 
 
-def alibi(positions: Tensor, keys: int, heads: int) -> Tensor:
+def alibi(distance: Tensor, heads: int) -> Tensor:
     """-m_h |i - j|: the further a key, the less; each head has its own slope.
 
     Before a causal mask it is the paper's -m (i - j); without one it is the same to both sides.
 
     Args:
-        positions: of the queries, (T,) or (N, T).
-        keys: S; they stand at 0 ... S - 1.
+        distance: j - i of key j and query i, (..., T, S); see `distances`.
         heads: H.
 
-    Returns: (H, T, S) or (N, H, T, S), float32.
+    Returns: (..., H, T, S), float32.
     Source: Press et al. 2022, arXiv:2108.12409.
     """
-    slopes = alibi_slopes(heads, positions.device)
-    return -slopes[:, None, None] * distances(positions, keys).abs().unsqueeze(-3)
+    slopes = alibi_slopes(heads, distance.device)
+    return -slopes[:, None, None] * distance.abs().unsqueeze(-3)
 
 
 def t5_buckets(distance: Tensor, starts: Tensor, both_sides: bool) -> Tensor:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from seq2seq.errors import ConfigError
 from seq2seq.functional import alibi, rotate, sinusoid, t5_buckets
-from seq2seq.functional.relative import bucket_starts, distances
+from seq2seq.functional.relative import bucket_starts
 from seq2seq.tables import Table, check_range
 
 
@@ -49,9 +49,9 @@ class PositionScheme(nn.Module):
         """Queries or keys (N, H, T, D), turned by their positions (T,) or (N, T)."""
         return x
 
-    def bias(self, positions: Tensor, keys: int, heads: int) -> Tensor | None:
-        """What to add to the scores of queries at positions (T,) or (N, T) with keys at 0 ... S -
-        1: (H, T, S) or (N, H, T, S).
+    def bias(self, distance: Tensor, heads: int) -> Tensor | None:
+        """What to add to scores, by the distance j - i of key j from query i: (..., T, S) -> (...,
+        H, T, S).
         """
         return None
 
@@ -124,8 +124,8 @@ class ALiBi(PositionScheme):
 
     hook = "bias"
 
-    def bias(self, positions: Tensor, keys: int, heads: int) -> Tensor:
-        return alibi(positions, keys, heads)
+    def bias(self, distance: Tensor, heads: int) -> Tensor:
+        return alibi(distance, heads)
 
 
 class T5Bias(PositionScheme):
@@ -164,10 +164,9 @@ class T5Bias(PositionScheme):
         self.table = nn.Embedding(num_buckets, num_heads)
         nn.init.normal_(self.table.weight, std=dim**-0.5)
 
-    def bias(self, positions: Tensor, keys: int, heads: int) -> Tensor:
-        distance = distances(positions, keys)
+    def bias(self, distance: Tensor, heads: int) -> Tensor:
         classes = t5_buckets(distance, self.starts, both_sides=not self.causal)
-        return self.table(classes).movedim(-1, -3)  # (T, S, H) -> (H, T, S)
+        return self.table(classes).movedim(-1, -3)  # (..., T, S, H) -> (..., H, T, S)
 
 
 POSITIONS: Table[Any] = Table(

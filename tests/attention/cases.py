@@ -3,6 +3,7 @@
 A mechanism added to the zoo (a file, a line in the table, a preset) is in these lists at once.
 """
 
+import itertools
 from collections.abc import Callable
 from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
@@ -22,22 +23,29 @@ DIM = 32
 
 
 class Case(NamedTuple):
-    """A preset of conf/attn in one role of one model, with one position scheme and one kernel."""
+    """A preset of conf/attn in one role of one model, with one position scheme and one kernel.
+
+    A variant is the preset with one other choice, `form=mean`.
+    """
 
     preset: str
     model: str
     role: Role
     position: str = "none"
     kernel: str = "auto"
+    variant: str = ""
 
     def __str__(self) -> str:
-        return "-".join(self)
+        return "-".join(filter(None, self))
 
     @property
     def options(self) -> dict[str, Any]:
         """The node of the configuration that stands in this role."""
         options = without_elsewhere(small(self.model, f"attn={self.preset}")["attn"])
-        return {**options, "kernel": self.kernel} if "kernel" in options else options
+        if "kernel" in options:
+            options["kernel"] = self.kernel
+        option, _, value = self.variant.partition("=")
+        return {**options, option: value} if option else options
 
     @property
     def mechanism(self) -> type[Attention[Any]]:
@@ -55,11 +63,30 @@ class Case(NamedTuple):
 
 def kernels(case: Case) -> list[str]:
     """Every way in which the mechanism of a case can be computed."""
-    if "kernel" not in options_of(case.mechanism):
-        return ["auto"]
-    hint = get_type_hints(case.mechanism.__init__)["kernel"]
-    assert get_origin(hint) is Literal, "kernels are listed as a Literal, so that tests find them"
-    return list(get_args(hint))
+    return choices(case.mechanism).get("kernel", ["auto"])
+
+
+def choices(mechanism: type[Attention[Any]]) -> dict[str, list[str]]:
+    """The options that are one of a few words, and these words."""
+    hints = get_type_hints(mechanism.__init__)
+    found = {}
+    for option in options_of(mechanism):
+        alternatives = (hints[option], *get_args(hints[option]))
+        words = [get_args(one) for one in alternatives if get_origin(one) is Literal]
+        found[option] = [word for group in words for word in group]
+    assert found.get("kernel", ["auto"]), "kernels are listed as a Literal, so that tests find them"
+    return {option: words for option, words in found.items() if words}
+
+
+def variants(case: Case) -> list[str]:
+    """The preset itself, and the preset with each other word of each option that is a choice."""
+    others = [
+        f"{option}={word}"
+        for option, words in choices(case.mechanism).items()
+        for word in words
+        if option != "kernel" and word != case.options[option]
+    ]
+    return ["", *others]
 
 
 def positions(case: Case) -> list[str]:
@@ -80,15 +107,16 @@ def sort_cases() -> tuple[list[Case], list[Case], list[Case]]:
                 if role not in first.mechanism.roles:
                     undefined.append(first)
                     continue
-                for position in positions(first):
-                    for kernel in kernels(first):
-                        case = first._replace(position=position, kernel=kernel)
-                        try:
-                            case.build()
-                        except ConfigError:
-                            refused.append(case)
-                        else:
-                            built.append(case)
+                for position, kernel, variant in itertools.product(
+                    positions(first), kernels(first), variants(first)
+                ):
+                    case = first._replace(position=position, kernel=kernel, variant=variant)
+                    try:
+                        case.build()
+                    except ConfigError:
+                        refused.append(case)
+                    else:
+                        built.append(case)
     return built, refused, undefined
 
 

@@ -222,9 +222,10 @@ def test_states_of_two_precisions_meet_under_autocast(case: Case) -> None:
 
 def groups_of_kernels() -> list[list[Case]]:
     """Cases that differ by their kernel only."""
-    by_rest = itertools.groupby(BUILT, key=lambda case: case._replace(kernel=""))
-    found = [list(group) for _, group in by_rest]
-    return [group for group in found if len(group) > 1]
+    found: dict[Case, list[Case]] = {}
+    for case in BUILT:
+        found.setdefault(case._replace(kernel=""), []).append(case)
+    return [group for group in found.values() if len(group) > 1]
 
 
 @pytest.mark.parametrize("group", groups_of_kernels(), ids=lambda group: str(group[0]))

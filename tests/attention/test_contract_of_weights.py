@@ -25,7 +25,8 @@ def test_weights_sum_to_one_on_real_queries_and_vanish_on_padding(case: Case) ->
         assert weights.shape[0::2] == x.shape[:2] and weights.shape[3] == size
         assert (weights >= 0).all()
         rows = weights.sum(-1).transpose(1, 2)[real]  # of all heads
-        assert_equal(rows, torch.ones_like(rows))
+        if attention.sums_to_one:
+            assert_equal(rows, torch.ones_like(rows))
         if mask is None:
             assert not weights.triu(1).any()
         else:

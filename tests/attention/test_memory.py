@@ -60,6 +60,14 @@ def test_appending_seldom_moves_what_is_there() -> None:
     assert len(places) <= 6
 
 
+def test_bytes_are_those_of_what_is_remembered_not_of_the_room_for_more() -> None:
+    memory = DenseMemory()
+    memory.append(streams(3, 7))
+    # three rows of seven tokens: two heads of three numbers and one of five, in float32
+    assert memory.nbytes == 3 * 7 * (2 * 3 + 5) * 4
+    assert StateMemory(sums=torch.zeros(3, 5), count=torch.zeros(3)).nbytes == 3 * 6 * 4
+
+
 def test_a_fork_leaves_rows_that_do_not_share_their_future() -> None:
     memory = DenseMemory()
     memory.append(streams(1, 3))

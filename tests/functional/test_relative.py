@@ -32,7 +32,7 @@ def test_slopes_for_other_numbers_of_heads_lie_between() -> None:
 
 
 def test_alibi_is_the_slope_times_the_distance_on_both_sides() -> None:
-    bias = alibi(torch.tensor([1, 4]), 6, heads=4)
+    bias = alibi(distances(torch.tensor([1, 4]), 6), heads=4)
     for h in range(4):
         for row, i in enumerate((1, 4)):
             for j in range(6):
@@ -40,10 +40,10 @@ def test_alibi_is_the_slope_times_the_distance_on_both_sides() -> None:
 
 
 def test_rows_of_alibi_may_stand_at_different_places() -> None:
-    bias = alibi(torch.tensor([[3, 4], [0, 1]]), 5, heads=2)
+    bias = alibi(distances(torch.tensor([[3, 4], [0, 1]]), 5), heads=2)
     assert bias.shape == (2, 2, 2, 5)
-    assert_equal(bias[0], alibi(torch.tensor([3, 4]), 5, 2), 0)
-    assert_equal(bias[1], alibi(torch.tensor([0, 1]), 5, 2), 0)
+    assert_equal(bias[0], alibi(distances(torch.tensor([3, 4]), 5), 2), 0)
+    assert_equal(bias[1], alibi(distances(torch.tensor([0, 1]), 5), 2), 0)
 
 
 def bucket_by_hand(distance: int, buckets: int, farthest: int, both_sides: bool) -> int:

@@ -14,7 +14,7 @@ from helpers import (
 )
 from torch import Tensor
 
-from seq2seq.attention import ATTENTION
+from seq2seq.attention import ATTENTION, Attention
 from seq2seq.errors import ConfigError
 from seq2seq.models import Encoded, Seq2Seq, build_model, check_model
 from seq2seq.symbols import BOS, EOS, PAD
@@ -124,7 +124,8 @@ def test_asking_for_weights_shows_an_alignment_and_does_not_change_the_answer(va
     assert_equal(asked.hidden, plain.hidden)
     layers, *_, tokens, pieces = asked.weights.shape
     assert (layers, tokens, pieces) == (2 if "transformer" in variant else 1, 5, 7)
-    assert_equal(asked.weights.sum(-1), torch.ones(asked.weights.shape[:-1]).double())
+    if all(a.sums_to_one for a in model.modules() if isinstance(a, Attention)):
+        assert_equal(asked.weights.sum(-1), torch.ones(asked.weights.shape[:-1]).double())
     assert not asked.weights.movedim(-1, 2).movedim(0, 2)[source == PAD].any()
     state = model.start(model.encode(source))
     model.step(target[:, :3], state)

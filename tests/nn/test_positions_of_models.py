@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from seq2seq.decoding import Beam, Greedy, Search, decode
 from seq2seq.errors import ConfigError
 from seq2seq.functional import alibi
+from seq2seq.functional.relative import distances
 from seq2seq.models import Seq2Seq
 from seq2seq.nn.positions import Learned, PositionScheme, T5Bias
 from seq2seq.symbols import EOS
@@ -39,21 +40,22 @@ def test_schemes_that_add_to_scores_act_nowhere_else() -> None:
         scheme = position_scheme(name)
         assert scheme.hook == "bias"
         assert scheme.embed(x, positions) is x and scheme.rotate(x, positions) is x
-        assert scheme.bias(positions, 12, 4).shape == (4, 3, 12)
+        assert scheme.bias(distances(positions, 12), 4).shape == (4, 3, 12)
     for name in ("none", "sinusoidal", "learned", "rope"):
-        assert position_scheme(name).bias(positions, 12, 4) is None
+        assert position_scheme(name).bias(distances(positions, 12), 4) is None
 
 
 def test_alibi_is_the_same_in_both_stacks() -> None:
-    positions = torch.arange(5)
+    distance = distances(torch.arange(5), 5)
     for causal in (False, True):
-        assert_equal(position_scheme("alibi", causal).bias(positions, 5, 3), alibi(positions, 5, 3))
+        bias = position_scheme("alibi", causal).bias(distance, 3)
+        assert_equal(bias, alibi(distance, 3))
 
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_the_biases_of_t5_depend_on_the_distance_alone(causal: bool) -> None:
     scheme: PositionScheme = position_scheme("t5", causal)
-    bias = scheme.bias(torch.arange(40), 40, 4)
+    bias = scheme.bias(distances(torch.arange(40), 40), 4)
     assert bias is not None
     for distance in (-39, -9, -1, 0, 1, 7, 30):
         line = bias.diagonal(distance, dim1=1, dim2=2)

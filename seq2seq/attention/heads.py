@@ -1,0 +1,69 @@
+"""What every mechanism with heads shares: projections into heads and out of them, and the checks of
+their numbers.
+"""
+
+from torch import Tensor, nn
+
+from seq2seq.attention.base import Place
+from seq2seq.errors import ConfigError
+
+
+def split_heads(x: Tensor, heads: int) -> Tensor:
+    """(N, T, heads * D) -> (N, heads, T, D), a view."""
+    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+
+
+def join_heads(x: Tensor) -> Tensor:
+    """(N, heads, T, D) -> (N, T, heads * D)."""
+    return x.transpose(1, 2).flatten(2)
+
+
+def projection(inputs: int, outputs: int, bias: bool, gain: float = 1.0) -> nn.Linear:
+    """A linear map with Xavier weights and zero biases; queries, keys and values take gain 1 /
+    sqrt(2).
+    """
+    linear = nn.Linear(inputs, outputs, bias=bias)
+    nn.init.xavier_uniform_(linear.weight, gain)
+    if bias:
+        nn.init.zeros_(linear.bias)
+    return linear
+
+
+def shared_heads(num_heads: int) -> int:
+    """The default number of key/value heads of grouped-query attention."""
+    most = min(max(2, num_heads // 4), max(1, num_heads - 1))
+    return next(g for g in range(most, 0, -1) if num_heads % g == 0)
+
+
+def check_heads(num_heads: int, groups: int, dim: int) -> None:
+    if num_heads < 1 or dim % num_heads:
+        near = max(1, num_heads) * max(1, round(dim / max(1, num_heads)))
+        divisor = next(h for h in range(min(max(1, num_heads), dim), 0, -1) if dim % h == 0)
+        raise ConfigError(
+            f"num_heads={num_heads} does not divide dim={dim}. Choose dim={near}, "
+            f"or num_heads={divisor} (python train.py model.num_heads={divisor})"
+        )
+    if groups < 1 or num_heads % groups:
+        divisors = ", ".join(str(g) for g in range(1, num_heads + 1) if num_heads % g == 0)
+        raise ConfigError(
+            f"num_kv_heads={groups} does not divide num_heads={num_heads}. "
+            f"Choose one of {divisors} (python train.py attn.num_kv_heads=...)"
+        )
+
+
+def check_position_of_heads(place: Place, heads: int, width: int) -> None:
+    """Raises: ConfigError if the positions of a place do not suit so many heads of such width."""
+    position = place.position
+    if position is None:
+        return
+    if position.hook == "rotate" and width % 2:
+        raise ConfigError(
+            f"position=rope needs an even head width, not {width}: halve model.num_heads"
+        )
+    if position.heads not in (None, heads):
+        raise ConfigError(
+            f"these positions have a bias for each of {position.heads} heads, but the "
+            f"{place.role.description} has num_heads={heads}. Take "
+            f"position.num_heads={heads} and as many heads in both self-attentions, or "
+            "position=alibi, which suits any number"
+        )
