@@ -15,7 +15,7 @@ import torch
 from seq2seq import checkpoint
 from seq2seq.errors import CheckpointError
 
-MAY_DIFFER = ("dropout", "kernel")  # what a trained model computes does not depend on them
+INDIFFERENT = ("dropout", "kernel")  # what a trained model computes does not depend on them
 
 
 def average(files: Sequence[Path], output: Path) -> None:
@@ -53,7 +53,7 @@ def difference(model: checkpoint.Saved, first: checkpoint.Saved) -> str | None:
         f"{option.name}={option.one}, not {option.other}"
         for node in ("model", "position", "attention")
         for option in checkpoint.differences(model.config[node], first.config[node], node)
-        if option.name.rpartition(".")[2] not in MAY_DIFFER
+        if option.option not in INDIFFERENT
     ]
     if options:
         return "; ".join(options)

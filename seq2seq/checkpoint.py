@@ -40,6 +40,7 @@ class Saved(NamedTuple):
     source: Tokenizer
     target: Tokenizer
     weights: dict[str, Tensor]
+    resumable: bool  # does it hold where the training stood?
 
     def build(self) -> Seq2Seq:
         """The model, on the CPU, in evaluation mode."""
@@ -92,7 +93,7 @@ def read(path: str | Path) -> Saved:
         target = source if texts[1] == texts[0] else Tokenizer.from_json(texts[1])
     except DataError as error:
         raise CheckpointError(f"{file} is damaged: {error}") from error
-    return Saved(entry["config"], source, target, weights)
+    return Saved(entry["config"], source, target, weights, "optimizer_states" in content)
 
 
 def load(file: Path) -> Any:
@@ -136,6 +137,14 @@ class Difference(NamedTuple):
     name: str  # in full, such as attention.cross.score
     one: Any
     other: Any
+
+    @property
+    def option(self) -> str:
+        """The last word of the name."""
+        return self.name.rpartition(".")[2]
+
+    def __str__(self) -> str:
+        return f"{self.name} was {self.one!r} and is {self.other!r} now"
 
 
 def differences(

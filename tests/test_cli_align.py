@@ -34,10 +34,19 @@ FIRST_BYTES = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF-"}
 def test_an_alignment_is_drawn_in_the_format_of_its_name(
     seq2seq: Command, run: Path, tmp_path: Path, suffix: str
 ) -> None:
-    path = tmp_path / "maps" / f"map.{suffix}"
+    path = tmp_path / f"map.{suffix}"
     ended = seq2seq("align", run, "Ein Hund läuft.", "A dog runs.", "-o", path, "--layer", 2)
     assert ended.lines == [f"{path}: decoder layer 2 of 2, all heads"]
     assert path.read_bytes().startswith(FIRST_BYTES[suffix])
+
+
+@pytest.mark.parametrize("name", ["map.png", "links.align"])
+def test_a_folder_that_is_not_there_is_refused_before_the_model_is_opened(
+    seq2seq: Command, tmp_path: Path, name: str
+) -> None:
+    output = tmp_path / "maps" / name
+    ended = seq2seq("align", tmp_path / "no_model", "Ja.", "Yes.", "-o", output)
+    assert f"there is no folder {output.parent}" in refused(ended)
 
 
 def test_a_picture_shows_the_words_of_both_sentences(
@@ -108,7 +117,7 @@ def test_subwords_are_the_pieces_of_the_tokenizer(
 def test_the_links_of_a_sentence_are_those_of_its_map(
     seq2seq: Command, run: Path, tmp_path: Path, translator: Translator
 ) -> None:
-    path = tmp_path / "new" / "links.align"
+    path = tmp_path / "links.align"
     ended = seq2seq("align", run, *PAIR, "-o", path, "--layer", 1, "--heads", 2)
     assert ended.lines == [f"{path}: decoder layer 1 of 2, head 2 of 4"]
     weights = translator.align(*PAIR).weights[0, 1]

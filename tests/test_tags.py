@@ -3,10 +3,14 @@
 from pathlib import Path
 
 import pytest
+import test_cli
+from test_cli import Command, refused
 from tiny_runs import corpus, metrics, train_tiny
 
 from seq2seq.errors import ConfigError
 from seq2seq.translator import Translator
+
+seq2seq = test_cli.seq2seq
 
 
 @pytest.fixture(scope="module")
@@ -49,6 +53,24 @@ def test_what_is_scored_with_its_tag_is_scored_as_in_training(run: Path) -> None
 def test_the_tag_has_no_column_in_an_alignment(run: Path) -> None:
     found = Translator.load(run, tag="to-yes").align("Das Kind schläft.", "The child sleeps.")
     assert found.weights.shape[-2:] == (3, 4)  # three words a side, and the end
+
+
+def test_a_tag_is_read_of_files_as_of_a_sentence(
+    seq2seq: Command, run: Path, tmp_path: Path
+) -> None:
+    text, translation = "Das Kind schläft.", "The child sleeps."
+    for name, line in (("text.de", text), ("text.en", translation)):
+        (tmp_path / name).write_text(f"{line}\n", encoding="utf-8")
+    files = ["--source", tmp_path / "text.de", "--target", tmp_path / "text.en"]
+    written = []
+    for what in (files, [text, translation]):
+        output = tmp_path / "links.align"
+        options = ["--tag", "to-yes", "--layer", "1", "--device", "cpu", "-o", output]
+        assert seq2seq("align", run, *what, *options).code == 0
+        written.append(output.read_text(encoding="utf-8"))
+    assert written[0] == written[1]
+    wrong = seq2seq("align", run, *files, "--tag", "maybe", "-o", output)
+    assert "there is no tag 'maybe'" in refused(wrong)
 
 
 @pytest.mark.parametrize("most", [3, 12])

@@ -77,10 +77,15 @@ def plan_of(folder: Path, *overrides: str) -> Plan:
 def train_tiny(base: Path, *overrides: str) -> Path:
     """Train in this process. Returns: the folder of the run."""
     folder = Path(mkdtemp(prefix="run-", dir=base))
-    plan = plan_of(folder, *tiny_overrides(base), *overrides)
+    train_again(folder, *tiny_overrides(base), *overrides)
+    return folder
+
+
+def train_again(folder: Path, *overrides: str) -> None:
+    """Train in this process, in a folder where there may be a run."""
+    plan = plan_of(folder, *overrides)
     given = given_tokenizers(plan.tokenizer, plan.run.resume or plan.run.init)
     train(plan, prepare(plan.data, plan.tokenizer, given))
-    return folder
 
 
 @cache

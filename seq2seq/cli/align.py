@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seq2seq.cli.links import LINKS, align_files, write_links
-from seq2seq.cli.options import add_model, positive
+from seq2seq.cli.options import add_model, check_output, positive
 from seq2seq.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -76,6 +76,7 @@ def run(arguments: argparse.Namespace) -> int:
         )
     if arguments.output.suffix == LINKS and arguments.heads == "all":
         raise ConfigError("a file of links holds one alignment: --heads mean, or --heads 1")
+    check_output(arguments.output)
     return align_sentence(arguments) if text else align_files(arguments)
 
 

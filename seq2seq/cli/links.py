@@ -29,7 +29,7 @@ def align_files(arguments: argparse.Namespace) -> int:
     from seq2seq.translator import Translator
 
     gold = read_gold(arguments.gold, count) if arguments.gold else None
-    translator = Translator.load(arguments.path, arguments.device)
+    translator = Translator.load(arguments.path, arguments.device, arguments.tag)
     texts = zip(read_lines(arguments.source_file), read_lines(arguments.target_file), strict=True)
     alignments = translator.alignments(texts, units=arguments.units)
     first = beginning(alignments)
@@ -57,7 +57,6 @@ def write_links(
     from seq2seq.evaluation.alignment import format_links
 
     whole = True
-    path.parent.mkdir(parents=True, exist_ok=True)
     with path.open("w", encoding="utf-8", newline="\n") as file:
         for alignment in alignments:
             if alignment is None or choice is None:

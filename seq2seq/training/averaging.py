@@ -3,6 +3,7 @@
 from typing import Any
 
 import lightning as L
+import torch
 from lightning.pytorch.callbacks import WeightAveraging
 from torch import Tensor
 
@@ -25,10 +26,11 @@ class MovingAverage(WeightAveraging):
         super().__init__(use_buffers=False, multi_avg_fn=self._mix)
 
     def _mix(self, averages: Any, weights: Any, updates: Tensor | int) -> None:
-        n = int(updates)
-        decay = min(self.decay, (1 + n) / (10 + n))
+        # A tensor where `updates` is one: to know its number would be to wait for the GPU.
+        n = torch.as_tensor(updates)
+        decay = ((1 + n) / (10 + n)).clamp(max=self.decay)
         for average, weight in zip(averages, weights, strict=True):
-            average.lerp_(weight, 1 - decay)
+            average.lerp_(weight, (1 - decay).to(average.dtype))
 
     def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         """Keep the weights. Lightning puts the average in their place here, before last.ckpt is

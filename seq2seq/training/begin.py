@@ -6,6 +6,7 @@ from typing import Any
 from torch import Tensor
 
 from seq2seq import checkpoint
+from seq2seq.average import INDIFFERENT
 from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
@@ -13,7 +14,7 @@ from seq2seq.models.convert import share_heads
 
 FROM_CHECKPOINT = "checkpoint"  # the name of conf/tokenizer/checkpoint.yaml
 SHOWN = 3  # differences named in a message
-MAY_DIFFER = ("dropout", "num_kv_heads", "kernel", "length")
+MAY_DIFFER = (*INDIFFERENT, "num_kv_heads", "length")
 
 
 def given_tokenizers(tokenizer: Mapping[str, Any], path: str | None) -> Tokenizers | None:
@@ -49,10 +50,10 @@ def begin_with(
             f"{now[1].size:,}). To take its tokenizers: tokenizer={FROM_CHECKPOINT}"
         )
     found = [
-        f"{d.name} was {d.one!r} and is {d.other!r} now"
+        str(difference)
         for node in ("model", "position", "attention")
-        for d in checkpoint.differences(saved.config[node], config[node], node)
-        if d.name.rpartition(".")[2] not in MAY_DIFFER
+        for difference in checkpoint.differences(saved.config[node], config[node], node)
+        if difference.option not in MAY_DIFFER
     ]
     weights = share_heads(saved.weights, model)
     wrong = found or misfits(weights, model.state_dict())

@@ -134,7 +134,7 @@ class Progress(RichProgressBar):
         return f"epoch {current_epoch + 1}"
 
 
-class Report(L.Callback):
+class Reporter(L.Callback):
     """Target tokens a second, and after each validation a line of figures and a few translations.
 
     Args:

@@ -38,7 +38,8 @@ def dry_run(plan: Plan, prepared: Prepared, module: TrainingModule) -> None:
         raise ConfigError("dry_run=true tries one device, without torchrun: python train.py ...")
     world = build_trainer(plan.trainer, [], [], progress=False).world_size
     steps = plan.trainer.accumulate_grad_batches
-    batches = largest_batches(prepared.train, plan, world)
+    epoch = first_epoch(prepared.train, plan)
+    batches = largest_batches(prepared.train, epoch)
     pieces = [
         make_batch(prepared.train, share(batch, 0, world, step, steps), total)
         for batch in batches
@@ -72,19 +73,26 @@ def dry_run(plan: Plan, prepared: Prepared, module: TrainingModule) -> None:
             f"trainer.accumulate_grad_batches={2 * steps}"
         ) from error
     print(f"dry run on the largest batches, {shape} source pieces, on one of {world} device(s)")
-    print(report(plan, prepared.train, meter, world))
+    tokens = sum(count_tokens(prepared.train, batch) for batch in epoch)
+    print(report(plan, tokens / world, meter))
 
 
-def largest_batches(corpus: Corpus, plan: Plan, world: int) -> list[np.ndarray]:
-    """The batch with the most cells, and the one with the longest rows."""
-    lengths = corpus.source_lengths, corpus.target_lengths
+def first_epoch(corpus: Corpus, plan: Plan) -> list[np.ndarray]:
+    """The global batches of the first epoch."""
     batches = epoch_batches(
-        *lengths,
+        corpus.source_lengths,
+        corpus.target_lengths,
         max_tokens=plan.data.max_tokens,
         seed=plan.run.seed,
         epoch=0,
         shares=corpus.shares,
     )
+    return list(batches)
+
+
+def largest_batches(corpus: Corpus, batches: list[np.ndarray]) -> list[np.ndarray]:
+    """The batch with the most cells, and the one with the longest rows."""
+    lengths = corpus.source_lengths, corpus.target_lengths
     longest = [tuple(int(side[rows].max()) + 1 for side in lengths) for rows in batches]
     cells = [len(rows) * sum(sides) for rows, sides in zip(batches, longest, strict=True)]
     found = {int(np.argmax(cells)), int(np.argmax([max(sides) for sides in longest]))}
@@ -111,20 +119,18 @@ class Meter(L.Callback):
         self.since = now
 
 
-def report(plan: Plan, corpus: Corpus, meter: Meter, world: int) -> str:
-    """Memory, speed, and how long the whole run would take."""
+def report(plan: Plan, tokens: float, meter: Meter) -> str:
+    """Memory, speed, and how long an epoch of so many target tokens a device would take."""
     if torch.cuda.is_available() and plan.trainer.accelerator != "cpu":
         used, there = torch.cuda.max_memory_allocated(), torch.cuda.mem_get_info()[1]
     else:
         used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         there = used + (available_memory() or 0)
     speed = meter.tokens / meter.seconds
-    tokens = int(corpus.target_lengths.sum(dtype=np.int64)) + len(corpus.target_lengths)
-    epoch = tokens / world / speed
     lines = [
         f"memory   {used / GB:.2f} GB at the peak, of {there / GB:.1f} GB",
         f"speed    {speed:,.0f} target tokens/s a device",
-        f"epoch    about {epoch / 60:,.1f} minutes without validation",
+        f"epoch    about {tokens / speed / 60:,.1f} minutes without validation",
     ]
     return "\n".join(lines)
 

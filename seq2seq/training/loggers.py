@@ -25,7 +25,7 @@ def build_loggers(options: LoggerOptions, folder: Path, run_name: str) -> list[L
     """What Lightning is to write to: metrics.csv always, unless there are to be no metrics."""
     if isinstance(options, NoMetrics):
         return []
-    keep_metrics(folder)
+    set_aside(folder / "metrics.csv")  # Lightning would delete that of an earlier run
     csv = CSVLogger(folder, name="", version="", flush_logs_every_n_steps=1)
     if isinstance(options, TensorBoard):
         return [csv, TensorBoardLogger(folder, name="", version="tensorboard")]
@@ -44,9 +44,8 @@ def build_loggers(options: LoggerOptions, folder: Path, run_name: str) -> list[L
     return [csv]
 
 
-def keep_metrics(folder: Path) -> None:
-    """Lightning deletes the metrics.csv of an earlier run in the same folder; rename it instead."""
-    old = folder / "metrics.csv"
-    if old.is_file() and getattr(rank_zero_only, "rank", 0) == 0:
-        names = (folder / f"metrics-{number}.csv" for number in count(1))
-        old.rename(next(name for name in names if not name.exists()))
+def set_aside(path: Path) -> None:
+    """Give what an earlier run left in the same folder a number: metrics.csv, metrics-1.csv."""
+    if path.exists() and getattr(rank_zero_only, "rank", 0) == 0:
+        names = (path.with_stem(f"{path.stem}-{number}") for number in count(1))
+        path.rename(next(name for name in names if not name.exists()))

@@ -3,8 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-import torch
-
 from seq2seq import checkpoint
 from seq2seq.errors import ConfigError
 
@@ -19,15 +17,15 @@ def check_resumed(path: str, entry: Mapping[str, Any]) -> None:
     Raises: ConfigError with every difference; CheckpointError if the file is no checkpoint.
     """
     before, now = checkpoint.read(path), entry["config"]
-    if "optimizer_states" not in torch.load(path, map_location="cpu", weights_only=True, mmap=True):
+    if not before.resumable:
         raise ConfigError(
             f"resume={path} holds a model, but not where its training stood. Resume from a "
             f"last.ckpt, or begin a new run with its weights: init={path}"
         )
     found = [
-        f"{d.name} was {d.one!r} and is {d.other!r} now"
+        str(difference)
         for node in ("model", "position", "attention", "order", "update")
-        for d in checkpoint.differences(before.config.get(node, {}), now[node], node)
+        for difference in checkpoint.differences(before.config.get(node, {}), now[node], node)
     ]
     tokenizers = {"source": before.source.to_json(), "target": before.target.to_json()}
     if tokenizers != entry["tokenizer"]:

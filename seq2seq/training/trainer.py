@@ -16,7 +16,14 @@ from seq2seq import checkpoint
 from seq2seq.data.prepare import Prepared
 from seq2seq.errors import ConfigError
 from seq2seq.training.averaging import MovingAverage
-from seq2seq.training.callbacks import BestCheckpoint, LastCheckpoint, Progress, RandomState, Report
+from seq2seq.training.callbacks import (
+    BestCheckpoint,
+    LastCheckpoint,
+    Progress,
+    RandomState,
+    Reporter,
+)
+from seq2seq.training.loggers import set_aside
 from seq2seq.training.options import CheckpointOptions, TrainerOptions
 from seq2seq.training.plan import Plan
 from seq2seq.training.stop import StopOnSignal
@@ -117,7 +124,7 @@ def build_callbacks(plan: Plan, prepared: Prepared) -> list[L.Callback]:
     sources = prepared.tokenizers.source.decode_batch(
         [prepared.valid.source(row).tolist() for row in shown]
     )
-    found.append(Report(plan.folder, sources))
+    found.append(Reporter(plan.folder, sources))
     if sys.stdout.isatty():
         found.append(Progress())
     if plan.checkpoint.patience is not None:
@@ -128,6 +135,8 @@ def build_callbacks(plan: Plan, prepared: Prepared) -> list[L.Callback]:
                 mode=plan.checkpoint.mode,
             )
         )
+    if plan.run.resume is None:
+        set_aside(plan.folder / checkpoint.KEPT)
     found += kept_checkpoints(plan.folder, plan.checkpoint)
     last = LastCheckpoint(plan.folder, plan.checkpoint.every)
     return [*found, StopOnSignal(last), last]

@@ -5,7 +5,15 @@ from pathlib import Path
 import pytest
 import torch
 from test_resume import assert_identical, state_of
-from tiny_runs import TINY_MODEL, metrics, save_model, train_tiny, weights
+from tiny_runs import (
+    TINY_MODEL,
+    metrics,
+    save_model,
+    tiny_overrides,
+    train_again,
+    train_tiny,
+    weights,
+)
 
 from seq2seq import checkpoint
 from seq2seq.average import average, kept
@@ -60,6 +68,15 @@ def test_a_run_with_a_moving_average_resumes_exactly(base: Path) -> None:
     second = train_tiny(base, *options, f"resume={first / 'last.ckpt'}")
     assert_identical(state_of(second), state_of(whole))
     assert_identical(current_weights(second), current_weights(whole))
+
+
+def test_what_an_earlier_run_kept_is_not_mixed_with_what_a_new_one_keeps(base: Path) -> None:
+    options = (*SHORT, "checkpoint.keep_last=2")
+    folder = train_tiny(base, *options)
+    before = sorted(file.name for file in kept(folder, "last", 2))
+    train_again(folder, *tiny_overrides(base), *options, "trainer.max_steps=2")
+    assert [file.name for file in (folder / "kept").iterdir()] == ["last-step0000002.ckpt"]
+    assert sorted(file.name for file in (folder / "kept-1").iterdir()) == before
 
 
 def test_a_run_keeps_its_best_and_its_last_weights(base: Path) -> None:

@@ -7,7 +7,7 @@ import torch
 from lightning import Trainer
 from tiny_runs import train_tiny
 
-from seq2seq.training.callbacks import RandomState, Report
+from seq2seq.training.callbacks import RandomState, Reporter
 
 MODULE: Any = None
 
@@ -62,7 +62,7 @@ def test_last_is_written_on_the_way_and_at_the_end(
 
 def test_speed_counts_the_target_tokens_of_all_devices_once(tmp_path: Path) -> None:
     """Three micro-batches of global batches of 600 tokens, two to an update, are 900 tokens."""
-    report = Report(tmp_path, [])
+    report = Reporter(tmp_path, [])
     logged: dict[str, float] = {}
     module: Any = SimpleNamespace(log=lambda name, value, **_: logged.update({name: value}))
     running: Any = SimpleNamespace(accumulate_grad_batches=2)

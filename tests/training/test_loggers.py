@@ -8,7 +8,7 @@ from tiny_runs import metrics, train_tiny
 
 from seq2seq.errors import ConfigError
 from seq2seq.training.logger_options import LOGGERS, is_installed, read_logger
-from seq2seq.training.loggers import keep_metrics
+from seq2seq.training.loggers import set_aside
 
 FEW = ("trainer.max_steps=2",)
 NODES = {
@@ -75,7 +75,7 @@ def test_an_unknown_logger_is_refused_by_name() -> None:
 def test_metrics_of_an_earlier_run_in_the_same_folder_are_kept(base: Path) -> None:
     folder = train_tiny(base, *FEW)
     first = (folder / "metrics.csv").read_text(encoding="utf-8")
-    keep_metrics(folder)
+    set_aside(folder / "metrics.csv")
     assert (folder / "metrics-1.csv").read_text(encoding="utf-8") == first
     assert list(csv.DictReader(first.splitlines()))
 
@@ -84,7 +84,7 @@ def test_no_kept_metrics_are_overwritten_when_some_were_deleted(tmp_path: Path) 
     (tmp_path / "metrics-2.csv").write_text("older", encoding="utf-8")
     for number, text in ((1, "first"), (3, "third")):
         (tmp_path / "metrics.csv").write_text(text, encoding="utf-8")
-        keep_metrics(tmp_path)
+        set_aside(tmp_path / "metrics.csv")
         assert (tmp_path / f"metrics-{number}.csv").read_text(encoding="utf-8") == text
     assert (tmp_path / "metrics-2.csv").read_text(encoding="utf-8") == "older"
 
