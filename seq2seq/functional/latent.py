@@ -64,22 +64,17 @@ def latent_attention(
     Source: DeepSeek-AI 2024, arXiv:2405.04434.
     """
     sizes = check("B H T D, B one S W, H N C, H M C", q=q, latent=latent, wk=wk, wv=wv)
-    H, T, S, C = (sizes[letter] for letter in "HTSC")
+    T, S, C = (sizes[letter] for letter in "TSC")
     if sizes["one"] != 1 or sizes["D"] - sizes["N"] != sizes["W"] - C:
         raise ValueError(
             f"latent has shape {tuple(latent.shape)}; expected one head of width "
             f"{C + sizes['D'] - sizes['N']}"
         )
     scale = sizes["D"] ** -0.5
-    c, shared = latent.split([C, sizes["W"] - C], dim=-1)
     if absorbed:
-        turned = q[..., sizes["N"] :]
-        q = torch.cat((torch.einsum("bhtn,hnc->bhtc", q[..., : sizes["N"]], wk), turned), dim=-1)
-        k, v = latent, c
+        q, k, v = absorb(q, wk), latent, latent[..., :C]
     else:
-        k, v = of_heads(c, wk), of_heads(c, wv)
-        if shared.shape[-1]:
-            k = torch.cat((k, shared.expand(-1, H, -1, -1)), dim=-1)
+        k, v = expand(latent, wk, wv)
         if fused:
             out = fused_attention(
                 q, k, v, scale=scale, mask=mask, bias=bias, causal=causal, dropout=dropout
@@ -94,10 +89,24 @@ def latent_attention(
     return out, weights
 
 
-def of_heads(c: Tensor, weight: Tensor) -> Tensor:
-    """Every head's linear map of the same vectors: c (B, 1, S, C), (H, A, C) -> (B, H, S, A)."""
-    H = weight.shape[0]
-    return linear(c[:, 0], weight.flatten(0, 1)).unflatten(-1, (H, -1)).transpose(1, 2)
+def absorb(q: Tensor, wk: Tensor) -> Tensor:
+    """The query [qn; qr] of a key as the query [Wk^T qn; qr] of its latent: (B, H, T, C + Dr)."""
+    still, turned = q.tensor_split([wk.shape[1]], dim=-1)
+    return torch.cat((torch.einsum("bhtn,hnc->bhtc", still, wk), turned), dim=-1)
+
+
+def expand(latent: Tensor, wk: Tensor, wv: Tensor) -> tuple[Tensor, Tensor]:
+    """Every head's keys [Wk c; r], (B, H, S, Dn + Dr), and values Wv c, (B, H, S, M)."""
+    H = wk.shape[0]
+    c, shared = latent.tensor_split([wk.shape[2]], dim=-1)
+    # One product for all heads each.
+    k, v = (
+        linear(c[:, 0], weight.flatten(0, 1)).unflatten(-1, (H, -1)).transpose(1, 2)
+        for weight in (wk, wv)
+    )
+    if shared.shape[-1]:
+        k = torch.cat((k, shared.expand(-1, H, -1, -1)), dim=-1)
+    return k, v
 
 
 def absorbing_is_cheaper(T: int, S: int, C: int, widths: int) -> bool:
