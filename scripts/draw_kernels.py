@@ -1,9 +1,12 @@
-"""Draw docs/images/kernels.png: attention as regression, from a plain mean to a Gaussian kernel.
+"""Draw docs/images/kernels.png and kernel_width.png: attention as regression by kernels.
 
-    python scripts/draw_kernels.py [PATH]
+    python scripts/draw_kernels.py [FOLDER]
 
-Keys are the places of 40 noisy points, values their heights, queries a fine grid of places. Above:
-what attention answers; below: its weights, a row a query.
+Keys are the places of 40 noisy points, values their heights, queries a fine grid of places.
+
+`kernels.png` goes from a plain mean to a Gaussian kernel. Above: what attention answers; below: its
+weights, a row a query. `kernel_width.png` is the learning of the kernel's width: what it answers
+then, the error that is made small, and the width after each step.
 """
 
 import math
@@ -25,6 +28,7 @@ from seq2seq.functional.scores import gaussian
 POINTS, QUERIES, SPAN = 40, 160, 5.0
 DARKEST = 0.2  # weights from here on look alike; a mean of 40 is pale
 POINT, CURVE = "#8eb5e6", "#1c498c"
+STEPS, RATE = 30, 2.0  # of the descent of log w
 
 
 class Sample(NamedTuple):
@@ -63,6 +67,38 @@ def weights_of(given: Sample) -> dict[str, Tensor]:
     }
 
 
+def error_of(given: Sample, w: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Mean squared error of what the points answer at their own places, with a width w (1,)."""
+    weights = masked_softmax(gaussian(given.k, given.k, w), mask)
+    return (attend(weights, given.v) - given.v).square().mean()
+
+
+def others() -> Tensor:
+    """(S, S): every point but itself, so that none answers for itself."""
+    return ~torch.eye(POINTS, dtype=torch.bool)
+
+
+class Learning(NamedTuple):
+    """The width before each step of the descent and after the last, and its error."""
+
+    w: list[float]
+    error: list[float]
+
+
+def learn_width(given: Sample) -> Learning:
+    """The w of least leave-one-out error, by gradient descent from w = 1 in log w."""
+    path = Learning([], [])
+    log_w = torch.zeros(1, requires_grad=True)
+    for _ in range(STEPS + 1):
+        error = error_of(given, log_w.exp(), others())
+        path.w.append(log_w.exp().item())
+        path.error.append(error.item())
+        (slope,) = torch.autograd.grad(error, log_w)
+        with torch.no_grad():
+            log_w -= RATE * slope
+    return path
+
+
 def draw_answer(axes: Axes, given: Sample, weights: Tensor, title: str) -> None:
     grid = given.q.flatten()
     axes.plot(grid, given.truth, color=QUIET, linewidth=1, linestyle=(0, (2, 2)))
@@ -83,6 +119,48 @@ def draw_weights(axes: Axes, weights: Tensor) -> None:
     axes.spines[:].set(color=RULE)
 
 
+def draw_error(axes: Axes, given: Sample, path: Learning) -> None:
+    widths = torch.logspace(-1, 3, 80)
+    for mask, name in ((others(), "from the others"), (None, "from all, itself included")):
+        errors = [error_of(given, w[None], mask).item() for w in widths]
+        axes.plot(widths, errors, color=QUIET, linewidth=1)
+        above = max(errors[50:]) + 0.05
+        axes.text(widths[-1].item(), above, name, fontsize=8, color=QUIET, ha="right")
+    axes.scatter(path.w, path.error, s=14, color=CURVE, linewidths=0, zorder=2)
+    axes.set_xscale("log")
+    axes.set_title("squared error at each point", fontsize=10, color=INK, loc="left")
+    axes.set_xlabel("w", fontsize=8, color=QUIET)
+    axes.set_ylim(bottom=0)
+
+
+def draw_steps(axes: Axes, path: Learning) -> None:
+    axes.plot(path.w, color=CURVE, linewidth=1.8)
+    axes.set_title("w after each step", fontsize=10, color=INK, loc="left")
+    axes.set_xlabel("steps of gradient descent", fontsize=8, color=QUIET)
+    axes.set_ylim(bottom=0)
+
+
+def draw_width(file: Path) -> None:
+    given = sample()
+    path = learn_width(given)
+    figure = Figure(figsize=(10, 2.9), layout="constrained")
+    FigureCanvasAgg(figure)
+    answer, error, steps = figure.subplots(1, 3)
+    weights = masked_softmax(gaussian(given.q, given.k, torch.tensor(path.w[-1:])))
+    draw_answer(answer, given, weights, f"learnt: w = {path.w[-1]:.2g}")
+    draw_error(error, given, path)
+    draw_steps(steps, path)
+    for axes in (error, steps):
+        axes.tick_params(labelsize=8, colors=QUIET)
+        axes.spines[:].set(color=RULE)
+    save(figure, file)
+
+
+def save(figure: Figure, path: Path) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=110, metadata=METADATA["png"])
+
+
 def draw(path: Path) -> None:
     given = sample()
     columns = weights_of(given)
@@ -95,9 +173,10 @@ def draw(path: Path) -> None:
         draw_weights(grid[1, column], weights)
     grid[0, 0].set_ylabel("values and answers", fontsize=8, color=QUIET)
     grid[1, 0].set_ylabel("queries", fontsize=8, color=QUIET)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=110, metadata=METADATA["png"])
+    save(figure, path)
 
 
 if __name__ == "__main__":
-    draw(Path(sys.argv[1] if len(sys.argv) > 1 else "docs/images/kernels.png"))
+    folder = Path(sys.argv[1] if len(sys.argv) > 1 else "docs/images")
+    draw(folder / "kernels.png")
+    draw_width(folder / "kernel_width.png")

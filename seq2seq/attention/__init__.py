@@ -5,7 +5,7 @@ To add one: a file beside this one with a class after the pattern of `TokenAtten
 table, and a preset in conf/attn; the contract tests find it there.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from seq2seq.attention.base import (
@@ -18,13 +18,14 @@ from seq2seq.attention.base import (
     TokenAttention,
 )
 from seq2seq.attention.fixed import Fixed
+from seq2seq.attention.latent import Latent
 from seq2seq.attention.memory import DenseMemory, Memory, StateMemory, TokenMemory
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.errors import ConfigError
 from seq2seq.tables import Table, check_options
 
 ATTENTION: Table[type[Attention[Any]]] = Table(
-    "attention", {"multihead": MultiHead, "fixed": Fixed}
+    "attention", {"multihead": MultiHead, "mla": Latent, "fixed": Fixed}
 )
 
 
@@ -46,10 +47,7 @@ def build_attention(options: Mapping[str, Any], place: Place) -> Attention[Any]:
     check_options(mechanism, own, f"{place.role}_attn")
     position = place.position
     if position is not None and position.hook not in mechanism.honours:
-        raise ConfigError(
-            f"{name} in the {place.role.description} forms no scores that these positions could "
-            "act on. Take position=sinusoidal, or another mechanism for this role"
-        )
+        raise ConfigError(position_refusal(name, mechanism, place.role, str(position.hook)))
     return mechanism(place, **own)
 
 
@@ -63,15 +61,29 @@ def split_name(options: Mapping[str, Any], where: str) -> tuple[str, dict[str, A
 def refusal(name: str, mechanism: type[Attention[Any]], role: Role) -> str:
     """Why a mechanism cannot stand in a role, where it can, and what to type."""
     defined = ", ".join(r.description for r in Role if r in mechanism.roles)
-    # The softmax family is typed by the names of its presets.
-    others = ", ".join(
-        sorted(n if n != "multihead" else "mha" for n, m in ATTENTION.items() if role in m.roles)
-    )
+    others = as_typed(n for n, m in ATTENTION.items() if role in m.roles)
     return (
         f"{name} is not defined for {role.description}: {mechanism.undefined.get(role, '')}. "
         f"It is defined for: {defined}. For {role.description} choose for example: {others} "
         f"(python train.py attn@{role}_attn=gqa)"
     )
+
+
+def position_refusal(name: str, mechanism: type[Attention[Any]], role: Role, hook: str) -> str:
+    """Why a mechanism cannot honour the positions that act at a hook, and what to type."""
+    schemes = {"rotate": "position=rope", "bias": "position=alibi and position=t5"}
+    reason = mechanism.blind.get(hook, "it forms no scores that these positions could act on")
+    others = as_typed(n for n, m in ATTENTION.items() if role in m.roles and hook in m.honours)
+    instead = f", or for example: {others} (python train.py attn@{role}_attn=gqa)" if others else ""
+    return (
+        f"{name} in the {role.description} does not honour "
+        f"{schemes.get(hook, 'these positions')}: {reason}. Take position=sinusoidal{instead}"
+    )
+
+
+def as_typed(names: Iterable[str]) -> str:
+    """Mechanisms as a command line names them: the softmax family goes by its presets."""
+    return ", ".join(sorted("mha" if name == "multihead" else name for name in names))
 
 
 __all__ = [

@@ -73,6 +73,7 @@ class Attention(nn.Module, Generic[M]):
     roles: ClassVar[frozenset[Role]] = frozenset(Role)  # where it is defined
     undefined: ClassVar[Mapping[Role, str]] = {}  # why it is not defined elsewhere: "it ..."
     honours: ClassVar[frozenset[str]] = frozenset()  # hooks of position schemes that it obeys
+    blind: ClassVar[Mapping[str, str]] = {}  # why it does not obey other hooks: "it ..."
     shows_weights: ClassVar[bool] = True  # can it draw a (T, S) map?
     reads_queries: bool = True  # does the answer depend on x in `attend`?
     sums_to_one: bool = True  # do the weights of a real query?

@@ -2,7 +2,7 @@
 
 import torch
 from torch import Tensor
-from torch.nn.functional import scaled_dot_product_attention
+from torch.nn.functional import pad, scaled_dot_product_attention
 
 from seq2seq.functional.masks import causal_mask
 from seq2seq.functional.shapes import check, check_groups
@@ -58,6 +58,10 @@ def fused_attention(
         # The kernel takes one mask: a number to add, or where it is False no weight.
         bias = bias.to(inner).view((1,) * (4 - bias.dim()) + bias.shape)
         mask = bias if mask is None else bias.masked_fill(~mask, -torch.inf)
+    D, M = sizes["D"], sizes["M"]
+    if D != M:
+        # On a CPU two widths leave the flash kernel for one that holds T x S weights.
+        q, k, v = (pad(x, (0, max(D, M) - x.shape[-1])) for x in (q, k, v))
     with torch.autocast(device, enabled=False):
         out = scaled_dot_product_attention(
             q.to(inner),
@@ -69,4 +73,4 @@ def fused_attention(
             scale=scale,
             enable_gqa=sizes["G"] != sizes["H"],
         )
-    return out.to(dtype)
+    return out[..., :M].to(dtype)

@@ -6,9 +6,10 @@ from typing import ClassVar
 
 import pytest
 from cases import BUILT, DIM, REFUSED, UNDEFINED, Case
-from helpers import SMALL, model_config, presets
+from helpers import SMALL, model_config, position_scheme, presets
 
 from seq2seq.attention import ATTENTION, Place, Role, build_attention
+from seq2seq.attention.fixed import Fixed
 from seq2seq.errors import ConfigError
 from seq2seq.models import MODELS, check_model
 from seq2seq.nn.positions import PositionScheme
@@ -72,6 +73,29 @@ def test_a_position_that_a_mechanism_does_not_honour_is_refused(preset: str) -> 
     for role in case.mechanism.roles:
         with pytest.raises(ConfigError, match="position=sinusoidal"):
             build_attention(case.options, Place(role, DIM, DIM, Scheme(False, DIM)))
+
+
+def test_a_position_is_refused_with_the_reason_of_the_mechanism_and_with_those_that_honour_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Blind(Fixed):
+        roles = frozenset(Role)
+        blind: ClassVar[dict[str, str]] = {"rotate": "it closes its eyes"}
+
+    monkeypatch.setitem(ATTENTION, "blind", Blind)
+    place = Place(Role.ENCODER, DIM, DIM, position_scheme("rope"))
+    with pytest.raises(ConfigError) as caught:
+        build_attention({"name": "blind"}, place)
+    message = str(caught.value)
+    assert "blind in the encoder self-attention does not honour position=rope" in message
+    assert "position=rope: it closes its eyes. Take position=sinusoidal, or" in message
+    others = message.split("for example: ")[1].split(" (")[0].split(", ")
+    assert {"mha", "mla"} <= set(others) and not {"blind", "fixed", "multihead"} & set(others)
+    typed = re.search(r"\(python train\.py (.*)\)", message)
+    assert typed, "the message says what to type"
+    check_model(model_config("transformer", "attn=fixed", typed[1], "position=rope"))
+    with pytest.raises(ConfigError, match=r"position=t5: it forms no scores .*position=sinusoidal"):
+        build_attention({"name": "blind"}, place._replace(position=position_scheme("t5")))
 
 
 def test_an_unknown_mechanism_is_refused_with_the_nearest_name() -> None:

@@ -6,6 +6,7 @@ import pytest
 import torch
 from helpers import assert_equal, gradients
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from seq2seq.functional import causal_mask, explicit_attention, fused_attention
 from seq2seq.functional.scores import dot
@@ -154,3 +155,19 @@ def test_a_query_without_any_key_gets_zeros_with_a_bias_too() -> None:
     assert not out.any()
     for slope in gradients(out.sum(), *given, bias):
         assert not slope.any()
+
+
+@pytest.mark.parametrize("width", [2, 9])
+@pytest.mark.parametrize("groups", [4, 1])
+def test_values_of_another_width_than_keys_stay_on_the_flash_kernel(
+    width: int, groups: int
+) -> None:
+    q, k, _ = inputs(5, 9, groups)
+    v = torch.randn(B, groups, 9, width, dtype=torch.float64, requires_grad=True)
+    with sdpa_kernel(SDPBackend.FLASH_ATTENTION):
+        fused = fused_attention(q, k, v, scale=SCALE, causal=True)
+        slope = torch.randn_like(fused)
+        slopes = gradients((fused * slope).sum(), q, k, v)
+    expected = explicit(Inputs(q, k, v), None, causal=True)
+    assert_equal(fused, expected)
+    assert_equal(slopes, gradients((expected * slope).sum(), q, k, v))

@@ -1,0 +1,124 @@
+"""Latent attention: keys and values are linear maps of one narrow vector a token.
+
+Letters beside the common ones: C width of the latent, Dn of the part of a head that no position
+turns, Dr of the part that is turned, D = Dn + Dr.
+"""
+
+import torch
+from torch import Tensor
+from torch.nn.functional import linear
+
+from seq2seq.functional.fused import fused_attention
+from seq2seq.functional.masks import causal_mask
+from seq2seq.functional.scores import dot
+from seq2seq.functional.shapes import check
+from seq2seq.functional.softmax import explicit_attention
+
+
+def rms_norm(x: Tensor, gain: Tensor, eps: float = 1e-6) -> Tensor:
+    """x / sqrt(mean(x^2) + eps) * gain over the last axis, in float32 at least.
+
+    Returns: in the shape and type of `x`.
+    Source: Zhang and Sennrich 2019, arXiv:1910.07467.
+    """
+    wide = x if x.dtype == torch.float64 else x.float()
+    scale = (wide.square().mean(-1, keepdim=True) + eps).rsqrt()
+    return (wide * scale * gain.to(wide.dtype)).to(x.dtype)
+
+
+def latent_attention(
+    q: Tensor,
+    latent: Tensor,
+    wk: Tensor,
+    wv: Tensor,
+    *,
+    absorbed: bool,
+    fused: bool = False,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+    causal: bool = False,
+    dropout: float = 0.0,
+) -> tuple[Tensor, Tensor | None]:
+    """Attention to keys [Wk_h c_j; r_j] and values Wv_h c_j, where only [c_j; r_j] was kept.
+
+        expanded: e_ij = q_i . [Wk c_j; r_j] / sqrt(D)               out_i = sum_j a_ij Wv c_j
+        absorbed: e_ij = [Wk^T qn_i; qr_i] . [c_j; r_j] / sqrt(D)    out_i = Wv sum_j a_ij c_j
+
+    Both are one formula. Expanded makes the keys and values of every head; absorbed moves their
+    maps to the query and to the answer, so that all heads read the same latents.
+
+    Args:
+        q: [qn; qr], (B, H, T, Dn + Dr).
+        latent: [c; r], (B, 1, S, C + Dr); r is the part of the key that all heads share.
+        wk: (H, Dn, C).   wv: (H, M, C).
+        absorbed: which of the two; see `absorbing_is_cheaper`.
+        fused: compute the expanded form by `fused_attention`. The absorbed form writes its weights
+            out in any case: with one head of keys that is a single product for all queries.
+        mask: bool, broadcastable to (B, H, T, S); True = may attend.
+        bias: added to the scores, broadcastable to (B, H, T, S).
+        causal: the queries are the last T of S positions.
+        dropout: probability of dropping a weight; pass 0 outside training.
+
+    Returns: out (B, H, T, M), and the weights before dropout (B, H, T, S), None if fused.
+    Raises: ValueError if shapes disagree.
+    Source: DeepSeek-AI 2024, arXiv:2405.04434.
+    """
+    sizes = check("B H T D, B one S W, H N C, H M C", q=q, latent=latent, wk=wk, wv=wv)
+    T, S, C = (sizes[letter] for letter in "TSC")
+    if sizes["one"] != 1 or sizes["D"] - sizes["N"] != sizes["W"] - C:
+        raise ValueError(
+            f"latent has shape {tuple(latent.shape)}; expected one head of width "
+            f"{C + sizes['D'] - sizes['N']}"
+        )
+    scale = sizes["D"] ** -0.5
+    if absorbed:
+        q, k, v = absorb(q, wk), latent, latent[..., :C]
+    else:
+        k, v = expand(latent, wk, wv)
+        if fused:
+            out = fused_attention(
+                q, k, v, scale=scale, mask=mask, bias=bias, causal=causal, dropout=dropout
+            )
+            return out, None
+    if causal:
+        past = causal_mask(T, S, S - T, device=q.device)
+        mask = past if mask is None else mask & past
+    out, weights = explicit_attention(dot(q, k, scale), v, mask=mask, bias=bias, dropout=dropout)
+    if absorbed:
+        out = torch.einsum("bhtc,hmc->bhtm", out, wv)
+    return out, weights
+
+
+def absorb(q: Tensor, wk: Tensor) -> Tensor:
+    """The query [qn; qr] of a key as the query [Wk^T qn; qr] of its latent: (B, H, T, C + Dr)."""
+    still, turned = q.tensor_split([wk.shape[1]], dim=-1)
+    return torch.cat((torch.einsum("bhtn,hnc->bhtc", still, wk), turned), dim=-1)
+
+
+def expand(latent: Tensor, wk: Tensor, wv: Tensor) -> tuple[Tensor, Tensor]:
+    """Every head's keys [Wk c; r], (B, H, S, Dn + Dr), and values Wv c, (B, H, S, M)."""
+    H = wk.shape[0]
+    c, shared = latent.tensor_split([wk.shape[2]], dim=-1)
+    # One product for all heads each.
+    k, v = (
+        linear(c[:, 0], weight.flatten(0, 1)).unflatten(-1, (H, -1)).transpose(1, 2)
+        for weight in (wk, wv)
+    )
+    if shared.shape[-1]:
+        k = torch.cat((k, shared.expand(-1, H, -1, -1)), dim=-1)
+    return k, v
+
+
+def absorbing_is_cheaper(T: int, S: int, C: int, widths: int) -> bool:
+    """Does the absorbed form take fewer multiplications, and hold no more numbers?
+
+    A head expanded makes S (Dn + M) C for keys and values, then T S (Dn + M) to read them; absorbed
+    T (Dn + M) C for queries and answers, then 2 T S C. What both do with Dr is left out. Absorbed
+    holds T S weights where expanded holds S (Dn + M) keys and values.
+
+    Args:
+        widths: Dn + M.
+    """
+    if widths < T:
+        return False
+    return T * C * (widths + 2 * S) < S * widths * (C + T)

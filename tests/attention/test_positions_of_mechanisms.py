@@ -1,0 +1,135 @@
+"""Which position scheme means something to which mechanism: one table, and no other answer."""
+
+import pytest
+from cases import DIM, Case, numbers
+from helpers import model_config, presets
+
+from seq2seq.attention import Role
+from seq2seq.errors import ConfigError
+from seq2seq.models import check_model
+from seq2seq.nn.positions import POSITIONS
+
+SELF = (Role.ENCODER, Role.DECODER)
+
+# In self-attention. yes: honoured; no: refused with the reason; -: it never stands there.
+TABLE = """
+    attn=                 rope  alibi  t5
+
+    mha                   yes   yes    yes
+    mqa                   yes   yes    yes
+    gqa                   yes   yes    yes
+    flash                 yes   yes    yes
+    mla                   yes   yes    yes
+
+    dot                   yes   yes    yes
+    scaled_dot            yes   yes    yes
+    general               yes   yes    yes
+    gaussian              yes   yes    yes
+    additive              no    yes    yes
+    concat                no    yes    yes
+    concat_linear         no    yes    yes
+
+    page_local            yes   yes    yes
+    longformer            yes   yes    yes
+    reformer              yes   yes    yes
+    performer             yes   no     no
+    linear                no    no     no
+    efficient             no    no     no
+    linformer             no    no     no
+
+    global_context        yes   yes    yes
+    hierarchical_context  yes   yes    yes
+    dynamic_context       yes   yes    yes
+
+    local_m               -     -      -
+    local_p               -     -      -
+    fixed                 -     -      -
+"""
+HEAD, *ROWS = [line.split() for line in TABLE.splitlines() if line]
+MATRIX = {mechanism: dict(zip(HEAD[1:], cells, strict=True)) for mechanism, *cells in ROWS}
+
+
+def cells(*wanted: str) -> pytest.MarkDecorator:
+    """Run the test for every cell that is one of these, of the presets that there are."""
+    found = [
+        pytest.param(
+            mechanism,
+            scheme,
+            marks=pytest.mark.skipif(mechanism not in presets("attn"), reason="no such preset"),
+        )
+        for mechanism, row in MATRIX.items()
+        for scheme, cell in row.items()
+        if cell in wanted
+    ]
+    return pytest.mark.parametrize(("mechanism", "scheme"), found)
+
+
+def self_attentions(mechanism: str, scheme: str) -> list[Case]:
+    cases = [Case(mechanism, "transformer", role, scheme) for role in SELF]
+    return [case for case in cases if case.role in case.mechanism.roles]
+
+
+def test_every_preset_has_a_row() -> None:
+    missing = sorted(set(presets("attn")) - set(MATRIX))
+    assert not missing, (
+        f"{missing}: add a row to TABLE, `honours` to the class for each yes, and for each no the "
+        "reason to its `blind`"
+    )
+
+
+def test_every_scheme_that_acts_inside_attention_has_a_column() -> None:
+    inside = {n for n in presets("position") if POSITIONS[n].hook not in (None, "embed")}
+    assert inside == set(HEAD[1:])
+    assert {cell for row in MATRIX.values() for cell in row.values()} == {"yes", "no", "-"}
+
+
+@cells("yes")
+def test_what_is_honoured_changes_the_answer(mechanism: str, scheme: str) -> None:
+    cases, x = self_attentions(mechanism, scheme), numbers(1, 9, DIM)
+    assert cases
+    for case in cases:
+        without = case._replace(position="none").build()
+        assert (case.build()(x).out - without(x).out).abs().max() > 1e-6
+
+
+@cells("no")
+def test_what_means_nothing_is_refused_with_the_reason(mechanism: str, scheme: str) -> None:
+    cases = self_attentions(mechanism, scheme)
+    assert cases
+    for case in cases:
+        with pytest.raises(ConfigError) as caught:
+            case.build()
+        message = str(caught.value)
+        assert case.role.description in message
+        assert f"position={scheme}" in message and "Take position=sinusoidal" in message
+        general = "it forms no scores that these positions could act on"
+        assert general not in message, (
+            f"say why in {case.mechanism.__name__}.blind[{POSITIONS[scheme].hook!r}]"
+        )
+
+
+@cells("yes", "no", "-")
+def test_a_model_is_refused_if_a_self_attention_is(mechanism: str, scheme: str) -> None:
+    # What stands `elsewhere` honours every scheme, and cross-attention skips it.
+    config = model_config("transformer", f"attn={mechanism}", f"position={scheme}")
+    if MATRIX[mechanism][scheme] == "no":
+        with pytest.raises(ConfigError, match=f"position={scheme}"):
+            check_model(config)
+    else:
+        check_model(config)
+
+
+@cells("no", "-")
+def test_a_mechanism_that_a_scheme_means_nothing_to_may_stand_in_cross_attention(
+    mechanism: str, scheme: str
+) -> None:
+    if Role.CROSS in Case(mechanism, "transformer", Role.CROSS).mechanism.roles:
+        overrides = (f"attn@cross_attn={mechanism}", f"position={scheme}")
+        check_model(model_config("transformer", *overrides))
+
+
+@cells("-")
+def test_a_mechanism_without_a_verdict_is_for_cross_attention_alone(
+    mechanism: str, scheme: str
+) -> None:
+    assert not self_attentions(mechanism, scheme)
