@@ -15,7 +15,7 @@ from seq2seq.functional.dropout import dropout as drop
 from seq2seq.functional.shapes import check
 from seq2seq.functional.softmax import masked_softmax
 
-# What is added to scores, by the distance j - i of key j from query i: (T, S) -> (H, T, S).
+# What is added to scores, by the distance j - i of key j from query i: (C, Q, W) -> (C, H, Q, W).
 Bias = Callable[[Tensor], Tensor | None]
 
 # A block of windowed queries is at least as long: small products are dear.
@@ -53,16 +53,18 @@ class Blocks(NamedTuple):
         return pad(x, (0, 0, front, behind)).unfold(2, width, self.size)
 
     def real(self, keys: Keys, queries: int) -> Tensor:
-        """Which keys are there and no padding: (B or 1, 1, C, 1, W)."""
-        mask = keys.mask
-        if mask is None:
-            mask = torch.ones(1, keys.k.shape[2], dtype=torch.bool, device=keys.k.device)
-        return self.keys(mask[:, None, :, None], queries)
+        """Which keys are there and no padding: (B, 1, C, 1, W)."""
+        return self.keys(real(keys)[:, None, :, None], queries)
+
+    def places(self, start: int, queries: int, device: torch.device) -> Tensor:
+        """The positions of queries of which the first stands at `start`: (C, Q, 1)."""
+        end = start + queries + -queries % self.size
+        return torch.arange(start, end, device=device).view(-1, self.size, 1)
 
     def distance(self, device: torch.device) -> Tensor:
-        """j - i of key j and query i, the same in every block: (Q, W)."""
+        """j - i of key j and query i, the same in every block: (1, Q, W)."""
         key = torch.arange(-self.back, self.size + self.ahead, device=device)
-        return key - torch.arange(self.size, device=device)[:, None]
+        return key - torch.arange(self.size, device=device)[None, :, None]
 
     def spread(self, weights: Tensor, queries: int, keys: int) -> Tensor:
         """The weights of blocks, (B, H, C, Q, W), as those of all keys, (B, H, T, S)."""
@@ -182,52 +184,61 @@ def window_attention(
     """
     sizes = check("B H T D, B H S D, B H S M", q=q, k=keys.k, v=keys.v)
     T, S, F = sizes["T"], sizes["S"], first.k.shape[2]
-    if max(radius, LEAST_BLOCK) >= T:  # one block, before which and behind which nothing stands
-        blocks = Blocks(T, min(radius, S - T), 0)
-    else:
-        blocks = Blocks(max(radius, LEAST_BLOCK), radius, 0 if causal else radius)
+    blocks = blocks_of_window(T, S, radius, causal)
+    near = blocks.distance(q.device)
+    far = torch.arange(F, device=q.device) - blocks.places(keys.start + S - T, T, q.device)
+    of_blocks = blocks.queries(q * scale)
+    to_near = wide(of_blocks @ blocks.keys(keys.k, T), bias, near)
+    to_far = wide(of_blocks @ first.k.transpose(-2, -1)[:, :, None], bias, far)
+    near_visible = blocks.real(without(F, keys), T) & (near.abs() <= radius)
+    far_visible = real(first)[:, None, None, None] & torch.ones_like(far, dtype=torch.bool)
+    if causal:
+        near_visible, far_visible = near_visible & (near <= 0), far_visible & (far <= 0)
+    visible = torch.cat((near_visible, far_visible), dim=-1)
+    weights = masked_softmax(torch.cat((to_near, to_far), dim=-1), visible)
 
-    distance = blocks.distance(q.device)
-    near = (distance <= 0) & (distance >= -radius) if causal else distance.abs() <= radius
-    # A global key within the window is read as a global one, and not a second time.
-    local = torch.arange(keys.start, keys.start + S, device=q.device) >= F
-    local = local if keys.mask is None else local & keys.mask
-    near = near & blocks.real(keys._replace(mask=local.view(-1, S)), T)
-    of_near = wide((blocks.queries(q) * scale) @ blocks.keys(keys.k, T), bias, distance)
-
-    here = torch.arange(keys.start + S - T, keys.start + S, device=q.device)
-    distance = torch.arange(F, device=q.device) - here[:, None]  # (T, F)
-    far = distance <= 0 if causal else torch.ones_like(distance, dtype=torch.bool)
-    far = far[None, None] if first.mask is None else far & first.mask[:, None, None]
-    of_far = wide((q * scale) @ first.k.transpose(-2, -1), bias, distance)
-
-    scores = torch.cat((of_near, blocks.queries(of_far)), dim=-1)
-    far = blocks.queries(far).expand(*near.shape[:1], -1, -1, -1, -1)
-    near = near.expand(*far.shape[:-1], -1)
-    weights = masked_softmax(scores, torch.cat((near, far), dim=-1))
-    to_near, to_far = drop(weights, dropout).split([scores.shape[-1] - F, F], dim=-1)
-    out = weighted(to_near, blocks.keys(keys.v, T)).flatten(2, 3)[:, :, :T]
-    out = out + weighted(to_far.flatten(2, 3)[:, :, :T], first.v.transpose(-2, -1))
+    to_near, to_far = drop(weights, dropout).split([near.shape[-1], F], dim=-1)
+    out = weighted(to_near, blocks.keys(keys.v, T))
+    out = out + weighted(to_far, first.v.transpose(-2, -1)[:, :, None])
+    out = out.flatten(2, 3)[:, :, :T]
     if not need_weights:
         return out, None
-    of_near, of_far = weights.split([scores.shape[-1] - F, F], dim=-1)
-    whole = pad(blocks.spread(of_near, T, S), (keys.start, 0))
-    whole = whole + pad(of_far.flatten(2, 3)[:, :, :T], (0, whole.shape[-1] - F))
-    return out, whole.to(q.dtype)
+    to_near, to_far = weights.split([near.shape[-1], F], dim=-1)
+    whole = pad(blocks.spread(to_near, T, S), (keys.start, 0))
+    to_far = to_far.flatten(2, 3)[:, :, :T]
+    return out, (whole + pad(to_far, (0, keys.start + S - F))).to(q.dtype)
+
+
+def blocks_of_window(queries: int, keys: int, radius: int, causal: bool) -> Blocks:
+    size = max(radius, LEAST_BLOCK)
+    if queries > size:
+        return Blocks(size, radius, 0 if causal else radius)
+    return Blocks(queries, min(radius, keys - queries), 0)  # behind these there is nothing
+
+
+def real(keys: Keys) -> Tensor:
+    """The mask of keys, (B, S), also where none is given."""
+    if keys.mask is not None:
+        return keys.mask
+    B, _, S, _ = keys.k.shape
+    return torch.ones(B, S, dtype=torch.bool, device=keys.k.device)
+
+
+def without(first: int, keys: Keys) -> Keys:
+    """The keys without those at positions 0 ... first - 1."""
+    place = torch.arange(keys.start, keys.start + keys.k.shape[2], device=keys.k.device)
+    return keys._replace(mask=real(keys) & (place >= first))
 
 
 def wide(scores: Tensor, bias: Bias | None, distance: Tensor) -> Tensor:
-    """Scores in float32 at least, with the bias of their distances added.
-
-    scores (B, H, T, S), or of blocks (B, H, C, T, S); distance (T, S).
+    """Scores (B, H, C, Q, W) in float32 at least, with the bias of their distances, (1, Q, W) or
+    (C, Q, W).
     """
     scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
-    added = None if bias is None else bias(distance)
-    if added is None:
-        return scores
-    return scores + (added if scores.dim() == 4 else added[:, None]).to(scores.dtype)
+    added = None if bias is None else bias(distance)  # (1 or C, H, Q, W)
+    return scores if added is None else scores + added.transpose(0, 1).to(scores.dtype)
 
 
 def weighted(weights: Tensor, v: Tensor) -> Tensor:
-    """sum_j a_j v_j: weights (..., T, S), v (..., M, S) -> (..., T, M) in the type of v."""
+    """sum_j a_j v_j: weights (..., Q, W), v (..., M, W) -> (..., Q, M) in the type of v."""
     return weights.to(v.dtype) @ v.transpose(-2, -1)
