@@ -19,13 +19,22 @@ from seq2seq.attention.base import (
 )
 from seq2seq.attention.fixed import Fixed
 from seq2seq.attention.latent import Latent
+from seq2seq.attention.longformer import Longformer
 from seq2seq.attention.memory import DenseMemory, Memory, StateMemory, TokenMemory
 from seq2seq.attention.multihead import MultiHead
+from seq2seq.attention.page_local import PageLocal
 from seq2seq.errors import ConfigError
 from seq2seq.tables import Table, check_options
 
 ATTENTION: Table[type[Attention[Any]]] = Table(
-    "attention", {"multihead": MultiHead, "mla": Latent, "fixed": Fixed}
+    "attention",
+    {
+        "multihead": MultiHead,
+        "mla": Latent,
+        "page_local": PageLocal,
+        "longformer": Longformer,
+        "fixed": Fixed,
+    },
 )
 
 

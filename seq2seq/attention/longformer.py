@@ -1,0 +1,132 @@
+"""Attention to a window and to a few global tokens."""
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from seq2seq.attention.base import Attended, Facts, Place, Role
+from seq2seq.attention.heads import join_heads, split_heads
+from seq2seq.attention.ring import RingMemory
+from seq2seq.attention.windowed import WindowedAttention, keys_of
+from seq2seq.functional import distances, explicit_attention
+from seq2seq.functional.local import window_attention
+from seq2seq.functional.scores import dot
+from seq2seq.tables import check_range
+
+
+class Longformer(WindowedAttention):
+    """A query reads the keys near it and a few global ones; in the encoder the global tokens read
+    everything.
+
+        local query i    out_i = sum_j a_ij v_j,   a_i = softmax over { j : |i - j| <= r or j < g }
+        global query i   the same over all j, with projections of its own: qg_i, kg_j, vg_j
+
+    The window and the global keys share one softmax, and a global key within the window counts
+    once. Global are the first g tokens, such as a tag of the language; padding never is.
+
+    The decoder reads, of these keys, those up to the query. There a global query sees the beginning
+    of the text up to itself, and uses the projections of all others: its own would learn next to
+    nothing (with g = 1 its softmax has one key, so that qg and kg get no gradient).
+
+    Args:
+        place: where it stands; a self-attention.
+        num_heads: H; divides the width.
+        window: r, distance of the farthest key that is read, to each side; the paper's w is 2 r.
+            The default is for sentences: through six layers of it a token hears of 48 to each side.
+        num_global: g; 0 leaves the window alone.
+        bias: do the projections have biases?
+        dropout: on the weights, in training.
+
+    Raises: ConfigError for heads that do not divide, or that the positions refuse, and for numbers
+    out of range.
+    Source: Beltagy et al. 2020, arXiv:2004.05150.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        *,
+        num_heads: int,
+        window: int = 8,
+        num_global: int = 1,
+        bias: bool = False,
+        dropout: float = 0.0,
+    ):
+        super().__init__(place, num_heads, bias, dropout)
+        check_range("attn.window", window, 1)
+        check_range("attn.num_global", num_global, 0)
+        self.window = window
+        self.num_global = num_global
+        self.has_global_queries = place.role is Role.ENCODER and num_global > 0
+        if self.has_global_queries:
+            self.q_global = copy.deepcopy(self.q)
+            self.k_global = copy.deepcopy(self.k)
+            self.v_global = copy.deepcopy(self.v)
+
+    @classmethod
+    def facts(cls, options: Mapping[str, Any]) -> Facts:
+        seen = "T (2 window + 1 + num_global)"
+        remembers = "k, v (2 H D) of the last window and the first num_global tokens"
+        return Facts(time=f"{seen} D", memory=seen, remembers=remembers)
+
+    def remember(self, x: Tensor, positions: Tensor | None = None) -> dict[str, Tensor]:
+        """As in the base; for global queries also k_global and v_global, (N, S, H, D)."""
+        streams = super().remember(x, positions)
+        if self.has_global_queries:
+            k = self._turned(self.k_global, x, positions)
+            v = split_heads(self.v_global(x), self.num_heads)
+            streams |= {"k_global": k.transpose(1, 2), "v_global": v.transpose(1, 2)}
+        return streams
+
+    def memory_of(
+        self, x: Tensor, mask: Tensor | None = None, groups: Tensor | None = None
+    ) -> RingMemory:
+        return RingMemory.of(self.remember(x), mask, self.num_global)
+
+    def new_memory(self) -> RingMemory:
+        return RingMemory(self.window, self.num_global)
+
+    def attend(
+        self,
+        x: Tensor,
+        memory: RingMemory,
+        positions: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> Attended:
+        out, weights = window_attention(
+            self._turned(self.q, x, positions),
+            keys_of(memory.read()),
+            keys_of(memory.read_first()),
+            radius=self.window,
+            scale=self.scale,
+            causal=self.causal,
+            bias=self._bias,
+            dropout=self._dropout,
+            need_weights=need_weights,
+        )
+        if self.has_global_queries:
+            of_global, rows = self._attend_globally(x, memory, positions)
+            out = torch.cat((of_global, out[:, :, self.num_global :]), dim=2)
+            if weights is not None:
+                weights = torch.cat((rows, weights[:, :, self.num_global :]), dim=2)
+        return Attended(self.out(join_heads(out)), weights)
+
+    def _attend_globally(
+        self, x: Tensor, memory: RingMemory, positions: Tensor | None
+    ) -> tuple[Tensor, Tensor]:
+        """The first g queries to all keys: out (N, H, g, D), weights (N, H, g, S)."""
+        g = self.num_global
+        here = None if positions is None else positions[..., :g]
+        q = self._turned(self.q_global, x[:, :g], here)
+        k, v, mask, _ = keys_of(memory.read(), "_global")
+        places = torch.arange(q.shape[2], device=x.device)
+        return explicit_attention(
+            dot(q, k, self.scale),
+            v,
+            mask=None if mask is None else mask[:, None, None],
+            bias=None if self._bias is None else self._bias(distances(places, k.shape[2])),
+            dropout=self._dropout,
+        )

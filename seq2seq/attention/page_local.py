@@ -1,0 +1,88 @@
+"""Attention to the own page and to those beside it."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from torch import Tensor
+
+from seq2seq.attention.base import Attended, Facts, Place
+from seq2seq.attention.heads import join_heads
+from seq2seq.attention.ring import RingMemory
+from seq2seq.attention.windowed import WindowedAttention, keys_of
+from seq2seq.functional.local import page_local_attention
+from seq2seq.tables import check_range
+
+
+class PageLocal(WindowedAttention):
+    """The sequence is cut into pages, and a query reads the keys of its own page and of those
+    beside it.
+
+        out_i = sum_j a_ij v_j,   a_i = softmax over { j : |i // P - j // P| <= radius }
+
+    Page borders are absolute: tokens behind the end change nothing, tokens before the beginning
+    shift all borders. The decoder reads, of these keys, those up to the query.
+
+    Args:
+        place: where it stands; a self-attention.
+        num_heads: H; divides the width.
+        page: P, tokens in a page.
+        radius: pages to each side that a query reads beside its own.
+        form: `joint` is one softmax over all these keys; `per_page` normalises each page alone and
+            adds them up, so that the weights of a query sum to the number of pages it sees; `mean`
+            divides by that number.
+        bias: do the projections have biases?
+        dropout: on the weights, in training.
+
+    Raises: ConfigError for heads that do not divide, or that the positions refuse, and for numbers
+    out of range.
+    Source: after the local blocks of Parmar et al. 2018, arXiv:1802.05751.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        *,
+        num_heads: int,
+        page: int = 16,
+        radius: int = 1,
+        form: Literal["joint", "per_page", "mean"] = "joint",
+        bias: bool = False,
+        dropout: float = 0.0,
+    ):
+        super().__init__(place, num_heads, bias, dropout)
+        check_range("attn.page", page, 1)
+        check_range("attn.radius", radius, 0)
+        self.page = page
+        self.radius = radius
+        self.form = form
+        self.sums_to_one = form != "per_page"
+
+    @classmethod
+    def facts(cls, options: Mapping[str, Any]) -> Facts:
+        seen = "T (2 radius + 1) page"
+        remembers = "k, v (2 H D) of the last (radius + 1) page tokens"
+        return Facts(time=f"{seen} D", memory=seen, remembers=remembers)
+
+    def new_memory(self) -> RingMemory:
+        return RingMemory((self.radius + 1) * self.page)
+
+    def attend(
+        self,
+        x: Tensor,
+        memory: RingMemory,
+        positions: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> Attended:
+        out, weights = page_local_attention(
+            self._turned(self.q, x, positions),
+            keys_of(memory.read()),
+            page=self.page,
+            radius=self.radius,
+            scale=self.scale,
+            form=self.form,
+            causal=self.causal,
+            bias=self._bias,
+            dropout=self._dropout,
+            need_weights=need_weights,
+        )
+        return Attended(self.out(join_heads(out)), weights)

@@ -1,0 +1,244 @@
+"""Attention to what stands near: page-local and windowed, without a T x S tensor.
+
+Queries are cut into blocks, and each block reads one stretch of keys around it, so that scores are
+(B, H, blocks, Q, W) with a fixed Q and W: time and memory grow with T, not with T S.
+"""
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+
+from seq2seq.functional.dropout import dropout as drop
+from seq2seq.functional.shapes import check
+from seq2seq.functional.softmax import masked_softmax
+
+# What is added to scores, by the distance j - i of key j from query i: (C, Q, W) -> (C, H, Q, W).
+Bias = Callable[[Tensor], Tensor | None]
+
+# A block of windowed queries is at least as long: small products are dear.
+LEAST_BLOCK = 32
+
+
+class Keys(NamedTuple):
+    """Keys with their values, at positions start, start + 1, ..."""
+
+    k: Tensor  # (B, H, S, D)
+    v: Tensor  # (B, H, S, M)
+    mask: Tensor | None = None  # (B, S), True = real; None = all are real
+    start: int = 0
+
+
+class Blocks(NamedTuple):
+    """How T queries, the last of S positions, are cut into C blocks, and what each block reads.
+
+    Block c has the queries c Q ... (c + 1) Q - 1, and reads W keys: its own positions, `back`
+    before them and `ahead` behind them.
+    """
+
+    size: int  # Q
+    back: int
+    ahead: int
+
+    def queries(self, x: Tensor) -> Tensor:
+        """(B, H, T, D) -> (B, H, C, Q, D), filled up with zeros."""
+        return pad(x, (0, 0, 0, -x.shape[2] % self.size)).unflatten(2, (-1, self.size))
+
+    def keys(self, x: Tensor, queries: int) -> Tensor:
+        """(B, H, S, D) -> (B, H, C, D, W), zeros where there is no key."""
+        front, behind = self._margins(queries, x.shape[2])
+        width = self.back + self.size + self.ahead
+        return pad(x, (0, 0, front, behind)).unfold(2, width, self.size)
+
+    def real(self, keys: Keys, queries: int) -> Tensor:
+        """Which keys are there and no padding: (B, 1, C, 1, W)."""
+        return self.keys(real(keys)[:, None, :, None], queries)
+
+    def places(self, start: int, queries: int, device: torch.device) -> Tensor:
+        """The positions of queries of which the first stands at `start`: (C, Q, 1)."""
+        end = start + queries + -queries % self.size
+        return torch.arange(start, end, device=device).view(-1, self.size, 1)
+
+    def distance(self, device: torch.device) -> Tensor:
+        """j - i of key j and query i, the same in every block: (1, Q, W)."""
+        key = torch.arange(-self.back, self.size + self.ahead, device=device)
+        return key - torch.arange(self.size, device=device)[None, :, None]
+
+    def spread(self, weights: Tensor, queries: int, keys: int) -> Tensor:
+        """The weights of blocks, (B, H, C, Q, W), as those of all keys, (B, H, T, S)."""
+        *_, C, Q, W = weights.shape
+        block = torch.arange(C, device=weights.device)[:, None, None]
+        column = block * Q + torch.arange(W, device=weights.device)
+        padded = weights.new_zeros(*weights.shape[:-1], (C - 1) * Q + W)
+        padded = padded.scatter(-1, column.expand_as(weights), weights)
+        front, behind = self._margins(queries, keys)
+        return pad(padded.flatten(2, 3)[:, :, :queries], (-front, -behind))
+
+    def _margins(self, queries: int, keys: int) -> tuple[int, int]:
+        """Zeros to add before and behind the keys; below 0: keys that no block reads."""
+        return self.back - (keys - queries), self.ahead + -queries % self.size
+
+
+def page_local_attention(
+    q: Tensor,
+    keys: Keys,
+    *,
+    page: int,
+    radius: int,
+    scale: float,
+    form: Literal["joint", "per_page", "mean"] = "joint",
+    causal: bool = False,
+    bias: Bias | None = None,
+    dropout: float = 0.0,
+    need_weights: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    """Query i of page I = i // P reads the keys of the pages J with |I - J| <= radius.
+
+        joint     softmax over all visible keys at once
+        per_page  sum_J softmax_J(scale q_i K_J^T) V_J, each page normalised alone
+        mean      the same, divided by the number of pages with a visible key
+
+    Args:
+        q: (B, H, T, D), at the last T positions of the keys.
+        keys: from any position on, at least all that a query may read.
+        page: P, in tokens. Pages begin at multiples of P, whatever is remembered.
+        radius: pages to each side.
+        scale: factor of the scores.
+        causal: a query reads only itself and what stands before it.
+        bias: asked for the distances within one block.
+        dropout: probability of dropping a weight; pass 0 outside training.
+        need_weights: also return the weights before dropout, which takes T x S numbers.
+
+    Returns: out (B, H, T, M), weights (B, H, T, start + S) or None.
+    """
+    sizes = check("B H T D, B H S D, B H S M", q=q, k=keys.k, v=keys.v)
+    T, S = sizes["T"], sizes["S"]
+    end = keys.start + S
+    skipped = (end - T) % page  # tokens of the first query's page that stand before it
+    radius = min(radius, (end - 1) // page)
+    if skipped + T <= page:  # a sentence of one page, or a decoding step
+        blocks = Blocks(T, radius * page + skipped, page - skipped - T)
+        skipped = 0
+    else:
+        blocks = Blocks(page, radius * page, 0 if causal else radius * page)
+        q = pad(q, (0, 0, skipped, 0))
+    rows = T + skipped
+
+    distance = blocks.distance(q.device)
+    visible = blocks.real(keys, rows)
+    if causal:
+        visible = visible & (distance <= 0)
+    scores = wide((blocks.queries(q) * scale) @ blocks.keys(keys.k, rows), bias, distance)
+    weights = softmax_by_page(scores, visible, page, form)
+    out = weighted(drop(weights, dropout), blocks.keys(keys.v, rows))
+    out = out.flatten(2, 3)[:, :, skipped:rows]
+    if not need_weights:
+        return out, None
+    weights = blocks.spread(weights, rows, S)[:, :, skipped:]
+    return out, pad(weights, (keys.start, 0)).to(q.dtype)
+
+
+def softmax_by_page(scores: Tensor, visible: Tensor, page: int, form: str) -> Tensor:
+    """The weights of page-local attention: scores (..., Q, W), W whole pages; see there."""
+    if form == "joint":
+        return masked_softmax(scores, visible)
+    visible = visible.unflatten(-1, (-1, page))
+    weights = masked_softmax(scores.unflatten(-1, (-1, page)), visible)
+    if form == "mean":
+        pages = visible.any(-1, keepdim=True).sum(-2, keepdim=True)
+        weights = weights / pages.clamp(min=1)
+    return weights.flatten(-2)
+
+
+def window_attention(
+    q: Tensor,
+    keys: Keys,
+    first: Keys,
+    *,
+    radius: int,
+    scale: float,
+    causal: bool = False,
+    bias: Bias | None = None,
+    dropout: float = 0.0,
+    need_weights: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    """One softmax for query i over the keys j with |i - j| <= radius and the global keys, each key
+    once.
+
+    Args:
+        q: (B, H, T, D), at the last T positions of `keys`.
+        keys: from any position on, at least all within the window of a query.
+        first: the F global keys, at positions 0 ... F - 1, which may stand in `keys` too; F may
+            be 0.
+        radius: r, of the window, to each side.
+        scale: factor of the scores.
+        causal: a query reads only itself and what stands before it.
+        bias: asked for the distances within one block, and from all queries to the global keys.
+        dropout: probability of dropping a weight; pass 0 outside training.
+        need_weights: also return the weights before dropout, which takes T x S numbers.
+
+    Returns: out (B, H, T, M), weights (B, H, T, start + S) or None.
+    Source: Beltagy et al. 2020, arXiv:2004.05150.
+    """
+    sizes = check("B H T D, B H S D, B H S M", q=q, k=keys.k, v=keys.v)
+    T, S, F = sizes["T"], sizes["S"], first.k.shape[2]
+    blocks = blocks_of_window(T, S, radius, causal)
+    near = blocks.distance(q.device)
+    far = torch.arange(F, device=q.device) - blocks.places(keys.start + S - T, T, q.device)
+    of_blocks = blocks.queries(q * scale)
+    to_near = wide(of_blocks @ blocks.keys(keys.k, T), bias, near)
+    to_far = wide(of_blocks @ first.k.transpose(-2, -1)[:, :, None], bias, far)
+    near_visible = blocks.real(without(F, keys), T) & (near.abs() <= radius)
+    far_visible = real(first)[:, None, None, None] & torch.ones_like(far, dtype=torch.bool)
+    if causal:
+        near_visible, far_visible = near_visible & (near <= 0), far_visible & (far <= 0)
+    visible = torch.cat((near_visible, far_visible), dim=-1)
+    weights = masked_softmax(torch.cat((to_near, to_far), dim=-1), visible)
+
+    to_near, to_far = drop(weights, dropout).split([near.shape[-1], F], dim=-1)
+    out = weighted(to_near, blocks.keys(keys.v, T))
+    out = out + weighted(to_far, first.v.transpose(-2, -1)[:, :, None])
+    out = out.flatten(2, 3)[:, :, :T]
+    if not need_weights:
+        return out, None
+    to_near, to_far = weights.split([near.shape[-1], F], dim=-1)
+    whole = pad(blocks.spread(to_near, T, S), (keys.start, 0))
+    to_far = to_far.flatten(2, 3)[:, :, :T]
+    return out, (whole + pad(to_far, (0, keys.start + S - F))).to(q.dtype)
+
+
+def blocks_of_window(queries: int, keys: int, radius: int, causal: bool) -> Blocks:
+    size = max(radius, LEAST_BLOCK)
+    if queries > size:
+        return Blocks(size, radius, 0 if causal else radius)
+    return Blocks(queries, min(radius, keys - queries), 0)  # behind these there is nothing
+
+
+def real(keys: Keys) -> Tensor:
+    """The mask of keys, (B, S), also where none is given."""
+    if keys.mask is not None:
+        return keys.mask
+    B, _, S, _ = keys.k.shape
+    return torch.ones(B, S, dtype=torch.bool, device=keys.k.device)
+
+
+def without(first: int, keys: Keys) -> Keys:
+    """The keys without those at positions 0 ... first - 1."""
+    place = torch.arange(keys.start, keys.start + keys.k.shape[2], device=keys.k.device)
+    return keys._replace(mask=real(keys) & (place >= first))
+
+
+def wide(scores: Tensor, bias: Bias | None, distance: Tensor) -> Tensor:
+    """Scores (B, H, C, Q, W) in float32 at least, with the bias of their distances, (1, Q, W) or
+    (C, Q, W).
+    """
+    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    added = None if bias is None else bias(distance)  # (1 or C, H, Q, W)
+    return scores if added is None else scores + added.transpose(0, 1).to(scores.dtype)
+
+
+def weighted(weights: Tensor, v: Tensor) -> Tensor:
+    """sum_j a_j v_j: weights (..., Q, W), v (..., M, W) -> (..., Q, M) in the type of v."""
+    return weights.to(v.dtype) @ v.transpose(-2, -1)

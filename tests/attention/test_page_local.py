@@ -1,0 +1,96 @@
+"""What is particular to page-local attention: absolute borders, and a ring of pages."""
+
+import copy
+from typing import Literal
+
+import pytest
+import torch
+from cases import DIM, numbers
+from helpers import assert_equal, position_scheme, randomised
+
+from seq2seq.attention import Place, Role
+from seq2seq.attention.multihead import MultiHead
+from seq2seq.attention.page_local import PageLocal
+from seq2seq.errors import ConfigError
+
+ENCODER, DECODER = Place(Role.ENCODER, DIM, DIM), Place(Role.DECODER, DIM, DIM)
+
+
+def test_the_end_of_a_page_is_where_it_is_whatever_stands_behind_it() -> None:
+    attention = randomised(PageLocal(ENCODER, num_heads=4, page=4, radius=1))
+    x = numbers(2, 14, DIM)
+    longer = torch.cat((x, numbers(2, 9, DIM)), dim=1)
+    # Pages 0 and 1 read no further than page 2, which ends at 12.
+    assert_equal(attention(longer).out[:, :8], attention(x).out[:, :8])
+    padded = torch.zeros(2, 23, dtype=torch.bool)
+    padded[:, :14] = True
+    assert_equal(attention(longer, mask=padded).out[:, :14], attention(x).out)
+
+
+def test_a_shift_moves_all_borders_unless_it_is_by_whole_pages() -> None:
+    attention = randomised(PageLocal(ENCODER, num_heads=4, page=4, radius=0))
+    x = numbers(1, 12, DIM)
+
+    def shifted(by: int) -> torch.Tensor:
+        return attention(torch.cat((numbers(1, by, DIM), x), dim=1)).out[:, by:]
+
+    assert_equal(shifted(4), attention(x).out)
+    assert not torch.allclose(shifted(1), attention(x).out)
+
+
+@pytest.mark.parametrize("role", [Role.ENCODER, Role.DECODER])
+def test_one_page_for_all_is_multi_head_attention(role: Role) -> None:
+    place, x = (
+        Place(role, DIM, DIM, position_scheme("t5", role is Role.DECODER)),
+        numbers(2, 9, DIM),
+    )
+    full = randomised(MultiHead(place, num_heads=4, num_kv_heads=4))
+    for options in ({"page": 9, "radius": 0}, {"page": 2, "radius": 4}):
+        paged = PageLocal(place, num_heads=4, **options).double()
+        paged.load_state_dict(full.state_dict())
+        assert_equal(paged(x, need_weights=True), full(x, need_weights=True))
+
+
+@pytest.mark.parametrize("form", ["joint", "per_page", "mean"])
+@torch.no_grad()
+def test_a_ring_of_pages_decodes_like_the_whole_in_any_pieces(
+    form: Literal["joint", "per_page", "mean"],
+) -> None:
+    place = DECODER._replace(position=position_scheme("alibi", causal=True))
+    attention = randomised(PageLocal(place, num_heads=4, page=3, radius=2, form=form))
+    x = numbers(2, 40, DIM)
+    expected = attention(x, need_weights=True)
+    for pieces in ([1] * 40, [5] * 8, [2, 1, 30, 3, 4], [9, 9, 9, 9, 4]):
+        memory, start = attention.new_memory(), 0
+        for piece in x.split(pieces, dim=1):
+            end = start + piece.shape[1]
+            out, weights = attention.advance(piece, memory, torch.arange(start, end), True)
+            assert_equal(out, expected.out[:, start:end])
+            assert weights is not None and expected.weights is not None
+            assert_equal(weights, expected.weights[:, :, start:end, :end])
+            start = end
+        kept = memory.read().streams["k"].shape[1]
+        assert kept == 9  # three pages of three, of forty tokens
+
+
+def test_per_page_weights_sum_to_the_number_of_pages_that_are_read() -> None:
+    attention = randomised(PageLocal(ENCODER, num_heads=4, page=3, radius=1, form="per_page"))
+    weights = attention(numbers(1, 10, DIM), need_weights=True).weights
+    assert weights is not None and not attention.sums_to_one
+    pages = torch.tensor([2.0] * 3 + [3.0] * 6 + [2.0], dtype=torch.float64)
+    assert_equal(weights.sum(-1), pages.expand(1, 4, 10))
+
+
+def test_a_copy_in_evaluation_drops_nothing() -> None:
+    attention = randomised(PageLocal(ENCODER, num_heads=4, page=3, dropout=0.5))
+    x = numbers(1, 10, DIM)
+    training = copy.deepcopy(attention).train()
+    assert torch.equal(attention(x).out, attention(x).out)
+    assert not torch.allclose(training(x).out, attention(x).out)
+
+
+@pytest.mark.parametrize("option, value", [("page", 0), ("radius", -1), ("dropout", 1.0)])
+def test_numbers_out_of_range_are_refused_as_typed(option: str, value: float) -> None:
+    options = {option: value}
+    with pytest.raises(ConfigError, match=f"attn.{option}={value} should be"):
+        PageLocal(ENCODER, num_heads=4, **options)  # type: ignore[arg-type]
