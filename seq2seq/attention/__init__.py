@@ -17,14 +17,24 @@ from seq2seq.attention.base import (
     Role,
     TokenAttention,
 )
+from seq2seq.attention.efficient import Efficient
 from seq2seq.attention.fixed import Fixed
+from seq2seq.attention.linear import Linear
 from seq2seq.attention.memory import DenseMemory, Memory, StateMemory, TokenMemory
 from seq2seq.attention.multihead import MultiHead
+from seq2seq.attention.performer import Performer
 from seq2seq.errors import ConfigError
 from seq2seq.tables import Table, check_options
 
 ATTENTION: Table[type[Attention[Any]]] = Table(
-    "attention", {"multihead": MultiHead, "fixed": Fixed}
+    "attention",
+    {
+        "multihead": MultiHead,
+        "fixed": Fixed,
+        "linear": Linear,
+        "efficient": Efficient,
+        "performer": Performer,
+    },
 )
 
 
