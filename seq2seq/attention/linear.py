@@ -14,11 +14,10 @@ from seq2seq.attention.heads import (
     split_heads,
 )
 from seq2seq.attention.memory import SourceMemory, StateMemory
+from seq2seq.functional.features import ELU, FeatureMap
 from seq2seq.functional.linear import (
-    Features,
     Sums,
     causal_linear_attention,
-    elu_features,
     key_sums,
     linear_attention,
     linear_weights,
@@ -49,25 +48,16 @@ class FeatureAttention(Attention[StateMemory]):
         self.v = projection(source_dim, dim, bias, gain=0.5**0.5)
         self.out = projection(dim, dim, bias)
 
-    def features_of_queries(self, q: Tensor) -> Features:
-        """phi of (N, H, T, D)."""
+    @property
+    def phi(self) -> FeatureMap:
+        """The feature map."""
         raise NotImplementedError
 
-    def features_of_keys(self, k: Tensor, mask: Tensor | None, before: Sums | None) -> Features:
-        """phi of (N, H, S, D), zero behind the mask (N, S); `before` sums up earlier keys."""
-        raise NotImplementedError
+    def _queries(self, x: Tensor, positions: Tensor | None) -> Tensor:
+        return self._turned(self.q(x), x, positions)
 
-    def _queries(self, x: Tensor, positions: Tensor | None) -> Features:
-        return self.features_of_queries(self._turned(self.q(x), x, positions))
-
-    def _keys(
-        self,
-        x: Tensor,
-        mask: Tensor | None = None,
-        positions: Tensor | None = None,
-        before: Sums | None = None,
-    ) -> Features:
-        return self.features_of_keys(self._turned(self.k(x), x, positions), mask, before)
+    def _keys(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
+        return self._turned(self.k(x), x, positions)
 
     def _turned(self, projected: Tensor, x: Tensor, positions: Tensor | None) -> Tensor:
         """Heads of what was projected from x, turned by its positions: (N, H, T, D)."""
@@ -86,7 +76,8 @@ class FeatureAttention(Attention[StateMemory]):
     ) -> StateMemory:
         if self.place.role is Role.DECODER:  # each query needs other sums
             return SourceMemory(x, mask)
-        return SourceMemory(x, mask, **state_of(key_sums(self._keys(x, mask), self._values(x))))
+        sums = key_sums(self.phi, self._keys(x), self._values(x), mask)
+        return SourceMemory(x, mask, **state_of(sums))
 
     def new_memory(self) -> StateMemory:
         return StateMemory()
@@ -103,13 +94,13 @@ class FeatureAttention(Attention[StateMemory]):
         causal = self.place.role is Role.DECODER
         q = self._queries(x, positions)
         if causal:
-            k, v = self._keys(source, mask), self._values(source)
-            out, _ = causal_linear_attention(q, k, v)
+            k, v = self._keys(source), self._values(source)
+            out, _ = causal_linear_attention(self.phi, q, k, v, mask)
         else:
-            out = linear_attention(q, sums_of(memory))
+            out = linear_attention(self.phi, q, sums_of(memory))
         weights = None
         if need_weights:
-            weights = linear_weights(q, self._keys(source, mask), causal)
+            weights = linear_weights(self.phi, q, self._keys(source), mask, causal)
         return Attended(self._joined(out, x), weights)
 
     def advance(
@@ -120,13 +111,9 @@ class FeatureAttention(Attention[StateMemory]):
                 "a decoder with linear attention keeps no keys, only sums over them: ask for the "
                 "weights of all positions at once, as `forward` does"
             )
+        q, k = self._queries(x, positions), self._keys(x, positions)
         before = sums_of(memory) if memory.state else None
-        q, k, v = (
-            self._queries(x, positions),
-            self._keys(x, None, positions, before),
-            self._values(x),
-        )
-        out, after = causal_linear_attention(q, k, v, before)
+        out, after = causal_linear_attention(self.phi, q, k, self._values(x), before=before)
         memory.state = state_of(after)
         return Attended(self._joined(out, x), None)
 
@@ -158,11 +145,9 @@ class Linear(FeatureAttention):
     def facts(cls, options: Mapping[str, Any]) -> Facts:
         return Facts(time="(T + S) D^2", memory="(T + S) D", remembers="S (D x D) and z (D) a head")
 
-    def features_of_queries(self, q: Tensor) -> Features:
-        return elu_features(q)
-
-    def features_of_keys(self, k: Tensor, mask: Tensor | None, before: Sums | None) -> Features:
-        return elu_features(k, mask)
+    @property
+    def phi(self) -> FeatureMap:
+        return ELU
 
 
 def state_of(sums: Sums) -> dict[str, Tensor]:

@@ -9,12 +9,11 @@ from seq2seq.attention.base import Facts, Place
 from seq2seq.attention.linear import FeatureAttention
 from seq2seq.functional.favor import (
     default_features,
-    key_features,
+    favor_map,
     orthogonal_features,
-    query_features,
-    relu_features,
+    relu_map,
 )
-from seq2seq.functional.linear import Features, Sums
+from seq2seq.functional.features import FeatureMap
 from seq2seq.tables import check_range
 
 
@@ -71,12 +70,6 @@ class Performer(FeatureAttention):
             remembers="S (F x D), z (F) and a maximum a head",
         )
 
-    def features_of_queries(self, q: Tensor) -> Features:
-        return (
-            query_features(q, self.w) if self.features == "positive" else relu_features(q, self.w)
-        )
-
-    def features_of_keys(self, k: Tensor, mask: Tensor | None, before: Sums | None) -> Features:
-        if self.features == "relu":
-            return relu_features(k, self.w, mask)
-        return key_features(k, self.w, mask, None if before is None else before.level)
+    @property
+    def phi(self) -> FeatureMap:
+        return favor_map(self.w) if self.features == "positive" else relu_map(self.w)

@@ -5,7 +5,7 @@ keys.
 import torch
 from torch import Tensor
 
-from seq2seq.functional.linear import wide
+from seq2seq.functional.features import wide
 from seq2seq.functional.shapes import check
 from seq2seq.functional.softmax import masked_softmax
 

@@ -11,7 +11,7 @@ import math
 import torch
 from torch import Tensor
 
-from seq2seq.functional.linear import Features, wide
+from seq2seq.functional.features import FeatureMap, Features, masked, wide, without_level
 from seq2seq.functional.shapes import check
 
 
@@ -54,49 +54,40 @@ def log_features(x: Tensor, w: Tensor) -> Tensor:
     return products - small.square().sum(-1, keepdim=True) / 2
 
 
-def query_features(x: Tensor, w: Tensor) -> Features:
-    """phi of queries, each at the level of its own largest feature.
+def favor_map(w: Tensor) -> FeatureMap:
+    """phi(x)_m = exp(w_m . x' - |x'|^2 / 2) / sqrt(F).
+
+    The level of a query is its own largest logarithm; that of a key is the largest of all keys up
+    to it. So the level at which a key enters a sum depends on nothing that comes later, and on no
+    padding.
 
     Args:
-        x: (B, H, T, D).   w: (F, D), from `orthogonal_features`.
+        w: (F, D), from `orthogonal_features`.
     """
-    logs = log_features(x, w)
-    level = logs.detach().amax(-1)
-    return Features((logs - level[..., None]).exp() * len(w) ** -0.5, level)
+    scale = len(w) ** -0.5
+
+    def queries(q: Tensor) -> Features:
+        logs = log_features(q, w)
+        level = logs.detach().amax(-1)
+        return Features((logs - level[..., None]).exp() * scale, level)
+
+    def keys(k: Tensor, mask: Tensor | None, before: Tensor | None) -> Features:
+        # Masked before the exponential, since one of padding may overflow.
+        logs = masked(log_features(k, w), mask, -torch.inf)
+        # A finite number where no key is yet, since -inf - -inf is NaN.
+        largest = logs.detach().amax(-1).clamp(min=torch.finfo(logs.dtype).min)
+        if before is not None:
+            largest = torch.maximum(largest, before[..., None])
+        level = largest.cummax(-1).values
+        return Features((logs - level[..., None]).exp() * scale, level)
+
+    return FeatureMap(queries, keys)
 
 
-def key_features(
-    x: Tensor, w: Tensor, mask: Tensor | None = None, before: Tensor | None = None
-) -> Features:
-    """phi of keys, each at the level of the largest feature of any key up to it.
-
-    So the level at which a key enters a sum depends on nothing that comes later, and on no padding,
-    which is 0.
+def relu_map(w: Tensor) -> FeatureMap:
+    """phi(x)_m = max(0, w_m . x') + 1e-3, the kernel that the paper calls generalised attention.
 
     Args:
-        x: (B, H, S, D).   w: (F, D).
-        mask: (B, S), True = real token.
-        before: (B, H), the level of earlier keys.
+        w: (F, D), from `orthogonal_features`.
     """
-    logs = log_features(x, w)
-    if mask is not None:
-        # Before the exponential: one of padding may overflow.
-        logs = logs.masked_fill(~mask[:, None, :, None], -torch.inf)
-    # A finite number where no key is yet, since -inf - -inf is NaN.
-    largest = logs.detach().amax(-1).clamp(min=torch.finfo(logs.dtype).min)
-    if before is not None:
-        largest = torch.maximum(largest, before[..., None])
-    level = largest.cummax(-1).values
-    return Features((logs - level[..., None]).exp() * len(w) ** -0.5, level)
-
-
-def relu_features(x: Tensor, w: Tensor, mask: Tensor | None = None) -> Features:
-    """phi(x)_m = max(0, w_m . x') + 1e-3, the kernel that the paper calls generalised attention; 0
-    behind the mask.
-
-    Args:
-        x: queries or keys, (B, H, T, D).   w: (F, D).
-        mask: (B, T), True = real token.
-    """
-    phi = projected(x, w)[1].relu() + 1e-3
-    return Features(phi if mask is None else phi.masked_fill(~mask[:, None, :, None], 0))
+    return without_level(lambda x: projected(x, w)[1].relu() + 1e-3)

@@ -1,34 +1,31 @@
-"""Linear attention: the softmax replaced by a product of features, so that keys can be summed up
-before any query is known.
+"""Linear attention: the softmax replaced by a product of features.
 
     out_i = phi(q_i)^T S / (phi(q_i)^T z + eps),   S = sum_j phi(k_j) v_j^T,   z = sum_j phi(k_j)
 
 Letters beside those of the package: F features, C tokens of a chunk. Features, sums and
-denominators are float32 at least, also under autocast.
+denominators are float32 at least, also under autocast. Source of all: Katharopoulos et al. 2020,
+arXiv:2006.16236.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
+from torch.utils.checkpoint import checkpoint
 
+from seq2seq.functional.features import FeatureMap, Features, wide
 from seq2seq.functional.shapes import check
 
 EPS = 1e-6
 # Tokens whose weights are written out at once in the causal form: as many as keep the weights of a
 # chunk (C x C) and the sums before it (F x M) of about one size.
 CHUNK = 64
-
-
-class Features(NamedTuple):
-    """phi of queries or keys, which is values * exp(level): a level keeps exponentials in range.
-
-    Levels are constants to the gradient, since they cancel in the output.
-    """
-
-    values: Tensor  # (B, H, T, F), >= 0
-    level: Tensor | None = None  # (B, H, T), for keys never falling with T; None = 0
+# Tokens whose features are held at once. In training those of longer sequences are computed a
+# second time for the gradient: many features of many tokens are most of the memory, and memory that
+# is not used again at once costs more time than the second computation.
+SEGMENT = 1024
 
 
 class Sums(NamedTuple):
@@ -38,58 +35,131 @@ class Sums(NamedTuple):
     level: Tensor | None = None  # (B, H); None = 0
 
 
-def wide(x: Tensor) -> Tensor:
-    """x in float32, or in float64 if it is."""
-    return x if x.dtype == torch.float64 else x.float()
-
-
-def elu_features(x: Tensor, mask: Tensor | None = None) -> Features:
-    """phi(x) = elu(x) + 1 = x + 1 for x > 0, exp(x) elsewhere; 0 behind the mask.
-
-    Args:
-        x: queries or keys, (B, H, T, D).
-        mask: (B, T), True = real token.
-
-    Returns: (B, H, T, D), no level.
-    Source: Katharopoulos et al. 2020, arXiv:2006.16236.
-    """
-    x = wide(x)
-    # Both branches are differentiated: the exponential that is not taken must not overflow.
-    phi = torch.where(x > 0, x + 1, x.clamp(max=0).exp())
-    return Features(phi if mask is None else phi.masked_fill(~mask[:, None, :, None], 0))
-
-
-def key_sums(k: Features, v: Tensor) -> Sums:
+def key_sums(phi: FeatureMap, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Sums:
     """S and z over all keys.
 
     Args:
-        k: (B, H, S, F), zero for padding.   v: (B, H, S, M).
+        phi: the feature map.
+        k: (B, H, S, D).   v: (B, H, S, M).
+        mask: (B, S), True = real token.
     """
-    check("B H S F, B H S M", k=k.values, v=v)
-    end = None if k.level is None else k.level[:, :, -1:]
-    with torch.autocast(v.device.type, enabled=False):
-        total = rescaled(k.values, k.level, end).transpose(-2, -1) @ with_ones(v)
-    return Sums(total, None if end is None else end.squeeze(-1))
+    check("B H S D, B H S M", k=k, v=v)
+
+    def add(k: Tensor, v: Tensor, mask: Tensor | None, before: Sums | None) -> Sums:
+        return segment_sums(phi.keys(k, mask, level_of(before)), v, before)
+
+    sums = None
+    for part in segments(k, v, mask=mask):
+        sums = computed(add, k.shape[2], *part, sums)
+    assert sums is not None
+    return sums
 
 
-def linear_attention(q: Features, sums: Sums, eps: float = EPS) -> Tensor:
-    """out_i = phi(q_i)^T S / (phi(q_i)^T z + eps), for queries that see all keys.
+def linear_attention(phi: FeatureMap, q: Tensor, sums: Sums, eps: float = EPS) -> Tensor:
+    """The answers to queries that see all keys.
 
     Args:
-        q: (B, H, T, F).
-        sums: from `key_sums`.
+        phi: the feature map.
+        q: (B, H, T, D).
+        sums: from `key_sums`, with F features and values of width M.
 
     Returns: (B, H, T, M), float32 at least; zeros where there is no key.
-    Source: Katharopoulos et al. 2020, arXiv:2006.16236.
     """
-    check("B H T F, B H F M", q=q.values, sums=sums.total)
-    with torch.autocast(q.values.device.type, enabled=False):
-        seen = q.values @ sums.total
-    level = None if sums.level is None else sums.level[..., None]
-    return divided(seen, guard(eps, q.level, level))
+    check("B H T D, B H F M", q=q, sums=sums.total)
+
+    def answer(q: Tensor, sums: Sums) -> Tensor:
+        features = phi.queries(q)
+        level = None if sums.level is None else sums.level[..., None]
+        with torch.autocast(q.device.type, enabled=False):
+            seen = features.values @ sums.total
+        return divided(seen, guard(eps, features.level, level))
+
+    T = q.shape[2]
+    return torch.cat([computed(answer, T, part, sums) for part, _ in segments(q)], dim=2)
 
 
 def causal_linear_attention(
+    phi: FeatureMap,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None = None,
+    before: Sums | None = None,
+    eps: float = EPS,
+) -> tuple[Tensor, Sums]:
+    """The answers to queries that see the keys up to their own: T tokens that follow those summed
+    up in `before`.
+
+    So it is both the form of training and, with the sums it returned last, the step of decoding.
+
+    Args:
+        phi: the feature map.
+        q, k: (B, H, T, D).   v: (B, H, T, M).
+        mask: of the keys, (B, T), True = real token.
+        before: None = there are no earlier tokens.
+
+    Returns: (B, H, T, M), float32 at least; and the sums including these tokens.
+    """
+    check("B H T D, B H T D, B H T M", q=q, k=k, v=v)
+
+    def answer(
+        q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, before: Sums | None
+    ) -> tuple[Tensor, Sums]:
+        keys = phi.keys(k, mask, level_of(before))
+        return causal_segment(phi.queries(q), keys, v, before, eps)
+
+    outs, sums = [], before
+    for part in segments(q, k, v, mask=mask):
+        out, sums = computed(answer, q.shape[2], *part, sums)
+        outs.append(out)
+    assert sums is not None
+    return torch.cat(outs, dim=2), sums
+
+
+def linear_weights(
+    phi: FeatureMap,
+    q: Tensor,
+    k: Tensor,
+    mask: Tensor | None = None,
+    causal: bool = False,
+    eps: float = EPS,
+) -> Tensor:
+    """The weights a_ij = phi(q_i) . phi(k_j) / (phi(q_i)^T z + eps), written out: for maps, not for
+    computing.
+
+    Args:
+        phi: the feature map.
+        q: (B, H, T, D).   k: (B, H, S, D).
+        mask: of the keys, (B, S), True = real token.
+        causal: T = S, and a query sees the keys up to its own.
+
+    Returns: (B, H, T, S), float32 at least.
+    """
+    check("B H T D, B H T D" if causal else "B H T D, B H S D", q=q, k=k)
+    queries, keys = phi.queries(q), phi.keys(k, mask, None)
+    level = keys.level
+    with torch.autocast(q.device.type, enabled=False):
+        if causal:
+            products = causal_products(queries.values, keys.values, level)
+        else:
+            level = None if level is None else level[..., -1:]
+            at_end = rescaled(keys.values, keys.level, level)
+            products = queries.values @ at_end.transpose(-2, -1)
+    total = products.sum(-1, keepdim=True)
+    return divided(torch.cat((products, total), dim=-1), guard(eps, queries.level, level))
+
+
+def segment_sums(k: Features, v: Tensor, before: Sums | None) -> Sums:
+    """Sums with the keys of one more segment: k (B, H, S, F), v (B, H, S, M)."""
+    end = None if k.level is None else k.level[:, :, -1:]
+    with torch.autocast(v.device.type, enabled=False):
+        total = rescaled(k.values, k.level, end).transpose(-2, -1) @ with_ones(v)
+        if before is not None:
+            total = total + rescaled(before.total, column(before.level), end)
+    return Sums(total, None if end is None else end.squeeze(-1))
+
+
+def causal_segment(
     q: Features,
     k: Features,
     v: Tensor,
@@ -97,58 +167,31 @@ def causal_linear_attention(
     eps: float = EPS,
     chunk: int = CHUNK,
 ) -> tuple[Tensor, Sums]:
-    """The same for queries that see the keys up to their own: T tokens that follow those summed up
-    in `before`.
+    """`causal_linear_attention` of so few tokens that their features can be held.
 
-    Weights are written out inside chunks of C tokens; what lies before a chunk is read from sums.
-    So time and memory, the gradient's too, grow as T (C + F M / C): linear in T.
+    Weights are written out inside chunks; what lies before a chunk is read from sums. The result is
+    the same for any size of chunks.
 
     Args:
-        q, k: (B, H, T, F).   v: (B, H, T, M).
-        before: sums of earlier tokens, not above the level of these keys; None = there are none.
-        chunk: C; the result is the same for any.
-
-    Returns: (B, H, T, M), float32 at least; and the sums including these tokens.
-    Source: Katharopoulos et al. 2020, arXiv:2006.16236.
+        q, k: (B, H, T, F); keys not below the level of `before`.   v: (B, H, T, M).
     """
-    sizes = check("B H T F, B H T F, B H T M", q=q.values, k=k.values, v=v)
-    C = min(chunk, sizes["T"])
+    T = v.shape[2]
+    C = min(chunk, T)
     queries, keys, values = (in_chunks(x, C) for x in (q.values, k.values, with_ones(v)))
     level = start = end = None  # of every key; before and at the end of every chunk
     if k.level is not None:
         level = in_chunks(k.level[..., None], C, mode="replicate").squeeze(-1)  # (B, H, n, C)
         end = level[..., -1:]
-        first = level[:, :, :1, :1] if before is None else as_level(before)
+        first = column(level_of(before))
+        first = level[:, :, :1, :1] if first is None else first[..., None]
         start = torch.cat((first, end[:, :, :-1]), dim=2)  # (B, H, n, 1)
     with torch.autocast(v.device.type, enabled=False):
         own = rescaled(keys, level, end).transpose(-2, -1) @ values  # (B, H, n, F, M + 1)
         past, total = prefix_sums(own, start, end, None if before is None else before.total)
         near = causal_products(queries, keys, level) @ values
         seen = near + rescaled(queries @ past, start, level)
-    seen = seen.flatten(2, 3)[:, :, : sizes["T"]]
-    out = divided(seen, guard(eps, q.level, k.level))
+    out = divided(seen.flatten(2, 3)[:, :, :T], guard(eps, q.level, k.level))
     return out, Sums(total, None if k.level is None else k.level[..., -1])
-
-
-def linear_weights(q: Features, k: Features, causal: bool = False, eps: float = EPS) -> Tensor:
-    """The weights a_ij = phi(q_i) . phi(k_j) / (phi(q_i)^T z + eps), written out: for maps, not for
-    computing.
-
-    Args:
-        q: (B, H, T, F).   k: (B, H, S, F), zero for padding.
-        causal: T = S, and a query sees the keys up to its own.
-
-    Returns: (B, H, T, S), float32 at least.
-    """
-    check("B H T F, B H T F" if causal else "B H T F, B H S F", q=q.values, k=k.values)
-    level = None if k.level is None else k.level if causal else k.level[..., -1:]
-    with torch.autocast(q.values.device.type, enabled=False):
-        if causal:
-            products = causal_products(q.values, k.values, k.level)
-        else:
-            products = q.values @ rescaled(k.values, k.level, level).transpose(-2, -1)
-    total = products.sum(-1, keepdim=True)
-    return divided(torch.cat((products, total), dim=-1), guard(eps, q.level, level))
 
 
 def causal_products(q: Tensor, k: Tensor, level: Tensor | None) -> Tensor:
@@ -180,13 +223,14 @@ def prefix_sums(
 
     Returns: (B, H, n, F, M + 1) and (B, H, F, M + 1).
     """
-    total = torch.zeros_like(own[:, :, 0]) if first is None else first
+    total = own.new_zeros(own.shape[:2] + own.shape[3:]) if first is None else first
     past = []
-    for chunk in range(own.shape[2]):
+    # Unbound, not indexed: the gradient of an index is as large as all chunks together.
+    for chunk, added in enumerate(own.unbind(2)):
         past.append(total)
         if start is not None and end is not None:
             total = rescaled(total, start[:, :, chunk], end[:, :, chunk])
-        total = total + own[:, :, chunk]
+        total = total + added
     return torch.stack(past, dim=2), total
 
 
@@ -217,12 +261,33 @@ def with_ones(v: Tensor) -> Tensor:
     return torch.cat((v, torch.ones_like(v[..., :1])), dim=-1)
 
 
-def as_level(sums: Sums) -> Tensor:
-    assert sums.level is not None, "keys with a level follow sums with one"
-    return sums.level[:, :, None, None]
+def level_of(sums: Sums | None) -> Tensor | None:
+    return None if sums is None else sums.level
+
+
+def column(level: Tensor | None) -> Tensor | None:
+    """(B, H) -> (B, H, 1)."""
+    return None if level is None else level[..., None]
 
 
 def in_chunks(x: Tensor, size: int, mode: str = "constant") -> Tensor:
     """(B, H, T, F) -> (B, H, n, size, F), filled up with zeros or, `replicate`, the last token."""
     missing = -x.shape[2] % size
     return (pad(x, (0, 0, 0, missing), mode) if missing else x).unflatten(2, (-1, size))
+
+
+def segments(*tensors: Tensor, mask: Tensor | None = None) -> Iterator[tuple[Any, ...]]:
+    """Tensors (B, H, T, width) and a mask (B, T) or None, SEGMENT tokens at a time."""
+    parts = [x.split(SEGMENT, dim=2) for x in tensors]
+    masks = [None] * len(parts[0]) if mask is None else mask.split(SEGMENT, dim=1)
+    # The gradient of a split is put together once, that of slices a slice at a time at full size.
+    return zip(*parts, masks, strict=True)
+
+
+def computed(function: Callable[..., Any], tokens: int, *inputs: Any) -> Any:
+    """function(*inputs), forgotten and computed again for the gradient if there are further
+    segments.
+    """
+    if tokens <= SEGMENT or not torch.is_grad_enabled():
+        return function(*inputs)
+    return checkpoint(function, *inputs, use_reentrant=False, preserve_rng_state=False)
