@@ -27,7 +27,7 @@ from seq2seq.functional.linear import (
 class FeatureAttention(Attention[StateMemory]):
     """Every query reads sums over the features of the keys; a subclass says which features.
 
-        out = concat_h( phi(q)^T S / (phi(q)^T z + 1e-6) ) Wo
+        out = concat_h( phi(q)^T S / (phi(q)^T z + eps) ) Wo
         S = sum_j phi(k_j) v_j^T,   z = sum_j phi(k_j)
 
     In the decoder the sums run over j <= i; only they are kept between steps, so there a step has
@@ -35,7 +35,7 @@ class FeatureAttention(Attention[StateMemory]):
     """
 
     advance_shows_weights = False
-    sums_to_one = False  # but for the 1e-6 in the denominator
+    sums_to_one = False  # but for eps
 
     def __init__(self, place: Place, num_heads: int, bias: bool):
         super().__init__(place)

@@ -21,7 +21,7 @@ class Performer(FeatureAttention):
     """Scaled dot-product attention estimated by random features, at a cost that grows with the
     length and not with its square.
 
-        out = concat_h( phi(q)^T S / (phi(q)^T z + 1e-6) ) Wo
+        out = concat_h( phi(q)^T S / phi(q)^T z ) Wo
         S = sum_j phi(k_j) v_j^T,   z = sum_j phi(k_j)
         phi(x)_m = exp(w_m . x' - |x'|^2 / 2) / sqrt(F),   x' = x / D^(1/4)
 
@@ -57,6 +57,7 @@ class Performer(FeatureAttention):
         super().__init__(place, num_heads, bias)
         check_range("attn.num_features", num_features, 1)
         self.features = features
+        self.sums_to_one = features == "positive"
         width = place.dim // num_heads
         self.register_buffer(
             "w", orthogonal_features(num_features or default_features(width), width)

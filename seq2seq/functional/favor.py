@@ -14,6 +14,10 @@ from torch import Tensor
 from seq2seq.functional.features import FeatureMap, Features, masked, wide, without_level
 from seq2seq.functional.shapes import check
 
+# Added to denominators. Those of features at their level may be small, where no large feature of a
+# query meets one of a key, and are still right to the last digit: 1e-6 would be seen.
+GUARD = 1e-20
+
 
 def default_features(width: int) -> int:
     """At least D ln D features, in whole blocks of D."""
@@ -57,8 +61,8 @@ def log_features(x: Tensor, w: Tensor) -> Tensor:
 def favor_map(w: Tensor) -> FeatureMap:
     """phi(x)_m = exp(w_m . x' - |x'|^2 / 2) / sqrt(F).
 
-    The level of a query is its own largest logarithm; that of a key is the largest of all keys up
-    to it. So the level at which a key enters a sum depends on nothing that comes later, and on no
+    A query is divided by its own largest feature. The level of a key is the largest logarithm of
+    all keys up to it. So the level at which a key enters a sum depends on nothing that comes later, and on no
     padding.
 
     Args:
@@ -66,10 +70,9 @@ def favor_map(w: Tensor) -> FeatureMap:
     """
     scale = len(w) ** -0.5
 
-    def queries(q: Tensor) -> Features:
+    def queries(q: Tensor) -> Tensor:
         logs = log_features(q, w)
-        level = logs.detach().amax(-1)
-        return Features((logs - level[..., None]).exp() * scale, level)
+        return (logs - logs.detach().amax(-1, keepdim=True)).exp() * scale
 
     def keys(k: Tensor, mask: Tensor | None, before: Tensor | None) -> Features:
         # Masked before the exponential, since one of padding may overflow.
@@ -81,7 +84,7 @@ def favor_map(w: Tensor) -> FeatureMap:
         level = largest.cummax(-1).values
         return Features((logs - level[..., None]).exp() * scale, level)
 
-    return FeatureMap(queries, keys)
+    return FeatureMap(queries, keys, GUARD)
 
 
 def relu_map(w: Tensor) -> FeatureMap:

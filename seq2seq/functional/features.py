@@ -12,24 +12,26 @@ from torch import Tensor
 
 
 class Features(NamedTuple):
-    """phi of queries or keys, which is values * exp(level): a level keeps exponentials in range.
+    """phi of keys, which is values * exp(level): a level keeps exponentials in range.
 
     Levels are constants to the gradient, since they cancel in the output.
     """
 
-    values: Tensor  # (B, H, T, F), >= 0, float32 at least
-    level: Tensor | None = None  # (B, H, T), for keys never falling with T; None = 0
+    values: Tensor  # (B, H, S, F), >= 0, float32 at least
+    level: Tensor | None = None  # (B, H, S), never falling with S; None = 0
 
 
 class FeatureMap(NamedTuple):
     """phi, of queries and of keys.
 
-    `queries` takes (B, H, T, D). `keys` takes (B, H, S, D), a mask (B, S) with True = real token or
-    None, and the level (B, H) of earlier keys or None; its values are zero behind the mask.
+    `queries` takes (B, H, T, D) and may leave out a factor of each query, which cancels. `keys` takes (B, H, S, D), a mask (B, S) with True = real token or
+    None, and the level (B, H) of earlier keys or None; its values are zero behind the mask. `eps`
+    is added to denominators as they are then, against 0 / 0.
     """
 
-    queries: Callable[[Tensor], Features]
+    queries: Callable[[Tensor], Tensor]
     keys: Callable[[Tensor, Tensor | None, Tensor | None], Features]
+    eps: float = 1e-6
 
 
 def wide(x: Tensor) -> Tensor:
@@ -57,7 +59,7 @@ def without_level(phi: Callable[[Tensor], Tensor]) -> FeatureMap:
     def keys(k: Tensor, mask: Tensor | None, before: Tensor | None) -> Features:
         return Features(masked(phi(k), mask, 0.0))
 
-    return FeatureMap(lambda q: Features(phi(q)), keys)
+    return FeatureMap(phi, keys)
 
 
 def masked(x: Tensor, mask: Tensor | None, value: float) -> Tensor:

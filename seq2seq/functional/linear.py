@@ -18,7 +18,6 @@ from torch.utils.checkpoint import checkpoint
 from seq2seq.functional.features import FeatureMap, Features, wide
 from seq2seq.functional.shapes import check
 
-EPS = 1e-6
 # Tokens whose weights are written out at once in the causal form: as many as keep the weights of a
 # chunk (C x C) and the sums before it (F x M) of about one size.
 CHUNK = 64
@@ -55,7 +54,7 @@ def key_sums(phi: FeatureMap, k: Tensor, v: Tensor, mask: Tensor | None = None) 
     return sums
 
 
-def linear_attention(phi: FeatureMap, q: Tensor, sums: Sums, eps: float = EPS) -> Tensor:
+def linear_attention(phi: FeatureMap, q: Tensor, sums: Sums) -> Tensor:
     """The answers to queries that see all keys.
 
     Args:
@@ -68,11 +67,8 @@ def linear_attention(phi: FeatureMap, q: Tensor, sums: Sums, eps: float = EPS) -
     check("B H T D, B H F M", q=q, sums=sums.total)
 
     def answer(q: Tensor, sums: Sums) -> Tensor:
-        features = phi.queries(q)
-        level = None if sums.level is None else sums.level[..., None]
         with torch.autocast(q.device.type, enabled=False):
-            seen = features.values @ sums.total
-        return divided(seen, guard(eps, features.level, level))
+            return divided(phi.queries(q) @ sums.total, phi.eps)
 
     T = q.shape[2]
     return torch.cat([computed(answer, T, part, sums) for part, _ in segments(q)], dim=2)
@@ -85,7 +81,6 @@ def causal_linear_attention(
     v: Tensor,
     mask: Tensor | None = None,
     before: Sums | None = None,
-    eps: float = EPS,
 ) -> tuple[Tensor, Sums]:
     """The answers to queries that see the keys up to their own: T tokens that follow those summed
     up in `before`.
@@ -106,7 +101,7 @@ def causal_linear_attention(
         q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, before: Sums | None
     ) -> tuple[Tensor, Sums]:
         keys = phi.keys(k, mask, level_of(before))
-        return causal_segment(phi.queries(q), keys, v, before, eps)
+        return causal_segment(phi.queries(q), keys, v, before, phi.eps)
 
     outs, sums = [], before
     for part in segments(q, k, v, mask=mask):
@@ -122,7 +117,6 @@ def linear_weights(
     k: Tensor,
     mask: Tensor | None = None,
     causal: bool = False,
-    eps: float = EPS,
 ) -> Tensor:
     """The weights a_ij = phi(q_i) . phi(k_j) / (phi(q_i)^T z + eps), written out: for maps, not for
     computing.
@@ -137,16 +131,13 @@ def linear_weights(
     """
     check("B H T D, B H T D" if causal else "B H T D, B H S D", q=q, k=k)
     queries, keys = phi.queries(q), phi.keys(k, mask, None)
-    level = keys.level
     with torch.autocast(q.device.type, enabled=False):
         if causal:
-            products = causal_products(queries.values, keys.values, level)
+            products = causal_products(queries, keys.values, keys.level)
         else:
-            level = None if level is None else level[..., -1:]
-            at_end = rescaled(keys.values, keys.level, level)
-            products = queries.values @ at_end.transpose(-2, -1)
-    total = products.sum(-1, keepdim=True)
-    return divided(torch.cat((products, total), dim=-1), guard(eps, queries.level, level))
+            end = None if keys.level is None else keys.level[..., -1:]
+            products = queries @ rescaled(keys.values, keys.level, end).transpose(-2, -1)
+    return divided(torch.cat((products, products.sum(-1, keepdim=True)), dim=-1), phi.eps)
 
 
 def segment_sums(k: Features, v: Tensor, before: Sums | None) -> Sums:
@@ -160,12 +151,11 @@ def segment_sums(k: Features, v: Tensor, before: Sums | None) -> Sums:
 
 
 def causal_segment(
-    q: Features,
+    q: Tensor,
     k: Features,
     v: Tensor,
-    before: Sums | None = None,
-    eps: float = EPS,
-    chunk: int = CHUNK,
+    before: Sums | None,
+    eps: float,
 ) -> tuple[Tensor, Sums]:
     """`causal_linear_attention` of so few tokens that their features can be held.
 
@@ -176,8 +166,8 @@ def causal_segment(
         q, k: (B, H, T, F); keys not below the level of `before`.   v: (B, H, T, M).
     """
     T = v.shape[2]
-    C = min(chunk, T)
-    queries, keys, values = (in_chunks(x, C) for x in (q.values, k.values, with_ones(v)))
+    C = min(CHUNK, T)
+    queries, keys, values = (in_chunks(x, C) for x in (q, k.values, with_ones(v)))
     level = start = end = None  # of every key; before and at the end of every chunk
     if k.level is not None:
         level = in_chunks(k.level[..., None], C, mode="replicate").squeeze(-1)  # (B, H, n, C)
@@ -190,7 +180,7 @@ def causal_segment(
         past, total = prefix_sums(own, start, end, None if before is None else before.total)
         near = causal_products(queries, keys, level) @ values
         seen = near + rescaled(queries @ past, start, level)
-    out = divided(seen.flatten(2, 3)[:, :, :T], guard(eps, q.level, k.level))
+    out = divided(seen.flatten(2, 3)[:, :, :T], eps)
     return out, Sums(total, None if k.level is None else k.level[..., -1])
 
 
@@ -239,18 +229,7 @@ def rescaled(x: Tensor, at: Tensor | None, to: Tensor | None) -> Tensor:
     return x if at is None or to is None else x * (at - to).exp()[..., None]
 
 
-def guard(eps: float, of_query: Tensor | None, of_keys: Tensor | None) -> float | Tensor:
-    """eps at the level of a denominator, (..., T).
-
-    The levels are bounded: where all features are tiny, eps does not hide them; and where some are
-    huge, it is still there to keep 0 / 0 away.
-    """
-    if of_query is None or of_keys is None:
-        return eps
-    return eps * (-(of_query + of_keys).clamp(0, 60)).exp()
-
-
-def divided(seen: Tensor, eps: float | Tensor) -> Tensor:
+def divided(seen: Tensor, eps: float) -> Tensor:
     """Sums over their denominator, the last column: (..., T, M + 1) -> (..., T, M)."""
     return seen[..., :-1] / (seen[..., -1] + eps)[..., None]
 
