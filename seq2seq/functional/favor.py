@@ -62,8 +62,8 @@ def favor_map(w: Tensor) -> FeatureMap:
     """phi(x)_m = exp(w_m . x' - |x'|^2 / 2) / sqrt(F).
 
     A query is divided by its own largest feature. The level of a key is the largest logarithm of
-    all keys up to it. So the level at which a key enters a sum depends on nothing that comes later, and on no
-    padding.
+    all keys up to it. So the level at which a key enters a sum depends on nothing that comes later,
+    and on no padding.
 
     Args:
         w: (F, D), from `orthogonal_features`.

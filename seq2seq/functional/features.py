@@ -24,9 +24,10 @@ class Features(NamedTuple):
 class FeatureMap(NamedTuple):
     """phi, of queries and of keys.
 
-    `queries` takes (B, H, T, D) and may leave out a factor of each query, which cancels. `keys` takes (B, H, S, D), a mask (B, S) with True = real token or
-    None, and the level (B, H) of earlier keys or None; its values are zero behind the mask. `eps`
-    is added to denominators as they are then, against 0 / 0.
+    `queries` takes (B, H, T, D), and may leave out a factor of each query, which cancels. `keys`
+    takes (B, H, S, D), a mask (B, S) with True = real token or None, and the level (B, H) of earlier
+    keys or None; its values are zero behind the mask. `eps` is added to the denominators that come
+    of it, against 0 / 0.
     """
 
     queries: Callable[[Tensor], Tensor]
