@@ -25,9 +25,9 @@ class FeatureMap(NamedTuple):
     """phi, of queries and of keys.
 
     `queries` takes (B, H, T, D), and may leave out a factor of each query, which cancels. `keys`
-    takes (B, H, S, D), a mask (B, S) with True = real token or None, and the level (B, H) of earlier
-    keys or None; its values are zero behind the mask. `eps` is added to the denominators that come
-    of it, against 0 / 0.
+    takes (B, H, S, D), a mask (B, S) with True = real token or None, and the level (B, H) of the
+    keys before or None; its values are zero behind the mask. `eps` is added to the denominators
+    that come of it, against 0 / 0.
     """
 
     queries: Callable[[Tensor], Tensor]

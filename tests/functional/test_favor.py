@@ -63,11 +63,12 @@ def test_no_entry_of_a_direction_prefers_a_sign() -> None:
 
 
 def test_the_kernel_is_estimated_without_bias() -> None:
-    for size in (0.5, 1.0):
-        q, k = size * vectors(2, D)
+    # Along the diagonal the signs of a raw QR decomposition add up.
+    along = torch.full((2, D), 0.33, dtype=torch.float64)
+    for q, k in (along, -along, 0.5 * vectors(2, D)):
         expected = ((q @ k) / math.sqrt(D)).exp()
-        found = estimates(q, k, D, 4000)
-        assert abs(found.mean() - expected) < 4 * found.std() / math.sqrt(4000)
+        found = estimates(q, k, D, 2000)
+        assert abs(found.mean() - expected) < 4 * found.std() / math.sqrt(2000)
 
 
 def test_the_error_falls_with_the_number_of_features() -> None:
@@ -90,22 +91,25 @@ def test_with_many_features_the_weights_are_those_of_the_softmax() -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.float64, torch.float32])
-@pytest.mark.parametrize("size", [1.0, 30.0, 1000.0])
+@pytest.mark.parametrize("past", [1, 8])
 def test_no_later_key_changes_an_output_however_large_it_is(
-    size: float, dtype: torch.dtype
+    past: float, dtype: torch.dtype
 ) -> None:
-    phi = favor_map(orthogonal_features(24, D).to(dtype))
+    w = orthogonal_features(24, D).to(dtype)
+    phi = favor_map(w)
     q, k, v = vectors(3, 1, 2, 9, D).to(dtype)
+    # Long keys have tiny features; the largest feature that there can be is that of a key w_m.
+    k *= past
     out, _ = causal_linear_attention(phi, q, k, v)
+    assert out.norm(dim=-1).min() > 0.1
     for later in range(1, 9):
-        other, values = k.clone(), v.clone()
-        other[:, :, later] *= size
-        # A key along one feature has the largest feature that there can be.
-        other[:, :, later:] += size * torch.randn(D).to(dtype)
-        values[:, :, later:] += size
-        changed, _ = causal_linear_attention(phi, q, other, values)
-        tolerance = 1e-12 if dtype is torch.float64 else 1e-5
-        assert_equal(changed[:, :, :later], out[:, :, :later], tolerance)
+        for key in (w[0] * D**0.25, 1000 * w[1]):
+            other, values = k.clone(), v.clone()
+            other[:, :, later] = key
+            values[:, :, later:] = 1e3
+            changed, _ = causal_linear_attention(phi, q, other, values)
+            tolerance = 1e-12 if dtype is torch.float64 else 1e-5
+            assert_equal(changed[:, :, :later], out[:, :, :later], tolerance)
 
 
 def test_padded_keys_are_in_no_denominator_however_large_they_are() -> None:
