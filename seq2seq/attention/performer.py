@@ -67,7 +67,7 @@ class Performer(FeatureAttention):
     def facts(cls, options: Mapping[str, Any]) -> Facts:
         return Facts(
             time="(T + S) F D",
-            memory="(T + S) F",
+            memory="(T + S) D",  # of 1024 tokens at a time, F
             remembers="S (F x D), z (F) and a maximum a head",
         )
 
