@@ -17,12 +17,15 @@ from seq2seq.attention.base import (
     Role,
     TokenAttention,
 )
+from seq2seq.attention.efficient import Efficient
 from seq2seq.attention.fixed import Fixed
 from seq2seq.attention.latent import Latent
+from seq2seq.attention.linear import Linear
 from seq2seq.attention.longformer import Longformer
 from seq2seq.attention.memory import DenseMemory, Memory, StateMemory, TokenMemory
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.page_local import PageLocal
+from seq2seq.attention.performer import Performer
 from seq2seq.errors import ConfigError
 from seq2seq.tables import Table, check_options
 
@@ -34,6 +37,9 @@ ATTENTION: Table[type[Attention[Any]]] = Table(
         "page_local": PageLocal,
         "longformer": Longformer,
         "fixed": Fixed,
+        "linear": Linear,
+        "efficient": Efficient,
+        "performer": Performer,
     },
 )
 

@@ -75,6 +75,7 @@ class Attention(nn.Module, Generic[M]):
     honours: ClassVar[frozenset[str]] = frozenset()  # hooks of position schemes that it obeys
     blind: ClassVar[Mapping[str, str]] = {}  # why it does not obey other hooks: "it ..."
     shows_weights: ClassVar[bool] = True  # can it draw a (T, S) map?
+    advance_shows_weights: ClassVar[bool] = True  # also of a step, so must it keep what it read?
     reads_queries: bool = True  # does the answer depend on x in `attend`?
     sums_to_one: bool = True  # do the weights of a real query?
 

@@ -118,3 +118,30 @@ class StateMemory:
 
     def keep(self, rows: Tensor) -> None:
         self.state = {name: x.index_select(0, rows) for name, x in self.state.items()}
+
+
+class SourceMemory(StateMemory):
+    """A fixed size that was made from a sequence known whole, and where that sequence is.
+
+    Queries need the state only. The sequence is for whoever asks for weights: it is the tensor that
+    the model has already, one for all layers, and it is not copied.
+    """
+
+    def __init__(self, x: Tensor, mask: Tensor | None, **state: Tensor) -> None:
+        super().__init__(**state)
+        self._x, self._mask = x, mask
+        self._rows: Tensor | None = None  # of x that are left, in order; None = all
+
+    @property
+    def rows(self) -> int:
+        return len(self._x if self._rows is None else self._rows)
+
+    def tokens(self) -> tuple[Tensor, Tensor | None]:
+        """x (N, S, E) and mask (N, S) of the rows that are left."""
+        if self._rows is None:
+            return self._x, self._mask
+        return self._x[self._rows], None if self._mask is None else self._mask[self._rows]
+
+    def keep(self, rows: Tensor) -> None:
+        super().keep(rows)
+        self._rows = rows if self._rows is None else self._rows.index_select(0, rows)

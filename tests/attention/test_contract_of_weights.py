@@ -12,6 +12,7 @@ from cases import (
     inputs_of,
     numbers,
     shows_weights,
+    shows_weights_of_a_step,
 )
 from helpers import assert_equal, gradients
 
@@ -46,7 +47,7 @@ def test_asking_for_weights_does_not_change_the_answer(case: Case) -> None:
         assert_equal(gradients(asked.out[real].square().sum(), *leaves), expected)
 
 
-@every(shows_weights, in_decoder, by_default_kernel)
+@every(shows_weights, in_decoder, by_default_kernel, shows_weights_of_a_step)
 @torch.no_grad()
 def test_weights_of_a_step_are_the_rows_of_the_whole(case: Case) -> None:
     attention, x = case.build(), numbers(2, 7, DIM)
@@ -56,6 +57,15 @@ def test_weights_of_a_step_are_the_rows_of_the_whole(case: Case) -> None:
     step = attention.advance(x[:, 4:6], memory, torch.arange(4, 6), need_weights=True).weights
     assert step is not None and whole is not None
     assert_equal(step, whole[:, :, 4:6, : step.shape[-1]])
+
+
+@every(shows_weights, in_decoder, lambda case: not shows_weights_of_a_step(case))
+def test_a_step_that_keeps_no_keys_refuses_to_show_weights_and_changes_nothing(case: Case) -> None:
+    attention, x = case.build(), numbers(2, 7, DIM)
+    memory = attention.new_memory()
+    with pytest.raises(ValueError, match="keeps no keys"):
+        attention.advance(x, memory, torch.arange(7), need_weights=True)
+    assert_equal(attention.advance(x, memory, torch.arange(7)).out, attention(x).out)
 
 
 @every(lambda case: not shows_weights(case))

@@ -1,0 +1,80 @@
+"""Efficient attention: a softmax over channels and one over positions instead of one over keys."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor
+
+from seq2seq.attention.base import Attended, Attention, Facts, Place, Role
+from seq2seq.attention.heads import check_heads, join_heads, projection, split_heads
+from seq2seq.attention.memory import SourceMemory, StateMemory
+from seq2seq.functional.efficient import (
+    efficient_attention,
+    efficient_context,
+    efficient_weights,
+)
+
+
+class Efficient(Attention[StateMemory]):
+    """Each channel of the keys is a softmax over the positions, which gives one mean value; each
+    query mixes these D means by the softmax of its own channels.
+
+        out = concat_h( softmax_d(q) (softmax_j(K)^T V) ) Wo
+
+    Args:
+        place: where it stands; not in the decoder.
+        num_heads: H; divides the width.
+        bias: do the projections have biases?
+
+    Raises: ConfigError for heads that do not divide.
+    Source: Shen et al. 2018, arXiv:1812.01243.
+    """
+
+    roles = frozenset({Role.ENCODER, Role.CROSS})
+    undefined = {
+        Role.DECODER: "its softmax over the positions of the keys mixes the future into the past"
+    }
+
+    blind = {
+        "rotate": "it takes a softmax over the channels of queries and one over the positions of "
+        "keys, after which a rotation is not relative",
+        "bias": "it never forms the scores that a bias is added to",
+    }
+
+    def __init__(self, place: Place, *, num_heads: int, bias: bool = False):
+        super().__init__(place)
+        dim, source_dim = place.dim, place.source_dim
+        check_heads(num_heads, num_heads, dim)
+        self.num_heads = num_heads
+        self.q = projection(dim, dim, bias, gain=0.5**0.5)
+        self.k = projection(source_dim, dim, bias, gain=0.5**0.5)
+        self.v = projection(source_dim, dim, bias, gain=0.5**0.5)
+        self.out = projection(dim, dim, bias)
+
+    @classmethod
+    def facts(cls, options: Mapping[str, Any]) -> Facts:
+        return Facts(time="(T + S) D^2", memory="(T + S) D", remembers="a D x D matrix a head")
+
+    def _keys(self, x: Tensor) -> Tensor:
+        return split_heads(self.k(x), self.num_heads)
+
+    def memory_of(
+        self, x: Tensor, mask: Tensor | None = None, groups: Tensor | None = None
+    ) -> StateMemory:
+        v = split_heads(self.v(x), self.num_heads)
+        return SourceMemory(x, mask, context=efficient_context(self._keys(x), v, mask))
+
+    def attend(
+        self,
+        x: Tensor,
+        memory: StateMemory,
+        positions: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> Attended:
+        q = split_heads(self.q(x), self.num_heads)
+        out, weights = efficient_attention(q, memory.state["context"]), None
+        if need_weights:
+            assert isinstance(memory, SourceMemory)
+            source, mask = memory.tokens()
+            weights = efficient_weights(q, self._keys(source), mask)
+        return Attended(self.out(join_heads(out.to(x.dtype))), weights)

@@ -1,0 +1,165 @@
+"""Linear attention: what is remembered of all keys is two sums, whatever their number."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from torch import Tensor
+
+from seq2seq.attention.base import Attended, Attention, Facts, Place, Role, positions_of
+from seq2seq.attention.heads import (
+    check_heads,
+    check_position_of_heads,
+    join_heads,
+    projection,
+    split_heads,
+)
+from seq2seq.attention.memory import SourceMemory, StateMemory
+from seq2seq.functional.features import ELU, FeatureMap
+from seq2seq.functional.linear import (
+    Sums,
+    causal_linear_attention,
+    key_sums,
+    linear_attention,
+    linear_weights,
+)
+
+
+class FeatureAttention(Attention[StateMemory]):
+    """Every query reads sums over the features of the keys; a subclass says which features.
+
+        out = concat_h( phi(q)^T S / (phi(q)^T z + eps) ) Wo
+        S = sum_j phi(k_j) v_j^T,   z = sum_j phi(k_j)
+
+    In the decoder the sums run over j <= i; only they are kept between steps, so there a step has
+    no weights to show. A source that is known whole can be asked for them later.
+    """
+
+    blind = {
+        "rotate": "it compares queries and keys by positive features: a rotation after them breaks "
+        "their positivity, and one before them is not relative",
+        "bias": "it never forms the scores that a bias is added to",
+    }
+    advance_shows_weights = False
+    sums_to_one = False  # but for eps
+
+    def __init__(self, place: Place, num_heads: int, bias: bool):
+        super().__init__(place)
+        dim, source_dim = place.dim, place.source_dim
+        check_heads(num_heads, num_heads, dim)
+        check_position_of_heads(place, num_heads, dim // num_heads)
+        self.num_heads = num_heads
+        self.q = projection(dim, dim, bias, gain=0.5**0.5)
+        self.k = projection(source_dim, dim, bias, gain=0.5**0.5)
+        self.v = projection(source_dim, dim, bias, gain=0.5**0.5)
+        self.out = projection(dim, dim, bias)
+
+    @property
+    def phi(self) -> FeatureMap:
+        """The feature map."""
+        raise NotImplementedError
+
+    def _queries(self, x: Tensor, positions: Tensor | None) -> Tensor:
+        return self._turned(self.q(x), x, positions)
+
+    def _keys(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
+        return self._turned(self.k(x), x, positions)
+
+    def _turned(self, projected: Tensor, x: Tensor, positions: Tensor | None) -> Tensor:
+        """Heads of what was projected from x, turned by its positions: (N, H, T, D)."""
+        heads, position = split_heads(projected, self.num_heads), self.place.position
+        return heads if position is None else position.rotate(heads, positions_of(x, positions))
+
+    def _values(self, x: Tensor) -> Tensor:
+        return split_heads(self.v(x), self.num_heads)
+
+    def _joined(self, out: Tensor, x: Tensor) -> Tensor:
+        """Of heads (N, H, T, D), whose sums are wide, in the type of x: (N, T, E)."""
+        return self.out(join_heads(out.to(x.dtype)))
+
+    def memory_of(
+        self, x: Tensor, mask: Tensor | None = None, groups: Tensor | None = None
+    ) -> StateMemory:
+        if self.place.role is Role.DECODER:  # each query needs other sums
+            return SourceMemory(x, mask)
+        sums = key_sums(self.phi, self._keys(x), self._values(x), mask)
+        return SourceMemory(x, mask, **state_of(sums))
+
+    def new_memory(self) -> StateMemory:
+        return StateMemory()
+
+    def attend(
+        self,
+        x: Tensor,
+        memory: StateMemory,
+        positions: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> Attended:
+        assert isinstance(memory, SourceMemory), "a decoder's memory is for `advance`"
+        source, mask = memory.tokens()
+        causal = self.place.role is Role.DECODER
+        q = self._queries(x, positions)
+        if causal:
+            k, v = self._keys(source), self._values(source)
+            out, _ = causal_linear_attention(self.phi, q, k, v, mask)
+        else:
+            out = linear_attention(self.phi, q, sums_of(memory))
+        weights = None
+        if need_weights:
+            weights = linear_weights(self.phi, q, self._keys(source), mask, causal)
+        return Attended(self._joined(out, x), weights)
+
+    def advance(
+        self, x: Tensor, memory: StateMemory, positions: Tensor, need_weights: bool = False
+    ) -> Attended:
+        if need_weights:
+            raise ValueError(
+                "a decoder with linear attention keeps no keys, only sums over them: ask for the "
+                "weights of all positions at once, as `forward` does"
+            )
+        q, k = self._queries(x, positions), self._keys(x, positions)
+        before = sums_of(memory) if memory.state else None
+        out, after = causal_linear_attention(self.phi, q, k, self._values(x), before=before)
+        memory.state = state_of(after)
+        return Attended(self._joined(out, x), None)
+
+
+class Linear(FeatureAttention):
+    """Softmax attention with phi(q) . phi(k) instead of the exponential of q . k, phi = elu + 1: a
+    token costs the same however long the sentence is.
+
+        out = concat_h( phi(q)^T S / (phi(q)^T z + 1e-6) ) Wo
+        S = sum_j phi(k_j) v_j^T,   z = sum_j phi(k_j)
+
+    In the decoder the sums run over j <= i. Queries and keys are not divided by sqrt(D). Rotary
+    positions are refused: turned behind phi features are no longer positive, and turned before it
+    their products no longer depend on the distance.
+
+    Args:
+        place: where it stands.
+        num_heads: H; divides the width.
+        bias: do the projections have biases?
+
+    Raises: ConfigError for heads that do not divide.
+    Source: Katharopoulos et al. 2020, arXiv:2006.16236.
+    """
+
+    def __init__(self, place: Place, *, num_heads: int, bias: bool = False):
+        super().__init__(place, num_heads, bias)
+
+    @classmethod
+    def facts(cls, options: Mapping[str, Any]) -> Facts:
+        return Facts(time="(T + S) D^2", memory="(T + S) D", remembers="S (D x D) and z (D) a head")
+
+    @property
+    def phi(self) -> FeatureMap:
+        return ELU
+
+
+def state_of(sums: Sums) -> dict[str, Tensor]:
+    """Sums as the entries of a memory."""
+    return {name: x for name, x in sums._asdict().items() if x is not None}
+
+
+def sums_of(memory: StateMemory) -> Sums:
+    """The sums that `state_of` made entries of."""
+    return Sums(**memory.state)

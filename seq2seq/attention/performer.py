@@ -1,0 +1,76 @@
+"""Performer: linear attention whose random features estimate softmax attention."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from torch import Tensor
+
+from seq2seq.attention.base import Facts, Place
+from seq2seq.attention.linear import FeatureAttention
+from seq2seq.functional.favor import (
+    default_features,
+    favor_map,
+    orthogonal_features,
+    relu_map,
+)
+from seq2seq.functional.features import FeatureMap
+from seq2seq.tables import check_range
+
+
+class Performer(FeatureAttention):
+    """Scaled dot-product attention estimated by random features, at a cost that grows with the
+    length and not with its square.
+
+        out = concat_h( phi(q)^T S / phi(q)^T z ) Wo
+        S = sum_j phi(k_j) v_j^T,   z = sum_j phi(k_j)
+        phi(x)_m = exp(w_m . x' - |x'|^2 / 2) / sqrt(F),   x' = x / D^(1/4)
+
+    The mean of phi(q) . phi(k) over the draws of w is exp(q . k / sqrt(D)). w is drawn once, shared
+    by the heads, saved with the weights and not trained. Rotary positions turn queries and keys
+    before phi.
+
+    Args:
+        place: where it stands.
+        num_heads: H; divides the width.
+        num_features: F; null: D ln D, rounded up to a multiple of D. The more, the nearer to
+            softmax.
+        features: `positive` as above; `relu`: max(0, w_m . x') + 1e-3, which estimates no softmax
+            but is a kernel of its own.
+        bias: do the projections have biases?
+
+    Raises: ConfigError for heads that do not divide, or no feature.
+    Source: Choromanski et al. 2020, arXiv:2009.14794.
+    """
+
+    honours = frozenset({"rotate"})
+    w: Tensor  # (F, D)
+
+    def __init__(
+        self,
+        place: Place,
+        *,
+        num_heads: int,
+        num_features: int | None = None,
+        features: Literal["positive", "relu"] = "positive",
+        bias: bool = False,
+    ):
+        super().__init__(place, num_heads, bias)
+        check_range("attn.num_features", num_features, 1)
+        self.features = features
+        self.sums_to_one = features == "positive"
+        width = place.dim // num_heads
+        self.register_buffer(
+            "w", orthogonal_features(num_features or default_features(width), width)
+        )
+
+    @classmethod
+    def facts(cls, options: Mapping[str, Any]) -> Facts:
+        return Facts(
+            time="(T + S) F D",
+            memory="(T + S) D",  # of 1024 tokens at a time, F
+            remembers="S (F x D), z (F) and a maximum a head",
+        )
+
+    @property
+    def phi(self) -> FeatureMap:
+        return favor_map(self.w) if self.features == "positive" else relu_map(self.w)

@@ -1,0 +1,66 @@
+"""Efficient attention: two softmaxes, one over the width of a query, one over the positions of the
+keys.
+"""
+
+import torch
+from torch import Tensor
+
+from seq2seq.functional.features import wide
+from seq2seq.functional.shapes import check
+from seq2seq.functional.softmax import masked_softmax
+
+
+def position_softmax(k: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Softmax of each of the D channels of keys over the positions, 0 behind the mask.
+
+    Args:
+        k: (B, H, S, D).
+        mask: (B, S), True = real token.
+
+    Returns: (B, H, D, S), float32 at least.
+    """
+    return masked_softmax(wide(k).transpose(-2, -1), None if mask is None else mask[:, None, None])
+
+
+def efficient_context(k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
+    """softmax over positions(K)^T V: the mean value that each channel of the keys points to.
+
+    Args:
+        k: (B, H, S, D).   v: (B, H, S, M).
+        mask: (B, S), True = real token.
+
+    Returns: (B, H, D, M), float32 at least; zeros where there is no key.
+    """
+    check("B H S D, B H S M", k=k, v=v)
+    with torch.autocast(v.device.type, enabled=False):
+        return position_softmax(k, mask) @ wide(v)
+
+
+def efficient_attention(q: Tensor, context: Tensor) -> Tensor:
+    """out_i = softmax over channels(q_i)^T context.
+
+    Args:
+        q: (B, H, T, D).
+        context: from `efficient_context`, (B, H, D, M).
+
+    Returns: (B, H, T, M), float32 at least.
+    Source: Shen et al. 2018, arXiv:1812.01243.
+    """
+    check("B H T D, B H D M", q=q, context=context)
+    with torch.autocast(q.device.type, enabled=False):
+        return wide(q).softmax(-1) @ context
+
+
+def efficient_weights(q: Tensor, k: Tensor, mask: Tensor | None = None) -> Tensor:
+    """The weights a_ij = sum over channels of both softmaxes, written out: for maps, not for
+    computing.
+
+    Args:
+        q: (B, H, T, D).   k: (B, H, S, D).
+        mask: (B, S), True = real token.
+
+    Returns: (B, H, T, S), float32 at least; rows sum to one, or to zero where there is no key.
+    """
+    check("B H T D, B H S D", q=q, k=k)
+    with torch.autocast(q.device.type, enabled=False):
+        return wide(q).softmax(-1) @ position_softmax(k, mask)

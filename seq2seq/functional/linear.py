@@ -1,0 +1,272 @@
+"""Linear attention: the softmax replaced by a product of features.
+
+    out_i = phi(q_i)^T S / (phi(q_i)^T z + eps),   S = sum_j phi(k_j) v_j^T,   z = sum_j phi(k_j)
+
+Letters beside those of the package: F features, C tokens of a chunk. Features, sums and
+denominators are float32 at least, also under autocast. Source of all: Katharopoulos et al. 2020,
+arXiv:2006.16236.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import pad
+from torch.utils.checkpoint import checkpoint
+
+from seq2seq.functional.features import FeatureMap, Features, wide
+from seq2seq.functional.shapes import check
+
+# Tokens whose weights are written out at once in the causal form: as many as keep the weights of a
+# chunk (C x C) and the sums before it (F x M) of about one size.
+CHUNK = 64
+# Tokens whose features are held at once. In training those of longer sequences are computed a
+# second time for the gradient: many features of many tokens are most of the memory, and memory that
+# is not used again at once costs more time than the second computation.
+SEGMENT = 1024
+
+
+class Sums(NamedTuple):
+    """All that a query needs of the keys: S and z, which are total * exp(level)."""
+
+    total: Tensor  # (B, H, F, M + 1): S, and z as its last column
+    level: Tensor | None = None  # (B, H); None = 0
+
+
+def key_sums(phi: FeatureMap, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Sums:
+    """S and z over all keys.
+
+    Args:
+        phi: the feature map.
+        k: (B, H, S, D).   v: (B, H, S, M).
+        mask: (B, S), True = real token.
+    """
+    check("B H S D, B H S M", k=k, v=v)
+
+    def add(k: Tensor, v: Tensor, mask: Tensor | None, before: Sums | None) -> Sums:
+        return segment_sums(phi.keys(k, mask, level_of(before)), v, before)
+
+    sums = None
+    for part in segments(k, v, mask=mask):
+        sums = computed(add, k.shape[2], *part, sums)
+    assert sums is not None
+    return sums
+
+
+def linear_attention(phi: FeatureMap, q: Tensor, sums: Sums) -> Tensor:
+    """The answers to queries that see all keys.
+
+    Args:
+        phi: the feature map.
+        q: (B, H, T, D).
+        sums: from `key_sums`, with F features and values of width M.
+
+    Returns: (B, H, T, M), float32 at least; zeros where there is no key.
+    """
+    check("B H T D, B H F M", q=q, sums=sums.total)
+
+    def answer(q: Tensor, sums: Sums) -> Tensor:
+        with torch.autocast(q.device.type, enabled=False):
+            return divided(phi.queries(q) @ sums.total, phi.eps)
+
+    T = q.shape[2]
+    return torch.cat([computed(answer, T, part, sums) for part, _ in segments(q)], dim=2)
+
+
+def causal_linear_attention(
+    phi: FeatureMap,
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    mask: Tensor | None = None,
+    before: Sums | None = None,
+) -> tuple[Tensor, Sums]:
+    """The answers to queries that see the keys up to their own: T tokens that follow those summed
+    up in `before`.
+
+    So it is both the form of training and, with the sums it returned last, the step of decoding.
+
+    Args:
+        phi: the feature map.
+        q, k: (B, H, T, D).   v: (B, H, T, M).
+        mask: of the keys, (B, T), True = real token.
+        before: None = there are no earlier tokens.
+
+    Returns: (B, H, T, M), float32 at least; and the sums including these tokens.
+    """
+    check("B H T D, B H T D, B H T M", q=q, k=k, v=v)
+
+    def answer(
+        q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, before: Sums | None
+    ) -> tuple[Tensor, Sums]:
+        keys = phi.keys(k, mask, level_of(before))
+        return causal_segment(phi.queries(q), keys, v, before, phi.eps)
+
+    outs, sums = [], before
+    for part in segments(q, k, v, mask=mask):
+        out, sums = computed(answer, q.shape[2], *part, sums)
+        outs.append(out)
+    assert sums is not None
+    return torch.cat(outs, dim=2), sums
+
+
+def linear_weights(
+    phi: FeatureMap,
+    q: Tensor,
+    k: Tensor,
+    mask: Tensor | None = None,
+    causal: bool = False,
+) -> Tensor:
+    """The weights a_ij = phi(q_i) . phi(k_j) / (phi(q_i)^T z + eps), written out: for maps, not for
+    computing.
+
+    Args:
+        phi: the feature map.
+        q: (B, H, T, D).   k: (B, H, S, D).
+        mask: of the keys, (B, S), True = real token.
+        causal: T = S, and a query sees the keys up to its own.
+
+    Returns: (B, H, T, S), float32 at least.
+    """
+    check("B H T D, B H T D" if causal else "B H T D, B H S D", q=q, k=k)
+    queries, keys = phi.queries(q), phi.keys(k, mask, None)
+    with torch.autocast(q.device.type, enabled=False):
+        if causal:
+            products = causal_products(queries, keys.values, keys.level)
+        else:
+            end = None if keys.level is None else keys.level[..., -1:]
+            products = queries @ rescaled(keys.values, keys.level, end).transpose(-2, -1)
+    return divided(torch.cat((products, products.sum(-1, keepdim=True)), dim=-1), phi.eps)
+
+
+def segment_sums(k: Features, v: Tensor, before: Sums | None) -> Sums:
+    """Sums with the keys of one more segment: k (B, H, S, F), v (B, H, S, M)."""
+    end = None if k.level is None else k.level[:, :, -1:]
+    with torch.autocast(v.device.type, enabled=False):
+        total = rescaled(k.values, k.level, end).transpose(-2, -1) @ with_ones(v)
+        if before is not None:
+            total = total + rescaled(before.total, column(before.level), end)
+    return Sums(total, None if end is None else end.squeeze(-1))
+
+
+def causal_segment(
+    q: Tensor,
+    k: Features,
+    v: Tensor,
+    before: Sums | None,
+    eps: float,
+) -> tuple[Tensor, Sums]:
+    """`causal_linear_attention` of so few tokens that their features can be held.
+
+    Weights are written out inside chunks; what lies before a chunk is read from sums. The result is
+    the same for any size of chunks.
+
+    Args:
+        q, k: (B, H, T, F); keys not below the level of `before`.   v: (B, H, T, M).
+    """
+    T = v.shape[2]
+    C = min(CHUNK, T)
+    queries, keys, values = (in_chunks(x, C) for x in (q, k.values, with_ones(v)))
+    level = start = end = None  # of every key; before and at the end of every chunk
+    if k.level is not None:
+        level = in_chunks(k.level[..., None], C, mode="replicate").squeeze(-1)  # (B, H, n, C)
+        end = level[..., -1:]
+        first = column(level_of(before))
+        first = level[:, :, :1, :1] if first is None else first[..., None]
+        start = torch.cat((first, end[:, :, :-1]), dim=2)  # (B, H, n, 1)
+    with torch.autocast(v.device.type, enabled=False):
+        own = rescaled(keys, level, end).transpose(-2, -1) @ values  # (B, H, n, F, M + 1)
+        past, total = prefix_sums(own, start, end, None if before is None else before.total)
+        near = causal_products(queries, keys, level) @ values
+        seen = near + rescaled(queries @ past, start, level)
+    out = divided(seen.flatten(2, 3)[:, :, :T], eps)
+    return out, Sums(total, None if k.level is None else k.level[..., -1])
+
+
+def causal_products(q: Tensor, k: Tensor, level: Tensor | None) -> Tensor:
+    """phi(q_i) . phi(k_j) for j <= i, at the level of key i; 0 for j > i.
+
+    Args:
+        q, k: (..., C, F).   level: (..., C).
+
+    Returns: (..., C, C).
+    """
+    products = q @ k.transpose(-2, -1)
+    if level is None:
+        return products.tril()
+    # Not from keys at the level of the chunk's end: a large one would wipe out those before it.
+    gap = level[..., None, :] - level[..., None]
+    past = torch.ones_like(gap, dtype=torch.bool).tril()
+    return products * gap.masked_fill(~past, -torch.inf).exp()
+
+
+def prefix_sums(
+    own: Tensor, start: Tensor | None, end: Tensor | None, first: Tensor | None
+) -> tuple[Tensor, Tensor]:
+    """What has been summed up before each chunk, at the level of its start, and after the last one.
+
+    Args:
+        own: the sums of each chunk, at the level of its end, (B, H, n, F, M + 1).
+        start, end: levels, (B, H, n, 1).
+        first: before the first chunk, (B, H, F, M + 1); None = 0.
+
+    Returns: (B, H, n, F, M + 1) and (B, H, F, M + 1).
+    """
+    total = own.new_zeros(own.shape[:2] + own.shape[3:]) if first is None else first
+    past = []
+    # Unbound, not indexed: the gradient of an index is as large as all chunks together.
+    for chunk, added in enumerate(own.unbind(2)):
+        past.append(total)
+        if start is not None and end is not None:
+            total = rescaled(total, start[:, :, chunk], end[:, :, chunk])
+        total = total + added
+    return torch.stack(past, dim=2), total
+
+
+def rescaled(x: Tensor, at: Tensor | None, to: Tensor | None) -> Tensor:
+    """x (..., T, F), given at levels (..., T) that are not above those it is brought `to`."""
+    return x if at is None or to is None else x * (at - to).exp()[..., None]
+
+
+def divided(seen: Tensor, eps: float) -> Tensor:
+    """Sums over their denominator, the last column: (..., T, M + 1) -> (..., T, M)."""
+    return seen[..., :-1] / (seen[..., -1] + eps)[..., None]
+
+
+def with_ones(v: Tensor) -> Tensor:
+    """(..., S, M) -> (..., S, M + 1): a column of ones sums up the keys beside the values."""
+    v = wide(v)
+    return torch.cat((v, torch.ones_like(v[..., :1])), dim=-1)
+
+
+def level_of(sums: Sums | None) -> Tensor | None:
+    return None if sums is None else sums.level
+
+
+def column(level: Tensor | None) -> Tensor | None:
+    """(B, H) -> (B, H, 1)."""
+    return None if level is None else level[..., None]
+
+
+def in_chunks(x: Tensor, size: int, mode: str = "constant") -> Tensor:
+    """(B, H, T, F) -> (B, H, n, size, F), filled up with zeros or, `replicate`, the last token."""
+    missing = -x.shape[2] % size
+    return (pad(x, (0, 0, 0, missing), mode) if missing else x).unflatten(2, (-1, size))
+
+
+def segments(*tensors: Tensor, mask: Tensor | None = None) -> Iterator[tuple[Any, ...]]:
+    """Tensors (B, H, T, width) and a mask (B, T) or None, SEGMENT tokens at a time."""
+    parts = [x.split(SEGMENT, dim=2) for x in tensors]
+    masks = [None] * len(parts[0]) if mask is None else mask.split(SEGMENT, dim=1)
+    # The gradient of a split is put together once, that of slices a slice at a time at full size.
+    return zip(*parts, masks, strict=True)
+
+
+def computed(function: Callable[..., Any], tokens: int, *inputs: Any) -> Any:
+    """function(*inputs), forgotten and computed again for the gradient if there are further
+    segments.
+    """
+    if tokens <= SEGMENT or not torch.is_grad_enabled():
+        return function(*inputs)
+    return checkpoint(function, *inputs, use_reentrant=False, preserve_rng_state=False)

@@ -1,0 +1,107 @@
+"""Linear attention, Performer and efficient attention: what is particular to them as mechanisms."""
+
+import pytest
+import torch
+from cases import DIM, numbers
+from helpers import assert_equal, mask_of, randomised
+
+from seq2seq.attention import Place, Role, build_attention
+from seq2seq.errors import ConfigError
+from seq2seq.functional import rotate
+from seq2seq.functional.favor import log_features
+from seq2seq.nn.positions import ALiBi, Rotary
+
+NAMES = ("linear", "performer", "efficient")
+HEADS, WIDTH = 4, DIM // 4
+
+
+@pytest.mark.parametrize("name", ["linear", "performer"])
+@torch.no_grad()
+def test_a_decoder_remembers_as_much_of_one_token_as_of_a_thousand(name: str) -> None:
+    attention = randomised(
+        build_attention({"name": name, "num_heads": HEADS}, Place(Role.DECODER, DIM, DIM))
+    )
+    memory, sizes = attention.new_memory(), []
+    for start, n in ((0, 1), (1, 7), (8, 992)):
+        attention.advance(numbers(2, n, DIM), memory, torch.arange(start, start + n))
+        sizes.append(memory.nbytes)
+    features = WIDTH if name == "linear" else 24
+    level = 0 if name == "linear" else 1
+    assert sizes == [2 * HEADS * (features * (WIDTH + 1) + level) * 8] * 3
+
+
+@pytest.mark.parametrize("name", NAMES)
+@torch.no_grad()
+def test_a_source_is_remembered_as_sums_and_shows_weights_of_the_rows_that_are_left(
+    name: str,
+) -> None:
+    attention = randomised(
+        build_attention({"name": name, "num_heads": HEADS}, Place(Role.CROSS, DIM, 20))
+    )
+    short, long = (attention.memory_of(numbers(3, S, 20)) for S in (2, 50))
+    assert short.nbytes == long.nbytes
+    source, mask, x = numbers(3, 7, 20), mask_of([7, 5, 2], 7), numbers(3, 4, DIM)
+    memory = attention.memory_of(source, mask)
+    whole = attention.attend(x, memory, need_weights=True).weights
+    rows = torch.tensor([2, 0])
+    memory.keep(torch.tensor([0, 2]))
+    memory.fork(torch.tensor([1, 0]))
+    assert memory.rows == 2
+    left = attention.attend(x[rows], memory, need_weights=True).weights
+    assert_equal(left, whole[rows])
+
+
+@pytest.mark.parametrize(
+    "name, tolerance", [("linear", 1e-5), ("performer", 1e-9), ("efficient", 1e-9)]
+)
+def test_the_weights_are_the_answer_and_sum_to_one_but_for_the_guard(
+    name: str, tolerance: float
+) -> None:
+    attention = randomised(
+        build_attention({"name": name, "num_heads": HEADS}, Place(Role.ENCODER, DIM, DIM))
+    )
+    x, mask = numbers(3, 7, DIM), mask_of([7, 5, 2], 7)
+    out, weights = attention(x, mask=mask, need_weights=True)
+    values = attention.v(x).unflatten(-1, (HEADS, -1)).transpose(1, 2)
+    assert_equal(attention.out((weights @ values).transpose(1, 2).flatten(2)), out)
+    assert_equal(weights.sum(-1), torch.ones_like(weights.sum(-1)), tolerance)
+
+
+def test_performer_turns_queries_and_keys_before_their_features() -> None:
+    place = Place(Role.ENCODER, DIM, DIM, Rotary(False, DIM))
+    performer = randomised(build_attention({"name": "performer", "num_heads": HEADS}, place))
+    x, positions = numbers(1, 7, DIM), torch.arange(7)
+    q, k = (
+        rotate(linear(x).unflatten(-1, (HEADS, -1)).transpose(1, 2), positions)
+        for linear in (performer.q, performer.k)
+    )
+    phi_q, phi_k = (log_features(each, performer.w).exp() / 24**0.5 for each in (q, k))
+    products = phi_q @ phi_k.transpose(-2, -1)
+    expected = products / products.sum(-1, keepdim=True)
+    assert_equal(performer(x, need_weights=True).weights, expected)
+
+
+def test_performer_s_features_are_saved_and_those_of_two_models_differ() -> None:
+    place = Place(Role.ENCODER, DIM, DIM)
+    first, second = (
+        build_attention({"name": "performer", "num_heads": HEADS}, place) for _ in "ab"
+    )
+    assert "w" in first.state_dict() and first.w.shape == (24, WIDTH)
+    assert not torch.equal(first.w, second.w)
+    assert "w" not in dict(first.named_parameters())
+    few = build_attention({"name": "performer", "num_heads": HEADS, "num_features": 3}, place)
+    assert few.w.shape == (3, WIDTH)
+    with pytest.raises(ConfigError, match="attn.num_features=0 should be at least 1"):
+        build_attention({"name": "performer", "num_heads": HEADS, "num_features": 0}, place)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_positions_that_act_on_scores_are_refused_with_what_to_take(name: str) -> None:
+    schemes = (
+        [ALiBi(False, DIM)] if name == "performer" else [ALiBi(False, DIM), Rotary(False, DIM)]
+    )
+    for scheme in schemes:
+        with pytest.raises(ConfigError, match="position=sinusoidal"):
+            build_attention(
+                {"name": name, "num_heads": HEADS}, Place(Role.ENCODER, DIM, DIM, scheme)
+            )
