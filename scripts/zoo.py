@@ -1,4 +1,4 @@
-"""Every preset of conf/attn as the code declares it, for the scripts that go through all of them."""
+"""Every preset of conf/attn as the code declares it, for the scripts that go through them."""
 
 import re
 from collections.abc import Iterator
