@@ -70,7 +70,7 @@ def measure(presets: Sequence[Preset], length: int, setting: Setting, rounds: in
     """All presets at one length: memory once, then times in rounds in which they take turns."""
     training = {p.name: Training(p, length, setting) for p in presets}
     memory = {name: work.memory() for name, work in training.items()}  # which warms up, too
-    passes = interleave({name: work.round for name, work in training.items()}, rounds, 1)
+    passes = interleave({name: work.round for name, work in training.items()}, rounds, 0)
     points = {
         name: Point(
             name,
@@ -96,7 +96,7 @@ def with_steps(
     """The points with what one decoding step takes."""
     decoding = {p.name: Decoding(p, length, setting) for p in presets}
     needed = {name: work.bytes() for name, work in decoding.items()}
-    steps = interleave({name: work.round for name, work in decoding.items()}, rounds, 1)
+    steps = interleave({name: work.round for name, work in decoding.items()}, rounds, 0)
     return {
         name: point._replace(
             step=min(steps[name]), step_bytes=needed[name], preparing=decoding[name].preparing

@@ -77,7 +77,7 @@ def draw_panel(axes: Axes, rows: Sequence[Row], panel: Panel) -> None:
         axes.plot([low, mean.value], [place, place], color=RULE, linewidth=1.2, zorder=1)
         axes.errorbar(
             mean.value, place, xerr=mean.deviation, fmt="o", color=color, markersize=4.5,
-            elinewidth=1.2,
+            elinewidth=1.2, clip_on=False,
         )  # fmt: skip
         axes.annotate(
             panel.text(rows[place]), (1, place), xycoords=("axes fraction", "data"), ha="right",
