@@ -16,7 +16,11 @@ class Live(NamedTuple):
 
 
 def live_memory(run: Callable[[], object], device: torch.device) -> Live:
-    """What `run` allocates, read from every allocation and release, those inside operations too."""
+    """What `run` allocates, read from every allocation and release, those inside operations too.
+
+    On a CPU, what was alive before and is released meanwhile still counts as alive: the profiler,
+    which does not know its size, says so once.
+    """
     if device.type == "cuda":
         torch.cuda.synchronize(device)
         torch.cuda.reset_peak_memory_stats(device)
