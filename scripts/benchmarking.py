@@ -8,8 +8,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import torch
+
+T = TypeVar("T")
 
 BUSY = 0.15  # cores that other processes may use, on average over a second
 
@@ -64,24 +67,24 @@ def await_idle(patience: float = 60.0) -> None:
 
 
 def interleave(
-    candidates: Mapping[str, Callable[[int], float]], rounds: int, warmup: int
-) -> dict[str, list[float]]:
+    candidates: Mapping[str, Callable[[int], T]], rounds: int, warmup: int
+) -> dict[str, list[T]]:
     """Run round 0, 1, ... of every candidate in turn, so that all meet the same disturbances.
 
     Args:
-        candidates: name -> a function of the round that returns seconds.
+        candidates: name -> a function of the round that returns what it measured.
         rounds: that count.
         warmup: rounds before them, that do not.
 
-    Returns: name -> seconds of each round that counts.
+    Returns: name -> what each round that counts returned.
     """
-    seconds: dict[str, list[float]] = {name: [] for name in candidates}
+    measured: dict[str, list[T]] = {name: [] for name in candidates}
     for number in range(warmup + rounds):
         for name, run in candidates.items():
-            elapsed = run(number)
+            found = run(number)
             if number >= warmup:
-                seconds[name].append(elapsed)
-    return seconds
+                measured[name].append(found)
+    return measured
 
 
 def spread(values: list[float]) -> str:

@@ -16,6 +16,7 @@ from seq2seq.environment import wait_briefly
 from seq2seq.errors import Seq2SeqError, fail
 from seq2seq.training.explain import explain
 from seq2seq.training.resolvers import register_resolvers
+from seq2seq.training.sweep import Job, JobFailedError, is_job, run_job, summary
 
 
 def conf_dir() -> str:
@@ -27,10 +28,12 @@ def conf_dir() -> str:
     raise SystemExit("the folder conf/ with train.yaml is neither in the package nor beside it")
 
 
-@hydra.main(version_base="1.3", config_path=conf_dir(), config_name="train")
-def run(config: DictConfig) -> float | None:
+def train(config: DictConfig, ended: list[Job]) -> float | None:
+    """Train what a configuration describes; the jobs of a sweep are added to those that ended."""
     from seq2seq.training.fit import fit  # torch, only once the options are known to exist
 
+    if is_job():
+        return run_job(fit, config, ended)
     try:
         return fit(config)
     except Seq2SeqError as error:
@@ -38,7 +41,15 @@ def run(config: DictConfig) -> float | None:
 
 
 def main() -> None:
-    """Train. A mistake of the user ends in one message, without a traceback."""
+    """Train. A mistake of the user ends in one message, without a traceback; a sweep ends in a line
+    a job, with code 2 if one of them failed.
+    """
+    ended: list[Job] = []
+
+    @hydra.main(version_base="1.3", config_path=conf_dir(), config_name="train")
+    def run(config: DictConfig) -> float | None:
+        return train(config, ended)
+
     wait_briefly()
     register_resolvers()
     wants_traceback = bool(os.environ.get("HYDRA_FULL_ERROR"))
@@ -46,6 +57,8 @@ def main() -> None:
     os.environ["HYDRA_FULL_ERROR"] = "1"
     try:
         run()
+    except JobFailedError:
+        sys.exit(fail(summary(ended)))
     except (HydraException, OmegaConfBaseException) as error:
         if wants_traceback:
             raise
@@ -58,3 +71,5 @@ def main() -> None:
         if wants_traceback:
             raise
         sys.exit(fail(f"{error} (HYDRA_FULL_ERROR=1 shows where)"))
+    if ended:
+        print(summary(ended))

@@ -1,0 +1,1 @@
+"""How the time and the memory of each attention mechanism grow with length."""

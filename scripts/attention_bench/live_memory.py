@@ -1,0 +1,43 @@
+"""The bytes that tensors hold while something runs, which is not what the process holds."""
+
+import os
+from collections.abc import Callable
+from typing import NamedTuple
+
+import torch
+from torch.profiler import ProfilerActivity, profile
+
+
+class Live(NamedTuple):
+    """Bytes beyond what was alive before."""
+
+    peak: int  # the most at any moment
+    held: int  # at the end, with what was returned still alive
+
+
+def live_memory(run: Callable[[], object], device: torch.device) -> Live:
+    """What `run` allocates, read from every allocation and release, those inside operations too.
+
+    On a CPU, what was alive before and is released meanwhile still counts as alive: the profiler,
+    which does not know its size, says so once.
+    """
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_allocated(device)
+        result = run()
+        torch.cuda.synchronize(device)
+        peak, held = torch.cuda.max_memory_allocated(device), torch.cuda.memory_allocated(device)
+        del result
+        return Live(peak - before, held - before)
+    os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # the profiler reports its own start and stop
+    with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
+        result = run()
+    del result
+    found = profiler.profiler.kineto_results.events()
+    events = sorted((e for e in found if e.name() == "[memory]"), key=lambda e: e.start_ns())
+    level = peak = 0
+    for event in events:
+        level += event.nbytes()
+        peak = max(peak, level)
+    return Live(peak, level)

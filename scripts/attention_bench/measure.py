@@ -1,0 +1,131 @@
+"""What is timed and weighed: a mechanism on a sequence, and one token after a sequence."""
+
+import time
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+from zoo import Preset
+
+from attention_bench.live_memory import Live, live_memory
+from seq2seq.attention import Attention, Memory, Place, Role
+
+CHUNK = 256  # tokens that a decoder is given at once before its steps are timed
+STEPS = 4  # of a round; the fastest counts
+
+
+class Setting(NamedTuple):
+    """On what everything is measured. Batches are of one sequence."""
+
+    role: Role
+    dim: int
+    device: torch.device
+    dtype: torch.dtype  # of products, by autocast; float32 = without it
+
+    def build(self, preset: Preset) -> Attention[Any]:
+        return preset.build(Place(self.role, self.dim, self.dim)).to(self.device)
+
+    def tokens(self, length: int) -> Tensor:
+        return torch.randn(1, length, self.dim, device=self.device)
+
+    def autocast(self) -> torch.autocast:
+        return torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32)
+
+    def now(self) -> float:
+        """Seconds, when all that was asked for is done."""
+        if self.device.type == "cuda":
+            torch.cuda.synchronize(self.device)
+        return time.perf_counter()
+
+
+class Training:
+    """Forward and backward over a sequence, the gradients of input and parameters included."""
+
+    def __init__(self, preset: Preset, length: int, setting: Setting):
+        self.setting = setting
+        self.mechanism = setting.build(preset).train()
+        self.x = setting.tokens(length).requires_grad_()
+        cross = setting.role is Role.CROSS
+        self.source = setting.tokens(length).requires_grad_() if cross else None
+        self.gradient = torch.ones_like(self.x)
+
+    def forward(self) -> Tensor:
+        with self.setting.autocast():
+            return self.mechanism(self.x, self.source).out
+
+    def both(self) -> None:
+        out = self.forward()
+        out.backward(self.gradient.to(out.dtype))
+
+    def round(self, _: int) -> tuple[float, float]:
+        """Returns: seconds forward and backward."""
+        self.clear()
+        gradient = self.gradient
+        start = self.setting.now()
+        out = self.forward()
+        between = self.setting.now()
+        out.backward(gradient.to(out.dtype))
+        end = self.setting.now()
+        return between - start, end - between
+
+    def clear(self) -> None:
+        """Forget gradients, so that every round allocates the same."""
+        self.mechanism.zero_grad(set_to_none=True)
+        for leaf in (self.x, self.source):
+            if leaf is not None:
+                leaf.grad = None
+
+    def memory(self) -> tuple[Live, Live]:
+        """Of forward alone, and of forward and backward."""
+        self.clear()
+        forward = live_memory(self.forward, self.setting.device)
+        self.clear()
+        return forward, live_memory(self.both, self.setting.device)
+
+
+class Decoding:
+    """One more token, when a sequence is remembered: a decoder's own, or a source."""
+
+    def __init__(self, preset: Preset, length: int, setting: Setting):
+        self.setting, self.length = setting, length
+        self.mechanism = setting.build(preset).eval()
+        self.x = setting.tokens(1)
+        start = setting.now()
+        with torch.no_grad(), setting.autocast():
+            if setting.role is Role.CROSS:
+                self.memory: Memory = self.mechanism.memory_of(setting.tokens(length))
+            else:
+                self.memory = self._written(setting.tokens(length))
+        self.preparing = setting.now() - start  # seconds
+        self.step()  # of the first step after many, some memories make room for more
+
+    def _written(self, x: Tensor) -> Memory:
+        memory = self.mechanism.new_memory()
+        positions = torch.arange(x.shape[1], device=x.device)
+        for tokens, here in zip(x.split(CHUNK, 1), positions.split(CHUNK), strict=True):
+            self.mechanism.advance(tokens, memory, here)
+        return memory
+
+    @torch.no_grad()
+    def step(self) -> None:
+        position = torch.tensor([self.length], device=self.setting.device)
+        with self.setting.autocast():
+            if self.setting.role is Role.CROSS:
+                self.mechanism.consult(self.x, self.memory, position)
+            else:
+                self.mechanism.advance(self.x, self.memory, position)
+        self.length += 1
+
+    def bytes(self) -> int:
+        """What is remembered, and the most that a step holds beside it."""
+        remembered = self.memory.nbytes
+        return remembered + live_memory(self.step, self.setting.device).peak
+
+    def round(self, _: int) -> float:
+        """Returns: seconds of the fastest of a few steps."""
+        seconds = []
+        for _ in range(STEPS):
+            start = self.setting.now()
+            self.step()
+            seconds.append(self.setting.now() - start)
+        return min(seconds)

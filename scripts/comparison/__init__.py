@@ -1,0 +1,1 @@
+"""Runs that differ in their attention, side by side."""

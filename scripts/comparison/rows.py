@@ -1,0 +1,108 @@
+"""One row a mechanism, as Markdown and as CSV."""
+
+import csv
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from comparison.memory import Remembered
+from comparison.speed import Speeds
+
+
+class Mean(NamedTuple):
+    """Of several seeds."""
+
+    value: float
+    deviation: float | None  # of the sample; None for one seed
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> "Mean":
+        spread = statistics.stdev(values) if len(values) > 1 else None
+        return cls(statistics.fmean(values), spread)
+
+    def text(self, digits: int) -> str:
+        deviation = "" if self.deviation is None else f" ± {self.deviation:.{digits}f}"
+        return f"{self.value:.{digits}f}{deviation}"
+
+
+class Row(NamedTuple):
+    """A mechanism in the table; None = not asked for."""
+
+    name: str
+    roles: str
+    seeds: int
+    bleu: Mean
+    loss: Mean
+    test: Mean | None
+    parameters: int
+    past: Remembered
+    source: Remembered
+    speeds: Speeds | None
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """The table; ratios are to the first row."""
+    header = ["attn", "roles", "BLEU, valid", "loss, valid"]
+    header += ["BLEU, test"] if rows[0].test else []
+    header += ["parameters"]
+    if rows[0].speeds:
+        header += ["training, tokens/s", "ratio", "decoding, sentences/s", "ratio"]
+    header += ["bytes a target token", "bytes a source token"]
+    lines = [header, ["---", "---"] + ["---:"] * (len(header) - 2), *(cells(r, rows) for r in rows)]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def cells(row: Row, rows: Sequence[Row]) -> list[str]:
+    name = row.name if row.seeds == 1 else f"{row.name} ({row.seeds} seeds)"
+    found = [name, row.roles, row.bleu.text(1), row.loss.text(3)]
+    found += [row.test.text(1)] if row.test else []
+    found += [f"{row.parameters:,}"]
+    first = rows[0].speeds
+    if row.speeds and first:
+        for own, base in zip(row.speeds, first, strict=True):
+            found += [figure(own), f"{own / base:.2f}"]
+    return [*found, size(row.past), size(row.source)]
+
+
+def figure(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
+
+
+def size(memory: Remembered) -> str:
+    """`4,096`; `0 + 66,560` where something is remembered whatever the length."""
+    each = f"{memory.each:,.0f}"
+    return f"{each} + {memory.fixed:,.0f}" if round(memory.fixed) else each
+
+
+def write_csv(rows: Sequence[Row], path: Path) -> None:
+    """All figures in full, a column each; what was not asked for is empty."""
+    table = [record(row, rows[0]) for row in rows]
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(table[0]))
+        writer.writeheader()
+        writer.writerows(table)
+
+
+def record(row: Row, first: Row) -> dict[str, object]:
+    own, base = row.speeds, first.speeds
+    return {
+        "attn": row.name,
+        "roles": row.roles,
+        "seeds": row.seeds,
+        "valid_bleu": row.bleu.value,
+        "valid_bleu_deviation": row.bleu.deviation,
+        "valid_loss": row.loss.value,
+        "valid_loss_deviation": row.loss.deviation,
+        "test_bleu": row.test and row.test.value,
+        "test_bleu_deviation": row.test and row.test.deviation,
+        "parameters": row.parameters,
+        "training_tokens_per_second": own and own.training,
+        "training_ratio": own and base and own.training / base.training,
+        "decoding_sentences_per_second": own and own.decoding,
+        "decoding_ratio": own and base and own.decoding / base.decoding,
+        "bytes_per_target_token": row.past.each,
+        "bytes_of_target_fixed": row.past.fixed,
+        "bytes_per_source_token": row.source.each,
+        "bytes_of_source_fixed": row.source.fixed,
+    }

@@ -1,0 +1,198 @@
+"""The runs of a sweep: what their folders hold, which belong together, what else differs."""
+
+import csv
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from omegaconf import OmegaConf
+
+from seq2seq import checkpoint
+from seq2seq.attention import ATTENTION, Role
+from seq2seq.errors import DataError
+from seq2seq.training.processes import RESULT
+
+# What a mechanism may be typed with that makes no other mechanism of it.
+NO_DIFFERENCE = ("seed=", "run_name=", "hydra.")
+LIKE = ("data", "order", "update", "model", "position", "decode")  # nodes that should not differ
+JUDGING = ("validation.sentences=", "checkpoint.monitor=")
+MAY_DIFFER = ("order.seed", "data.cache")
+
+
+class Run(NamedTuple):
+    """A run that has ended."""
+
+    folder: Path
+    preset: str | None  # of conf/attn, as typed; None if nothing says what was typed
+    typed: list[str]  # the other options of the command line
+    saved: checkpoint.Saved
+    steps: int
+    bleu: float  # of the validation whose weights were kept as the best
+    loss: float
+
+    @property
+    def seed(self) -> int:
+        return int(self.saved.config["order"]["seed"])
+
+    @property
+    def roles(self) -> str:
+        """`encoder mha, decoder mha, cross fixed`; one word if all are the same."""
+        attention = self.saved.config["attention"]
+        labels = {
+            role: ATTENTION.find(attention[role]["name"]).label(attention[role])
+            for role in Role
+            if role in attention
+        }
+        if len(set(labels.values())) == 1:
+            return next(iter(labels.values()))
+        return ", ".join(f"{role} {label}" for role, label in labels.items())
+
+
+class Group(NamedTuple):
+    """Runs of one mechanism that differ in their seeds only."""
+
+    name: str
+    runs: list[Run]
+
+
+def read_runs(folders: Iterable[Path]) -> tuple[list[Run], list[str]]:
+    """The runs in some sweeps, and a line for each that has not ended.
+
+    Raises: SystemExit, with what to type, for a folder without any run that has.
+    """
+    runs: list[Run] = []
+    skipped: list[str] = []
+    for folder in folders:
+        before = len(runs)
+        for candidate in run_folders(folder):
+            missing = [name for name in (RESULT, "best.ckpt") if not (candidate / name).is_file()]
+            if missing:
+                skipped.append(
+                    f"{candidate} is left out: it has no {missing[0]}, so it has not ended"
+                )
+            else:
+                runs.append(read_run(candidate))
+        if len(runs) == before:
+            raise SystemExit(
+                "\n".join(skipped)
+                + f"\n{folder} holds no run that has ended. To train some: "
+                f"python train.py -m attn=mha,gqa hydra.sweep.dir={folder}".lstrip("\n")
+            )
+    return runs, skipped
+
+
+def run_folders(folder: Path) -> list[Path]:
+    """The folder itself if it is that of a run, else those in it, in the order of the sweep."""
+    if not folder.is_dir():
+        raise SystemExit(f"there is no folder {folder}: give that of a sweep, runs/sweeps/...")
+    if is_run(folder):
+        return [folder]
+    found = [path for path in folder.iterdir() if path.is_dir() and is_run(path)]
+    return sorted(found, key=lambda path: (job_number(path), path.name))
+
+
+def is_run(folder: Path) -> bool:
+    return any((folder / name).exists() for name in (".hydra", RESULT, "metrics.csv", "last.ckpt"))
+
+
+def job_number(folder: Path) -> int:
+    number = folder.name.partition("-")[0]
+    return int(number) if number.isdigit() else 0
+
+
+def read_run(folder: Path) -> Run:
+    result = json.loads((folder / RESULT).read_text(encoding="utf-8"))
+    row = best_validation(folder, result["monitor"])
+    preset, typed = typed_in(folder)
+    return Run(
+        folder=folder,
+        preset=preset,
+        typed=typed,
+        saved=checkpoint.read(folder / "best.ckpt"),
+        steps=result["steps"],
+        bleu=float(row["valid/bleu"]),
+        loss=float(row["valid/loss"]),
+    )
+
+
+def best_validation(folder: Path, monitor: str) -> dict[str, str]:
+    """The line of metrics.csv that best.ckpt was written after.
+
+    Raises: DataError if there is none.
+    """
+    column = f"valid/{monitor}"
+    found = [row for file in sorted(folder.glob("metrics*.csv")) for row in validations(file)]
+    if not found:
+        raise DataError(f"{folder} has no validation in metrics.csv: train it without logger=none")
+    best = min if monitor == "loss" else max
+    return best(found, key=lambda row: float(row[column]))
+
+
+def validations(file: Path) -> Iterator[dict[str, str]]:
+    with file.open(encoding="utf-8", newline="") as lines:
+        yield from (row for row in csv.DictReader(lines) if row.get("valid/loss"))
+
+
+def typed_in(folder: Path) -> tuple[str | None, list[str]]:
+    """What Hydra has kept of the command line: the preset of attn, and all other options."""
+    record = folder / ".hydra"
+    if not (record / "hydra.yaml").is_file():
+        return None, []
+    chosen: Any = OmegaConf.load(record / "hydra.yaml")
+    typed: Any = OmegaConf.to_container(OmegaConf.load(record / "overrides.yaml"))
+    return chosen.hydra.runtime.choices.attn, [t for t in typed if not t.startswith("attn=")]
+
+
+def grouped(runs: Sequence[Run]) -> list[Group]:
+    """The runs by mechanism, each named after what was typed for it and not for all others."""
+    shared = set(runs[0].typed).intersection(*(run.typed for run in runs))
+    groups: dict[str, Group] = {}
+    for run in runs:
+        own = [t for t in run.typed if t not in shared and not t.startswith(NO_DIFFERENCE)]
+        name = " ".join([run.preset or run.roles, *own])
+        groups.setdefault(name, Group(name, [])).runs.append(run)
+    return list(groups.values())
+
+
+def in_order(groups: Sequence[Group], reference: str) -> list[Group]:
+    """The reference first, then by the BLEU of the validation, the best first.
+
+    The reference is the mechanism of that name, or the first of that preset, if there is one.
+    """
+    ranked = sorted(groups, key=lambda g: -sum(run.bleu for run in g.runs) / len(g.runs))
+    named = [g for g in ranked if g.name == reference]
+    first = named or [g for g in groups if g.runs[0].preset == reference]
+    return [*first[:1], *(g for g in ranked if g not in first[:1])]
+
+
+def incomparable(runs: Sequence[Run]) -> list[str]:
+    """What else than the attention and the seed differs between the runs, a line each."""
+    first = runs[0]
+    found: dict[str, tuple[Any, Any, Run]] = {}
+    for run in runs[1:]:
+        for node in LIKE:
+            pair = first.saved.config.get(node, {}), run.saved.config.get(node, {})
+            for difference in checkpoint.differences(*pair, node):
+                if difference.name not in MAY_DIFFER:
+                    found.setdefault(difference.name, (difference.one, difference.other, run))
+        if run.steps != first.steps:
+            found.setdefault("steps", (first.steps, run.steps, run))
+        if run.saved.target.to_json() != first.saved.target.to_json():
+            found.setdefault("the target's tokenizer", ("one", "another", run))
+    differing = [
+        f"not comparable: {name} is {one} in {first.folder}, {other} in {run.folder}"
+        for name, (one, other, run) in found.items()
+    ]
+    return [*differing, *judged_differently(runs)]
+
+
+def judged_differently(runs: Sequence[Run]) -> list[str]:
+    """What was typed about validation for some runs and not for all: checkpoints do not keep it."""
+    typed = {t: run for run in reversed(runs) for t in run.typed if t.startswith(JUDGING)}
+    return [
+        f"not comparable: {option} was typed for {run.folder}, not for {other.folder}"
+        for option, run in sorted(typed.items())
+        for other in [next((r for r in runs if option not in r.typed), run)]
+        if other is not run
+    ]

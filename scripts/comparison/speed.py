@@ -1,0 +1,92 @@
+"""How fast mechanisms train and translate: all on the same batches, taking turns."""
+
+from collections.abc import Mapping, Sequence
+from itertools import islice
+from time import perf_counter
+from typing import NamedTuple
+
+import torch
+from benchmarking import interleave
+
+from seq2seq.checkpoint import Saved
+from seq2seq.data.batch import Batch
+from seq2seq.data.batching import BatchLoader, eval_batches
+from seq2seq.data.prepare import DataOptions, Prepared, prepare
+from seq2seq.data.tokenizer import Tokenizers
+from seq2seq.decoding import build_search, decode
+from seq2seq.models import Seq2Seq
+from seq2seq.training.begin import FROM_CHECKPOINT
+from seq2seq.training.loss import batch_loss
+
+SMOOTHING = 0.1
+
+
+class Speeds(NamedTuple):
+    training: float  # target tokens a second
+    decoding: float  # sentences a second
+
+
+class Material(NamedTuple):
+    """What every mechanism is given."""
+
+    batches: Sequence[Batch]
+    source: torch.Tensor  # (B, S), sentences to translate
+
+    @classmethod
+    def of(cls, saved: Saved, batches: int, sentences: int) -> "Material":
+        """The first training batches of a run, and validation sentences of middling length.
+
+        Raises: DataError or ConfigError if its data are not where they were.
+        """
+        data = DataOptions(**saved.config["data"])
+        given = Tokenizers(saved.source, saved.target)
+        prepared: Prepared = prepare(data, {"name": FROM_CHECKPOINT}, given)
+        loader = BatchLoader(prepared.train, max_tokens=data.max_tokens, seed=1)
+        judged = eval_batches(prepared.valid, max_tokens=data.max_tokens)
+        middle = judged[len(judged) // 2].source[:sentences]
+        return cls(list(islice(loader, batches)), middle)
+
+
+class Candidate:
+    """A model that trains and translates."""
+
+    def __init__(self, saved: Saved, material: Material):
+        self.material = material
+        self.model = saved.build()
+        self.search = build_search(saved.config["decode"])
+        # Adam of its own, whose steps change nothing: the weights are translated with, too.
+        self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.0, fused=True)
+
+    def train(self, _: int) -> float:
+        """Returns: seconds of one update on each batch."""
+        self.model.train()
+        start = perf_counter()
+        for batch in self.material.batches:
+            self.optimizer.zero_grad()
+            (batch_loss(self.model, batch, SMOOTHING)[0].smoothed / batch.total).backward()
+            self.optimizer.step()
+        return perf_counter() - start
+
+    def translate(self, _: int) -> float:
+        """Returns: seconds for all sentences."""
+        self.model.eval()
+        start = perf_counter()
+        decode(self.model, self.material.source, self.search)
+        return perf_counter() - start
+
+
+def speeds(runs: Mapping[str, Saved], material: Material, rounds: int) -> dict[str, Speeds]:
+    """Of each run, the fastest of its rounds."""
+    candidates = {name: Candidate(saved, material) for name, saved in runs.items()}
+    training = interleave({name: c.train for name, c in candidates.items()}, rounds, 1)
+    decoding = interleave({name: c.translate for name, c in candidates.items()}, rounds, 1)
+    tokens = sum(batch.total for batch in material.batches)
+    sentences = len(material.source)
+    return {
+        name: Speeds(tokens / min(training[name]), sentences / min(decoding[name]))
+        for name in candidates
+    }
+
+
+def parameters(model: Seq2Seq) -> int:
+    return sum(parameter.numel() for parameter in model.parameters())

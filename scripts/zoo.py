@@ -1,0 +1,98 @@
+"""Every preset of conf/attn as the code declares it, for the scripts that go through them."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
+from options_page import CONF, title
+
+from seq2seq.attention import ATTENTION, Attention, Facts, Place, Role, build_attention
+from seq2seq.attention.roles import without_elsewhere
+from seq2seq.errors import ConfigError
+from seq2seq.nn.positions import POSITIONS, PositionScheme
+
+# The first full stop that a capital follows: formulas have dots of their own.
+SENTENCE_END = re.compile(r"(?<=\S)\. (?=[A-Z])")
+INSIDE = ("rotate", "bias")  # hooks of positions that act inside attention
+
+
+class Preset(NamedTuple):
+    """A file of conf/attn."""
+
+    name: str
+    words: str  # what it is
+    paper: str  # where it is from; empty where the file names none
+    options: dict[str, Any]  # `name` and the arguments of the class, in a Transformer
+
+    @property
+    def mechanism(self) -> type[Attention[Any]]:
+        return ATTENTION.find(self.options["name"])
+
+    @property
+    def facts(self) -> Facts:
+        return self.mechanism.facts(self.options)
+
+    @property
+    def is_subquadratic(self) -> bool:
+        """Does it claim to cost less than a number for each pair of a query and a key?"""
+        return not re.search(r"\bT S\b|\bS T\b|\b[TS]\^2", self.facts.time)
+
+    def build(self, place: Place) -> Attention[Any]:
+        """Raises: ConfigError where it is not defined, or does not honour the positions."""
+        return build_attention(self.options, place)
+
+
+def preset_names() -> list[str]:
+    return sorted(path.stem for path in (CONF / "attn").glob("*.yaml"))
+
+
+def presets(names: list[str], *overrides: str) -> list[Preset]:
+    """The presets of these names, with what is typed beside them, such as `model.dim=256`.
+
+    Raises: SystemExit for a name that is not in conf/attn.
+    """
+    if unknown := sorted(set(names) - set(preset_names())):
+        raise SystemExit(f"unknown preset {unknown[0]!r}. Known: {', '.join(preset_names())}")
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        return [read(name, overrides) for name in names]
+
+
+def read(name: str, overrides: tuple[str, ...]) -> Preset:
+    config = compose("train", overrides=[f"attn={name}", *overrides])
+    node: Any = OmegaConf.to_container(config.attn, resolve=True)
+    words, paper = described(CONF / "attn" / f"{name}.yaml")
+    return Preset(name, words, paper, without_elsewhere(node))
+
+
+def described(file: Path) -> tuple[str, str]:
+    """What the first comment of a preset says: what it is, and the paper behind the last dash."""
+    text = title(file)
+    words, dash, paper = text.rpartition(" - ")
+    if not dash:
+        words, paper = text, ""
+    return SENTENCE_END.split(words)[0], paper
+
+
+def schemes(dim: int, heads: int, causal: bool) -> Iterator[tuple[str, PositionScheme]]:
+    """Every scheme of positions that acts inside attention, by its name in conf/position."""
+    for name, scheme in POSITIONS.items():
+        if scheme.hook in INSIDE:
+            options = {"num_heads": heads} if name == "t5" else {}
+            yield name, scheme(causal, dim, **options)
+
+
+def honoured(preset: Preset, role: Role, dim: int, heads: int) -> list[str]:
+    """The positions that act inside this mechanism: those that it can be built with."""
+    if role is Role.CROSS or role not in preset.mechanism.roles:
+        return []
+    found = []
+    for name, scheme in schemes(dim, heads, role is Role.DECODER):
+        try:
+            preset.build(Place(role, dim, dim, scheme))
+        except ConfigError:
+            continue
+        found.append(name)
+    return found

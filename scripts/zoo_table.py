@@ -1,0 +1,97 @@
+"""Write the table of all attention mechanisms, as the code declares them, into a page.
+
+    python scripts/zoo_table.py            # into docs/attention.md, between its two marks
+    python scripts/zoo_table.py --check    # say whether the page is up to date, and write nothing
+
+A line a preset of conf/attn. What it is and its paper are the first comment of the preset; roles,
+cost, what it remembers and whether it has weights are what its class says of itself; positions are
+those that it can be built with.
+"""
+
+import argparse
+import sys
+from pathlib import Path
+
+from zoo import Preset, honoured, preset_names, presets
+
+from seq2seq.attention import Role
+
+ROOT = Path(__file__).resolve().parents[1]
+PAGE = ROOT / "docs" / "attention.md"
+BEGIN, END = "<!-- zoo table: python scripts/zoo_table.py -->", "<!-- end of the zoo table -->"
+HEADER = (
+    *("`attn=`", "what it is", "roles", "time", "held in training", "remembered in decoding"),
+    *("weights", "positions inside", "source"),
+)
+DIM, HEADS = 64, 4  # of what is built to see which positions it takes
+
+
+def cells(preset: Preset) -> list[str]:
+    """A line of the table, in the order of `HEADER`."""
+    facts = preset.facts
+    return [
+        f"`{preset.name}`",
+        preset.words,
+        roles(preset),
+        facts.time,
+        facts.memory,
+        facts.remembers,
+        "yes" if preset.mechanism.shows_weights else "no",
+        positions(preset),
+        preset.paper or "-",
+    ]
+
+
+def roles(preset: Preset) -> str:
+    defined = [role for role in Role if role in preset.mechanism.roles]
+    return "all" if len(defined) == len(Role) else ", ".join(defined)
+
+
+def positions(preset: Preset) -> str:
+    """`rope, alibi, t5`; where the two self-attentions differ, each for itself."""
+    of_roles = {
+        role: ", ".join(honoured(preset, role, DIM, HEADS)) or "none"
+        for role in (Role.ENCODER, Role.DECODER)
+        if role in preset.mechanism.roles
+    }
+    if len(set(of_roles.values())) > 1:
+        return "; ".join(f"{role}: {names}" for role, names in of_roles.items())
+    return next(iter(of_roles.values()), "none")
+
+
+def table() -> str:
+    rows = [list(HEADER), ["---"] * len(HEADER), *map(cells, presets(preset_names()))]
+    lines = (" | ".join(cell.replace("|", "\\|") for cell in row) for row in rows)
+    return "\n".join(f"| {line} |" for line in lines)
+
+
+def written_into(page: str, content: str) -> str:
+    """The page with this content between its two marks, and nothing else changed.
+
+    Raises: SystemExit if it has not one of each.
+    """
+    if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(BEGIN) > page.index(END):
+        raise SystemExit(f"the page needs these two lines where the table goes:\n{BEGIN}\n{END}")
+    before, _, rest = page.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    return f"{before}{BEGIN}\n\n{content}\n\n{END}{after}"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("page", nargs="?", type=Path, default=PAGE)
+    parser.add_argument("--check", action="store_true", help="write nothing; 1 if out of date")
+    options = parser.parse_args()
+    found = options.page.read_text(encoding="utf-8")
+    wanted = written_into(found, table())
+    if options.check and found != wanted:
+        sys.exit(f"{options.page} is out of date: python scripts/zoo_table.py")
+    if not options.check:
+        options.page.write_text(wanted, encoding="utf-8")
+        print(f"wrote {options.page}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

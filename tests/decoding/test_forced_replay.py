@@ -1,0 +1,68 @@
+"""What a model decodes step by step is what it would choose when it reads the whole at once."""
+
+import pytest
+import torch
+from helpers import SMALL, TARGET_SIZE, presets, small_model, source_batch
+from torch import Tensor
+
+from seq2seq.decoding import Greedy, Hypothesis, build_search, decode
+from seq2seq.models import Seq2Seq
+from seq2seq.symbols import BOS, EOS, PAD, UNK
+
+LENGTHS = (9, 1, 5, 14, 3)
+every_model = pytest.mark.parametrize("model", SMALL)
+every_preset = pytest.mark.parametrize("preset", presets("attn"))
+
+
+def forced(model: Seq2Seq, source: Tensor, written: list[list[int]]) -> Tensor:
+    """The log-probabilities (B, T + 1, V) of the next token, when each row reads what it wrote."""
+    target = torch.full((len(written), 1 + max(map(len, written))), PAD)
+    target[:, 0] = BOS
+    for row, ids in zip(target, written, strict=True):
+        row[1 : len(ids) + 1] = torch.tensor(ids)
+    with torch.no_grad():
+        return model.logits(model(source, target).hidden).log_softmax(-1)
+
+
+def chosen(h: Hypothesis) -> list[int]:
+    """All tokens that the search chose, the end among them if it came so far."""
+    return h.ids if h.truncated else [*h.ids, EOS]
+
+
+@every_model
+@every_preset
+def test_greedy_search_writes_the_argmax_of_its_own_teacher_forcing(
+    model: str, preset: str
+) -> None:
+    built, source = small_model(model, f"attn={preset}"), source_batch(*LENGTHS)
+    found = [one[0] for one in decode(built, source, Greedy(length_ratio=1.5, length_extra=4))]
+    logp = forced(built, source, [h.ids for h in found])
+    logp[..., [PAD, BOS, UNK]] = -torch.inf  # which no search writes
+    for row, h in zip(logp, found, strict=True):
+        tokens = chosen(h)
+        assert row[: len(tokens)].argmax(-1).tolist() == tokens
+        total = row[: len(tokens)].max(-1).values.sum().item()
+        assert h.log_probability == pytest.approx(total, rel=1e-5)
+
+
+@every_model
+@every_preset
+def test_the_score_of_every_beam_is_its_own_probability(model: str, preset: str) -> None:
+    """Beams change places at each step: what they remember must go with them."""
+    built, source = small_model(model, f"attn={preset}"), source_batch(*LENGTHS)
+    search = build_search({"name": "beam", "beam_size": 3, "length_ratio": 1.5, "length_extra": 4})
+    for row, hypotheses in enumerate(decode(built, source, search)):
+        of_row = source[row : row + 1, : LENGTHS[row]].expand(len(hypotheses), -1)
+        logp = forced(built, of_row, [h.ids for h in hypotheses])
+        for values, h in zip(logp, hypotheses, strict=True):
+            tokens = torch.tensor(chosen(h))
+            total = values[: len(tokens)].gather(1, tokens[:, None]).sum().item()
+            assert h.log_probability == pytest.approx(total, rel=1e-5)
+
+
+def test_the_models_of_these_tests_write_more_than_one_word() -> None:
+    """Else replaying would show nothing."""
+    built, source = small_model("transformer"), source_batch(*LENGTHS)
+    found = [one[0].ids for one in decode(built, source, Greedy(length_ratio=1.5, length_extra=4))]
+    assert max(len(ids) for ids in found) > 4 and max(len(set(ids)) for ids in found) > 2
+    assert all(token < TARGET_SIZE for ids in found for token in ids)
