@@ -17,14 +17,23 @@ from seq2seq.attention.base import (
     Role,
     TokenAttention,
 )
+from seq2seq.attention.context import GlobalContext, HierarchicalContext
+from seq2seq.attention.dynamic import DynamicContext
 from seq2seq.attention.fixed import Fixed
-from seq2seq.attention.memory import DenseMemory, Memory, StateMemory, TokenMemory
+from seq2seq.attention.memory import DenseMemory, JointMemory, Memory, StateMemory, TokenMemory
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.errors import ConfigError
 from seq2seq.tables import Table, check_options
 
 ATTENTION: Table[type[Attention[Any]]] = Table(
-    "attention", {"multihead": MultiHead, "fixed": Fixed}
+    "attention",
+    {
+        "multihead": MultiHead,
+        "fixed": Fixed,
+        "global_context": GlobalContext,
+        "hierarchical_context": HierarchicalContext,
+        "dynamic_context": DynamicContext,
+    },
 )
 
 
@@ -80,6 +89,7 @@ __all__ = [
     "Attention",
     "DenseMemory",
     "Facts",
+    "JointMemory",
     "Memory",
     "Place",
     "Position",
