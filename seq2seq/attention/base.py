@@ -74,6 +74,7 @@ class Attention(nn.Module, Generic[M]):
     undefined: ClassVar[Mapping[Role, str]] = {}  # why it is not defined elsewhere: "it ..."
     honours: ClassVar[frozenset[str]] = frozenset()  # hooks of position schemes that it obeys
     shows_weights: ClassVar[bool] = True  # can it draw a (T, S) map?
+    reads_groups: ClassVar[bool] = False  # does `memory_of` use what groups tokens are in?
     reads_queries: bool = True  # does the answer depend on x in `attend`?
     sums_to_one: bool = True  # do the weights of a real query?
 

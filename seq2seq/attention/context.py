@@ -165,6 +165,7 @@ class HierarchicalContext(PooledContext):
     """
 
     LEVELS = ("word", "sentence", "paragraph")
+    reads_groups = True
 
     def __init__(
         self,

@@ -24,10 +24,15 @@ def check_resumed(path: str, entry: Mapping[str, Any]) -> None:
             f"resume={path} holds a model, but not where its training stood. Resume from a "
             f"last.ckpt, or begin a new run with its weights: init={path}"
         )
+    pairs = [
+        (node, before.config.get(node, {}), now[node])
+        for node in ("model", "position", "attention", "order", "update")
+    ]
+    pairs.append(("data", checkpoint.grouping(before.config), checkpoint.grouping(now)))
     found = [
         f"{d.name} was {d.one!r} and is {d.other!r} now"
-        for node in ("model", "position", "attention", "order", "update")
-        for d in checkpoint.differences(before.config.get(node, {}), now[node], node)
+        for node, one, other in pairs
+        for d in checkpoint.differences(one, other, node)
     ]
     tokenizers = {"source": before.source.to_json(), "target": before.target.to_json()}
     if tokenizers != entry["tokenizer"]:
