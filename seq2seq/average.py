@@ -55,6 +55,11 @@ def difference(model: checkpoint.Saved, first: checkpoint.Saved) -> str | None:
         for option in checkpoint.differences(model.config[node], first.config[node], node)
         if option.option not in INDIFFERENT
     ]
+    groups = checkpoint.grouping(model.config), checkpoint.grouping(first.config)
+    options += [
+        f"{option.name}={option.one}, not {option.other}"
+        for option in checkpoint.differences(*groups, "data")
+    ]
     if options:
         return "; ".join(options)
     for side in checkpoint.SIDES:

@@ -21,6 +21,7 @@ import torch
 from torch import Tensor
 
 from seq2seq import __version__
+from seq2seq.data.groups import group_marks
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.errors import CheckpointError, DataError
 from seq2seq.models import Seq2Seq, build_model
@@ -44,12 +45,22 @@ class Saved(NamedTuple):
 
     def build(self) -> Seq2Seq:
         """The model, on the CPU, in evaluation mode."""
-        model = build_model(self.config, self.source.size, self.target.size)
+        marks = group_marks(self.source, **grouping(self.config))
+        model = build_model(self.config, self.source.size, self.target.size, marks)
         try:
             model.load_state_dict(self.weights)
         except RuntimeError as error:
             raise CheckpointError(f"the weights are not those of the model: {error}") from error
         return model.eval()
+
+
+def grouping(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What a configuration says of the groups of tokens; one that is older says nothing."""
+    data = config["data"]
+    return {
+        "groups": data.get("groups", "none"),
+        "sentence_separator": data.get("sentence_separator"),
+    }
 
 
 def describe(config: Mapping[str, Any], source: Tokenizer, target: Tokenizer) -> dict[str, Any]:

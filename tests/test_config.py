@@ -208,7 +208,8 @@ def test_the_alternatives_in_a_comment_are_those_that_are_accepted(path: Path) -
                 # is not, which is the only one to put it in quotation marks.
                 refused = f"'{value}'" in str(error)
             # A corpus may have files of any language.
-            assert refused == (value == "nonsense" and group != "data"), f"{group}.{key}={value}"
+            known = value != "nonsense" or key == "source"
+            assert refused == (not known), f"{group}.{key}={value}"
 
 
 # What is typed, and what has to stand in the answer.
@@ -242,6 +243,13 @@ MISTAKES = [
     ("trainer.max_steps=-1 schedule=constant", "nothing ends this training"),
     ("decode.beam_size=0", "decode.beam_size=0 should be at least 1"),
     ("tokenizer.vocab_size=100", "tokenizer.vocab_size=100 is too small"),
+    ("data.groups=words", "data.groups=words changes nothing here: no attention to the source"),
+    (
+        "data.groups=words attn@decoder_attn=hierarchical_context",
+        "python train.py attn=hierarchical_context data.groups=words",
+    ),
+    ("data.groups=sentences attn=hierarchical_context", "needs to know what ends one"),
+    ("data.sentence_separator=.", "data.sentence_separator='.' means nothing with"),
     ("data.max_tokens=10", "data.max_tokens=10 is less than data.max_length=256"),
     ("model.num_heads=3", "num_heads=3 does not divide dim=128"),
     ("attn.num_kv_heads=3", "num_kv_heads=3 does not divide num_heads=4"),

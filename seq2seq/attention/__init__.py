@@ -17,12 +17,14 @@ from seq2seq.attention.base import (
     Role,
     TokenAttention,
 )
+from seq2seq.attention.context import GlobalContext, HierarchicalContext
+from seq2seq.attention.dynamic import DynamicContext
 from seq2seq.attention.efficient import Efficient
 from seq2seq.attention.fixed import Fixed
 from seq2seq.attention.latent import Latent
 from seq2seq.attention.linear import Linear
 from seq2seq.attention.longformer import Longformer
-from seq2seq.attention.memory import DenseMemory, Memory, StateMemory, TokenMemory
+from seq2seq.attention.memory import DenseMemory, JointMemory, Memory, StateMemory, TokenMemory
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.page_local import PageLocal
 from seq2seq.attention.performer import Performer
@@ -32,14 +34,22 @@ from seq2seq.tables import Table, check_options
 ATTENTION: Table[type[Attention[Any]]] = Table(
     "attention",
     {
+        # The softmax over all keys, with any score.
         "multihead": MultiHead,
         "mla": Latent,
+        # The same on keys or queries that know their surroundings.
+        "global_context": GlobalContext,
+        "hierarchical_context": HierarchicalContext,
+        "dynamic_context": DynamicContext,
+        # A softmax over some keys.
         "page_local": PageLocal,
         "longformer": Longformer,
-        "fixed": Fixed,
+        # No softmax over keys: sums that grow with no length.
         "linear": Linear,
         "efficient": Efficient,
         "performer": Performer,
+        # No attention.
+        "fixed": Fixed,
     },
 )
 
@@ -107,6 +117,7 @@ __all__ = [
     "Attention",
     "DenseMemory",
     "Facts",
+    "JointMemory",
     "Memory",
     "Place",
     "Position",

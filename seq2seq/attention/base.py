@@ -76,6 +76,7 @@ class Attention(nn.Module, Generic[M]):
     blind: ClassVar[Mapping[str, str]] = {}  # why it does not obey other hooks: "it ..."
     shows_weights: ClassVar[bool] = True  # can it draw a (T, S) map?
     advance_shows_weights: ClassVar[bool] = True  # also of a step, so must it keep what it read?
+    reads_groups: ClassVar[bool] = False  # does `memory_of` use what groups tokens are in?
     reads_queries: bool = True  # does the answer depend on x in `attend`?
     sums_to_one: bool = True  # do the weights of a real query?
 

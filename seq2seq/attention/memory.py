@@ -145,3 +145,33 @@ class SourceMemory(StateMemory):
     def keep(self, rows: Tensor) -> None:
         super().keep(rows)
         self._rows = rows if self._rows is None else self._rows.index_select(0, rows)
+
+
+class JointMemory:
+    """What is remembered of every token, and beside it a state of fixed size, row by row."""
+
+    def __init__(self, tokens: TokenMemory, beside: StateMemory) -> None:
+        self.tokens, self.beside = tokens, beside
+        self.parts: tuple[Memory, ...] = (tokens, beside)
+
+    @property
+    def rows(self) -> int:
+        return self.tokens.rows
+
+    @property
+    def nbytes(self) -> int:
+        return sum(part.nbytes for part in self.parts)
+
+    def append(self, streams: dict[str, Tensor]) -> None:
+        self.tokens.append(streams)
+
+    def read(self) -> tuple[dict[str, Tensor], Tensor | None]:
+        return self.tokens.read()
+
+    def fork(self, parents: Tensor) -> None:
+        for part in self.parts:
+            part.fork(parents)
+
+    def keep(self, rows: Tensor) -> None:
+        for part in self.parts:
+            part.keep(rows)

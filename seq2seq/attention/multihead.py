@@ -115,11 +115,14 @@ class MultiHead(TokenAttention):
         return sharing.get(options.get("num_kv_heads"), "gqa")
 
     def remember(self, x: Tensor, positions: Tensor | None = None) -> dict[str, Tensor]:
-        k = self.k(x).unflatten(-1, (self.num_kv_heads, -1))  # (N, S, G, D)
-        v = self.v(x).unflatten(-1, (self.num_kv_heads, -1))
+        return self.streams(self.k(x), self.v(x), positions_of(x, positions))
+
+    def streams(self, k: Tensor, v: Tensor, positions: Tensor) -> dict[str, Tensor]:
+        """Keys and values (N, S, G D) of tokens at some positions, as they are remembered."""
+        k = k.unflatten(-1, (self.num_kv_heads, -1))  # (N, S, G, D)
+        v = v.unflatten(-1, (self.num_kv_heads, -1))
         if self.place.position is not None:
-            turned = self.place.position.rotate(k.transpose(1, 2), positions_of(x, positions))
-            k = turned.transpose(1, 2)
+            k = self.place.position.rotate(k.transpose(1, 2), positions).transpose(1, 2)
         return {"k": self.score.keys(k), "v": v}
 
     def _writes_weights(self, dropout: float, x: Tensor) -> bool:
@@ -136,20 +139,26 @@ class MultiHead(TokenAttention):
         positions: Tensor | None = None,
         need_weights: bool = False,
     ) -> Attended:
+        q, here = split_heads(self.q(x), self.num_heads), positions_of(x, positions)
+        out, weights = self.answer(q, memory, here, need_weights)
+        return Attended(self.out(join_heads(out)), weights)
+
+    def answer(
+        self, q: Tensor, memory: TokenMemory, positions: Tensor, need_weights: bool = False
+    ) -> tuple[Tensor, Tensor | None]:
+        """What each head reads: queries (N, H, T, D) -> (N, H, T, width of values), weights."""
         streams, mask = memory.read()
         k, v = streams["k"].transpose(1, 2), streams["v"].transpose(1, 2)  # (N, G, S, D)
-        q = split_heads(self.q(x), self.num_heads)
         q, bias = self.score.queries(q), None
         if self.place.position is not None:
-            here = positions_of(x, positions)
-            q = self.place.position.rotate(q, here)
-            bias = self.place.position.bias(distances(here, k.shape[2]), self.num_heads)
+            q = self.place.position.rotate(q, positions)
+            bias = self.place.position.bias(distances(positions, k.shape[2]), self.num_heads)
         if mask is not None:
             mask = mask[:, None, None]  # (N, 1, 1, S)
         causal = self.place.role is Role.DECODER
         dropout = self.dropout if self.training else 0.0
         weights = None
-        if need_weights or self._writes_weights(dropout, x):
+        if need_weights or self._writes_weights(dropout, q):
             if causal:
                 past = causal_mask(q.shape[2], k.shape[2], k.shape[2] - q.shape[2], device=q.device)
                 mask = past if mask is None else mask & past
@@ -163,7 +172,7 @@ class MultiHead(TokenAttention):
             out = fused_attention(
                 q, k, v, scale=scale, mask=mask, bias=bias, causal=causal, dropout=dropout
             )
-        return Attended(self.out(join_heads(out)), weights if need_weights else None)
+        return out, weights if need_weights else None
 
 
 def check_score(score: str, kernel: str) -> None:

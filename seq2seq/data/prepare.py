@@ -10,6 +10,7 @@ import tokenizers as library
 
 from seq2seq.data.cache import cached_folder, digest
 from seq2seq.data.corpus import Corpus, encode_corpus
+from seq2seq.data.groups import Groups, check_groups
 from seq2seq.data.learnable import learnable
 from seq2seq.data.ledger import make_ledger, summary
 from seq2seq.data.portions import Portion, check_spec, find_portions
@@ -44,6 +45,9 @@ class DataOptions:
         max_length: most pieces of a sentence, its end symbol included; longer pairs are left out.
         max_tokens: padded tokens of a global batch on either side.
         cache: folder for tokenizers and encoded corpora.
+        groups: what an attention that reads groups is told of the source: which tokens are in one
+            word, or in one word and one sentence.
+        sentence_separator: a sentence ends behind a piece that holds it.
 
     Raises: ConfigError for a value out of range.
     """
@@ -57,6 +61,8 @@ class DataOptions:
     max_length: int = 256
     max_tokens: int = 4096
     cache: str = "runs/cache"
+    groups: Groups = "none"
+    sentence_separator: str | None = None
 
     def __post_init__(self) -> None:
         for option in ("source", "target"):
@@ -81,6 +87,7 @@ class DataOptions:
                 f"{self.max_length}, so the longest sentences would fit no batch; type "
                 f"data.max_tokens={self.max_length} or more"
             )
+        check_groups(self.groups, self.sentence_separator)
 
 
 class Prepared(NamedTuple):

@@ -73,6 +73,22 @@ class Tokenizer:
         cut = [row[: row.index(EOS)] if EOS in row else row for row in rows]
         return self._library.decode_batch(cut, skip_special_tokens=True)
 
+    def texts(self) -> list[str]:
+        """What each id adds to a text behind another piece: nothing for control symbols and tags.
+
+        A part of a character adds U+FFFD.
+        """
+        alone = self.decode_batch([[i] for i in range(self.size)])
+        # Some kinds of tokenizer drop the space before a text's first piece: it needs one before.
+        visible = (
+            i for i, text in enumerate(alone) if text.strip(" \ufffd") and text.isprintable()
+        )
+        first = next(visible, None)
+        if first is None:
+            return alone
+        pairs = self.decode_batch([[first, i] for i in range(self.size)])
+        return [pair[len(alone[first]) :] for pair in pairs]
+
     def spans(self, text: str) -> list[tuple[int, int]]:
         """Where each piece stands in the text, as (first character, character after the last); a
         tag stands nowhere and has no span.

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from seq2seq.attention import Role
 from seq2seq.models.base import Decoded, Encoded, Seq2Seq
@@ -21,13 +22,19 @@ MODELS: Table[Any] = Table("model", {"transformer": Transformer, "rnn": RNN, "rn
 FOR_ATTENTION = ("num_heads", "project_scores")
 
 
-def build_model(config: Mapping[str, Any], source_size: int, target_size: int) -> Seq2Seq:
+def build_model(
+    config: Mapping[str, Any],
+    source_size: int,
+    target_size: int,
+    group_marks: Tensor | None = None,
+) -> Seq2Seq:
     """Build a model with fresh parameters.
 
     Args:
         config: plain values. `model` and `position` are nodes of conf/, `attention` maps each role
             of the model to the options of its mechanism.
         source_size, target_size: pieces in the two vocabularies.
+        group_marks: of the source's pieces, from `data.groups`.
 
     Raises: ConfigError for anything that cannot work, naming what to type.
     """
@@ -42,7 +49,9 @@ def build_model(config: Mapping[str, Any], source_size: int, target_size: int) -
     embeddings = Embeddings(source_size, target_size, **shared)
     attention = {Role(role): chosen for role, chosen in config["attention"].items()}
     positions = Positions(*(scheme(causal, embeddings.dim, **position) for causal in (False, True)))
-    return model_class(embeddings, attention, positions, **options)
+    model: Seq2Seq = model_class(embeddings, attention, positions, **options)
+    model.group_marks = group_marks
+    return model
 
 
 def check_model(config: Mapping[str, Any]) -> None:

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, NamedTuple
 from torch import Tensor, nn
 
 from seq2seq.attention import Role
+from seq2seq.functional.groups import token_groups
 from seq2seq.models.state import DecodeState
 from seq2seq.nn.embedding import Embeddings
 
@@ -17,6 +18,7 @@ class Encoded(NamedTuple):
 
     states: Tensor  # (B, S, E)
     mask: Tensor  # (B, S) bool, True = real token
+    groups: Tensor | None = None  # (B, S, levels), see `Seq2Seq.groups`
 
 
 class Decoded(NamedTuple):
@@ -37,11 +39,22 @@ class Seq2Seq(nn.Module):
 
     Attributes:
         max_length: pieces of the longest sentence it can read or write, eos included; None = any.
+        group_marks: what the tokenizer says of each source id, see `data.groups`; None = groups
+            are known to no one. Not among the weights: it belongs to the tokenizer.
     """
 
     roles: ClassVar[frozenset[Role]]  # the attentions it has
     embeddings: Embeddings
     max_length: int | None = None
+    group_marks: Tensor | None
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("group_marks", None, persistent=False)
+
+    def groups(self, source: Tensor) -> Tensor | None:
+        """Source ids (B, S) -> the word, and the sentence, of each token, (B, S, levels)."""
+        return None if self.group_marks is None else token_groups(source, self.group_marks)
 
     def encode(self, source: Tensor) -> Encoded:
         """Source ids (B, S) -> what the decoder attends to."""

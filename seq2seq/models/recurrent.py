@@ -102,7 +102,7 @@ class Recurrent(Seq2Seq):
         states, _ = pad_packed_sequence(
             self.encoder(packed)[0], batch_first=True, total_length=source.shape[1]
         )
-        return Encoded(states, mask)
+        return Encoded(states, mask, self.groups(source))
 
     def forward(self, source: Tensor, target: Tensor, need_weights: bool = False) -> Decoded:
         return self.step(target, self.start(self.encode(source)), need_weights)
@@ -113,7 +113,7 @@ class Recurrent(Seq2Seq):
         memory = StateMemory(hidden=first[:, : self.layers])  # (N, layers, E)
         if self.has_cell_state:
             memory.state["cell"] = first[:, self.layers :]
-        sources: list[Memory] = [self.cross.memory_of(encoded.states, encoded.mask)]
+        sources: list[Memory] = [self.cross.memory_of(*encoded)]
         return DecodeState(sources, [memory], beams, encoded.states.device)
 
     def advance(self, x: Tensor, memory: StateMemory) -> Tensor:

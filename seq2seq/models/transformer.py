@@ -84,13 +84,13 @@ class Transformer(Seq2Seq):
 
     def encode(self, source: Tensor) -> Encoded:
         self._check_length(source.shape[1], "source")
-        mask = source != PAD
+        mask, groups = source != PAD, self.groups(source)
         positions = torch.arange(source.shape[1], device=source.device)
         embedded = self.embeddings.embed_source(source)
         x = self.dropout(self.encoder_position.embed(embedded, positions))
         for layer in self.encoder:
-            x = layer(x, mask)
-        return Encoded(self.encoder_norm(x), mask)
+            x = layer(x, mask, groups)
+        return Encoded(self.encoder_norm(x), mask, groups)
 
     def forward(self, source: Tensor, target: Tensor, need_weights: bool = False) -> Decoded:
         self._check_length(target.shape[1], "target")
@@ -120,7 +120,7 @@ class Transformer(Seq2Seq):
             )
 
     def _sources(self, encoded: Encoded) -> list[Memory]:
-        return [layer.cross.memory_of(encoded.states, encoded.mask) for layer in self.decoder]
+        return [layer.cross.memory_of(*encoded) for layer in self.decoder]
 
     def _decode(
         self,
@@ -150,8 +150,8 @@ class EncoderLayer(nn.Module):
         self.attention, self.feed = attention, feed
         self.around_attention, self.around_feed = residual(), residual()
 
-    def forward(self, x: Tensor, mask: Tensor) -> Tensor:
-        x = self.around_attention(x, lambda y: self.attention(y, mask=mask).out)
+    def forward(self, x: Tensor, mask: Tensor, groups: Tensor | None = None) -> Tensor:
+        x = self.around_attention(x, lambda y: self.attention(y, mask=mask, groups=groups).out)
         return self.around_feed(x, self.feed)
 
 

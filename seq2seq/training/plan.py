@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from seq2seq.attention import Role
+from seq2seq.attention import ATTENTION, Role
 from seq2seq.attention.roles import Choice, resolve_roles
 from seq2seq.data.prepare import DataOptions
 from seq2seq.data.recipes import build_recipe
@@ -95,6 +95,8 @@ def check(config: dict[str, Any], folder: Path) -> Plan:
     alone = {name: config[name] for name in ALONE}
     made["run"] = attempt(build, RunOptions, alone, "")
     made["data"] = attempt(build, DataOptions, data, "data")
+    if roles and made["data"]:
+        attempt(check_readers, roles, made["data"].groups)
     schedule = attempt(build_schedule, config["schedule"])
     logger = attempt(read_logger, config["logger"])
     if problems:
@@ -160,6 +162,18 @@ def check_length(position: Mapping[str, Any], data: Mapping[str, Any]) -> None:
             f"position.length={positions} is less than data.max_length={longest}: longer sentences "
             f"would have no positions. Type data.max_length={positions}, or leave position.length "
             "out"
+        )
+
+
+def check_readers(roles: Mapping[Role, Choice], groups: str) -> None:
+    """Raises: ConfigError for groups that no attention to the source reads."""
+    found = [ATTENTION.find(c.options["name"]) for r, c in roles.items() if r is not Role.DECODER]
+    if groups != "none" and not any(mechanism.reads_groups for mechanism in found):
+        readers = ", ".join(sorted(name for name, m in ATTENTION.items() if m.reads_groups))
+        raise ConfigError(
+            f"data.groups={groups} changes nothing here: no attention to the source reads groups. "
+            f"Those that do: {readers} (python train.py attn={readers.split(', ')[0]} "
+            f"data.groups={groups}), or data.groups=none"
         )
 
 

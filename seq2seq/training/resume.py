@@ -22,10 +22,15 @@ def check_resumed(path: str, entry: Mapping[str, Any]) -> None:
             f"resume={path} holds a model, but not where its training stood. Resume from a "
             f"last.ckpt, or begin a new run with its weights: init={path}"
         )
+    pairs = [
+        (node, before.config.get(node, {}), now[node])
+        for node in ("model", "position", "attention", "order", "update")
+    ]
+    pairs.append(("data", checkpoint.grouping(before.config), checkpoint.grouping(now)))
     found = [
         str(difference)
-        for node in ("model", "position", "attention", "order", "update")
-        for difference in checkpoint.differences(before.config.get(node, {}), now[node], node)
+        for node, one, other in pairs
+        for difference in checkpoint.differences(one, other, node)
     ]
     tokenizers = {"source": before.source.to_json(), "target": before.target.to_json()}
     if tokenizers != entry["tokenizer"]:

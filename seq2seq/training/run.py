@@ -8,6 +8,7 @@ from typing import Any
 import lightning as L
 
 from seq2seq import checkpoint
+from seq2seq.data.groups import group_marks
 from seq2seq.data.ledger import write_ledger
 from seq2seq.data.prepare import Prepared
 from seq2seq.models import Seq2Seq, build_model
@@ -30,7 +31,8 @@ def train(plan: Plan, prepared: Prepared) -> float | None:
     """
     L.seed_everything(plan.run.seed, verbose=False)
     source, target = prepared.tokenizers
-    model = build_model(plan.model, source.size, target.size)
+    marks = group_marks(source, plan.data.groups, plan.data.sentence_separator)
+    model = build_model(plan.model, source.size, target.size, marks)
     saved = describe(plan, prepared)
     if plan.run.resume is not None:
         check_resumed(plan.run.resume, saved)

@@ -6,7 +6,7 @@ import torch
 from helpers import assert_equal, mask_of
 from torch import Tensor
 
-from seq2seq.attention import DenseMemory, StateMemory
+from seq2seq.attention import DenseMemory, JointMemory, StateMemory
 
 
 def streams(rows: int, tokens: int) -> dict[str, Tensor]:
@@ -84,3 +84,17 @@ def test_a_state_memory_moves_all_its_tensors_together() -> None:
     memory.keep(torch.tensor([1, 3]))
     assert memory.rows == 2
     assert_equal(memory.state, {name: x[[2, 1]] for name, x in state.items()}, 0)
+
+
+def test_a_joint_memory_moves_its_tokens_and_its_state_together() -> None:
+    given, state = streams(3, 4), torch.randn(3, 5)
+    memory = JointMemory(DenseMemory(), StateMemory(sums=state))
+    memory.append(given)
+    assert memory.rows == 3 and memory.nbytes == 3 * (4 * 11 + 5) * 4
+    memory.fork(torch.tensor([2, 2, 0, 1]))
+    memory.keep(torch.tensor([1, 3]))
+    assert memory.rows == 2
+    read, mask = memory.read()
+    assert mask is None
+    assert_equal(read, {name: x[[2, 1]] for name, x in given.items()}, 0)
+    assert_equal(memory.beside.state["sums"], state[[2, 1]], 0)

@@ -1,0 +1,250 @@
+"""Context attention: keys, or queries, that know the mean of the tokens around them."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from seq2seq.attention.base import Attended, Facts, Place, Role, positions_of
+from seq2seq.attention.heads import join_heads, projection, split_heads
+from seq2seq.attention.memory import DenseMemory, JointMemory, StateMemory, TokenMemory
+from seq2seq.attention.multihead import MultiHead
+from seq2seq.functional.context import Sums, gate, group_means, modulate, prefix_means, row_means
+
+Kernel = Literal["auto", "explicit", "fused"]
+
+
+class PooledContext(MultiHead):
+    """What global and hierarchical context share: means over the tokens beside keys and values.
+
+    Outside the decoder the mean is over all real tokens; inside it, over each token's own prefix,
+    whose sum and count are remembered. A mechanism says in `change_keys` what it does to the keys.
+    """
+
+    keeps_means = False  # do queries read the mean too?
+
+    @classmethod
+    def label(cls, options: Mapping[str, Any]) -> str:
+        return str(options["name"])
+
+    @classmethod
+    def facts(cls, options: Mapping[str, Any]) -> Facts:
+        facts = super().facts(options)
+        return facts._replace(remembers=f"{facts.remembers}, a sum (E) and a count a sentence")
+
+    def change_keys(
+        self, k: Tensor, x: Tensor, means: Tensor, mask: Tensor | None, groups: Tensor | None
+    ) -> Tensor:
+        """The keys (N, S, G D) of tokens x (N, S, E) whose rows' or prefixes' means are known."""
+        raise NotImplementedError
+
+    def memory_of(
+        self, x: Tensor, mask: Tensor | None = None, groups: Tensor | None = None
+    ) -> JointMemory:
+        state: dict[str, Tensor] = {}
+        if self.place.role is Role.DECODER:
+            means, sums = prefix_means(x, mask)
+            state = sums._asdict()
+        else:
+            means = row_means(x, mask)
+        means = means.to(x.dtype)
+        if self.keeps_means:
+            state["means"] = means
+        keys = self.change_keys(self.k(x), x, means, mask, groups)
+        streams = self.streams(keys, self.v(x), positions_of(x, None))
+        return JointMemory(DenseMemory.of(streams, mask), StateMemory(**state))
+
+    def new_memory(self) -> JointMemory:
+        return JointMemory(DenseMemory(), StateMemory())
+
+    def advance(
+        self, x: Tensor, memory: TokenMemory, positions: Tensor, need_weights: bool = False
+    ) -> Attended:
+        assert isinstance(memory, JointMemory)
+        state = memory.beside.state
+        before = Sums(state["total"], state["tokens"]) if state else None
+        means, sums = prefix_means(x, before=before)
+        means = means.to(x.dtype)
+        state.update(sums._asdict())
+        if self.keeps_means:
+            state["means"] = means
+        keys = self.change_keys(self.k(x), x, means, None, None)
+        memory.append(self.streams(keys, self.v(x), positions))
+        return self.attend(x, memory, positions, need_weights)
+
+
+class GlobalContext(PooledContext):
+    """Attention whose keys are scaled by the mean of all tokens, or whose queries are moved by it.
+
+        keys:      k_j (1 + c_j),  c_j = Wc mean(x)
+        additive:  q_i + Wc mean(x)
+        gated:     (1 - l_i) q_i + l_i Uq mean(x),  l_i = sigmoid(q_i . a + Uq mean(x) . b),
+                   and keys alike
+
+    The mean is over the real tokens of what is attended to; in the decoder over the token's own
+    prefix. Positions turn queries and keys after that.
+
+    Args:
+        place: where it stands.
+        num_heads, num_kv_heads, kernel, bias, dropout: as of `MultiHead`.
+        form: which of the three. Wc starts at zero, so that the first two start as multi-head
+            attention; a gate starts half open.
+
+    Raises: ConfigError, as `MultiHead`.
+    Source: Yang et al. 2019, arXiv:1902.05766, for `additive` and `gated`.
+    """
+
+    def __init__(
+        self,
+        place: Place,
+        *,
+        num_heads: int,
+        num_kv_heads: int | None = None,
+        form: Literal["keys", "additive", "gated"] = "keys",
+        kernel: Kernel = "auto",
+        bias: bool = False,
+        dropout: float = 0.0,
+    ):
+        super().__init__(
+            place,
+            num_heads=num_heads,
+            num_kv_heads=num_kv_heads,
+            kernel=kernel,
+            bias=bias,
+            dropout=dropout,
+        )
+        inputs, width = place.source_dim, self.width
+        self.of_keys: nn.Module | None = None
+        self.of_queries: nn.Module | None = None
+        if form == "keys":
+            self.of_keys = Scale(inputs, self.num_kv_heads * width)
+        elif form == "additive":
+            # A term that is the same for all keys would cancel in the softmax.
+            self.of_queries = Shift(inputs, num_heads * width)
+        else:
+            self.of_keys = Gate(inputs, self.num_kv_heads, width)
+            self.of_queries = Gate(inputs, num_heads, width)
+        self.keeps_means = self.of_queries is not None
+
+    def change_keys(
+        self, k: Tensor, x: Tensor, means: Tensor, mask: Tensor | None, groups: Tensor | None
+    ) -> Tensor:
+        return k if self.of_keys is None else self.of_keys(k, means)
+
+    def attend(
+        self,
+        x: Tensor,
+        memory: TokenMemory,
+        positions: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> Attended:
+        q = self.q(x)
+        if self.of_queries is not None:
+            assert isinstance(memory, JointMemory)
+            # In the decoder a mean for each of the last tokens, elsewhere one for all queries.
+            q = self.of_queries(q, memory.beside.state["means"][:, -x.shape[1] :])
+        q, here = split_heads(q, self.num_heads), positions_of(x, positions)
+        out, weights = self.answer(q, memory, here, need_weights)
+        return Attended(self.out(join_heads(out)), weights)
+
+
+class HierarchicalContext(PooledContext):
+    """Attention whose keys are scaled by the means of their word, their sentence and the paragraph.
+
+        k_j (1 + c_j),  c_j = sum over levels l of W_l mean{x_t : t real, in the group of j at l}
+
+    A level that no groups are known of has the whole row as its group, but a word is then a token.
+    In the decoder a mean is over members up to the token itself, and groups are not known.
+
+    Args:
+        place: where it stands.
+        num_heads, num_kv_heads, kernel, bias, dropout: as of `MultiHead`.
+
+    Raises: ConfigError, as `MultiHead`.
+    """
+
+    LEVELS = ("word", "sentence", "paragraph")
+    reads_groups = True
+
+    def __init__(
+        self,
+        place: Place,
+        *,
+        num_heads: int,
+        num_kv_heads: int | None = None,
+        kernel: Kernel = "auto",
+        bias: bool = False,
+        dropout: float = 0.0,
+    ):
+        super().__init__(
+            place,
+            num_heads=num_heads,
+            num_kv_heads=num_kv_heads,
+            kernel=kernel,
+            bias=bias,
+            dropout=dropout,
+        )
+        outputs = self.num_kv_heads * self.width
+        self.levels = nn.ModuleDict(
+            {name: zeros(place.source_dim, outputs) for name in self.LEVELS}
+        )
+
+    def change_keys(
+        self, k: Tensor, x: Tensor, means: Tensor, mask: Tensor | None, groups: Tensor | None
+    ) -> Tensor:
+        pooled = [x, means, means]
+        if groups is not None:
+            if groups.shape[-1] > len(pooled):
+                raise ValueError(
+                    f"groups have {groups.shape[-1]} levels; there are {len(pooled)}: "
+                    f"{', '.join(self.LEVELS)}"
+                )
+            causal = self.place.role is Role.DECODER
+            for level, members in enumerate(groups.unbind(-1)):
+                pooled[level] = group_means(x, members, mask, causal).to(x.dtype)
+        contexts = [of_level(m) for of_level, m in zip(self.levels.values(), pooled, strict=True)]
+        return modulate(k, contexts[0] + contexts[1] + contexts[2])
+
+
+class Scale(nn.Module):
+    """x (1 + W mean), W zero at first."""
+
+    def __init__(self, inputs: int, outputs: int):
+        super().__init__()
+        self.context = zeros(inputs, outputs)
+
+    def forward(self, x: Tensor, means: Tensor) -> Tensor:
+        """x (N, T, outputs), means (N, T or 1, inputs) -> (N, T, outputs)."""
+        return modulate(x, self.context(means))
+
+
+class Shift(Scale):
+    """x + W mean, W zero at first."""
+
+    def forward(self, x: Tensor, means: Tensor) -> Tensor:
+        """As of `Scale`."""
+        return x + self.context(means)
+
+
+class Gate(nn.Module):
+    """(1 - l) x + l U mean, with l = sigmoid(x . a + U mean . b) for each head, 1/2 at first."""
+
+    def __init__(self, inputs: int, heads: int, width: int):
+        super().__init__()
+        self.heads = heads
+        self.context = projection(inputs, heads * width, bias=False, gain=0.5**0.5)
+        self.a = nn.Parameter(torch.zeros(heads, width))
+        self.b = nn.Parameter(torch.zeros(heads, width))
+
+    def forward(self, x: Tensor, means: Tensor) -> Tensor:
+        """As of `Scale`."""
+        x, c = (y.unflatten(-1, (self.heads, -1)) for y in (x, self.context(means)))
+        return gate(x, c, self.a, self.b).flatten(2)
+
+
+def zeros(inputs: int, outputs: int) -> nn.Linear:
+    """A linear map that gives zero until it has learnt."""
+    linear = nn.Linear(inputs, outputs, bias=False)
+    nn.init.zeros_(linear.weight)
+    return linear

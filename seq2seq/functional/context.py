@@ -1,0 +1,123 @@
+"""Context attention: keys or queries changed by means over the tokens around them.
+
+Means and sums are in float32 at least, whatever the states are in. A mean over no real token is
+zero, and so are its gradients.
+"""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from seq2seq.functional.shapes import check
+
+
+class Sums(NamedTuple):
+    """What a mean over a prefix is made of, and all that a decoder remembers of it."""
+
+    total: Tensor  # (N, E)
+    tokens: Tensor  # (N, 1), how many
+
+
+def modulate(x: Tensor, c: Tensor) -> Tensor:
+    """x * (1 + c): c = 0 changes nothing. For keys, q . (k * (1 + c)) = q^T diag(1 + c) k."""
+    return x * (1 + c)
+
+
+def gate(x: Tensor, c: Tensor, a: Tensor, b: Tensor) -> Tensor:
+    """(1 - l) x + l c, a mixture with the context, l = sigmoid(x . a + c . b) for each head.
+
+    Args:
+        x: queries or keys, (N, T, heads, D).   c: their context, (N, T or 1, heads, D).
+        a, b: (heads, D).
+
+    Returns: (N, T, heads, D).
+    Source: Yang et al. 2019, arXiv:1902.05766.
+    """
+    score = (x * a).sum(-1, keepdim=True) + (c * b).sum(-1, keepdim=True)
+    share = score.sigmoid().to(x.dtype)
+    return (1 - share) * x + share * c
+
+
+def row_means(x: Tensor, mask: Tensor | None = None) -> Tensor:
+    """The mean over the real tokens of each row.
+
+    Args:
+        x: (N, S, E).   mask: (N, S), True = real; None = all are.
+
+    Returns: (N, 1, E).
+    """
+    values, real = summands(x, mask)
+    return values.sum(1, keepdim=True) / real.sum(1, keepdim=True).clamp(min=1)
+
+
+def prefix_means(
+    x: Tensor, mask: Tensor | None = None, before: Sums | None = None
+) -> tuple[Tensor, Sums]:
+    """For each token the mean over the real ones up to itself: what a decoder may know.
+
+    Args:
+        x: (N, S, E).   mask: (N, S), True = real; None = all are.
+        before: of the tokens before these; None = there are none.
+
+    Returns: means (N, S, E), and the sums after the last token.
+    """
+    values, real = summands(x, mask)
+    totals, counts = values.cumsum(1), real.cumsum(1)
+    if before is not None:
+        totals, counts = totals + before.total[:, None], counts + before.tokens[:, None]
+    return totals / counts.clamp(min=1), Sums(totals[:, -1], counts[:, -1])
+
+
+def group_means(
+    x: Tensor, groups: Tensor, mask: Tensor | None = None, causal: bool = False
+) -> Tensor:
+    """For each token the mean over the real members of its group.
+
+    Args:
+        x: (N, S, E).   mask: (N, S), True = real; None = all are.
+        groups: (N, S), whole numbers; tokens of a row with the same number are one group, wherever
+            they stand.
+        causal: only over members up to the token itself.
+
+    Returns: (N, S, E).
+    """
+    check("N S E, N S", x=x, groups=groups)
+    values, real = summands(x, mask)
+    # Side by side, in the order of their places, the members of a group are an interval.
+    sorted_groups, order = groups.sort(dim=1, stable=True)
+    ends, starts = intervals(sorted_groups)
+    if causal:
+        ends = torch.arange(1, groups.shape[1] + 1, device=x.device).expand_as(groups)
+    members = torch.cat((values, real), dim=-1).gather(1, columns(order, x.shape[-1] + 1))
+    # A sum over an interval is a difference of two sums over prefixes. In float64, since a word's
+    # sum may be small beside that of all before it.
+    sums = torch.nn.functional.pad(members.double().cumsum(1), (0, 0, 1, 0))
+    width = sums.shape[-1]
+    sums = sums.gather(1, columns(ends, width)) - sums.gather(1, columns(starts, width))
+    means = (sums[..., :-1] / sums[..., -1:].clamp(min=1)).to(values.dtype)
+    return means.gather(1, columns(order.argsort(1), x.shape[-1]))
+
+
+def intervals(groups: Tensor) -> tuple[Tensor, Tensor]:
+    """Of ascending numbers (N, S): where the run of equal ones ends that each is in (exclusive),
+    and where it starts.
+    """
+    starts = torch.searchsorted(groups, groups, side="left")
+    return torch.searchsorted(groups, groups, side="right"), starts
+
+
+def columns(index: Tensor, width: int) -> Tensor:
+    """Places (N, S) as what `gather` takes for vectors of that width: (N, S, width)."""
+    return index[..., None].expand(-1, -1, width)
+
+
+def summands(x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    """The tokens wide enough to be added, zero where there is none; and ones and zeros (N, S, 1)
+    to count them.
+    """
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    if mask is None:
+        return wide, wide.new_ones(*x.shape[:2], 1)
+    # Not a product with the mask: what stands at padding may be infinite.
+    return wide.masked_fill(~mask[..., None], 0), mask[..., None].to(wide.dtype)

@@ -1,0 +1,138 @@
+"""Groups of tokens from the options of a run to the attention that reads them."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from tiny_runs import demo_lines, train_tiny
+from torch import Tensor
+
+from seq2seq import Translator, checkpoint
+from seq2seq.attention.context import HierarchicalContext
+from seq2seq.average import average
+from seq2seq.data.groups import group_marks
+from seq2seq.data.tokenizer import Tokenizer
+from seq2seq.data.windows import padded
+from seq2seq.errors import CheckpointError, ConfigError
+from seq2seq.functional.groups import token_groups
+from seq2seq.symbols import EOS
+
+GROUPED = ("attn=hierarchical_context", "data.groups=sentences", "data.sentence_separator=.")
+QUICK = ("trainer.max_steps=4", "trainer.val_check_interval=4")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return train_tiny(tmp_path_factory.getbasetemp(), *GROUPED, *QUICK)
+
+
+@pytest.fixture
+def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
+    """The role, the mask and the groups of every memory of a whole sequence."""
+    calls: list[Any] = []
+    original = HierarchicalContext.memory_of
+
+    def memory_of(self: Any, x: Tensor, mask: Any = None, groups: Any = None) -> Any:
+        calls.append((self.place.role.value, mask, groups))
+        return original(self, x, mask, groups)
+
+    monkeypatch.setattr(HierarchicalContext, "memory_of", memory_of)
+    yield calls
+
+
+def expected(tokenizer: Tokenizer, texts: list[str]) -> Tensor:
+    """The groups of a batch of texts, from the tokenizer alone."""
+    marks = group_marks(tokenizer, "sentences", ".")
+    assert marks is not None
+    rows = [[*ids, EOS] for ids in tokenizer.encode_batch(texts)]
+    return token_groups(padded(rows), marks)
+
+
+TEXT = "Drei Wochen denkt das Kind. Der Hund schläft."
+
+
+def test_translation_scores_and_maps_are_told_the_same_groups(run: Path, seen: list[Any]) -> None:
+    translator = Translator.load(run, device="cpu")
+    groups = expected(translator.source, [TEXT])
+    assert groups[0, -1, 1] == 1  # two sentences, the end in the second
+    for ask in (
+        lambda: translator.translate([TEXT]),
+        lambda: list(translator.score([TEXT], ["A dog."])),
+        lambda: translator.align(TEXT, "A dog."),
+    ):
+        seen.clear()
+        ask()
+        roles = {role for role, _, _ in seen}
+        assert {"encoder", "cross"} <= roles
+        for role, _, found in seen:
+            if role == "decoder":
+                assert found is None
+            else:
+                assert torch.equal(found, groups)
+
+
+def test_training_and_validation_are_told_groups(
+    tmp_path_factory: pytest.TempPathFactory, seen: list[Any]
+) -> None:
+    train_tiny(tmp_path_factory.getbasetemp(), *GROUPED, *QUICK)
+    batches = [(mask, groups) for role, mask, groups in seen if role != "decoder"]
+    assert len(batches) > 8
+    for mask, groups in batches:
+        assert groups.shape == (*mask.shape, 2)
+        # Every row of real text has several words, and the numbers only ascend.
+        assert (groups.diff(dim=1) >= 0).all() and groups[:, :, 0].max() > 1
+
+
+def test_a_checkpoint_finds_its_groups_again(run: Path) -> None:
+    saved = checkpoint.read(run)
+    assert saved.config["data"]["groups"] == "sentences"
+    assert not any("group" in name for name in saved.weights)
+    model = saved.build()
+    rows = padded([[*ids, EOS] for ids in saved.source.encode_batch(demo_lines("valid", "de", 5))])
+    groups = model.encode(rows).groups
+    assert groups is not None
+    assert torch.equal(groups, expected(saved.source, demo_lines("valid", "de", 5)))
+
+
+def test_groups_change_what_a_trained_model_computes(run: Path) -> None:
+    saved = checkpoint.read(run)
+    told, untold = saved.build(), saved.build()
+    untold.group_marks = None
+    rows = padded([[*ids, EOS] for ids in saved.source.encode_batch([TEXT])])
+    assert untold.encode(rows).groups is None
+    assert not torch.equal(told.encode(rows).states, untold.encode(rows).states)
+
+
+@pytest.mark.parametrize(
+    ("changed", "words"),
+    [
+        ("data.sentence_separator=e", "data.sentence_separator was '.' and is 'e' now"),
+        ("data.groups=words", "data.groups was 'sentences' and is 'words' now"),
+    ],
+)
+def test_other_groups_are_another_model(
+    tmp_path_factory: pytest.TempPathFactory, run: Path, changed: str, words: str
+) -> None:
+    separator = ["data.sentence_separator=null"] if changed == "data.groups=words" else []
+    with pytest.raises(ConfigError, match=words):
+        train_tiny(
+            tmp_path_factory.getbasetemp(),
+            *(*GROUPED, *QUICK, changed, *separator, f"resume={run / 'last.ckpt'}"),
+        )
+
+
+def test_models_of_other_groups_have_no_average(run: Path, tmp_path: Path) -> None:
+    content = torch.load(run / "last.ckpt", weights_only=True)
+    content[checkpoint.ENTRY]["config"]["data"]["groups"] = "words"
+    torch.save(content, tmp_path / "other.ckpt")
+    with pytest.raises(CheckpointError, match="data.groups=words, not sentences"):
+        average([run / "last.ckpt", tmp_path / "other.ckpt"], tmp_path / "mean.ckpt")
+
+
+def test_a_checkpoint_without_the_option_has_no_groups(run: Path) -> None:
+    saved = checkpoint.read(run)
+    for option in ("groups", "sentence_separator"):
+        del saved.config["data"][option]
+    assert saved.build().group_marks is None
