@@ -12,6 +12,7 @@ from torch import Tensor
 from seq2seq.functional.shapes import check, check_groups
 from seq2seq.functional.tiles import Cut, Tiles, part, products
 
+# The fastest of those measured on a CPU, for few heads and for many.
 BLOCK_Q, BLOCK_K = 128, 512
 
 
@@ -78,8 +79,9 @@ class Flash(torch.autograd.Function):
         cut: Cut,
     ) -> Tensor:
         tiles = Tiles((*q.shape[:3], k.shape[2]), cut, bias, mask)
+        G = k.shape[1]
         with torch.autocast(q.device.type, enabled=False):
-            out, lse = online_softmax(fold(q, k), fold(k, k)[:, 0], fold(v, k)[:, 0], tiles)
+            out, lse = online_softmax(fold(q, G), fold(k, G)[:, 0], fold(v, G)[:, 0], tiles)
         out = out.view(*q.shape[:3], v.shape[3]).to(q.dtype)
         ctx.save_for_backward(q, k, v, bias, mask, out, lse.view(*q.shape[:3], 1))
         ctx.cut = cut
@@ -95,14 +97,11 @@ class Flash(torch.autograd.Function):
         q, k, v, bias, mask, out, lse = ctx.saved_tensors
         tiles = Tiles((*q.shape[:3], k.shape[2]), ctx.cut, bias, mask)
         dbias = torch.zeros_like(bias, dtype=lse.dtype) if ctx.needs_input_grad[3] else None
+        G = k.shape[1]
         with torch.autocast(q.device.type, enabled=False):
+            answer = Answer(*(fold(x, G) for x in (out, lse, slope)))
             dq, dk, dv = gradient(
-                fold(q, k),
-                fold(k, k)[:, 0],
-                fold(v, k)[:, 0],
-                Answer(*(fold(x, k) for x in (out, lse, slope))),
-                tiles,
-                dbias,
+                fold(q, G), fold(k, G)[:, 0], fold(v, G)[:, 0], answer, tiles, dbias
             )
         found = (dx.view(x.shape).to(x.dtype) for dx, x in ((dq, q), (dk, k), (dv, v)))
         return *found, None if dbias is None else dbias.to(bias.dtype), None, None
@@ -194,17 +193,16 @@ def gradient(
     return dq, dk, dv
 
 
-def fold(x: Tensor, k: Tensor) -> Tensor:
-    """(B, H, T, W) -> (B * G, H / G, T, W), the heads that read each head of k; float32 at least.
-
-    Query heads of a group become further queries of its key head.
-    """
-    wide = torch.promote_types(x.dtype, torch.float32)
-    return x.to(wide).reshape(k.shape[0] * k.shape[1], x.shape[1] // k.shape[1], *x.shape[2:])
+def fold(x: Tensor, groups: int) -> Tensor:
+    """(B, H, T, W) -> (B * G, H / G, T, W), float32 at least: query heads beside their key head."""
+    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    return wide.reshape(x.shape[0] * groups, x.shape[1] // groups, *x.shape[2:])
 
 
 def block(x: Tensor, rows: slice) -> Tensor:
-    """A block of queries, (B * G, H / G, T, W) -> (B * G, H / G * rows, W)."""
+    """A block of queries, (B * G, H / G, T, W) -> (B * G, H / G * rows, W): the query heads of a
+    group become further queries of its key head.
+    """
     return x[:, :, rows].flatten(1, 2)
 
 
