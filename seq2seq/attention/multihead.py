@@ -19,7 +19,13 @@ from seq2seq.attention.heads import (
 from seq2seq.attention.memory import TokenMemory
 from seq2seq.attention.scores import SCORES, Widths
 from seq2seq.errors import ConfigError
-from seq2seq.functional import causal_mask, distances, explicit_attention, fused_attention
+from seq2seq.functional import (
+    causal_mask,
+    distances,
+    explicit_attention,
+    flash_attention,
+    fused_attention,
+)
 from seq2seq.tables import check_range
 
 
@@ -38,9 +44,10 @@ class MultiHead(TokenAttention):
             multi-query, between them grouped-query. null: the largest divisor of H that is at most
             max(2, H // 4) and less than H.
         score: a name of `attention.scores.SCORES`.
-        kernel: `explicit` writes the weights out; `fused` never returns them; `auto` is fused
-            wherever the score is a dot product and no weights were asked for. All give the same
-            numbers up to rounding.
+        kernel: `explicit` writes the weights out; `fused` never returns them; `flash` never holds
+            more than a tile of them, with dropout and learnt biases too; `auto` is fused wherever
+            the score is a dot product and no weights were asked for. All give the same numbers up
+            to rounding.
         project: false takes queries, keys and values as they are, without Wq, Wk, Wv, Wo: the
             attention of recurrent models, whose values are the encoder's states.
         bias: do the projections have biases?
@@ -61,7 +68,7 @@ class MultiHead(TokenAttention):
         num_heads: int,
         num_kv_heads: int | None = None,
         score: str = "scaled_dot",
-        kernel: Literal["auto", "explicit", "fused"] = "auto",
+        kernel: Literal["auto", "explicit", "fused", "flash"] = "auto",
         project: bool = True,
         bias: bool = False,
         dropout: float = 0.0,
@@ -111,6 +118,8 @@ class MultiHead(TokenAttention):
     def label(cls, options: Mapping[str, Any]) -> str:
         if options.get("score", "scaled_dot") != "scaled_dot":
             return str(options["score"])
+        if options.get("kernel") == "flash":
+            return "flash"
         sharing = {1: "mqa", options["num_heads"]: "mha"}
         return sharing.get(options.get("num_kv_heads"), "gqa")
 
@@ -169,16 +178,18 @@ class MultiHead(TokenAttention):
             q, scale, of_keys = self.score.dotted(q, k)
             if of_keys is not None:
                 bias = of_keys if bias is None else bias + of_keys
-            out = fused_attention(
+            without_weights = flash_attention if self.kernel == "flash" else fused_attention
+            out = without_weights(
                 q, k, v, scale=scale, mask=mask, bias=bias, causal=causal, dropout=dropout
             )
         return out, weights if need_weights else None
 
 
 def check_score(score: str, kernel: str) -> None:
-    if kernel == "fused" and not SCORES.find(score).is_dot:
+    if kernel in ("fused", "flash") and not SCORES.find(score).is_dot:
         raise ConfigError(
-            f"kernel=fused cannot compute score={score}, which is no dot product. Take kernel=auto"
+            f"kernel={kernel} cannot compute score={score}, which is no dot product. "
+            "Take kernel=auto"
         )
 
 

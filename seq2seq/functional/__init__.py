@@ -13,6 +13,7 @@ attend to nothing gets zeros: output, weights and gradients.
 """
 
 from seq2seq.functional.dropout import dropout
+from seq2seq.functional.flash import flash_attention
 from seq2seq.functional.fused import fused_attention
 from seq2seq.functional.masks import causal_mask
 from seq2seq.functional.relative import alibi, distances, t5_buckets
@@ -27,6 +28,7 @@ __all__ = [
     "distances",
     "dropout",
     "explicit_attention",
+    "flash_attention",
     "fused_attention",
     "masked_softmax",
     "rotate",

@@ -21,9 +21,19 @@ def dropout(x: Tensor, p: float) -> Tensor:
     """
     if p == 0:
         return x
-    if x.device.type != "cpu":
-        return torch_dropout(x, p)
+    return torch_dropout(x, p) if x.device.type != "cpu" else x * keep_factors(x, p)
+
+
+def keep_factors(like: Tensor, p: float, generator: torch.Generator | None = None) -> Tensor:
+    """What dropout multiplies by: 0 with probability p, else 1 / (1 - p).
+
+    Args:
+        like: of the shape, the type and the place that the factors shall have.
+        p: 0 <= p < 1, rounded to a multiple of 2^-16.
+        generator: of the same place; None is torch's own.
+    """
     dropped = min(round(p * LEVELS), LEVELS - 1)
-    bits = torch.empty((x.numel() + 3) // 4, dtype=torch.int64).random_(-(2**63), None)
-    keep = bits.view(torch.int16)[: x.numel()] >= dropped - LEVELS // 2
-    return x * keep.view(x.shape).to(x.dtype).mul_(LEVELS / (LEVELS - dropped))
+    bits = torch.empty((like.numel() + 3) // 4, dtype=torch.int64, device=like.device)
+    bits.random_(-(2**63), None, generator=generator)
+    keep = bits.view(torch.int16)[: like.numel()] >= dropped - LEVELS // 2
+    return keep.view(like.shape).to(like.dtype).mul_(LEVELS / (LEVELS - dropped))

@@ -24,7 +24,7 @@ def linears(attention: MultiHead) -> list[nn.Linear]:
     return [linear for linear in found if isinstance(linear, nn.Linear)]
 
 
-@pytest.mark.parametrize("kernel", ["explicit", "fused"])
+@pytest.mark.parametrize("kernel", ["explicit", "fused", "flash"])
 def test_multi_head_attention_is_that_of_torch(kernel: Any) -> None:
     ours = multihead(num_kv_heads=4, bias=True, kernel=kernel, source_dim=20)
     torchs = nn.MultiheadAttention(DIM, 4, kdim=20, vdim=20, batch_first=True).double()
@@ -112,7 +112,7 @@ def test_the_additive_key_projection_is_remembered() -> None:
     assert_equal(attention.remember(source)["k"][:, :, 0], expected)
 
 
-@pytest.mark.parametrize("kernel", ["explicit", "fused"])
+@pytest.mark.parametrize("kernel", ["explicit", "fused", "flash"])
 def test_a_decoder_may_have_holes_in_its_past(kernel: Any) -> None:
     attention = multihead(Role.DECODER, num_kv_heads=2, kernel=kernel)
     x, real = numbers(1, 7, DIM), torch.tensor([True, False, True, True, False, True, False])
@@ -121,7 +121,7 @@ def test_a_decoder_may_have_holes_in_its_past(kernel: Any) -> None:
 
 
 def test_dropout_acts_on_the_weights_in_training_only() -> None:
-    for kernel in ("explicit", "fused"):
+    for kernel in ("explicit", "fused", "flash"):
         attention = multihead(num_kv_heads=4, dropout=0.5, kernel=kernel)
         x, source = numbers(2, 5, DIM), numbers(2, 7, DIM)
         assert torch.equal(attention(x, source).out, attention(x, source).out)
@@ -129,13 +129,27 @@ def test_dropout_acts_on_the_weights_in_training_only() -> None:
         assert not torch.allclose(attention(x, source).out, attention(x, source).out)
 
 
-@pytest.mark.parametrize("kernel", ["explicit", "fused"])
+@pytest.mark.parametrize("kernel", ["explicit", "fused", "flash"])
 def test_bfloat16_is_near_float64(kernel: Any) -> None:
     attention = multihead(Role.DECODER, num_kv_heads=2, kernel=kernel).bfloat16()
     x = numbers(2, 65, DIM).bfloat16()
     low = attention(x).out.double()
     high = attention.double()(x.double()).out
     assert (low - high).norm() < 0.02 * high.norm()
+
+
+@pytest.mark.parametrize("kernel", ["auto", "flash"])
+def test_flash_alone_keeps_no_weights_where_some_are_dropped(kernel: Any) -> None:
+    attention = multihead(Role.ENCODER, num_kv_heads=4, kernel=kernel, dropout=0.1).train()
+    sizes: list[int] = []
+
+    def hold(x: torch.Tensor) -> torch.Tensor:
+        sizes.append(x.numel())
+        return x
+
+    with torch.autograd.graph.saved_tensors_hooks(hold, lambda x: x):
+        attention(numbers(1, 100, DIM))
+    assert (max(sizes) < 4 * 100 * 100) == (kernel == "flash")
 
 
 def test_rotations_make_an_answer_depend_on_distances_only() -> None:
@@ -162,6 +176,10 @@ def test_rotations_make_an_answer_depend_on_distances_only() -> None:
         ({"num_kv_heads": 0}, r"num_kv_heads=0 does not divide num_heads=4"),
         ({"score": "dott"}, r"unknown score 'dott'; did you mean 'dot'\?"),
         ({"score": "additive", "kernel": "fused"}, r"score=additive.* Take kernel=auto"),
+        (
+            {"score": "concat", "kernel": "flash"},
+            r"flash cannot compute score=concat.* Take kernel",
+        ),
     ],
 )
 def test_options_that_cannot_be_are_refused_with_what_can(
@@ -188,7 +206,7 @@ def test_groups_without_projections_are_refused_rather_than_ignored() -> None:
         multihead(num_kv_heads=2, project=False)
 
 
-@pytest.mark.parametrize("preset", ["mha", "mqa", "gqa", "dot", "additive"])
+@pytest.mark.parametrize("preset", ["mha", "mqa", "gqa", "flash", "dot", "additive"])
 def test_a_mechanism_is_called_what_people_call_it(preset: str) -> None:
     assert MultiHead.label(composed("model=transformer", f"attn={preset}")["attn"]) == preset
 
