@@ -12,7 +12,7 @@ from seq2seq.attention.memory import DenseMemory, JointMemory, StateMemory, Toke
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.functional.context import Sums, gate, group_means, modulate, prefix_means, row_means
 
-Kernel = Literal["auto", "explicit", "fused"]
+Kernel = Literal["auto", "explicit", "fused", "flash"]
 
 
 class PooledContext(MultiHead):

@@ -34,7 +34,7 @@ class DynamicContext(MultiHead):
         *,
         num_heads: int,
         num_kv_heads: int | None = None,
-        kernel: Literal["auto", "explicit", "fused"] = "auto",
+        kernel: Literal["auto", "explicit", "fused", "flash"] = "auto",
         bias: bool = False,
         dropout: float = 0.0,
     ):
