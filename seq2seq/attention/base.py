@@ -76,6 +76,7 @@ class Attention(nn.Module, Generic[M]):
     shows_weights: ClassVar[bool] = True  # can it draw a (T, S) map?
     reads_queries: bool = True  # does the answer depend on x in `attend`?
     sums_to_one: bool = True  # do the weights of a real query?
+    max_length: int | None = None  # tokens it can attend to at most; None = any number
 
     def __init__(self, place: Place):
         super().__init__()

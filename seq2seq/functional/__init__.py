@@ -14,6 +14,7 @@ attend to nothing gets zeros: output, weights and gradients.
 
 from seq2seq.functional.dropout import dropout
 from seq2seq.functional.fused import fused_attention
+from seq2seq.functional.lowrank import linformer_attention, project_length
 from seq2seq.functional.masks import causal_mask
 from seq2seq.functional.relative import alibi, distances, t5_buckets
 from seq2seq.functional.rotary import rotate
@@ -28,7 +29,9 @@ __all__ = [
     "dropout",
     "explicit_attention",
     "fused_attention",
+    "linformer_attention",
     "masked_softmax",
+    "project_length",
     "rotate",
     "sinusoid",
     "t5_buckets",
