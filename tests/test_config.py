@@ -268,6 +268,8 @@ MISTAKES = [
     ("attn=linformer attn.rank=300", "attn.rank=300 is more than attn.length=256"),
     ("attn=linformer attn.rank=0", "attn.rank=0 should be at least 1"),
     ("attn=linformer position=rope", "Take position=sinusoidal"),
+    ("model=rnn_luong attn=local_p attn.radius=0", "attn.radius=0 should be at least 1"),
+    ("attn@encoder_attn=local_m", "it asks where in another sentence a word comes from"),
     ("attn@decoder_attn=linformer", "each compressed key mixes all positions, future ones incl"),
     ("position=t5 position.num_heads=2", "has num_heads=4. Take position.num_heads=4"),
     ("position=t5 position.num_buckets=7", "position.num_buckets=7 should be even"),

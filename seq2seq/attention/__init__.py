@@ -19,6 +19,7 @@ from seq2seq.attention.base import (
 )
 from seq2seq.attention.fixed import Fixed
 from seq2seq.attention.linformer import Linformer
+from seq2seq.attention.luong_local import LocalMonotonic, LocalPredictive
 from seq2seq.attention.memory import DenseMemory, Memory, StateMemory, TokenMemory
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.errors import ConfigError
@@ -30,6 +31,8 @@ ATTENTION: Table[type[Attention[Any]]] = Table(
         "multihead": MultiHead,
         "fixed": Fixed,
         "linformer": Linformer,
+        "local_m": LocalMonotonic,
+        "local_p": LocalPredictive,
     },
 )
 
