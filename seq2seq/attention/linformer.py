@@ -33,12 +33,13 @@ class Linformer(Attention[StateMemory]):
         share: `none`: each head has an E and an F of its own; `heads`: all heads have the same two;
             `key_value`: there is one matrix, E = F. (Sharing between layers, the paper's last kind,
             would be a parameter of the model and is not offered.)
+        gain: E and F start alike, as N(0, gain^2 / R). The paper takes 1.
         bias: do the projections have biases?
         dropout: on the T x R weights, in training.
 
     Raises: ConfigError for heads that do not divide, a rank above the length, and a sequence longer
     than that.
-    Source: Wang et al. 2020, arXiv:2006.04768; E and F start as N(0, 1/R), the paper's choice.
+    Source: Wang et al. 2020, arXiv:2006.04768.
     """
 
     roles = frozenset({Role.ENCODER, Role.CROSS})
@@ -54,6 +55,7 @@ class Linformer(Attention[StateMemory]):
         rank: int = 64,
         length: int = 256,
         share: Literal["none", "heads", "key_value"] = "heads",
+        gain: float = 4.0,
         bias: bool = False,
         dropout: float = 0.0,
     ):
@@ -62,6 +64,7 @@ class Linformer(Attention[StateMemory]):
         check_heads(num_heads, num_heads, dim)
         check_range("attn.length", length, 1)
         check_range("attn.rank", rank, 1)
+        check_range("attn.gain", gain, 0)
         check_range("attn.dropout", dropout, 0, 1)
         if rank > length:
             raise ConfigError(
@@ -75,9 +78,11 @@ class Linformer(Attention[StateMemory]):
         self.v = projection(source_dim, dim, bias, gain=0.5**0.5)
         self.out = projection(dim, dim, bias)
         shape = (num_heads if share == "none" else 1, rank, length)
-        self.E = nn.Parameter(torch.randn(shape) * rank**-0.5)
-        own = None if share == "key_value" else nn.Parameter(torch.randn(shape) * rank**-0.5)
-        self.register_parameter("F", own)
+        # With F = E, as in the paper's proof, E^T F is at first near a multiple of the identity: a
+        # query that matches a key is given that key's value, and not a random one.
+        start = torch.randn(shape) * gain * rank**-0.5
+        self.E = nn.Parameter(start)
+        self.register_parameter("F", None if share == "key_value" else nn.Parameter(start.clone()))
 
     @classmethod
     def facts(cls, options: Mapping[str, Any]) -> Facts:

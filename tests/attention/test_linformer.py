@@ -49,12 +49,13 @@ def test_matrices_are_shared_as_the_option_says() -> None:
     }
 
 
-def test_fresh_matrices_have_the_variance_of_one_over_the_rank() -> None:
-    layer = Linformer(Place(Role.ENCODER, DIM, DIM), num_heads=H, rank=64, length=500)
-    assert layer.F is not None
-    for matrix in (layer.E, layer.F):
-        assert matrix.std().item() == pytest.approx(1 / 8, rel=0.03)
-    assert not torch.equal(layer.E, layer.F)
+@pytest.mark.parametrize("gain", [1.0, 4.0])
+def test_fresh_matrices_are_alike_and_as_large_as_the_option_says(gain: float) -> None:
+    place = Place(Role.ENCODER, DIM, DIM)
+    layer = Linformer(place, num_heads=H, rank=64, length=500, gain=gain)
+    assert layer.F is not None and layer.F is not layer.E
+    assert layer.E.std().item() == pytest.approx(gain / 8, rel=0.03)
+    assert torch.equal(layer.E, layer.F)
 
 
 @pytest.mark.parametrize("role", [Role.ENCODER, Role.CROSS])
