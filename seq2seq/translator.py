@@ -127,8 +127,8 @@ class Translator:
             raise ConfigError(
                 f"max-source={limit} leaves no room for a piece and the end: {2 + tags} or more"
             )
-        # What a table of positions does not reach is cut like any other text that is too long.
-        limit = min(limit, self.model.max_length or limit) - tags
+        # What positions or attention do not reach is cut like any other text that is too long.
+        limit = min(limit, self.model.max_source or limit) - tags
         target = self.config["data"]["target"]
         between = "" if is_spaceless(target) else " "
         for window in windows(enumerate(texts, start=1), look_ahead, lambda t: len(t[1] or "")):

@@ -247,3 +247,15 @@ def test_a_device_that_cannot_be_used_is_refused_by_name() -> None:
 def test_a_path_without_a_model_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CheckpointError):
         Translator.load(tmp_path)
+
+
+@pytest.mark.parametrize("model", [TINY_MODEL, ("model=rnn", "model.dim=32")], ids=["tf", "rnn"])
+def test_a_source_longer_than_its_attention_can_read_is_cut(
+    tmp_path: Path, model: tuple[str, ...]
+) -> None:
+    chosen = "attn@cross_attn=linformer", "cross_attn.rank=4", "data.max_length=30"
+    save_model(tmp_path / "best.ckpt", *model, *chosen)
+    short = Translator.load(tmp_path, device="cpu")
+    with pytest.warns(UserWarning, match="line 1 is longer than 30 pieces"):
+        (found,) = short.stream([" ".join(SENTENCES[:4])], short.search(), max_source=1000)
+    assert len(found) == 1

@@ -23,7 +23,9 @@ from seq2seq.attention.efficient import Efficient
 from seq2seq.attention.fixed import Fixed
 from seq2seq.attention.latent import Latent
 from seq2seq.attention.linear import Linear
+from seq2seq.attention.linformer import Linformer
 from seq2seq.attention.longformer import Longformer
+from seq2seq.attention.luong_local import LocalMonotonic, LocalPredictive
 from seq2seq.attention.memory import DenseMemory, JointMemory, Memory, StateMemory, TokenMemory
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.page_local import PageLocal
@@ -44,7 +46,11 @@ ATTENTION: Table[type[Attention[Any]]] = Table(
         # A softmax over some keys.
         "page_local": PageLocal,
         "longformer": Longformer,
-        # No softmax over keys: sums that grow with no length.
+        "local_m": LocalMonotonic,
+        "local_p": LocalPredictive,
+        # A softmax over mixtures of all keys.
+        "linformer": Linformer,
+        # No softmax over keys: sums of one size, whatever the length.
         "linear": Linear,
         "efficient": Efficient,
         "performer": Performer,

@@ -79,6 +79,7 @@ class Attention(nn.Module, Generic[M]):
     reads_groups: ClassVar[bool] = False  # does `memory_of` use what groups tokens are in?
     reads_queries: bool = True  # does the answer depend on x in `attend`?
     sums_to_one: bool = True  # do the weights of a real query?
+    max_length: int | None = None  # tokens it can attend to at most; None = any number
 
     def __init__(self, place: Place):
         super().__init__()
@@ -94,6 +95,14 @@ class Attention(nn.Module, Generic[M]):
     def facts(cls, options: Mapping[str, Any]) -> Facts:
         """What it costs with these options, its `name` included."""
         raise NotImplementedError
+
+    def paces(self) -> dict[nn.Parameter, float]:
+        """Parameters that should learn at another rate than the model's: the factor of each.
+
+        Adam moves every number by about the learning rate, whatever depends on it. What has to be
+        smaller than is usual should move less in proportion.
+        """
+        return {}
 
     def memory_of(self, x: Tensor, mask: Tensor | None = None, groups: Tensor | None = None) -> M:
         """The memory of a sequence that is known whole.

@@ -100,10 +100,14 @@ class MultiHead(TokenAttention):
         self.v: nn.Module = nn.Identity()
         self.out: nn.Module = nn.Identity()
         if project:
-            self.q = projection(dim, dim, bias, gain=0.5**0.5)
-            self.k = projection(source_dim, groups * width, bias, gain=0.5**0.5)
+            self.q = projection(dim, dim, bias, gain=0.5**0.5 * self.score.size)
+            self.k = projection(source_dim, groups * width, bias, gain=0.5**0.5 * self.score.size)
             self.v = projection(source_dim, groups * width, bias, gain=0.5**0.5)
             self.out = projection(dim, dim, bias)
+
+    def paces(self) -> dict[nn.Parameter, float]:
+        size = self.score.size
+        return {p: size for layer in (self.q, self.k) for p in layer.parameters() if size != 1}
 
     @classmethod
     def facts(cls, options: Mapping[str, Any]) -> Facts:

@@ -37,6 +37,7 @@ class Score(nn.Module):
     is_dot: ClassVar[bool] = False  # does `dotted` work?
     rotates: ClassVar[bool] = False  # does it compare in a space where a rotation has a meaning?
     reads_queries: ClassVar[bool] = True  # do the weights depend on the query?
+    size: float = 1.0  # that suits the projections before it, see `Attention.paces`
 
     def __init__(self, widths: Widths):
         super().__init__()
@@ -60,7 +61,11 @@ class Score(nn.Module):
 
 
 class Dot(Score):
-    """e = q . k. Source: Luong et al. 2015, arXiv:1508.04025."""
+    """e = q . k. Source: Luong et al. 2015, arXiv:1508.04025.
+
+    A sum of D products has sqrt(D) times the size of one. Projections before it that start, and
+    learn, at D^(-1/4) of the usual size make of it what they make of `scaled_dot`.
+    """
 
     is_dot = True
     rotates = True
@@ -68,6 +73,7 @@ class Dot(Score):
 
     def __init__(self, widths: Widths):
         super().__init__(widths)
+        self.size = widths.query**-0.25
         if widths.query != widths.key:
             raise ConfigError(
                 f"this score needs one width, not {widths.query} for queries and {widths.key} "
@@ -83,7 +89,7 @@ class ScaledDot(Dot):
 
     def __init__(self, widths: Widths):
         super().__init__(widths)
-        self.scale = widths.query**-0.5
+        self.size, self.scale = 1.0, widths.query**-0.5
 
 
 class General(Score):
@@ -99,6 +105,7 @@ class General(Score):
     def __init__(self, widths: Widths):
         super().__init__(widths)
         H, D, A, projected = widths
+        self.size = D**-0.25  # as for `Dot`
         if projected:
             self.weight = nn.Parameter(torch.eye(D, A).repeat(H, 1, 1))
         else:
@@ -198,6 +205,7 @@ class Gaussian(Dot):
 
     def __init__(self, widths: Widths):
         super().__init__(widths)
+        self.size = 1.0
         w = torch.full((widths.heads,), widths.query**-0.5)
         self.log_w = nn.Parameter(w.log())
 

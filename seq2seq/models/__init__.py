@@ -54,14 +54,15 @@ def build_model(
     return model
 
 
-def check_model(config: Mapping[str, Any]) -> None:
+def check_model(config: Mapping[str, Any]) -> Seq2Seq:
     """Build the model without memory for its numbers, to find every mistake before any data is
     read.
 
+    Returns: the model, of shapes without numbers.
     Raises: ConfigError, as `build_model`.
     """
     with torch.device("meta"):
-        build_model(config, source_size=4, target_size=4)
+        return build_model(config, source_size=4, target_size=4)
 
 
 __all__ = [

@@ -5,7 +5,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from torch import Tensor, nn
 
-from seq2seq.attention import Role
+from seq2seq.attention import Attention, Role
 from seq2seq.functional.groups import token_groups
 from seq2seq.models.state import DecodeState
 from seq2seq.nn.embedding import Embeddings
@@ -38,7 +38,7 @@ class Seq2Seq(nn.Module):
     at a time.
 
     Attributes:
-        max_length: pieces of the longest sentence it can read or write, eos included; None = any.
+        max_length: pieces that its positions reach, in either stack, eos included; None = any.
         group_marks: what the tokenizer says of each source id, see `data.groups`; None = groups
             are known to no one. Not among the weights: it belongs to the tokenizer.
     """
@@ -55,6 +55,16 @@ class Seq2Seq(nn.Module):
     def groups(self, source: Tensor) -> Tensor | None:
         """Source ids (B, S) -> the word, and the sentence, of each token, (B, S, levels)."""
         return None if self.group_marks is None else token_groups(source, self.group_marks)
+
+    @property
+    def max_source(self) -> int | None:
+        """Pieces of the longest source that its positions and attentions can read, eos included;
+        None = any. What it writes is bounded by `max_length` alone.
+        """
+        attentions = (module for module in self.modules() if isinstance(module, Attention))
+        readers = (a.max_length for a in attentions if a.place.role is not Role.DECODER)
+        limits = [limit for limit in (self.max_length, *readers) if limit is not None]
+        return min(limits, default=None)
 
     def encode(self, source: Tensor) -> Encoded:
         """Source ids (B, S) -> what the decoder attends to."""

@@ -15,11 +15,11 @@ from seq2seq.models import Seq2Seq
 from seq2seq.training.averaging import replace_by_average
 from seq2seq.training.loss import batch_loss
 from seq2seq.training.metrics import CorpusBLEU, CorpusChrF, TokenMean
+from seq2seq.training.optimizer import build_optimizer
 from seq2seq.training.options import LossOptions, OptimizerOptions, ValidationOptions
 from seq2seq.training.schedule import Schedule
 
 LIMITS = ("length_ratio", "length_extra")
-OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
 
 
 class TrainingModule(L.LightningModule):
@@ -84,16 +84,9 @@ class TrainingModule(L.LightningModule):
         self.log("valid/chrf", self.valid_chrf)
 
     def configure_optimizers(self) -> Any:
-        options = self.optimizer
-        optimizer = OPTIMIZERS[options.name](
-            self.parameters(),
-            lr=options.lr,
-            betas=options.betas,
-            eps=options.eps,
-            weight_decay=options.weight_decay,
-            # One pass over memory instead of several; but it cannot unscale float16 gradients.
-            fused=self.trainer.precision != "16-mixed",
-        )
+        # One pass over memory instead of several; but it cannot unscale float16 gradients.
+        fused = self.trainer.precision != "16-mixed"
+        optimizer = build_optimizer(self.model, self.optimizer, fused)
         scheduler = LambdaLR(optimizer, self.schedule)
         return {
             "optimizer": optimizer,

@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from seq2seq.attention import ATTENTION, Role
+from seq2seq.attention import ATTENTION, Attention, Role
 from seq2seq.attention.roles import Choice, resolve_roles
 from seq2seq.data.prepare import DataOptions
 from seq2seq.data.recipes import build_recipe
 from seq2seq.decoding import build_search
 from seq2seq.errors import ConfigError, Seq2SeqError
-from seq2seq.models import MODELS, check_model
+from seq2seq.models import MODELS, Seq2Seq, check_model
 from seq2seq.tables import check_options, did_you_mean
 from seq2seq.training.begin import FROM_CHECKPOINT
 from seq2seq.training.logger_options import LoggerOptions, read_logger
@@ -78,8 +78,9 @@ def check(config: dict[str, Any], folder: Path) -> Plan:
     roles = attempt(lambda: resolve_roles(config, MODELS.find(config["model"]["name"]).roles)) or {}
     attention = {role.value: choice.options for role, choice in roles.items()}
     model = {"model": config["model"], "position": config["position"], "attention": attention}
-    if roles:
-        attempt(check_model, model)
+    built = attempt(check_model, model) if roles else None
+    if built is not None:
+        attempt(check_reach, built, config["data"])
     attempt(build_search, config["decode"])
     attempt(check_length, config["position"], config["data"])
     data = {k: v for k, v in config["data"].items() if k not in REFERRED}
@@ -175,6 +176,19 @@ def check_readers(roles: Mapping[Role, Choice], groups: str) -> None:
             f"Those that do: {readers} (python train.py attn={readers.split(', ')[0]} "
             f"data.groups={groups}), or data.groups=none"
         )
+
+
+def check_reach(model: Seq2Seq, data: Mapping[str, Any]) -> None:
+    """Raises: ConfigError if an attention cannot read the longest source that the data may have."""
+    longest = data.get("max_length")
+    for attention in (module for module in model.modules() if isinstance(module, Attention)):
+        reach = attention.max_length
+        if reach is not None and isinstance(longest, int) and reach < longest:
+            raise ConfigError(
+                f"attn.length={reach} in the {attention.place.role.description} is less than "
+                f"data.max_length={longest}: longer sources could not be read. "
+                f"Type data.max_length={reach}, or leave attn.length out"
+            )
 
 
 def describe_roles(roles: Mapping[Any, Choice], common: str) -> str:

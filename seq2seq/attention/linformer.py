@@ -1,0 +1,125 @@
+"""Linformer: a sequence of any length, compressed to a few mixtures of its positions."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from seq2seq.attention.base import Attended, Attention, Facts, Place, Role
+from seq2seq.attention.heads import check_heads, join_heads, projection, split_heads
+from seq2seq.attention.memory import StateMemory
+from seq2seq.errors import ConfigError
+from seq2seq.functional import fused_attention, project_length
+from seq2seq.tables import check_range
+
+
+class Linformer(Attention[StateMemory]):
+    """Every query reads R learnt mixtures of all positions instead of the positions themselves.
+
+        out = concat_h( softmax(q_h (E Wk x)^T / sqrt(D)) (F Wv x) ) Wo
+
+    E and F are R x `length`, of which a sequence of S tokens uses the first S columns. They act
+    behind Wk and Wv, as in the paper, and there the rows of padding are zero: with biases that is
+    another mechanism than mixing x itself. The R mixtures are never masked.
+
+    Mixture i starts as the sum of the positions i, i + R, i + 2 R, ...; the paper starts from
+    random numbers, from which a short run does not find its way to single words.
+
+    What is remembered of a sequence are its 2 R D mixed numbers a head, whatever its length.
+
+    Args:
+        place: where it stands; encoder self-attention or cross-attention.
+        num_heads: H; divides the width.
+        rank: R, mixtures a head.
+        length: tokens of the longest sequence it can read, eos included.
+        share: `none`: each head has an E and an F of its own; `heads`: all heads have the same two;
+            `key_value`: there is one matrix, E = F. (Sharing between layers, the paper's last kind,
+            would be a parameter of the model and is not offered.)
+        bias: do the projections have biases?
+        dropout: on the T x R weights, in training.
+
+    Raises: ConfigError for heads that do not divide, a rank above the length, and a sequence longer
+    than that.
+    Source: Wang et al. 2020, arXiv:2006.04768.
+    """
+
+    roles = frozenset({Role.ENCODER, Role.CROSS})
+    undefined = {Role.DECODER: "each compressed key mixes all positions, future ones included"}
+    blind = {
+        "rotate": "it mixes keys of different rotations before queries meet them",
+        "bias": "its keys are mixtures of all positions and stand at no distance from a query",
+    }
+    shows_weights = False
+    F: nn.Parameter | None
+
+    def __init__(
+        self,
+        place: Place,
+        *,
+        num_heads: int,
+        rank: int = 64,
+        length: int = 256,
+        share: Literal["none", "heads", "key_value"] = "heads",
+        bias: bool = False,
+        dropout: float = 0.0,
+    ):
+        super().__init__(place)
+        dim, source_dim = place.dim, place.source_dim
+        check_heads(num_heads, num_heads, dim)
+        check_range("attn.length", length, 1)
+        check_range("attn.rank", rank, 1)
+        check_range("attn.dropout", dropout, 0, 1)
+        if rank > length:
+            raise ConfigError(
+                f"attn.rank={rank} is more than attn.length={length}: it would not compress but "
+                f"stretch. Type attn.rank={length} or less"
+            )
+        self.num_heads, self.max_length, self.dropout = num_heads, length, dropout
+        self.scale = (dim // num_heads) ** -0.5
+        self.q = projection(dim, dim, bias, gain=0.5**0.5)
+        self.k = projection(source_dim, dim, bias, gain=0.5**0.5)
+        self.v = projection(source_dim, dim, bias, gain=0.5**0.5)
+        self.out = projection(dim, dim, bias)
+        shape = (num_heads if share == "none" else 1, rank, length)
+        # Position j goes to mixture j mod R: a sentence of up to R tokens starts unmixed.
+        start = torch.eye(rank).repeat(1, -(-length // rank))[:, :length].expand(shape)
+        self.E = nn.Parameter(start.clone())
+        self.register_parameter("F", None if share == "key_value" else nn.Parameter(start.clone()))
+
+    @classmethod
+    def facts(cls, options: Mapping[str, Any]) -> Facts:
+        return Facts(
+            time="(T + S) R D", memory="T + S + R D", remembers="E k, F v (2 R H D) a sentence"
+        )
+
+    def memory_of(
+        self, x: Tensor, mask: Tensor | None = None, groups: Tensor | None = None
+    ) -> StateMemory:
+        if self.max_length is not None and x.shape[1] > self.max_length:
+            raise ConfigError(
+                f"a source of {x.shape[1]} pieces is longer than the {self.max_length} that this "
+                f"{self.place.role.description} can mix. For training: attn.length={x.shape[1]}, "
+                f"or data.max_length={self.max_length}"
+            )
+        k, v = split_heads(self.k(x), self.num_heads), split_heads(self.v(x), self.num_heads)
+        of_values = self.E if self.F is None else self.F
+        return StateMemory(k=project_length(k, self.E, mask), v=project_length(v, of_values, mask))
+
+    def attend(
+        self,
+        x: Tensor,
+        memory: StateMemory,
+        positions: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> Attended:
+        if need_weights:
+            raise ValueError(
+                "attention 'linformer' has no weights of single tokens: every query reads "
+                "mixtures of all of them"
+            )
+        q = split_heads(self.q(x), self.num_heads)
+        dropout = self.dropout if self.training else 0.0
+        k, v = memory.state["k"], memory.state["v"]
+        out = fused_attention(q, k, v, scale=self.scale, dropout=dropout)
+        return Attended(self.out(join_heads(out)), None)

@@ -1,0 +1,77 @@
+"""Luong's local attention: a window of the source, about a place that each query has."""
+
+import torch
+from torch import Tensor
+
+from seq2seq.functional.dropout import dropout as drop
+from seq2seq.functional.relative import distances
+from seq2seq.functional.scores import project_per_head
+from seq2seq.functional.shapes import check, check_groups
+from seq2seq.functional.softmax import attend, explicit_attention, masked_softmax
+
+
+def predicted_centres(q: Tensor, wp: Tensor, vp: Tensor, lengths: Tensor) -> Tensor:
+    """p = S sigmoid(vp . tanh(Wp q)): the place in the source that a query asks for, learnt.
+
+    In float32 at least, also under autocast: bfloat16 tells no neighbours apart beyond 256.
+
+    Args:
+        q: (B, H, T, D).   wp: (H, A, D).   vp: (H, A).
+        lengths: S, real keys of each row, (B,).
+
+    Returns: (B, H, T), each in [0, S].
+    Source: Luong et al. 2015, arXiv:1508.04025.
+    """
+    check("B H T D, H A D, H A, B", q=q, wp=wp, vp=vp, lengths=lengths)
+    wide = torch.promote_types(q.dtype, torch.float32)
+    with torch.autocast(q.device.type, enabled=False):
+        hidden = project_per_head(q.to(wide), wp.to(wide)).tanh()
+        share = torch.einsum("bhta,ha->bht", hidden, vp.to(wide)).sigmoid()
+    return lengths[:, None, None] * share
+
+
+def local_attention(
+    scores: Tensor,
+    v: Tensor,
+    centres: Tensor,
+    radius: int,
+    *,
+    gaussian: bool = False,
+    mask: Tensor | None = None,
+    dropout: float = 0.0,
+) -> tuple[Tensor, Tensor]:
+    """Attention to the keys s in [p - radius, p + radius] about the centre p of each query.
+
+        a_s = softmax of e_s over the visible keys of the window      (local-m)
+        a_s = that times exp(-(s - p)^2 / (2 (radius / 2)^2))         (local-p: `gaussian`)
+
+    The product is not divided by its sum again. As in the paper, both kinds read the window alone:
+    its softmax does not run over the whole row. The window is a mask and gives p no gradient; the
+    Gaussian does.
+
+    Args:
+        scores: e, (B, H, T, S), from any function of `functional.scores`.
+        v: (B, G, S, M), G divides H.
+        centres: p, broadcastable to (B, H, T); keys stand at 0 ... S - 1.
+        radius: D of the paper, at least 1.
+        gaussian: multiply with it; it is 1 at p and exp(-2) at the ends of the window.
+        mask: bool, broadcastable to (B, H, T, S); True = may attend.
+        dropout: probability of dropping a weight; pass 0 outside training.
+
+    Returns: out (B, H, T, M), and the weights before dropout (B, H, T, S); zeros for a query whose
+        window has no visible key.
+    Raises: ValueError if shapes disagree or G does not divide H.
+    Source: Luong et al. 2015, arXiv:1508.04025.
+    """
+    distance = distances(centres, scores.shape[-1])
+    seen = distance.abs() <= radius
+    if mask is not None:
+        seen = seen & mask
+    if not gaussian:
+        return explicit_attention(scores, v, mask=seen, dropout=dropout)
+    sizes = check("B H T S, B G S M", scores=scores, v=v)
+    check_groups(sizes["H"], sizes["G"])
+    wide = torch.promote_types(scores.dtype, torch.float32)
+    near = torch.exp(-2 * (distance.to(wide) / radius).square())
+    weights = (masked_softmax(scores.to(wide), seen) * near).to(scores.dtype)
+    return attend(drop(weights, dropout), v), weights

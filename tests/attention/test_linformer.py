@@ -1,0 +1,131 @@
+"""Linformer as a layer: its matrices, what it remembers, and the longest source it can read."""
+
+from typing import Any
+
+import pytest
+import torch
+from cases import DIM, numbers
+from helpers import assert_equal, gradients, mask_of, randomised, small_model, source_batch
+
+from seq2seq.attention import Place, Role
+from seq2seq.attention.heads import split_heads
+from seq2seq.attention.linformer import Linformer
+from seq2seq.decoding import Greedy, decode
+from seq2seq.errors import ConfigError
+from seq2seq.functional import linformer_attention
+
+H = 4
+
+
+def build(role: Role = Role.CROSS, **options: Any) -> Linformer:
+    given = {"num_heads": H, "rank": 3, "length": 9, **options}
+    return randomised(Linformer(Place(role, DIM, DIM), **given))
+
+
+@pytest.mark.parametrize("bias", [False, True])
+@pytest.mark.parametrize("share", ["none", "heads", "key_value"])
+def test_the_layer_is_its_formula(share: str, bias: bool) -> None:
+    layer, x, source = build(share=share, bias=bias), numbers(2, 5, DIM), numbers(2, 7, DIM)
+    mask = mask_of([7, 4], 7)
+
+    def heads(of: torch.Tensor) -> torch.Tensor:
+        return of.unflatten(-1, (H, -1)).transpose(1, 2)
+
+    q, k, v = heads(layer.q(x)), heads(layer.k(source)), heads(layer.v(source))
+    e = layer.E
+    f = e if layer.F is None else layer.F
+    out = linformer_attention(q, k, v, e, f, scale=(DIM // H) ** -0.5, mask=mask)
+    assert_equal(layer(x, source, mask).out, layer.out(out.transpose(1, 2).flatten(2)))
+
+
+def test_matrices_are_shared_as_the_option_says() -> None:
+    shapes = {
+        share: {n: tuple(p.shape) for n, p in build(share=share).named_parameters() if n in "EF"}
+        for share in ("none", "heads", "key_value")
+    }
+    assert shapes == {
+        "none": {"E": (H, 3, 9), "F": (H, 3, 9)},
+        "heads": {"E": (1, 3, 9), "F": (1, 3, 9)},
+        "key_value": {"E": (1, 3, 9)},
+    }
+
+
+def test_a_fresh_layer_reads_the_tokens_of_a_short_sentence_themselves() -> None:
+    layer = Linformer(Place(Role.ENCODER, DIM, DIM), num_heads=H, rank=6, length=14).double()
+    for S in (1, 4, 6):
+        state = layer.memory_of(x := numbers(2, S, DIM)).state
+        for name, project in (("k", layer.k), ("v", layer.v)):
+            assert_equal(state[name][:, :, :S], split_heads(project(x), H))
+            assert not state[name][:, :, S:].any()
+    # Of a longer one each slot holds the tokens whose position it has as a remainder.
+    state = layer.memory_of(x := numbers(2, 14, DIM)).state
+    v = split_heads(layer.v(x), H)
+    assert_equal(state["v"][:, :, 1], v[:, :, 1] + v[:, :, 7] + v[:, :, 13])
+
+
+@pytest.mark.parametrize("role", [Role.ENCODER, Role.CROSS])
+def test_what_is_remembered_does_not_grow_with_the_source(role: Role) -> None:
+    layer = build(role, length=40)
+    sizes = {S: layer.memory_of(numbers(2, S, DIM)).nbytes for S in (1, 7, 40)}
+    assert set(sizes.values()) == {2 * 2 * 3 * DIM * 8}  # rows, E k and F v, rank, heads, bytes
+
+
+def test_with_biases_padding_is_still_nothing() -> None:
+    layer, source = build(bias=True), numbers(2, 7, DIM)
+    mask = mask_of([7, 0], 7)
+    memory = layer.memory_of(source, mask)
+    assert not memory.state["k"][1].any() and not memory.state["v"][1].any()
+    # What the map of the output adds is all that is left.
+    out = layer(numbers(2, 5, DIM), source, mask).out
+    assert_equal(out[1], layer.out.bias.expand(5, DIM))
+
+
+def test_it_mixes_positions_so_their_order_matters() -> None:
+    layer, x, source = build(), numbers(1, 5, DIM), numbers(1, 7, DIM)
+    assert not torch.allclose(layer(x, source).out, layer(x, source.flip(1)).out)
+
+
+def test_dropout_acts_in_training_only() -> None:
+    layer, x, source = build(dropout=0.5), numbers(2, 5, DIM), numbers(2, 7, DIM)
+    quiet = layer(x, source).out
+    assert torch.equal(layer(x, source).out, quiet)
+    layer.train()
+    assert not torch.allclose(layer(x, source).out, quiet)
+
+
+def test_a_sequence_as_long_as_the_matrices_is_read_and_a_longer_one_refused() -> None:
+    layer, x = build(), numbers(2, 5, DIM)
+    assert layer.max_length == 9
+    source = numbers(2, 9, DIM).requires_grad_()
+    (slope,) = gradients(layer(x, source).out.sum(), source)
+    assert slope[:, -1].any()
+    with pytest.raises(ConfigError, match=r"source of 10 pieces .* than the 9 .* attn\.length=10"):
+        layer(x, numbers(2, 10, DIM))
+
+
+WITH_LIMIT = [
+    ("transformer", "attn=linformer", "attn.length=8", "attn.rank=4"),
+    ("transformer", "attn@encoder_attn=linformer", "encoder_attn.length=8", "encoder_attn.rank=4"),
+    ("transformer", "attn@cross_attn=linformer", "cross_attn.length=8", "cross_attn.rank=4"),
+    ("rnn", "attn=linformer", "attn.length=8", "attn.rank=4"),
+    ("rnn_luong", "attn=linformer", "attn.length=8", "attn.rank=4"),
+]
+
+
+@pytest.mark.parametrize("typed", WITH_LIMIT, ids=lambda typed: " ".join(typed[:2]))
+def test_a_model_knows_its_longest_source_and_may_write_more(typed: tuple[str, ...]) -> None:
+    model = small_model(*typed)
+    assert (model.max_source, model.max_length) == (8, None)
+    decode(model, source_batch(8, 3), Greedy(length_ratio=0, length_extra=20))
+    assert model(source_batch(8), torch.randint(4, 11, (1, 20))).hidden.shape[1] == 20
+    with pytest.raises(ConfigError, match=r"source of 20 pieces is longer than the 8 "):
+        decode(model, source_batch(20), Greedy())
+
+
+def test_the_nearest_of_all_limits_is_that_of_the_source() -> None:
+    learned = "position=learned", "position.length=6"
+    assert small_model("transformer", *learned).max_source == 6
+    both = small_model(*WITH_LIMIT[0], *learned)
+    assert (both.max_source, both.max_length) == (6, 6)
+    assert small_model(*WITH_LIMIT[0], "position=learned").max_source == 8
+    assert small_model("transformer").max_source is None

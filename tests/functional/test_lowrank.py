@@ -1,0 +1,112 @@
+"""Linformer against loops over single numbers, and what it holds for the backward pass."""
+
+import math
+
+import pytest
+import torch
+from helpers import assert_equal, gradients, mask_of
+from torch import Tensor
+
+from seq2seq.functional import linformer_attention, project_length
+
+
+def numbers(*shape: int) -> Tensor:
+    return torch.randn(shape, dtype=torch.float64, requires_grad=True)
+
+
+def mixtures(x: Tensor, projection: Tensor, lengths: list[int]) -> Tensor:
+    """y[b, g, r] = sum_s P[g, r, s] x[b, g, s] over the real s, term by term."""
+    B, G, _, D = x.shape
+    rows = []
+    for b in range(B):
+        for g in range(G):
+            own = projection[g % projection.shape[0]]
+            for r in range(own.shape[0]):
+                row = torch.zeros(D, dtype=torch.float64)
+                for s in range(lengths[b]):
+                    row = row + own[r, s] * x[b, g, s]
+                rows.append(row)
+    return torch.stack(rows).view(B, G, -1, D)
+
+
+def by_hand(
+    q: Tensor, k: Tensor, v: Tensor, e: Tensor, f: Tensor, scale: float, lengths: list[int]
+) -> Tensor:
+    """Linformer's formula, one query at a time and without any matrix product."""
+    mixed_k, mixed_v = mixtures(k, e, lengths), mixtures(v, f, lengths)
+    B, H, T, _ = q.shape
+    shared = H // k.shape[1]
+    outs = []
+    for b in range(B):
+        for h in range(H):
+            for t in range(T):
+                keys, values = mixed_k[b, h // shared], mixed_v[b, h // shared]
+                exponentials = [(scale * (q[b, h, t] * key).sum()).exp() for key in keys]
+                pairs = zip(exponentials, values, strict=True)
+                outs.append(sum(one * value for one, value in pairs) / sum(exponentials))
+    return torch.stack(outs).view(B, H, T, -1)
+
+
+@pytest.mark.parametrize("own", [True, False], ids=["a matrix a head", "one matrix"])
+@pytest.mark.parametrize("groups", [4, 2, 1])
+def test_linformer_and_its_gradients_are_those_of_loops(groups: int, own: bool) -> None:
+    B, H, T, S, D, M, R, N = 3, 4, 2, 5, 3, 2, 3, 9
+    lengths, heads = [5, 0, 2], groups if own else 1
+    q, k, v = numbers(B, H, T, D), numbers(B, groups, S, D), numbers(B, groups, S, M)
+    e, f = numbers(heads, R, N), numbers(heads, R, N)
+    mask = mask_of(lengths, S)
+    out = linformer_attention(q, k, v, e, f, scale=D**-0.5, mask=mask)
+    expected = by_hand(q, k, v, e, f, 1 / math.sqrt(D), lengths)
+    assert_equal(out, expected)
+    assert not out[1].any()
+    slope, given = torch.randn_like(out), (q, k, v, e, f)
+    found = gradients((out * slope).sum(), *given)
+    assert_equal(found, gradients((expected * slope).sum(), *given))
+    # Columns beyond the sequence take no part.
+    assert not found[3][..., S:].any() and found[3][..., :S].any()
+
+
+def test_padding_may_hold_anything() -> None:
+    x, projection, mask = numbers(2, 2, 5, 3), numbers(1, 3, 5), mask_of([2, 5], 5)
+    spoilt = x.detach().clone()
+    spoilt[0, :, 2:] = torch.nan
+    assert_equal(project_length(spoilt, projection, mask), project_length(x, projection, mask))
+
+
+def test_the_identity_gives_full_attention_as_long_as_nothing_is_padding() -> None:
+    q, k, v = numbers(2, 2, 3, 4), numbers(2, 2, 6, 4), numbers(2, 2, 6, 4)
+    identity = torch.eye(6, dtype=torch.float64)[None]
+    full = (q @ k.transpose(-2, -1) / 2).softmax(-1) @ v
+    assert_equal(linformer_attention(q, k, v, identity, identity, scale=0.5), full)
+    mask = mask_of([6, 3], 6)
+    padded = linformer_attention(q, k, v, identity, identity, scale=0.5, mask=mask)
+    assert_equal(padded[0], full[0])
+    # Three keys of zeros still take weight, exp(0) each.
+    scores = (q[1] @ k[1, :, :3].transpose(-2, -1) / 2).exp()
+    assert_equal(padded[1], scores @ v[1, :, :3] / (scores.sum(-1, keepdim=True) + 3))
+
+
+def test_shapes_that_do_not_fit_are_named() -> None:
+    x = numbers(2, 4, 6, 3)
+    for wrong in ((1, 2, 5), (2, 2, 6)):
+        with pytest.raises(ValueError, match=r"expected \(4, R, N\) or \(1, R, N\) .* S=6"):
+            project_length(x, numbers(*wrong))
+
+
+@pytest.mark.parametrize("heads", [1, 4])
+def test_what_training_holds_grows_with_the_length_and_not_its_square(heads: int) -> None:
+    def held(S: int) -> int:
+        q, k, v = (numbers(1, 4, S, 8) for _ in range(3))
+        e, f = numbers(heads, 5, S), numbers(heads, 5, S)
+        storages: dict[int, int] = {}
+
+        def pack(x: Tensor) -> Tensor:
+            storages[x.untyped_storage().data_ptr()] = x.untyped_storage().nbytes()
+            return x
+
+        with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
+            loss = linformer_attention(q, k, v, e, f, scale=1.0, mask=mask_of([S - 1], S)).sum()
+        loss.backward()
+        return sum(storages.values())
+
+    assert 1.8 < held(4000) / held(2000) < 2.1
