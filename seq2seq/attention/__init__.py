@@ -20,11 +20,12 @@ from seq2seq.attention.base import (
 from seq2seq.attention.fixed import Fixed
 from seq2seq.attention.memory import DenseMemory, Memory, StateMemory, TokenMemory
 from seq2seq.attention.multihead import MultiHead
+from seq2seq.attention.reformer import Reformer
 from seq2seq.errors import ConfigError
 from seq2seq.tables import Table, check_options
 
 ATTENTION: Table[type[Attention[Any]]] = Table(
-    "attention", {"multihead": MultiHead, "fixed": Fixed}
+    "attention", {"multihead": MultiHead, "fixed": Fixed, "reformer": Reformer}
 )
 
 
