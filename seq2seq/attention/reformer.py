@@ -20,9 +20,10 @@ from seq2seq.functional.lsh import hash_buckets, lsh_attention, lsh_weights, uni
 from seq2seq.functional.lsh_rings import (
     Near,
     Rings,
-    advance_rings,
     attend_near,
     empty_rings,
+    read_rings,
+    write_rings,
 )
 from seq2seq.tables import check_range
 
@@ -155,10 +156,11 @@ class Reformer(Attention[StateMemory]):
         rings = Rings(**memory.state)
         outs, weights, places = [], [], []
         for t in range(x.shape[1]):
-            near = advance_rings(rings, k[:, :, t], v[:, :, t], buckets[..., t])
-            out, weight = attend_near(
-                q[:, :, t], near, bias=self._bias_near(near), dropout=self._dropout_now()
-            )
+            query, key, value, bucket = q[:, :, t], k[:, :, t], v[:, :, t], buckets[..., t]
+            near = read_rings(rings, bucket)
+            write_rings(rings, key, value, bucket)
+            bias, dropout = self._bias_near(near), self._dropout_now()
+            out, weight = attend_near(query, value, near, bias=bias, dropout=dropout)
             outs.append(out)
             weights.append(weight)
             places.append(near.positions)
@@ -181,9 +183,9 @@ class Reformer(Attention[StateMemory]):
         return None if position is None else position.bias(distance, self.num_heads)
 
     def _bias_near(self, near: Near) -> Tensor | None:
-        """Each head's own bias of what its newest token is near to, (N, H, W + 1)."""
-        distance = near.positions - near.positions[..., -1:]
-        bias = self._bias(distance[:, :, None])  # (N, H, H, 1, W + 1): all heads of all heads' keys
+        """Each head's own bias of what its newest token is near to, (N, H, W)."""
+        distance = near.positions[..., :-1] - near.positions[..., -1:]
+        bias = self._bias(distance[:, :, None])  # (N, H, H, 1, W): all heads, of each head's keys
         return None if bias is None else bias[..., 0, :].diagonal(dim1=1, dim2=2).movedim(-1, 1)
 
     def _dropout_now(self) -> float:

@@ -5,6 +5,7 @@ Letters beside those of the package: R rounds of hashing, m tokens of a chunk, C
 a chunk reads (2 m, or 3 m where it also reads the chunk behind it).
 """
 
+import itertools
 from typing import NamedTuple
 
 import torch
@@ -194,10 +195,9 @@ def lsh_attention(
     sizes = check("B H T D, B H T D, B H T M, B H R T", q=q, k=k, v=v, buckets=buckets)
     T = sizes["T"]
     chunk = max(1, min(chunk, T))  # what is longer than a sentence holds it whole
-    heard = torch.cat((k, v), dim=-1)
-    # A round at a time, so that copies of what is read are for one round.
+    # A round at a time, so that copies of queries, keys and values are for one round.
     layouts = [lay_out(one, num_buckets, chunk, mask, causal) for one in buckets.unbind(2)]
-    outs, z = zip(*(answer(q, heard, one, bias, causal, dropout) for one in layouts), strict=True)
+    outs, z = zip(*(answer(q, k, v, one, bias, causal, dropout) for one in layouts), strict=True)
     alone = torch.stack([one.alone for one in layouts], dim=-1)  # (B, H, T, R)
     shares = masked_softmax(torch.stack(z, dim=-1), ~alone).unbind(-1)
     merged = sum(share[..., None] * out for share, out in zip(shares, outs, strict=True))
@@ -208,23 +208,28 @@ def lsh_attention(
 
 
 def answer(
-    q: Tensor, heard: Tensor, layout: Layout, bias: Tensor | None, causal: bool, dropout: float
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    layout: Layout,
+    bias: Tensor | None,
+    causal: bool,
+    dropout: float,
 ) -> tuple[Tensor, Tensor]:
-    """The softmax attention of one round: q (B, H, T, D), keys beside values (B, H, T, D + M).
+    """The softmax attention of one round.
 
     Returns: out (B, H, T, M), zeros for a token that sees nobody else, and z (B, H, T).
     """
-    T, D = q.shape[2:]
-    chunk = layout.tokens.shape[-1]
+    T, chunk = q.shape[2], layout.tokens.shape[-1]
     at = layout.tokens.flatten(2).clamp(max=T - 1)  # (B, H, C m); where nobody is, anybody
-    queries, speakers = (take(x, at).view(-1, chunk, x.shape[-1]) for x in (q, heard))
-    added = bias_of_chunks(bias, at, chunk, causal)
-    near = neighbours(speakers, causal)
-    columns = (queries, added, seen_by_chunks(layout, causal), *near)
-    n = max(1, MOST_HELD // max(1, len(near) * chunk * heard.shape[-1]))
+    queries, keys, values = (take(x, at).view(-1, chunk, x.shape[-1]) for x in (q, k, v))
+    added, seen = bias_of_chunks(bias, at, chunk, causal), seen_by_chunks(layout, causal)
+    near = zip(neighbours(keys, causal), neighbours(values, causal), strict=True)
+    columns = [queries, added, seen, *itertools.chain(*near)]
+    n = max(1, MOST_HELD // max(1, seen.shape[-1] * (k.shape[-1] + v.shape[-1])))
     outs, zs = [], []
     for query, plus, see, *parts in zip(*(x.split(n) for x in columns), strict=True):
-        key, value = torch.cat(parts, dim=1).split([D, heard.shape[-1] - D], dim=-1)
+        key, value = torch.cat(parts[::2], dim=1), torch.cat(parts[1::2], dim=1)
         scores = widened(query @ key.mT) + plus
         weights = masked_softmax(scores, see).to(value.dtype)
         outs.append(drop(weights, dropout) @ value)
