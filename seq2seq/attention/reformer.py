@@ -1,7 +1,7 @@
 """Attention within buckets of hashed queries."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
@@ -16,7 +16,15 @@ from seq2seq.attention.heads import (
 )
 from seq2seq.attention.memory import StateMemory
 from seq2seq.errors import ConfigError
-from seq2seq.functional.lsh import hash_buckets, lsh_attention, lsh_weights, unit
+from seq2seq.functional import attend
+from seq2seq.functional import dropout as drop
+from seq2seq.functional.lsh import (
+    hash_buckets,
+    lsh_attention,
+    lsh_weights,
+    scores_in_chunks,
+    unit,
+)
 from seq2seq.functional.lsh_rings import (
     Near,
     Rings,
@@ -47,6 +55,8 @@ class Reformer(Attention[StateMemory]):
             does not depend on what comes after it.
         chunk: tokens of a chunk, m.
         rounds: R, hashes that are drawn independently.
+        kernel: `explicit` writes T x T weights out; `chunks` sorts tokens and never does; `auto`
+            takes whichever needs fewer scores. Both give the same numbers up to rounding.
         bias: do the projections have biases?
         dropout: on the weights, in training.
 
@@ -75,6 +85,7 @@ class Reformer(Attention[StateMemory]):
         num_buckets: int = 8,
         chunk: int = 16,
         rounds: int = 2,
+        kernel: Literal["auto", "explicit", "chunks"] = "auto",
         bias: bool = False,
         dropout: float = 0.0,
     ):
@@ -94,6 +105,7 @@ class Reformer(Attention[StateMemory]):
         self.num_heads = num_heads
         self.num_buckets = num_buckets
         self.chunk = chunk
+        self.kernel = kernel
         self.dropout = dropout
         self.qk = projection(place.dim, place.dim, bias, gain=0.5**0.5)
         self.v = projection(place.dim, place.dim, bias, gain=0.5**0.5)
@@ -136,13 +148,24 @@ class Reformer(Attention[StateMemory]):
             "bias": None if bias is None else bias[:, 0],
             "causal": self.place.role is Role.DECODER,
         }
-        out = lsh_attention(
-            q, k, v, buckets, self.num_buckets, self.chunk, dropout=self._dropout_now(), **seen
-        )[:, :, S - T :]
-        weights = None
-        if need_weights:
-            weights = lsh_weights(q, k, buckets, self.chunk, **seen)[:, :, S - T :]
-        return Attended(self.out(join_heads(out)), weights)
+        weights, dropout = None, self._dropout_now()
+        if need_weights or self._writes_weights(S):
+            weights = lsh_weights(q, k, buckets, self.chunk, **seen)
+            out = attend(drop(weights, dropout), v)
+        else:
+            out = lsh_attention(
+                q, k, v, buckets, self.num_buckets, self.chunk, dropout=dropout, **seen
+            )
+        out = self.out(join_heads(out[:, :, S - T :]))
+        shown = weights[:, :, S - T :] if need_weights and weights is not None else None
+        return Attended(out, shown)
+
+    def _writes_weights(self, T: int) -> bool:
+        if self.kernel != "auto":
+            return self.kernel == "explicit"
+        # Of a short sentence most chunks are empty.
+        causal, rounds = self.place.role is Role.DECODER, len(self.rotations)
+        return rounds * scores_in_chunks(T, self.num_buckets, self.chunk, causal) >= T * T
 
     def advance(
         self, x: Tensor, memory: StateMemory, positions: Tensor, need_weights: bool = False

@@ -104,9 +104,10 @@ def lsh_weights(
     bias: Tensor | None = None,
     causal: bool = False,
 ) -> Tensor:
-    """a_ij = n_ij e^(e_ij) / sum_j n_ij e^(e_ij), n the `visits`: the weights of `lsh_attention`.
+    """a_ij = n_ij e^(e_ij) / sum_j n_ij e^(e_ij), n the `visits`: the weights of `lsh_attention`,
+    whose arguments these are.
 
-    Arguments as there. Returns: (B, H, T, T).
+    Returns: (B, H, T, T) in the type of `q`.
     """
     T = q.shape[2]
     count = visits(buckets, chunk, mask=mask, causal=causal)
@@ -152,12 +153,23 @@ def lay_out(
     slots, alone = (torch.zeros_like(x).scatter(-1, order, x) for x in (slots, alone))
     if mask is not None:
         alone = alone | hidden
-    C = (T + (num_buckets + (mask is not None)) * (chunk - 1)) // chunk
+    C = most_chunks(T, num_buckets + (mask is not None), chunk)
     tokens = here.new_full((*buckets.shape[:-1], C * chunk), T).scatter(-1, slots, who)
     # A bucket begins where the chunks of those before it end, and the first at 0.
     begins = here.new_zeros((*buckets.shape[:-1], C + 1), dtype=torch.bool).scatter(-1, ends, True)
     begins[..., 0] = True
     return Layout(tokens.unflatten(-1, (C, chunk)), slots, ~begins[..., :C], alone)
+
+
+def most_chunks(T: int, num_buckets: int, chunk: int) -> int:
+    """How many chunks so many tokens in so many buckets need at most: if each ends with one."""
+    return (T + num_buckets * (chunk - 1)) // chunk
+
+
+def scores_in_chunks(T: int, num_buckets: int, chunk: int, causal: bool) -> int:
+    """How many scores `lsh_attention` forms in a round, of a head."""
+    chunk = max(1, min(chunk, T))
+    return most_chunks(T, num_buckets, chunk) * chunk * (2 if causal else 3) * chunk
 
 
 def lsh_attention(

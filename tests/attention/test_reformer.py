@@ -8,6 +8,7 @@ import torch
 from cases import DIM, numbers
 from helpers import assert_equal, mask_of, position_scheme, randomised
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from seq2seq.attention import Place, Role
 from seq2seq.attention.reformer import Reformer
@@ -45,21 +46,27 @@ def written_out(attention: Reformer, x: Tensor, mask: Tensor | None) -> tuple[Te
     return attention.out(out.transpose(1, 2).flatten(2)), weights
 
 
+@pytest.mark.parametrize("kernel", ["explicit", "chunks"])
 @pytest.mark.parametrize("position", ["none", "rope", "alibi", "t5"])
 @pytest.mark.parametrize("role", [Role.ENCODER, Role.DECODER])
-def test_it_is_its_formula_with_positions_after_the_hash(role: Role, position: str) -> None:
+def test_it_is_its_formula_with_positions_after_the_hash(
+    role: Role, position: str, kernel: str
+) -> None:
     x, T = numbers(3, 33, DIM), 33
     mask = mask_of([T, 9, 1], T) if role is Role.ENCODER else None
     for rounds, chunk in ((1, 16), (3, 1), (2, 3)):
-        attention = reformer(role, position, num_buckets=4, rounds=rounds, chunk=chunk, bias=True)
+        attention = reformer(
+            role, position, num_buckets=4, rounds=rounds, chunk=chunk, bias=True, kernel=kernel
+        )
         expected = written_out(attention, x, mask)
         assert_equal(attention(x, mask=mask).out, expected[0])
         assert_equal(tuple(attention(x, mask=mask, need_weights=True)), expected)
 
 
 @pytest.mark.parametrize("role", [Role.ENCODER, Role.DECODER])
-def test_one_bucket_is_attention_with_shared_queries_and_keys(role: Role) -> None:
-    attention, x = reformer(role, chunk=7), numbers(2, 7, DIM)
+@pytest.mark.parametrize("kernel", ["explicit", "chunks"])
+def test_one_bucket_is_attention_with_shared_queries_and_keys(role: Role, kernel: str) -> None:
+    attention, x = reformer(role, chunk=7, kernel=kernel), numbers(2, 7, DIM)
     attention.rotations.zero_()  # no direction is nearer than another: all are in the first bucket
     qk, v = heads(attention.qk(x)), heads(attention.v(x))
     k = qk / qk.norm(dim=-1, keepdim=True)
@@ -117,11 +124,41 @@ def test_the_last_queries_of_a_known_sequence_may_be_asked_alone() -> None:
     assert_equal(tuple(last), (whole.out[:, 6:], whole.weights[:, :, 6:]))
 
 
-def test_padding_in_a_decoder_is_invisible_too() -> None:
-    attention, x = reformer(chunk=2, num_buckets=2), numbers(2, 9, DIM)
+@pytest.mark.parametrize("kernel", ["explicit", "chunks"])
+def test_padding_in_a_decoder_is_invisible_too(kernel: str) -> None:
+    attention, x = reformer(chunk=2, num_buckets=2, kernel=kernel), numbers(2, 9, DIM)
     memory = attention.memory_of(x, mask_of([9, 5], 9))
     out = attention.attend(x, memory).out
     assert_equal(out[1, :5], attention(x[1:, :5]).out[0])
+
+
+def squares_of_tokens(attention: Reformer, T: int) -> list[tuple[int, ...]]:
+    """Shapes of the tensors of at least T x T numbers that a forward and backward pass makes."""
+    found: list[tuple[int, ...]] = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(
+            self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            results = function(*args, **(kwargs or {}))
+            for x in results if isinstance(results, tuple | list) else (results,):
+                if isinstance(x, Tensor) and x.numel() >= T * T:
+                    found.append(tuple(x.shape))
+            return results
+
+    x = numbers(1, T, DIM).requires_grad_()
+    with Watch():
+        attention(x).out.sum().backward()
+    return found
+
+
+@pytest.mark.parametrize("position", ["none", "rope", "alibi", "t5"])
+@pytest.mark.parametrize("role", [Role.ENCODER, Role.DECODER])
+def test_long_sequences_make_no_square_of_their_length(role: Role, position: str) -> None:
+    T, attention = 3000, reformer(role, position)
+    assert not squares_of_tokens(attention, T)
+    attention.kernel = "explicit"
+    assert squares_of_tokens(attention, 300)
 
 
 def test_directions_are_drawn_from_the_default_generator_and_saved_but_not_trained() -> None:
@@ -143,8 +180,9 @@ def test_it_is_built_without_memory_for_its_numbers() -> None:
     assert attention.rotations.is_meta
 
 
-def test_dropout_is_for_training_and_on_the_weights() -> None:
-    attention, x = reformer(dropout=0.5, chunk=3), numbers(2, 33, DIM)
+@pytest.mark.parametrize("kernel", ["explicit", "chunks"])
+def test_dropout_is_for_training_and_on_the_weights(kernel: str) -> None:
+    attention, x = reformer(dropout=0.5, chunk=3, kernel=kernel), numbers(2, 33, DIM)
     assert torch.equal(attention(x).out, attention(x).out)
     attention.train()
     answers = [attention(x, need_weights=True) for _ in range(2)]
