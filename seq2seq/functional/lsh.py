@@ -124,7 +124,7 @@ class Layout(NamedTuple):
     tokens: Tensor  # (B, H, C, m): who stands there; T = nobody
     slots: Tensor  # (B, H, T): where a token stands, among the C m
     joined: Tensor  # (B, H, C): does the chunk before it hold the same bucket?
-    alone: Tensor  # (B, H, T): does the token see nobody but itself, or is it padding?
+    alone: Tensor  # (B, H, T): does the token see nobody but itself? Of padding, anything
 
 
 def lay_out(
@@ -151,8 +151,6 @@ def lay_out(
     slots = (ends - chunks).gather(-1, ordered) * chunk + rank
     alone = rank == 0 if causal else sizes.gather(-1, ordered) == 1
     slots, alone = (torch.zeros_like(x).scatter(-1, order, x) for x in (slots, alone))
-    if mask is not None:
-        alone = alone | hidden
     C = most_chunks(T, num_buckets + (mask is not None), chunk)
     tokens = here.new_full((*buckets.shape[:-1], C * chunk), T).scatter(-1, slots, who)
     # A bucket begins where the chunks of those before it end, and the first at 0.
@@ -246,7 +244,7 @@ def answer(
         weights = masked_softmax(scores, see).to(value.dtype)
         outs.append(drop(weights, dropout) @ value)
         zs.append(scores.masked_fill(~see, torch.finfo(scores.dtype).min).logsumexp(-1))
-    out = take(torch.cat(outs).view(*at.shape, -1), layout.slots)
+    out = take(torch.cat(outs).view(*at.shape, v.shape[-1]), layout.slots)
     return out, torch.cat(zs).view(at.shape).gather(-1, layout.slots)
 
 
