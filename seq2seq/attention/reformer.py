@@ -82,7 +82,7 @@ class Reformer(Attention[StateMemory]):
         place: Place,
         *,
         num_heads: int,
-        num_buckets: int = 8,
+        num_buckets: int = 4,
         chunk: int = 16,
         rounds: int = 2,
         kernel: Literal["auto", "explicit", "chunks"] = "auto",
