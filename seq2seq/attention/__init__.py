@@ -30,6 +30,7 @@ from seq2seq.attention.memory import DenseMemory, JointMemory, Memory, StateMemo
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.page_local import PageLocal
 from seq2seq.attention.performer import Performer
+from seq2seq.attention.reformer import Reformer
 from seq2seq.errors import ConfigError
 from seq2seq.tables import Table, check_options
 
@@ -46,6 +47,7 @@ ATTENTION: Table[type[Attention[Any]]] = Table(
         # A softmax over some keys.
         "page_local": PageLocal,
         "longformer": Longformer,
+        "reformer": Reformer,
         "local_m": LocalMonotonic,
         "local_p": LocalPredictive,
         # A softmax over mixtures of all keys.

@@ -1,0 +1,215 @@
+"""Attention within buckets of hashed queries."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+import torch
+from torch import Tensor
+
+from seq2seq.attention.base import Attended, Attention, Facts, Place, Role
+from seq2seq.attention.heads import (
+    check_heads,
+    check_position_of_heads,
+    join_heads,
+    projection,
+    split_heads,
+)
+from seq2seq.attention.memory import StateMemory
+from seq2seq.errors import ConfigError
+from seq2seq.functional import attend
+from seq2seq.functional import dropout as drop
+from seq2seq.functional.lsh import (
+    hash_buckets,
+    lsh_attention,
+    lsh_weights,
+    scores_in_chunks,
+    unit,
+)
+from seq2seq.functional.lsh_rings import (
+    Near,
+    Rings,
+    attend_near,
+    empty_rings,
+    read_rings,
+    write_rings,
+)
+from seq2seq.tables import check_range
+
+
+class Reformer(Attention[StateMemory]):
+    """Every token reads those whose queries point the same way, in its bucket of a random hash.
+
+        e_ij = q_i . k_j,   q = Wqk x,   k = q / |q|,   bucket_r = argmax [q R_r ; -q R_r]
+
+    Queries and keys are one projection, so that a bucket holds both. In a round a token reads the
+    others of its bucket in its own chunk and the one before, in the encoder also the one behind;
+    chunks are counted inside a bucket, by position (`functional.lsh.visits` is the definition).
+    Rounds are joined with the weights e^(z_r - z), z_r the logsumexp of a round: a key that is met
+    twice counts twice. A token reads itself only if it meets nobody else in any round. Positions
+    act after hashing.
+
+    Args:
+        place: where it stands.
+        num_heads: H; divides the width.
+        num_buckets: of a round, even. It does not follow the length, so that what a token reads
+            does not depend on what comes after it.
+        chunk: tokens of a chunk, m.
+        rounds: R, hashes that are drawn independently.
+        kernel: `explicit` writes T x T weights out; `chunks` sorts tokens and never does; `auto`
+            takes whichever needs fewer scores. Both give the same numbers up to rounding.
+        bias: do the projections have biases?
+        dropout: on the weights, in training.
+
+    Attributes:
+        rotations: the random directions, (R, H, D, num_buckets / 2): not trained, saved with the
+            weights.
+
+    Raises: ConfigError for heads that do not divide, and for an odd number of buckets.
+    Source: Kitaev et al. 2020, arXiv:2001.04451. Their chunks are cut from all tokens sorted by
+    bucket, where later tokens and padding move the borders; these are not.
+    """
+
+    roles = frozenset({Role.ENCODER, Role.DECODER})
+    undefined = {
+        Role.CROSS: "it makes queries and keys with one projection of the same tokens, so that "
+        "they share buckets, and source and target are not the same tokens"
+    }
+    honours = frozenset({"rotate", "bias"})
+    rotations: Tensor
+
+    def __init__(
+        self,
+        place: Place,
+        *,
+        num_heads: int,
+        num_buckets: int = 4,
+        chunk: int = 16,
+        rounds: int = 2,
+        kernel: Literal["auto", "explicit", "chunks"] = "auto",
+        bias: bool = False,
+        dropout: float = 0.0,
+    ):
+        super().__init__(place)
+        check_heads(num_heads, num_heads, place.dim)
+        check_range("attn.num_buckets", num_buckets, 2)
+        if num_buckets % 2:
+            raise ConfigError(
+                f"attn.num_buckets={num_buckets} should be even, for each random direction and its "
+                f"opposite are a bucket: attn.num_buckets={num_buckets + 1}"
+            )
+        check_range("attn.chunk", chunk, 1)
+        check_range("attn.rounds", rounds, 1)
+        check_range("attn.dropout", dropout, 0, 1)
+        width = place.dim // num_heads
+        check_position_of_heads(place, num_heads, width)
+        self.num_heads = num_heads
+        self.num_buckets = num_buckets
+        self.chunk = chunk
+        self.kernel = kernel
+        self.dropout = dropout
+        self.qk = projection(place.dim, place.dim, bias, gain=0.5**0.5)
+        self.v = projection(place.dim, place.dim, bias, gain=0.5**0.5)
+        self.out = projection(place.dim, place.dim, bias)
+        rotations = torch.randn(rounds, num_heads, width, num_buckets // 2)
+        self.register_buffer("rotations", rotations)
+
+    @classmethod
+    def facts(cls, options: Mapping[str, Any]) -> Facts:
+        return Facts(
+            time="T log T + T rounds chunk D",
+            memory="T rounds (chunk + D)",
+            remembers="k, v of 2 rounds num_buckets chunk tokens (2 H D each)",
+        )
+
+    def memory_of(
+        self, x: Tensor, mask: Tensor | None = None, groups: Tensor | None = None
+    ) -> StateMemory:
+        state = {"qk": self.qk(x), "v": self.v(x)}
+        return StateMemory(**state) if mask is None else StateMemory(**state, mask=mask)
+
+    def new_memory(self) -> StateMemory:
+        return StateMemory()
+
+    def attend(
+        self,
+        x: Tensor,
+        memory: StateMemory,
+        positions: Tensor | None = None,
+        need_weights: bool = False,
+    ) -> Attended:
+        # Queries are made with the keys: they are the last T of what is remembered.
+        T, S = x.shape[1], memory.state["qk"].shape[1]
+        qk, v = (split_heads(memory.state[name], self.num_heads) for name in ("qk", "v"))
+        buckets = hash_buckets(qk, self.rotations)
+        q, k = self._queries_and_keys(qk, torch.arange(S, device=x.device))
+        bias = self._bias(torch.arange(1 - S, S, device=x.device)[None])
+        seen: dict[str, Any] = {
+            "mask": memory.state.get("mask"),
+            "bias": None if bias is None else bias[:, 0],
+            "causal": self.place.role is Role.DECODER,
+        }
+        weights, dropout = None, self._dropout_now()
+        if need_weights or self._writes_weights(S):
+            weights = lsh_weights(q, k, buckets, self.chunk, **seen)
+            out = attend(drop(weights, dropout), v)
+        else:
+            out = lsh_attention(
+                q, k, v, buckets, self.num_buckets, self.chunk, dropout=dropout, **seen
+            )
+        out = self.out(join_heads(out[:, :, S - T :]))
+        shown = weights[:, :, S - T :] if need_weights and weights is not None else None
+        return Attended(out, shown)
+
+    def _writes_weights(self, T: int) -> bool:
+        if self.kernel != "auto":
+            return self.kernel == "explicit"
+        # Of a short sentence most chunks are empty.
+        causal, rounds = self.place.role is Role.DECODER, len(self.rotations)
+        return rounds * scores_in_chunks(T, self.num_buckets, self.chunk, causal) >= T * T
+
+    def advance(
+        self, x: Tensor, memory: StateMemory, positions: Tensor, need_weights: bool = False
+    ) -> Attended:
+        qk, v = split_heads(self.qk(x), self.num_heads), split_heads(self.v(x), self.num_heads)
+        buckets = hash_buckets(qk, self.rotations)
+        q, k = self._queries_and_keys(qk, positions)
+        if not memory.state:
+            rounds = len(self.rotations)
+            memory.state = empty_rings(k, v, rounds, self.num_buckets, self.chunk)._asdict()
+        rings = Rings(**memory.state)
+        outs, weights, places = [], [], []
+        for t in range(x.shape[1]):
+            query, key, value, bucket = q[:, :, t], k[:, :, t], v[:, :, t], buckets[..., t]
+            near = read_rings(rings, bucket)
+            write_rings(rings, key, value, bucket)
+            bias, dropout = self._bias_near(near), self._dropout_now()
+            out, weight = attend_near(query, value, near, bias=bias, dropout=dropout)
+            outs.append(out)
+            weights.append(weight)
+            places.append(near.positions)
+        out = self.out(join_heads(torch.stack(outs, dim=2)))
+        if not need_weights:
+            return Attended(out, None)
+        S = int(rings.counts[0, 0, 0].sum())
+        found, at = torch.stack(weights, dim=2), torch.stack(places, dim=2)  # (N, H, n, W + 1)
+        return Attended(out, found.new_zeros(*found.shape[:3], S).scatter_add(-1, at, found))
+
+    def _queries_and_keys(self, qk: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
+        """(N, H, T, D), turned by their positions."""
+        if self.place.position is not None:
+            qk = self.place.position.rotate(qk, positions)
+        return qk, unit(qk)
+
+    def _bias(self, distance: Tensor) -> Tensor | None:
+        """(..., T, S) -> (..., H, T, S), if the positions have one."""
+        position = self.place.position
+        return None if position is None else position.bias(distance, self.num_heads)
+
+    def _bias_near(self, near: Near) -> Tensor | None:
+        """Each head's own bias of what its newest token is near to, (N, H, W)."""
+        distance = near.positions[..., :-1] - near.positions[..., -1:]
+        bias = self._bias(distance[:, :, None])  # (N, H, H, 1, W): all heads, of each head's keys
+        return None if bias is None else bias[..., 0, :].diagonal(dim1=1, dim2=2).movedim(-1, 1)
+
+    def _dropout_now(self) -> float:
+        return self.dropout if self.training else 0.0

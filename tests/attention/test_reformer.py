@@ -1,0 +1,208 @@
+"""What is particular to Reformer: shared queries and keys, buckets, and rings to decode with."""
+
+import random
+from typing import Any
+
+import pytest
+import torch
+from cases import DIM, numbers
+from helpers import assert_equal, mask_of, position_scheme, randomised
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from seq2seq.attention import Place, Role
+from seq2seq.attention.reformer import Reformer
+from seq2seq.errors import ConfigError
+from seq2seq.functional import distances, explicit_attention
+from seq2seq.functional.lsh import hash_buckets, visits
+from seq2seq.functional.scores import dot
+
+H, D = 4, 8
+
+
+def reformer(role: Role = Role.DECODER, position: str = "none", **options: Any) -> Reformer:
+    scheme = position_scheme(position, role is Role.DECODER)
+    place = Place(role, DIM, DIM, None if scheme.hook is None else scheme)
+    return randomised(Reformer(place, **{"num_heads": H, **options}))
+
+
+def heads(x: Tensor) -> Tensor:
+    return x.view(*x.shape[:2], H, D).transpose(1, 2)
+
+
+def written_out(attention: Reformer, x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
+    """Output and weights with T x T scores: e_ij + log n_ij under the softmax."""
+    T, position = x.shape[1], attention.place.position
+    causal = attention.place.role is Role.DECODER
+    qk, v = heads(attention.qk(x)), heads(attention.v(x))
+    count = visits(hash_buckets(qk, attention.rotations), attention.chunk, mask=mask, causal=causal)
+    bias = count.clamp(min=1).double().log()
+    if position is not None:  # after hashing
+        qk = position.rotate(qk, torch.arange(T))
+        added = position.bias(distances(torch.arange(T), T), H)
+        bias = bias if added is None else bias + added
+    k = qk / qk.norm(dim=-1, keepdim=True)
+    out, weights = explicit_attention(dot(qk, k), v, mask=count > 0, bias=bias)
+    return attention.out(out.transpose(1, 2).flatten(2)), weights
+
+
+@pytest.mark.parametrize("kernel", ["explicit", "chunks"])
+@pytest.mark.parametrize("position", ["none", "rope", "alibi", "t5"])
+@pytest.mark.parametrize("role", [Role.ENCODER, Role.DECODER])
+def test_it_is_its_formula_with_positions_after_the_hash(
+    role: Role, position: str, kernel: str
+) -> None:
+    x, T = numbers(3, 33, DIM), 33
+    mask = mask_of([T, 9, 1], T) if role is Role.ENCODER else None
+    for rounds, chunk in ((1, 16), (3, 1), (2, 3)):
+        attention = reformer(
+            role, position, num_buckets=4, rounds=rounds, chunk=chunk, bias=True, kernel=kernel
+        )
+        expected = written_out(attention, x, mask)
+        assert_equal(attention(x, mask=mask).out, expected[0])
+        assert_equal(tuple(attention(x, mask=mask, need_weights=True)), expected)
+
+
+@pytest.mark.parametrize("role", [Role.ENCODER, Role.DECODER])
+@pytest.mark.parametrize("kernel", ["explicit", "chunks"])
+def test_one_bucket_is_attention_with_shared_queries_and_keys(role: Role, kernel: str) -> None:
+    attention, x = reformer(role, chunk=7, kernel=kernel), numbers(2, 7, DIM)
+    attention.rotations.zero_()  # no direction is nearer than another: all are in the first bucket
+    qk, v = heads(attention.qk(x)), heads(attention.v(x))
+    k = qk / qk.norm(dim=-1, keepdim=True)
+    others = ~torch.eye(7, dtype=torch.bool)
+    if role is Role.DECODER:
+        others = others.tril()
+        others[0, 0] = True  # the first token has nobody else to read
+    out, weights = explicit_attention(dot(qk, k), v, mask=others)
+    assert_equal(attention(x).out, attention.out(out.transpose(1, 2).flatten(2)))
+    assert_equal(attention(x, need_weights=True).weights, weights)
+
+
+@pytest.mark.parametrize("position", ["none", "rope", "alibi", "t5"])
+@pytest.mark.parametrize("buckets, rounds, chunk", [(2, 1, 1), (2, 3, 2), (4, 2, 3), (8, 1, 100)])
+@torch.no_grad()
+def test_rings_that_went_round_answer_like_all_tokens_at_once(
+    buckets: int, rounds: int, chunk: int, position: str
+) -> None:
+    attention = reformer(
+        position=position, num_buckets=buckets, rounds=rounds, chunk=chunk, bias=True
+    )
+    memory, rows, x = attention.new_memory(), 3, numbers(3, 0, DIM)
+    for _ in range(8):
+        piece = numbers(rows, random.choice([1, 1, 2, 7, 11]), DIM)
+        x = torch.cat((x, piece), dim=1)
+        positions = torch.arange(x.shape[1] - piece.shape[1], x.shape[1])
+        step = attention.advance(piece, memory, positions, need_weights=True)
+        whole = attention(x, need_weights=True)
+        n = piece.shape[1]
+        assert whole.weights is not None
+        assert_equal(tuple(step), (whole.out[:, -n:], whole.weights[:, :, -n:]))
+        parents = torch.randint(rows, (rows,))
+        memory.fork(parents)
+        x = x[parents]
+
+
+@torch.no_grad()
+def test_what_a_decoder_remembers_does_not_grow() -> None:
+    attention = reformer(num_buckets=4, rounds=3, chunk=5)
+    memory = attention.new_memory()
+    attention.advance(numbers(2, 1, DIM), memory, torch.arange(1))
+    first = memory.nbytes
+    # Two rows: k and v of two chunks of a bucket, and where they stood; how many there were.
+    places = 2 * 3 * H * 4 * 2 * 5
+    assert first == 8 * (places * (2 * D + 1) + 2 * 3 * H * 4)
+    attention.advance(numbers(2, 90, DIM), memory, torch.arange(1, 91))
+    assert memory.nbytes == first
+
+
+def test_the_last_queries_of_a_known_sequence_may_be_asked_alone() -> None:
+    attention, x = reformer(), numbers(2, 9, DIM)
+    whole, memory = attention(x, need_weights=True), attention.memory_of(x)
+    last = attention.attend(x[:, 6:], memory, torch.arange(6, 9), need_weights=True)
+    assert whole.weights is not None
+    assert_equal(tuple(last), (whole.out[:, 6:], whole.weights[:, :, 6:]))
+
+
+@pytest.mark.parametrize("kernel", ["explicit", "chunks"])
+def test_padding_in_a_decoder_is_invisible_too(kernel: str) -> None:
+    attention, x = reformer(chunk=2, num_buckets=2, kernel=kernel), numbers(2, 9, DIM)
+    memory = attention.memory_of(x, mask_of([9, 5], 9))
+    out = attention.attend(x, memory).out
+    assert_equal(out[1, :5], attention(x[1:, :5]).out[0])
+
+
+def squares_of_tokens(attention: Reformer, T: int) -> list[tuple[int, ...]]:
+    """Shapes of the tensors of at least T x T numbers that a forward and backward pass makes."""
+    found: list[tuple[int, ...]] = []
+
+    class Watch(TorchDispatchMode):
+        def __torch_dispatch__(
+            self, function: Any, types: Any, args: Any = (), kwargs: Any = None
+        ) -> Any:
+            results = function(*args, **(kwargs or {}))
+            for x in results if isinstance(results, tuple | list) else (results,):
+                if isinstance(x, Tensor) and x.numel() >= T * T:
+                    found.append(tuple(x.shape))
+            return results
+
+    x = numbers(1, T, DIM).requires_grad_()
+    with Watch():
+        attention(x).out.sum().backward()
+    return found
+
+
+@pytest.mark.parametrize("position", ["none", "rope", "alibi", "t5"])
+@pytest.mark.parametrize("role", [Role.ENCODER, Role.DECODER])
+def test_long_sequences_make_no_square_of_their_length(role: Role, position: str) -> None:
+    T, attention = 3000, reformer(role, position)
+    assert not squares_of_tokens(attention, T)
+    attention.kernel = "explicit"
+    assert squares_of_tokens(attention, 300)
+
+
+def test_directions_are_drawn_from_the_default_generator_and_saved_but_not_trained() -> None:
+    torch.default_generator.manual_seed(3)
+    first = reformer(num_buckets=6, rounds=5).rotations
+    assert first.shape == (5, H, D, 3)
+    torch.default_generator.manual_seed(3)
+    again = reformer(num_buckets=6, rounds=5)
+    assert torch.equal(again.rotations, first)
+    assert not torch.equal(reformer(num_buckets=6, rounds=5).rotations, first)
+    assert "rotations" in again.state_dict()
+    assert "rotations" not in dict(again.named_parameters())
+    assert sum(p.numel() for p in again.parameters()) == 3 * DIM * DIM
+
+
+def test_it_is_built_without_memory_for_its_numbers() -> None:
+    with torch.device("meta"):
+        attention = Reformer(Place(Role.ENCODER, DIM, DIM), num_heads=H)
+    assert attention.rotations.is_meta
+
+
+@pytest.mark.parametrize("kernel", ["explicit", "chunks"])
+def test_dropout_is_for_training_and_on_the_weights(kernel: str) -> None:
+    attention, x = reformer(dropout=0.5, chunk=3, kernel=kernel), numbers(2, 33, DIM)
+    assert torch.equal(attention(x).out, attention(x).out)
+    attention.train()
+    answers = [attention(x, need_weights=True) for _ in range(2)]
+    assert not torch.equal(answers[0].out, answers[1].out)
+    assert_equal(answers[0].weights, answers[1].weights)
+
+
+@pytest.mark.parametrize(
+    "options, advice",
+    [
+        ({"num_buckets": 7}, "attn.num_buckets=7 should be even.*: attn.num_buckets=8"),
+        ({"num_buckets": 0}, "attn.num_buckets=0 should be at least 2"),
+        ({"chunk": 0}, "attn.chunk=0 should be at least 1"),
+        ({"rounds": 0}, "attn.rounds=0 should be at least 1"),
+        ({"dropout": 1.0}, "attn.dropout=1.0 should be in"),
+        ({"num_heads": 5}, "num_heads=5 does not divide dim=32"),
+    ],
+)
+def test_options_without_a_meaning_are_refused_with_what_to_type(
+    options: dict[str, Any], advice: str
+) -> None:
+    with pytest.raises(ConfigError, match=advice):
+        reformer(**options)
