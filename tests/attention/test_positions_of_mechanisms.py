@@ -69,14 +69,6 @@ def self_attentions(mechanism: str, scheme: str) -> list[Case]:
     return [case for case in cases if case.role in case.mechanism.roles]
 
 
-def test_every_preset_has_a_row() -> None:
-    missing = sorted(set(presets("attn")) - set(MATRIX))
-    assert not missing, (
-        f"{missing}: add a row to TABLE, `honours` to the class for each yes, and for each no the "
-        "reason to its `blind`"
-    )
-
-
 def test_every_scheme_that_acts_inside_attention_has_a_column() -> None:
     inside = {n for n in presets("position") if POSITIONS[n].hook not in (None, "embed")}
     assert inside == set(HEAD[1:])
