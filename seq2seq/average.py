@@ -15,8 +15,6 @@ import torch
 from seq2seq import checkpoint
 from seq2seq.errors import CheckpointError
 
-INDIFFERENT = ("dropout", "kernel")  # what a trained model computes does not depend on them
-
 
 def average(files: Sequence[Path], output: Path) -> None:
     """Write a checkpoint whose weights are the mean of those of some others.
@@ -53,7 +51,7 @@ def difference(model: checkpoint.Saved, first: checkpoint.Saved) -> str | None:
         f"{option.name}={option.one}, not {option.other}"
         for node in ("model", "position", "attention")
         for option in checkpoint.differences(model.config[node], first.config[node], node)
-        if option.option not in INDIFFERENT
+        if option.option not in checkpoint.INDIFFERENT
     ]
     groups = checkpoint.grouping(model.config), checkpoint.grouping(first.config)
     options += [

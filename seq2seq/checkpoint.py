@@ -31,6 +31,10 @@ ENTRY = "seq2seq"
 SIDES = ("source", "target")
 NODES = ("model", "position", "attention", "decode", "data")  # of the configuration
 KEPT = "kept"  # folder in a run's folder, for the weights of several validations
+INDIFFERENT = (
+    "dropout",
+    "kernel",
+)  # options on which what a trained model computes does not depend
 PREFIX = "model."  # of the weights, in the state of the Lightning module
 
 

@@ -6,7 +6,6 @@ from typing import Any
 from torch import Tensor
 
 from seq2seq import checkpoint
-from seq2seq.average import INDIFFERENT
 from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
@@ -14,7 +13,7 @@ from seq2seq.models.convert import share_heads
 
 FROM_CHECKPOINT = "checkpoint"  # the name of conf/tokenizer/checkpoint.yaml
 SHOWN = 3  # differences named in a message
-MAY_DIFFER = (*INDIFFERENT, "num_kv_heads", "length")
+MAY_DIFFER = (*checkpoint.INDIFFERENT, "num_kv_heads", "length")
 
 
 def given_tokenizers(tokenizer: Mapping[str, Any], path: str | None) -> Tokenizers | None:
