@@ -113,17 +113,19 @@ def gaussian(q: Tensor, k: Tensor, w: Tensor, most: int = MOST_HELD) -> Tensor:
     """e = -w / 2 |q - k|^2, the logarithm of a Gaussian kernel of variance 1 / w around the query.
 
     The difference is squared as it stands: |q|^2 + |k|^2 - 2 q . k loses all digits of a small
-    distance between two long vectors.
+    distance between two long vectors. |q|^2 is in the score of every key, so bfloat16 would have no
+    digits left for what makes one nearer than another.
 
     Args:
         q: (B, H, T, D).   k: (B, G, S, D), G divides H.   w: (H,), above 0.
         most: see `in_chunks`, of B H T S D numbers.
 
-    Returns: (B, H, T, S).
+    Returns: (B, H, T, S), float32 at least.
     Source: Nadaraya 1964, Theory of Probability and Its Applications 9; Watson 1964, Sankhya A 26.
     """
     sizes = check("B H T D, B G S D, H", q=q, k=k, w=w)
     check_groups(sizes["H"], sizes["G"])
+    q, k, w = (x.to(torch.promote_types(x.dtype, torch.float32)) for x in (q, k, w))
     keys = k.repeat_interleave(sizes["H"] // sizes["G"], dim=1)
 
     def score(queries: Tensor) -> Tensor:

@@ -34,11 +34,14 @@ def masked_softmax(
 
 
 def attend(weights: Tensor, v: Tensor) -> Tensor:
-    """The weighted sums of values: (B, H, T, S) and (B, G, S, M) -> (B, H, T, M)."""
+    """The weighted sums of values: (B, H, T, S) and (B, G, S, M) -> (B, H, T, M), in the type of v.
+
+    Weights may be of a wider type, as those of scores that need one are.
+    """
     B, H, T, S = weights.shape
     G = v.shape[1]
     # -> (B, G, H / G * T, S): the query heads of a group are further queries of its key head
-    return (weights.reshape(B, G, H // G * T, S) @ v).view(B, H, T, -1)
+    return (weights.to(v.dtype).reshape(B, G, H // G * T, S) @ v).view(B, H, T, -1)
 
 
 def explicit_attention(

@@ -10,7 +10,7 @@ from helpers import assert_equal, gradients
 from numpy import ndarray
 from torch import Tensor
 
-from seq2seq.functional import scores
+from seq2seq.functional import explicit_attention, scores
 
 
 def numbers(*shape: int) -> Tensor:
@@ -145,6 +145,18 @@ def test_a_small_distance_between_long_vectors_is_not_lost() -> None:
     q = torch.full((1, 1, 1, 64), 1000.0)  # |q|^2 = 6.4e7, where float32 counts in fours
     k = q + 0.125  # exact in float32; 64 / 64 = 1 is the squared distance
     assert scores.gaussian(q, k, torch.ones(1)).item() == -0.5
+
+
+def test_the_gaussian_of_bfloat16_states_keeps_its_digits() -> None:
+    # All distances are near 128, where bfloat16 counts in ones.
+    q, k = numbers(2, 1, 5, 256).bfloat16(), numbers(2, 1, 30, 256).bfloat16()
+    found = scores.gaussian(q, k, torch.ones(1, dtype=torch.bfloat16))
+    expected = scores.gaussian(q.double(), k.double(), torch.ones(1, dtype=torch.float64))
+    assert_equal(found.double(), expected, 1e-4)
+    out, _ = explicit_attention(found, k)
+    assert out.dtype is torch.bfloat16
+    error = out.double() - expected.softmax(-1) @ k.double()
+    assert error.abs().max() < 2e-2
 
 
 FORMULAS: dict[str, tuple[Callable[..., Tensor], list[tuple[int, ...]]]] = {
