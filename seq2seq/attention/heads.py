@@ -6,6 +6,7 @@ from torch import Tensor, nn
 
 from seq2seq.attention.base import Place
 from seq2seq.errors import ConfigError
+from seq2seq.functional import distances
 
 
 def split_heads(x: Tensor, heads: int) -> Tensor:
@@ -49,6 +50,16 @@ def check_heads(num_heads: int, groups: int, dim: int) -> None:
             f"num_kv_heads={groups} does not divide num_heads={num_heads}. "
             f"Choose one of {divisors} (python train.py attn.num_kv_heads=...)"
         )
+
+
+def position_bias(place: Place, positions: Tensor, keys: int, heads: int) -> Tensor | None:
+    """What the positions of a place add to the scores of queries at `positions` (T,) or (N, T) and
+    so many keys: (..., H, T, S).
+    """
+    position = place.position
+    if position is None or position.hook != "bias":
+        return None  # without the T x S distances, which may be all that grows so fast
+    return position.bias(distances(positions, keys), heads)
 
 
 def check_position_of_heads(place: Place, heads: int, width: int) -> None:

@@ -11,12 +11,12 @@ from seq2seq.attention.heads import (
     check_heads,
     check_position_of_heads,
     join_heads,
+    position_bias,
     projection,
     split_heads,
 )
 from seq2seq.attention.memory import TokenMemory
 from seq2seq.errors import ConfigError
-from seq2seq.functional import distances
 from seq2seq.functional.latent import absorbing_is_cheaper, latent_attention, rms_norm
 from seq2seq.tables import check_range
 
@@ -130,11 +130,10 @@ class Latent(TokenAttention):
     ) -> Attended:
         streams, mask = memory.read()
         latent = streams["latent"].transpose(1, 2)  # (N, 1, S, Rc + Dr)
-        here, bias = positions_of(x, positions), None
+        here = positions_of(x, positions)
         q = self._queries(x, here)
         T, S = q.shape[2], latent.shape[2]
-        if self.place.position is not None:
-            bias = self.place.position.bias(distances(here, S), self.num_heads)
+        bias = position_bias(self.place, here, S, self.num_heads)
         dropout = self.dropout if self.training else 0.0
         # On a CPU the fused kernel with dropout holds the weights too, and draws slowly.
         slow = dropout > 0 and x.device.type == "cpu"

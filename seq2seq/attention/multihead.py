@@ -12,6 +12,7 @@ from seq2seq.attention.heads import (
     check_heads,
     check_position_of_heads,
     join_heads,
+    position_bias,
     projection,
     shared_heads,
     split_heads,
@@ -21,7 +22,6 @@ from seq2seq.attention.scores import SCORES, Widths
 from seq2seq.errors import ConfigError
 from seq2seq.functional import (
     causal_mask,
-    distances,
     explicit_attention,
     flash_attention,
     fused_attention,
@@ -162,10 +162,10 @@ class MultiHead(TokenAttention):
         """What each head reads: queries (N, H, T, D) -> (N, H, T, width of values), weights."""
         streams, mask = memory.read()
         k, v = streams["k"].transpose(1, 2), streams["v"].transpose(1, 2)  # (N, G, S, D)
-        q, bias = self.score.queries(q), None
+        q = self.score.queries(q)
         if self.place.position is not None:
             q = self.place.position.rotate(q, positions)
-            bias = self.place.position.bias(distances(positions, k.shape[2]), self.num_heads)
+        bias = position_bias(self.place, positions, k.shape[2], self.num_heads)
         if mask is not None:
             mask = mask[:, None, None]  # (N, 1, 1, S)
         causal = self.place.role is Role.DECODER

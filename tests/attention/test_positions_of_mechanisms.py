@@ -4,8 +4,9 @@ import pytest
 from cases import DIM, Case, numbers
 from helpers import model_config, presets
 
-from seq2seq.attention import Role
+from seq2seq.attention import Role, heads
 from seq2seq.errors import ConfigError
+from seq2seq.functional import distances
 from seq2seq.models import check_model
 from seq2seq.nn.positions import POSITIONS
 
@@ -125,3 +126,15 @@ def test_a_mechanism_without_a_verdict_is_for_cross_attention_alone(
     mechanism: str, scheme: str
 ) -> None:
     assert not self_attentions(mechanism, scheme)
+
+
+@pytest.mark.parametrize("mechanism", ["mha", "mla"])
+@pytest.mark.parametrize("scheme", ["rope", "alibi"])
+def test_only_a_scheme_with_a_bias_measures_the_distance_of_every_key_from_every_query(
+    mechanism: str, scheme: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    measured = []
+    monkeypatch.setattr(heads, "distances", lambda p, S: measured.append(S) or distances(p, S))
+    attention = Case(mechanism, "transformer", Role.ENCODER, scheme).build()
+    attention(numbers(2, 7, DIM))
+    assert measured == ([7] if scheme == "alibi" else [])
