@@ -138,7 +138,8 @@ def gaussian(q: Tensor, k: Tensor, w: Tensor, most: int = MOST_HELD) -> Tensor:
 def gaussian_key_bias(k: Tensor, w: Tensor) -> Tensor:
     """-w / 2 |k|^2: with it, w q . k has the softmax of the Gaussian score, for |q|^2 cancels.
 
-    So a kernel that knows dot products and a bias computes `gaussian`.
+    So a kernel that knows dot products and a bias computes `gaussian`. The largest is taken off, for
+    it cancels too, and a kernel that rounds to bfloat16 would round all at its size.
 
     Args:
         k: (B, G, S, D), G divides H.   w: (H,).
@@ -147,7 +148,8 @@ def gaussian_key_bias(k: Tensor, w: Tensor) -> Tensor:
     """
     wide = k if k.dtype == torch.float64 else k.float()
     square = wide.square().sum(-1).repeat_interleave(w.shape[0] // k.shape[1], dim=1)
-    return (-w[:, None] / 2 * square)[:, :, None]
+    bias = (-w[:, None] / 2 * square)[:, :, None]
+    return bias - bias.detach().amax(-1, keepdim=True) if bias.numel() else bias
 
 
 def in_chunks(

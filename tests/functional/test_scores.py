@@ -141,6 +141,15 @@ def test_a_dot_product_with_a_bias_of_the_keys_has_the_softmax_of_the_gaussian(g
     assert_equal(dotted.softmax(-1), scores.gaussian(q, k, w).softmax(-1))
 
 
+def test_the_bias_of_the_keys_can_be_rounded() -> None:
+    # |k|^2 is near 256, where bfloat16 counts in twos; the differences of keys are what matters.
+    k, w = 16 + 0.01 * numbers(1, 1, 30, 1), torch.ones(1, dtype=torch.float64)
+    bias = scores.gaussian_key_bias(k, w)
+    error = (bias.bfloat16().double().softmax(-1) - bias.softmax(-1)).abs().max()
+    assert error < 0.01 * bias.softmax(-1).max()
+    assert scores.gaussian_key_bias(k[:, :, :0], w).shape == (1, 1, 1, 0)
+
+
 def test_a_small_distance_between_long_vectors_is_not_lost() -> None:
     q = torch.full((1, 1, 1, 64), 1000.0)  # |q|^2 = 6.4e7, where float32 counts in fours
     k = q + 0.125  # exact in float32; 64 / 64 = 1 is the squared distance
