@@ -138,8 +138,8 @@ def gaussian(q: Tensor, k: Tensor, w: Tensor, most: int = MOST_HELD) -> Tensor:
 def gaussian_key_bias(k: Tensor, w: Tensor) -> Tensor:
     """-w / 2 |k|^2: with it, w q . k has the softmax of the Gaussian score, for |q|^2 cancels.
 
-    So a kernel that knows dot products and a bias computes `gaussian`. The largest is taken off, for
-    it cancels too, and a kernel that rounds to bfloat16 would round all at its size.
+    So a kernel that knows dot products and a bias computes `gaussian`. The largest is taken off: it
+    cancels too, and a kernel that rounds to bfloat16 would round all at its size.
 
     Args:
         k: (B, G, S, D), G divides H.   w: (H,).
