@@ -55,7 +55,8 @@ def check_options(callable_: Callable[..., Any], options: Mapping[str, Any], whe
     """Compare a mapping of options with the keyword-only arguments of a constructor.
 
     Args:
-        callable_: class or function whose keyword-only arguments are annotated.
+        callable_: class or function whose keyword-only arguments are annotated. A class may say in
+            `lacks` why it has no option of a name that others have.
         options: what the user asked for, plain values.
         where: the configuration node, as typed on the command line (`attn`, `model`); empty at the
             top.
@@ -67,9 +68,12 @@ def check_options(callable_: Callable[..., Any], options: Mapping[str, Any], whe
         callable_ if not inspect.isclass(callable_) else callable_.__init__
     )
     prefix = f"{where}." if where else ""
+    reasons = getattr(callable_, "lacks", {})
     problems = []
     for name, value in options.items():
-        if name not in accepted:
+        if name in reasons:
+            problems.append(f"{prefix}{name}={value!r} means nothing here: {reasons[name]}")
+        elif name not in accepted:
             known = ", ".join(sorted(accepted))
             problems.append(
                 f"unknown option {prefix}{name}{did_you_mean(name, accepted)} Accepted: {known}"

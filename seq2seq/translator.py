@@ -221,9 +221,11 @@ class Translator:
 
     def _check_weights(self) -> None:
         cross = self.config["attention"]["cross"]["name"]
-        if not ATTENTION.find(cross).shows_weights:
+        mechanism = ATTENTION.find(cross)
+        if not mechanism.shows_weights:
             raise ConfigError(
-                f"attention {cross!r} has no weights to draw: no word looks at another"
+                f"attention {cross!r} has no weights to draw: {mechanism.no_weights}. Maps are of "
+                "models whose cross-attention has them: train with attn@cross_attn=mha, for example"
             )
 
     def _alignment(self, pair: Pair, weights: Tensor, units: str) -> Alignment:

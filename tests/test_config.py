@@ -215,6 +215,14 @@ def test_the_alternatives_in_a_comment_are_those_that_are_accepted(path: Path) -
 # What is typed, and what has to stand in the answer.
 MISTAKES = [
     ("attn.num_kv_head=4", "unknown option attn.num_kv_head; did you mean 'attn.num_kv_heads'?"),
+    (
+        "attn=linear attn.dropout=0.1",
+        "attn.dropout means nothing here: there are no weights",
+    ),
+    ("attn=performer +attn.dropout=0.1", "attn.dropout=0.1 means nothing here: there are no"),
+    ("attn=linear +cross_attn.dropout=0.1", "dropout=0.1 means nothing here: there are no weights"),
+    ("attn.dropot=0.1", "unknown option attn.dropot; did you mean 'attn.dropout'?"),
+    ("attn=mla position=rope +cross_attn.rope_dim=4", "cross_attn.rope_dim=4: source and target"),
     ("atn=gqa", "unknown option atn; did you mean 'attn'?"),
     ("attn=gqaa", "unknown attn 'gqaa'; did you mean 'gqa'? Known: additive, "),
     ("model=transfomer", "unknown model 'transfomer'; did you mean 'transformer'?"),
@@ -297,6 +305,13 @@ def test_several_mistakes_are_answered_at_once() -> None:
     found = complaint("model.dim=x", "decode.beam_size=0", "optimizer.lr=-1", "schedule.warmup=y")
     for option in ("model.dim=", "decode.beam_size=", "optimizer.lr=", "schedule.warmup="):
         assert option in found
+
+
+def test_the_mistakes_of_all_roles_are_answered_at_once() -> None:
+    roles = ("encoder_attn=local_p", "decoder_attn=efficient", "cross_attn=reformer")
+    found = complaint(*(f"attn@{role}" for role in roles))
+    for name in ("local_p", "efficient", "reformer"):
+        assert f"{name} is not defined for" in found
 
 
 def test_an_option_typed_for_one_role_is_laid_over_what_the_role_inherits() -> None:

@@ -102,6 +102,15 @@ def blocks(language: str) -> list[str]:
     return [code for kind, code in CODE.findall(text) if kind == language]
 
 
+PAGE = (ROOT / "docs" / "attention.md").read_text(encoding="utf-8")
+EXAMPLES = [code for kind, code in CODE.findall(PAGE) if kind == "python"]
+
+
+@pytest.mark.parametrize("code", EXAMPLES, ids=lambda code: code.strip().splitlines()[-1][:40])
+def test_the_code_on_the_page_of_attention_runs(code: str) -> None:
+    exec(compile(code, "docs/attention.md", "exec"), {})
+
+
 @pytest.fixture
 def config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     """`attn=nearby`, after the steps of CONTRIBUTING.md were followed."""
@@ -150,6 +159,17 @@ def test_the_mechanism_in_contributing_does_not_see_the_future(config: dict[str,
     expected, found = (model(SOURCE, target).hidden for target in (TARGET, changed))
     torch.testing.assert_close(found[:, :4], expected[:, :4])
     assert not torch.allclose(found[:, 4], expected[:, 4])
+
+
+def test_the_mechanism_in_contributing_takes_positions_of_every_row(config: dict[str, Any]) -> None:
+    model = nearby_model(config)
+    attention = model.decoder[0].attention
+    x = torch.randn(2, 5, 32, dtype=torch.float64)
+    positions = torch.arange(5).expand(2, 5)
+    out = attention.advance(x, attention.new_memory(), positions).out
+    torch.testing.assert_close(out, attention(x).out)
+    facts = type(attention).facts(config["attn"])
+    assert all(facts)
 
 
 @pytest.mark.parametrize("role", [Role.ENCODER, Role.DECODER])

@@ -116,7 +116,7 @@ def position_refusal(name: str, mechanism: type[Attention[Any]], role: Role, hoo
 
 def as_typed(names: Iterable[str]) -> str:
     """Mechanisms as a command line names them: the softmax family goes by its presets."""
-    return ", ".join(sorted("mha" if name == "multihead" else name for name in names))
+    return ", ".join(sorted("gqa" if name == "multihead" else name for name in names))
 
 
 __all__ = [

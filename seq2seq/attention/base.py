@@ -74,7 +74,9 @@ class Attention(nn.Module, Generic[M]):
     undefined: ClassVar[Mapping[Role, str]] = {}  # why it is not defined elsewhere: "it ..."
     honours: ClassVar[frozenset[str]] = frozenset()  # hooks of position schemes that it obeys
     blind: ClassVar[Mapping[str, str]] = {}  # why it does not obey other hooks: "it ..."
+    lacks: ClassVar[Mapping[str, str]] = {}  # options of other mechanisms -> why it has none
     shows_weights: ClassVar[bool] = True  # can it draw a (T, S) map?
+    no_weights: ClassVar[str] = ""  # if not: why, "every query ..."
     advance_shows_weights: ClassVar[bool] = True  # also of a step, so must it keep what it read?
     reads_groups: ClassVar[bool] = False  # does `memory_of` use what groups tokens are in?
     reads_queries: bool = True  # does the answer depend on x in `attend`?

@@ -9,10 +9,15 @@ from torch import Tensor, nn
 from seq2seq.attention.base import Attended, Facts, Place, Role, positions_of
 from seq2seq.attention.heads import join_heads, projection, split_heads
 from seq2seq.attention.memory import DenseMemory, JointMemory, StateMemory, TokenMemory
-from seq2seq.attention.multihead import MultiHead
-from seq2seq.functional.context import Sums, gate, group_means, modulate, prefix_means, row_means
-
-Kernel = Literal["auto", "explicit", "fused", "flash"]
+from seq2seq.attention.multihead import Kernel, MultiHead
+from seq2seq.functional.context import (
+    PrefixSums,
+    gate,
+    group_means,
+    modulate,
+    prefix_means,
+    row_means,
+)
 
 
 class PooledContext(MultiHead):
@@ -23,10 +28,6 @@ class PooledContext(MultiHead):
     """
 
     keeps_means = False  # do queries read the mean too?
-
-    @classmethod
-    def label(cls, options: Mapping[str, Any]) -> str:
-        return str(options["name"])
 
     @classmethod
     def facts(cls, options: Mapping[str, Any]) -> Facts:
@@ -63,7 +64,7 @@ class PooledContext(MultiHead):
     ) -> Attended:
         assert isinstance(memory, JointMemory)
         state = memory.beside.state
-        before = Sums(state["total"], state["tokens"]) if state else None
+        before = PrefixSums(state["total"], state["tokens"]) if state else None
         means, sums = prefix_means(x, before=before)
         means = means.to(x.dtype)
         state.update(sums._asdict())

@@ -1,7 +1,7 @@
 """Context attention in two passes: queries that know what they would read."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from seq2seq.attention.base import Attended, Facts, Place, positions_of
 from seq2seq.attention.heads import join_heads, split_heads
 from seq2seq.attention.memory import TokenMemory
-from seq2seq.attention.multihead import MultiHead
+from seq2seq.attention.multihead import Kernel, MultiHead
 from seq2seq.functional.context import modulate
 from seq2seq.functional.scores import project_per_head
 
@@ -34,7 +34,7 @@ class DynamicContext(MultiHead):
         *,
         num_heads: int,
         num_kv_heads: int | None = None,
-        kernel: Literal["auto", "explicit", "fused", "flash"] = "auto",
+        kernel: Kernel = "auto",
         bias: bool = False,
         dropout: float = 0.0,
     ):
@@ -48,10 +48,6 @@ class DynamicContext(MultiHead):
         )
         # Wf of each head, (H, D, D): it starts as multi-head attention.
         self.feedback = nn.Parameter(torch.zeros(num_heads, self.width, self.width))
-
-    @classmethod
-    def label(cls, options: Mapping[str, Any]) -> str:
-        return str(options["name"])
 
     @classmethod
     def facts(cls, options: Mapping[str, Any]) -> Facts:

@@ -35,6 +35,7 @@ class Efficient(Attention[StateMemory]):
         Role.DECODER: "its softmax over the positions of the keys mixes the future into the past"
     }
 
+    lacks = {"dropout": "there are no weights to drop; leave it out, or take attn=mha"}
     blind = {
         "rotate": "it takes a softmax over the channels of queries and one over the positions of "
         "keys, after which a rotation is not relative",

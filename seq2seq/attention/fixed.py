@@ -29,6 +29,7 @@ class Fixed(Attention[StateMemory]):
         Role.DECODER: "it gives every position the same vector, and it would pool over the future",
     }
     shows_weights = False
+    no_weights = "every query reads one pooled vector"
     reads_queries = False
 
     def __init__(
@@ -63,9 +64,7 @@ class Fixed(Attention[StateMemory]):
         need_weights: bool = False,
     ) -> Attended:
         if need_weights:
-            raise ValueError(
-                "attention 'fixed' has no weights: every query reads one pooled vector"
-            )
+            raise ValueError(f"attention 'fixed' has no weights: {self.no_weights}")
         return Attended(memory.state["context"][:, None].expand(-1, x.shape[1], -1), None)
 
 

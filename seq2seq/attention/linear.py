@@ -34,6 +34,7 @@ class FeatureAttention(Attention[StateMemory]):
     no weights to show. A source that is known whole can be asked for them later.
     """
 
+    lacks = {"dropout": "there are no weights to drop; leave it out, or take attn=mha"}
     blind = {
         "rotate": "it compares queries and keys by positive features: a rotation after them breaks "
         "their positivity, and one before them is not relative",

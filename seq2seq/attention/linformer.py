@@ -51,6 +51,7 @@ class Linformer(Attention[StateMemory]):
         "bias": "its keys are mixtures of all positions and stand at no distance from a query",
     }
     shows_weights = False
+    no_weights = "every query reads mixtures of all words"
     F: nn.Parameter | None
 
     def __init__(
@@ -115,8 +116,7 @@ class Linformer(Attention[StateMemory]):
     ) -> Attended:
         if need_weights:
             raise ValueError(
-                "attention 'linformer' has no weights of single tokens: every query reads "
-                "mixtures of all of them"
+                f"attention 'linformer' has no weights of single tokens: {self.no_weights}"
             )
         q = split_heads(self.q(x), self.num_heads)
         dropout = self.dropout if self.training else 0.0

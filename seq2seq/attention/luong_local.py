@@ -70,10 +70,6 @@ class LocalMonotonic(MultiHead):
     def facts(cls, options: Mapping[str, Any]) -> Facts:
         return super().facts({"score": "general", **options, "kernel": "explicit"})
 
-    @classmethod
-    def label(cls, options: Mapping[str, Any]) -> str:
-        return str(options["name"])
-
     def centres(self, q: Tensor, positions: Tensor, lengths: Tensor) -> Tensor:
         """Where each query looks, broadcastable to (N, H, T).
 

@@ -28,6 +28,8 @@ from seq2seq.functional import (
 )
 from seq2seq.tables import check_range
 
+Kernel = Literal["auto", "explicit", "fused", "flash"]
+
 
 class MultiHead(TokenAttention):
     """Every query averages all values it may see, weighted by the softmax of its scores with their
@@ -68,7 +70,7 @@ class MultiHead(TokenAttention):
         num_heads: int,
         num_kv_heads: int | None = None,
         score: str = "scaled_dot",
-        kernel: Literal["auto", "explicit", "fused", "flash"] = "auto",
+        kernel: Kernel = "auto",
         project: bool = True,
         bias: bool = False,
         dropout: float = 0.0,
@@ -120,6 +122,8 @@ class MultiHead(TokenAttention):
 
     @classmethod
     def label(cls, options: Mapping[str, Any]) -> str:
+        if options["name"] != "multihead":
+            return str(options["name"])
         if options.get("score", "scaled_dot") != "scaled_dot":
             return str(options["score"])
         if options.get("kernel") == "flash":

@@ -47,6 +47,11 @@ def resolve_roles(config: Mapping[str, Any], roles: Collection[Role]) -> dict[Ro
                 )
             continue
         inherited = inherit(config["attn"], role)
+        if role is Role.CROSS and own and own.get("rope_dim"):
+            raise ConfigError(
+                f"{node}.rope_dim={own['rope_dim']}: source and target have no common axis along "
+                f"which to turn anything. Leave it out, or {node}.rope_dim=null"
+            )
         if not own:
             chosen[role] = inherited
         elif "name" in own:

@@ -9,10 +9,11 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from seq2seq.functional.precision import widened
 from seq2seq.functional.shapes import check
 
 
-class Sums(NamedTuple):
+class PrefixSums(NamedTuple):
     """What a mean over a prefix is made of, and all that a decoder remembers of it."""
 
     total: Tensor  # (N, E)
@@ -52,8 +53,8 @@ def row_means(x: Tensor, mask: Tensor | None = None) -> Tensor:
 
 
 def prefix_means(
-    x: Tensor, mask: Tensor | None = None, before: Sums | None = None
-) -> tuple[Tensor, Sums]:
+    x: Tensor, mask: Tensor | None = None, before: PrefixSums | None = None
+) -> tuple[Tensor, PrefixSums]:
     """For each token the mean over the real ones up to itself: what a decoder may know.
 
     Args:
@@ -66,7 +67,7 @@ def prefix_means(
     totals, counts = values.cumsum(1), real.cumsum(1)
     if before is not None:
         totals, counts = totals + before.total[:, None], counts + before.tokens[:, None]
-    return totals / counts.clamp(min=1), Sums(totals[:, -1], counts[:, -1])
+    return totals / counts.clamp(min=1), PrefixSums(totals[:, -1], counts[:, -1])
 
 
 def group_means(
@@ -116,7 +117,7 @@ def summands(x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
     """The tokens wide enough to be added, zero where there is none; and ones and zeros (N, S, 1)
     to count them.
     """
-    wide = x.to(torch.promote_types(x.dtype, torch.float32))
+    wide = widened(x)
     if mask is None:
         return wide, wide.new_ones(*x.shape[:2], 1)
     # Not a product with the mask: what stands at padding may be infinite.

@@ -5,7 +5,7 @@ keys.
 import torch
 from torch import Tensor
 
-from seq2seq.functional.features import wide
+from seq2seq.functional.precision import widened
 from seq2seq.functional.shapes import check
 from seq2seq.functional.softmax import masked_softmax
 
@@ -19,7 +19,9 @@ def position_softmax(k: Tensor, mask: Tensor | None = None) -> Tensor:
 
     Returns: (B, H, D, S), float32 at least.
     """
-    return masked_softmax(wide(k).transpose(-2, -1), None if mask is None else mask[:, None, None])
+    return masked_softmax(
+        widened(k).transpose(-2, -1), None if mask is None else mask[:, None, None]
+    )
 
 
 def efficient_context(k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -33,7 +35,7 @@ def efficient_context(k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tenso
     """
     check("B H S D, B H S M", k=k, v=v)
     with torch.autocast(v.device.type, enabled=False):
-        return position_softmax(k, mask) @ wide(v)
+        return position_softmax(k, mask) @ widened(v)
 
 
 def efficient_attention(q: Tensor, context: Tensor) -> Tensor:
@@ -48,7 +50,7 @@ def efficient_attention(q: Tensor, context: Tensor) -> Tensor:
     """
     check("B H T D, B H D M", q=q, context=context)
     with torch.autocast(q.device.type, enabled=False):
-        return wide(q).softmax(-1) @ context
+        return widened(q).softmax(-1) @ context
 
 
 def efficient_weights(q: Tensor, k: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -63,4 +65,4 @@ def efficient_weights(q: Tensor, k: Tensor, mask: Tensor | None = None) -> Tenso
     """
     check("B H T D, B H S D", q=q, k=k)
     with torch.autocast(q.device.type, enabled=False):
-        return wide(q).softmax(-1) @ position_softmax(k, mask)
+        return widened(q).softmax(-1) @ position_softmax(k, mask)

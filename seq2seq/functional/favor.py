@@ -11,7 +11,8 @@ import math
 import torch
 from torch import Tensor
 
-from seq2seq.functional.features import FeatureMap, Features, masked, wide, without_level
+from seq2seq.functional.features import FeatureMap, Features, masked, without_level
+from seq2seq.functional.precision import widened
 from seq2seq.functional.shapes import check
 
 # Added to denominators. Those of features at their level may be small, where no large feature of a
@@ -47,7 +48,7 @@ def orthogonal_features(count: int, width: int) -> Tensor:
 def projected(x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
     """x' = x / D^(1/4) and w . x': (B, H, T, D), (F, D) -> (B, H, T, D), (B, H, T, F)."""
     sizes = check("B H T D, F D", x=x, w=w)
-    small = wide(x) * sizes["D"] ** -0.25
+    small = widened(x) * sizes["D"] ** -0.25
     with torch.autocast(x.device.type, enabled=False):
         return small, small @ w.to(small.dtype).T
 

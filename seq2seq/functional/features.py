@@ -10,6 +10,8 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from seq2seq.functional.precision import widened
+
 
 class Features(NamedTuple):
     """phi of keys, which is values * exp(level): a level keeps exponentials in range.
@@ -35,11 +37,6 @@ class FeatureMap(NamedTuple):
     eps: float = 1e-6
 
 
-def wide(x: Tensor) -> Tensor:
-    """x in float32, or in float64 if it is."""
-    return x if x.dtype == torch.float64 else x.float()
-
-
 def elu_features(x: Tensor) -> Tensor:
     """phi(x) = elu(x) + 1 = x + 1 for x > 0, exp(x) elsewhere.
 
@@ -49,7 +46,7 @@ def elu_features(x: Tensor) -> Tensor:
     Returns: the shape of x, float32 at least.
     Source: Katharopoulos et al. 2020, arXiv:2006.16236.
     """
-    x = wide(x)
+    x = widened(x)
     # Both branches are differentiated: the exponential that is not taken must not overflow.
     return torch.where(x > 0, x + 1, x.clamp(max=0).exp())
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from seq2seq.functional.precision import widened
 from seq2seq.functional.shapes import check, check_groups
 from seq2seq.functional.tiles import Cut, Tiles, part, products
 
@@ -195,8 +196,7 @@ def gradient(
 
 def fold(x: Tensor, groups: int) -> Tensor:
     """(B, H, T, W) -> (B * G, H / G, T, W), float32 at least: query heads beside their key head."""
-    wide = x.to(torch.promote_types(x.dtype, torch.float32))
-    return wide.reshape(x.shape[0] * groups, x.shape[1] // groups, *x.shape[2:])
+    return widened(x).reshape(x.shape[0] * groups, x.shape[1] // groups, *x.shape[2:])
 
 
 def block(x: Tensor, rows: slice) -> Tensor:

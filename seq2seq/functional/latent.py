@@ -10,6 +10,7 @@ from torch.nn.functional import linear
 
 from seq2seq.functional.fused import fused_attention
 from seq2seq.functional.masks import causal_mask
+from seq2seq.functional.precision import widened
 from seq2seq.functional.scores import dot
 from seq2seq.functional.shapes import check
 from seq2seq.functional.softmax import explicit_attention
@@ -21,7 +22,7 @@ def rms_norm(x: Tensor, gain: Tensor, eps: float = 1e-6) -> Tensor:
     Returns: in the shape and type of `x`.
     Source: Zhang and Sennrich 2019, arXiv:1910.07467.
     """
-    wide = x if x.dtype == torch.float64 else x.float()
+    wide = widened(x)
     scale = (wide.square().mean(-1, keepdim=True) + eps).rsqrt()
     return (wide * scale * gain.to(wide.dtype)).to(x.dtype)
 

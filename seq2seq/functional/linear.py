@@ -15,7 +15,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 from torch.utils.checkpoint import checkpoint
 
-from seq2seq.functional.features import FeatureMap, Features, wide
+from seq2seq.functional.features import FeatureMap, Features
+from seq2seq.functional.precision import widened
 from seq2seq.functional.shapes import check
 
 # Tokens whose weights are written out at once in the causal form: as many as keep the weights of a
@@ -236,7 +237,7 @@ def divided(seen: Tensor, eps: float) -> Tensor:
 
 def with_ones(v: Tensor) -> Tensor:
     """(..., S, M) -> (..., S, M + 1): a column of ones sums up the keys beside the values."""
-    v = wide(v)
+    v = widened(v)
     return torch.cat((v, torch.ones_like(v[..., :1])), dim=-1)
 
 

@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from seq2seq.functional.dropout import dropout as drop
+from seq2seq.functional.precision import widened
 from seq2seq.functional.shapes import check
 from seq2seq.functional.softmax import masked_softmax
 
@@ -130,7 +131,7 @@ def page_local_attention(
     visible = blocks.real(keys, rows)
     if causal:
         visible = visible & (distance <= 0)
-    scores = wide((blocks.queries(q) * scale) @ blocks.keys(keys.k, rows), bias, distance)
+    scores = biased((blocks.queries(q) * scale) @ blocks.keys(keys.k, rows), bias, distance)
     weights = softmax_by_page(scores, visible, page, form)
     out = weighted(drop(weights, dropout), blocks.keys(keys.v, rows))
     out = out.flatten(2, 3)[:, :, skipped:rows]
@@ -188,8 +189,8 @@ def window_attention(
     near = blocks.distance(q.device)
     far = torch.arange(F, device=q.device) - blocks.places(keys.start + S - T, T, q.device)
     of_blocks = blocks.queries(q * scale)
-    to_near = wide(of_blocks @ blocks.keys(keys.k, T), bias, near)
-    to_far = wide(of_blocks @ first.k.transpose(-2, -1)[:, :, None], bias, far)
+    to_near = biased(of_blocks @ blocks.keys(keys.k, T), bias, near)
+    to_far = biased(of_blocks @ first.k.transpose(-2, -1)[:, :, None], bias, far)
     near_visible = blocks.real(without(F, keys), T) & (near.abs() <= radius)
     far_visible = real(first)[:, None, None, None] & torch.ones_like(far, dtype=torch.bool)
     if causal:
@@ -230,11 +231,11 @@ def without(first: int, keys: Keys) -> Keys:
     return keys._replace(mask=real(keys) & (place >= first))
 
 
-def wide(scores: Tensor, bias: Bias | None, distance: Tensor) -> Tensor:
+def biased(scores: Tensor, bias: Bias | None, distance: Tensor) -> Tensor:
     """Scores (B, H, C, Q, W) in float32 at least, with the bias of their distances, (1, Q, W) or
     (C, Q, W).
     """
-    scores = scores.to(torch.promote_types(scores.dtype, torch.float32))
+    scores = widened(scores)
     added = None if bias is None else bias(distance)  # (1 or C, H, Q, W)
     return scores if added is None else scores + added.transpose(0, 1).to(scores.dtype)
 

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from seq2seq.functional.dropout import dropout as drop
 from seq2seq.functional.masks import causal_mask
+from seq2seq.functional.precision import widened
 from seq2seq.functional.relative import distances
 from seq2seq.functional.scores import dot
 from seq2seq.functional.shapes import check
@@ -21,11 +22,6 @@ from seq2seq.functional.softmax import masked_softmax
 # Numbers of keys and values that are laid out at once: 16 MiB of float32. Larger blocks are fetched
 # from the system and given back each time, which takes longer than to compute with them.
 MOST_HELD = 2**22
-
-
-def widened(x: Tensor) -> Tensor:
-    """float32 at least."""
-    return x if x.dtype == torch.float64 else x.float()
 
 
 def unit(x: Tensor) -> Tensor:

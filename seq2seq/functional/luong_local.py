@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.functional.dropout import dropout as drop
+from seq2seq.functional.precision import widened
 from seq2seq.functional.relative import distances
 from seq2seq.functional.scores import project_per_head
 from seq2seq.functional.shapes import check, check_groups
@@ -23,10 +24,9 @@ def predicted_centres(q: Tensor, wp: Tensor, vp: Tensor, lengths: Tensor) -> Ten
     Source: Luong et al. 2015, arXiv:1508.04025.
     """
     check("B H T D, H A D, H A, B", q=q, wp=wp, vp=vp, lengths=lengths)
-    wide = torch.promote_types(q.dtype, torch.float32)
     with torch.autocast(q.device.type, enabled=False):
-        hidden = project_per_head(q.to(wide), wp.to(wide)).tanh()
-        share = torch.einsum("bhta,ha->bht", hidden, vp.to(wide)).sigmoid()
+        hidden = project_per_head(widened(q), widened(wp)).tanh()
+        share = torch.einsum("bhta,ha->bht", hidden, widened(vp)).sigmoid()
     return lengths[:, None, None] * share
 
 
@@ -71,7 +71,6 @@ def local_attention(
         return explicit_attention(scores, v, mask=seen, dropout=dropout)
     sizes = check("B H T S, B G S M", scores=scores, v=v)
     check_groups(sizes["H"], sizes["G"])
-    wide = torch.promote_types(scores.dtype, torch.float32)
-    near = torch.exp(-2 * (distance.to(wide) / radius).square())
-    weights = (masked_softmax(scores.to(wide), seen) * near).to(scores.dtype)
+    near = torch.exp(-2 * (widened(distance) / radius).square())
+    weights = (masked_softmax(widened(scores), seen) * near).to(scores.dtype)
     return attend(drop(weights, dropout), v), weights

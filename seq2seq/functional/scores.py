@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
+from seq2seq.functional.precision import widened
 from seq2seq.functional.shapes import check, check_groups
 
 # Numbers that a score with an axis beside T and S holds at once: 64 MiB of float32.
@@ -125,7 +126,7 @@ def gaussian(q: Tensor, k: Tensor, w: Tensor, most: int = MOST_HELD) -> Tensor:
     """
     sizes = check("B H T D, B G S D, H", q=q, k=k, w=w)
     check_groups(sizes["H"], sizes["G"])
-    q, k, w = (x.to(torch.promote_types(x.dtype, torch.float32)) for x in (q, k, w))
+    q, k, w = (widened(x) for x in (q, k, w))
     keys = k.repeat_interleave(sizes["H"] // sizes["G"], dim=1)
 
     def score(queries: Tensor) -> Tensor:
@@ -146,8 +147,7 @@ def gaussian_key_bias(k: Tensor, w: Tensor) -> Tensor:
 
     Returns: (B, H, 1, S), float32 at least.
     """
-    wide = k if k.dtype == torch.float64 else k.float()
-    square = wide.square().sum(-1).repeat_interleave(w.shape[0] // k.shape[1], dim=1)
+    square = widened(k).square().sum(-1).repeat_interleave(w.shape[0] // k.shape[1], dim=1)
     bias = (-w[:, None] / 2 * square)[:, :, None]
     return bias - bias.detach().amax(-1, keepdim=True) if bias.numel() else bias
 

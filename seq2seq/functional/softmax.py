@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.functional.dropout import dropout as drop
+from seq2seq.functional.precision import widened
 from seq2seq.functional.shapes import check, check_groups
 
 
@@ -22,7 +23,7 @@ def masked_softmax(
 
     Returns: (..., T, S) in the type of `scores`.
     """
-    wide = scores if scores.dtype == torch.float64 else scores.float()
+    wide = widened(scores)
     if bias is not None:
         wide = wide + bias.to(wide.dtype)
     if mask is None:

@@ -38,20 +38,31 @@ def unknown_key(key: str, folder: str, overrides: list[str]) -> str:
     """`unknown option attn.num_kv_head; did you mean attn.num_kv_heads?`, and what is there."""
     if role := re.match(r"(encoder|decoder|cross)_attn\b", key):
         return f"{role.group()} is not set: add a plus, +{key}=..., or type attn@{role.group()}=mha"
-    known = list(known_keys(folder, overrides))
+    config = composed(folder, overrides)
+    group, _, word = key.partition(".")
+    if group.endswith("attn") and (reason := lacking(config[group].get("name"), word)):
+        return f"{key} means nothing here: {reason}"
+    known = [*flatten(config), *groups(folder)]
     near = did_you_mean(key, known)
     if near == ".":  # compare the last word among its siblings too
         parent, _, word = key.rpartition(".")
         siblings = {k.rpartition(".")[2]: k for k in known if k.rpartition(".")[0] == parent}
         near = did_you_mean(word, siblings)
-    group = key.split(".")[0]
     inside = sorted(k for k in known if k.startswith(f"{group}."))
     listing = inside or sorted({k.split(".")[0] for k in known} | set(groups(folder)))
     return f"unknown option {key}{near} Known: {', '.join(listing)}"
 
 
-def known_keys(folder: str, overrides: list[str]) -> Iterator[str]:
-    """Every key of the configuration that the groups among the overrides select, as typed."""
+def lacking(name: str, option: str) -> str | None:
+    """Why a mechanism has no option that others have."""
+    from seq2seq.attention import ATTENTION  # only here: torch takes a second
+
+    mechanism = ATTENTION.get(name)
+    return None if mechanism is None else mechanism.lacks.get(option)
+
+
+def composed(folder: str, overrides: list[str]) -> dict[str, Any]:
+    """The configuration that the groups among the overrides select, nothing resolved."""
     chosen = [o for o in overrides if o.split("=")[0].split("@")[0] in groups(folder)]
     GlobalHydra.instance().clear()
     with initialize_config_dir(folder, version_base="1.3"):
@@ -59,8 +70,9 @@ def known_keys(folder: str, overrides: list[str]) -> Iterator[str]:
             config = compose("train", overrides=chosen)
         except Exception:  # one of the groups is wrong as well: the common ones still help
             config = compose("train")
-    yield from flatten(OmegaConf.to_container(config, resolve=False))
-    yield from groups(folder)
+    found = OmegaConf.to_container(config, resolve=False)
+    assert isinstance(found, dict)
+    return {str(key): value for key, value in found.items()}
 
 
 def groups(folder: str) -> list[str]:

@@ -8,7 +8,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from seq2seq.attention import ATTENTION, Attention, Role
+import torch
+
+from seq2seq.attention import ATTENTION, Attention, Place, Role, build_attention
 from seq2seq.attention.roles import Choice, resolve_roles
 from seq2seq.data.prepare import DataOptions
 from seq2seq.data.recipes import build_recipe
@@ -78,7 +80,9 @@ def check(config: dict[str, Any], folder: Path) -> Plan:
     roles = attempt(lambda: resolve_roles(config, MODELS.find(config["model"]["name"]).roles)) or {}
     attention = {role.value: choice.options for role, choice in roles.items()}
     model = {"model": config["model"], "position": config["position"], "attention": attention}
-    built = attempt(check_model, model) if roles else None
+    for role, choice in roles.items():
+        attempt(check_mechanism, role, choice, config["model"].get("dim"))
+    built = attempt(check_model, model) if roles and not problems else None
     if built is not None:
         attempt(check_reach, built, config["data"])
     attempt(build_search, config["decode"])
@@ -164,6 +168,13 @@ def check_length(position: Mapping[str, Any], data: Mapping[str, Any]) -> None:
             f"would have no positions. Type data.max_length={positions}, or leave position.length "
             "out"
         )
+
+
+def check_mechanism(role: Role, choice: Choice, dim: Any) -> None:
+    """Build one attention alone, so that the mistakes of all of them are told at once."""
+    if isinstance(dim, int) and dim > 0:
+        with torch.device("meta"):
+            build_attention(choice.options, Place(role, dim, dim))
 
 
 def check_readers(roles: Mapping[Role, Choice], groups: str) -> None:

@@ -90,7 +90,7 @@ def test_a_position_is_refused_with_the_reason_of_the_mechanism_and_with_those_t
     assert "blind in the encoder self-attention does not honour position=rope" in message
     assert "position=rope: it closes its eyes. Take position=sinusoidal, or" in message
     others = message.split("for example: ")[1].split(" (")[0].split(", ")
-    assert {"mha", "mla"} <= set(others) and not {"blind", "fixed", "multihead"} & set(others)
+    assert {"gqa", "mla"} <= set(others) and not {"blind", "fixed", "multihead"} & set(others)
     typed = re.search(r"\(python train\.py (.*)\)", message)
     assert typed, "the message says what to type"
     check_model(model_config("transformer", "attn=fixed", typed[1], "position=rope"))
