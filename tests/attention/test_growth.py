@@ -1,0 +1,73 @@
+"""What claims to cost less than T x S never holds so many numbers, in training or in decoding."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import torch
+from cases import BUILT, DIM, Case, inputs_of, kernels
+from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+from seq2seq.attention import Role, build_attention
+
+LENGTH = 1500
+
+
+def grows_with_the_length_alone(case: Case) -> bool:
+    time = case.mechanism.facts(case.options).time
+    first = case.kernel == kernels(case)[0] and not case.variant
+    return first and case.model == "transformer" and "T S" not in time
+
+
+CASES = [case for case in BUILT if grows_with_the_length_alone(case)]
+
+
+class Largest(TorchDispatchMode):
+    """Remembers how many numbers the largest new tensor has."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers = 0
+
+    def __torch_dispatch__(
+        self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        out = func(*args, **(kwargs or {}))
+        sizes = [x.untyped_storage().nbytes() // x.element_size() for x in tensors(out)]
+        self.numbers = max([self.numbers, *sizes])
+        return out
+
+
+def tensors(values: Any) -> Iterator[Tensor]:
+    return (x for x in tree_leaves(values) if isinstance(x, Tensor))
+
+
+@pytest.mark.parametrize("case", CASES, ids=str)
+def test_no_tensor_has_a_number_for_every_query_and_key(case: Case) -> None:
+    attention = case.build()
+    if attention.max_length is not None:
+        longer = {**case.options, "length": LENGTH}
+        attention = build_attention(longer, attention.place).double()
+    x, source, mask, _ = inputs_of(case, LENGTH)
+    if source is not None:
+        x = x.detach().repeat(1, LENGTH // x.shape[1], 1).requires_grad_()
+    with Largest() as largest:
+        attention(x, source, mask).out.square().sum().backward()
+    rows = x.shape[0]
+    assert largest.numbers < LENGTH * LENGTH
+    assert largest.numbers >= rows * LENGTH * DIM  # it does see what is made
+
+
+@pytest.mark.parametrize("case", [c for c in CASES if c.role is Role.DECODER], ids=str)
+@torch.no_grad()
+def test_a_decoder_remembers_as_much_after_a_long_text_as_after_a_short_one(case: Case) -> None:
+    attention, sizes = case.build(), []
+    memory, start = attention.new_memory(), 0
+    for length in (100, 400, 700):
+        x = torch.randn(1, length - start, DIM, dtype=torch.float64)
+        attention.advance(x, memory, torch.arange(start, length))
+        start = length
+        sizes.append(memory.nbytes)
+    assert len(set(sizes)) == 1
