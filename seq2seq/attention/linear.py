@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from seq2seq.attention.base import Attended, Attention, Facts, Place, Role, positions_of
 from seq2seq.attention.heads import (
@@ -135,6 +135,9 @@ class Linear(FeatureAttention):
     positions are refused: turned behind phi features are no longer positive, and turned before it
     their products no longer depend on the distance.
 
+    Biases of queries and keys start at -3, where phi is an exponential, which tells keys apart
+    better than the line above zero does.
+
     Args:
         place: where it stands.
         num_heads: H; divides the width.
@@ -144,8 +147,11 @@ class Linear(FeatureAttention):
     Source: Katharopoulos et al. 2020, arXiv:2006.16236.
     """
 
-    def __init__(self, place: Place, *, num_heads: int, bias: bool = False):
+    def __init__(self, place: Place, *, num_heads: int, bias: bool = True):
         super().__init__(place, num_heads, bias)
+        if bias:
+            nn.init.constant_(self.q.bias, -3.0)
+            nn.init.constant_(self.k.bias, -3.0)
 
     @classmethod
     def facts(cls, options: Mapping[str, Any]) -> Facts:
