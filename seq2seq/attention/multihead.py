@@ -116,7 +116,12 @@ class MultiHead(TokenAttention):
         name = options.get("score", "scaled_dot")
         score = SCORES.find(name)
         width = "D" if score.is_dot else "A"
-        held = "T S" if not score.is_dot or options.get("kernel") == "explicit" else "T + S"
+        kernel = options.get("kernel", "auto")
+        # A bias that learns, as that of the Gaussian's keys, leaves the fused kernel's linear path.
+        writes = (
+            not score.is_dot or kernel == "explicit" or (name == "gaussian" and kernel != "flash")
+        )
+        held = "T S" if writes else "T + S"
         remembers = "1 number a head, v (G D)" if name == "concat_linear" else "k, v (2 G D)"
         return Facts(time=f"T S {width}", memory=held, remembers=f"{remembers} a token")
 
