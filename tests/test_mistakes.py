@@ -1,0 +1,138 @@
+"""What a mistyped command line answers: what is wrong, what would be right, what to type."""
+
+import subprocess
+import sys
+
+import pytest
+import test_config
+from helpers import CONF
+from test_config import complaint
+
+every_logger_is_installed = test_config.every_logger_is_installed
+
+MISTAKES = [
+    ("attn.num_kv_head=4", "unknown option attn.num_kv_head; did you mean 'attn.num_kv_heads'?"),
+    (
+        "attn=linear attn.dropout=0.1",
+        "attn.dropout means nothing here: there are no weights",
+    ),
+    ("attn=performer +attn.dropout=0.1", "attn.dropout=0.1 means nothing here: there are no"),
+    ("attn=linear +cross_attn.dropout=0.1", "dropout=0.1 means nothing here: there are no weights"),
+    ("attn.dropot=0.1", "unknown option attn.dropot; did you mean 'attn.dropout'?"),
+    ("attn=mla position=rope +cross_attn.rope_dim=4", "cross_attn.rope_dim=4: source and target"),
+    ("atn=gqa", "unknown option atn; did you mean 'attn'?"),
+    ("attn=gqaa", "unknown attn 'gqaa'; did you mean 'gqa'? Known: additive, "),
+    ("model=transfomer", "unknown model 'transfomer'; did you mean 'transformer'?"),
+    ("+attn.heads=4", "unknown option attn.heads; did you mean 'num_heads'?"),
+    ("+cros_attn.dropout=0", "unknown option cros_attn; did you mean 'cross_attn'?"),
+    ("cross_attn.dropout=0", "+cross_attn.dropout="),
+    ("model.dim=wide", "model.dim='wide' should be a whole number"),
+    ("model.dim=1.5", "model.dim=1.5 should be a whole number"),
+    ("model.scale=1", "model.scale=1 should be true or false"),
+    ("model.norm=batchnorm", "should be one of 'layernorm', 'rmsnorm'"),
+    ("model.dropout=1.5", "dropout=1.5 should be in [0, 1)"),
+    ("model.dim=0", "model.dim=0 should be at least 1"),
+    ("loss.label_smoothing=1", "loss.label_smoothing=1 should be in [0, 1)"),
+    ("seed=-1", "seed=-1 should be in [0, "),
+    ("seed=99999999999", "seed=99999999999 should be in [0, "),
+    ("optimizer.lr=nan", "optimizer.lr=nan should be at least 0"),
+    ("optimizer.betas=[0.9,1]", "optimizer.betas[1]=1 should be in [0, 1)"),
+    ("optimizer.betas=[0.9]", "should be a list of"),
+    ("schedule.warmup=-1", "schedule.warmup=-1 should be at least 0"),
+    ("trainer.gradient_clip_val=-1", "trainer.gradient_clip_val=-1 should be at least 0"),
+    ("trainer.accelerator=gpus", "should be one of 'auto', 'cpu', 'gpu'"),
+    ("trainer.precision=8", "should be one of '32-true', 'bf16-mixed', '16-mixed'"),
+    ("trainer.max_time=1h", "trainer.max_time=1h should be days:hours:minutes:seconds"),
+    ("trainer.val_check_interval=0", "trainer.val_check_interval=0 should be at least 1"),
+    ("trainer.max_steps=-1", "a cosine needs an end"),
+    ("trainer.max_steps=-1 schedule=constant", "nothing ends this training"),
+    ("decode.beam_size=0", "decode.beam_size=0 should be at least 1"),
+    ("tokenizer.vocab_size=100", "tokenizer.vocab_size=100 is too small"),
+    ("data.groups=words", "data.groups=words changes nothing here: no attention to the source"),
+    (
+        "data.groups=words attn@decoder_attn=hierarchical_context",
+        "python train.py attn=hierarchical_context data.groups=words",
+    ),
+    ("data.groups=sentences attn=hierarchical_context", "needs to know what ends one"),
+    ("data.sentence_separator=.", "data.sentence_separator='.' means nothing with"),
+    ("data.max_tokens=10", "data.max_tokens=10 is less than data.max_length=256"),
+    ("model.num_heads=3", "num_heads=3 does not divide dim=128"),
+    ("attn.num_kv_heads=3", "num_kv_heads=3 does not divide num_heads=4"),
+    ("position=rope attn=additive", "position=sinusoidal"),
+    ("model=rnn attn@encoder_attn=mha", "this model has no encoder self-attention"),
+    ("model=rnn model.dim=33", "model.dim=33 must be even"),
+    ("attn@encoder_attn=fixed", "fixed is not defined for encoder self-attention"),
+    ("tokenizer.joint=false", "tokenizer.joint=true, or model.tie=target"),
+    ("data=files", "data.source, data.target, data.train, data.valid must be given"),
+    ("resume=nothing.ckpt", "resume=nothing.ckpt: there is no such file"),
+    ("~seed", "seed is missing"),
+    ("~decode", "decode is missing"),
+    ("loss=5", "loss=5 should hold options"),
+    ("~model.dim", "model.dim is missing: a whole number"),
+    ("~attn.name", "attn has no name"),
+    ("model.name=gru", "unknown model 'gru'. Known: rnn, rnn_luong, transformer"),
+    ("position=learned position.length=100", "Type data.max_length=100"),
+    ("position=learned position.length=0", "position.length=0 should be at least 1"),
+    ("attn=linformer attn.length=100", "Type data.max_length=100, or leave attn.length out"),
+    (
+        "attn@cross_attn=linformer cross_attn.length=8 cross_attn.rank=4",
+        "in the cross-attention is",
+    ),
+    ("attn=linformer attn.rank=300", "attn.rank=300 is more than attn.length=256"),
+    ("attn=linformer attn.rank=0", "attn.rank=0 should be at least 1"),
+    ("attn=linformer position=rope", "Take position=sinusoidal"),
+    ("model=rnn_luong attn=local_p attn.radius=0", "attn.radius=0 should be at least 1"),
+    ("attn@encoder_attn=local_m", "it asks where in another sentence a word comes from"),
+    ("attn@decoder_attn=linformer", "each compressed key mixes all positions, future ones incl"),
+    ("position=t5 position.num_heads=2", "has num_heads=4. Take position.num_heads=4"),
+    ("position=t5 position.num_buckets=7", "position.num_buckets=7 should be even"),
+    ("position=t5 position.max_distance=8", "position.max_distance=8 should be at least 32"),
+    ("position=rope attn=concat_linear", "Take position=sinusoidal"),
+    ("attn=concat attn.kernel=fused", "Take kernel=auto"),
+    ("model.dim=[1", "key=value"),
+]
+
+
+@pytest.mark.parametrize(("typed", "words"), MISTAKES, ids=[typed for typed, _ in MISTAKES])
+def test_a_mistake_is_answered_in_words(typed: str, words: str) -> None:
+    assert words in complaint(*typed.split())
+
+
+def test_several_mistakes_are_answered_at_once() -> None:
+    found = complaint("model.dim=x", "decode.beam_size=0", "optimizer.lr=-1", "schedule.warmup=y")
+    for option in ("model.dim=", "decode.beam_size=", "optimizer.lr=", "schedule.warmup="):
+        assert option in found
+
+
+def test_the_mistakes_of_all_roles_are_answered_at_once() -> None:
+    roles = ("encoder_attn=local_p", "decoder_attn=efficient", "cross_attn=reformer")
+    found = complaint(*(f"attn@{role}" for role in roles))
+    for name in ("local_p", "efficient", "reformer"):
+        assert f"{name} is not defined for" in found
+
+
+def python(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, *arguments], cwd=CONF.parent, capture_output=True, text=True, timeout=120
+    )
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ("attn.num_kv_head=4", "did you mean 'attn.num_kv_heads'?"),
+        ("logger=null", "logger=none"),
+        ("hydra.run.dir=/dev/null/run", "/dev/null/run"),
+    ],
+)
+def test_the_command_line_ends_in_one_message(typed: str, words: str) -> None:
+    ended = python("train.py", typed)
+    assert ended.returncode == 2
+    assert ended.stderr.startswith("error: ") and words in ended.stderr
+    assert "Traceback" not in ended.stderr and not ended.stdout
+
+
+def test_a_misspelt_option_is_found_without_importing_torch_or_lightning() -> None:
+    heavy = "{'torch', 'lightning'} & set(sys.modules)"
+    script = f"import sys, seq2seq.training.launch; print({heavy} or 'none')"
+    assert python("-c", script).stdout == "none\n"
