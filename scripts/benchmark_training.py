@@ -27,13 +27,12 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from benchmarking import await_idle, conditions, foreign_load, interleave, spread
-
 from seq2seq.environment import wait_briefly
 
 wait_briefly()  # before torch, as in training
 
 import torch  # noqa: E402
+from benchmarking import await_idle, conditions, foreign_load, interleave, spread  # noqa: E402
 from torch import Tensor, nn  # noqa: E402
 from torch.optim.lr_scheduler import LinearLR  # noqa: E402
 

@@ -31,10 +31,7 @@ ENTRY = "seq2seq"
 SIDES = ("source", "target")
 NODES = ("model", "position", "attention", "decode", "data")  # of the configuration
 KEPT = "kept"  # folder in a run's folder, for the weights of several validations
-INDIFFERENT = (
-    "dropout",
-    "kernel",
-)  # options on which what a trained model computes does not depend
+INDIFFERENT = ("dropout", "kernel")  # options that a trained model computes the same with
 PREFIX = "model."  # of the weights, in the state of the Lightning module
 
 

@@ -1,7 +1,7 @@
 """Luong's local attention: every target word reads a window of the source."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -13,6 +13,40 @@ from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.scores import xavier
 from seq2seq.functional import local_attention, predicted_centres
 from seq2seq.tables import check_range
+
+
+class Centre(nn.Module):
+    """Where each query looks: at its own position in the target."""
+
+    reads_queries: ClassVar[bool] = False
+
+    def __init__(self, heads: int, width: int):
+        super().__init__()
+
+    def forward(self, q: Tensor, positions: Tensor, lengths: Tensor) -> Tensor:
+        """Broadcastable to (N, H, T).
+
+        Args:
+            q: of the heads, (N, H, T, D).
+            positions: of the queries in the target, (T,) or (N, T).
+            lengths: real source tokens, (N,).
+        """
+        return positions.unsqueeze(-2)
+
+
+class PredictedCentre(Centre):
+    """S sigmoid(vp . tanh(Wp q)), S the row's own length. vp starts at zero, at the middle."""
+
+    reads_queries = True
+
+    def __init__(self, heads: int, width: int):
+        super().__init__(heads, width)
+        self.wp = xavier(heads, width, width)
+        self.vp = nn.Parameter(torch.zeros(heads, width))
+
+    def forward(self, q: Tensor, positions: Tensor, lengths: Tensor) -> Tensor:
+        """As of `Centre`."""
+        return predicted_centres(q, self.wp, self.vp, lengths)
 
 
 class LocalMonotonic(MultiHead):
@@ -40,6 +74,7 @@ class LocalMonotonic(MultiHead):
         "the future in it",
     }
     honours = frozenset()
+    looks: ClassVar[type[Centre]] = Centre
     gaussian = False  # does a weight fall with the distance from the centre?
 
     def __init__(
@@ -65,20 +100,12 @@ class LocalMonotonic(MultiHead):
             dropout=dropout,
         )
         self.radius = radius
+        self.centre = self.looks(num_heads, self.width)
+        self.reads_queries |= self.centre.reads_queries
 
     @classmethod
     def facts(cls, options: Mapping[str, Any]) -> Facts:
         return super().facts({"score": "general", **options, "kernel": "explicit"})
-
-    def centres(self, q: Tensor, positions: Tensor, lengths: Tensor) -> Tensor:
-        """Where each query looks, broadcastable to (N, H, T).
-
-        Args:
-            q: of the heads, (N, H, T, D).
-            positions: of the queries in the target, (T,) or (N, T).
-            lengths: real source tokens, (N,).
-        """
-        return positions.unsqueeze(-2)
 
     def attend(
         self,
@@ -95,7 +122,7 @@ class LocalMonotonic(MultiHead):
         out, weights = local_attention(
             self.score(self.score.queries(q), k),
             v,
-            self.centres(q, positions_of(x, positions), mask.sum(1)),
+            self.centre(q, positions_of(x, positions), mask.sum(1)),
             self.radius,
             gaussian=self.gaussian,
             mask=mask[:, None, None],
@@ -119,31 +146,5 @@ class LocalPredictive(LocalMonotonic):
     """
 
     sums_to_one = False
+    looks = PredictedCentre
     gaussian = True
-
-    def __init__(
-        self,
-        place: Place,
-        *,
-        num_heads: int,
-        radius: int = 10,
-        score: str = "general",
-        project: bool = True,
-        bias: bool = False,
-        dropout: float = 0.0,
-    ):
-        super().__init__(
-            place,
-            num_heads=num_heads,
-            radius=radius,
-            score=score,
-            project=project,
-            bias=bias,
-            dropout=dropout,
-        )
-        self.reads_queries = True  # the centre does, whatever the score
-        self.wp = xavier(num_heads, self.width, self.width)
-        self.vp = nn.Parameter(torch.zeros(num_heads, self.width))
-
-    def centres(self, q: Tensor, positions: Tensor, lengths: Tensor) -> Tensor:
-        return predicted_centres(q, self.wp, self.vp, lengths)

@@ -75,7 +75,7 @@ def test_fresh_heads_look_at_the_middle_of_each_row_and_learn_where_to_look() ->
     source, mask, x = numbers(3, 7, DIM), mask_of(lengths, 7), numbers(3, 2, DIM)
     out, weights = layer(x, source, mask, need_weights=True)
     assert [ones(weights, row, 0) for row in range(3)] == [[3, 4], [1, 2, 3], [0]]
-    (slope,) = gradients(out.square().sum(), layer.vp)
+    (slope,) = gradients(out.square().sum(), layer.centre.vp)
     assert slope.any(-1).all()
 
 
@@ -84,7 +84,7 @@ def test_a_predicted_centre_is_read_from_the_query_of_its_head() -> None:
     x = numbers(2, 6, DIM)
     weights = layer(x, source, mask, need_weights=True).weights
     q = layer.q(x).unflatten(-1, (H, -1)).transpose(1, 2)
-    p = predicted_centres(q, layer.wp, layer.vp, torch.tensor([9, 5]))
+    p = predicted_centres(q, layer.centre.wp, layer.centre.vp, torch.tensor([9, 5]))
     near = (torch.arange(9) - p[..., None]).abs() <= 2
     assert torch.equal(weights > 0, near & mask[:, None, None])
     assert len({tuple(row) for row in p.flatten(2).tolist()[0]}) == H
@@ -123,7 +123,7 @@ def test_dropout_acts_in_training_only(kind: Any) -> None:
 
 def test_in_a_recurrent_model_the_values_are_the_states() -> None:
     names = {n for n, _ in small_model("rnn_luong", "attn=local_p").cross.named_parameters()}
-    assert names == {"wp", "vp", "score.weight"}
+    assert names == {"centre.wp", "centre.vp", "score.weight"}
 
 
 def test_a_window_of_nothing_is_refused() -> None:
