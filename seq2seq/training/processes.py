@@ -1,4 +1,4 @@
-"""A job of a sweep that needs several processes: each gets a fresh process tree.
+"""Runs of several processes; a job of a sweep that needs them gets a fresh process tree.
 
 Lightning starts the other processes of a run by repeating the command. Left alone, those of a
 sweep's first job would run the whole sweep again, in another folder.
@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 import torch
+import torch.distributed
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 
@@ -34,6 +35,16 @@ def wants_many_processes(options: TrainerOptions) -> bool:
     if isinstance(options.devices, list):
         return len(options.devices) > 1
     return str(options.devices) != "1"
+
+
+def leave_process_group() -> None:
+    """End the threads by which this process talks to the others of its run.
+
+    Lightning leaves the group of CPU processes (gloo) standing, and an interpreter that exits while
+    its threads run is aborted now and then: a training that ended well would be called failed.
+    """
+    if torch.distributed.is_available() and torch.distributed.is_initialized():
+        torch.distributed.destroy_process_group()
 
 
 def run_in_fresh_processes() -> float | None:

@@ -18,7 +18,7 @@ from seq2seq.training.dry_run import dry_run
 from seq2seq.training.loggers import build_loggers
 from seq2seq.training.module import TrainingModule
 from seq2seq.training.plan import Plan
-from seq2seq.training.processes import RESULT
+from seq2seq.training.processes import RESULT, leave_process_group
 from seq2seq.training.resume import check_resumed
 from seq2seq.training.trainer import best_checkpoint, build_callbacks, build_trainer
 
@@ -74,6 +74,7 @@ def train(plan: Plan, prepared: Prepared) -> float | None:
             print(f"best {plan.checkpoint.monitor} {score:.2f}: {best.best_model_path}")
         result = {"monitor": plan.checkpoint.monitor, "value": score, "steps": trainer.global_step}
         (plan.folder / RESULT).write_text(json.dumps(result) + "\n", encoding="utf-8")
+    leave_process_group()
     return score
 
 

@@ -7,7 +7,10 @@ from pathlib import Path
 
 import pytest
 import torch
+import torch.distributed
 from tiny_runs import metrics, train_command, train_tiny, weights
+
+from seq2seq.training.processes import leave_process_group
 
 # Adam divides a gradient by its size. Where the true gradient is zero (biases of keys), rounding
 # would become a step of full size, so a larger eps is needed to compare. Batches are so small that
@@ -67,7 +70,7 @@ def test_torchrun_starts_a_run_in_one_folder(
         text=True,
         timeout=300,
     )
-    assert ended.returncode == 0, ended.stderr
+    assert ended.returncode == 0, ended.stdout + ended.stderr
     (folder,) = tmp_path.iterdir()
     assert_learnt_the_same(folder, alone)
 
@@ -92,6 +95,14 @@ def test_each_job_of_a_sweep_gets_processes_and_a_folder_of_its_own(
         }
     with pytest.raises(AssertionError):
         assert_learnt_the_same(second, alone)
+
+
+def test_a_run_ends_the_threads_that_talk_to_its_other_processes(tmp_path: Path) -> None:
+    store = torch.distributed.FileStore(str(tmp_path / "store"), 1)
+    torch.distributed.init_process_group("gloo", store=store, rank=0, world_size=1)
+    leave_process_group()
+    assert not torch.distributed.is_initialized()
+    leave_process_group()  # a run of one process has none to leave
 
 
 def test_the_comparison_would_see_a_lost_sentence(
