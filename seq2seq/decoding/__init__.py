@@ -7,7 +7,7 @@ from seq2seq.decoding.beam import Beam
 from seq2seq.decoding.engine import decode
 from seq2seq.decoding.greedy import Greedy
 from seq2seq.decoding.hypothesis import Hypothesis
-from seq2seq.decoding.search import Search
+from seq2seq.decoding.search import Advance, Ask, Frontier, Search
 from seq2seq.tables import Table, check_options, check_range
 
 SEARCHES: Table[Any] = Table("search", {"greedy": Greedy, "beam": Beam})
@@ -28,4 +28,15 @@ def build_search(options: Mapping[str, Any]) -> Search:
     return search(**own)
 
 
-__all__ = ["SEARCHES", "Beam", "Greedy", "Hypothesis", "Search", "build_search", "decode"]
+__all__ = [
+    "SEARCHES",
+    "Advance",
+    "Ask",
+    "Beam",
+    "Frontier",
+    "Greedy",
+    "Hypothesis",
+    "Search",
+    "build_search",
+    "decode",
+]

@@ -1,11 +1,50 @@
 """Greedy search: the best next token, again and again."""
 
+from typing import Any
+
 import torch
 from torch import Tensor
 
-from seq2seq.decoding.hypothesis import Hypothesis
-from seq2seq.decoding.search import Advance, Search
+from seq2seq.decoding.search import Advance, Frontier, Search
 from seq2seq.symbols import EOS
+
+
+class Lanes(Frontier):
+    """Hypotheses that know nothing of each other: each takes one of its own candidates.
+
+    A sentence is done when all of its lanes have ended or are at their limit.
+
+    Attributes:
+        live: lanes that have not ended, (B, K).
+    """
+
+    rows = (*Frontier.rows, "live")
+
+    def __init__(self, *arguments: Any):
+        super().__init__(*arguments)
+        self.live = torch.ones_like(self.tokens[..., 0], dtype=torch.bool)
+
+    def choose(self, logp: Tensor) -> Tensor:
+        """Which candidate each row takes: log-probabilities (N, C), best first -> (N, 1)."""
+        raise NotImplementedError
+
+    def advance(self, logp: Tensor, ids: Tensor, weights: Tensor | None = None) -> Advance:
+        choice = self.choose(logp)
+        tokens, logp = (x.gather(1, choice).view_as(self.live) for x in (ids, logp.double()))
+        self._grow()
+        self._write(tokens, logp)
+        over = (tokens == EOS) | (self.length >= self.limits)[:, None]
+        sentences, lanes = (over & self.live).nonzero(as_tuple=True)
+        self._record(sentences, self.tokens[sentences, lanes], self.logp[sentences, lanes])
+        self.live = self.live & ~over
+        return Advance(None, tokens.flatten(), ~self.live.any(1))
+
+
+class GreedyFrontier(Lanes):
+    """One lane, which takes the best."""
+
+    def choose(self, logp: Tensor) -> Tensor:
+        return torch.zeros_like(logp[:, :1], dtype=torch.int64)
 
 
 class Greedy(Search):
@@ -13,38 +52,24 @@ class Greedy(Search):
     length.
 
     Args:
-        length_ratio, length_extra: see `Search`.
+        length_ratio, length_extra, min_length_ratio, min_length_extra: see `Search`.
     """
 
-    def __init__(self, *, length_ratio: float = 1.5, length_extra: int = 10):
+    frontier = GreedyFrontier
+
+    def __init__(
+        self,
+        *,
+        length_ratio: float = 1.5,
+        length_extra: int = 10,
+        min_length_ratio: float = 0.0,
+        min_length_extra: int = 0,
+    ):
         super().__init__(
-            beams=1, candidates=1, length_ratio=length_ratio, length_extra=length_extra
+            beams=1,
+            candidates=1,
+            length_ratio=length_ratio,
+            length_extra=length_extra,
+            min_length_ratio=min_length_ratio,
+            min_length_extra=min_length_extra,
         )
-
-    def start(self, source_lengths: Tensor, longest: int | None = None) -> None:
-        super().start(source_lengths, longest)
-        self.tokens = source_lengths.new_empty(len(source_lengths), 0)  # (B, length)
-        self.total = torch.zeros(len(source_lengths), device=source_lengths.device)
-
-    def advance(self, logp: Tensor, ids: Tensor) -> Advance:
-        token = ids[:, 0]
-        self.total = self.total + logp[:, 0]
-        self.tokens = torch.cat((self.tokens, ids), dim=1)
-        self.length += 1
-        ended = token == EOS
-        done = ended | (self.length >= self.limits)
-        for row in done.nonzero().flatten().tolist():
-            complete = bool(ended[row])
-            tokens = self.tokens[row].tolist()
-            total = self.total[row].item()
-            self.finished[int(self.sentences[row])].append(
-                Hypothesis(
-                    tokens[:-1] if complete else tokens, total / self.length, total, not complete
-                )
-            )
-        return Advance(None, token, done)
-
-    def keep(self, sentences: Tensor) -> None:
-        super().keep(sentences)
-        self.tokens = self.tokens[sentences]
-        self.total = self.total[sentences]

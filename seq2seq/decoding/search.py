@@ -1,17 +1,33 @@
-"""What every search is: bookkeeping over candidates. A search never calls the model; the loop in
-`engine` does.
+"""What every search is: options that begin a frontier of live hypotheses, and bookkeeping over
+candidates. Neither ever calls a model; the loop in `engine` does.
 """
 
-from typing import NamedTuple
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 from seq2seq.decoding.hypothesis import Hypothesis
+from seq2seq.symbols import BOS, EOS, NAMES, PAD
+
+FREE = -1  # in place of a forced token
+
+
+@dataclass(frozen=True)
+class Ask:
+    """What the next choice needs to see, for N = B * K rows."""
+
+    count: int  # C: candidates of each row; all, if there are not so many
+    forced: Tensor | None = None  # (N,) the token that a row must take, -1 = free; None = all are
+    unending: Tensor | None = None  # (N,) bool: rows that may not end yet; None = all may
 
 
 class Advance(NamedTuple):
-    """What a search decides in one step, for N = B * K rows."""
+    """What was chosen in one step, for N = B * K rows."""
 
     parents: Tensor | None  # (N,) the row each row goes on from; None = itself
     tokens: Tensor  # (N,) the next token of each row
@@ -19,46 +35,222 @@ class Advance(NamedTuple):
 
 
 class Search:
-    """Hypotheses of B sentences, K lanes each.
+    """How hypotheses are chosen: options only, so one search serves any number of frontiers.
 
-    The limit of a hypothesis depends on its own source only, so a translation does not change with
-    its batch.
+    Limits depend on the sentence's own source only, so a translation does not change with its
+    batch. They count tokens with eos, for a source of S pieces without eos.
 
     Args:
-        length_ratio, length_extra: a translation has at most length_ratio * S + length_extra
-            tokens, eos included, for a source of S pieces.
-
-    Attributes:
-        beams: K.
-        candidates: how many of the best next tokens of each row `advance` wants to see, C.
+        beams: rows of each sentence, K.
+        candidates: how many of the best next tokens of each row `Frontier.advance` wants to see, C.
+        length_ratio, length_extra: most tokens are length_ratio * S + length_extra.
+        min_length_ratio, min_length_extra: fewest tokens are
+            min_length_ratio * S + min_length_extra.
     """
 
-    def __init__(self, *, beams: int, candidates: int, length_ratio: float, length_extra: int):
+    frontier: ClassVar[type["Frontier"]]
+    reads_weights = False  # does `advance` want the weights of cross-attention?
+
+    def __init__(
+        self,
+        *,
+        beams: int,
+        candidates: int,
+        length_ratio: float,
+        length_extra: int,
+        min_length_ratio: float,
+        min_length_extra: int,
+    ):
         self.beams = beams
         self.candidates = candidates
-        self.length_ratio = length_ratio
-        self.length_extra = length_extra
+        self.length_ratio, self.length_extra = length_ratio, length_extra
+        self.min_length_ratio, self.min_length_extra = min_length_ratio, min_length_extra
 
-    def start(self, source_lengths: Tensor, longest: int | None = None) -> None:
+    def start(
+        self,
+        source_lengths: Tensor,
+        *,
+        longest: int | None = None,
+        numbers: Tensor | None = None,
+        prefixes: Sequence[Sequence[int]] | None = None,
+    ) -> "Frontier":
         """Begin with B sentences of so many pieces (B,), eos not counted.
 
-        `longest` is the most that the model can write, eos included; None = any number.
-        """
-        limits = self.length_ratio * source_lengths.double() + self.length_extra
-        self.limits = limits.long().clamp(min=1, max=longest)
-        self.sentences = torch.arange(len(source_lengths), device=source_lengths.device)
-        self.finished: list[list[Hypothesis]] = [[] for _ in range(len(source_lengths))]
-        self.length = 0  # tokens chosen so far in every live lane
+        Args:
+            longest: most tokens that the model can write, eos included; None = any number.
+            numbers: which sentence of the run each is, (B,); None = 0 to B - 1. What is drawn at
+                random depends on it, and on nothing else of the batch.
+            prefixes: the tokens that each translation must begin with.
 
-    def advance(self, logp: Tensor, ids: Tensor) -> Advance:
-        """Choose the next tokens: log-probabilities (N, C) of candidate ids (N, C), best first."""
+        Raises: ValueError for a prefix that contains pad, bos or eos, or that the model cannot
+            write and end.
+        """
+        if prefixes is None:
+            prefixes = [()] * len(source_lengths)
+        for prefix in prefixes:
+            check_prefix(prefix, longest)
+        if numbers is None:
+            numbers = torch.arange(len(source_lengths), device=source_lengths.device)
+        return self.frontier(self, source_lengths, longest, numbers, prefixes)
+
+    def limit(self, source_length: int, longest: int | None = None, prefix: int = 0) -> int:
+        """Most tokens of a translation, eos included.
+
+        A forced prefix that is long for its source stands for the length the source lets expect:
+        who gives it wants to see how it goes on.
+        """
+        most = int(max(self.length_ratio * source_length, prefix) + self.length_extra)
+        return max(1, most if longest is None else min(most, longest))
+
+    def least(self, source_length: int) -> int:
+        """Fewest tokens of a translation, eos included."""
+        return math.ceil(self.min_length_ratio * source_length + self.min_length_extra)
+
+    def score(self, log_probability: float, n: int) -> float:
+        """What hypotheses of n tokens, eos included, are ranked by."""
+        return log_probability / n
+
+
+class Frontier:
+    """The live hypotheses of B sentences, K each, and what has finished of each sentence.
+
+    All tensors have the sentence as their first axis, and nothing is shared between sentences: so
+    they come and go, and each has its own age.
+
+    Attributes:
+        length: tokens chosen so far, (B,).
+        tokens, logp: what was chosen, and its log-probability, (B, K, room); the first `length`
+            are meant.
+    """
+
+    ROOM = 32  # tokens at first; doubled when full
+    rows: ClassVar[tuple[str, ...]] = (
+        *("numbers", "source_lengths", "limits", "least", "prefixes"),
+        *("length", "tokens", "logp"),
+    )
+
+    def __init__(
+        self,
+        search: Search,
+        source_lengths: Tensor,
+        longest: int | None,
+        numbers: Tensor,
+        prefixes: Sequence[Sequence[int]],
+    ):
+        self.search = search
+        self.numbers, self.source_lengths = numbers, source_lengths
+        B, K, device = len(source_lengths), search.beams, source_lengths.device
+        pieces = list(zip(source_lengths.tolist(), prefixes, strict=True))
+        limits = [search.limit(n, longest, len(prefix)) for n, prefix in pieces]
+        self.limits = torch.tensor(limits, dtype=torch.int64, device=device)
+        least = [search.least(n) for n, _ in pieces]
+        self.least = torch.tensor(least, dtype=torch.int64, device=device).minimum(self.limits)
+        # (B, P + 1): behind the longest prefix, too, there is a column that says `free`
+        width = 1 + max(map(len, prefixes), default=0)
+        forced = [[*prefix, *[FREE] * (width - len(prefix))] for prefix in prefixes]
+        self.prefixes = torch.tensor(forced, dtype=torch.int64, device=device).view(B, width)
+        self.length = torch.zeros(B, dtype=torch.int64, device=device)
+        self.tokens = torch.empty(B, K, self.ROOM, dtype=torch.int64, device=device)
+        self.logp = torch.empty(B, K, self.ROOM, dtype=torch.float64, device=device)
+        self.finished: list[list[Hypothesis]] = [[] for _ in range(B)]
+        self._steps = 0  # no sentence has more tokens than that
+
+    def ask(self) -> Ask:
+        """What the next `advance` needs."""
+        K, search = self.search.beams, self.search
+        forced = unending = None
+        last = self.prefixes.shape[1] - 1
+        if last:
+            forced = self.prefixes.gather(1, self.length.clamp(max=last)[:, None])
+            forced = forced.expand(-1, K).flatten()
+        if search.min_length_ratio > 0 or search.min_length_extra > 1:
+            unending = (self.length + 1 < self.least).repeat_interleave(K)
+        return Ask(search.candidates, forced, unending)
+
+    def advance(self, logp: Tensor, ids: Tensor, weights: Tensor | None = None) -> Advance:
+        """Choose the next tokens.
+
+        Args:
+            logp, ids: log-probabilities (N, C) of candidates (N, C), best first, as `ask` wanted.
+            weights: of cross-attention in this step, (L, N, H, 1, S), if the search reads them.
+        """
         raise NotImplementedError
 
     def keep(self, sentences: Tensor) -> None:
-        """Drop all other sentences, whose results stay; (B',), ascending."""
-        self.limits = self.limits[sentences]
-        self.sentences = self.sentences[sentences]
+        """Drop all other sentences and their results; (B',), ascending."""
+        for name in self.rows:
+            setattr(self, name, getattr(self, name).index_select(0, sentences))
+        self.finished = [self.finished[i] for i in sentences.tolist()]
 
-    def results(self) -> list[list[Hypothesis]]:
-        """For each sentence of `start`, in that order, its hypotheses, best first."""
-        return [sorted(found, key=lambda h: -h.score) for found in self.finished]
+    def merge(self, other: Self) -> None:
+        """The other's sentences come after these.
+
+        Raises: ValueError if the other is of another search.
+        """
+        if other.search is not self.search:
+            raise ValueError("only frontiers of one and the same search can be merged")
+        for name in self.rows:
+            setattr(self, name, stack(getattr(self, name), getattr(other, name)))
+        self.finished += other.finished
+        self._steps = max(self._steps, other._steps)
+
+    def results(self, sentences: Iterable[int]) -> list[list[Hypothesis]]:
+        """What has finished of these sentences (by their present rows), best first."""
+        return [sorted(self.finished[i], key=lambda h: -h.score) for i in sentences]
+
+    def _grow(self) -> None:
+        """Every row becomes one token longer: count it, and make room for it."""
+        room = self.tokens.shape[2]
+        if self._steps == room:
+            self._steps = int(self.length.max())  # the oldest sentences may have gone
+            if self._steps == room:
+                self.tokens, self.logp = pad(self.tokens, (0, room)), pad(self.logp, (0, room))
+        self._steps += 1
+        self.length = self.length + 1
+
+    def _write(self, tokens: Tensor, logp: Tensor) -> None:
+        """The token that each row grew by, (B, K), and its log-probability."""
+        place = (self.length - 1)[:, None, None].expand(-1, self.search.beams, 1)
+        self.tokens.scatter_(2, place, tokens[..., None])
+        self.logp.scatter_(2, place, logp[..., None])
+
+    def _record(
+        self, sentences: Tensor, tokens: Tensor, logp: Tensor, extra: Tensor | None = None
+    ) -> None:
+        """Keep M hypotheses that finish in this step.
+
+        Args:
+            sentences: whose they are, (M,).
+            tokens, logp: what they consist of, eos included, as in the attributes, (M, room).
+            extra: what is added to their scores, (M,).
+        """
+        lengths = self.length[sentences].tolist()
+        bonus = [0.0] * len(lengths) if extra is None else extra.tolist()
+        found = zip(sentences.tolist(), tokens.tolist(), logp.tolist(), lengths, bonus, strict=True)
+        for sentence, ids, values, n, more in found:
+            ends = ids[n - 1] == EOS
+            total = sum(values[:n])
+            score = self.search.score(total, n) + more
+            hypothesis = Hypothesis(ids[: n - ends], score, total, not ends, values[:n])
+            self.finished[sentence].append(hypothesis)
+
+
+def check_prefix(prefix: Sequence[int], longest: int | None) -> None:
+    """Raises: ValueError for a prefix that no translation can begin with."""
+    for symbol in {PAD, BOS, EOS}.intersection(prefix):
+        raise ValueError(
+            f"a prefix is the beginning of a text, in which there is no {NAMES[symbol]}: {prefix}"
+        )
+    if longest is not None and len(prefix) >= longest:
+        raise ValueError(
+            f"a prefix of {len(prefix)} tokens should have at most {longest - 1}: this model "
+            f"writes {longest}, its end included"
+        )
+
+
+def stack(first: Tensor, second: Tensor) -> Tensor:
+    """Both along the first axis; the last axis is filled up to the wider one's."""
+    if first.dim() > 1:
+        width = max(first.shape[-1], second.shape[-1])
+        first, second = (pad(x, (0, width - x.shape[-1]), value=FREE) for x in (first, second))
+    return torch.cat((first, second))

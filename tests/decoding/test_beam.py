@@ -7,7 +7,7 @@ import torch
 from helpers import small_model, source_batch
 from toys import TableModel, assert_same, every_hypothesis, naive_beam, next_logp
 
-from seq2seq.decoding import Beam, Greedy, decode
+from seq2seq.decoding import Beam, Frontier, Greedy, decode
 from seq2seq.symbols import EOS
 
 LIMITS = [(0.0, 1), (0.0, 3), (1.0, 1), (1.5, 10)]  # length_ratio, length_extra
@@ -95,30 +95,36 @@ def test_beam_search_on_a_model_is_the_naive_one(variant: str) -> None:
 A, B, C = 4, 5, 6
 
 
-def advance(search: Beam, *lanes: dict[int, float]) -> tuple[list[int], list[int], bool]:
+def advance(frontier: Frontier, *lanes: dict[int, float]) -> tuple[list[int], list[int], bool]:
     """One step of one sentence: the candidates of each lane -> parents, tokens, done."""
     ranked = [sorted(lane.items(), key=lambda item: -item[1]) for lane in lanes]
     logp = torch.tensor([[value for _, value in lane] for lane in ranked], dtype=torch.float64)
     ids = torch.tensor([[token for token, _ in lane] for lane in ranked])
-    parents, tokens, done = search.advance(logp, ids)
+    parents, tokens, done = frontier.advance(logp, ids)
     assert parents is not None
     return parents.tolist(), tokens.tolist(), bool(done)
 
 
 def test_two_lanes_by_pencil_and_paper() -> None:
     search = Beam(beam_size=2, length_penalty=1.0)
-    search.start(torch.tensor([10]))
+    frontier = search.start(torch.tensor([10]))
     # Only lane 0 lives at first: A -1, B -2; the other lane's -0.1 must not be seen.
     first = {A: -1.0, B: -2.0, EOS: -3.0, C: -4.0}
-    assert advance(search, first, {C: -0.1, B: -0.2, A: -0.3, EOS: -0.4}) == ([0, 0], [A, B], False)
+    assert advance(frontier, first, {C: -0.1, B: -0.2, A: -0.3, EOS: -0.4}) == (
+        [0, 0],
+        [A, B],
+        False,
+    )
     # A: C -1.5, eos -4.0    B: eos -2.5, A -3.0, so ranks: A C -1.5, B eos -2.5, B A -3.0, A eos -4
     # The eos of rank 2 is finished, that of rank 4 is not; A C and B A go on.
-    found = advance(search, {C: -0.5, EOS: -3.0, B: -9, A: -9}, {EOS: -0.5, A: -1.0, B: -9, C: -9})
+    found = advance(
+        frontier, {C: -0.5, EOS: -3.0, B: -9, A: -9}, {EOS: -0.5, A: -1.0, B: -9, C: -9}
+    )
     assert found == ([0, 1], [C, A], False)
     # A C: eos -2.0, A -2.5    B A: C -3.5, A -4.0. Two are finished now: done.
-    third = advance(search, {EOS: -0.5, A: -1, B: -9, C: -9}, {C: -0.5, A: -1, B: -9, EOS: -9})
+    third = advance(frontier, {EOS: -0.5, A: -1, B: -9, C: -9}, {C: -0.5, A: -1, B: -9, EOS: -9})
     assert third[2]
-    (best, second), *_ = search.results()
+    ((best, second, *_),) = frontier.results([0])
     assert (best.ids, best.log_probability) == ([A, C], -2.0)
     assert best.score == pytest.approx(-2.0 / 3)
     assert (second.ids, second.log_probability) == ([B], -2.5)
@@ -127,10 +133,10 @@ def test_two_lanes_by_pencil_and_paper() -> None:
 
 def test_of_equals_the_one_that_finished_first_wins() -> None:
     search = Beam(beam_size=2, length_penalty=0.0)
-    search.start(torch.tensor([10]))
+    frontier = search.start(torch.tensor([10]))
     unlikely = {A: -9.0, B: -9.0, C: -9.0, EOS: -9.0}
-    advance(search, {A: -0.5, EOS: -1.0, B: -9.0, C: -9.0}, unlikely)
-    *_, done = advance(search, {EOS: -0.5, A: -5.0, B: -9.0, C: -9.0}, unlikely)
-    first, second = search.results()[0]
+    advance(frontier, {A: -0.5, EOS: -1.0, B: -9.0, C: -9.0}, unlikely)
+    *_, done = advance(frontier, {EOS: -0.5, A: -5.0, B: -9.0, C: -9.0}, unlikely)
+    first, second = frontier.results([0])[0]
     assert done and first.score == second.score == -1.0
     assert (first.ids, second.ids) == ([], [A])

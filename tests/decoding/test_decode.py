@@ -7,7 +7,7 @@ import torch
 from helpers import SMALL, small_model, source_batch
 from toys import TableModel, assert_same
 
-from seq2seq.decoding import SEARCHES, Beam, Greedy, Search, build_search, decode
+from seq2seq.decoding import SEARCHES, Ask, Beam, Greedy, Search, build_search, decode
 from seq2seq.decoding.head import top_candidates
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
@@ -59,8 +59,9 @@ def test_a_translation_is_limited_by_the_length_of_its_own_source(model: str, se
 def test_the_limit_is_computed_in_double_precision() -> None:
     for ratio in (0.5, 0.53, 0.65, 1.1, 1.5):
         search = Greedy(length_ratio=ratio, length_extra=10)
-        search.start(torch.arange(400))
-        assert search.limits.tolist() == [int(ratio * length + 10) for length in range(400)]
+        limits = [search.limit(length) for length in range(400)]
+        assert search.start(torch.arange(400)).limits.tolist() == limits
+        assert limits == [int(ratio * length + 10) for length in range(400)]
 
 
 @pytest.mark.parametrize("model", ["table", "transformer", "rnn"])
@@ -123,13 +124,13 @@ def test_a_search_can_be_used_again() -> None:
 
 def test_candidates_are_the_best_of_the_models_own_probabilities() -> None:
     model, hidden = TableModel(9), torch.randn(3, 9)
-    logp, ids = top_candidates(model, hidden, 4)
+    logp, ids = top_candidates(model, hidden, Ask(4))
     expected = hidden.log_softmax(-1)
     expected[:, [PAD, BOS, UNK]] = -torch.inf
     assert torch.equal(logp, expected.sort(dim=1, descending=True).values[:, :4])
     assert torch.equal(expected.gather(1, ids), logp)
-    assert top_candidates(model, hidden, 99).ids.shape == (3, 9)
-    assert top_candidates(model, hidden.bfloat16(), 4).logp.dtype is torch.float32
+    assert top_candidates(model, hidden, Ask(99)).ids.shape == (3, 9)
+    assert top_candidates(model, hidden.bfloat16(), Ask(4)).logp.dtype is torch.float32
 
 
 def test_decoding_leaves_no_trace_in_the_model() -> None:
