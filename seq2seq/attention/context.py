@@ -68,11 +68,11 @@ class PooledContext(MultiHead):
         means, sums = prefix_means(x, before=before)
         means = means.to(x.dtype)
         state.update(sums._asdict())
-        if self.keeps_means:
-            state["means"] = means
         keys = self.change_keys(self.k(x), x, means, None, None)
         memory.append(self.streams(keys, self.v(x), positions))
-        return self.attend(x, memory, positions, need_weights)
+        # Means are for these queries only.
+        seen = JointMemory(memory.tokens, StateMemory(means=means))
+        return self.attend(x, seen, positions, need_weights)
 
 
 class GlobalContext(PooledContext):

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
+import torch
 from torch import Tensor, nn
 
 from seq2seq.attention.base import Attended, Attention, Facts, Place, Role, positions_of
@@ -86,7 +87,9 @@ class FeatureAttention(Attention[StateMemory]):
         return SourceMemory(x, mask, **state_of(sums))
 
     def new_memory(self) -> StateMemory:
-        return StateMemory()
+        memory = StateMemory()
+        memory.blank = {"level": -torch.inf}
+        return memory
 
     def attend(
         self,

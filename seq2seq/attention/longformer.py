@@ -2,6 +2,7 @@
 
 import copy
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import torch
@@ -13,6 +14,7 @@ from seq2seq.attention.ring import RingMemory
 from seq2seq.attention.windowed import WindowedAttention, keys_of
 from seq2seq.functional import distances, explicit_attention
 from seq2seq.functional.local import window_attention
+from seq2seq.functional.local_rows import window_rows
 from seq2seq.functional.scores import dot
 from seq2seq.tables import check_range
 
@@ -96,13 +98,14 @@ class Longformer(WindowedAttention):
         positions: Tensor | None = None,
         need_weights: bool = False,
     ) -> Attended:
-        out, weights = window_attention(
+        keys = keys_of(memory.read())
+        together = partial(window_attention, causal=self.causal)
+        out, weights = (together if isinstance(keys.start, int) else window_rows)(
             self._turned(self.q, x, positions),
-            keys_of(memory.read()),
+            keys,
             keys_of(memory.read_first()),
             radius=self.window,
             scale=self.scale,
-            causal=self.causal,
             bias=self._bias,
             dropout=self._dropout,
             need_weights=need_weights,

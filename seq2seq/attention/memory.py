@@ -1,8 +1,11 @@
 """What decoding remembers. Mechanisms attend, memories store."""
 
-from typing import Protocol, Self
+from collections.abc import Mapping
+from typing import Any, Protocol, Self
 
+import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 
 class Memory(Protocol):
@@ -21,6 +24,16 @@ class Memory(Protocol):
 
     def keep(self, rows: Tensor) -> None:
         """Forget all other rows; rows (N',), ascending."""
+
+    def merge(self, other: Any, rows: int, more: int) -> None:
+        """Take over what another memory of the same kind remembers, as rows behind these.
+
+        Args:
+            other: of other sentences, which may be longer or shorter; it is used up.
+            rows, more: how many each has, since a memory that is still empty does not know.
+
+        Raises: ValueError where all rows must have the same length.
+        """
 
 
 class TokenMemory(Memory, Protocol):
@@ -96,14 +109,24 @@ class DenseMemory:
         if self._mask is not None:
             self._mask = self._mask.index_select(0, rows)
 
+    def merge(self, other: Self, rows: int, more: int) -> None:
+        raise ValueError(
+            "a dense memory holds rows of one length, and others cannot join it. Start both states "
+            "with pages=PagePool(...), or decode these sentences after those"
+        )
+
 
 class StateMemory:
     """A fixed size whatever the length: an RNN's hidden state, a pooled source, running sums. Each
     (N, ...).
+
+    Attributes:
+        blank: what stands for nothing where it is not zero, in rows that no token came to yet.
     """
 
     def __init__(self, **state: Tensor) -> None:
         self.state = state
+        self.blank: Mapping[str, float] = {}
 
     @property
     def rows(self) -> int:
@@ -119,12 +142,23 @@ class StateMemory:
     def keep(self, rows: Tensor) -> None:
         self.state = {name: x.index_select(0, rows) for name, x in self.state.items()}
 
+    def merge(self, other: "StateMemory", rows: int, more: int) -> None:
+        def part(state: dict[str, Tensor], name: str, like: Tensor, count: int) -> Tensor:
+            if name in state:
+                return state[name]
+            return like.new_full((count, *like.shape[1:]), self.blank.get(name, 0))
+
+        self.state = {
+            name: torch.cat((part(self.state, name, x, rows), part(other.state, name, x, more)))
+            for name, x in {**other.state, **self.state}.items()
+        }
+
 
 class SourceMemory(StateMemory):
     """A fixed size that was made from a sequence known whole, and where that sequence is.
 
     Queries need the state only. The sequence is for whoever asks for weights: it is the tensor that
-    the model has already, one for all layers, and it is not copied.
+    the model has already, one for all layers, and it is not copied until others join it.
     """
 
     def __init__(self, x: Tensor, mask: Tensor | None, **state: Tensor) -> None:
@@ -145,6 +179,19 @@ class SourceMemory(StateMemory):
     def keep(self, rows: Tensor) -> None:
         super().keep(rows)
         self._rows = rows if self._rows is None else self._rows.index_select(0, rows)
+
+    def merge(self, other: StateMemory, rows: int, more: int) -> None:
+        assert isinstance(other, SourceMemory)
+        super().merge(other, rows, more)
+        parts = [self.tokens(), other.tokens()]
+        longest = max(x.shape[1] for x, _ in parts)
+        xs, masks = [], []
+        for x, mask in parts:
+            missing = longest - x.shape[1]
+            real = x.new_ones(x.shape[:2], dtype=torch.bool) if mask is None else mask
+            xs.append(pad(x, (0, 0, 0, missing)))
+            masks.append(pad(real, (0, missing)))
+        self._x, self._mask, self._rows = torch.cat(xs), torch.cat(masks), None
 
 
 class JointMemory:
@@ -175,3 +222,7 @@ class JointMemory:
     def keep(self, rows: Tensor) -> None:
         for part in self.parts:
             part.keep(rows)
+
+    def merge(self, other: Self, rows: int, more: int) -> None:
+        for part, joining in zip(self.parts, other.parts, strict=True):
+            part.merge(joining, rows, more)

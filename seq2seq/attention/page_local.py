@@ -1,6 +1,7 @@
 """Attention to the own page and to those beside it."""
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any, Literal
 
 from torch import Tensor
@@ -10,6 +11,7 @@ from seq2seq.attention.heads import join_heads
 from seq2seq.attention.ring import RingMemory
 from seq2seq.attention.windowed import WindowedAttention, keys_of
 from seq2seq.functional.local import page_local_attention
+from seq2seq.functional.local_rows import page_local_rows
 from seq2seq.tables import check_range
 
 
@@ -73,14 +75,15 @@ class PageLocal(WindowedAttention):
         positions: Tensor | None = None,
         need_weights: bool = False,
     ) -> Attended:
-        out, weights = page_local_attention(
+        keys = keys_of(memory.read())
+        together = partial(page_local_attention, causal=self.causal)
+        out, weights = (together if isinstance(keys.start, int) else page_local_rows)(
             self._turned(self.q, x, positions),
-            keys_of(memory.read()),
+            keys,
             page=self.page,
             radius=self.radius,
             scale=self.scale,
             form=self.form,
-            causal=self.causal,
             bias=self._bias,
             dropout=self._dropout,
             need_weights=need_weights,

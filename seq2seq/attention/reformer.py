@@ -190,7 +190,7 @@ class Reformer(Attention[StateMemory]):
         out = self.out(join_heads(torch.stack(outs, dim=2)))
         if not need_weights:
             return Attended(out, None)
-        S = int(rings.counts[0, 0, 0].sum())
+        S = int(rings.counts[:, 0, 0].sum(-1).max())
         found, at = torch.stack(weights, dim=2), torch.stack(places, dim=2)  # (N, H, n, W + 1)
         return Attended(out, found.new_zeros(*found.shape[:3], S).scatter_add(-1, at, found))
 

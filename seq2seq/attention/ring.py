@@ -4,32 +4,37 @@ from typing import NamedTuple, Self
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
 
 class Stretch(NamedTuple):
-    """What is remembered of tokens at positions start, start + 1, ..."""
+    """What is remembered of tokens at positions start, start + 1, ... What stands below position 0
+    is nothing, and is to be masked.
+    """
 
     streams: dict[str, Tensor]  # (N, S, heads, width)
     mask: Tensor | None  # (N, S), True = real; None = all are real
-    start: int
+    start: int | Tensor  # (N,) where rows have different lengths
 
 
 class RingMemory:
     """The last `size` tokens of every row, and the first `first`; what lies between is forgotten.
 
-    All rows have the same length. There is no slot that nobody has written: until `size` tokens
-    have come, fewer are held. A token among the first may be among the last too.
+    While all rows have the same length there is no slot that nobody has written: until `size`
+    tokens have come, fewer are held. Rows that `merge` brings together may differ; then the last
+    tokens end together, with zeros before those of shorter rows, and the first begin together.
+    A token among the first may be among the last too.
 
     The storage is head-major, as in `DenseMemory`. Nothing is written in place.
 
     Attributes:
-        length: tokens that ever came.
+        length: tokens that ever came; (N,) where rows differ.
     """
 
     def __init__(self, size: int, first: int = 0) -> None:
         self.size = size
         self.first = first
-        self.length = 0
+        self.length: int | Tensor = 0
         self._last: dict[str, Tensor] = {}  # (N, heads, at most size, width)
         self._first: dict[str, Tensor] = {}  # (N, heads, at most first, width)
         self._mask: Tensor | None = None
@@ -61,20 +66,27 @@ class RingMemory:
         they themselves.
         """
         seen = type(self)(self.size, self.first)
-        missing = max(0, self.first - self.length)
         for name, x in streams.items():
             new = x.transpose(1, 2)
-            beginning = new[:, :, :missing].clone()
-            if self.length:
-                beginning = torch.cat((self._first[name], beginning), dim=2)
-                new = torch.cat((self._last[name], new), dim=2)
-            seen._last[name], seen._first[name] = new, beginning
+            seen._first[name] = self._beginning(name, new)
+            seen._last[name] = torch.cat((self._last[name], new), dim=2) if self._last else new
         seen.length = self.length + next(iter(streams.values())).shape[1]
         # Copies, so that a long text that came at once is not kept alive by its end.
         self._last = {name: x[:, :, -self.size :].clone() for name, x in seen._last.items()}
         self._first = seen._first
         self.length = seen.length
         return seen
+
+    def _beginning(self, name: str, new: Tensor) -> Tensor:
+        """The first tokens of a stream, when new ones (N, heads, n, width) have come."""
+        if isinstance(self.length, int):
+            new = new[:, :, : max(0, self.first - self.length)]
+            return torch.cat((self._first[name], new), dim=2) if self._first else new.clone()
+        held = self._first[name]  # room for all of them
+        places = torch.arange(self.first, device=new.device)
+        behind = self.first + (places - self.length[:, None]).clamp(max=new.shape[2] - 1)
+        index = torch.where(places < self.length[:, None], places, behind)[:, None, :, None]
+        return torch.cat((held, new), dim=2).gather(2, index.expand_as(held))
 
     def read(self) -> Stretch:
         """The last tokens, oldest first."""
@@ -94,6 +106,32 @@ class RingMemory:
         self._first = {name: x.index_select(0, rows) for name, x in self._first.items()}
         if self._mask is not None:
             self._mask = self._mask.index_select(0, rows)
+        if isinstance(self.length, Tensor):
+            self.length = self.length.index_select(0, rows)
+
+    def merge(self, other: Self, rows: int, more: int) -> None:
+        like = self._last or other._last
+        if not like:
+            return
+        if isinstance(self.length, Tensor) or self.length != other.length:
+            lengths = self._make_ragged(like, rows), other._make_ragged(like, more)
+            self.length = torch.cat(lengths)
+        kept = max(x.shape[2] for ring in (self, other) for x in ring._last.values())
+        for name in like:
+            last = (self._last[name], other._last[name])
+            self._last[name] = torch.cat([pad(x, (0, 0, kept - x.shape[2], 0)) for x in last])
+            self._first[name] = torch.cat((self._first[name], other._first[name]))
+
+    def _make_ragged(self, like: dict[str, Tensor], rows: int) -> Tensor:
+        """Make room for all the first tokens. Returns: the length of each row."""
+        for name, x in like.items():
+            nothing = x.new_zeros(rows, x.shape[1], 0, x.shape[3])
+            first = self._first.get(name, nothing)
+            self._last.setdefault(name, nothing)
+            self._first[name] = pad(first, (0, 0, 0, self.first - first.shape[2]))
+        if isinstance(self.length, Tensor):
+            return self.length
+        return torch.full((rows,), self.length, device=x.device)
 
 
 def token_major(storage: dict[str, Tensor]) -> dict[str, Tensor]:

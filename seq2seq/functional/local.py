@@ -29,7 +29,7 @@ class Keys(NamedTuple):
     k: Tensor  # (B, H, S, D)
     v: Tensor  # (B, H, S, M)
     mask: Tensor | None = None  # (B, S), True = real; None = all are real
-    start: int = 0
+    start: int | Tensor = 0  # (B,) for the functions of `local_rows`
 
 
 class Blocks(NamedTuple):
@@ -116,6 +116,7 @@ def page_local_attention(
     """
     sizes = check("B H T D, B H S D, B H S M", q=q, k=keys.k, v=keys.v)
     T, S = sizes["T"], sizes["S"]
+    assert isinstance(keys.start, int)
     end = keys.start + S
     skipped = (end - T) % page  # tokens of the first query's page that stand before it
     radius = min(radius, (end - 1) // page)
@@ -185,6 +186,7 @@ def window_attention(
     """
     sizes = check("B H T D, B H S D, B H S M", q=q, k=keys.k, v=keys.v)
     T, S, F = sizes["T"], sizes["S"], first.k.shape[2]
+    assert isinstance(keys.start, int)
     blocks = blocks_of_window(T, S, radius, causal)
     near = blocks.distance(q.device)
     far = torch.arange(F, device=q.device) - blocks.places(keys.start + S - T, T, q.device)
@@ -227,7 +229,7 @@ def real(keys: Keys) -> Tensor:
 
 def without(first: int, keys: Keys) -> Keys:
     """The keys without those at positions 0 ... first - 1."""
-    place = torch.arange(keys.start, keys.start + keys.k.shape[2], device=keys.k.device)
+    place = keys.start + torch.arange(keys.k.shape[2], device=keys.k.device)
     return keys._replace(mask=real(keys) & (place >= first))
 
 

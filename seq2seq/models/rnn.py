@@ -37,7 +37,7 @@ class RNN(Recurrent):
         positions = state.begin(tokens.shape[1])
         embedded = self.dropout(self.embeddings.embed_target(tokens))  # (N, n, E)
         tops, contexts, weights = [], [], []
-        for y, position in zip(embedded.unbind(1), positions.split(1), strict=True):
+        for y, position in zip(embedded.unbind(1), positions.split(1, dim=-1), strict=True):
             query = memory.state["hidden"][:, -1:]
             context, step_weights = self.cross.consult(
                 query, state.source[0], position, need_weights

@@ -44,7 +44,7 @@ class LuongRNN(Recurrent):
         positions = state.begin(tokens.shape[1])
         embedded = self.dropout(self.embeddings.embed_target(tokens))  # (N, n, E)
         attentional, weights = [], []
-        for y, position in zip(embedded.unbind(1), positions.split(1), strict=True):
+        for y, position in zip(embedded.unbind(1), positions.split(1, dim=-1), strict=True):
             top = self.advance(torch.cat((y, memory.state["attentional"]), dim=-1), memory)
             context, step_weights = self.cross.consult(
                 top[:, None], state.source[0], position, need_weights

@@ -1,0 +1,99 @@
+"""Attention to the neighbourhood for rows that stand at different places, written out.
+
+The few queries of a decoding step meet all keys that are held. Arguments and answers are those of
+the functions of `local`, except that `keys.start` is (B,), that what stands below position 0 is
+nothing, and that a query always reads only itself and what stands before it.
+"""
+
+from typing import Literal
+
+import torch
+from torch import Tensor
+
+from seq2seq.functional.dropout import dropout as drop
+from seq2seq.functional.local import Bias, Keys
+from seq2seq.functional.precision import widened
+from seq2seq.functional.scores import dot
+from seq2seq.functional.softmax import attend, masked_softmax
+
+
+def page_local_rows(
+    q: Tensor,
+    keys: Keys,
+    *,
+    page: int,
+    radius: int,
+    scale: float,
+    form: Literal["joint", "per_page", "mean"] = "joint",
+    bias: Bias | None = None,
+    dropout: float = 0.0,
+    need_weights: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    """`local.page_local_attention` in the decoder, each row at its own place."""
+    there = places(keys)
+    here = queries_of(there, q.shape[2])
+    apart = here // page - there // page
+    past = (there >= 0) & (there <= here)
+    scores = scores_of(q, keys.k, scale, bias, there - here)
+    if form == "joint":
+        weights = masked_softmax(scores, past & (apart <= radius))
+    else:
+        pages = torch.stack([past & (apart == pages) for pages in range(radius + 1)])
+        weights = masked_softmax(scores.expand(len(pages), *scores.shape), pages).sum(0)
+        if form == "mean":
+            weights = weights / pages.any(-1, keepdim=True).sum(0).clamp(min=1)
+    return answer(weights, keys.v, there, dropout, need_weights)
+
+
+def window_rows(
+    q: Tensor,
+    keys: Keys,
+    first: Keys,
+    *,
+    radius: int,
+    scale: float,
+    bias: Bias | None = None,
+    dropout: float = 0.0,
+    need_weights: bool = False,
+) -> tuple[Tensor, Tensor | None]:
+    """`local.window_attention` in the decoder, each row at its own place."""
+    near = places(keys)
+    here = queries_of(near, q.shape[2])
+    F = first.k.shape[2]
+    far = torch.arange(F, device=q.device).expand(*near.shape[:-1], F)
+    visible = torch.cat((far <= here, (near >= F) & (near <= here) & (here - near <= radius)), -1)
+    there = torch.cat((far, near), dim=-1)
+    k, v = torch.cat((first.k, keys.k), dim=2), torch.cat((first.v, keys.v), dim=2)
+    weights = masked_softmax(scores_of(q, k, scale, bias, there - here), visible)
+    return answer(weights, v, there, dropout, need_weights)
+
+
+def places(keys: Keys) -> Tensor:
+    """The positions of the keys, (B, 1, 1, S)."""
+    assert isinstance(keys.start, Tensor)
+    here = keys.start[:, None] + torch.arange(keys.k.shape[2], device=keys.k.device)
+    return here[:, None, None]
+
+
+def queries_of(there: Tensor, queries: int) -> Tensor:
+    """The positions of the queries, which are the last of the keys: (B, 1, T, 1)."""
+    return there[..., -queries:].transpose(-2, -1)
+
+
+def scores_of(q: Tensor, k: Tensor, scale: float, bias: Bias | None, distance: Tensor) -> Tensor:
+    """(B, H, T, S) in float32 at least, with the bias of the distances (B, 1, T, S)."""
+    scores = widened(dot(q, k, scale))
+    added = None if bias is None else bias(distance[:, 0])
+    return scores if added is None else scores + added.to(scores.dtype)
+
+
+def answer(
+    weights: Tensor, v: Tensor, there: Tensor, dropout: float, need_weights: bool
+) -> tuple[Tensor, Tensor | None]:
+    """What is read, and the weights of all positions (B, H, T, S)."""
+    out = attend(drop(weights, dropout), v)
+    if not need_weights:
+        return out, None
+    index = there.clamp(min=0)  # what stands below has no weight to add
+    everywhere = weights.new_zeros(*weights.shape[:3], int(index.max()) + 1)
+    return out, everywhere.scatter_add(-1, index.expand_as(weights), weights).to(v.dtype)
