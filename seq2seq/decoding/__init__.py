@@ -4,10 +4,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from seq2seq.decoding.beam import Beam
-from seq2seq.decoding.engine import decode
+from seq2seq.decoding.engine import Engine, Request
 from seq2seq.decoding.greedy import Greedy
 from seq2seq.decoding.hypothesis import Hypothesis
+from seq2seq.decoding.running import decode
 from seq2seq.decoding.search import Advance, Ask, Frontier, Search
+from seq2seq.decoding.stats import Stats
 from seq2seq.tables import Table, check_options, check_range
 
 SEARCHES: Table[Any] = Table("search", {"greedy": Greedy, "beam": Beam})
@@ -33,10 +35,13 @@ __all__ = [
     "Advance",
     "Ask",
     "Beam",
+    "Engine",
     "Frontier",
     "Greedy",
     "Hypothesis",
+    "Request",
     "Search",
+    "Stats",
     "build_search",
     "decode",
 ]

@@ -1,0 +1,169 @@
+"""The decoding loop: the only place where a model and a search meet."""
+
+from collections.abc import Iterable, Sequence
+
+import torch
+from torch import Tensor
+
+from seq2seq.attention.pages import PagePool
+from seq2seq.decoding.head import top_candidates
+from seq2seq.decoding.hypothesis import Hypothesis
+from seq2seq.decoding.search import Frontier, Search
+from seq2seq.decoding.stats import Stats
+from seq2seq.models import Seq2Seq
+from seq2seq.models.state import DecodeState
+from seq2seq.symbols import BOS, PAD
+
+Found = list[tuple[int, list[Hypothesis]]]  # numbers of sentences, and their hypotheses, best first
+
+
+class Running:
+    """The sentences that are being decoded, K hypotheses each: B * K rows of one batch.
+
+    A sentence whose search is done gives its hypotheses at once and is dropped a little later, when
+    one sentence of eight is done: dropping copies what is remembered of all others.
+
+    Args:
+        model: in evaluation mode.
+        search: how hypotheses are chosen.
+        pages: where tokens are remembered; None = in tensors of equal length, and then no sentence
+            can join others that have begun.
+        stats: counts what happens here.
+
+    Attributes:
+        numbers: of the sentences, given by whoever let them join, in the order of the rows.
+    """
+
+    def __init__(
+        self,
+        model: Seq2Seq,
+        search: Search,
+        pages: PagePool | None = None,
+        stats: Stats | None = None,
+    ):
+        self.model, self.search, self.pages = model, search, pages
+        self.stats = stats or Stats()
+        self.numbers: list[int] = []
+        self._state: DecodeState
+        self._frontier: Frontier
+        self._tokens: Tensor  # (N,) the last of every row
+        self._done: Tensor  # (B,) answered, though not dropped yet
+
+    def __len__(self) -> int:
+        return len(self.numbers)
+
+    def join(
+        self,
+        source: Tensor,
+        numbers: Sequence[int],
+        prefixes: Sequence[Sequence[int]] | None = None,
+        drawn: Sequence[int] | None = None,
+    ) -> None:
+        """Begin with sentences.
+
+        Args:
+            source: ids (B, S), each row ending in eos and padded at the right.
+            numbers: by which `step` answers, B.
+            prefixes: the tokens that each translation must begin with.
+            drawn: what random choices depend on, B; None = the numbers.
+        """
+        with self.stats.timed("encode"):
+            encoded = self.model.encode(source)
+            state = self.model.start(encoded, self.search.beams, self.pages)
+        frontier = self.search.start(
+            (source != PAD).sum(1) - 1,
+            longest=self.model.max_length,
+            numbers=torch.tensor(numbers if drawn is None else drawn, device=source.device),
+            prefixes=prefixes,
+        )
+        tokens = source.new_full((len(source) * self.search.beams,), BOS)
+        done = torch.zeros(len(source), dtype=torch.bool, device=source.device)
+        if len(self):
+            self._state.merge(state)
+            self._frontier.merge(frontier)
+            self._tokens = torch.cat((self._tokens, tokens))
+            self._done = torch.cat((self._done, done))
+        else:
+            self._state, self._frontier = state, frontier
+            self._tokens, self._done = tokens, done
+        self.numbers = [*self.numbers, *numbers]
+
+    def reserve(self) -> bool:
+        """Make room for one more token of every row. False if there is none."""
+        if self._state.reserve(1):
+            return True
+        if not self._done.any():
+            return False
+        self._drop_done()
+        return self.reserve()
+
+    def step(self) -> Found:
+        """One more token of every hypothesis. Returns what was found of sentences now done."""
+        self.stats.steps += 1
+        self.stats.rows += len(self._tokens)
+        self.stats.live += len(self._tokens) - self.search.beams * int(self._done.sum())
+        with self.stats.timed("step"):
+            step = self.model.step(self._tokens[:, None], self._state, self.search.reads_weights)
+        if self.pages is not None:
+            self.stats.held += self.pages.used * self.pages.page_size
+            self.stats.written += self._state.written
+            self.stats.high_water = self.pages.high_water
+        with self.stats.timed("choose"):
+            candidates = top_candidates(self.model, step.hidden[:, -1], self._frontier.ask())
+            parents, self._tokens, done = self._frontier.advance(*candidates, step.weights)
+        with self.stats.timed("fork"):
+            if parents is not None:
+                self._state.fork(parents)
+        return self._answer(done & ~self._done)
+
+    def _answer(self, ended: Tensor) -> Found:
+        places = ended.nonzero().flatten().tolist()
+        if not places:
+            return []
+        results = self._frontier.results(places)
+        found = [(self.numbers[i], hyps) for i, hyps in zip(places, results, strict=True)]
+        self._done = self._done | ended
+        if 8 * int(self._done.sum()) >= len(self):
+            self._drop_done()
+        return found
+
+    def _drop_done(self) -> None:
+        self.keep((~self._done).nonzero().flatten().tolist())
+
+    def keep(self, sentences: Iterable[int]) -> None:
+        """Drop all other sentences; places among `numbers`, ascending."""
+        kept = list(sentences)
+        index = torch.tensor(kept, dtype=torch.long, device=self._tokens.device)
+        with self.stats.timed("drop"):
+            self._state.keep(index)
+            self._frontier.keep(index)
+        self._tokens = self._tokens.view(-1, self.search.beams)[index].flatten()
+        self._done = self._done[index]
+        self.numbers = [self.numbers[i] for i in kept]
+
+
+@torch.no_grad()
+def decode(
+    model: Seq2Seq,
+    source: Tensor,
+    search: Search,
+    prefixes: Sequence[Sequence[int]] | None = None,
+) -> list[list[Hypothesis]]:
+    """Translate a batch. Sentences leave it as they are done.
+
+    Args:
+        model: in evaluation mode, unless dropout is wanted.
+        source: ids (B, S), each row ending in eos and padded at the right.
+        search: how hypotheses are chosen.
+        prefixes: the tokens that each translation must begin with.
+
+    Returns: for each sentence, in order, its hypotheses, best first.
+    """
+    if not len(source):
+        return []
+    running = Running(model, search)
+    running.join(source, range(len(source)), prefixes)
+    found: dict[int, list[Hypothesis]] = {}
+    while len(running):
+        found.update(running.step())
+    return [found[number] for number in range(len(source))]

@@ -1,0 +1,80 @@
+"""What an engine did, in integers and seconds."""
+
+import time
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field, fields
+from typing import Self
+
+from seq2seq.decoding.hypothesis import Hypothesis
+
+
+@dataclass
+class Stats:
+    """Counted while an engine works; `str` of it is for people.
+
+    Attributes:
+        sentences: that were answered.
+        tokens: of their best hypotheses, eos included.
+        steps: of the decoder.
+        rows: hypotheses in a step, summed over the steps.
+        live: of these, those of sentences that were not answered yet.
+        admitted: times that a sentence began.
+        preempted: times that one had to give its pages up, to begin again.
+        held, written: tokens that the pages in use have room for, and tokens in them, summed over
+            the steps.
+        high_water: most pages that were in use.
+        seconds: of each stage.
+    """
+
+    sentences: int = 0
+    tokens: int = 0
+    steps: int = 0
+    rows: int = 0
+    live: int = 0
+    admitted: int = 0
+    preempted: int = 0
+    held: int = 0
+    written: int = 0
+    high_water: int = 0
+    seconds: Counter[str] = field(default_factory=Counter)
+
+    @contextmanager
+    def timed(self, stage: str) -> Iterator[None]:
+        """Add the time of what is inside to that stage."""
+        start = time.perf_counter()
+        try:
+            yield
+        finally:
+            self.seconds[stage] += time.perf_counter() - start
+
+    def answer(self, hypotheses: list[Hypothesis]) -> None:
+        """Count a sentence that was answered so."""
+        self.sentences += 1
+        self.tokens += len(hypotheses[0].token_logp) if hypotheses else 0
+
+    def __add__(self, other: Self) -> Self:
+        """What two engines did together."""
+        pairs = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
+        return type(self)(*(one + two for one, two in pairs))
+
+    def __str__(self) -> str:
+        lines = [
+            f"{self.sentences:,} sentences, {self.tokens:,} tokens in {self.steps:,} steps of "
+            f"{share(self.rows, self.steps):.1f} hypotheses, {share(self.live, self.rows):.0%} of "
+            f"them wanted",
+            "seconds: "
+            + ", ".join(f"{stage} {time:.2f}" for stage, time in self.seconds.most_common()),
+        ]
+        if self.held:
+            lines.append(
+                f"pages: at most {self.high_water:,} in use, with room for "
+                f"{share(self.held, self.written):.2f} times the tokens in them; "
+                f"{self.preempted:,} sentences began again for want of pages"
+            )
+        return "\n".join(lines)
+
+
+def share(part: int, whole: int) -> float:
+    return part / whole if whole else 0.0

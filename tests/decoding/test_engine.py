@@ -1,0 +1,185 @@
+"""An engine answers each sentence as if it were alone, whatever else is decoded beside it."""
+
+import random
+from collections.abc import Iterator, Sequence
+
+import pytest
+import torch
+from helpers import SMALL, small_model, source_batch
+from toys import assert_same
+
+from seq2seq.decoding import Engine, Hypothesis, Request, Search, build_search, decode
+from seq2seq.decoding.head import top_of_rows
+from seq2seq.errors import ConfigError
+from seq2seq.models import Seq2Seq
+from seq2seq.symbols import PAD
+
+LENGTHS = (9, 1, 5, 14, 3, 7, 2, 9, 30, 4, 4, 12)
+CACHES = ("dense", "paged")
+every_cache = pytest.mark.parametrize("cache", CACHES)
+every_model = pytest.mark.parametrize("name", SMALL)
+every_search = pytest.mark.parametrize("beams", [1, 4])
+
+
+def make_search(beams: int) -> Search:
+    name = {"name": "greedy"} if beams == 1 else {"name": "beam", "beam_size": beams}
+    return build_search({**name, "length_ratio": 1.5, "length_extra": 6})
+
+
+def make_requests(lengths: Sequence[int] = LENGTHS) -> list[Request]:
+    rows = source_batch(*lengths).tolist()
+    return [Request([token for token in row if token != PAD]) for row in rows]
+
+
+def alone(model: Seq2Seq, requests: list[Request], search: Search) -> list[list[Hypothesis]]:
+    return [decode(model, torch.tensor([r.source]), search, [r.prefix])[0] for r in requests]
+
+
+def assert_all_same(found: list[list[Hypothesis]], expected: list[list[Hypothesis]]) -> None:
+    for one, other in zip(found, expected, strict=True):
+        assert_same(one, other)
+
+
+def needed(model: Seq2Seq, search: Search) -> int:
+    """Pages without which the longest of the sentences could not be decoded alone."""
+    for pages in range(1, 1000):
+        engine = Engine(model, search, cache="paged", pages=pages, page_size=4)
+        try:
+            engine.submit(make_requests((max(LENGTHS),))[0])
+        except ConfigError:
+            continue
+        return pages
+    raise AssertionError("no number of pages is enough")
+
+
+@every_cache
+@every_model
+@every_search
+def test_what_is_found_does_not_depend_on_how_many_are_decoded_at_once(
+    cache: str, name: str, beams: int
+) -> None:
+    model, search, requests = small_model(name).double(), make_search(beams), make_requests()
+    expected = alone(model, requests, search)
+    for rows, look_ahead in ((1, 3), (12, 5), (320, 2000)):
+        engine = Engine(model, search, cache=cache, rows=rows, look_ahead=look_ahead)
+        assert_all_same(list(engine.translate(iter(requests))), expected)
+
+
+@every_model
+@every_search
+def test_sentences_that_had_to_give_up_their_pages_are_translated_all_the_same(
+    name: str, beams: int
+) -> None:
+    model, search, requests = small_model(name).double(), make_search(beams), make_requests()
+    expected = alone(model, requests, search)
+    least = needed(model, search)
+    preempted = 0
+    for pages in (least, least + 3, least * 2):
+        engine = Engine(model, search, cache="paged", rows=64, pages=pages, page_size=4)
+        assert_all_same(list(engine.translate(requests)), expected)
+        assert engine.pool is not None and engine.pool.free == pages
+        preempted += engine.stats.preempted
+        assert engine.stats.admitted == len(requests) + engine.stats.preempted
+    assert preempted, "the pools were so small that some had to give up"
+
+
+@every_cache
+@pytest.mark.parametrize("seed", range(3))
+def test_sentences_may_come_at_any_time(cache: str, seed: int) -> None:
+    model, search, requests = small_model("transformer").double(), make_search(3), make_requests()
+    engine = Engine(model, search, cache=cache, rows=9, page_size=4)
+    generator = random.Random(seed)
+    coming = list(enumerate(requests))
+    generator.shuffle(coming)
+    numbers: dict[int, int] = {}
+    found: dict[int, list[Hypothesis]] = {}
+    while coming or engine.busy:
+        for _ in range(min(len(coming), generator.randrange(3))):
+            place, request = coming.pop()
+            numbers[engine.submit(request)] = place
+        for number, hypotheses in engine.step():
+            found[numbers[number]] = hypotheses
+    expected = alone(model, requests, search)
+    assert_all_same([found[i] for i in range(len(requests))], expected)
+
+
+@every_cache
+def test_what_is_given_begins_the_translation(cache: str) -> None:
+    model, search = small_model("transformer").double(), make_search(3)
+    prefixes = [(), (5, 6), (7,), (5, 5, 5, 5)] * 3
+    requests = [r._replace(prefix=p) for r, p in zip(make_requests(), prefixes, strict=True)]
+    found = list(Engine(model, search, cache=cache, rows=12).translate(requests))
+    assert_all_same(found, alone(model, requests, search))
+    for hypotheses, prefix in zip(found, prefixes, strict=True):
+        assert all(tuple(h.ids[: len(prefix)]) == prefix for h in hypotheses)
+
+
+@every_cache
+def test_no_more_is_read_ahead_than_was_allowed(cache: str) -> None:
+    read = 0
+
+    def count() -> Iterator[Request]:
+        nonlocal read
+        for request in make_requests() * 5:
+            read += 1
+            yield request
+
+    engine = Engine(small_model("transformer"), make_search(2), cache=cache, rows=4, look_ahead=6)
+    for answered, _ in enumerate(engine.translate(count())):
+        # those that are decoded, and those that wait
+        assert read <= answered + 2 * 6
+    assert answered == read - 1 == 5 * len(LENGTHS) - 1
+
+
+@every_cache
+def test_an_engine_whose_answers_nobody_reads_any_more_can_be_used_again(cache: str) -> None:
+    model, search, requests = small_model("transformer").double(), make_search(2), make_requests()
+    engine = Engine(model, search, cache=cache, rows=8)
+    answers = engine.translate(requests)
+    next(answers)
+    answers.close()
+    assert not engine.busy
+    assert engine.pool is None or engine.pool.used == 0
+    assert_all_same(list(engine.translate(requests)), alone(model, requests, search))
+
+
+@every_cache
+def test_nothing_to_translate_gives_nothing(cache: str) -> None:
+    engine = Engine(small_model("transformer"), make_search(2), cache=cache)
+    assert list(engine.translate([])) == [] and engine.step() == []
+
+
+def test_a_sentence_that_can_never_fit_is_refused_at_once() -> None:
+    engine = Engine(small_model("transformer"), make_search(4), cache="paged", pages=20)
+    engine.submit(make_requests((3,))[0])
+    with pytest.raises(ConfigError, match=r"400 pieces .* pages, and there are 20"):
+        engine.submit(make_requests((400,))[0])
+
+
+@every_cache
+def test_the_engine_counts_what_it_did(cache: str) -> None:
+    model, search, requests = small_model("transformer"), make_search(4), make_requests()
+    engine = Engine(model, search, cache=cache, rows=16)
+    found = list(engine.translate(requests))
+    stats = engine.stats
+    assert stats.sentences == stats.admitted == len(requests)
+    assert stats.tokens == sum(len(hypotheses[0].token_logp) for hypotheses in found)
+    assert stats.steps <= stats.live <= stats.rows <= 16 * stats.steps
+    assert (stats.held >= stats.written > 0) == (cache == "paged")
+    assert f"{len(requests)} sentences, {stats.tokens} tokens" in str(stats)
+
+
+@pytest.mark.parametrize("V", [5, 100, 1999, 2000])
+@pytest.mark.parametrize("count", [1, 3, 10])
+def test_the_best_of_a_row_are_found_by_chunks(V: int, count: int) -> None:
+    generator = torch.Generator().manual_seed(V)
+    # few different numbers, so that there are many equals
+    x = torch.randint(0, 9 if count == 3 else 10**6, (17, V), generator=generator).double()
+    x[0] = -torch.inf
+    x[1, : V // 2] = -torch.inf
+    expected = x.topk(min(count, V))
+    values, columns = top_of_rows(x, count)
+    assert torch.equal(values, expected.values)
+    assert torch.equal(x.gather(1, columns), values)
+    for row in columns.tolist():
+        assert len(set(row)) == len(row), "no column counts twice"
