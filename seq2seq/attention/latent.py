@@ -18,6 +18,7 @@ from seq2seq.attention.heads import (
 from seq2seq.attention.memory import TokenMemory
 from seq2seq.errors import ConfigError
 from seq2seq.functional.latent import absorbing_is_cheaper, latent_attention, rms_norm
+from seq2seq.functional.masks import past_mask
 from seq2seq.tables import check_range
 
 
@@ -134,6 +135,11 @@ class Latent(TokenAttention):
         q = self._queries(x, here)
         T, S = q.shape[2], latent.shape[2]
         bias = position_bias(self.place, here, S, self.num_heads)
+        mask = None if mask is None else mask[:, None, None]
+        causal = self.place.role is Role.DECODER and T > 1
+        if causal and here.dim() > 1:
+            past = past_mask(here, T, S)
+            mask, causal = past if mask is None else mask & past, False
         dropout = self.dropout if self.training else 0.0
         # On a CPU the fused kernel with dropout holds the weights too, and draws slowly.
         slow = dropout > 0 and x.device.type == "cpu"
@@ -145,9 +151,9 @@ class Latent(TokenAttention):
             self.v_up.weight.unflatten(0, (self.num_heads, -1)),
             absorbed=absorbing_is_cheaper(T, S, self.latent_dim, self.nope_dim + self.value_dim),
             fused=fused and not need_weights,
-            mask=None if mask is None else mask[:, None, None],
+            mask=mask,
             bias=bias,
-            causal=self.place.role is Role.DECODER,
+            causal=causal,
             dropout=dropout,
         )
         return Attended(self.out(join_heads(out)), weights if need_weights else None)

@@ -52,7 +52,8 @@ class DenseMemory:
 
     The storage is head-major, (N, heads, capacity, width): reading one head's keys in a row is what
     attention does at every step, several times faster than the token-major layout of the interface.
-    `append` writes in place, so what is read is not for gradients; `of` is.
+    `append` writes in place, so what is read is not for gradients; `of` is. Rows move between two
+    such tensors by turns: memory that is new at every step costs more than the move.
     """
 
     FIRST_CAPACITY = 32
@@ -61,6 +62,7 @@ class DenseMemory:
         self.length = 0
         self._storage: dict[str, Tensor] = {}
         self._mask: Tensor | None = None
+        self._spare: dict[str, Tensor] | None = {}  # None: what is held is not ours to write to
 
     @classmethod
     def of(cls, streams: dict[str, Tensor], mask: Tensor | None) -> Self:
@@ -68,8 +70,13 @@ class DenseMemory:
         memory = cls()
         memory._storage = {name: x.transpose(1, 2) for name, x in streams.items()}
         memory._mask = mask
+        memory._spare = None
         memory.length = next(iter(streams.values())).shape[1]
         return memory
+
+    def settle(self) -> None:
+        """Lay a whole sequence out head by head, for many to read."""
+        self._storage = {name: x.contiguous() for name, x in self._storage.items()}
 
     @property
     def rows(self) -> int:
@@ -105,9 +112,21 @@ class DenseMemory:
         self.keep(parents)
 
     def keep(self, rows: Tensor) -> None:
-        self._storage = {name: x.index_select(0, rows) for name, x in self._storage.items()}
+        self._storage = {name: self._moved(name, x, rows) for name, x in self._storage.items()}
         if self._mask is not None:
             self._mask = self._mask.index_select(0, rows)
+
+    def _moved(self, name: str, x: Tensor, rows: Tensor) -> Tensor:
+        """The chosen rows, in the spare buffer; x is the next spare one."""
+        if self._spare is None:
+            return x.index_select(0, rows)
+        spare = self._spare.get(name)
+        if spare is None or len(spare) < len(rows) or spare.shape[2] != x.shape[2]:
+            spare = x.new_empty(len(rows), *x.shape[1:])
+        self._spare[name], moved = x, spare[: len(rows)]
+        live = slice(0, self.length)
+        torch.index_select(x[:, :, live], 0, rows, out=moved[:, :, live])
+        return moved
 
     def merge(self, other: Self, rows: int, more: int) -> None:
         raise ValueError(
@@ -226,3 +245,9 @@ class JointMemory:
     def merge(self, other: Self, rows: int, more: int) -> None:
         for part, joining in zip(self.parts, other.parts, strict=True):
             part.merge(joining, rows, more)
+
+
+def tokens_of(memory: Memory) -> DenseMemory | None:
+    """What a memory holds one entry a token of, if it does."""
+    tokens = memory.tokens if isinstance(memory, JointMemory) else memory
+    return tokens if isinstance(tokens, DenseMemory) else None

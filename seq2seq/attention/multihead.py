@@ -20,12 +20,9 @@ from seq2seq.attention.heads import (
 from seq2seq.attention.memory import TokenMemory
 from seq2seq.attention.scores import SCORES, Widths
 from seq2seq.errors import ConfigError
-from seq2seq.functional import (
-    causal_mask,
-    explicit_attention,
-    flash_attention,
-    fused_attention,
-)
+from seq2seq.functional import explicit_attention, flash_attention, fused_attention
+from seq2seq.functional.decode import are_few, decode_attention
+from seq2seq.functional.masks import past_mask
 from seq2seq.tables import check_range
 
 Kernel = Literal["auto", "explicit", "fused", "flash"]
@@ -48,8 +45,8 @@ class MultiHead(TokenAttention):
         score: a name of `attention.scores.SCORES`.
         kernel: `explicit` writes the weights out; `fused` never returns them; `flash` never holds
             more than a tile of them, with dropout and learnt biases too; `auto` is fused wherever
-            the score is a dot product and no weights were asked for. All give the same numbers up
-            to rounding.
+            the score is a dot product and no weights were asked for, and `decode_attention` for
+            the few queries of a step. All give the same numbers up to rounding.
         project: false takes queries, keys and values as they are, without Wq, Wk, Wv, Wo: the
             attention of recurrent models, whose values are the encoder's states.
         bias: do the projections have biases?
@@ -177,13 +174,15 @@ class MultiHead(TokenAttention):
         bias = position_bias(self.place, positions, k.shape[2], self.num_heads)
         if mask is not None:
             mask = mask[:, None, None]  # (N, 1, 1, S)
-        causal = self.place.role is Role.DECODER
+        causal = self.place.role is Role.DECODER and q.shape[2] > 1
         dropout = self.dropout if self.training else 0.0
         weights = None
-        if need_weights or self._writes_weights(dropout, q):
-            if causal:
-                past = causal_mask(q.shape[2], k.shape[2], k.shape[2] - q.shape[2], device=q.device)
-                mask = past if mask is None else mask & past
+        writes = need_weights or self._writes_weights(dropout, q)
+        few = self.kernel == "auto" and dropout == 0 and are_few(q)
+        if causal and (writes or few or positions.dim() > 1):
+            past = past_mask(positions, q.shape[2], k.shape[2])
+            mask, causal = past if mask is None else mask & past, False
+        if writes:
             out, weights = explicit_attention(
                 self.score(q, k), v, mask=mask, bias=bias, dropout=dropout
             )
@@ -191,10 +190,13 @@ class MultiHead(TokenAttention):
             q, scale, of_keys = self.score.dotted(q, k)
             if of_keys is not None:
                 bias = of_keys if bias is None else bias + of_keys
-            without_weights = flash_attention if self.kernel == "flash" else fused_attention
-            out = without_weights(
-                q, k, v, scale=scale, mask=mask, bias=bias, causal=causal, dropout=dropout
-            )
+            if few:
+                out = decode_attention(q, k, v, scale=scale, mask=mask, bias=bias)
+            else:
+                without_weights = flash_attention if self.kernel == "flash" else fused_attention
+                out = without_weights(
+                    q, k, v, scale=scale, mask=mask, bias=bias, causal=causal, dropout=dropout
+                )
         return out, weights if need_weights else None
 
 

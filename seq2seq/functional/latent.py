@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
+from seq2seq.functional.decode import are_few, decode_attention
 from seq2seq.functional.fused import fused_attention
 from seq2seq.functional.masks import causal_mask
 from seq2seq.functional.precision import widened
@@ -53,8 +54,9 @@ def latent_attention(
         latent: [c; r], (B, 1, S, C + Dr); r is the part of the key that all heads share.
         wk: (H, Dn, C).   wv: (H, M, C).
         absorbed: which of the two; see `absorbing_is_cheaper`.
-        fused: compute the expanded form by `fused_attention`. The absorbed form writes its weights
-            out in any case: with one head of keys that is a single product for all queries.
+        fused: compute the expanded form by `fused_attention`, and the absorbed form by
+            `decode_attention` for a few queries. For many it writes its weights out in any case:
+            with one head of keys that is a single product for all queries.
         mask: bool, broadcastable to (B, H, T, S); True = may attend.
         bias: added to the scores, broadcastable to (B, H, T, S).
         causal: the queries are the last T of S positions.
@@ -84,7 +86,13 @@ def latent_attention(
     if causal:
         past = causal_mask(T, S, S - T, device=q.device)
         mask = past if mask is None else mask & past
-    out, weights = explicit_attention(dot(q, k, scale), v, mask=mask, bias=bias, dropout=dropout)
+    weights = None
+    if fused and dropout == 0 and are_few(q):
+        out = decode_attention(q, k, v, scale=scale, mask=mask, bias=bias)
+    else:
+        out, weights = explicit_attention(
+            dot(q, k, scale), v, mask=mask, bias=bias, dropout=dropout
+        )
     if absorbed:
         out = torch.einsum("bhtc,hmc->bhtm", out, wv)
     return out, weights

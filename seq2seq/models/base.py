@@ -6,6 +6,8 @@ from typing import Any, ClassVar, NamedTuple
 from torch import Tensor, nn
 
 from seq2seq.attention import Attention, Role
+from seq2seq.attention.base import TokenAttention
+from seq2seq.attention.pages import PagePool
 from seq2seq.functional.groups import token_groups
 from seq2seq.models.state import DecodeState
 from seq2seq.nn.embedding import Embeddings
@@ -74,9 +76,23 @@ class Seq2Seq(nn.Module):
         """Teacher forcing: source ids (B, S), target ids (B, T) beginning with bos."""
         raise NotImplementedError
 
-    def start(self, encoded: Encoded, beams: int = 1) -> DecodeState:
-        """The state before the first token, for K = `beams` hypotheses of each sentence."""
+    def start(self, encoded: Encoded, beams: int = 1, pages: PagePool | None = None) -> DecodeState:
+        """The state before the first token, for K = `beams` hypotheses of each sentence.
+
+        With `pages` what is remembered of tokens is kept in pages of that pool, and states over it
+        can merge; else in tensors of their own.
+        """
         raise NotImplementedError
+
+    def pages_for(self, page_size: int, source: int, target: int, beams: int = 1) -> int:
+        """Pages of a sentence of `source` pieces, eos included, when `target` tokens have been read
+        in each of its hypotheses: of the longest translation, all tokens and bos, but not eos.
+        """
+        attentions = [module for module in self.modules() if isinstance(module, TokenAttention)]
+        roles = {attention.place.role for attention in attentions}
+        of_source = -(-source // page_size) if Role.CROSS in roles else 0
+        of_target = beams * -(-target // page_size) if Role.DECODER in roles else 0
+        return of_source + of_target
 
     def step(self, tokens: Tensor, state: DecodeState, need_weights: bool = False) -> Decoded:
         """The next n tokens of every hypothesis: ids (N, n) -> hidden (N, n, E). Changes `state` in

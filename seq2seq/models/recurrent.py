@@ -8,6 +8,7 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from seq2seq.attention import Memory, Place, Role, StateMemory, build_attention
 from seq2seq.attention.fixed import final_state
+from seq2seq.attention.pages import PagePool
 from seq2seq.errors import ConfigError
 from seq2seq.models.base import Attentions, Decoded, Encoded, Seq2Seq
 from seq2seq.models.state import DecodeState
@@ -107,14 +108,14 @@ class Recurrent(Seq2Seq):
     def forward(self, source: Tensor, target: Tensor, need_weights: bool = False) -> Decoded:
         return self.step(target, self.start(self.encode(source)), need_weights)
 
-    def start(self, encoded: Encoded, beams: int = 1) -> DecodeState:
+    def start(self, encoded: Encoded, beams: int = 1, pages: PagePool | None = None) -> DecodeState:
         first = self.first_state(final_state(encoded.states, encoded.mask)).tanh()
         first = first.repeat_interleave(beams, dim=0).unflatten(-1, (-1, self.embeddings.dim))
         memory = StateMemory(hidden=first[:, : self.layers])  # (N, layers, E)
         if self.has_cell_state:
             memory.state["cell"] = first[:, self.layers :]
         sources: list[Memory] = [self.cross.memory_of(*encoded)]
-        return DecodeState(sources, [memory], beams, encoded.states.device)
+        return DecodeState(sources, [memory], beams, encoded.states.device, pages)
 
     def advance(self, x: Tensor, memory: StateMemory) -> Tensor:
         """One token through the stack of cells: x (N, E + what is fed) -> the last layer's state

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.attention import StateMemory
+from seq2seq.attention.pages import PagePool
 from seq2seq.models.base import Decoded, Encoded
 from seq2seq.models.recurrent import Recurrent
 from seq2seq.models.state import DecodeState
@@ -31,8 +32,8 @@ class LuongRNN(Recurrent):
     def read_width(dim: int, context: int) -> int:
         return dim + context
 
-    def start(self, encoded: Encoded, beams: int = 1) -> DecodeState:
-        state = super().start(encoded, beams)
+    def start(self, encoded: Encoded, beams: int = 1, pages: PagePool | None = None) -> DecodeState:
+        state = super().start(encoded, beams, pages)
         memory = state.past[0]
         assert isinstance(memory, StateMemory)
         memory.state["attentional"] = torch.zeros_like(memory.state["hidden"][:, 0])

@@ -3,12 +3,16 @@
 import torch
 from torch import Tensor
 
-from seq2seq.attention import Memory
+from seq2seq.attention.memory import Memory, tokens_of
+from seq2seq.attention.pages import PagePool, SlotTable, paged, source_table
 
 
 class DecodeState:
     """B sentences of K hypotheses each: N = B * K rows, row b * K + k. The rows of a sentence have
     one length; sentences that `merge` brings together may differ.
+
+    With a pool of pages, tokens are in pages, and the tables that say where are held here, once for
+    all layers. `keep` is the only verb that gives pages back: `keep` of no sentence gives all.
 
     Three verbs change which hypotheses there are. Searches know them; models know `begin` and
     `end`.
@@ -19,24 +23,72 @@ class DecodeState:
         past: per layer, N rows: what the decoder remembers of each hypothesis.
         beams: K.
         lengths: of each sentence, the tokens remembered in each of its rows.
+
+    Raises: ValueError if the pool has too few pages for the sources.
     """
 
-    def __init__(self, source: list[Memory], past: list[Memory], beams: int, device: torch.device):
+    def __init__(
+        self,
+        source: list[Memory],
+        past: list[Memory],
+        beams: int,
+        device: torch.device,
+        pages: PagePool | None = None,
+    ):
         self.source = source
         self.past = past
         self.beams = beams
         self.lengths = [0] * source[0].rows
         self.device = device
+        self.pages = pages
+        self._sources: SlotTable | None = None
+        self._lanes: SlotTable | None = None
+        if pages is not None:
+            self._turn_pages(pages)
+        for tokens in map(tokens_of, self.source):
+            if tokens is not None:
+                tokens.settle()
+
+    def _turn_pages(self, pages: PagePool) -> None:
+        """Put all tokens into pages, those of the source now, those to come when they do."""
+        table = self._sources = source_table(self.source, pages)
+        if table is not None:
+            self.source = [paged(memory, table, i) for i, memory in enumerate(self.source)]
+        if any(tokens_of(memory) is not None for memory in self.past):
+            table = self._lanes = SlotTable(pages, len(self.lengths), self.beams)
+            self.past = [paged(memory, table, i) for i, memory in enumerate(self.past)]
+
+    @property
+    def _tables(self) -> list[SlotTable]:
+        return [table for table in (self._sources, self._lanes) if table is not None]
+
+    @property
+    def written(self) -> int:
+        """Tokens in pages, the source's and those of every hypothesis."""
+        return sum(table.written for table in self._tables)
 
     @property
     def length(self) -> int:
         """Tokens remembered in the longest row."""
         return max(self.lengths, default=0)
 
+    def reserve(self, n: int) -> bool:
+        """Take the pages that the next n tokens of every row need: all, or none and False."""
+        return self._lanes is None or self._lanes.reserve([n] * len(self.lengths))
+
     def begin(self, n: int) -> Tensor:
         """Once a step, before the layers: the positions of the next n tokens, (n,), or (N, n) where
         sentences have different lengths.
+
+        Raises: ValueError if there are too few pages; `reserve` asks before.
         """
+        if self._lanes is not None:
+            if not self.reserve(n):
+                raise ValueError(
+                    f"too few pages for {n} more tokens of {len(self.lengths)} sentences: ask "
+                    "`reserve` first, and `keep` fewer sentences where it says no"
+                )
+            self._lanes.grow([n] * len(self.lengths))
         new = torch.arange(n, device=self.device)
         if len(set(self.lengths)) <= 1:
             return self.length + new
@@ -49,6 +101,11 @@ class DecodeState:
 
     def fork(self, parents: Tensor) -> None:
         """Row r goes on from the hypothesis of row parents[r], (N,), of the same sentence."""
+        rows = torch.arange(len(parents), device=parents.device)
+        if parents.device.type == "cpu" and torch.equal(parents, rows):
+            return  # elsewhere it is dearer to look than to move
+        if self._lanes is not None:
+            self._lanes.fork(parents)
         for memory in self.past:
             memory.fork(parents)
 
@@ -60,21 +117,33 @@ class DecodeState:
             memory.keep(sentences)
         for memory in self.past:
             memory.keep(rows)
-        self.lengths = [self.lengths[sentence] for sentence in sentences.tolist()]
+        chosen = sentences.tolist()
+        self.lengths = [self.lengths[sentence] for sentence in chosen]
+        if self._sources is not None:
+            self._sources.keep(chosen, sentences)
+        if self._lanes is not None:
+            self._lanes.keep(chosen, rows)
 
     def merge(self, other: "DecodeState") -> None:
         """Take over the sentences of another state of the same model, behind these. It is used up.
 
-        Raises: ValueError for another number of beams, and where a memory holds rows of one length.
+        Raises: ValueError for another number of beams or another pool, and where a memory holds
+        rows of one length.
         """
         if other.beams != self.beams:
             raise ValueError(
                 f"a state of {other.beams} beams cannot join one of {self.beams}: start both with "
                 "the same `beams`"
             )
+        if other.pages is not self.pages:
+            raise ValueError(
+                "these states have no pool in common: start both with the same `pages`"
+            )
         B, more = len(self.lengths), len(other.lengths)
         for mine, joining in zip(self.source, other.source, strict=True):
             mine.merge(joining, B, more)
         for mine, joining in zip(self.past, other.past, strict=True):
             mine.merge(joining, B * self.beams, more * self.beams)
+        for table, other_table in zip(self._tables, other._tables, strict=True):
+            table.merge(other_table)
         self.lengths += other.lengths

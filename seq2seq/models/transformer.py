@@ -7,6 +7,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.attention import Attention, Memory, Place, Role, build_attention
+from seq2seq.attention.pages import PagePool
 from seq2seq.errors import ConfigError
 from seq2seq.models.base import Attentions, Decoded, Encoded, Seq2Seq
 from seq2seq.models.state import DecodeState
@@ -99,9 +100,9 @@ class Transformer(Seq2Seq):
         pasts: list[Memory | None] = [None] * len(sources)
         return self._decode(target, sources, pasts, positions, need_weights)
 
-    def start(self, encoded: Encoded, beams: int = 1) -> DecodeState:
+    def start(self, encoded: Encoded, beams: int = 1, pages: PagePool | None = None) -> DecodeState:
         pasts = [layer.attention.new_memory() for layer in self.decoder]
-        return DecodeState(self._sources(encoded), pasts, beams, encoded.states.device)
+        return DecodeState(self._sources(encoded), pasts, beams, encoded.states.device, pages)
 
     def step(self, tokens: Tensor, state: DecodeState, need_weights: bool = False) -> Decoded:
         n = tokens.shape[1]

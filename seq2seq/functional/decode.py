@@ -1,0 +1,56 @@
+"""Attention of a few queries without gradients: what every step of decoding does."""
+
+import torch
+from torch import Tensor
+
+from seq2seq.functional.precision import widened
+from seq2seq.functional.shapes import check, check_groups
+
+# Beyond that the fused kernel, which never holds all scores, is the faster of the two.
+FEW = 16
+
+
+def are_few(q: Tensor) -> bool:
+    """Is `decode_attention` the way for these queries (B, H, T, D)?"""
+    return not torch.is_grad_enabled() and q.shape[2] <= FEW
+
+
+def decode_attention(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    *,
+    scale: float = 1.0,
+    mask: Tensor | None = None,
+    bias: Tensor | None = None,
+) -> Tensor:
+    """softmax(scale q k^T + bias) v as two products, one for all queries of a key head.
+
+    Nothing is repeated for the query heads of a group, and keys and values that lie head by head
+    are read where they are. The fused kernel spends more on getting started than one query costs.
+
+    Args:
+        q: (B, H, T, D).   k: (B, G, S, D), G divides H.   v: (B, G, S, M).
+        scale: factor of the scores.
+        mask: bool, broadcastable to (B, H, T, S); True = may attend.
+        bias: added to the scores, broadcastable to (B, H, T, S).
+
+    Returns: (B, H, T, M), zeros for a query that may attend to nothing.
+    Raises: ValueError if shapes disagree, or G does not divide H.
+    """
+    sizes = check("B H T D, B G S D, B G S M", q=q, k=k, v=v)
+    B, H, T, G, S = (sizes[letter] for letter in "BHTGS")
+    check_groups(H, G)
+    # -> (B G, H / G * T, D): the query heads of a group are further queries of its key head
+    grouped = (q * scale).reshape(B * G, H // G * T, -1)
+    keys, values = k.reshape(B * G, S, -1), v.reshape(B * G, S, -1)
+    scores = widened(torch.bmm(grouped, keys.transpose(1, 2))).view(B, H, T, S)
+    if bias is not None:
+        scores += bias.to(scores.dtype)
+    if mask is not None:
+        scores.masked_fill_(~mask, torch.finfo(scores.dtype).min)
+    weights = scores.softmax(-1)
+    if mask is not None:
+        weights *= mask  # for queries without any key
+    out = torch.bmm(weights.view(B * G, -1, S).to(values.dtype), values)
+    return out.view(B, H, T, -1)

@@ -1,0 +1,146 @@
+"""Paged memories against dense ones, through everything that can happen to sentences."""
+
+import random
+
+import pytest
+import torch
+from helpers import SMALL, assert_equal, presets, small_model, source_batch
+from torch import Tensor
+
+from seq2seq.attention.pages import PagedMemory, PagePool
+from seq2seq.models import DecodeState, Seq2Seq
+from seq2seq.symbols import BOS
+
+VARIANTS = [f"{model} attn={preset}" for model in SMALL for preset in presets("attn")]
+VARIANTS += [
+    "transformer position=learned",
+    "transformer position=alibi",
+    "transformer position=t5",
+    "transformer position=rope",
+    "transformer attn=mla position=rope",
+    "transformer attn=gaussian position=t5",
+    "transformer attn=page_local position=rope",
+    "transformer attn=page_local position=t5",
+    "transformer attn=longformer position=alibi",
+    "transformer attn=reformer position=rope",
+    "transformer attn=performer attn@cross_attn=performer",
+    "transformer attn@decoder_attn=gqa attn@cross_attn=mla",
+    "rnn model.cell=lstm model.layers=2",
+]
+
+
+class Poisoned(PagePool):
+    """What nobody has written, and what nobody owns any more, is NaN."""
+
+    def array(self, layer: int, name: str, like: Tensor) -> Tensor:
+        known = len(self.arrays)
+        array = super().array(layer, name, like)
+        return array.fill_(torch.nan) if len(self.arrays) > known else array
+
+    def release(self, pages: list[int]) -> None:
+        super().release(pages)
+        for array in self.arrays.values():
+            array.unflatten(1, (self.pages, -1))[:, pages] = torch.nan
+
+
+@pytest.fixture
+def write_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In a poisoned pool a slot that is written holds NaN before."""
+    append = PagedMemory.append
+
+    def checked(memory: PagedMemory, streams: dict[str, Tensor]) -> None:
+        slots = memory.table.new
+        assert len(slots.unique()) == len(slots)
+        for name, x in streams.items():
+            array = memory.table.pool.array(memory.layer, name, x)
+            assert array[:, slots].isnan().all()
+        append(memory, streams)
+
+    monkeypatch.setattr(PagedMemory, "append", checked)
+
+
+class Pair:
+    """A paged state of many sentences, and beside it each of them alone and dense."""
+
+    def __init__(self, model: Seq2Seq, beams: int, pool: PagePool) -> None:
+        self.model, self.beams, self.pool = model, beams, pool
+        self.state: DecodeState | None = None
+        self.alone: list[DecodeState] = []
+        self.tokens = torch.zeros(0, 1, dtype=torch.long)
+
+    def enter(self, lengths: list[int]) -> None:
+        """Admit sentences of so many pieces."""
+        source = source_batch(*lengths)
+        state = self.model.start(self.model.encode(source), self.beams, self.pool)
+        for row, length in zip(source, lengths, strict=True):
+            encoded = self.model.encode(row[None, :length])
+            self.alone.append(self.model.start(encoded, self.beams))
+        if self.state is None:
+            self.state = state
+        else:
+            self.state.merge(state)
+
+    def step(self, n: int) -> None:
+        assert self.state is not None
+        N = len(self.alone) * self.beams
+        tokens = torch.randint(BOS, 11, (N, n))
+        together = self.model.step(tokens, self.state).hidden
+        alone = [
+            self.model.step(rows, one).hidden
+            for rows, one in zip(tokens.split(self.beams), self.alone, strict=True)
+        ]
+        assert together.isfinite().all()
+        assert_equal(together, torch.cat(alone), 1e-12)
+        best = self.model.logits(together).argmax(-1)
+        assert torch.equal(best, self.model.logits(torch.cat(alone)).argmax(-1))
+
+    def fork(self) -> None:
+        assert self.state is not None
+        lanes = torch.randint(self.beams, (len(self.alone), self.beams))
+        first = self.beams * torch.arange(len(self.alone))[:, None]
+        self.state.fork((first + lanes).flatten())
+        for one, parents in zip(self.alone, lanes, strict=True):
+            one.fork(parents)
+
+    def keep(self) -> None:
+        assert self.state is not None
+        chosen = sorted(random.sample(range(len(self.alone)), random.randint(1, len(self.alone))))
+        self.state.keep(torch.tensor(chosen))
+        self.alone = [self.alone[i] for i in chosen]
+
+    def check(self) -> None:
+        """No page is lost, and none has two owners."""
+        assert self.state is not None
+        self.pool.check()
+        owned = [page for t in self.state._tables for pages in t.owned for page in pages]
+        assert len(set(owned)) == len(owned) == self.pool.used
+
+
+def at_random(model: Seq2Seq, beams: int, size: int, steps: int = 14) -> PagePool:
+    """Sentences enter, grow, fork and leave in any order. Returns: the pool when all have left."""
+    pool = Poisoned(400, size)
+    pair = Pair(model, beams, pool)
+    pair.enter([5, 1])
+    for _ in range(steps):
+        verb = random.choice(["enter", "step", "step", "step", "fork", "fork", "keep"])
+        if verb == "enter":
+            pair.enter([random.randint(1, 9) for _ in range(random.randint(1, 3))])
+        elif verb == "step":
+            pair.step(random.choice([1, 1, 1, 2, 5]))
+        else:
+            getattr(pair, verb)()
+        pair.check()
+    pair.step(1)
+    assert pair.state is not None
+    pair.state.keep(torch.zeros(0, dtype=torch.long))
+    pool.check()
+    return pool
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.usefixtures("write_once")
+@torch.no_grad()
+def test_sentences_in_pages_go_on_as_each_would_alone(variant: str) -> None:
+    model = small_model(*variant.split())
+    for beams, size in ((1, 4), (3, 2)):
+        assert at_random(model, beams, size).used == 0
