@@ -2,8 +2,8 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -78,57 +78,21 @@ def next_logp(model: Seq2Seq, source: Tensor) -> NextLogP:
     return logp
 
 
-class Lane(NamedTuple):
-    """A hypothesis that still grows."""
-
-    ids: list[int]
-    total: float
-
-
-def naive_beam(
-    logp: NextLogP, *, beams: int, length_penalty: float, limit: int
-) -> list[Hypothesis]:
-    """Beam search on lists: every prefix is computed anew, one hypothesis at a time."""
-    live = [Lane([], 0.0)]
-    finished: list[Hypothesis] = []
-    for n in range(1, limit + 1):
-        candidates = [
-            (lane.total + value, lane.ids, token)
-            for lane in live
-            for token, value in enumerate(logp(lane.ids))
-            if token not in (PAD, BOS, UNK)
-        ]
-        candidates = sorted(candidates, key=lambda c: -c[0])[: 2 * beams]
-        for total, ids, token in candidates[:beams]:
-            if token == EOS:
-                finished.append(Hypothesis(ids, total / n**length_penalty, total, False))
-        live = [Lane([*ids, token], total) for total, ids, token in candidates if token != EOS]
-        live = live[:beams]
-        if len(finished) >= beams:
-            break
-    else:
-        for lane in live:
-            score = lane.total / limit**length_penalty
-            finished.append(Hypothesis(lane.ids, score, lane.total, True))
-    return sorted(finished, key=lambda h: -h.score)
-
-
 def every_hypothesis(logp: NextLogP, vocabulary: int, limit: int) -> list[Hypothesis]:
     """All that fits into `limit` tokens, eos included, scored by log-probability alone."""
     found = []
-    frontier = [Lane([], 0.0)]
-    for n in range(1, limit + 1):
+    frontier = [Hypothesis([], 0.0, 0.0, True)]
+    for _ in range(limit):
         grown = []
         for lane in frontier:
             values = logp(lane.ids)
-            total = lane.total + values[EOS]
-            found.append(Hypothesis(lane.ids, total, total, False))
-            for token in set(range(vocabulary)) - {PAD, BOS, EOS, UNK}:
-                grown.append(Lane([*lane.ids, token], lane.total + values[token]))
+            for token in set(range(vocabulary)) - {PAD, BOS, UNK}:
+                ids = lane.ids if token == EOS else [*lane.ids, token]
+                each = [*lane.token_logp, values[token]]
+                one = Hypothesis(ids, sum(each), sum(each), token != EOS, each)
+                (found if token == EOS else grown).append(one)
         frontier = grown
-        if n == limit:
-            found += [Hypothesis(lane.ids, lane.total, lane.total, True) for lane in frontier]
-    return sorted(found, key=lambda h: -h.score)
+    return sorted([*found, *frontier], key=lambda h: -h.score)
 
 
 def assert_same(actual: Sequence[Hypothesis], expected: Sequence[Hypothesis]) -> None:
@@ -137,3 +101,4 @@ def assert_same(actual: Sequence[Hypothesis], expected: Sequence[Hypothesis]) ->
     for one, other in zip(actual, expected, strict=True):
         assert math.isclose(one.score, other.score, abs_tol=1e-9)
         assert math.isclose(one.log_probability, other.log_probability, abs_tol=1e-9)
+        assert one.token_logp == pytest.approx(other.token_logp, abs=1e-9)
