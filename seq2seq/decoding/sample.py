@@ -1,5 +1,7 @@
 """Sampling: the next token is drawn, again and again."""
 
+from dataclasses import dataclass
+
 import torch
 from torch import Tensor
 
@@ -31,6 +33,7 @@ class SampleFrontier(Lanes):
         return drawn.minimum(last)
 
 
+@dataclass(frozen=True, kw_only=True)
 class Sample(Search):
     """Independent draws, one lane each. The score is the log-probability of the model (whatever the
     temperature) divided by the length.
@@ -47,28 +50,19 @@ class Sample(Search):
 
     frontier = SampleFrontier
 
-    def __init__(
-        self,
-        *,
-        samples: int = 1,
-        temperature: float = 1.0,
-        top_k: int | None = None,
-        top_p: float = 1.0,
-        seed: int = 1,
-        length_ratio: float = 1.5,
-        length_extra: int = 10,
-        min_length_ratio: float = 0.0,
-        min_length_extra: int = 0,
-    ):
-        super().__init__(
-            beams=samples,
-            candidates=ALL if top_k is None else top_k,
-            length_ratio=length_ratio,
-            length_extra=length_extra,
-            min_length_ratio=min_length_ratio,
-            min_length_extra=min_length_extra,
-        )
-        self.temperature, self.top_p, self.seed = temperature, top_p, seed
+    samples: int = 1
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float = 1.0
+    seed: int = 1
+
+    @property
+    def beams(self) -> int:
+        return self.samples
+
+    @property
+    def candidates(self) -> int:
+        return ALL if self.top_k is None else self.top_k
 
 
 def uniform(seed: int, *counters: Tensor) -> Tensor:
