@@ -14,7 +14,7 @@ from seq2seq.attention import ATTENTION
 from seq2seq.data.segments import segments
 from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.data.windows import by_length, padded, windows
-from seq2seq.decoding import Search, build_search, decode
+from seq2seq.decoding import Beam, Search, build_search, decode
 from seq2seq.errors import ConfigError
 from seq2seq.evaluation.alignment import Span, Word, pieces, word_weights, words
 from seq2seq.evaluation.languages import is_spaceless
@@ -22,6 +22,7 @@ from seq2seq.evaluation.maps import Alignment
 from seq2seq.forcing.pairs import Pair, read_pairs, without_surrogates
 from seq2seq.forcing.passes import Score, cross_weights, log_probabilities
 from seq2seq.symbols import EOS, NAMES
+from seq2seq.tables import options_of
 
 BATCH_PIECES = 4096  # padded source pieces times beams translated at once
 MOST_BEAMS = 1000
@@ -87,7 +88,10 @@ class Translator:
         given = {"beam_size": beam_size, "length_penalty": length_penalty}
         changed = {name: value for name, value in given.items() if value is not None}
         options = dict(self.config["decode"])
-        search = build_search({**options, "name": "beam", **changed} if changed else options)
+        if changed:
+            shared = {name: options[name] for name in options_of(Beam) if name in options}
+            options = {**shared, "name": "beam", **changed}
+        search = build_search(options)
         most = min(self.target.size, MOST_BEAMS)
         if search.beams > most:
             raise ConfigError(

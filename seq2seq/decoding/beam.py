@@ -1,6 +1,7 @@
 """Beam search: the K best prefixes of each sentence, one token longer at every step."""
 
 import math
+from dataclasses import dataclass
 from typing import Any, Literal
 
 import torch
@@ -45,8 +46,9 @@ class BeamFrontier(Frontier):
         lane = index // C
         token, gain = (x.reshape(B, K * C).gather(1, index) for x in (ids, gains))
         ended = (token == EOS) & (values != -torch.inf)
-        finite = ended[:, :K] & values[:, :K].isfinite()
-        self._end(finite, lane, gain)
+        finished = ended[:, :K] & values[:, :K].isfinite()
+        self._finish(finished, lane[:, :K], gain[:, :K])
+        self.count = self.count + finished.sum(1)
 
         # -> (B, K): ranks of the best that go on; a stable sort puts them first, in order
         going = ended.to(torch.uint8).argsort(dim=1, stable=True)[:, :K]
@@ -60,7 +62,8 @@ class BeamFrontier(Frontier):
         enough = self.count >= self.search.enough
         at_limit = ~enough & (self.length >= self.limits)
         # A dead lane is no result; NaN, of a model that diverged, is one.
-        self._finish(at_limit[:, None] & (self.total != -torch.inf))
+        lanes = torch.arange(K, device=lane.device).expand(B, K)
+        self._finish(at_limit[:, None] & (self.total != -torch.inf), lanes)
         return Advance(parents, token.flatten(), enough | at_limit)
 
     def _look(self, weights: Tensor) -> None:
@@ -70,32 +73,34 @@ class BeamFrontier(Frontier):
         S = min(looked.shape[-1], self.seen.shape[-1])  # both reach the longest source
         self.seen[..., :S] += looked[..., :S]
 
-    def _end(self, ended: Tensor, lane: Tensor, gain: Tensor) -> None:
-        """Record the candidates (B, K) that end here: the tokens of their lanes, and eos."""
-        self.count = self.count + ended.sum(1)
-        sentences, ranks = ended.nonzero(as_tuple=True)
-        lanes, last = lane[sentences, ranks], (self.length[sentences] - 1)[:, None]
-        tokens = self.tokens[sentences, lanes].scatter_(1, last, EOS)
-        logp = self.logp[sentences, lanes].scatter_(1, last, gain[sentences, ranks, None])
-        self._record(sentences, tokens, logp, self._covered(sentences, lanes))
+    def _finish(self, which: Tensor, lanes: Tensor, last: Tensor | None = None) -> None:
+        """Record some hypotheses.
 
-    def _finish(self, which: Tensor) -> None:
-        """Record these lanes (B, K) as they are."""
-        sentences, lanes = which.nonzero(as_tuple=True)
-        tokens, logp = self.tokens[sentences, lanes], self.logp[sentences, lanes]
-        self._record(sentences, tokens, logp, self._covered(sentences, lanes))
+        Args:
+            which: of (B, R) hypotheses, those that finish.
+            lanes: where the tokens of each are, (B, R).
+            last: log-probability of the eos that comes behind those, (B, R); None = none comes.
+        """
+        at = which.nonzero(as_tuple=True)
+        sentences, lane = at[0], lanes[at]
+        if not len(sentences):
+            return
+        tokens, logp = self.tokens[sentences, lane], self.logp[sentences, lane]
+        if last is not None:
+            place = (self.length[sentences] - 1)[:, None]
+            tokens.scatter_(1, place, EOS)
+            logp.scatter_(1, place, last[at][:, None])
+        coverage = self._coverage(sentences, lane) if self.search.reads_weights else None
+        self._record(sentences, tokens, logp, coverage)
 
-    def _covered(self, sentences: Tensor, lanes: Tensor) -> Tensor | None:
-        """The coverage of M lanes, (M,): 0 if each source piece was looked at at least once."""
-        if not self.search.reads_weights:
-            return None
-        seen = self.seen[sentences, lanes]
-        real = (
-            torch.arange(seen.shape[1], device=seen.device) <= self.source_lengths[sentences, None]
-        )
+    def _coverage(self, sentences: Tensor, lanes: Tensor) -> Tensor:
+        """What is added to the scores of M lanes, (M,)."""
+        seen, lengths = self.seen[sentences, lanes], self.source_lengths[sentences, None]
+        real = torch.arange(seen.shape[1], device=seen.device) <= lengths  # the last is eos
         return self.search.coverage * (seen.clamp(UNSEEN, 1).log() * real).sum(1)
 
 
+@dataclass(frozen=True, kw_only=True)
 class Beam(Search):
     """K lanes a sentence, and 2K candidates a step, so that K go on even if K of them end.
 
@@ -124,33 +129,30 @@ class Beam(Search):
 
     frontier = BeamFrontier
 
-    def __init__(
-        self,
-        *,
-        beam_size: int = 5,
-        length_penalty: float = 1.0,
-        penalty_form: Literal["power", "gnmt"] = "power",
-        coverage: float = 0.0,
-        coverage_layer: int = -1,
-        patience: float = 1.0,
-        length_ratio: float = 1.5,
-        length_extra: int = 10,
-        min_length_ratio: float = 0.0,
-        min_length_extra: int = 0,
-    ):
-        super().__init__(
-            beams=beam_size,
-            candidates=2 * beam_size,
-            length_ratio=length_ratio,
-            length_extra=length_extra,
-            min_length_ratio=min_length_ratio,
-            min_length_extra=min_length_extra,
-        )
-        self.length_penalty, self.penalty_form = length_penalty, penalty_form
-        self.coverage, self.coverage_layer = coverage, coverage_layer
-        self.reads_weights = coverage > 0
+    beam_size: int = 5
+    length_penalty: float = 1.0
+    penalty_form: Literal["power", "gnmt"] = "power"
+    coverage: float = 0.0
+    coverage_layer: int = -1
+    patience: float = 1.0
+
+    @property
+    def beams(self) -> int:
+        return self.beam_size
+
+    @property
+    def candidates(self) -> int:
+        return 2 * self.beam_size
+
+    @property
+    def reads_weights(self) -> bool:
+        return self.coverage > 0
+
+    @property
+    def enough(self) -> int:
+        """Finished hypotheses with which a sentence is done."""
         # Rounded before it is rounded up: 1.1 * 10 is a little more than 11 in binary.
-        self.enough = max(1, math.ceil(round(patience * beam_size, 6)))
+        return max(1, math.ceil(round(self.patience * self.beam_size, 6)))
 
     def score(self, log_probability: float, n: int) -> float:
         base = n if self.penalty_form == "power" else (5 + n) / 6

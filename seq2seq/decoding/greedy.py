@@ -1,5 +1,6 @@
 """Greedy search: the best next token, again and again."""
 
+from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -34,8 +35,8 @@ class Lanes(Frontier):
         self._grow()
         self._write(tokens, logp)
         over = (tokens == EOS) | (self.length >= self.limits)[:, None]
-        sentences, lanes = (over & self.live).nonzero(as_tuple=True)
-        self._record(sentences, self.tokens[sentences, lanes], self.logp[sentences, lanes])
+        which = (over & self.live).nonzero(as_tuple=True)
+        self._record(which[0], self.tokens[which], self.logp[which])
         self.live = self.live & ~over
         return Advance(None, tokens.flatten(), ~self.live.any(1))
 
@@ -47,6 +48,7 @@ class GreedyFrontier(Lanes):
         return torch.zeros_like(logp[:, :1], dtype=torch.int64)
 
 
+@dataclass(frozen=True, kw_only=True)
 class Greedy(Search):
     """One lane a sentence, one candidate a step. The score is the log-probability divided by the
     length.
@@ -56,20 +58,5 @@ class Greedy(Search):
     """
 
     frontier = GreedyFrontier
-
-    def __init__(
-        self,
-        *,
-        length_ratio: float = 1.5,
-        length_extra: int = 10,
-        min_length_ratio: float = 0.0,
-        min_length_extra: int = 0,
-    ):
-        super().__init__(
-            beams=1,
-            candidates=1,
-            length_ratio=length_ratio,
-            length_extra=length_extra,
-            min_length_ratio=min_length_ratio,
-            min_length_extra=min_length_extra,
-        )
+    beams = 1
+    candidates = 1

@@ -5,6 +5,8 @@ candidates. Neither ever calls a model; the loop in `engine` does.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
+from itertools import repeat
 from typing import ClassVar, NamedTuple, Self
 
 import torch
@@ -34,37 +36,40 @@ class Advance(NamedTuple):
     done: Tensor  # (B,) bool: nothing more is wanted of this sentence
 
 
+@dataclass(frozen=True, kw_only=True)
 class Search:
     """How hypotheses are chosen: options only, so one search serves any number of frontiers.
 
-    Limits depend on the sentence's own source only, so a translation does not change with its
+    Lengths depend on the sentence's own source only, so a translation does not change with its
     batch. They count tokens with eos, for a source of S pieces without eos.
 
     Args:
-        beams: rows of each sentence, K.
-        candidates: how many of the best next tokens of each row `Frontier.advance` wants to see, C.
-        length_ratio, length_extra: most tokens are length_ratio * S + length_extra.
-        min_length_ratio, min_length_extra: fewest tokens are
-            min_length_ratio * S + min_length_extra.
+        length_ratio, length_extra: a translation has at most length_ratio * S + length_extra
+            tokens,
+        min_length_ratio, min_length_extra: and at least min_length_ratio * S + min_length_extra.
     """
 
-    frontier: ClassVar[type["Frontier"]]
-    reads_weights = False  # does `advance` want the weights of cross-attention?
+    length_ratio: float = 1.5
+    length_extra: int = 10
+    min_length_ratio: float = 0.0
+    min_length_extra: int = 0
 
-    def __init__(
-        self,
-        *,
-        beams: int,
-        candidates: int,
-        length_ratio: float,
-        length_extra: int,
-        min_length_ratio: float,
-        min_length_extra: int,
-    ):
-        self.beams = beams
-        self.candidates = candidates
-        self.length_ratio, self.length_extra = length_ratio, length_extra
-        self.min_length_ratio, self.min_length_extra = min_length_ratio, min_length_extra
+    frontier: ClassVar[type["Frontier"]]
+
+    @property
+    def beams(self) -> int:
+        """Rows of each sentence, K."""
+        raise NotImplementedError
+
+    @property
+    def candidates(self) -> int:
+        """How many of the best next tokens of each row `Frontier.advance` wants to see, C."""
+        raise NotImplementedError
+
+    @property
+    def reads_weights(self) -> bool:
+        """Does `Frontier.advance` want the weights of cross-attention?"""
+        return False
 
     def start(
         self,
@@ -124,6 +129,7 @@ class Frontier:
     """
 
     ROOM = 32  # tokens at first; doubled when full
+    # The tensors by their names.
     rows: ClassVar[tuple[str, ...]] = (
         *("numbers", "source_lengths", "limits", "least", "prefixes"),
         *("length", "tokens", "logp"),
@@ -140,15 +146,15 @@ class Frontier:
         self.search = search
         self.numbers, self.source_lengths = numbers, source_lengths
         B, K, device = len(source_lengths), search.beams, source_lengths.device
-        pieces = list(zip(source_lengths.tolist(), prefixes, strict=True))
-        limits = [search.limit(n, longest, len(prefix)) for n, prefix in pieces]
-        self.limits = torch.tensor(limits, dtype=torch.int64, device=device)
-        least = [search.least(n) for n, _ in pieces]
-        self.least = torch.tensor(least, dtype=torch.int64, device=device).minimum(self.limits)
+        pieces: list[int] = source_lengths.tolist()
+        integers = partial(torch.tensor, dtype=torch.int64, device=device)
+        limits = map(search.limit, pieces, repeat(longest), map(len, prefixes))
+        self.limits = integers(list(limits))
+        self.least = integers([search.least(n) for n in pieces]).minimum(self.limits)
         # (B, P + 1): behind the longest prefix, too, there is a column that says `free`
         width = 1 + max(map(len, prefixes), default=0)
         forced = [[*prefix, *[FREE] * (width - len(prefix))] for prefix in prefixes]
-        self.prefixes = torch.tensor(forced, dtype=torch.int64, device=device).view(B, width)
+        self.prefixes = integers(forced).view(B, width)
         self.length = torch.zeros(B, dtype=torch.int64, device=device)
         self.tokens = torch.empty(B, K, self.ROOM, dtype=torch.int64, device=device)
         self.logp = torch.empty(B, K, self.ROOM, dtype=torch.float64, device=device)
@@ -185,10 +191,10 @@ class Frontier:
     def merge(self, other: Self) -> None:
         """The other's sentences come after these.
 
-        Raises: ValueError if the other is of another search.
+        Raises: ValueError if the other is of a search with other options.
         """
-        if other.search is not self.search:
-            raise ValueError("only frontiers of one and the same search can be merged")
+        if other.search != self.search:
+            raise ValueError(f"only frontiers of one search merge: {self.search}, {other.search}")
         for name in self.rows:
             setattr(self, name, stack(getattr(self, name), getattr(other, name)))
         self.finished += other.finished

@@ -1,21 +1,17 @@
-"""Beam search against exhaustive search, against a naive one, and by pencil and paper."""
+"""Beam search against exhaustive search, against greedy search, and by pencil and paper."""
 
-import itertools
+import math
+from typing import Any
 
 import pytest
 import torch
-from helpers import small_model, source_batch
-from toys import TableModel, assert_same, every_hypothesis, naive_beam, next_logp
+from helpers import source_batch
+from toys import TableModel, assert_same, every_hypothesis
 
 from seq2seq.decoding import Beam, Frontier, Greedy, decode
 from seq2seq.symbols import EOS
 
 LIMITS = [(0.0, 1), (0.0, 3), (1.0, 1), (1.5, 10)]  # length_ratio, length_extra
-
-
-def limit(source_length: int, ratio: float, extra: int) -> int:
-    """The most tokens of a translation; the source's own eos does not count."""
-    return int(ratio * (source_length - 1) + extra)
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -40,56 +36,6 @@ def test_a_beam_as_wide_as_the_tree_is_exhaustive_search(longest: int, seed: int
     for row, found in enumerate(decode(model, source, search)):
         logp = model.next_logp(int(source[row, 0]))
         assert_same(found, every_hypothesis(logp, vocabulary, longest))
-
-
-@pytest.mark.parametrize("penalty", [0.0, 1.0, 2.0])
-@pytest.mark.parametrize("beams", [1, 2, 5])
-def test_beam_search_on_a_table_is_the_naive_one(beams: int, penalty: float) -> None:
-    truncated = complete = 0
-    for seed, (ratio, extra), eos in itertools.product(range(4), LIMITS, (-2.0, 0.0, 2.0)):
-        model, lengths = TableModel(6 + 3 * seed, seed, eos=eos), (5, 3, 1, 9)
-        source = source_batch(*lengths)
-        search = Beam(
-            beam_size=beams, length_penalty=penalty, length_ratio=ratio, length_extra=extra
-        )
-        for row, found in enumerate(decode(model, source, search)):
-            expected = naive_beam(
-                model.next_logp(int(source[row, 0])),
-                beams=beams,
-                length_penalty=penalty,
-                limit=limit(lengths[row], ratio, extra),
-            )
-            assert_same(found, expected)
-            truncated += sum(h.truncated for h in found)
-            complete += sum(not h.truncated for h in found)
-    assert truncated > 10 and complete > 10
-
-
-@pytest.mark.parametrize(
-    "variant",
-    [
-        "transformer",
-        "transformer attn=gqa position=rope",
-        "transformer attn=fixed",
-        "rnn",
-        "rnn attn=dot model.cell=lstm model.layers=2",
-    ],
-)
-def test_beam_search_on_a_model_is_the_naive_one(variant: str) -> None:
-    model, lengths = small_model(*variant.split()), (5, 2, 3)
-    source = source_batch(*lengths)
-    for beams, penalty, (ratio, extra) in [(2, 1.0, (1.0, 3)), (5, 0.0, (0.5, 2))]:
-        search = Beam(
-            beam_size=beams, length_penalty=penalty, length_ratio=ratio, length_extra=extra
-        )
-        for row, found in enumerate(decode(model, source, search)):
-            expected = naive_beam(
-                next_logp(model, source[row, : lengths[row]]),
-                beams=beams,
-                length_penalty=penalty,
-                limit=limit(lengths[row], ratio, extra),
-            )
-            assert_same(found, expected)
 
 
 A, B, C = 4, 5, 6
@@ -140,3 +86,85 @@ def test_of_equals_the_one_that_finished_first_wins() -> None:
     first, second = frontier.results([0])[0]
     assert done and first.score == second.score == -1.0
     assert (first.ids, second.ids) == ([], [A])
+
+
+@pytest.mark.parametrize(
+    "options, expected",
+    [
+        ({"length_penalty": 0.0}, -3.0),
+        ({"length_penalty": 1.0}, -3.0 / 2),
+        ({"length_penalty": 0.5}, -3.0 / 2**0.5),
+        ({"length_penalty": 1.0, "penalty_form": "gnmt"}, -3.0 / (7 / 6)),
+        ({"length_penalty": 2.0, "penalty_form": "gnmt"}, -3.0 / (49 / 36)),
+    ],
+)
+def test_length_penalties_by_pencil_and_paper(options: dict[str, Any], expected: float) -> None:
+    frontier = Beam(beam_size=1, **options).start(torch.tensor([10]))
+    advance(frontier, {A: -1.0, EOS: -5.0})
+    advance(frontier, {EOS: -2.0, A: -5.0})  # two tokens: A, eos
+    ((found,),) = frontier.results([0])
+    assert (found.ids, found.log_probability, found.token_logp) == ([A], -3.0, [-1.0, -2.0])
+    assert found.score == pytest.approx(expected)
+    assert found.confidence == pytest.approx(math.exp(-1.5))
+
+
+def test_coverage_by_pencil_and_paper() -> None:
+    search = Beam(beam_size=1, length_penalty=0.0, coverage=0.5)
+    assert search.reads_weights and not Beam().reads_weights
+    frontier = search.start(torch.tensor([2, 1]))  # three pieces and two, eos among them
+    ids, logp = torch.tensor([[A, EOS], [A, EOS]]), torch.tensor([[-1.0, -5.0]]).expand(2, -1)
+    # (L, N, H, 1, S): the last of two layers counts, and the mean of its two heads.
+    ignored = torch.full((2, 2, 3), 9.0)
+    first = torch.tensor([[[0.8, 0.2, 0.0], [0.5, 0.5, 7.0]], [[0.4, 0.2, 0.4], [0.5, 0.5, 7.0]]])
+    second = torch.tensor([[[0.9, 0.0, 0.1], [0.0, 1.0, 7.0]], [[0.7, 0.0, 0.3], [0.0, 1.0, 7.0]]])
+    for heads, best in ((first, ids), (second, ids.flip(1))):
+        # (H, N, S) each -> (L, N, H, 1, S)
+        weights = torch.stack((ignored, heads)).transpose(1, 2)[:, :, :, None]
+        done = frontier.advance(logp, best, weights).done
+    assert done.all()
+    ((one,), (other,)) = frontier.results([0, 1])
+    # Means: 0.6 0.2 0.2, then 0.8 0.0 0.2. Sums: 1.4, which counts as 1, 0.2 and 0.4.
+    assert one.score == pytest.approx(-2.0 + 0.5 * math.log(0.2 * 0.4))
+    # The padding behind its two pieces does not count: 0.5 and 1.5.
+    assert other.score == pytest.approx(-2.0 + 0.5 * math.log(0.5))
+
+
+def test_a_piece_that_is_never_looked_at_costs_much_and_not_everything() -> None:
+    search = Beam(beam_size=1, length_penalty=0.0, coverage=1.0)
+    frontier = search.start(torch.tensor([1]))
+    weights = torch.tensor([1.0, 0.0]).view(1, 1, 1, 1, 2)
+    frontier.advance(torch.tensor([[-1.0, -2.0]]), torch.tensor([[EOS, A]]), weights)
+    ((found,),) = frontier.results([0])
+    assert -20 < found.score < -10
+
+
+@pytest.mark.parametrize(
+    "beams, patience, enough",
+    [(1, 1.0, 1), (5, 0.0, 1), (5, 0.3, 2), (5, 1.0, 5), (5, 2.0, 10), (10, 1.1, 11), (3, 1.5, 5)],
+)
+def test_a_sentence_is_done_when_patience_times_the_beams_have_finished(
+    beams: int, patience: float, enough: int
+) -> None:
+    """Lane 0 ends again and again, as its second choice; so one more is finished at each step."""
+    frontier = Beam(beam_size=beams, patience=patience, length_extra=50).start(torch.tensor([0]))
+    logp = torch.full((beams, 2 * beams), -torch.inf)
+    logp[:, 0], ids = -0.1, torch.full((beams, 2 * beams), A)
+    logp[:, 1 if beams > 1 else 0] = -0.2 if beams > 1 else -0.1
+    ids[:, 1 if beams > 1 else 0] = EOS
+    steps, done = 0, False
+    while not done:
+        logp[1:] = -torch.inf  # one lane
+        done = bool(frontier.advance(logp, ids).done)
+        steps += 1
+    assert steps == enough
+    assert len(frontier.results([0])[0]) == enough
+
+
+def test_at_the_limit_what_lives_is_truncated_and_what_ended_is_not() -> None:
+    frontier = Beam(beam_size=2, length_ratio=0.0, length_extra=2).start(torch.tensor([9]))
+    advance(frontier, {A: -1.0, B: -2.0, EOS: -9.0, C: -9.0}, {A: 0.0, B: 0.0, C: 0.0, EOS: 0.0})
+    *_, done = advance(frontier, {EOS: -1, B: -2, A: -3, C: -9}, {C: -5, A: -9, B: -9, EOS: -9})
+    assert done
+    (found,) = frontier.results([0])
+    assert [(h.ids, h.truncated) for h in found] == [([A], False), ([A, B], True), ([A, A], True)]
+    assert [h.token_logp for h in found] == [[-1.0, -1.0], [-1.0, -2.0], [-1.0, -3.0]]

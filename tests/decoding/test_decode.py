@@ -1,5 +1,6 @@
 """What holds for every search: limits, symbols, order, and that sentences do not see each other."""
 
+import math
 from typing import Any
 
 import pytest
@@ -29,7 +30,7 @@ def make_search(name: str, **limits: float) -> Search:
 
 
 @every_model
-@every_search
+@pytest.mark.parametrize("search", ["greedy", "beam", "beam of 8"])  # what is drawn: test_sample
 def test_batch_mates_are_irrelevant(model: str, search: str) -> None:
     built = make_model(model)
     source = source_batch(*LENGTHS)
@@ -145,6 +146,7 @@ def test_searches_are_built_from_plain_values() -> None:
     found = build_search({"name": "beam", "beam_size": 3, "length_penalty": 0.5})
     assert isinstance(found, Beam) and found.beams == 3 and found.length_penalty == 0.5
     assert isinstance(build_search({"name": "greedy"}), Greedy)
+    assert build_search({"name": "sample", "samples": 3}).beams == 3
 
 
 @pytest.mark.parametrize(
@@ -159,6 +161,25 @@ def test_searches_are_built_from_plain_values() -> None:
             r"decode\.length_ratio=-1\.0 should be at least",
         ),
         ({"name": "greedy", "beam_size": 2}, r"unknown option decode\.beam_size"),
+        ({"name": "beam", "patience": -1}, r"decode\.patience=-1 should be at least 0"),
+        ({"name": "beam", "patience": math.inf}, r"decode\.patience=inf should be at least 0"),
+        ({"name": "beam", "coverage": -0.1}, r"decode\.coverage=-0\.1 should be at least 0"),
+        ({"name": "beam", "penalty_form": "exp"}, r"decode\.penalty_form='exp' .*'power', 'gnmt'"),
+        ({"name": "sample", "samples": 0}, r"decode\.samples=0 should be at least 1"),
+        ({"name": "sample", "top_k": 0}, r"decode\.top_k=0 should be at least 1"),
+        ({"name": "sample", "seed": 2**63}, r"decode\.seed=9223372036854775808 should be in"),
+        ({"name": "sample", "temperature": 0.0}, r"temperature=0\.0 .* above 0\. .*decode=greedy"),
+        ({"name": "sample", "temperature": math.nan}, r"decode\.temperature=nan should be above 0"),
+        ({"name": "sample", "top_p": 0.0}, r"decode\.top_p=0\.0 should be above 0 and at most 1"),
+        ({"name": "sample", "top_p": 1.1}, r"decode\.top_p=1\.1 should be above 0 and at most 1"),
+        (
+            {"name": "beam", "min_length_ratio": 2.0},
+            r"decode\.min_length_ratio=2\.0 should be at most decode\.length_ratio=1\.5",
+        ),
+        (
+            {"name": "greedy", "min_length_extra": 11},
+            r"decode\.min_length_extra=11 should be at most decode\.length_extra=10",
+        ),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:

@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
 
+import pytest
 import torch
 from torch import Tensor
 
 from seq2seq.attention import Memory, StateMemory
+from seq2seq.attention.pages import PagePool
 from seq2seq.decoding import Hypothesis
 from seq2seq.models import Decoded, DecodeState, Encoded, Seq2Seq
 from seq2seq.symbols import BOS, EOS, PAD, UNK
@@ -35,11 +36,11 @@ class TableModel(Seq2Seq):
     def encode(self, source: Tensor) -> Encoded:
         return Encoded(source[:, :1, None].double(), source != PAD)
 
-    def start(self, encoded: Encoded, beams: int = 1) -> DecodeState:
+    def start(self, encoded: Encoded, beams: int = 1, pages: PagePool | None = None) -> DecodeState:
         first = encoded.states[:, 0].long()
         sources: list[Memory] = [StateMemory(first=first)]
         prefix = StateMemory(row=torch.zeros(len(first) * beams, 1, dtype=torch.int64))
-        return DecodeState(sources, [prefix], beams, first.device)
+        return DecodeState(sources, [prefix], beams, first.device, pages)
 
     def step(self, tokens: Tensor, state: DecodeState, need_weights: bool = False) -> Decoded:
         past, source = state.past[0], state.source[0]
@@ -78,57 +79,21 @@ def next_logp(model: Seq2Seq, source: Tensor) -> NextLogP:
     return logp
 
 
-class Lane(NamedTuple):
-    """A hypothesis that still grows."""
-
-    ids: list[int]
-    total: float
-
-
-def naive_beam(
-    logp: NextLogP, *, beams: int, length_penalty: float, limit: int
-) -> list[Hypothesis]:
-    """Beam search on lists: every prefix is computed anew, one hypothesis at a time."""
-    live = [Lane([], 0.0)]
-    finished: list[Hypothesis] = []
-    for n in range(1, limit + 1):
-        candidates = [
-            (lane.total + value, lane.ids, token)
-            for lane in live
-            for token, value in enumerate(logp(lane.ids))
-            if token not in (PAD, BOS, UNK)
-        ]
-        candidates = sorted(candidates, key=lambda c: -c[0])[: 2 * beams]
-        for total, ids, token in candidates[:beams]:
-            if token == EOS:
-                finished.append(Hypothesis(ids, total / n**length_penalty, total, False))
-        live = [Lane([*ids, token], total) for total, ids, token in candidates if token != EOS]
-        live = live[:beams]
-        if len(finished) >= beams:
-            break
-    else:
-        for lane in live:
-            score = lane.total / limit**length_penalty
-            finished.append(Hypothesis(lane.ids, score, lane.total, True))
-    return sorted(finished, key=lambda h: -h.score)
-
-
 def every_hypothesis(logp: NextLogP, vocabulary: int, limit: int) -> list[Hypothesis]:
     """All that fits into `limit` tokens, eos included, scored by log-probability alone."""
     found = []
-    frontier = [Lane([], 0.0)]
-    for n in range(1, limit + 1):
+    frontier = [Hypothesis([], 0.0, 0.0, True)]
+    for _ in range(limit):
         grown = []
         for lane in frontier:
             values = logp(lane.ids)
-            total = lane.total + values[EOS]
-            found.append(Hypothesis(lane.ids, total, total, False))
-            for token in set(range(vocabulary)) - {PAD, BOS, EOS, UNK}:
-                grown.append(Lane([*lane.ids, token], lane.total + values[token]))
+            for token in set(range(vocabulary)) - {PAD, BOS, UNK}:
+                ids = lane.ids if token == EOS else [*lane.ids, token]
+                each = [*lane.token_logp, values[token]]
+                one = Hypothesis(ids, sum(each), sum(each), token != EOS, each)
+                (found if token == EOS else grown).append(one)
         frontier = grown
-        if n == limit:
-            found += [Hypothesis(lane.ids, lane.total, lane.total, True) for lane in frontier]
-    return sorted(found, key=lambda h: -h.score)
+    return sorted([*found, *frontier], key=lambda h: -h.score)
 
 
 def assert_same(actual: Sequence[Hypothesis], expected: Sequence[Hypothesis]) -> None:
@@ -137,3 +102,4 @@ def assert_same(actual: Sequence[Hypothesis], expected: Sequence[Hypothesis]) ->
     for one, other in zip(actual, expected, strict=True):
         assert math.isclose(one.score, other.score, abs_tol=1e-9)
         assert math.isclose(one.log_probability, other.log_probability, abs_tol=1e-9)
+        assert one.token_logp == pytest.approx(other.token_logp, abs=1e-9)

@@ -1,0 +1,90 @@
+"""Sampling: the next token is drawn, again and again."""
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor
+
+from seq2seq.decoding.greedy import Lanes
+from seq2seq.decoding.search import Search
+
+ALL = 2**31 - 1  # candidates: more than any vocabulary has
+
+
+class SampleFrontier(Lanes):
+    """Lanes that draw from the distribution of `Sample`.
+
+    What a lane draws depends on the seed, the number of its sentence, its own and that of the step,
+    and on no other lane or sentence.
+    """
+
+    search: "Sample"
+
+    def choose(self, logp: Tensor) -> Tensor:
+        search = self.search
+        p = (logp.double() / search.temperature).softmax(-1)
+        mass = p.cumsum(-1)
+        # The smallest set of the best that has this mass: what is before its last one has not.
+        kept = (mass - p < search.top_p) & (p > 0)
+        last = (kept.sum(1, keepdim=True) - 1).clamp(min=0)
+        lanes = torch.arange(search.beams, device=logp.device)
+        u = uniform(search.seed, self.numbers[:, None], lanes, self.length[:, None])
+        drawn = (mass <= u.view(-1, 1) * mass.gather(1, last)).sum(1, keepdim=True)
+        return drawn.minimum(last)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample(Search):
+    """Independent draws, one lane each. The score is the log-probability of the model (whatever the
+    temperature) divided by the length.
+
+    Args:
+        samples: lanes of each sentence, K.
+        temperature: log-probabilities are divided by it; less than 1 prefers the probable.
+        top_k: draw among so many of the best only; None = among all (Fan et al. 2018).
+        top_p: draw among the fewest best that have this probability together, after temperature
+            and top_k (Holtzman et al. 2020).
+        seed: another one draws other translations.
+        length_ratio, length_extra, min_length_ratio, min_length_extra: see `Search`.
+    """
+
+    frontier = SampleFrontier
+
+    samples: int = 1
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float = 1.0
+    seed: int = 1
+
+    @property
+    def beams(self) -> int:
+        return self.samples
+
+    @property
+    def candidates(self) -> int:
+        return ALL if self.top_k is None else self.top_k
+
+
+def uniform(seed: int, *counters: Tensor) -> Tensor:
+    """A random number in [0, 1) for each tuple of counters, which are broadcast; float64.
+
+    A hash and no generator: its value does not depend on what was drawn before. Each counter goes
+    through the finaliser of SplitMix64 (Steele, Lea, Flood 2014). Products wrap around 2^64.
+    """
+    state = mixed(torch.tensor(seed, device=counters[0].device))
+    for counter in counters:
+        state = mixed(state + counter)
+    return unsigned_shift(state, 11).double() * 2.0**-53
+
+
+def mixed(x: Tensor) -> Tensor:
+    """A bijection of int64 in which each bit of x changes each bit of the result half the time."""
+    x = x - 0x61C8864680B583EB  # the golden ratio, as a signed number, like the factors below
+    x = (x ^ unsigned_shift(x, 30)) * -0x40A7B892E31B1A47
+    x = (x ^ unsigned_shift(x, 27)) * -0x6B2FB644ECCEEE15
+    return x ^ unsigned_shift(x, 31)
+
+
+def unsigned_shift(x: Tensor, bits: int) -> Tensor:
+    """x >> bits, with zeros from the left."""
+    return (x >> bits) & ((1 << (64 - bits)) - 1)

@@ -1,0 +1,159 @@
+"""Searches as one would write them down: lists, one hypothesis at a time, every prefix anew."""
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+from toys import NextLogP
+
+from seq2seq.decoding import SEARCHES, Hypothesis
+from seq2seq.symbols import BOS, EOS, PAD, UNK
+from seq2seq.tables import options_of
+
+Looks = Callable[[list[int]], list[float]]  # prefix -> weights of the next step, S + 1 of them
+Choose = Callable[[list[tuple[float, int]], int], tuple[float, int]]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A sentence: what the model says of it, and what the user wants of it."""
+
+    logp: NextLogP
+    pieces: int  # of the source, without eos
+    prefix: list[int] = field(default_factory=list)
+    looks: Looks = lambda prefix: []
+    number: int = 0
+
+
+class Lane(NamedTuple):
+    """A hypothesis that still grows."""
+
+    ids: list[int]
+    logp: list[float]
+
+
+def defaults(options: Mapping[str, Any]) -> dict[str, Any]:
+    known = options_of(SEARCHES[options["name"]])
+    return {name: parameter.default for name, parameter in known.items()} | dict(options)
+
+
+def limit_of(case: Case, o: Mapping[str, Any]) -> int:
+    most = max(o["length_ratio"] * case.pieces, len(case.prefix)) + o["length_extra"]
+    return math.floor(most)
+
+
+def candidates(case: Case, o: Mapping[str, Any], ids: list[int]) -> list[tuple[float, int]]:
+    """What may come next, best first: (log-probability, token)."""
+    values, n = case.logp(ids), len(ids) + 1
+    if n <= len(case.prefix):
+        return [(values[case.prefix[n - 1]], case.prefix[n - 1])]
+    least = min(
+        math.ceil(o["min_length_ratio"] * case.pieces + o["min_length_extra"]), limit_of(case, o)
+    )
+    banned = {PAD, BOS, UNK} | ({EOS} if n < least else set())
+    found = [(value, token) for token, value in enumerate(values) if token not in banned]
+    return sorted(found, key=lambda c: -c[0])
+
+
+def beam_score(case: Case, o: Mapping[str, Any], lane: Lane) -> float:
+    n = len(lane.ids)
+    base = {"power": n, "gnmt": (5 + n) / 6}[o["penalty_form"]]
+    score = sum(lane.logp) / base ** o["length_penalty"]
+    if o["coverage"]:
+        steps = zip(*(case.looks(lane.ids[:t]) for t in range(n)), strict=True)
+        score += o["coverage"] * sum(math.log(min(max(sum(s), 2.0**-23), 1.0)) for s in steps)
+    return score
+
+
+def naive_beam(case: Case, o: Mapping[str, Any]) -> list[Hypothesis]:
+    K, limit = o["beam_size"], limit_of(case, o)
+    live, finished = [Lane([], [])], []
+    for n in range(1, limit + 1):
+        grown = [
+            Lane([*lane.ids, token], [*lane.logp, value])
+            for lane in live
+            for value, token in candidates(case, o, lane.ids)
+        ]
+        grown = sorted(grown, key=lambda lane: -sum(lane.logp))[: 2 * K]
+        finished += [lane for lane in grown[:K] if lane.ids[-1] == EOS]
+        live = [lane for lane in grown if lane.ids[-1] != EOS][:K]
+        if len(finished) >= o["patience"] * K - 1e-9 and finished:
+            break
+        if n == limit:
+            finished += live
+    found = [hypothesis(lane, beam_score(case, o, lane)) for lane in finished]
+    return sorted(found, key=lambda h: -h.score)
+
+
+def hypothesis(lane: Lane, score: float) -> Hypothesis:
+    ids = [token for token in lane.ids if token != EOS]
+    return Hypothesis(ids, score, sum(lane.logp), ids == lane.ids, lane.logp)
+
+
+def naive_lane(case: Case, o: Mapping[str, Any], choose: Choose) -> Hypothesis:
+    lane = Lane([], [])
+    while EOS not in lane.ids and len(lane.ids) < limit_of(case, o):
+        value, token = choose(candidates(case, o, lane.ids), len(lane.ids))
+        lane = Lane([*lane.ids, token], [*lane.logp, value])
+    return hypothesis(lane, sum(lane.logp) / len(lane.ids))
+
+
+def naive_sample(case: Case, o: Mapping[str, Any], sample: int) -> Hypothesis:
+    def draw(best: list[tuple[float, int]], step: int) -> tuple[float, int]:
+        best = best[: o["top_k"] or len(best)]
+        weights = [math.exp(value / o["temperature"]) for value, _ in best]
+        total, kept = sum(weights), 0
+        while kept == 0 or (kept < len(best) and sum(weights[:kept]) / total < o["top_p"]):
+            kept += 1
+        u = naive_uniform(o["seed"], case.number, sample, step) * sum(weights[:kept])
+        place = 0
+        while u >= sum(weights[: place + 1]) and place < kept - 1:
+            place += 1
+        return best[place]
+
+    return naive_lane(case, o, draw)
+
+
+def naive_uniform(*numbers: int) -> float:
+    """SplitMix64's finaliser over one number after the other, with unsigned numbers."""
+    state = 0
+    for number in numbers:
+        state = (state + number + 0x9E3779B97F4A7C15) % 2**64
+        state = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+        state = (state ^ (state >> 27)) * 0x94D049BB133111EB % 2**64
+        state ^= state >> 31
+    return (state >> 11) / 2**53
+
+
+def naive(case: Case, options: Mapping[str, Any]) -> list[Hypothesis]:
+    """All hypotheses that a search of these options should find, best first."""
+    o = defaults(options)
+    if o["name"] == "beam":
+        return naive_beam(case, o)
+    if o["name"] == "greedy":
+        return [naive_lane(case, o, lambda best, _: best[0])]
+    found = [naive_sample(case, o, sample) for sample in range(o["samples"])]
+    return sorted(found, key=lambda h: -h.score)
+
+
+def some_options(seed: int) -> Sequence[dict[str, Any]]:
+    """Searches of many kinds, and limits of many kinds for each."""
+    searches: list[dict[str, Any]] = [
+        {"name": "greedy"},
+        {"name": "beam", "beam_size": 1},
+        {"name": "beam", "beam_size": 4},
+        {"name": "beam", "beam_size": 5, "length_penalty": 0.6, "penalty_form": "gnmt"},
+        {"name": "beam", "beam_size": 3, "length_penalty": 0.0, "patience": 2.0},
+        {"name": "beam", "beam_size": 4, "patience": 0.3},
+        {"name": "beam", "beam_size": 4, "coverage": 0.7},
+        {"name": "sample", "samples": 3, "seed": seed},
+        {"name": "sample", "samples": 2, "seed": seed, "temperature": 0.5, "top_k": 3},
+        {"name": "sample", "samples": 2, "seed": seed, "temperature": 1.5, "top_p": 0.7},
+    ]
+    limits: list[dict[str, Any]] = [
+        {"length_ratio": 0.0, "length_extra": 1},
+        {"length_ratio": 1.0, "length_extra": 2},
+        {"length_ratio": 1.5, "min_length_ratio": 0.7, "min_length_extra": 2, "length_extra": 4},
+    ]
+    return [{**search, **limit} for search in searches for limit in limits]

@@ -1,0 +1,127 @@
+"""How long a translation may be and must be, and what it must begin with."""
+
+import math
+import re
+from typing import Any
+
+import pytest
+import torch
+from helpers import small_model, source_batch
+from toys import TableModel, assert_same
+
+from seq2seq.decoding import SEARCHES, Ask, Beam, Greedy, Search, build_search, decode
+from seq2seq.decoding.head import top_candidates
+from seq2seq.symbols import BOS, EOS, PAD, UNK
+
+LENGTHS = (9, 1, 5, 3, 5)
+every_search = pytest.mark.parametrize("search", SEARCHES)
+
+
+def make(search: str, **options: Any) -> Search:
+    return build_search({"name": search, **options})
+
+
+@every_search
+@pytest.mark.parametrize("ratio, extra", [(0.0, 2), (0.0, 6), (0.7, 0), (1.0, 3)])
+def test_no_translation_is_shorter_than_the_minimum_of_its_own_source(
+    search: str, ratio: float, extra: int
+) -> None:
+    """However much the model wants to end; tokens are counted with eos, as for the maximum."""
+    built = make(search, min_length_ratio=ratio, min_length_extra=extra)
+    found = decode(TableModel(9, eos=8.0), source_batch(*LENGTHS), built)
+    for hypotheses, length in zip(found, LENGTHS, strict=True):
+        fewest = max(1, math.ceil(ratio * (length - 1) + extra))
+        lengths = {len(h.ids) + 1 for h in hypotheses if not h.truncated}
+        assert min(lengths) == fewest, "it ends as soon as it may"
+
+
+@every_search
+def test_where_the_maximum_is_less_than_the_minimum_the_end_may_come_last(search: str) -> None:
+    """As in a model that cannot write more."""
+    built = make(search, min_length_ratio=1.0, min_length_extra=5)
+    frontier = built.start(torch.tensor([8]), longest=4)
+    assert (frontier.limits.item(), frontier.least.item()) == (4, 4)
+
+
+@every_search
+def test_prefixes_are_written_and_the_rest_is_found(search: str) -> None:
+    source, prefixes = source_batch(*LENGTHS), [[4, 4, 4], [], [7], [UNK, 5], [8] * 12]
+    found = decode(TableModel(9, eos=-1.0), source, make(search), prefixes)
+    for hypotheses, prefix in zip(found, prefixes, strict=True):
+        assert all(h.ids[: len(prefix)] == prefix for h in hypotheses)
+        assert any(len(h.ids) > len(prefix) for h in hypotheses)
+
+
+def test_the_score_of_a_prefix_is_that_of_its_tokens() -> None:
+    model, source = small_model("transformer"), source_batch(5)
+    for search in (Greedy(), Beam(beam_size=3)):
+        for h in decode(model, source, search, [[6, 9, 4]])[0]:
+            target = torch.tensor([[BOS, *h.ids]])
+            with torch.no_grad():
+                logp = model.logits(model(source, target).hidden).log_softmax(-1)[0]
+            written = h.ids if h.truncated else [*h.ids, EOS]
+            expected = [logp[i, token].item() for i, token in enumerate(written)]
+            assert h.token_logp == pytest.approx(expected)
+
+
+def test_what_a_search_would_write_may_be_forced_without_a_change() -> None:
+    model, source = small_model("rnn"), source_batch(*LENGTHS)
+    free = decode(model, source, Greedy())
+    # Of a prefix longer than that, the limit would be another.
+    begun = [found[0].ids[: (n - 1) * 3 // 2] for found, n in zip(free, LENGTHS, strict=True)]
+    assert max(map(len, begun)) > 2
+    for forced, found in zip(decode(model, source, Greedy(), begun), free, strict=True):
+        assert_same(forced, found)
+
+
+def test_a_prefix_too_long_for_its_source_raises_the_limit() -> None:
+    search = Greedy(length_ratio=1.5, length_extra=10)
+    assert search.limit(4) == search.limit(4, prefix=6) == 16
+    assert search.limit(4, prefix=20) == 30
+    assert search.limit(4, longest=25, prefix=20) == 25
+    assert search.limit(4, longest=9) == 9
+
+
+@pytest.mark.parametrize("symbol, name", [(PAD, "<pad>"), (BOS, "<s>"), (EOS, "</s>")])
+def test_symbols_in_a_prefix_are_refused(symbol: int, name: str) -> None:
+    with pytest.raises(ValueError, match=f"there is no {re.escape(name)}"):
+        Greedy().start(torch.tensor([5, 5]), prefixes=[[4], [4, symbol]])
+
+
+def test_a_prefix_that_a_model_cannot_write_and_end_is_refused() -> None:
+    Greedy().start(torch.tensor([5]), prefixes=[[4] * 5], longest=6)
+    with pytest.raises(ValueError, match="prefix of 6 tokens should have at most 5"):
+        Greedy().start(torch.tensor([5]), prefixes=[[4] * 6], longest=6)
+
+
+def test_frontiers_of_other_options_do_not_merge() -> None:
+    lengths = torch.tensor([5])
+    frontier = Beam(beam_size=2).start(lengths)
+    frontier.merge(Beam(beam_size=2).start(lengths))
+    assert len(frontier.length) == 2
+    with pytest.raises(ValueError, match="only frontiers of one search merge"):
+        frontier.merge(Beam(beam_size=2, patience=2.0).start(lengths))
+
+
+def test_a_row_that_may_not_end_has_no_end_among_its_candidates() -> None:
+    model, hidden = TableModel(9), torch.randn(3, 9)
+    hidden[:, EOS] = 9.0
+    unending = torch.tensor([True, False, True])
+    logp, ids = top_candidates(model, hidden, Ask(3, unending=unending))
+    free, free_ids = top_candidates(model, hidden, Ask(4))
+    assert (free_ids[:, 0] == EOS).all()
+    assert torch.equal(ids[1], free_ids[1, :3])
+    for row in (0, 2):
+        assert torch.equal(ids[row], free_ids[row, 1:])
+        assert torch.equal(logp[row], free[row, 1:])
+
+
+def test_a_forced_row_has_its_token_first_and_nothing_behind_it() -> None:
+    model, hidden = TableModel(9), torch.randn(3, 9)
+    logp, ids = top_candidates(model, hidden, Ask(4, forced=torch.tensor([UNK, -1, 7])))
+    expected = hidden.log_softmax(-1)
+    for row, token in ((0, UNK), (2, 7)):
+        assert ids[row, 0] == token
+        assert logp[row, 0] == expected[row, token]
+        assert (logp[row, 1:] == -torch.inf).all()
+    assert torch.equal(logp[1], top_candidates(model, hidden, Ask(4)).logp[1])

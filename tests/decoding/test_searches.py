@@ -1,0 +1,172 @@
+"""All searches and all their options against the naive ones, alone and in changing company."""
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import pytest
+import torch
+from helpers import small_model, source_batch
+from naive import Case, candidates, defaults, naive, some_options
+from torch import Tensor
+from toys import TableModel, assert_same, next_logp
+
+from seq2seq.decoding import Ask, Frontier, Hypothesis, Search, build_search, decode
+from seq2seq.models import Seq2Seq
+from seq2seq.symbols import BOS, EOS
+
+every_seed = pytest.mark.parametrize("seed", range(4))
+
+
+def table_cases(seed: int, count: int, vocabulary: int = 9, eos: float = 0.0) -> list[Case]:
+    """Sentences of a table, some with a prefix; each looks at its source as it likes."""
+    rng, model = random.Random(seed), TableModel(vocabulary, seed, eos=eos)
+    cases = []
+    for number in range(count):
+        first, pieces = rng.randrange(4, 13), rng.randrange(12)
+
+        def looks(prefix: list[int], first: int = first, pieces: int = pieces) -> list[float]:
+            weights = [
+                random.Random(hash((first, s, *prefix))).random() ** 8 for s in range(pieces + 1)
+            ]
+            return [w / sum(weights) for w in weights]
+
+        prefix = [rng.randrange(3, vocabulary) for _ in range(rng.choice([0, 0, 1, 3, 7]))]
+        cases.append(Case(model.next_logp(first), pieces, prefix, looks, number))
+    return cases
+
+
+class Run:
+    """Live sentences, each row's whole prefix as a list: what an engine does, without a model."""
+
+    def __init__(self, search: Search, options: dict[str, Any]):
+        self.search, self.options = search, defaults(options)
+        self.cases: list[Case] = []
+        self.rows: list[list[int]] = []
+        self.frontier: Frontier | None = None
+        self.found: dict[int, list[Hypothesis]] = {}
+
+    def arrive(self, cases: Sequence[Case]) -> None:
+        born = self.search.start(
+            torch.tensor([case.pieces for case in cases]),
+            numbers=torch.tensor([case.number for case in cases]),
+            prefixes=[case.prefix for case in cases],
+        )
+        self.cases += cases
+        self.rows += [[] for _ in cases for _ in range(self.search.beams)]
+        if self.frontier is None:
+            self.frontier = born
+        else:
+            self.frontier.merge(born)
+
+    def step(self) -> None:
+        assert self.frontier is not None
+        K = self.search.beams
+        advance = self.frontier.advance(*self._candidates(self.frontier.ask()), self._weights())
+        parents = range(len(self.rows)) if advance.parents is None else advance.parents.tolist()
+        self.rows = [
+            [*self.rows[p], t] for p, t in zip(parents, advance.tokens.tolist(), strict=True)
+        ]
+        gone, live = (x.nonzero().flatten().tolist() for x in (advance.done, ~advance.done))
+        for i, found in zip(gone, self.frontier.results(gone), strict=True):
+            self.found[self.cases[i].number] = found
+        self.cases = [self.cases[i] for i in live]
+        self.rows = [row for i in live for row in self.rows[i * K : i * K + K]]
+        self.frontier.keep(torch.tensor(live, dtype=torch.int64))
+
+    def _candidates(self, ask: Ask) -> tuple[Tensor, Tensor]:
+        """What a head would answer."""
+        logp, ids = [], []
+        for r, prefix in enumerate(self.rows):
+            case = self.cases[r // self.search.beams]
+            best = candidates(case, self.options, prefix)
+            is_forced, may_end = len(prefix) < len(case.prefix), EOS in [token for _, token in best]
+            assert (ask.forced is not None and ask.forced[r].item() >= 0) == is_forced
+            if is_forced:
+                assert ask.forced is not None and ask.forced[r] == best[0][1]
+            else:
+                assert may_end != bool(ask.unending is not None and ask.unending[r])
+            best += [(-torch.inf, token) for token in range(9)]
+            logp.append([value for value, _ in best[: min(9, ask.count)]])
+            ids.append([token for _, token in best[: min(9, ask.count)]])
+        return torch.tensor(logp, dtype=torch.float64), torch.tensor(ids)
+
+    def _weights(self) -> Tensor | None:
+        if not self.search.reads_weights:
+            return None
+        widest = max(case.pieces for case in self.cases) + 1
+        weights = torch.zeros(1, len(self.rows), 1, 1, widest, dtype=torch.float64)
+        for r, prefix in enumerate(self.rows):
+            looks = self.cases[r // self.search.beams].looks(prefix)
+            weights[0, r, 0, 0, : len(looks)] = torch.tensor(looks, dtype=torch.float64)
+        return weights
+
+
+@every_seed
+@pytest.mark.parametrize("which", range(len(some_options(0))))
+def test_sentences_of_any_age_in_any_company_are_translated_as_if_alone(
+    which: int, seed: int
+) -> None:
+    options = some_options(seed)[which]
+    cases = table_cases(seed, 12, eos=(-2.0, 0.0, 1.0, 2.0)[seed])
+    rng = random.Random(seed)
+    waiting = rng.sample(cases, len(cases))
+    run = Run(build_search(options), options)
+    while waiting or run.cases:
+        if waiting and (not run.cases or rng.random() < 0.5):
+            count = rng.randint(1, 3)
+            run.arrive(waiting[:count])
+            waiting = waiting[count:]
+        run.step()
+    for case in cases:
+        assert_same(run.found[case.number], naive(case, options))
+
+
+def model_case(model: Seq2Seq, source: Tensor, layer: int = -1, prefix: Sequence[int] = ()) -> Case:
+    @torch.no_grad()
+    def looks(ids: list[int]) -> list[float]:
+        weights = model(source[None], torch.tensor([[BOS, *ids]]), need_weights=True).weights
+        assert weights is not None
+        return weights[layer, 0, :, -1].mean(0).tolist()
+
+    return Case(next_logp(model, source), len(source) - 1, list(prefix), looks)
+
+
+@pytest.mark.parametrize(
+    "variant",
+    [
+        "transformer",
+        "transformer attn=gqa position=rope",
+        "transformer attn=mla",
+        "transformer attn=fixed",
+        "rnn",
+        "rnn attn=dot model.cell=lstm model.layers=2",
+        "rnn_luong",
+    ],
+)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"name": "greedy", "min_length_ratio": 1.0, "min_length_extra": 1},
+        {"name": "beam", "beam_size": 2, "length_ratio": 1.0, "length_extra": 3},
+        {"name": "beam", "beam_size": 5, "length_penalty": 0.0, "min_length_extra": 3},
+        {"name": "beam", "beam_size": 4, "coverage": 0.5, "coverage_layer": 0, "patience": 1.5},
+    ],
+    ids=lambda options: " ".join(map(str, options.values())),
+)
+@pytest.mark.parametrize("prefixes", [None, [[5, 6], [], [7, 7, 4, 3]]])
+def test_a_search_on_a_model_is_the_naive_one(
+    variant: str, options: dict[str, Any], prefixes: list[list[int]] | None
+) -> None:
+    options = {"length_ratio": 1.0, "length_extra": 4, **options}
+    if options.get("coverage") and variant.endswith("fixed"):
+        pytest.skip("it has no weights")
+    model, lengths = small_model(*variant.split()), (5, 2, 3)
+    source = source_batch(*lengths)
+    found = decode(model, source, build_search(options), prefixes)
+    for row, hypotheses in enumerate(found):
+        prefix = prefixes[row] if prefixes else []
+        case = model_case(
+            model, source[row, : lengths[row]], options.get("coverage_layer", -1), prefix
+        )
+        assert_same(hypotheses, naive(case, options))
