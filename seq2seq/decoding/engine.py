@@ -17,7 +17,8 @@ from seq2seq.models import Seq2Seq
 
 Cache = Literal["auto", "dense", "paged"]
 
-USUAL_LENGTH = 128  # tokens: of hypotheses this long, a pool of pages holds as many as are decoded
+# Tokens that a pool has room for if nobody says how many: of a file, and of one long sentence.
+TOKENS_A_ROW, LEAST_TOKENS = 128, 2**14
 ENCODED = 2**14  # padded source pieces that are encoded at once
 
 
@@ -46,7 +47,8 @@ class Engine:
         search: how hypotheses are chosen.
         cache: `dense`, `paged`, or `auto`: paged on a GPU.
         rows: hypotheses decoded at once at most; at least those of one sentence.
-        pages: of the paged cache; None = as many as `rows` hypotheses of 128 tokens fill.
+        pages: of the paged cache; None = as many as `rows` hypotheses of 128 tokens fill, at
+            least for 16,384 tokens.
         page_size: tokens a page; None = 8 on a CPU, 16 on a GPU.
         look_ahead: sentences that `translate` reads before it answers the first of them.
 
@@ -71,7 +73,8 @@ class Engine:
         self.pool: PagePool | None = None
         if cache == "paged" or (cache == "auto" and not on_cpu):
             size = page_size or (8 if on_cpu else 16)
-            self.pool = PagePool(pages or rows * USUAL_LENGTH // size, size, self.device)
+            usual = max(rows * TOKENS_A_ROW, LEAST_TOKENS) // size
+            self.pool = PagePool(pages or usual, size, self.device)
         self.places = max(1, rows // search.beams)
         self.look_ahead = look_ahead
         self.stats = Stats()
@@ -113,7 +116,7 @@ class Engine:
         Returns: numbers and hypotheses, best first, of the sentences that are answered.
         """
         self._admit()
-        if not self._running:
+        if not len(self._running):
             return []
         self._reserve()
         found = self._running.step()
@@ -150,7 +153,8 @@ class Engine:
         return bool(self._waiting)
 
     def _forget(self) -> None:
-        self._running.keep([])
+        if len(self._running):
+            self._running.keep([])
         self._requests.clear()
         self._waiting.clear()
 
@@ -163,7 +167,7 @@ class Engine:
     def _admit(self) -> None:
         """Let waiting sentences begin where there is room."""
         vacant = self.places - len(self._running)
-        if self._running and (self.pool is None or vacant * 8 < self.places):
+        if len(self._running) and (self.pool is None or vacant * 8 < self.places):
             return
         chosen: list[int] = []
         room = None if self.pool is None else self.pool.free - self.pool.pages // 50
@@ -175,7 +179,7 @@ class Engine:
                 break
             if room is not None:
                 room -= self._pages(request, 1)
-                if room < 0 and (chosen or self._running):
+                if room < 0 and (chosen or len(self._running)):
                     break
             chosen.append(self._waiting.pop())
         if chosen:

@@ -1,10 +1,11 @@
 """What an engine did, in integers and seconds."""
 
 import time
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
+from functools import partial
 from typing import Self
 
 from seq2seq.decoding.hypothesis import Hypothesis
@@ -38,7 +39,7 @@ class Stats:
     held: int = 0
     written: int = 0
     high_water: int = 0
-    seconds: Counter[str] = field(default_factory=Counter)
+    seconds: defaultdict[str, float] = field(default_factory=partial(defaultdict, float))
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
@@ -56,8 +57,12 @@ class Stats:
 
     def __add__(self, other: Self) -> Self:
         """What two engines did together."""
-        pairs = ((getattr(self, f.name), getattr(other, f.name)) for f in fields(self))
-        return type(self)(*(one + two for one, two in pairs))
+        both = type(self)()
+        for name in (entry.name for entry in fields(self) if entry.name != "seconds"):
+            setattr(both, name, getattr(self, name) + getattr(other, name))
+        for stage, spent in (*self.seconds.items(), *other.seconds.items()):
+            both.seconds[stage] += spent
+        return both
 
     def __str__(self) -> str:
         lines = [
@@ -65,7 +70,7 @@ class Stats:
             f"{share(self.rows, self.steps):.1f} hypotheses, {share(self.live, self.rows):.0%} of "
             f"them wanted",
             "seconds: "
-            + ", ".join(f"{stage} {time:.2f}" for stage, time in self.seconds.most_common()),
+            + ", ".join(f"{stage} {spent:.2f}" for stage, spent in self.seconds.items()),
         ]
         if self.held:
             lines.append(

@@ -80,7 +80,8 @@ def test_sentences_that_had_to_give_up_their_pages_are_translated_all_the_same(
         assert engine.pool is not None and engine.pool.free == pages
         preempted += engine.stats.preempted
         assert engine.stats.admitted == len(requests) + engine.stats.preempted
-    assert preempted, "the pools were so small that some had to give up"
+    # The pools were so small that some had to; the pages of an RNN hold only its sources.
+    assert bool(preempted) == (name == "transformer")
 
 
 @every_cache
