@@ -66,7 +66,6 @@ class Pair:
         self.model, self.beams, self.pool = model, beams, pool
         self.state: DecodeState | None = None
         self.alone: list[DecodeState] = []
-        self.tokens = torch.zeros(0, 1, dtype=torch.long)
 
     def enter(self, lengths: list[int]) -> None:
         """Admit sentences of so many pieces."""
@@ -116,6 +115,10 @@ class Pair:
         assert len(set(owned)) == len(owned) == self.pool.used
 
 
+def nothing() -> Tensor:
+    return torch.zeros(0, dtype=torch.long)
+
+
 def at_random(model: Seq2Seq, beams: int, size: int, steps: int = 14) -> PagePool:
     """Sentences enter, grow, fork and leave in any order. Returns: the pool when all have left."""
     pool = Poisoned(400, size)
@@ -131,9 +134,16 @@ def at_random(model: Seq2Seq, beams: int, size: int, steps: int = 14) -> PagePoo
             getattr(pair, verb)()
         pair.check()
     pair.step(1)
-    assert pair.state is not None
-    pair.state.keep(torch.zeros(0, dtype=torch.long))
-    pool.check()
+    for _ in range(2):  # an empty state is one that others can join
+        assert pair.state is not None
+        pair.state.keep(nothing())
+        pair.alone = []
+        pair.check()
+        assert pool.used == 0
+        pair.enter([4, 2])
+        pair.step(2)
+        pair.step(1)
+    pair.state.keep(nothing())
     return pool
 
 
@@ -144,10 +154,6 @@ def test_sentences_in_pages_go_on_as_each_would_alone(variant: str) -> None:
     model = small_model(*variant.split())
     for beams, size in ((1, 4), (3, 2)):
         assert at_random(model, beams, size).used == 0
-
-
-def nothing() -> Tensor:
-    return torch.zeros(0, dtype=torch.long)
 
 
 @torch.no_grad()
