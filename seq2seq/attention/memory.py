@@ -75,8 +75,12 @@ class DenseMemory:
         return memory
 
     def settle(self) -> None:
-        """Lay a whole sequence out head by head, for many to read."""
+        """Make a whole sequence easy to read many times: head by head, and without a mask that
+        hides nothing.
+        """
         self._storage = {name: x.contiguous() for name, x in self._storage.items()}
+        if self._mask is not None and self._mask.all():
+            self._mask = None
 
     @property
     def rows(self) -> int:

@@ -81,19 +81,17 @@ class PagePool:
         return self.arrays[key]
 
 
-class View:
-    """The slots that can be read (rows, T), and which are real; those that are not repeat the row's
-    first, so that nothing unwritten is ever read.
-    """
+class Slots:
+    """Slots of some tokens, (rows, n), of which some may be no tokens (mask False)."""
 
-    def __init__(self, slots: Tensor, mask: Tensor | None) -> None:
-        self.slots, self.mask = slots, mask
+    def __init__(self, slots: Tensor, mask: Tensor | None, stride: int) -> None:
+        self.slots, self.mask, self._stride = slots, mask, stride
         self._indices: dict[int, Tensor] = {}
 
-    def index(self, heads: int, stride: int) -> Tensor:
-        """Where the tokens are in (heads * stride) slots, in the order (rows, heads, T)."""
+    def index(self, heads: int) -> Tensor:
+        """Their places in (heads * stride) slots, in the order (rows, heads, n)."""
         if heads not in self._indices:
-            first = stride * torch.arange(heads, device=self.slots.device)
+            first = self._stride * torch.arange(heads, device=self.slots.device)
             self._indices[heads] = (self.slots[:, None] + first[:, None]).flatten()
         return self._indices[heads]
 
@@ -104,8 +102,9 @@ class SlotTable:
     Attributes:
         lengths: tokens in each row of each sentence.
         owned: pages of each sentence.
-        new: slots of the tokens that were added last, without padding.
+        new: of the tokens that were added last, one below the other.
         real: which of them are tokens, (rows, n); None = all.
+        scratch: room to gather what is read, which layers use by turns.
     """
 
     def __init__(self, pool: PagePool, sentences: int, beams: int = 1) -> None:
@@ -113,11 +112,15 @@ class SlotTable:
         self.lengths = [0] * sentences
         self.owned: list[list[int]] = [[] for _ in range(sentences)]
         nothing = torch.zeros(sentences * beams, 0, dtype=torch.long, device=pool.device)
-        self.slots, self._pages = nothing, nothing  # (rows, at least the longest), (rows, pages)
-        self.new = nothing
+        # (rows, at least the longest), (rows, pages of a row); what is behind the end is anything.
+        self._slots, self._pages = nothing, nothing
         self.real: Tensor | None = None
         self.scratch: dict[tuple[str, torch.dtype], Tensor] = {}
-        self._view: View | None = None
+        self._view: Slots | None = None
+
+    @property
+    def rows(self) -> int:
+        return len(self._slots)
 
     @property
     def written(self) -> int:
@@ -126,41 +129,38 @@ class SlotTable:
 
     def reserve(self, counts: list[int]) -> bool:
         """Pages for so many more tokens in the rows of each sentence: for all, or for none."""
-        size, rows, columns, owners = self.pool.page_size, [], [], []
+        size, wanted = self.pool.page_size, []
         for sentence, (length, count) in enumerate(zip(self.lengths, counts, strict=True)):
             held = len(self.owned[sentence]) // self.beams
             for column in range(held, -(-(length + count) // size)):
-                for lane in range(self.beams):
-                    rows.append(sentence * self.beams + lane)
-                    columns.append(column)
-                    owners.append(sentence)
-        pages = self.pool.alloc(len(rows))
-        if pages is None:
-            return False
+                first = sentence * self.beams
+                wanted += [(row, column) for row in range(first, first + self.beams)]
+        pages = self.pool.alloc(len(wanted))
         if pages:
-            for sentence, page in zip(owners, pages, strict=True):
-                self.owned[sentence].append(page)
-            self._pages = widened(self._pages, max(columns) + 1)
-            where = torch.tensor([rows, columns, pages], device=self.pool.device)
-            self._pages[where[0], where[1]] = where[2]
-        return True
+            for (row, _), page in zip(wanted, pages, strict=True):
+                self.owned[row // self.beams].append(page)
+            rows, columns = torch.tensor(wanted, device=self.pool.device).T
+            self._pages = widened(self._pages, int(columns.max()) + 1)
+            self._pages[rows, columns] = torch.tensor(pages, device=self.pool.device)
+        return pages is not None
 
-    def grow(self, counts: list[int]) -> None:
-        """Add so many tokens to the rows of each sentence, for which pages are there."""
-        device, most = self.pool.device, max(counts, default=0)
-        steps = torch.arange(most, device=device)
-        places = self._of_rows(self.lengths) + steps  # (rows, most)
-        column = (places // self.pool.page_size).clamp(max=self._pages.shape[1] - 1)
-        new = self._pages.gather(1, column) * self.pool.page_size + places % self.pool.page_size
+    def grow(self, positions: Tensor, counts: list[int]) -> None:
+        """Add so many tokens to the rows of each sentence, at positions (n,) or (rows, n), for
+        which pages are there.
+        """
+        size, most = self.pool.page_size, positions.shape[-1]
+        places = positions.expand(self.rows, most)
+        self.lengths = [length + count for length, count in zip(self.lengths, counts, strict=True)]
         self.real = None
         if min(counts, default=0) < most:
-            self.real = steps < self._of_rows(counts)
-        self.lengths = [length + count for length, count in zip(self.lengths, counts, strict=True)]
-        longest = max(self.lengths, default=0)
-        if self.slots.shape[1] < longest:
-            self.slots = widened(self.slots, max(longest, 2 * self.slots.shape[1]))
-        self.slots.scatter_(1, places, new)
-        self.new = new.flatten() if self.real is None else new[self.real]
+            self.real = torch.arange(most, device=positions.device) < self._of_rows(counts)
+            places = places.clamp(max=self._pages.shape[1] * size - 1)
+        new = self._pages.gather(1, places // size) * size + places % size
+        if self._slots.shape[1] < self._pages.shape[1] * size:
+            self._slots = widened(self._slots, 2 * self._pages.shape[1] * size)
+        self._slots.scatter_(1, places, new)
+        tokens = new.flatten() if self.real is None else new[self.real]
+        self.new = Slots(tokens[:, None], None, self.pool.slots)
         self._view = None
 
     def _of_rows(self, numbers: list[int]) -> Tensor:
@@ -169,41 +169,37 @@ class SlotTable:
         return each.repeat_interleave(self.beams)[:, None]
 
     @property
-    def view(self) -> View:
-        """The same object until something changes."""
+    def view(self) -> Slots:
+        """What can be read, the same object until something changes. Behind the end of a row its
+        first slot is repeated, so that nothing unwritten is ever read.
+        """
         if self._view is None:
             longest = max(self.lengths, default=0)
-            slots, mask = self.slots[:, :longest], None
+            slots, mask = self._slots[:, :longest], None
             if min(self.lengths, default=0) < longest:
                 mask = torch.arange(longest, device=slots.device) < self._of_rows(self.lengths)
                 slots = torch.where(mask, slots, slots[:, :1])
-            self._view = View(slots, mask)
+            self._view = Slots(slots, mask, self.pool.slots)
         return self._view
 
     def fork(self, parents: Tensor) -> None:
         """As of a memory; the pages that a row owns stay its own."""
-        longest = max(self.lengths, default=0)
-        self.slots[:, :longest] = self.slots[:, :longest].index_select(0, parents)
-        self._view = None
+        self._slots, self._view = self._slots.index_select(0, parents), None
 
     def keep(self, sentences: list[int], rows: Tensor) -> None:
         """Give back the pages of all other sentences."""
-        kept = set(sentences)
-        for sentence, pages in enumerate(self.owned):
-            if sentence not in kept:
-                self.pool.release(pages)
+        for sentence in set(range(len(self.owned))).difference(sentences):
+            self.pool.release(self.owned[sentence])
         self.owned = [self.owned[sentence] for sentence in sentences]
         self.lengths = [self.lengths[sentence] for sentence in sentences]
-        self.slots, self._pages = (x.index_select(0, rows) for x in (self.slots, self._pages))
-        self._view = None
+        self._pages = self._pages.index_select(0, rows)
+        self.fork(rows)
 
     def merge(self, other: Self) -> None:
         """Take over the sentences of another table over the same pool, behind these."""
         self.owned, self.lengths = self.owned + other.owned, self.lengths + other.lengths
-        other.owned = []
-        self.slots = stacked(self.slots, other.slots)
         self._pages = stacked(self._pages, other._pages)
-        self._view = None
+        self._slots, self._view = stacked(self._slots, other._slots), None
 
 
 class PagedMemory:
@@ -213,43 +209,45 @@ class PagedMemory:
 
     def __init__(self, table: SlotTable, layer: int) -> None:
         self.table, self.layer = table, layer
-        self.arrays: dict[str, Tensor] = {}
+        self._arrays: dict[str, Tensor] = {}  # (heads * slots, width)
 
     @property
     def rows(self) -> int:
-        return len(self.table.slots)
+        return self.table.rows
 
     @property
     def nbytes(self) -> int:
-        a_token = sum(x.shape[0] * x.shape[2] * x.itemsize for x in self.arrays.values())
-        return self.table.written * a_token
+        slots = sum(x.nbytes for x in self._arrays.values()) // self.table.pool.slots
+        return self.table.written * slots
 
     def append(self, streams: dict[str, Tensor]) -> None:
         """Write what the table has grown by; each stream (N, n, heads, width)."""
-        table = self.table
         for name, x in streams.items():
-            array = self.arrays[name] = table.pool.array(self.layer, name, x)
-            tokens = x.detach() if table.real is None else x.detach()[table.real]
-            first = array.shape[1] * torch.arange(array.shape[0], device=x.device)
-            index = (table.new[:, None] + first).flatten()
-            array.flatten(0, 1).index_copy_(0, index, tokens.reshape(len(index), -1))
+            if name not in self._arrays:
+                self._arrays[name] = self.table.pool.array(self.layer, name, x).flatten(0, 1)
+            tokens = x if self.table.real is None else x[self.table.real]
+            index = self.table.new.index(x.shape[2])
+            self._arrays[name].index_copy_(0, index, tokens.reshape(-1, x.shape[3]))
 
     def read(self) -> tuple[dict[str, Tensor], Tensor | None]:
-        """As of every token memory. Valid until the next layer reads."""
-        view, scratch = self.table.view, self.table.scratch
-        found = {}
-        for name, array in self.arrays.items():
-            index = view.index(*array.shape[:2])
-            needed, buffer = len(index) * array.shape[2], scratch.get((name, array.dtype))
+        """As of every token memory. Valid until another layer reads."""
+        scratch, found = self.table.scratch, {}
+        for name, array in self._arrays.items():
+            index = self._index(array)
+            needed, buffer = len(index) * array.shape[1], scratch.get((name, array.dtype))
             if buffer is None or len(buffer) < needed:
-                buffer = scratch[name, array.dtype] = array.new_empty(needed + needed // 2)
-            found[name] = self._gather(array, index, buffer[:needed].view(len(index), -1))
-        return found, view.mask
+                buffer = scratch[name, array.dtype] = array.new_empty(2 * needed)
+            out = buffer[:needed].view(len(index), -1)
+            found[name] = self._by_rows(torch.index_select(array, 0, index, out=out))
+        return found, self.table.view.mask
 
-    def _gather(self, array: Tensor, index: Tensor, out: Tensor | None = None) -> Tensor:
-        """What stands at the places of `View.index`: (N, S, heads, width)."""
-        found = torch.index_select(array.flatten(0, 1), 0, index, out=out)
-        return found.view(self.rows, len(array), -1, array.shape[2]).transpose(1, 2)
+    def _index(self, array: Tensor) -> Tensor:
+        return self.table.view.index(len(array) // self.table.pool.slots)
+
+    def _by_rows(self, gathered: Tensor) -> Tensor:
+        """(N heads S, width) -> (N, S, heads, width)."""
+        rows, tokens = self.table.view.slots.shape
+        return gathered.view(rows, -1, tokens, gathered.shape[1]).transpose(1, 2)
 
     def fork(self, parents: Tensor) -> None:
         pass
@@ -258,7 +256,7 @@ class PagedMemory:
         pass
 
     def merge(self, other: Self, rows: int, more: int) -> None:
-        self.arrays = self.arrays or other.arrays
+        self._arrays = self._arrays or other._arrays
 
 
 class PagedSource(PagedMemory):
@@ -266,15 +264,15 @@ class PagedSource(PagedMemory):
     enter or leave, and held till then.
     """
 
-    _seen: View | None = None
+    _seen: Slots | None = None
 
     def read(self) -> tuple[dict[str, Tensor], Tensor | None]:
         view = self.table.view
         if view is not self._seen:
             self._seen = view
             self._found = {
-                name: self._gather(array, view.index(*array.shape[:2]))
-                for name, array in self.arrays.items()
+                name: self._by_rows(x.index_select(0, self._index(x)))
+                for name, x in self._arrays.items()
             }
         return self._found, view.mask
 
@@ -314,7 +312,7 @@ def source_table(memories: list[Memory], pool: PagePool) -> SlotTable | None:
             f"{pool.free} pages of {pool.page_size} tokens are free, too few for sources of "
             f"{sum(counts)} tokens: see `Seq2Seq.pages_for`, or make PagePool(pages=...) larger"
         )
-    table.grow(counts)
+    table.grow(torch.arange(tokens.length, device=pool.device), counts)
     return table
 
 

@@ -82,18 +82,20 @@ class DecodeState:
 
         Raises: ValueError if there are too few pages; `reserve` asks before.
         """
-        if self._lanes is not None:
-            if not self.reserve(n):
-                raise ValueError(
-                    f"too few pages for {n} more tokens of {len(self.lengths)} sentences: ask "
-                    "`reserve` first, and `keep` fewer sentences where it says no"
-                )
-            self._lanes.grow([n] * len(self.lengths))
-        new = torch.arange(n, device=self.device)
+        if not self.reserve(n):
+            raise ValueError(
+                f"too few pages for {n} more tokens of {len(self.lengths)} sentences: ask "
+                "`reserve` first, and `keep` fewer sentences where it says no"
+            )
+        positions = torch.arange(n, device=self.device)
         if len(set(self.lengths)) <= 1:
-            return self.length + new
-        starts = torch.tensor(self.lengths, device=self.device).repeat_interleave(self.beams)
-        return starts[:, None] + new
+            positions += self.length
+        else:
+            starts = torch.tensor(self.lengths, device=self.device)
+            positions = starts.repeat_interleave(self.beams)[:, None] + positions
+        if self._lanes is not None:
+            self._lanes.grow(positions, [n] * len(self.lengths))
+        return positions
 
     def end(self, n: int) -> None:
         """Once a step, after the layers."""

@@ -98,3 +98,23 @@ def test_a_joint_memory_moves_its_tokens_and_its_state_together() -> None:
     assert mask is None
     assert_equal(read, {name: x[[2, 1]] for name, x in given.items()}, 0)
     assert_equal(memory.beside.state["sums"], state[[2, 1]], 0)
+
+
+def test_forks_move_rows_between_two_buffers_and_make_no_third() -> None:
+    memory, places = DenseMemory(), set()
+    for _ in range(20):
+        memory.append(streams(4, 1))
+        memory.fork(torch.randint(4, (4,)))
+        places.add(memory.read()[0]["k"].data_ptr())
+    memory.keep(torch.tensor([1, 3]))
+    assert memory.read()[0]["k"].data_ptr() in places and len(places) == 2
+
+
+def test_what_was_given_whole_is_never_written_to() -> None:
+    given, mask = streams(3, 7), mask_of([7, 4, 2], 7)
+    before = {name: x.clone() for name, x in given.items()}
+    memory = DenseMemory.of(given, mask)
+    for rows in ([2, 1, 0], [1, 2], [0]):
+        memory.keep(torch.tensor(rows))
+    assert_equal(given, before, 0)
+    assert_equal(memory.read()[0], {name: x[[1]] for name, x in before.items()}, 0)

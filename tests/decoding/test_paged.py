@@ -49,7 +49,7 @@ def write_once(monkeypatch: pytest.MonkeyPatch) -> None:
     append = PagedMemory.append
 
     def checked(memory: PagedMemory, streams: dict[str, Tensor]) -> None:
-        slots = memory.table.new
+        slots = memory.table.new.slots.flatten()
         assert len(slots.unique()) == len(slots)
         for name, x in streams.items():
             array = memory.table.pool.array(memory.layer, name, x)
@@ -66,7 +66,6 @@ class Pair:
         self.model, self.beams, self.pool = model, beams, pool
         self.state: DecodeState | None = None
         self.alone: list[DecodeState] = []
-        self.tokens = torch.zeros(0, 1, dtype=torch.long)
 
     def enter(self, lengths: list[int]) -> None:
         """Admit sentences of so many pieces."""
@@ -116,6 +115,10 @@ class Pair:
         assert len(set(owned)) == len(owned) == self.pool.used
 
 
+def nothing() -> Tensor:
+    return torch.zeros(0, dtype=torch.long)
+
+
 def at_random(model: Seq2Seq, beams: int, size: int, steps: int = 14) -> PagePool:
     """Sentences enter, grow, fork and leave in any order. Returns: the pool when all have left."""
     pool = Poisoned(400, size)
@@ -131,9 +134,16 @@ def at_random(model: Seq2Seq, beams: int, size: int, steps: int = 14) -> PagePoo
             getattr(pair, verb)()
         pair.check()
     pair.step(1)
-    assert pair.state is not None
-    pair.state.keep(torch.zeros(0, dtype=torch.long))
-    pool.check()
+    for _ in range(2):  # an empty state is one that others can join
+        assert pair.state is not None
+        pair.state.keep(nothing())
+        pair.alone = []
+        pair.check()
+        assert pool.used == 0
+        pair.enter([4, 2])
+        pair.step(2)
+        pair.step(1)
+    pair.state.keep(nothing())
     return pool
 
 
@@ -144,3 +154,79 @@ def test_sentences_in_pages_go_on_as_each_would_alone(variant: str) -> None:
     model = small_model(*variant.split())
     for beams, size in ((1, 4), (3, 2)):
         assert at_random(model, beams, size).used == 0
+
+
+@torch.no_grad()
+def test_a_pool_that_is_too_small_says_no_and_stays_as_it_is() -> None:
+    model = small_model("transformer")
+    pool, source = Poisoned(7, 4), source_batch(5, 3)
+    # the sources take two pages and one, the first token of every row one
+    state = model.start(model.encode(source), 2, pool)
+    assert pool.used == 3 and state.written == 5 + 3
+    assert state.reserve(1) and pool.used == 7
+    for tokens in torch.full((4, 4), BOS).split(1, dim=1):
+        before = model.step(tokens, state).hidden
+    assert state.written == 5 + 3 + 4 * 4 and pool.free == 0
+    assert not state.reserve(1) and pool.used == 7
+    with pytest.raises(ValueError, match="too few pages for 1 more tokens of 2 sentences"):
+        model.step(tokens, state)
+    with pytest.raises(ValueError, match="0 pages of 4 tokens are free"):
+        model.start(model.encode(source), 2, pool)
+    pool.check()
+    # When one sentence leaves, the other goes on where it was.
+    state.keep(torch.tensor([1]))
+    assert pool.used == 3 and state.reserve(4) and not state.reserve(13)
+    expected = model(source[1:, :3].expand(2, -1), torch.full((2, 5), BOS)).hidden
+    assert_equal(before[2:, -1], expected[:, 3], 1e-12)
+    assert_equal(model.step(tokens[2:], state).hidden[:, -1], expected[:, 4], 1e-12)
+    state.keep(nothing())
+    assert pool.free == 7 and pool.high_water == 7
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@torch.no_grad()
+def test_a_sentence_takes_the_pages_that_were_foretold(variant: str) -> None:
+    model = small_model(*variant.split())
+    for size, beams, target in ((4, 1, 8), (3, 2, 7)):
+        pool = PagePool(100, size)
+        state = model.start(model.encode(source_batch(5)), beams, pool)
+        assert state.reserve(target)
+        assert pool.used == model.pages_for(size, 5, target, beams)
+        state.keep(nothing())
+        assert pool.used == 0
+
+
+@torch.no_grad()
+def test_self_and_cross_attention_share_their_storage_where_sizes_agree() -> None:
+    for variant, streams in (("mha", 2), ("mla", 1), ("gqa attn@cross_attn=mha", 4)):
+        model, pool = small_model("transformer", *f"attn={variant}".split()), PagePool(20, 4)
+        state = model.start(model.encode(source_batch(5)), 1, pool)
+        model.step(torch.tensor([[BOS]]), state)
+        assert len(pool.arrays) == 2 * streams  # of two layers
+
+
+@torch.no_grad()
+def test_states_that_do_not_belong_together_do_not_merge() -> None:
+    model, pool = small_model("transformer"), PagePool(100, 4)
+    encoded = model.encode(source_batch(5, 3))
+    state = model.start(encoded, 2, pool)
+    for other, message in (
+        (model.start(encoded, 3, pool), "3 beams cannot join one of 2"),
+        (model.start(encoded, 2, PagePool(100, 4)), "no pool in common"),
+        (model.start(encoded, 2), "no pool in common"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            state.merge(other)
+    with pytest.raises(ValueError, match="rows of one length"):
+        model.start(encoded, 2).merge(model.start(encoded, 2))
+
+
+def test_a_pool_gives_all_or_nothing_and_knows_its_own() -> None:
+    pool = PagePool(5, 8)
+    first, second = pool.alloc(2), pool.alloc(3)
+    assert first is not None and second is not None
+    assert sorted(first + second) == list(range(5)) and pool.alloc(0) == []
+    pool.release(first)
+    assert pool.alloc(3) is None and (pool.free, pool.used, pool.high_water) == (2, 3, 5)
+    with pytest.raises(KeyError):
+        pool.release(first)
