@@ -151,8 +151,7 @@ class Beam(Search):
     @property
     def enough(self) -> int:
         """Finished hypotheses with which a sentence is done."""
-        # Rounded before it is rounded up: 1.1 * 10 is a little more than 11 in binary.
-        return max(1, math.ceil(round(self.patience * self.beam_size, 6)))
+        return max(1, math.ceil(self.patience * self.beam_size))
 
     def score(self, log_probability: float, n: int) -> float:
         base = n if self.penalty_form == "power" else (5 + n) / 6

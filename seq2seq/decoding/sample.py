@@ -25,12 +25,10 @@ class SampleFrontier(Lanes):
         p = (logp.double() / search.temperature).softmax(-1)
         mass = p.cumsum(-1)
         # The smallest set of the best that has this mass: what is before its last one has not.
-        kept = (mass - p < search.top_p) & (p > 0)
-        last = (kept.sum(1, keepdim=True) - 1).clamp(min=0)
+        kept = (mass - p < search.top_p).sum(1, keepdim=True).clamp(min=1)
         lanes = torch.arange(search.beams, device=logp.device)
         u = uniform(search.seed, self.numbers[:, None], lanes, self.length[:, None])
-        drawn = (mass <= u.view(-1, 1) * mass.gather(1, last)).sum(1, keepdim=True)
-        return drawn.minimum(last)
+        return (mass <= u.view(-1, 1) * mass.gather(1, kept - 1)).sum(1, keepdim=True)
 
 
 @dataclass(frozen=True, kw_only=True)

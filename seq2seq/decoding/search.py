@@ -159,7 +159,7 @@ class Frontier:
         self.tokens = torch.empty(B, K, self.ROOM, dtype=torch.int64, device=device)
         self.logp = torch.empty(B, K, self.ROOM, dtype=torch.float64, device=device)
         self.finished: list[list[Hypothesis]] = [[] for _ in range(B)]
-        self._steps = 0  # no sentence has more tokens than that
+        self._steps = 0  # tokens of the longest
 
     def ask(self) -> Ask:
         """What the next `advance` needs."""
@@ -187,6 +187,10 @@ class Frontier:
         for name in self.rows:
             setattr(self, name, getattr(self, name).index_select(0, sentences))
         self.finished = [self.finished[i] for i in sentences.tolist()]
+        # Without the oldest, less room may do; it is copied whenever beams change places.
+        self._steps = int(self.length.max()) if self.finished else 0
+        room = self.ROOM << (self._steps // self.ROOM).bit_length()
+        self.tokens, self.logp = self.tokens[..., :room], self.logp[..., :room]
 
     def merge(self, other: Self) -> None:
         """The other's sentences come after these.
@@ -208,9 +212,7 @@ class Frontier:
         """Every row becomes one token longer: count it, and make room for it."""
         room = self.tokens.shape[2]
         if self._steps == room:
-            self._steps = int(self.length.max())  # the oldest sentences may have gone
-            if self._steps == room:
-                self.tokens, self.logp = pad(self.tokens, (0, room)), pad(self.logp, (0, room))
+            self.tokens, self.logp = pad(self.tokens, (0, room)), pad(self.logp, (0, room))
         self._steps += 1
         self.length = self.length + 1
 

@@ -78,7 +78,7 @@ def naive_beam(case: Case, o: Mapping[str, Any]) -> list[Hypothesis]:
         grown = sorted(grown, key=lambda lane: -sum(lane.logp))[: 2 * K]
         finished += [lane for lane in grown[:K] if lane.ids[-1] == EOS]
         live = [lane for lane in grown if lane.ids[-1] != EOS][:K]
-        if len(finished) >= o["patience"] * K - 1e-9 and finished:
+        if len(finished) >= o["patience"] * K and finished:
             break
         if n == limit:
             finished += live

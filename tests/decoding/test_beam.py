@@ -26,16 +26,23 @@ def test_a_beam_of_one_is_greedy(seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-@pytest.mark.parametrize("longest", [1, 2, 4])
-def test_a_beam_as_wide_as_the_tree_is_exhaustive_search(longest: int, seed: int) -> None:
-    vocabulary = 6  # two words and the symbols
+@pytest.mark.parametrize("longest", [1, 2, 3, 5])
+@pytest.mark.parametrize("penalty", [{"length_penalty": 0.0}, {}, {"penalty_form": "gnmt"}])
+def test_a_beam_as_wide_as_the_tree_is_exhaustive_search(
+    penalty: dict[str, Any], longest: int, seed: int
+) -> None:
+    vocabulary = 6  # two words, eos, and the symbols that nobody writes
     model, source = TableModel(vocabulary, seed), source_batch(3, 1)
-    search = Beam(
-        beam_size=vocabulary**longest, length_penalty=0.0, length_ratio=0.0, length_extra=longest
-    )
+    search = Beam(beam_size=3**longest, length_ratio=0.0, length_extra=longest, **penalty)
     for row, found in enumerate(decode(model, source, search)):
         logp = model.next_logp(int(source[row, 0]))
-        assert_same(found, every_hypothesis(logp, vocabulary, longest))
+        everything = every_hypothesis(logp, vocabulary, longest)
+        lengths = [len(h.token_logp) for h in everything]
+        scored = [
+            h._replace(score=search.score(h.log_probability, n))
+            for h, n in zip(everything, lengths, strict=True)
+        ]
+        assert_same(found, sorted(scored, key=lambda h: -h.score))
 
 
 A, B, C = 4, 5, 6
@@ -140,7 +147,16 @@ def test_a_piece_that_is_never_looked_at_costs_much_and_not_everything() -> None
 
 @pytest.mark.parametrize(
     "beams, patience, enough",
-    [(1, 1.0, 1), (5, 0.0, 1), (5, 0.3, 2), (5, 1.0, 5), (5, 2.0, 10), (10, 1.1, 11), (3, 1.5, 5)],
+    [
+        (1, 1.0, 1),
+        (5, 0.0, 1),
+        (5, 0.3, 2),
+        (5, 1.0, 5),
+        (5, 2.0, 10),
+        (3, 1.5, 5),
+        (3, 1.4, 5),
+        (3, 2.2, 7),
+    ],
 )
 def test_a_sentence_is_done_when_patience_times_the_beams_have_finished(
     beams: int, patience: float, enough: int
@@ -168,3 +184,17 @@ def test_at_the_limit_what_lives_is_truncated_and_what_ended_is_not() -> None:
     (found,) = frontier.results([0])
     assert [(h.ids, h.truncated) for h in found] == [([A], False), ([A, B], True), ([A, A], True)]
     assert [h.token_logp for h in found] == [[-1.0, -1.0], [-1.0, -2.0], [-1.0, -3.0]]
+
+
+def test_what_ended_does_not_go_on_for_want_of_others() -> None:
+    """Behind what is possible a head may put any ids, with probability 0."""
+    frontier = Beam(beam_size=2, patience=2.0, length_ratio=0.0, length_extra=2).start(
+        torch.tensor([9])
+    )
+    ids = torch.tensor([[A, EOS, EOS, EOS], [EOS, EOS, EOS, EOS]])
+    logp = torch.tensor([[-1.0, -2.0, -torch.inf, -torch.inf], [-torch.inf] * 4])
+    for _ in range(2):
+        frontier.advance(logp, ids)
+    (found,) = frontier.results([0])
+    assert [h.token_logp for h in found] == [[-1.0, -1.0], [-1.0, -2.0], [-2.0]]
+    assert [(h.ids, h.truncated) for h in found] == [([A, A], True), ([A], False), ([], False)]

@@ -7,9 +7,10 @@ from typing import Any
 import pytest
 import torch
 from helpers import small_model, source_batch
+from torch import Tensor
 from toys import TableModel, assert_same
 
-from seq2seq.decoding import SEARCHES, Ask, Beam, Greedy, Search, build_search, decode
+from seq2seq.decoding import SEARCHES, Ask, Beam, Frontier, Greedy, Search, build_search, decode
 from seq2seq.decoding.head import top_candidates
 from seq2seq.symbols import BOS, EOS, PAD, UNK
 
@@ -92,6 +93,48 @@ def test_a_prefix_that_a_model_cannot_write_and_end_is_refused() -> None:
     Greedy().start(torch.tensor([5]), prefixes=[[4] * 5], longest=6)
     with pytest.raises(ValueError, match="prefix of 6 tokens should have at most 5"):
         Greedy().start(torch.tensor([5]), prefixes=[[4] * 6], longest=6)
+
+
+def numbered(frontier: Frontier, step: int) -> Tensor:
+    """Advance all rows by one of the tokens 10 * step and 10 * step + 1. Returns: `done`."""
+    rows = len(frontier.length) * frontier.search.beams
+    ids = torch.tensor([[10 * step, 10 * step + 1]]).expand(rows, -1)
+    return frontier.advance(torch.full((rows, 2), -1.0), ids).done
+
+
+@every_search
+def test_room_for_tokens_grows_with_the_longest_and_shrinks_without_it(search: str) -> None:
+    built = make(search, length_ratio=1.0, length_extra=1)
+    frontier = built.start(torch.tensor([299, 99]))
+    for step in range(1, 301):
+        done = numbered(frontier, step)
+        assert frontier.tokens.shape[-1] <= max(32, 2 * step)
+        if step == 100:
+            assert done.tolist() == [False, True]
+            frontier.keep(torch.tensor([0]))
+            frontier.merge(built.start(torch.tensor([399])))
+    (found,) = frontier.results([0])
+    assert done.tolist() == [True, False] and found[0].truncated
+    assert [token // 10 for token in found[0].ids] == list(range(1, 301))
+    assert frontier.tokens.shape[-1] == 512
+    frontier.keep(torch.tensor([1]))  # of 200 tokens
+    assert frontier.tokens.shape[-1] == 256
+    frontier.keep(torch.tensor([], dtype=torch.int64))
+    assert frontier.tokens.numel() == 0
+
+
+@every_search
+def test_the_young_may_take_in_the_old(search: str) -> None:
+    built = make(search, length_ratio=1.0, length_extra=1)
+    old, young = built.start(torch.tensor([39])), built.start(torch.tensor([4]))
+    for step in range(1, 33):
+        numbered(old, step)
+    young.merge(old)
+    for step in range(33, 41):
+        done = numbered(young, step)
+    assert done.all()
+    (found,) = young.results([1])
+    assert [token // 10 for token in found[0].ids] == list(range(1, 41))
 
 
 def test_frontiers_of_other_options_do_not_merge() -> None:

@@ -170,3 +170,22 @@ def test_a_search_on_a_model_is_the_naive_one(
             model, source[row, : lengths[row]], options.get("coverage_layer", -1), prefix
         )
         assert_same(hypotheses, naive(case, options))
+
+
+@pytest.mark.parametrize("variant", ["transformer", "rnn"])
+@pytest.mark.parametrize("name", ["greedy", "beam"])
+def test_in_single_precision_only_near_ties_are_decided_otherwise(name: str, variant: str) -> None:
+    model, source = small_model(variant), source_batch(*(9, 1, 5, 14, 3, 7, 12, 2))
+    options = {"name": name, "length_ratio": 1.0, "length_extra": 4}
+    exact = decode(model, source, build_search(options))
+    single = decode(model.float(), source, build_search(options))
+    for row, (found, expected) in enumerate(zip(single, exact, strict=True)):
+        assert found[0].score == pytest.approx(expected[0].score, abs=1e-4)
+        if found[0].ids != expected[0].ids:  # then the other must have been as good
+            target = torch.tensor([[BOS, *found[0].ids]])
+            with torch.no_grad():
+                hidden = model.double()(source[row : row + 1], target).hidden
+                logp = model.logits(hidden).log_softmax(-1)[0]
+            written = found[0].ids if found[0].truncated else [*found[0].ids, EOS]
+            total = sum(logp[i, token].item() for i, token in enumerate(written))
+            assert total / len(written) == pytest.approx(expected[0].score, abs=1e-4)
