@@ -20,7 +20,7 @@ class Int8Linear(nn.Module):
     def __init__(self, weight: Int8Weight, bias: Tensor | None):
         super().__init__()
         self.int8, self.bias = weight, bias
-        self.out_features, self.in_features = weight.integers.shape
+        self.in_features, self.out_features = weight.columns.shape
 
     @classmethod
     @torch.no_grad()
@@ -33,14 +33,14 @@ class Int8Linear(nn.Module):
         """The rounded matrix (O, K) in float32, for those that read it and do not call the layer:
         made when it is first asked for.
         """
-        return self.int8.integers * self.int8.scale[:, None]
+        return self.int8.columns.t() * self.int8.scale[:, None]
 
-    @torch.no_grad()
     def forward(self, x: Tensor) -> Tensor:
         shape = (*x.shape[:-1], self.out_features)
         if not x.numel():
             return x.new_zeros(shape)
-        return int8_linear(x.flatten(0, -2), self.int8, self.bias).view(shape).to(x.dtype)
+        rows = x.detach().reshape(-1, self.in_features)
+        return int8_linear(rows, self.int8, self.bias).view(shape).to(x.dtype)
 
     def extra_repr(self) -> str:
         return f"in_features={self.in_features}, out_features={self.out_features}"
