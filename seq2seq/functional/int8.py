@@ -31,19 +31,21 @@ class Int8Weight(NamedTuple):
 
 
 def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Each row rounded to 255 levels: x (R, K) -> integers (R, K) int8, scale (R, 1) float32.
+    """Each row rounded to 255 levels, without gradients: x (R, K) -> integers (R, K) int8, scale
+    (R, 1) float32.
 
     |x - integers * scale| <= scale / 2 up to rounding. The scale of a row with an infinity or a NaN
-    is neither finite, and so is nothing that is computed with it.
+    is not finite, and neither is what is computed with it.
     """
     x = x.float()
-    scale = torch.add(TINY, x.abs().amax(-1, keepdim=True), alpha=1 / LEVELS)
-    return (x * scale.reciprocal()).round_().to(torch.int8), scale
+    buffer = x.abs()  # written twice: a second one of this size would not fit into the cache
+    scale = torch.add(TINY, buffer.amax(-1, keepdim=True), alpha=1 / LEVELS)
+    return torch.mul(x, scale.reciprocal(), out=buffer).round_().to(torch.int8), scale
 
 
 def int8_weight(weight: Tensor) -> Int8Weight:
     """The matrix (O, K) of a linear map, rounded."""
-    integers, scale = quantize_rows(weight)
+    integers, scale = quantize_rows(weight.detach())
     return packed_weight(integers, scale.squeeze(1), use_packed=packed_is_exact())
 
 
