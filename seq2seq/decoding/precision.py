@@ -1,0 +1,86 @@
+"""Decoding in fewer bits: what of a model is converted, and to what."""
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from seq2seq.errors import ConfigError
+from seq2seq.models import Seq2Seq
+from seq2seq.nn.packed import PackedLinear
+from seq2seq.nn.quantized import Int8Linear
+from seq2seq.tables import Table
+
+
+def with_precision(model: Seq2Seq, precision: str) -> Seq2Seq:
+    """The model in that precision, for inference only; the given one is not changed.
+
+    Args:
+        model: on the device where it will be used: what comes back is not to be moved.
+        precision: `float32`: the very model that was given, as it is. `bfloat16`: all parameters
+            rounded to 8 significant bits, activations and memories too, which then take half the
+            bytes; a second model in memory of half the size, on a CPU with its linear maps twice.
+            `int8`: every `nn.Linear` (encoder, decoder, output) multiplies integers, see
+            `functional.int8`; all else stays in float32, and shares its parameters with the given
+            model: embeddings, also where they are tied to the output matrix, norms, attention,
+            and the cells of RNNs, which hold no `nn.Linear`.
+
+    Raises: ConfigError for another word, and for int8 on any device but a CPU.
+    """
+    return PRECISIONS.find(precision)(model)
+
+
+def as_it_is(model: Seq2Seq) -> Seq2Seq:
+    return model
+
+
+def in_bfloat16(model: Seq2Seq) -> Seq2Seq:
+    converted = copied(
+        model, lambda x: x.to(torch.bfloat16) if x.is_floating_point() else x.clone()
+    )
+    if on_cpu(model):
+        replace_linears(converted, PackedLinear.of)
+    return converted
+
+
+def in_int8(model: Seq2Seq) -> Seq2Seq:
+    if not on_cpu(model):
+        raise ConfigError(
+            "decode.precision=int8 runs on a CPU only. On a GPU take decode.precision=bfloat16, or "
+            "choose the CPU: --device cpu"
+        )
+    converted = copied(model, lambda x: x)
+    replace_linears(converted, Int8Linear.of)
+    return converted
+
+
+PRECISIONS: Table[Callable[[Seq2Seq], Seq2Seq]] = Table(
+    "precision", {"float32": as_it_is, "bfloat16": in_bfloat16, "int8": in_int8}
+)
+
+
+def on_cpu(model: nn.Module) -> bool:
+    return next(model.parameters()).device.type == "cpu"
+
+
+def copied(model: Seq2Seq, convert: Callable[[Tensor], Tensor]) -> Seq2Seq:
+    """The model with each parameter and buffer converted once, so that what was tied stays tied."""
+    memo: dict[int, Any] = {}
+    for parameter in model.parameters():
+        converted = convert(parameter.detach())
+        memo[id(parameter)] = nn.Parameter(converted, requires_grad=False)
+    for buffer in model.buffers():
+        memo[id(buffer)] = convert(buffer)
+    return copy.deepcopy(model, memo).eval()
+
+
+def replace_linears(model: nn.Module, build: Callable[[nn.Linear], nn.Module]) -> None:
+    """Every layer that is exactly an `nn.Linear`: a subclass may compute something else."""
+    found = {module for module in model.modules() if type(module) is nn.Linear}
+    built = {linear: build(linear) for linear in found}
+    for module in list(model.modules()):
+        for name, child in list(module.named_children()):
+            if child in built:
+                setattr(module, name, built[child])

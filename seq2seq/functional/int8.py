@@ -1,0 +1,121 @@
+"""Linear maps in 8-bit integers: y = (q w^T) * scales + b, with q and w rounded to [-127, 127].
+
+Each row of x and each row of the weight has a scale of its own, its largest magnitude / 127, so a
+row's result does not depend on what else is in the batch. The sum of integer products is exact,
+whichever way it is computed.
+"""
+
+from collections.abc import Callable
+from functools import cache
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+LEVELS = 127
+TINY = torch.tensor(1e-30)  # the scale of a row of zeros: its inverse is still a finite float32
+LONGEST_IN_FLOAT = 1040  # 127 * 127 * 1040 < 2^24: float32 adds integers up to there exactly
+# Multiplications up to which calling the packed kernel costs more than it saves; measured for 8 to
+# 320 rows and matrices of 256 x 256 to 8000 x 256.
+SMALL_PRODUCT = 2**22
+PACKED_FOR = 64  # rows that the packed order is chosen for; any number is computed
+
+
+class Int8Weight(NamedTuple):
+    """A matrix (O, K) in integers, and a scale for each of its rows."""
+
+    columns: Tensor  # (K, O) int8, a transposed view of (O, K)
+    scale: Tensor  # (O,) float32
+    zeros: Tensor  # (O,) int32
+    packed: Tensor | None  # in the order of the fast kernel; None where that kernel is not right
+
+
+def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
+    """Each row rounded to 255 levels, without gradients: x (R, K) -> integers (R, K) int8, scale
+    (R, 1) float32.
+
+    |x - integers * scale| <= scale / 2 up to rounding. The scale of a row with an infinity or a NaN
+    is not finite, and neither is what is computed with it.
+    """
+    x = x.float()
+    buffer = x.abs()  # written twice: a second one of this size would not fit into the cache
+    scale = torch.add(TINY, buffer.amax(-1, keepdim=True), alpha=1 / LEVELS)
+    return torch.mul(x, scale.reciprocal(), out=buffer).round_().to(torch.int8), scale
+
+
+def int8_weight(weight: Tensor) -> Int8Weight:
+    """The matrix (O, K) of a linear map, rounded."""
+    integers, scale = quantize_rows(weight.detach())
+    return packed_weight(integers, scale.squeeze(1), use_packed=packed_is_exact())
+
+
+def packed_weight(integers: Tensor, scale: Tensor, use_packed: bool) -> Int8Weight:
+    zeros = torch.zeros(len(scale), dtype=torch.int32)
+    packed = None
+    if use_packed:
+        shape = [PACKED_FOR, integers.shape[1]]
+        packed = torch.ops.onednn.qlinear_prepack(integers, shape)
+    return Int8Weight(integers.t(), scale, zeros, packed)
+
+
+def int8_linear(x: Tensor, weight: Int8Weight, bias: Tensor | None) -> Tensor:
+    """x (R, K) -> (R, O) float32, for R, K >= 1; without gradients."""
+    integers, scale = quantize_rows(x)
+    product = scaled_product(integers, weight)
+    return product.mul_(scale) if bias is None else torch.addcmul(bias, product, scale, out=product)
+
+
+def scaled_product(x: Tensor, weight: Int8Weight) -> Tensor:
+    """The exact product of integers, (R, K) times (K, O), times the weight's scales: float32."""
+    # The packed kernel reorders the weight again for a single row.
+    if weight.packed is not None and len(x) > 1 and len(x) * weight.columns.numel() > SMALL_PRODUCT:
+        return packed_product(x, weight)
+    return int_mm_product(x, weight) if int_mm_is_exact() else float_product(x, weight)
+
+
+def packed_product(x: Tensor, weight: Int8Weight) -> Tensor:
+    """oneDNN's linear map of integers, with one scale for each output and none for x.
+
+    What enters is x + 128 and the zero point 128: without AMX, signed inputs are computed by a
+    reference kernel, thousands of times slower.
+    """
+    _, scale, zeros, packed = weight
+    shifted = x.view(torch.uint8) ^ 128
+    return torch.ops.onednn.qlinear_pointwise(
+        shifted, 1.0, 128, packed, scale, zeros, None, 1.0, 0, torch.float32, "none", [], ""
+    )
+
+
+def int_mm_product(x: Tensor, weight: Int8Weight) -> Tensor:
+    return torch._int_mm(x, weight.columns) * weight.scale
+
+
+def float_product(x: Tensor, weight: Int8Weight) -> Tensor:
+    """Where no integer kernel can be trusted: floating point that holds these sums exactly."""
+    dtype = torch.float32 if x.shape[1] <= LONGEST_IN_FLOAT else torch.float64
+    return (x.to(dtype) @ weight.columns.to(dtype)).float() * weight.scale
+
+
+@cache
+def packed_is_exact() -> bool:
+    return is_exact(packed_product, use_packed=True)
+
+
+@cache
+def int_mm_is_exact() -> bool:
+    return is_exact(int_mm_product, use_packed=False)
+
+
+def is_exact(product: Callable[[Tensor, Int8Weight], Tensor], use_packed: bool) -> bool:
+    """Is a kernel there, and right where processors without VNNI saturate: at the largest sums?
+
+    Both are private to PyTorch: what a version does not have or calls differently is not used.
+    """
+    x = torch.tensor([1, -1, 127, -127], dtype=torch.int8)[:, None].repeat(1, 64)
+    integers = torch.tensor([127, -127, 127, 5, -3], dtype=torch.int8)[:, None].repeat(7, 64)
+    scale = torch.linspace(0.001, 0.1, len(integers))
+    try:
+        weight = packed_weight(integers, scale, use_packed)
+        return torch.equal(product(x, weight), float_product(x, weight))
+    except (AttributeError, NotImplementedError, RuntimeError):
+        return False

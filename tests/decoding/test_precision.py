@@ -1,0 +1,109 @@
+"""Models of the whole zoo decode in fewer bits, and the model that was given stays what it was."""
+
+import pytest
+import torch
+from helpers import TARGET_SIZE, presets, small_model, source_batch
+from torch import nn
+
+from seq2seq.decoding import Beam, decode
+from seq2seq.decoding.precision import with_precision
+from seq2seq.errors import ConfigError
+from seq2seq.models import Seq2Seq
+from seq2seq.nn.packed import PackedLinear
+from seq2seq.nn.quantized import Int8Linear
+
+VARIANTS = [f"transformer attn={preset}" for preset in presets("attn")]
+VARIANTS += ["transformer position=t5 model.norm=rmsnorm model.activation=swiglu"]
+VARIANTS += ["transformer position=rope attn=mla", "transformer position=alibi model.tie=none"]
+for recurrent in ("rnn", "rnn_luong"):
+    VARIANTS += [recurrent, f"{recurrent} attn=mla", f"{recurrent} model.cell=lstm model.layers=2"]
+
+
+def build(variant: str) -> Seq2Seq:
+    return small_model(*variant.split()).float()
+
+
+def logits(model: Seq2Seq, *batch: torch.Tensor) -> torch.Tensor:
+    return model.logits(model(*batch).hidden)
+
+
+@pytest.mark.parametrize("precision", ["int8", "bfloat16"])
+@pytest.mark.parametrize("variant", VARIANTS)
+@torch.no_grad()
+def test_every_model_decodes_in_fewer_bits_and_stays_as_it_was(
+    variant: str, precision: str
+) -> None:
+    model = build(variant)
+    batch = source_batch(7, 4, 1), torch.randint(4, TARGET_SIZE, (3, 5))
+    expected = logits(model, *batch)
+    reduced = with_precision(model, precision)
+    found = logits(reduced, *batch).float()
+    difference = (found - expected).norm() / expected.norm()
+    assert 0 < difference < 0.1
+    for hypotheses in decode(reduced, batch[0], Beam(beam_size=2)):
+        assert all(torch.tensor(h.score).isfinite() for h in hypotheses) and hypotheses
+    assert torch.equal(logits(model, *batch), expected)
+
+
+@torch.no_grad()
+def test_in_integers_a_sentence_is_decoded_as_it_is_alone() -> None:
+    model = with_precision(build("transformer"), "int8")
+    source = source_batch(9, 5, 3, 7)
+    together = decode(model, source, Beam(beam_size=3))
+    for row, length in enumerate((9, 5, 3, 7)):
+        (alone,) = decode(model, source[row : row + 1, :length], Beam(beam_size=3))
+        assert [h.ids for h in alone] == [h.ids for h in together[row]]
+
+
+def test_all_linear_maps_are_integers_and_all_else_is_shared() -> None:
+    model = build("transformer model.tie=target")
+    reduced = with_precision(model, "int8")
+    kinds = {type(module) for module in reduced.modules()}
+    assert nn.Linear not in kinds and Int8Linear in kinds
+    own = {id(p): p for p in model.parameters()}
+    shared = {p.data_ptr() for p in model.parameters()}
+    assert own and all(p.data_ptr() in shared for p in reduced.parameters())
+    target = reduced.embeddings.target.weight
+    assert target.dtype == torch.float32 and torch.equal(target, model.embeddings.target.weight)
+
+
+@torch.no_grad()
+def test_in_bfloat16_all_parameters_and_memories_are_and_what_was_tied_is() -> None:
+    model = build("transformer model.tie=target")
+    reduced = with_precision(model, "bfloat16")
+    assert {p.dtype for p in reduced.parameters()} == {torch.bfloat16}
+    assert reduced.embeddings.output.weight is reduced.embeddings.target.weight
+    assert {p.dtype for p in model.parameters()} == {torch.float32}
+    sizes = []
+    for one in (model, reduced):
+        state = one.start(one.encode(source_batch(7, 4)))
+        one.step(torch.ones(2, 3, dtype=torch.long), state)
+        sizes.append(sum(m.nbytes for m in (*state.source, *state.past)))
+    assert sizes[0] == 2 * sizes[1]
+
+
+def test_float32_is_the_very_model() -> None:
+    model = build("rnn")
+    assert with_precision(model, "float32") is model
+
+
+def test_the_cells_of_recurrent_models_stay_in_float32_in_integers() -> None:
+    reduced = with_precision(build("rnn"), "int8")
+    cells = [m for m in reduced.modules() if isinstance(m, nn.GRU | nn.GRUCell)]
+    assert len(cells) == 2
+    assert {p.dtype for cell in cells for p in cell.parameters()} == {torch.float32}
+
+
+def test_another_word_and_integers_elsewhere_than_on_a_cpu_are_refused() -> None:
+    model = build("transformer")
+    with pytest.raises(ConfigError, match="unknown precision 'bfloat'; did you mean 'bfloat16'"):
+        with_precision(model, "bfloat")
+    with pytest.raises(ConfigError, match="decode.precision=bfloat16"):
+        with_precision(model.to("meta"), "int8")
+
+
+def test_in_bfloat16_linear_maps_are_packed_where_the_processor_can() -> None:
+    reduced = with_precision(build("transformer"), "bfloat16")
+    packed = {type(m) for m in reduced.modules()} & {PackedLinear, nn.Linear}
+    probe = PackedLinear.of(nn.Linear(8, 8).bfloat16().requires_grad_(False))
+    assert packed == {type(probe)}
