@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from seq2seq.decoding.beam import Beam
-from seq2seq.decoding.engine import decode
+from seq2seq.decoding.engine import Engine, Request, decode
 from seq2seq.decoding.greedy import Greedy
 from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.decoding.search import Search
@@ -28,4 +28,4 @@ def build_search(options: Mapping[str, Any]) -> Search:
     return search(**own)
 
 
-__all__ = ["SEARCHES", "Beam", "Greedy", "Hypothesis", "Search", "build_search", "decode"]
+__all__ = ["SEARCHES", "Beam", "Engine", "Greedy", "Hypothesis", "Request", "Search", "build_search", "decode"]

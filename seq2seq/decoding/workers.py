@@ -1,0 +1,223 @@
+"""Processes that translate side by side, one thread each: the way to use several CPU cores.
+
+The matrices of one decoding step are too small to be shared between threads, sentences are not.
+"""
+
+import multiprocessing
+import pickle
+import traceback
+import warnings
+from collections import deque
+from collections.abc import Iterable, Iterator
+from itertools import chain, islice
+from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
+from typing import NamedTuple
+
+import torch
+
+from seq2seq.decoding.engine import Engine, Request, Stats
+from seq2seq.decoding.hypothesis import Hypothesis
+from seq2seq.environment import uninterrupted
+from seq2seq.errors import Seq2SeqError
+
+SHARE = 512  # requests of a window for each worker
+WINDOWS = 2  # read ahead, so that who has finished one finds work in the next
+
+
+class Answer(NamedTuple):
+    """What a worker sends back."""
+
+    found: list[list[Hypothesis]]
+    warnings: list[tuple[str, type[Warning]]]
+    stats: Stats  # of all it has done so far
+
+
+class Window:
+    """Requests that were read together, and the answers as they come in."""
+
+    def __init__(self, requests: list[Request]):
+        self.requests = requests
+        self.answers: list[list[Hypothesis]] = [[] for _ in requests]
+        self.missing = len(requests)
+
+    def shares(self, count: int) -> list[list[int]]:
+        """Which requests go together: dealt in turn, longest first, so that all shares take about
+        the same time.
+        """
+        order = sorted(range(len(self.requests)), key=lambda i: -len(self.requests[i].source))
+        return [share for share in (order[i::count] for i in range(count)) if share]
+
+    def put(self, share: list[int], found: list[list[Hypothesis]]) -> None:
+        for i, hypotheses in zip(share, found, strict=True):
+            self.answers[i] = hypotheses
+        self.missing -= len(share)
+
+
+class Worker:
+    """A process with an engine of its own, and what it is working on."""
+
+    def __init__(self, context: multiprocessing.context.BaseContext):
+        self.connection, theirs = context.Pipe()
+        self.process: BaseProcess = context.Process(  # type: ignore[attr-defined]
+            target=serve, args=(theirs,), daemon=True
+        )
+        self.process.start()
+        theirs.close()
+        self.task: tuple[Window, list[int]] | None = None
+        self.stats = Stats()
+
+    def send(self, window: Window, share: list[int]) -> None:
+        self.task = window, share
+        try:
+            self.connection.send([window.requests[i] for i in share])
+        except OSError as error:
+            raise self.death() from error
+
+    def receive(self) -> None:
+        """Wait for the answer, and put it where it belongs.
+
+        Raises: Seq2SeqError if the process has died; else whatever its engine has raised.
+        """
+        assert self.task is not None
+        try:
+            answer = self.connection.recv()
+        except (EOFError, OSError) as error:
+            raise self.death() from error
+        if isinstance(answer, BaseException):
+            raise answer
+        for message, category in answer.warnings:
+            warnings.warn(message, category, stacklevel=2)
+        self.stats = answer.stats
+        window, share = self.task
+        window.put(share, answer.found)
+        self.task = None
+
+    def death(self) -> Seq2SeqError:
+        self.process.join(timeout=10)
+        return Seq2SeqError(
+            f"a worker process ended with code {self.process.exitcode} in the middle of its work. "
+            "-9 means that it was killed, most often because the memory was full: fewer workers "
+            "need less, --workers 1 needs no process at all"
+        )
+
+    def end(self) -> None:
+        self.connection.close()
+        self.process.terminate()
+        self.process.join()
+
+
+class Workers:
+    """Up to `count` copies of an engine, each in a process of its own.
+
+    Called like an engine, and answers like one. Processes are started when there is work for two,
+    and stay for the next call. Starting them takes about as long as importing torch. They come from
+    a server process, not by copying this one, whose threads a copy would lack; so a program that
+    uses them keeps what it does behind `if __name__ == "__main__":`.
+
+    Args:
+        engine: can be pickled; does the work itself where processes are not worth starting.
+        count: processes at most.
+        least: requests that make a process worth starting.
+    """
+
+    def __init__(self, engine: Engine, count: int, *, least: int = 1):
+        self.engine = engine
+        self.count = count
+        self.least = least
+        self._workers: list[Worker] = []
+
+    @property
+    def stats(self) -> Stats:
+        """What this engine and those of the present workers have done."""
+        return sum((worker.stats for worker in self._workers), self.engine.stats)
+
+    def translate(self, requests: Iterable[Request]) -> Iterator[list[Hypothesis]]:
+        """The hypotheses of each request, best first, in the order of the requests.
+
+        At most `WINDOWS` windows of `SHARE` requests a worker are read ahead.
+
+        Raises: Seq2SeqError if a worker was killed; else whatever the engine raises.
+        """
+        requests = iter(requests)
+        first = list(islice(requests, SHARE * self.count))
+        wanted = min(self.count, len(first) // self.least)
+        if wanted < 2:
+            yield from self.engine.translate(chain(first, requests))
+            return
+        try:
+            self._start(wanted)
+            yield from self._translate(first, requests)
+        except BaseException:  # also of a caller who wants no more: what they work on is for nobody
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End the processes. They also end with this one, however it ends."""
+        while self._workers:
+            self._workers.pop().end()
+
+    def _start(self, wanted: int) -> None:
+        if len(self._workers) >= wanted:
+            return
+        copy = pickle.dumps(self.engine)
+        methods = multiprocessing.get_all_start_methods()
+        context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
+        context.set_forkserver_preload([__name__])  # torch is then imported once for all
+        with uninterrupted():  # Ctrl-C is for this process, which ends the others
+            new = [Worker(context) for _ in range(wanted - len(self._workers))]
+            self._workers += new
+        for worker in new:
+            worker.connection.send_bytes(copy)
+
+    def _translate(
+        self, first: list[Request], requests: Iterator[Request]
+    ) -> Iterator[list[Hypothesis]]:
+        windows = deque([Window(first)])
+        tasks = deque((windows[0], share) for share in windows[0].shares(len(self._workers)))
+        while windows:
+            for worker in self._workers:
+                if worker.task is None and tasks:
+                    worker.send(*tasks.popleft())
+            if not windows[0].missing:
+                yield from windows.popleft().answers
+            read = list(islice(requests, SHARE * self.count)) if len(windows) < WINDOWS else []
+            if read:
+                windows.append(Window(read))
+                shares = windows[-1].shares(len(self._workers))
+                tasks.extend((windows[-1], share) for share in shares)
+            else:
+                self._receive()
+
+    def _receive(self) -> None:
+        """Wait until a worker has finished something, if any is at work."""
+        busy = {worker.connection: worker for worker in self._workers if worker.task}
+        for connection in wait(busy) if busy else []:
+            assert isinstance(connection, Connection)
+            busy[connection].receive()
+
+
+def serve(connection: Connection) -> None:
+    """The life of a worker: an engine comes first, then requests until the other side has gone."""
+    torch.set_num_threads(1)
+    try:
+        engine = pickle.loads(connection.recv_bytes())
+        while True:
+            connection.send(answer(engine, connection.recv()))
+    except (EOFError, OSError):
+        return
+
+
+def answer(engine: Engine, requests: list[Request]) -> Answer | Exception:
+    """What comes of the requests, or the error that came instead."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            found = list(engine.translate(requests))
+        except Exception as error:
+            error.add_note(f"In a worker process:\n{traceback.format_exc()}")
+            try:
+                return pickle.loads(pickle.dumps(error))  # type: ignore[no-any-return]
+            except Exception:  # an error that cannot travel
+                return RuntimeError("".join(traceback.format_exception(error)))
+    return Answer(found, [(str(w.message), w.category) for w in caught], engine.stats)
