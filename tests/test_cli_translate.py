@@ -11,9 +11,10 @@ import test_cli
 import torch
 from test_cli import SENTENCES, Command, refused
 
-from seq2seq.cli.lines import LONGEST_INPUT_LINE, read_input_lines
+from seq2seq.cli.lines import LONGEST_INPUT_LINE, InputLines
 from seq2seq.data.tokenizer import Tokenizer
-from seq2seq.translator import Translation, Translator
+from seq2seq.decoding import Engine, Hypothesis
+from seq2seq.translator import Translator
 
 run, seq2seq = test_cli.run, test_cli.seq2seq
 
@@ -91,9 +92,8 @@ def test_a_byte_order_mark_is_dropped_and_counted(seq2seq: Command, run: Path) -
 def test_every_broken_line_is_named(
     seq2seq: Command, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        Translator, "_translate", lambda _, texts, __: [[Translation("x", 0.0)]] * len(texts)
-    )
+    found = [Hypothesis([5], 0.0, 0.0)]
+    monkeypatch.setattr(Engine, "translate", lambda _, requests: ([*found] for _ in requests))
     ended = seq2seq("translate", run, stdin=b"\xff\n" * 300)
     assert re.findall(r"line (\d+), byte 1", ended.err) == [str(n) for n in range(1, 301)]
 
@@ -113,9 +113,9 @@ def test_a_line_too_long_to_be_one_is_empty_and_the_exit_code_is_1(
 
 def test_the_longest_line_there_may_be_is_read_whole() -> None:
     longest = b"x" * (LONGEST_INPUT_LINE - 1)
-    assert list(read_input_lines(io.BytesIO(longest + b"\n" + longest))) == [longest.decode()] * 2
+    assert list(InputLines(io.BytesIO(longest + b"\n" + longest))) == [longest.decode()] * 2
     with pytest.warns(UserWarning, match="line 1 has 1,048,576 bytes or more"):
-        assert list(read_input_lines(io.BytesIO(b"x" + longest + b"\nJa.\n"))) == [None, "Ja."]
+        assert list(InputLines(io.BytesIO(b"x" + longest + b"\nJa.\n"))) == [None, "Ja."]
 
 
 def test_a_search_that_would_fill_the_memory_is_refused(seq2seq: Command, run: Path) -> None:

@@ -7,7 +7,9 @@ from seq2seq.decoding.beam import Beam
 from seq2seq.decoding.engine import Engine, Request, decode
 from seq2seq.decoding.greedy import Greedy
 from seq2seq.decoding.hypothesis import Hypothesis
+from seq2seq.decoding.precision import with_precision
 from seq2seq.decoding.search import Search
+from seq2seq.models import Seq2Seq
 from seq2seq.tables import Table, check_options, check_range
 
 SEARCHES: Table[Any] = Table("search", {"greedy": Greedy, "beam": Beam})
@@ -28,4 +30,22 @@ def build_search(options: Mapping[str, Any]) -> Search:
     return search(**own)
 
 
-__all__ = ["SEARCHES", "Beam", "Engine", "Greedy", "Hypothesis", "Request", "Search", "build_search", "decode"]
+def build_engine(
+    model: Seq2Seq, search: Search, *, cache: str = "auto", precision: str = "float32"
+) -> Engine:
+    """An engine for a model. Raises: ConfigError for options that make no sense."""
+    return Engine(with_precision(model, precision), search, cache=cache)
+
+
+__all__ = [
+    "SEARCHES",
+    "Beam",
+    "Engine",
+    "Greedy",
+    "Hypothesis",
+    "Request",
+    "Search",
+    "build_engine",
+    "build_search",
+    "decode",
+]

@@ -15,7 +15,6 @@ from seq2seq.decoding.search import Search
 from seq2seq.models import Seq2Seq
 from seq2seq.symbols import BOS, PAD
 
-
 BATCH_PIECES = 4096  # padded source pieces times beams translated at once
 
 

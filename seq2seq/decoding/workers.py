@@ -8,7 +8,7 @@ import pickle
 import traceback
 import warnings
 from collections import deque
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
 from multiprocessing.connection import Connection, wait
 from multiprocessing.process import BaseProcess
@@ -108,7 +108,7 @@ class Worker:
 
 
 class Workers:
-    """Up to `count` copies of an engine, each in a process of its own.
+    """Up to `count` engines, each in a process of its own.
 
     Called like an engine, and answers like one. Processes are started when there is work for two,
     and stay for the next call. Starting them takes about as long as importing torch. They come from
@@ -116,13 +116,15 @@ class Workers:
     uses them keeps what it does behind `if __name__ == "__main__":`.
 
     Args:
-        engine: can be pickled; does the work itself where processes are not worth starting.
+        build: makes an engine, here and in each process; a function that can be pickled. The engine
+            of this process does the work where others are not worth starting.
         count: processes at most.
         least: requests that make a process worth starting.
     """
 
-    def __init__(self, engine: Engine, count: int, *, least: int = 1):
-        self.engine = engine
+    def __init__(self, build: Callable[[], Engine], count: int, *, least: int = 1):
+        self.build = build
+        self.engine = build()
         self.count = count
         self.least = least
         self._workers: list[Worker] = []
@@ -160,7 +162,7 @@ class Workers:
     def _start(self, wanted: int) -> None:
         if len(self._workers) >= wanted:
             return
-        copy = pickle.dumps(self.engine)
+        recipe = pickle.dumps(self.build)
         methods = multiprocessing.get_all_start_methods()
         context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
         context.set_forkserver_preload([__name__])  # torch is then imported once for all
@@ -168,7 +170,7 @@ class Workers:
             new = [Worker(context) for _ in range(wanted - len(self._workers))]
             self._workers += new
         for worker in new:
-            worker.connection.send_bytes(copy)
+            worker.connection.send_bytes(recipe)
 
     def _translate(
         self, first: list[Request], requests: Iterator[Request]
@@ -198,10 +200,12 @@ class Workers:
 
 
 def serve(connection: Connection) -> None:
-    """The life of a worker: an engine comes first, then requests until the other side has gone."""
+    """The life of a worker: how to build an engine comes first, then requests, until the other side
+    has gone.
+    """
     torch.set_num_threads(1)
     try:
-        engine = pickle.loads(connection.recv_bytes())
+        engine = pickle.loads(connection.recv_bytes())()
         while True:
             connection.send(answer(engine, connection.recv()))
     except (EOFError, OSError):
@@ -217,7 +221,7 @@ def answer(engine: Engine, requests: list[Request]) -> Answer | Exception:
         except Exception as error:
             error.add_note(f"In a worker process:\n{traceback.format_exc()}")
             try:
-                return pickle.loads(pickle.dumps(error))  # type: ignore[no-any-return]
+                return pickle.loads(pickle.dumps(error))
             except Exception:  # an error that cannot travel
                 return RuntimeError("".join(traceback.format_exception(error)))
     return Answer(found, [(str(w.message), w.category) for w in caught], engine.stats)

@@ -1,7 +1,8 @@
 """Worker processes answer as one engine would, and die cleanly."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
+from functools import partial
 from itertools import count, islice
 from types import SimpleNamespace
 from typing import Any
@@ -21,8 +22,8 @@ from seq2seq.symbols import EOS
 
 
 def echo(least: int = 1) -> Workers:
-    engine: Any = Echo()
-    return Workers(engine, 2, least=least)
+    build: Any = Echo
+    return Workers(build, 2, least=least)
 
 
 def requests(*firsts: int) -> list[Request]:
@@ -56,13 +57,13 @@ def test_answers_come_in_the_order_of_the_requests(echoes: Workers) -> None:
 
 def test_they_translate_as_an_engine_does_token_for_token(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "SHARE", 6)
-    engine = Engine(small_model("transformer"), Greedy())
+    build = partial(Engine, small_model("transformer"), Greedy())
     sources = [torch.randint(4, 13, (i % 7 + 1,)).tolist() for i in range(40)]
     asked = [Request([*source, EOS]) for source in sources]
-    workers = Workers(engine, 2)
+    workers = Workers(build, 2)
     found = list(workers.translate(asked))
     workers.close()
-    for some, others in zip(found, engine.translate(asked), strict=True):
+    for some, others in zip(found, build().translate(asked), strict=True):
         assert [h.ids for h in some] == [h.ids for h in others]
         assert some[0].score == pytest.approx(others[0].score, abs=1e-9)
 
