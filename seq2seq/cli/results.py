@@ -46,7 +46,7 @@ def as_json(
     if not found:
         text = None if found is None else ""
         nothing: dict[str, Any]
-        nothing = {"line": number, "text": text, "score": None, "confidence": None, "tokens": []}
+        nothing = {"line": number, "text": text, "score": None, "confidence": None, "tokens": None}
         return [] if nbest else [json.dumps(nothing)]
     return [
         json.dumps(described(number, f, labels), ensure_ascii=False) for f in found[: nbest or 1]

@@ -10,7 +10,9 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from itertools import chain, islice
+from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
+from multiprocessing.context import BaseContext
 from multiprocessing.process import BaseProcess
 from typing import NamedTuple
 
@@ -57,7 +59,7 @@ class Window:
 class Worker:
     """A process with an engine of its own, and what it is working on."""
 
-    def __init__(self, context: multiprocessing.context.BaseContext):
+    def __init__(self, context: BaseContext):
         self.connection, theirs = context.Pipe()
         self.process: BaseProcess = context.Process(  # type: ignore[attr-defined]
             target=serve, args=(theirs,), daemon=True
@@ -163,13 +165,11 @@ class Workers:
         if len(self._workers) >= wanted:
             return
         recipe = pickle.dumps(self.build)
-        methods = multiprocessing.get_all_start_methods()
-        context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
-        context.set_forkserver_preload([__name__])  # torch is then imported once for all
-        with uninterrupted():  # Ctrl-C is for this process, which ends the others
-            new = [Worker(context) for _ in range(wanted - len(self._workers))]
-            self._workers += new
-        for worker in new:
+        context = server()
+        old = len(self._workers)
+        while len(self._workers) < wanted:
+            self._workers.append(Worker(context))
+        for worker in self._workers[old:]:
             worker.connection.send_bytes(recipe)
 
     def _translate(
@@ -197,6 +197,20 @@ class Workers:
         for connection in wait(busy) if busy else []:
             assert isinstance(connection, Connection)
             busy[connection].receive()
+
+
+def server() -> BaseContext:
+    """Where processes come from: a server that has imported torch once for all of them."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():  # Windows
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    # Ctrl-C is for this process, which ends the others: they inherit that it is put off. The
+    # tracker comes first, because its start would end that.
+    resource_tracker.ensure_running()
+    with uninterrupted():
+        forkserver.ensure_running()
+    return context
 
 
 def serve(connection: Connection) -> None:
