@@ -10,6 +10,7 @@ from typing import NamedTuple, Protocol
 from seq2seq.data.segments import segments
 from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.decoding import Hypothesis, Request
+from seq2seq.errors import ConfigError
 from seq2seq.forcing.pairs import without_surrogates
 from seq2seq.symbols import EOS
 
@@ -59,6 +60,7 @@ class Passage:
         ready: is there another text, or the end of them, without waiting for it? Those that were
             read are translated first, if not.
         look_ahead: lines that may await their translation.
+        longest: pieces that the model can write, the end included; None = any number.
     """
 
     def __init__(
@@ -69,12 +71,14 @@ class Passage:
         *,
         ready: Callable[[], bool],
         look_ahead: int,
+        longest: int | None,
     ):
         self._texts = enumerate(texts, start=1)
         self._tokenizers = tokenizers
         self._limit = limit
         self._ready = ready
         self._look_ahead = look_ahead
+        self._longest = longest
         self._waiting: deque[Line] = deque()
         self._asked = 0
         self._ended = False
@@ -97,7 +101,7 @@ class Passage:
                 return
             rows = [] if text is None else self._rows(without_surrogates(text), number)
             self._waiting.append(Line(number, text is None, len(rows)))
-            forced = self._forced(prefix)
+            forced = self._forced(prefix, number)
             for row in rows:
                 yield Request([*row, EOS], forced, self._asked)
                 self._asked += 1
@@ -124,13 +128,21 @@ class Passage:
             )
         return source.encode_batch(parts)
 
-    def _forced(self, prefix: str) -> list[int]:
+    def _forced(self, prefix: str, number: int) -> list[int]:
         """The pieces that a translation must begin with.
 
         Not with a space at the end: that belongs to the first piece that the model adds.
+
+        Raises: ConfigError if the model cannot write so many, and go on.
         """
         text = without_surrogates(prefix).rstrip()
-        return self._tokenizers.target.encode_batch([text])[0] if text else []
+        ids = self._tokenizers.target.encode_batch([text])[0] if text else []
+        if self._longest is not None and len(ids) + 1 >= self._longest:
+            raise ConfigError(
+                f"the prefix of line {number} has {len(ids)} pieces, and this model writes no more "
+                f"than {self._longest}: give fewer than {self._longest - 1}"
+            )
+        return ids
 
     def _decode(self, hypotheses: list[Hypothesis]) -> list[Translation]:
         finite = [h for h in hypotheses if math.isfinite(h.score)]

@@ -182,6 +182,7 @@ class Translator:
             self._limit(max_source),
             ready=ready,
             look_ahead=look_ahead,
+            longest=self.model.max_length,
         )
         between = "" if is_spaceless(self.config["data"]["target"]) else " "
         if isinstance(engine, Search):

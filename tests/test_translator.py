@@ -258,6 +258,19 @@ def test_a_prefix_is_the_beginning_of_a_translation_and_of_its_first_part_only(
         list(translator.stream(["Ja.", "Nein."], engine, ["A"]))
 
 
+def test_a_prefix_that_the_model_cannot_write_is_refused(tmp_path: Path) -> None:
+    save_model(
+        tmp_path / "best.ckpt",
+        *TINY_MODEL,
+        "position=learned",
+        "position.length=9",
+        "data.max_length=9",
+    )
+    short = Translator.load(tmp_path, device="cpu")
+    with pytest.raises(ConfigError, match="prefix of line 2 has .* no more than 9"):
+        list(short.stream(["Ja."] * 2, Echo(), ["x", "x y z u v w"]))
+
+
 def test_a_translation_has_the_probability_of_each_piece(translator: Translator) -> None:
     (found,) = translator.stream(["Ja."], Echo())
     ids = translator.source.encode_batch(["Ja."])[0]
