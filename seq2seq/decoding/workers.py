@@ -9,6 +9,7 @@ import traceback
 import warnings
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from itertools import chain, islice
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
@@ -69,23 +70,21 @@ class Worker:
         self.task: tuple[Window, list[int]] | None = None
         self.stats = Stats()
 
+    def begin(self, recipe: bytes) -> None:
+        """Tell it how to build its engine. Raises: Seq2SeqError if it has died, as all here."""
+        with self._alive():
+            self.connection.send_bytes(recipe)
+
     def send(self, window: Window, share: list[int]) -> None:
         self.task = window, share
-        try:
+        with self._alive():
             self.connection.send([window.requests[i] for i in share])
-        except OSError as error:
-            raise self.death() from error
 
     def receive(self) -> None:
-        """Wait for the answer, and put it where it belongs.
-
-        Raises: Seq2SeqError if the process has died; else whatever its engine has raised.
-        """
+        """Wait for the answer, and put it where it belongs. Raises: what its engine has raised."""
         assert self.task is not None
-        try:
+        with self._alive():
             answer = self.connection.recv()
-        except (EOFError, OSError) as error:
-            raise self.death() from error
         if isinstance(answer, BaseException):
             raise answer
         for message, category in answer.warnings:
@@ -95,13 +94,18 @@ class Worker:
         window.put(share, answer.found)
         self.task = None
 
-    def death(self) -> Seq2SeqError:
-        self.process.join(timeout=10)
-        return Seq2SeqError(
-            f"a worker process ended with code {self.process.exitcode} in the middle of its work. "
-            "-9 means that it was killed, most often because the memory was full: fewer workers "
-            "need less, --workers 1 needs no process at all"
-        )
+    @contextmanager
+    def _alive(self) -> Iterator[None]:
+        """A broken pipe means that the process has ended: say how."""
+        try:
+            yield
+        except (EOFError, OSError) as error:
+            self.process.join(timeout=10)
+            raise Seq2SeqError(
+                f"a worker process ended with code {self.process.exitcode} in the middle of its "
+                "work. -9 means that it was killed, most often because the memory was full: fewer "
+                "workers need less, --workers 1 needs no process at all"
+            ) from error
 
     def end(self) -> None:
         self.connection.close()
@@ -170,7 +174,7 @@ class Workers:
         while len(self._workers) < wanted:
             self._workers.append(Worker(context))
         for worker in self._workers[old:]:
-            worker.connection.send_bytes(recipe)
+            worker.begin(recipe)
 
     def _translate(
         self, first: list[Request], requests: Iterator[Request]

@@ -105,6 +105,15 @@ def test_a_killed_worker_is_an_error_and_not_a_hang(echoes: Workers) -> None:
     assert [h[0].ids[0] for h in echoes.translate(requests(7, 8))] == [7, 8]
 
 
+def test_a_worker_that_dies_between_two_calls_is_an_error_too(echoes: Workers) -> None:
+    list(echoes.translate(requests(0, 1)))
+    for worker in echoes._workers:
+        worker.process.kill()
+        worker.process.join()
+    with pytest.raises(Seq2SeqError, match="ended with code -9"):
+        list(echoes.translate(requests(0, 1)))
+
+
 def test_errors_and_warnings_of_a_worker_reach_the_caller(echoes: Workers) -> None:
     with pytest.warns(RuntimeWarning, match="minus two is odd"):
         list(echoes.translate(requests(0, -2, 1)))
