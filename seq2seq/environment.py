@@ -1,16 +1,40 @@
-"""What has to be set in the process's environment before torch is imported."""
+"""What the process is given by its machine: threads, cores, signals. Needs no torch."""
 
 import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 
 def wait_briefly() -> None:
     """Let idle OpenMP threads spin for a moment, then sleep, unless the user has decided otherwise.
 
-    GNU's default spins long: on a machine that is shared, two threads that wait for each other's
-    core make an update ten to a hundred times slower. OMP_WAIT_POLICY=PASSIVE never spins, and
-    waking up is so dear that the second thread of two gains nothing on small tensors. Measured with
-    an update of a small Transformer on two cores, seconds idle and beside a busy neighbour: default
-    0.22 and 2 to 3, passive 0.36 and 0.40, this 0.26 and 0.55.
+    To be called before torch is imported. GNU's default spins long: on a machine that is shared,
+    two threads that wait for each other's core make an update ten to a hundred times slower.
+    OMP_WAIT_POLICY=PASSIVE never spins, and waking up is so dear that the second thread of two
+    gains nothing on small tensors. Measured with an update of a small Transformer on two cores,
+    seconds idle and beside a busy neighbour: default 0.22 and 2 to 3, passive 0.36 and 0.40, this
+    0.26 and 0.55.
     """
     if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys():
         os.environ["GOMP_SPINCOUNT"] = "4000"
+
+
+def usable_cores() -> int:
+    """CPU cores that this process may use, which can be fewer than the machine has."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@contextmanager
+def uninterrupted() -> Iterator[None]:
+    """Ctrl-C waits until this is over. A process that is started meanwhile never hears of it."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)

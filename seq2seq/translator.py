@@ -1,39 +1,43 @@
 """A trained model for people: text in, text out."""
 
-import math
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
+from functools import partial
+from itertools import repeat
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
 from seq2seq import checkpoint
 from seq2seq.attention import ATTENTION
-from seq2seq.data.segments import segments
 from seq2seq.data.tokenizer import Tokenizers
-from seq2seq.data.windows import by_length, padded, windows
-from seq2seq.decoding import Beam, Search, build_search, decode
+from seq2seq.decoding import (
+    ENGINE_OPTIONS,
+    SEARCHES,
+    Engine,
+    Search,
+    build_engine,
+    build_search,
+    engine_options,
+)
+from seq2seq.decoding.workers import Workers
+from seq2seq.environment import usable_cores
 from seq2seq.errors import ConfigError
 from seq2seq.evaluation.alignment import Span, Word, pieces, word_weights, words
 from seq2seq.evaluation.languages import is_spaceless
 from seq2seq.evaluation.maps import Alignment
-from seq2seq.forcing.pairs import Pair, read_pairs, without_surrogates
+from seq2seq.forcing.pairs import Pair, read_pairs
 from seq2seq.forcing.passes import Score, cross_weights, log_probabilities
 from seq2seq.symbols import EOS, NAMES
 from seq2seq.tables import options_of
+from seq2seq.translation import Passage, Translates, Translation, join
 
-BATCH_PIECES = 4096  # padded source pieces times beams translated at once
 MOST_BEAMS = 1000
+# Requests that make a process worth starting: it takes about as long as importing torch.
+WORTH_A_PROCESS = 256
 DIVERGED = "the model computes what is no number. Its weights are damaged, or its training diverged"
-
-
-class Translation(NamedTuple):
-    """One translation of one text."""
-
-    text: str
-    score: float  # log-probability by the length penalty; of a text in parts, the mean over parts
 
 
 class Translator:
@@ -65,33 +69,40 @@ class Translator:
         self,
         texts: Iterable[str],
         *,
-        beam_size: int | None = None,
-        length_penalty: float | None = None,
+        prefixes: str | Iterable[str] = "",
+        workers: int | Literal["auto"] = 1,
+        **options: Any,
     ) -> list[str]:
         """The best translation of each text, in order; an empty text for an empty one.
 
         Args:
-            beam_size: hypotheses kept; None as the model was configured.
-            length_penalty: score = log-probability / length^penalty; None as configured.
+            prefixes: what the translations must begin with: one for all, or one for each text.
+            workers: as in `engine`.
+            options: of the search: `beam_size=4`, `length_penalty=0.6`; see `search`.
         """
-        search = self.search(beam_size=beam_size, length_penalty=length_penalty)
-        return [found[0].text if found else "" for found in self.stream(texts, search)]
+        engine = self.engine(self.search(**options), workers=workers)
+        return [found[0].text if found else "" for found in self.stream(texts, engine, prefixes)]
 
-    def search(
-        self, *, beam_size: int | None = None, length_penalty: float | None = None
-    ) -> Search:
-        """The search of the model's configuration, with these values instead of its own.
+    def search(self, name: str | None = None, **options: Any) -> Search:
+        """The search of the model's configuration, with these options instead of its own.
+
+        Args:
+            name: `greedy`, `beam`, ...; None for the model's own if it has all these options, else
+                the first that has.
+            options: of conf/decode; None for what the model was configured with.
 
         Raises: ConfigError for values that make no sense, and for a beam of more hypotheses than
             the target has pieces, or than 1,000: it would fill the memory.
         """
-        given = {"beam_size": beam_size, "length_penalty": length_penalty}
-        changed = {name: value for name, value in given.items() if value is not None}
-        options = dict(self.config["decode"])
-        if changed:
-            shared = {name: options[name] for name in options_of(Beam) if name in options}
-            options = {**shared, "name": "beam", **changed}
-        search = build_search(options)
+        own = {k: v for k, v in self.config["decode"].items() if k not in ENGINE_OPTIONS}
+        changed = {key: value for key, value in options.items() if value is not None}
+        if name is None:
+            names = (own["name"], *SEARCHES)
+            able = [n for n in names if changed.keys() <= options_of(SEARCHES.find(n)).keys()]
+            name = able[0] if able else own["name"]
+        accepted = options_of(SEARCHES.find(name))
+        kept = {key: value for key, value in own.items() if key in accepted}
+        search = build_search({**kept, **changed, "name": name})
         most = min(self.target.size, MOST_BEAMS)
         if search.beams > most:
             raise ConfigError(
@@ -100,31 +111,86 @@ class Translator:
             )
         return search
 
+    def engine(self, search: Search | None = None, **options: Any) -> Engine | Workers:
+        """What runs a search over any number of sentences, for `stream`.
+
+        Args:
+            search: from `search`; None for the model's own.
+            options: of conf/decode, None for what the model was configured with. `cache`: `auto`,
+                `dense` or `paged`; `rows`, `pages`, `page_size`: see `Engine`; `precision`:
+                `float32`, `bfloat16` or `int8`; `workers`: processes at most, one thread each,
+                `auto` for one on each CPU core, and none for a few sentences. 1, and a GPU, take
+                none.
+
+        Raises: ConfigError for values that make no sense.
+        """
+        given = {name: value for name, value in options.items() if value is not None}
+        own = engine_options({**self.config["decode"], **given})
+        workers = own.pop("workers")
+        build = partial(build_engine, self.model, search or self.search(), **own)
+        count, least = (usable_cores(), WORTH_A_PROCESS) if workers == "auto" else (workers, 1)
+        if count == 1 or self.device.type != "cpu":
+            return build()
+        return Workers(build, count, least=least)
+
     def stream(
         self,
         texts: Iterable[str | None],
-        search: Search,
+        engine: Translates | Search,
+        prefixes: str | Iterable[str] = "",
         *,
         max_source: int | None = None,
-        look_ahead: int = 2000,
-    ) -> Iterator[list[Translation] | None]:
+        ready: Callable[[], bool] = lambda: True,
+        look_ahead: int = 2**16,
+    ) -> Generator[list[Translation] | None, None, None]:
         """All hypotheses of each text, best first, in the order of the texts; none for an empty
         text, None for what cannot be translated.
 
-        Works through any number of texts in constant memory: `look_ahead` of them at a time, fewer
-        if they are long, are put in batches of like lengths. No translation depends on which texts
-        share its batch. A model that finds no translation of finite probability gives a warning
-        with the number of the text.
+        Works through any number of texts in constant memory: an engine reads ahead as far as it
+        needs for batches of like lengths. No translation depends on which texts share its batch. A
+        model that finds no translation of finite probability gives a warning with the number of the
+        text.
 
         Args:
             texts: read as they are needed; None stands for one that could not be read.
-            search: from `search` above.
+            engine: from `engine` above; a search stands for an engine of no options, in this
+                process.
+            prefixes: what translations must begin with: one for all, or one for each text.
             max_source: pieces (with eos) beyond which a text is cut and translated in parts; None
                 as in training.
-            look_ahead: texts that are read before the first is answered.
+            ready: says whether another text, or the end, is there without waiting for it. If not,
+                what was read is translated first.
+            look_ahead: texts that are read before the first is answered, at most.
         """
         if isinstance(texts, str):
             raise TypeError("one text is given as a list of one: [text]")
+        if isinstance(prefixes, str):
+            pairs = zip(texts, repeat(prefixes), strict=False)
+        else:
+            pairs = zip(texts, prefixes, strict=True)
+        passage = Passage(
+            pairs,
+            Tokenizers(self.source, self.target),
+            self._limit(max_source),
+            ready=ready,
+            look_ahead=look_ahead,
+            longest=self.model.max_length,
+        )
+        between = "" if is_spaceless(self.config["data"]["target"]) else " "
+        if isinstance(engine, Search):
+            engine = Engine(self.model, engine)
+        for line in passage.through(engine):
+            joined = join(line.found, between)
+            failed = bool(line.parts) and not joined
+            if failed:
+                warnings.warn(
+                    f"line {line.number} has no translation of finite probability: {DIVERGED}",
+                    stacklevel=2,
+                )
+            yield None if line.refused or failed else joined
+
+    def _limit(self, max_source: int | None) -> int:
+        """Pieces of a text at most, its end counted and its tag not."""
         limit = self.config["data"]["max_length"] if max_source is None else max_source
         tags = len(self.source.prefix)
         if limit < 2 + tags:
@@ -132,20 +198,7 @@ class Translator:
                 f"max-source={limit} leaves no room for a piece and the end: {2 + tags} or more"
             )
         # What positions or attention do not reach is cut like any other text that is too long.
-        limit = min(limit, self.model.max_source or limit) - tags
-        target = self.config["data"]["target"]
-        between = "" if is_spaceless(target) else " "
-        for window in windows(enumerate(texts, start=1), look_ahead, lambda t: len(t[1] or "")):
-            parts = [self._parts(text or "", limit, number) for number, text in window]
-            found = iter(self._translate([part for text in parts for part in text], search))
-            for (number, text), cut in zip(window, parts, strict=True):
-                joined = join([next(found) for _ in cut], between)
-                if cut and not joined:
-                    warnings.warn(
-                        f"line {number} has no translation of finite probability: {DIVERGED}",
-                        stacklevel=2,
-                    )
-                yield None if text is None or (cut and not joined) else joined
+        return min(limit, self.model.max_source or limit) - tags
 
     def align(self, source: str, target: str | None = None, *, units: str = "words") -> Alignment:
         """Where the model looks while it writes `target`, or else its own translation.
@@ -244,34 +297,6 @@ class Translator:
         by_piece = units == "subwords" or is_spaceless(self.config["data"][side])
         return pieces(text, spans) if by_piece else words(text)
 
-    def _parts(self, text: str, limit: int, number: int) -> list[str]:
-        """What is translated of the text of that number, in parts if it is too long."""
-        text = without_surrogates(text)
-        # White space alone has no translation.
-        parts = [part for part in segments(text, self.source, limit - 1) if part.strip()]
-        if len(parts) > 1:
-            warnings.warn(
-                f"line {number} is longer than {limit} pieces: translated in {len(parts)} parts",
-                stacklevel=2,
-            )
-        return parts
-
-    def _translate(self, texts: list[str], search: Search) -> list[list[Translation]]:
-        """Hypotheses of texts that all fit, decoded in batches of like lengths, longest first."""
-        rows = self.source.encode_batch(texts)
-        results: list[list[Translation]] = [[] for _ in texts]
-        for batch in by_length([len(row) + 1 for row in rows], BATCH_PIECES // search.beams):
-            source = padded([[*rows[i], EOS] for i in batch]).to(self.device)
-            found = decode(self.model, source, search)
-            for i, hypotheses in zip(batch, found, strict=True):
-                decoded = self.target.decode_batch([h.ids for h in hypotheses])
-                results[i] = [
-                    Translation(text, h.score)
-                    for text, h in zip(decoded, hypotheses, strict=True)
-                    if math.isfinite(h.score)
-                ]
-        return results
-
 
 def find_device(name: str) -> torch.device:
     """The device of that name; `auto` is a GPU if there is one.
@@ -289,15 +314,3 @@ def find_device(name: str) -> torch.device:
             "Choose cpu, cuda or auto"
         ) from error
     return device
-
-
-def join(parts: list[list[Translation]], between: str = " ") -> list[Translation]:
-    """The hypotheses of a text from those of its parts, rank by rank, as many as all parts have."""
-    if len(parts) == 1:
-        return parts[0]
-    return [
-        Translation(
-            between.join(p.text.strip() for p in rank), sum(p.score for p in rank) / len(rank)
-        )
-        for rank in zip(*parts, strict=False)
-    ]

@@ -1,19 +1,26 @@
 """`seq2seq translate`: lines in, as many lines out."""
 
+import contextlib
 import io
+import json
+import math
+import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 import test_cli
 import torch
-from test_cli import SENTENCES, Command, refused
+from test_cli import SENTENCES, Command, refused, started
 
-from seq2seq.cli.lines import LONGEST_INPUT_LINE, read_input_lines
+from seq2seq.cli.lines import LONGEST_INPUT_LINE, InputLines
 from seq2seq.data.tokenizer import Tokenizer
-from seq2seq.translator import Translation, Translator
+from seq2seq.decoding import Engine, Hypothesis
+from seq2seq.translator import Translator
 
 run, seq2seq = test_cli.run, test_cli.seq2seq
 
@@ -91,9 +98,8 @@ def test_a_byte_order_mark_is_dropped_and_counted(seq2seq: Command, run: Path) -
 def test_every_broken_line_is_named(
     seq2seq: Command, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(
-        Translator, "_translate", lambda _, texts, __: [[Translation("x", 0.0)]] * len(texts)
-    )
+    found = [Hypothesis([5], 0.0, 0.0)]
+    monkeypatch.setattr(Engine, "translate", lambda _, requests: ([*found] for _ in requests))
     ended = seq2seq("translate", run, stdin=b"\xff\n" * 300)
     assert re.findall(r"line (\d+), byte 1", ended.err) == [str(n) for n in range(1, 301)]
 
@@ -113,9 +119,9 @@ def test_a_line_too_long_to_be_one_is_empty_and_the_exit_code_is_1(
 
 def test_the_longest_line_there_may_be_is_read_whole() -> None:
     longest = b"x" * (LONGEST_INPUT_LINE - 1)
-    assert list(read_input_lines(io.BytesIO(longest + b"\n" + longest))) == [longest.decode()] * 2
+    assert list(InputLines(io.BytesIO(longest + b"\n" + longest))) == [longest.decode()] * 2
     with pytest.warns(UserWarning, match="line 1 has 1,048,576 bytes or more"):
-        assert list(read_input_lines(io.BytesIO(b"x" + longest + b"\nJa.\n"))) == [None, "Ja."]
+        assert list(InputLines(io.BytesIO(b"x" + longest + b"\nJa.\n"))) == [None, "Ja."]
 
 
 def test_a_search_that_would_fill_the_memory_is_refused(seq2seq: Command, run: Path) -> None:
@@ -177,3 +183,152 @@ def test_a_closed_standard_input_is_answered_in_one_message(tmp_path: Path) -> N
     assert (ended.returncode, ended.stdout) == (2, "")
     assert ended.stderr.startswith("error: there is nothing to translate")
     assert len(ended.stderr.splitlines()) == 1
+
+
+def test_a_sentence_imports_no_more_than_it_needs(run: Path) -> None:
+    """Start-up: torch, the tokenizer and our own modules, and no process is started."""
+    code = f"""
+import multiprocessing.process, sys
+import torch
+torch.load({str(run / "best.ckpt")!r}, weights_only=True)
+before = set(sys.modules)
+multiprocessing.process.BaseProcess.start = None
+from seq2seq.cli.main import main
+sys.argv[1:] = ["translate", {str(run)!r}, "Ja."]
+try:
+    main()
+finally:
+    print(*(set(sys.modules) - before))
+"""
+    ended = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert ended.returncode == 0, ended.stderr
+    translation, modules = ended.stdout.splitlines()
+    assert translation
+    roots = {name.split(".")[0] for name in modules.split()} - sys.stdlib_module_names
+    assert roots == {"seq2seq", "tokenizers"}
+
+
+def test_files_are_read_and_written_by_name(seq2seq: Command, run: Path, tmp_path: Path) -> None:
+    source, output = tmp_path / "source", tmp_path / "output"
+    source.write_text("Ja.\n\nNein.\n", encoding="utf-8")
+    assert seq2seq("translate", run, "-i", source, "-o", output).out == b""
+    expected = seq2seq("translate", run, stdin=source.read_bytes()).out
+    assert output.read_bytes() == expected
+
+
+def test_json_gives_score_confidence_and_the_probability_of_each_piece(
+    seq2seq: Command, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pieces = Translator.load(run).target
+    (ids,) = pieces.encode_batch(["One dog"])
+    logp = [-0.25 * n for n in range(len(ids) + 1)]
+    found = [Hypothesis(ids, -1.5, sum(logp), token_logp=logp), Hypothesis([], -2.0, -2.0)]
+    monkeypatch.setattr(Engine, "translate", lambda _, requests: ([*found] for _ in requests))
+    ended = seq2seq("translate", run, "--json", stdin=b"Ein Hund.\n\n")
+    first, second = map(json.loads, ended.lines)
+    assert "".join(piece for piece, _ in first["tokens"]) == "One dog</s>"
+    assert [value for _, value in first["tokens"]] == logp
+    assert first["confidence"] == pytest.approx(math.exp(sum(logp) / len(logp)))
+    assert (first["line"], first["text"], first["score"]) == (1, "One dog", -1.5)
+    nothing = {"score": None, "confidence": None, "tokens": None}
+    assert second == {"line": 2, "text": "", **nothing}
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--temperature", "0.7", "--beam-size", "5"), "--beam-size belongs to a search for the"),
+        (
+            ("--sample", "--coverage", "0.2"),
+            "--coverage belongs to a search for the best, --sample",
+        ),
+        (("--workers", "2", "--device", "cuda"), "--workers are processes on CPU cores"),
+        (("--input", "x"), "give texts or --input, not both"),
+        (("-o", "no/where"), "there is no folder no"),
+    ],
+)
+def test_options_that_mean_nothing_together_are_refused_before_anything_is_read(
+    seq2seq: Command, arguments: tuple[str, ...], words: str
+) -> None:
+    assert words in refused(seq2seq("translate", "no/such/run", "Ja.", *arguments))
+
+
+def test_a_program_that_writes_a_line_gets_its_translation(run: Path) -> None:
+    with started("translate", run, "--workers", 2) as process:
+        assert process.stdin and process.stdout and process.stderr
+        answers = []
+        for text in (b"Ja.\n", b"\n", b"Nein.\n"):
+            process.stdin.write(text)
+            process.stdin.flush()
+            answers.append(process.stdout.readline())
+        assert [bool(answer.strip()) for answer in answers] == [True, False, True]
+        process.stdin.close()
+        assert (process.wait(timeout=60), process.stderr.read()) == (0, b"")
+
+
+def in_group(group: int) -> list[str]:
+    """The processes of a group, but for those that have ended."""
+    found = []
+    for status in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            state, _, of = status.read_text().rpartition(")")[2].split()[:3]
+            if int(of) == group and state not in "ZX":
+                found.append(status.parent.name)
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are not in /proc")
+def test_an_interrupt_of_workers_leaves_whole_lines_and_no_process(
+    run: Path, tmp_path: Path
+) -> None:
+    """Ctrl-C at a terminal goes to all processes of the command."""
+    source, output = tmp_path / "source", tmp_path / "output"
+    source.write_bytes(b"Ja.\n" * 50_000)
+    command = [sys.executable, "-m", "seq2seq", "translate", run, "--workers", "2", "-i", source]
+    with (
+        output.open("wb") as out,
+        subprocess.Popen(
+            [*command, "--beam-size", "1"], stdout=out, stderr=subprocess.PIPE, process_group=0
+        ) as process,
+    ):
+        for _ in range(600):
+            if output.stat().st_size:
+                break
+            time.sleep(0.1)
+        assert len(in_group(process.pid)) >= 3
+        os.killpg(process.pid, signal.SIGINT)
+        assert process.stderr
+        assert (process.wait(timeout=60), process.stderr.read()) == (130, b"")
+    for _ in range(50):
+        if not (left := in_group(process.pid)):
+            break
+        time.sleep(0.1)
+    assert not left
+    lines = output.read_bytes().splitlines(keepends=True)
+    assert 0 < len(lines) < 50_000
+    assert set(lines) == {lines[0]} and lines[0].endswith(b"\n")
+
+
+def watched(run: Path, source: Path, *arguments: str) -> str:
+    """What `translate -i SOURCE` shows on a terminal that its translations do not go to."""
+    ours, theirs = os.openpty()
+    command = [sys.executable, "-m", "seq2seq", "translate", str(run), "-i", str(source)]
+    environment = {**os.environ, "TERM": "xterm"}
+    with subprocess.Popen(
+        [*command, *arguments], stdout=subprocess.DEVNULL, stderr=theirs, env=environment
+    ) as process:
+        os.close(theirs)
+        shown = b""
+        with contextlib.suppress(OSError):  # of Linux, when the other side has gone
+            while read := os.read(ours, 2**16):
+                shown += read
+        assert process.wait(timeout=60) == 0
+    os.close(ours)
+    return shown.decode()
+
+
+def test_a_terminal_shows_how_fast_it_goes(run: Path, tmp_path: Path) -> None:
+    source = tmp_path / "source"
+    source.write_bytes(b"Ja.\n" * 50)
+    assert re.search(r"50 lines, [\d,.]+/s", watched(run, source))
+    assert watched(run, source, "--quiet") == ""

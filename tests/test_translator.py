@@ -1,4 +1,8 @@
+import math
 import random
+import weakref
+from collections.abc import Iterable, Iterator
+from itertools import count, islice, takewhile
 from pathlib import Path
 
 import pytest
@@ -6,7 +10,7 @@ import torch
 from tiny_runs import TINY_MODEL, demo_lines, demo_run, metrics, save_model
 
 from seq2seq.data.segments import segments
-from seq2seq.decoding import build_search
+from seq2seq.decoding import Beam, Engine, Greedy, Hypothesis, Request, build_search, workers
 from seq2seq.errors import CheckpointError, ConfigError
 from seq2seq.evaluation.bleu import score
 from seq2seq.symbols import BOS, EOS
@@ -152,6 +156,148 @@ def test_a_source_longer_than_the_learnt_positions_is_cut_whatever_is_asked_for(
         short.align(" ".join(SENTENCES[:4]), "A dog.")
 
 
+class Echo:
+    """An engine that gives each source back, and reads `ahead` requests before it does."""
+
+    def __init__(self, ahead: int = 1):
+        self.ahead = ahead
+        self.heard: list[Request] = []
+
+    def translate(self, requests: Iterable[Request]) -> Iterator[list[Hypothesis]]:
+        requests = iter(requests)
+        while batch := list(islice(requests, self.ahead)):
+            self.heard += batch
+            for source, *_ in batch:
+                yield [Hypothesis(source[:-1], -1.0, -2.0, token_logp=[-0.5] * len(source))]
+
+
+def test_what_is_read_and_not_answered_is_all_that_is_kept(translator: Translator) -> None:
+    class Text(str):
+        __slots__ = ("__weakref__",)
+
+    alive: weakref.WeakSet[Text] = weakref.WeakSet()
+    read, most = 0, 0
+
+    def texts() -> Iterator[Text]:
+        nonlocal read, most
+        for i in range(20_000):
+            text = Text(f"{i}" if i % 3 else "")
+            alive.add(text)
+            most = max(most, len(alive))
+            yield text
+            read += 1
+
+    for i, found in enumerate(translator.stream(texts(), Echo(50))):
+        assert [f.text for f in found or []] == ([str(i)] if i % 3 else [])
+        assert read - i <= 75 + 3  # 50 that are not empty, and what stands between them
+    assert i == 19_999
+    assert most <= 3
+
+
+def test_a_file_of_empty_lines_needs_no_engine_and_no_memory(translator: Translator) -> None:
+    engine = Echo()
+    read = count()
+    texts = ("" for _ in takewhile(lambda n: n < 1_000, read))
+    found = translator.stream(texts, engine, look_ahead=10)
+    assert next(found) == []
+    assert next(read) <= 11
+    assert list(found) == [[]] * 998 and not engine.heard  # `read` was asked once more here
+
+
+def test_who_writes_slowly_is_answered_before_the_next_line(translator: Translator) -> None:
+    asked = []
+
+    def texts() -> Iterator[str]:
+        for text in ("Ja.", "", "Nein."):
+            asked.append(text)
+            yield text
+
+    found = translator.stream(texts(), Echo(100), ready=lambda: False)
+    for i, text in enumerate(("Ja.", "", "Nein.")):
+        assert [f.text for f in next(found) or []] == ([text] if text else [])
+        assert len(asked) == i + 1
+
+
+def test_one_huge_line_costs_what_its_own_parts_cost(translator: Translator) -> None:
+    ordinary = SENTENCES * 25  # 1,000
+    huge = ("Der Hund läuft. " * 1_250)[:20_000]
+    alone, among = Echo(64), Echo(64)
+    expected = list(translator.stream(ordinary, alone))
+    with pytest.warns(UserWarning, match="line 501 is longer than 128 pieces") as warned:
+        found = list(translator.stream([*ordinary[:500], huge, *ordinary[500:]], among))
+    assert len(warned) == 1
+    assert found[:500] + found[501:] == expected
+    pieces = len(translator.source.encode_batch([huge])[0])
+    of_huge = among.heard[500 : 500 + len(among.heard) - len(alone.heard)]
+    assert [r.source for r in alone.heard[500:]] == [
+        r.source for r in among.heard[500 + len(of_huge) :]
+    ]
+    assert all(len(r.source) <= 128 for r in of_huge)
+    assert sum(len(r.source) for r in of_huge) == pytest.approx(pieces, rel=0.05)
+    # Each has a number of its own, by which a search draws at random.
+    assert [r.number for r in among.heard] == list(range(len(among.heard)))
+
+
+def test_a_prefix_is_the_beginning_of_a_translation_and_of_its_first_part_only(
+    translator: Translator,
+) -> None:
+    engine = Echo()
+    with pytest.warns(UserWarning, match="line 2 is longer"):
+        list(translator.stream(["Ja.", "Ja. " * 20, ""], engine, "A dog ", max_source=60))
+    begin = translator.target.encode_batch(["A dog"])[0]
+    assert [r.prefix for r in engine.heard] == [begin, begin, *[[]] * (len(engine.heard) - 2)]
+    assert len(engine.heard) > 2
+    # The model writes the space with the word that follows: not a piece of it is in the prefix.
+    whole = translator.target.encode_batch(["A dog runs."])[0]
+    assert whole[: len(begin)] == begin
+
+    engine = Echo()
+    list(translator.stream(["Ja.", "Nein."], engine, ["", "No"]))
+    assert [r.prefix for r in engine.heard] == [[], *translator.target.encode_batch(["No"])]
+    with pytest.raises(ValueError, match="shorter"):
+        list(translator.stream(["Ja.", "Nein."], engine, ["A"]))
+
+
+def test_a_prefix_that_the_model_cannot_write_is_refused(tmp_path: Path) -> None:
+    save_model(
+        tmp_path / "best.ckpt",
+        *TINY_MODEL,
+        "position=learned",
+        "position.length=9",
+        "data.max_length=9",
+    )
+    short = Translator.load(tmp_path, device="cpu")
+    with pytest.raises(ConfigError, match="prefix of line 2 has .* no more than 9"):
+        list(short.stream(["Ja."] * 2, Echo(), ["x", "x y z u v w"]))
+
+
+def test_a_translation_has_the_probability_of_each_piece(translator: Translator) -> None:
+    (found,) = translator.stream(["Ja."], Echo())
+    ids = translator.source.encode_batch(["Ja."])[0]
+    assert found == [Translation("Ja.", -1.0, [*ids, EOS], (-0.5,) * (len(ids) + 1))]
+    assert found[0].confidence == pytest.approx(math.exp(-0.5))
+
+
+def test_workers_translate_as_one_process_does(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(workers, "SHARE", 8)
+    several = translator.engine(workers=2)
+    assert isinstance(several, workers.Workers)
+    found = list(translator.stream(SENTENCES, several))
+    several.close()
+    alone = translator.engine(workers=1)
+    assert isinstance(alone, Engine)
+    assert_same(found, list(translator.stream(SENTENCES, alone)))
+
+
+def test_options_of_an_engine_are_checked(translator: Translator) -> None:
+    with pytest.raises(ConfigError, match="workers=-1 should be auto, or 1 or more"):
+        translator.engine(workers=-1)
+    with pytest.raises(ConfigError, match="float33"):
+        translator.engine(precision="float33")
+
+
 def test_a_limit_without_room_for_a_piece_is_refused(translator: Translator) -> None:
     with pytest.raises(ConfigError, match="max-source=1 leaves no room"):
         next(translator.stream(["Ja."], translator.search(), max_source=1))
@@ -173,6 +319,11 @@ def test_what_is_asked_for_replaces_what_the_model_was_configured_with(
     assert translator.search(length_penalty=0.0).beams == 3
     with pytest.raises(ConfigError, match="beam_size=0"):
         translator.search(beam_size=0)
+    assert isinstance(translator.search(length_extra=3), Beam)
+    assert isinstance(translator.search("greedy"), Greedy)
+    assert translator.search("greedy").length_ratio == 0.5  # as configured
+    with pytest.raises(ConfigError, match="unknown option decode.beam_sizes; did you mean"):
+        translator.search(beam_sizes=2)
 
 
 def test_a_greedy_model_can_be_asked_for_beams(tmp_path: Path) -> None:

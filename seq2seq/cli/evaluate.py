@@ -4,10 +4,18 @@ signatures. BLEU and chrF: 100 is best; TER counts edits for 100 words, 0 is bes
 
 import argparse
 import json
+import sys
 from pathlib import Path
 
-from seq2seq.cli.lines import one_line
-from seq2seq.cli.options import add_model, add_search, check_output
+from seq2seq.cli.options import (
+    add_engine,
+    add_model,
+    add_search,
+    check_output,
+    engine_options,
+    search_options,
+)
+from seq2seq.cli.results import one_line
 from seq2seq.data.text import check_parallel, read_lines
 
 HELP = "score translations of a test set"
@@ -20,9 +28,11 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument("-o", "--output", type=Path, help="also write the translations here")
     command.add_argument("--json", action="store_true", help="print one JSON object instead")
     add_search(command)
+    add_engine(command)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    search, options = search_options(arguments), engine_options(arguments)
     check_parallel(arguments.source, arguments.reference)
     if arguments.output:
         check_output(arguments.output)
@@ -30,10 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
     from seq2seq.translator import Translator
 
     translator = Translator.load(arguments.path, arguments.device, arguments.tag)
-    search = translator.search(
-        beam_size=arguments.beam_size, length_penalty=arguments.length_penalty
-    )
-    translations = list(translator.stream(read_lines(arguments.source), search))
+    engine = translator.engine(translator.search(**search), **options)
+    translations = list(translator.stream(read_lines(arguments.source), engine))
     hypotheses = [found[0].text if found else "" for found in translations]
     if arguments.output:
         lines = "".join(f"{one_line(text)}\n" for text in hypotheses)
@@ -47,4 +55,6 @@ def run(arguments: argparse.Namespace) -> int:
             print(f"{found.name} {found.value:.1f}")
         for found in scores:
             print(found.signature)
+    if arguments.stats:
+        print(engine.stats, file=sys.stderr)
     return int(None in translations)

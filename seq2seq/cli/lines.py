@@ -1,42 +1,108 @@
 """Lines from standard input and to standard output, of which none may be lost or added."""
 
+import os
+import select
+import stat
+import time
 import warnings
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import Protocol, TextIO
+
+from seq2seq.environment import uninterrupted
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 
 # Bytes of a line and its ending at most: the pieces of a longer one would fill the memory.
 LONGEST_INPUT_LINE = 2**20
+PATIENCE = 0.05  # seconds that lines may wait for more to share their batch
 
 
-def read_input_lines(stream: BinaryIO) -> Iterator[str | None]:
+class Readable(Protocol):
+    """A binary stream, such as an open file or standard input."""
+
+    def fileno(self) -> int: ...
+    def isatty(self) -> bool: ...
+    def read1(self, size: int, /) -> bytes: ...
+
+
+class InputLines:
     """The lines of a stream without their endings, read as they are needed.
 
     A line ends at LF alone, and a CR just before that belongs to the ending. A byte order mark at
     the start is dropped. Broken UTF-8 becomes U+FFFD, with a warning that names line and byte. In
     place of a line of 1 MiB or more stands None, with a warning; the rest of it is not kept.
     """
-    number = 0
-    while raw := stream.readline(LONGEST_INPUT_LINE):
-        number += 1
-        if len(raw) == LONGEST_INPUT_LINE and raw[-1:] != b"\n":
-            _skip_line(stream)
-            warnings.warn(
-                f"line {number} has {LONGEST_INPUT_LINE:,} bytes or more and is not translated: "
-                "is there one sentence a line?",
-                stacklevel=2,
-            )
-            yield None
-            continue
-        mark = len(BYTE_ORDER_MARK) if number == 1 and raw.startswith(BYTE_ORDER_MARK) else 0
-        text = _decode(raw[mark:], number, mark)
-        yield text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text
 
+    def __init__(self, stream: Readable):
+        self._stream = stream
+        self._rest = b""  # was read, and not asked for yet
+        self._patience = PATIENCE
+        self.bytes = 0  # of the lines that were asked for
 
-def _skip_line(stream: BinaryIO) -> None:
-    while (rest := stream.readline(LONGEST_INPUT_LINE)) and rest[-1:] != b"\n":
-        pass
+    def __iter__(self) -> Iterator[str | None]:
+        number = 0
+        while raw := self._line():
+            number += 1
+            if len(raw) >= LONGEST_INPUT_LINE and raw[-1:] != b"\n":
+                self._skip()
+                warnings.warn(
+                    f"line {number} has {LONGEST_INPUT_LINE:,} bytes or more and is not "
+                    "translated: is there one sentence a line?",
+                    stacklevel=2,
+                )
+                yield None
+                continue
+            mark = len(BYTE_ORDER_MARK) if number == 1 and raw.startswith(BYTE_ORDER_MARK) else 0
+            text = _decode(raw[mark:], number, mark)
+            yield text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text
+
+    def ready(self) -> bool:
+        """Is there another line, or the end, without waiting long for whoever writes it?
+
+        Between two answers of no, the waiting together is at most `PATIENCE`.
+        """
+        if b"\n" in self._rest:
+            return True
+        began = time.monotonic()
+        try:
+            ready = bool(select.select([self._stream], [], [], self._patience)[0])
+        except (OSError, ValueError):  # no file of the system's, as in Windows or a test
+            return not self._stream.isatty()
+        waited = time.monotonic() - began
+        self._patience = max(0.0, self._patience - waited) if ready else PATIENCE
+        return ready
+
+    @property
+    def size(self) -> int | None:
+        """Bytes of the whole; None for what has no size, as a pipe has none."""
+        try:
+            found = os.fstat(self._stream.fileno())
+        except (OSError, ValueError):
+            return None
+        return found.st_size if stat.S_ISREG(found.st_mode) else None
+
+    def _line(self) -> bytes:
+        """The next line, or the first LONGEST_INPUT_LINE bytes of it; nothing at the end."""
+        pieces = []
+        size = 0
+        while True:
+            end = self._rest.find(b"\n", 0, LONGEST_INPUT_LINE - size) + 1
+            taken = end or LONGEST_INPUT_LINE - size
+            piece, self._rest = self._rest[:taken], self._rest[taken:]
+            pieces.append(piece)
+            size += len(piece)
+            if end or size == LONGEST_INPUT_LINE:
+                break
+            # One read of the system's: it does not wait until there is so much.
+            self._rest = self._stream.read1(2**16)
+            if not self._rest:
+                break
+        self.bytes += size
+        return b"".join(pieces)
+
+    def _skip(self) -> None:
+        while (rest := self._line()) and rest[-1:] != b"\n":
+            pass
 
 
 def _decode(raw: bytes, number: int, offset: int) -> str:
@@ -52,6 +118,8 @@ def _decode(raw: bytes, number: int, offset: int) -> str:
         return raw.decode("utf-8", errors="replace")
 
 
-def one_line(text: str) -> str:
-    """A translation never makes two lines out of one."""
-    return text.replace("\r", " ").replace("\n", " ")
+def write_line(text: str, stream: TextIO) -> None:
+    """Write a line at once, since whoever reads may be waiting for just this one, and whole."""
+    with uninterrupted():
+        stream.write(f"{text}\n")
+        stream.flush()

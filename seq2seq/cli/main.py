@@ -3,6 +3,7 @@
 import argparse
 import io
 import os
+import signal
 import sys
 import warnings
 
@@ -48,6 +49,8 @@ def main() -> None:
     except OSError as error:  # a file that cannot be written, a full disk
         sys.exit(fail(str(error)))
     except KeyboardInterrupt:
+        # Whoever presses again, because it takes a moment, does not interrupt the tidying up.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
         sys.exit(130)
 
 

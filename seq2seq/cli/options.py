@@ -2,8 +2,13 @@
 
 import argparse
 from pathlib import Path
+from typing import Any
 
 from seq2seq.errors import ConfigError
+
+ANY = ("length_ratio", "length_extra", "min_length_ratio", "min_length_extra")
+BEAM = ("beam_size", "length_penalty", "penalty_form", "coverage", "patience")
+SAMPLE = ("temperature", "top_k", "top_p", "seed")
 
 
 def add_model(command: argparse.ArgumentParser) -> None:
@@ -13,10 +18,75 @@ def add_model(command: argparse.ArgumentParser) -> None:
 
 
 def add_search(command: argparse.ArgumentParser) -> None:
-    command.add_argument("--beam-size", type=positive, help="hypotheses kept; 1 is greedy")
-    command.add_argument(
-        "--length-penalty", type=float, help="score = log-probability / length^penalty"
+    """Options called as in conf/decode; what is not given is as the model was configured."""
+    group = command.add_argument_group("search")
+    add = group.add_argument
+    add("--beam-size", type=positive, metavar="K", help="hypotheses kept; 1 is greedy")
+    add("--length-penalty", type=float, metavar="A", help="score = log-probability / length^A")
+    add("--penalty-form", choices=("power", "gnmt"), help="gnmt: ((5 + length) / 6)^A")
+    add("--coverage", type=float, metavar="B", help="weight of source pieces not looked at")
+    add("--patience", type=float, metavar="P", help="stop after P * K finished hypotheses")
+    add("--length-ratio", type=float, metavar="R", help="most pieces: R * S + E, S of the source")
+    add("--length-extra", type=int, metavar="E", help="see --length-ratio")
+    add("--min-length-ratio", type=float, metavar="R", help="fewest pieces: R * S + E")
+    add("--min-length-extra", type=int, metavar="E", help="see --min-length-ratio")
+    add("--sample", action="store_true", help="draw at random instead of searching the best")
+    add("--temperature", type=float, metavar="T", help="of --sample: below 1, fewer surprises")
+    add("--top-k", type=positive, metavar="K", help="of --sample: among the K best pieces only")
+    add("--top-p", type=float, metavar="P", help="of --sample: among the best of probability P")
+    add("--seed", type=int, metavar="N", help="of --sample: another one draws others")
+
+
+def add_engine(command: argparse.ArgumentParser) -> None:
+    group = command.add_argument_group("engine")
+    add = group.add_argument
+    add("--cache", choices=("auto", "dense", "paged"), help="how what was seen is kept")
+    add("--precision", choices=("float32", "bfloat16", "int8"), help="of the arithmetic")
+    add(
+        "--workers",
+        type=workers,
+        metavar="N",
+        help="processes, a thread each; auto: one on each CPU core, none for a few sentences",
     )
+    add("--stats", action="store_true", help="at the end, what the engine did, on stderr")
+
+
+def search_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What `Translator.search` takes. Asked before torch is imported.
+
+    Raises: ConfigError for options that mean nothing together.
+    """
+    given = {name: getattr(arguments, name) for name in (*ANY, *BEAM, *SAMPLE)}
+    given = {name: value for name, value in given.items() if value is not None}
+    beam, sample = ([typed(n) for n in names if n in given] for names in (BEAM, SAMPLE))
+    drawn = ["--sample"] * arguments.sample + sample
+    if beam and drawn:
+        raise ConfigError(
+            f"{beam[0]} belongs to a search for the best, {drawn[0]} draws at random: leave one out"
+        )
+    return {"name": "sample", **given} if drawn else given
+
+
+def engine_options(arguments: argparse.Namespace) -> dict[str, Any]:
+    """What `Translator.engine` takes. Raises: ConfigError, as `search_options`."""
+    several = isinstance(arguments.workers, int) and arguments.workers > 1
+    if several and arguments.device.startswith("cuda"):
+        raise ConfigError(
+            "--workers are processes on CPU cores; a GPU takes one: leave it out, or add "
+            "--device cpu"
+        )
+    return {name: getattr(arguments, name) for name in ("cache", "precision", "workers")}
+
+
+def typed(name: str) -> str:
+    """An option as one types it."""
+    return f"--{name.replace('_', '-')}"
+
+
+def check_input(path: Path) -> None:
+    """Raises: ConfigError if there is no such file. Asked before the work is done."""
+    if not path.is_file():
+        raise ConfigError(f"--input {path}: there is no such file")
 
 
 def check_output(path: Path) -> None:
@@ -32,3 +102,7 @@ def positive(text: str) -> int:
     if value < 1:
         raise argparse.ArgumentTypeError(f"{value} should be at least 1")
     return value
+
+
+def workers(text: str) -> int | str:
+    return text if text == "auto" else positive(text)

@@ -2,60 +2,117 @@
 
 As many lines come out as go in; an empty line for an empty line, and for one that cannot be
 translated, which also makes the exit code 1. Messages go to stderr.
+
+    seq2seq translate PATH < source.txt > out.txt
+    seq2seq translate PATH "Ein Hund." --prefix "One" --nbest 3     number, score and text
+    seq2seq translate PATH "Ein Hund." --json      {"text": ..., "score": ..., "tokens": [...], ...}
 """
 
 import argparse
 import sys
+from collections.abc import Iterable
+from contextlib import ExitStack, closing
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from seq2seq.cli.lines import one_line, read_input_lines
-from seq2seq.cli.options import add_model, add_search, positive
+from seq2seq.cli import progress
+from seq2seq.cli.lines import InputLines, Readable, write_line
+from seq2seq.cli.options import (
+    add_engine,
+    add_model,
+    add_search,
+    check_input,
+    check_output,
+    engine_options,
+    positive,
+    search_options,
+)
+from seq2seq.cli.results import Format, format_of
 from seq2seq.errors import ConfigError
+
+if TYPE_CHECKING:
+    from seq2seq.translation import Translation
 
 HELP = "translate texts, or stdin to stdout"
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     add_model(command)
-    command.add_argument("texts", nargs="*", metavar="TEXT", help="nothing: read lines from stdin")
-    command.add_argument("--nbest", type=positive, help="print so many, with their scores")
-    command.add_argument(
-        "--max-source", type=positive, help="pieces beyond which a line is cut into parts"
-    )
+    add = command.add_argument
+    add("texts", nargs="*", metavar="TEXT", help="nothing: read lines from stdin")
+    add("-i", "--input", type=Path, metavar="FILE", help="read lines from here instead of stdin")
+    add("-o", "--output", type=Path, metavar="FILE", help="write here instead of to stdout")
+    add("--nbest", type=positive, metavar="N", help="print so many, with their scores")
+    add("--json", action="store_true", help="a JSON object a line: score, confidence, pieces")
+    add("--prefix", default="", metavar="TEXT", help="what every translation must begin with")
+    add("--max-source", type=positive, metavar="N", help="pieces beyond which a line is cut")
+    add("--quiet", action="store_true", help="show no progress, even on a terminal")
     add_search(command)
+    add_engine(command)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if not arguments.texts and sys.stdin is None:  # as after `<&-`
-        raise ConfigError(
-            "there is nothing to translate: standard input is closed. Give texts, or a file: "
-            f"seq2seq translate {arguments.path} < FILE"
-        )
+    search, options = check(arguments)
     # torch takes a second: only once the arguments are known to be right.
     from seq2seq.translator import Translator
 
     translator = Translator.load(arguments.path, arguments.device, arguments.tag)
-    search = translator.search(
-        beam_size=arguments.beam_size, length_penalty=arguments.length_penalty
-    )
-    if arguments.nbest and arguments.nbest > search.beams:
+    chosen = translator.search(**search)
+    if arguments.nbest and arguments.nbest > chosen.beams:
         raise ConfigError(
             f"--nbest {arguments.nbest} needs as many beams: add --beam-size {arguments.nbest}"
         )
-    interactive = not arguments.texts and sys.stdin.isatty()
-    results = translator.stream(
-        arguments.texts or read_input_lines(sys.stdin.buffer),
-        search,
-        max_source=arguments.max_source,
-        look_ahead=1 if interactive else 2000,
-    )
+    engine = translator.engine(chosen, **options)
+    with ExitStack() as stack:
+        lines = None
+        if arguments.input:
+            lines = InputLines(stack.enter_context(arguments.input.open("rb")))
+        elif not arguments.texts:
+            lines = InputLines(cast(Readable, sys.stdin.buffer))
+        results = translator.stream(
+            lines or arguments.texts,
+            engine,
+            arguments.prefix,
+            max_source=arguments.max_source,
+            ready=lines.ready if lines else lambda: True,
+        )
+        stack.enter_context(closing(results))
+        output = sys.stdout
+        if arguments.output:
+            opened = arguments.output.open("w", encoding="utf-8", newline="\n")
+            output = stack.enter_context(opened)
+        if lines and not arguments.quiet and progress.wanted(output):
+            results = stack.enter_context(closing(progress.shown(results, lines)))
+        code = write(results, output, format_of(arguments, translator.target))
+    if arguments.stats:
+        print(engine.stats, file=sys.stderr)
+    return code
+
+
+def check(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The options of the search, and those of the engine. Raises: ConfigError for a mistake."""
+    search, engine = search_options(arguments), engine_options(arguments)
+    if search.get("name") == "sample":
+        search["samples"] = arguments.nbest
+    if arguments.input:
+        if arguments.texts:
+            raise ConfigError("give texts or --input, not both")
+        check_input(arguments.input)
+    elif not arguments.texts and sys.stdin is None:  # as after `<&-`
+        raise ConfigError(
+            "there is nothing to translate: standard input is closed. Give texts, or a file: "
+            f"seq2seq translate {arguments.path} < FILE"
+        )
+    if arguments.output:
+        check_output(arguments.output)
+    return search, engine
+
+
+def write(results: Iterable["list[Translation] | None"], output: TextIO, formatted: Format) -> int:
+    """Write each result as soon as it is there. Returns: the exit code."""
     failed = False
     for number, found in enumerate(results, start=1):
         failed = failed or found is None
-        # Flushed line by line, since whoever reads may be waiting for just this one.
-        if not arguments.nbest:
-            print(one_line(found[0].text) if found else "", flush=True)
-            continue
-        for translation in (found or [])[: arguments.nbest]:
-            text = one_line(translation.text)
-            print(number, f"{translation.score:.4f}", text, sep="\t", flush=True)
+        for line in formatted(number, found):
+            write_line(line, output)
     return int(failed)

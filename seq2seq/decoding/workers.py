@@ -1,0 +1,246 @@
+"""Processes that translate side by side, one thread each: the way to use several CPU cores.
+
+The matrices of one decoding step are too small to be shared between threads, sentences are not.
+"""
+
+import multiprocessing
+import pickle
+import traceback
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from itertools import chain, islice
+from multiprocessing import forkserver, resource_tracker
+from multiprocessing.connection import Connection, wait
+from multiprocessing.context import BaseContext
+from multiprocessing.process import BaseProcess
+from typing import NamedTuple
+
+import torch
+
+from seq2seq.decoding.engine import Engine, Request
+from seq2seq.decoding.hypothesis import Hypothesis
+from seq2seq.decoding.stats import Stats
+from seq2seq.environment import uninterrupted
+from seq2seq.errors import Seq2SeqError
+
+SHARE = 512  # requests of a window for each worker
+WINDOWS = 2  # read ahead, so that who has finished one finds work in the next
+
+
+class Answer(NamedTuple):
+    """What a worker sends back."""
+
+    found: list[list[Hypothesis]]
+    warnings: list[tuple[str, type[Warning]]]
+    stats: Stats  # of all it has done so far
+
+
+class Window:
+    """Requests that were read together, and the answers as they come in."""
+
+    def __init__(self, requests: list[Request]):
+        self.requests = requests
+        self.answers: list[list[Hypothesis]] = [[] for _ in requests]
+        self.missing = len(requests)
+
+    def shares(self, count: int) -> list[list[int]]:
+        """Which requests go together: dealt in turn, longest first, so that all shares take about
+        the same time.
+        """
+        order = sorted(range(len(self.requests)), key=lambda i: -len(self.requests[i].source))
+        return [share for share in (order[i::count] for i in range(count)) if share]
+
+    def put(self, share: list[int], found: list[list[Hypothesis]]) -> None:
+        for i, hypotheses in zip(share, found, strict=True):
+            self.answers[i] = hypotheses
+        self.missing -= len(share)
+
+
+class Worker:
+    """A process with an engine of its own, and what it is working on."""
+
+    def __init__(self, context: BaseContext):
+        self.connection, theirs = context.Pipe()
+        self.process: BaseProcess = context.Process(  # type: ignore[attr-defined]
+            target=serve, args=(theirs,), daemon=True
+        )
+        self.process.start()
+        theirs.close()
+        self.task: tuple[Window, list[int]] | None = None
+        self.stats = Stats()
+
+    def begin(self, recipe: bytes) -> None:
+        """Tell it how to build its engine. Raises: Seq2SeqError if it has died, as all here."""
+        with self._alive():
+            self.connection.send_bytes(recipe)
+
+    def send(self, window: Window, share: list[int]) -> None:
+        self.task = window, share
+        with self._alive():
+            self.connection.send([window.requests[i] for i in share])
+
+    def receive(self) -> None:
+        """Wait for the answer, and put it where it belongs. Raises: what its engine has raised."""
+        assert self.task is not None
+        with self._alive():
+            answer = self.connection.recv()
+        if isinstance(answer, BaseException):
+            raise answer
+        for message, category in answer.warnings:
+            warnings.warn(message, category, stacklevel=2)
+        self.stats = answer.stats
+        window, share = self.task
+        window.put(share, answer.found)
+        self.task = None
+
+    @contextmanager
+    def _alive(self) -> Iterator[None]:
+        """A broken pipe means that the process has ended: say how."""
+        try:
+            yield
+        except (EOFError, OSError) as error:
+            self.process.join(timeout=10)
+            raise Seq2SeqError(
+                f"a worker process ended with code {self.process.exitcode} in the middle of its "
+                "work. -9 means that it was killed, most often because the memory was full: fewer "
+                "workers need less, --workers 1 needs no process at all"
+            ) from error
+
+    def end(self) -> None:
+        self.connection.close()
+        self.process.terminate()
+        self.process.join()
+
+
+class Workers:
+    """Up to `count` engines, each in a process of its own.
+
+    Called like an engine, and answers like one. Processes are started when there is work for two,
+    and stay for the next call. Starting them takes about as long as importing torch. They come from
+    a server process, not by copying this one, whose threads a copy would lack; so a program that
+    uses them keeps what it does behind `if __name__ == "__main__":`.
+
+    Args:
+        build: makes an engine, here and in each process; a function that can be pickled. The engine
+            of this process does the work where others are not worth starting.
+        count: processes at most.
+        least: requests that make a process worth starting.
+    """
+
+    def __init__(self, build: Callable[[], Engine], count: int, *, least: int = 1):
+        self.build = build
+        self.engine = build()
+        self.count = count
+        self.least = least
+        self._workers: list[Worker] = []
+
+    @property
+    def stats(self) -> Stats:
+        """What this engine and those of the present workers have done."""
+        return sum((worker.stats for worker in self._workers), self.engine.stats)
+
+    def translate(self, requests: Iterable[Request]) -> Iterator[list[Hypothesis]]:
+        """The hypotheses of each request, best first, in the order of the requests.
+
+        At most `WINDOWS` windows of `SHARE` requests a worker are read ahead.
+
+        Raises: Seq2SeqError if a worker was killed; else whatever the engine raises.
+        """
+        requests = iter(requests)
+        first = list(islice(requests, SHARE * self.count))
+        wanted = min(self.count, len(first) // self.least)
+        if wanted < 2:
+            yield from self.engine.translate(chain(first, requests))
+            return
+        try:
+            self._start(wanted)
+            yield from self._translate(first, requests)
+        except BaseException:  # also of a caller who wants no more: what they work on is for nobody
+            self.close()
+            raise
+
+    def close(self) -> None:
+        """End the processes. They also end with this one, however it ends."""
+        while self._workers:
+            self._workers.pop().end()
+
+    def _start(self, wanted: int) -> None:
+        if len(self._workers) >= wanted:
+            return
+        recipe = pickle.dumps(self.build)
+        context = server()
+        old = len(self._workers)
+        while len(self._workers) < wanted:
+            self._workers.append(Worker(context))
+        for worker in self._workers[old:]:
+            worker.begin(recipe)
+
+    def _translate(
+        self, first: list[Request], requests: Iterator[Request]
+    ) -> Iterator[list[Hypothesis]]:
+        windows = deque([Window(first)])
+        tasks = deque((windows[0], share) for share in windows[0].shares(len(self._workers)))
+        while windows:
+            for worker in self._workers:
+                if worker.task is None and tasks:
+                    worker.send(*tasks.popleft())
+            if not windows[0].missing:
+                yield from windows.popleft().answers
+            read = list(islice(requests, SHARE * self.count)) if len(windows) < WINDOWS else []
+            if read:
+                windows.append(Window(read))
+                shares = windows[-1].shares(len(self._workers))
+                tasks.extend((windows[-1], share) for share in shares)
+            else:
+                self._receive()
+
+    def _receive(self) -> None:
+        """Wait until a worker has finished something, if any is at work."""
+        busy = {worker.connection: worker for worker in self._workers if worker.task}
+        for connection in wait(busy) if busy else []:
+            assert isinstance(connection, Connection)
+            busy[connection].receive()
+
+
+def server() -> BaseContext:
+    """Where processes come from: a server that has imported torch once for all of them."""
+    if "forkserver" not in multiprocessing.get_all_start_methods():  # Windows
+        return multiprocessing.get_context("spawn")
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    # Ctrl-C is for this process, which ends the others: they inherit that it is put off. The
+    # tracker comes first, because its start would end that.
+    resource_tracker.ensure_running()
+    with uninterrupted():
+        forkserver.ensure_running()
+    return context
+
+
+def serve(connection: Connection) -> None:
+    """The life of a worker: how to build an engine comes first, then requests, until the other side
+    has gone.
+    """
+    torch.set_num_threads(1)
+    try:
+        engine = pickle.loads(connection.recv_bytes())()
+        while True:
+            connection.send(answer(engine, connection.recv()))
+    except (EOFError, OSError):
+        return
+
+
+def answer(engine: Engine, requests: list[Request]) -> Answer | Exception:
+    """What comes of the requests, or the error that came instead."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            found = list(engine.translate(requests))
+        except Exception as error:
+            error.add_note(f"In a worker process:\n{traceback.format_exc()}")
+            try:
+                return pickle.loads(pickle.dumps(error))
+            except Exception:  # an error that cannot travel
+                return RuntimeError("".join(traceback.format_exception(error)))
+    return Answer(found, [(str(w.message), w.category) for w in caught], engine.stats)

@@ -1,0 +1,147 @@
+"""Worker processes answer as one engine would, and die cleanly."""
+
+import os
+from collections.abc import Iterator
+from functools import partial
+from itertools import count, islice
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from echo import Echo
+from helpers import small_model
+
+from seq2seq.decoding import workers as module
+from seq2seq.decoding.engine import Engine, Request
+from seq2seq.decoding.greedy import Greedy
+from seq2seq.decoding.hypothesis import Hypothesis
+from seq2seq.decoding.workers import Window, Workers
+from seq2seq.errors import ConfigError, Seq2SeqError
+from seq2seq.symbols import EOS
+
+
+def echo(least: int = 1) -> Workers:
+    build: Any = Echo
+    return Workers(build, 2, least=least)
+
+
+def requests(*firsts: int) -> list[Request]:
+    return [Request([first, EOS]) for first in firsts]
+
+
+@pytest.fixture
+def echoes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Workers]:
+    """Two workers who get two requests of a window each."""
+    monkeypatch.setattr(module, "SHARE", 2)
+    workers = echo()
+    yield workers
+    workers.close()
+
+
+def alive(workers: Workers) -> list[int]:
+    return [worker.process.pid or 0 for worker in workers._workers if worker.process.is_alive()]
+
+
+def test_answers_come_in_the_order_of_the_requests(echoes: Workers) -> None:
+    found = list(echoes.translate(requests(*range(21))))
+    assert [hypotheses[0].ids[0] for hypotheses in found] == list(range(21))
+    writers = {hypotheses[0].ids[-1] for hypotheses in found}
+    assert len(writers) == 2 and os.getpid() not in writers
+    # They stay for the next call.
+    assert {h[0].ids[-1] for h in echoes.translate(requests(*range(21)))} == writers
+    assert echoes.stats.sentences == 42
+    echoes.close()
+    assert not alive(echoes)
+
+
+def test_they_translate_as_an_engine_does_token_for_token(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "SHARE", 6)
+    build = partial(Engine, small_model("transformer"), Greedy())
+    sources = [torch.randint(4, 13, (i % 7 + 1,)).tolist() for i in range(40)]
+    asked = [Request([*source, EOS]) for source in sources]
+    workers = Workers(build, 2)
+    found = list(workers.translate(asked))
+    workers.close()
+    for some, others in zip(found, build().translate(asked), strict=True):
+        assert [h.ids for h in some] == [h.ids for h in others]
+        assert some[0].score == pytest.approx(others[0].score, abs=1e-9)
+
+
+def test_no_process_is_started_for_a_few_requests() -> None:
+    for least, firsts in ((1, (1,)), (3, (1, 2, 3, 4, 5)), (1, ())):
+        workers = echo(least)
+        found = list(workers.translate(requests(*firsts)))
+        assert [h[0].ids for h in found] == [[first, EOS, os.getpid()] for first in firsts]
+        assert not workers._workers
+
+
+def test_what_is_read_ahead_is_bounded(echoes: Workers) -> None:
+    read = count()
+    endless = (Request([next(read), EOS]) for _ in count())
+    answers = echoes.translate(endless)
+    assert [h[0].ids[0] for h in islice(answers, 50)] == list(range(50))
+    assert next(read) <= 50 + module.WINDOWS * module.SHARE * 2
+    answers.close()  # type: ignore[attr-defined]
+    assert not alive(echoes)
+    # Nothing of what they were working on is taken for an answer to somebody else.
+    assert [h[0].ids[0] for h in echoes.translate(requests(7, 8))] == [7, 8]
+
+
+def test_the_shares_of_a_window_take_about_the_same_time() -> None:
+    lengths = [5, 1, 4, 2, 3, 6]
+    window = Window([Request([9] * n) for n in lengths])
+    found = [[lengths[i] for i in share] for share in window.shares(2)]
+    assert found == [[6, 4, 2], [5, 3, 1]]
+    assert window.shares(9) == [[i] for i in (5, 0, 2, 4, 3, 1)]
+
+
+def test_a_killed_worker_is_an_error_and_not_a_hang(echoes: Workers) -> None:
+    answers = echoes.translate(requests(0, 1, 2, -9))
+    with pytest.raises(Seq2SeqError, match="ended with code -9 .* --workers 1"):
+        list(answers)
+    assert not alive(echoes)
+    # The next call starts others.
+    assert [h[0].ids[0] for h in echoes.translate(requests(7, 8))] == [7, 8]
+
+
+def test_a_worker_that_dies_between_two_calls_is_an_error_too(echoes: Workers) -> None:
+    list(echoes.translate(requests(0, 1)))
+    for worker in echoes._workers:
+        worker.process.kill()
+        worker.process.join()
+    with pytest.raises(Seq2SeqError, match="ended with code -9"):
+        list(echoes.translate(requests(0, 1)))
+
+
+def test_errors_and_warnings_of_a_worker_reach_the_caller(echoes: Workers) -> None:
+    with pytest.warns(RuntimeWarning, match="minus two is odd"):
+        list(echoes.translate(requests(0, -2, 1)))
+    with pytest.raises(ConfigError, match="this engine refuses -1") as raised:
+        list(echoes.translate(requests(0, -1, 1)))
+    assert "In a worker process:" in raised.value.__notes__[0]
+    assert not alive(echoes)
+
+
+def test_an_error_that_cannot_travel_is_told_in_words() -> None:
+    class Local(Exception):
+        pass
+
+    def refuse(_: object) -> Iterator[list[Hypothesis]]:
+        raise Local("only here")
+        yield
+
+    engine: Any = SimpleNamespace(translate=refuse)
+    found = module.answer(engine, [])
+    assert type(found) is RuntimeError and "Local: only here" in str(found)
+
+
+def test_workers_end_with_whoever_started_them(echoes: Workers) -> None:
+    """Even if it is killed: the end of its pipe is what they wait for."""
+    list(echoes.translate(requests(1, 2)))
+    processes = [worker.process for worker in echoes._workers]
+    for worker in echoes._workers:
+        worker.connection.close()
+    for process in processes:
+        process.join(timeout=10)
+        assert process.exitcode == 0
