@@ -122,7 +122,7 @@ class DenseMemory:
 
     def _moved(self, name: str, x: Tensor, rows: Tensor) -> Tensor:
         """The chosen rows, in the spare buffer; x is the next spare one."""
-        if self._spare is None:
+        if self._spare is None or x.requires_grad:  # a buffer has no place in a graph
             return x.index_select(0, rows)
         spare = self._spare.get(name)
         if spare is None or len(spare) < len(rows) or spare.shape[2] != x.shape[2]:

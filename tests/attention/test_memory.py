@@ -110,6 +110,13 @@ def test_forks_move_rows_between_two_buffers_and_make_no_third() -> None:
     assert memory.read()[0]["k"].data_ptr() in places and len(places) == 2
 
 
+def test_rows_move_where_somebody_forgot_to_turn_gradients_off_too() -> None:
+    memory, new = DenseMemory(), streams(3, 2)
+    memory.append({name: x.requires_grad_() for name, x in new.items()})
+    memory.fork(torch.tensor([2, 0, 0]))
+    assert_equal(memory.read()[0], {name: x[[2, 0, 0]] for name, x in new.items()}, 0)
+
+
 def test_what_was_given_whole_is_never_written_to() -> None:
     given, mask = streams(3, 7), mask_of([7, 4, 2], 7)
     before = {name: x.clone() for name, x in given.items()}
