@@ -20,8 +20,8 @@ Found = list[tuple[int, list[Hypothesis]]]  # numbers of sentences, and their hy
 class Running:
     """The sentences that are being decoded, K hypotheses each: B * K rows of one batch.
 
-    A sentence whose search is done gives its hypotheses at once and is dropped a little later, when
-    one sentence of eight is done: dropping copies what is remembered of all others.
+    A sentence whose search is done gives its hypotheses at once. Without pages it is dropped a
+    little later, when one sentence of eight is done.
 
     Args:
         model: in evaluation mode.
@@ -123,7 +123,9 @@ class Running:
         results = self._frontier.results(places)
         found = [(self.numbers[i], hyps) for i, hyps in zip(places, results, strict=True)]
         self._done = self._done | ended
-        if 8 * int(self._done.sum()) >= len(self):
+        # Without pages, to drop one sentence is to copy what is remembered of all others.
+        share = 8 if self.pages is None else len(self)
+        if share * int(self._done.sum()) >= len(self):
             self._drop_done()
         return found
 
