@@ -19,6 +19,7 @@ FLOORS = {
     "average": 5,
     "translator": 5,
     "training": 5,
+    "export": 5,
     "checkpoint": 4,
     "decoding": 4,
     "forcing": 4,
@@ -52,6 +53,7 @@ LIBRARIES = {
     "matplotlib": {"evaluation"},
     "tokenizers": {"data"},
     "filelock": {"data"},
+    "ctranslate2": {"export"},
 }
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
