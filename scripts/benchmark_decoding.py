@@ -148,6 +148,7 @@ def compare(options: argparse.Namespace, folder: Path) -> tuple[list[str], list[
     protocol = Protocol(options.rounds, options.warmup, options.batch_sizes, options.anyway)
     head = ["# Decoding, side by side", *said(options, rows), *(f"Left out {e}" for e in left_out)]
     pages, records, drawn = ["\n\n".join(head) + "\n"], [], {}
+    print(pages[0], flush=True)
     for job in jobs(options, rows):
         measured = protocol.measure(crews, job, rows)
         # What was cut at a length has no BLEU worth reading.

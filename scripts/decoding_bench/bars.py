@@ -1,5 +1,6 @@
 """Rates as bars, a panel a job."""
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import median
@@ -11,18 +12,23 @@ from matplotlib.figure import Figure
 from decoding_bench.report import Line
 from seq2seq.evaluation.plots import INK, METADATA, QUIET
 
-COLORS = {"floor": "#b9bfc7", "ours": "#376cb4", "ct2": "#c2703d", "hf": "#b98a68"}
-WIDTH, BAR, ROOM = 7.0, 0.26, 0.9  # inches: a panel, a bar, what is above and below the bars
+COLORS = {"floor": "#b9bfc7", "ours": "#376cb4", "ct2": "#c2703d", "hf": "#7d9a6a"}
+WIDTH, BAR, ROOM = 6.0, 0.26, 0.9  # inches: a panel, a bar, what is above and below the bars
+COLUMNS = 2
 
 
 def draw(jobs: Mapping[str, Sequence[Line]], path: Path) -> None:
     """Sentences a second of every candidate, the whisker from the slowest to the fastest round."""
-    heights = [ROOM + BAR * len(found) for found in jobs.values()]
-    figure = Figure(figsize=(WIDTH, sum(heights)), layout="constrained")
+    columns = min(COLUMNS, len(jobs))
+    rows = math.ceil(len(jobs) / columns)
+    height = ROOM + BAR * max(map(len, jobs.values()))
+    figure = Figure(figsize=(columns * WIDTH, rows * height), layout="constrained")
     FigureCanvasAgg(figure)
-    panels = figure.subplots(len(jobs), 1, squeeze=False, height_ratios=heights)[:, 0]
-    for axes, (title, found) in zip(panels, jobs.items(), strict=True):
+    panels = figure.subplots(rows, columns, squeeze=False).flatten()
+    for axes, (title, found) in zip(panels, jobs.items(), strict=False):
         draw_panel(axes, title, found)
+    for axes in panels[len(jobs) :]:
+        axes.set_axis_off()
     figure.savefig(path, dpi=130, metadata=METADATA["png"])
 
 
