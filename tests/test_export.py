@@ -9,6 +9,7 @@ import torch
 from tiny_runs import TINY_MODEL, plan_of, save_model
 
 from seq2seq import checkpoint
+from seq2seq.cli.export import why
 from seq2seq.data.words import Character, Word
 from seq2seq.errors import ConfigError
 from seq2seq.export.agreement import Agreement, Judge, random_rows
@@ -78,9 +79,20 @@ def test_a_folder_of_other_weights_is_found_out(tmp_path: Path) -> None:
 
 
 def test_agreement_needs_equal_scores_and_nearly_all_hypotheses() -> None:
-    assert Agreement(5, 100, 90, 1e-4).holds
-    assert not Agreement(5, 100, 89, 1e-4).holds
-    assert not Agreement(5, 100, 100, 1e-2).holds
+    assert Agreement(5, 100, 90, 1e-4, 0.0).holds
+    assert not Agreement(5, 100, 89, 1e-4, 0.0).holds
+    assert not Agreement(5, 100, 100, 1e-2, 0.0).holds
+
+
+def test_a_model_that_expects_unknown_words_is_told_why_beams_differ(tmp_path: Path) -> None:
+    saved = lively_model(tmp_path / "a.ckpt")
+    saved.weights["embeddings.output.bias"][UNK] = 5.0
+    greedy, beam = agreements(saved, tmp_path / "ct2")
+    assert greedy.holds and greedy.equal == 20
+    assert beam.same_function and beam.symbols > 0.1
+    disagreeing = Agreement(5, 20, 10, 1e-6, beam.symbols)
+    assert "gives <unk>" in why(disagreeing) and "tokenizer=bpe" in why(disagreeing)
+    assert "do not use it" in why(Agreement(5, 20, 10, 1.0, 0.5))
 
 
 def test_every_piece_has_a_name_of_its_own_by_id(tmp_path: Path) -> None:

@@ -14,6 +14,7 @@ from seq2seq.errors import ConfigError
 
 if TYPE_CHECKING:
     from seq2seq.checkpoint import Saved
+    from seq2seq.export.agreement import Agreement
 
 HELP = "write a model for another engine"
 
@@ -58,14 +59,26 @@ def run(arguments: argparse.Namespace) -> int:
     judge = Judge(saved, folder)
     agreements = [judge.compare(rows, beams) for beams in (1, 5)]
     print(*agreements, sep="\n")
-    if not all(agreement.holds for agreement in agreements):
-        raise ConfigError(
-            f"CTranslate2 does not translate with {folder} as this model does: do not use it. If "
-            "the model is trained to the end, please report its options and the version of "
-            "ctranslate2"
-        )
+    for agreement in agreements:
+        if not agreement.holds:
+            raise ConfigError(f"{folder} does not translate as this model does: {why(agreement)}")
     print(USAGE.format(folder=folder))
     return 0
+
+
+def why(agreement: "Agreement") -> str:
+    """What an agreement that does not hold comes from, as far as it shows."""
+    if agreement.same_function and agreement.symbols > 0.01:
+        return (
+            f"it gives <unk> and other symbols a probability of up to {agreement.symbols:.2f}, "
+            "which CTranslate2's beams share among the pieces that may be chosen, and ours do "
+            "not. Greedy translations are the same; a tokenizer that knows every piece "
+            "(tokenizer=bpe) needs no <unk>"
+        )
+    return (
+        "do not use it. If the model is trained to the end, please report its options and the "
+        "version of ctranslate2"
+    )
 
 
 def sentences(saved: "Saved", given: Path | None, most: int) -> tuple[list[list[int]], str]:

@@ -25,13 +25,19 @@ class Agreement(NamedTuple):
     sentences: int
     equal: int  # hypotheses that are equal in every piece
     difference: float  # the largest between the scores that both models give one hypothesis
+    symbols: float  # the largest probability of what may not be chosen: pad, bos and unk together
+
+    @property
+    def same_function(self) -> bool:
+        """One model in two programs: the scores are equal up to rounding."""
+        return self.difference <= CLOSE
 
     @property
     def holds(self) -> bool:
-        """One model in two programs: the scores are equal up to rounding, and so are the
-        hypotheses, but where rounding decided between two that are as good as each other.
+        """And so are the hypotheses, but where rounding decided between two that are as good as
+        each other.
         """
-        return self.difference <= CLOSE and self.equal >= ALIKE * self.sentences
+        return self.same_function and self.equal >= ALIKE * self.sentences
 
     def __str__(self) -> str:
         search = "greedy" if self.beams == 1 else f"beam {self.beams}"
@@ -59,17 +65,18 @@ class Judge:
     def compare(self, rows: Sequence[list[int]], beams: int) -> Agreement:
         """Translate sources, ids without eos, with both."""
         limit = min(max(map(len, rows)) * 3 // 2 + 10, self.model.max_length or 256)
-        equal, difference = 0, 0.0
+        equal, difference, symbols = 0, 0.0, 0.0
         for first in range(0, len(rows), BATCH):
             batch = rows[first : first + BATCH]
             theirs = self._theirs(batch, beams, limit)
-            forced = scores(self.model, batch, [ids for ids, _ in theirs])
+            forced, probable = scores(self.model, batch, [ids for ids, _ in theirs])
+            symbols = max(symbols, probable)
             for mine, (ids, score), true in zip(
                 ours(self.model, batch, beams, limit), theirs, forced, strict=True
             ):
                 equal += mine == ids
                 difference = max(difference, abs(score - true))
-        return Agreement(beams, len(rows), equal, difference)
+        return Agreement(beams, len(rows), equal, difference, symbols)
 
     def _theirs(
         self, rows: Sequence[list[int]], beams: int, limit: int
@@ -99,13 +106,19 @@ def ours(model: Seq2Seq, rows: Sequence[list[int]], beams: int, limit: int) -> l
 
 
 @torch.no_grad()
-def scores(model: Seq2Seq, rows: Sequence[list[int]], targets: Sequence[list[int]]) -> list[float]:
-    """The mean log-probability of the pieces of given targets, where pad, bos and unk cannot be."""
+def scores(
+    model: Seq2Seq, rows: Sequence[list[int]], targets: Sequence[list[int]]
+) -> tuple[list[float], float]:
+    """The mean log-probability of the pieces of given targets, if pad, bos and unk cannot be; and
+    the largest probability that these three have where they can.
+    """
     source, target = padded([[*row, EOS] for row in rows]), padded([[BOS, *t] for t in targets])
     logits = model.logits(model(source, target[:, :-1]).hidden)
+    symbols = logits.softmax(-1)[..., [PAD, BOS, UNK]].sum(-1)[target[:, 1:] != PAD]
     logits[..., [PAD, BOS, UNK]] = -torch.inf
     logp = logits.log_softmax(-1).gather(2, target[:, 1:, None])[..., 0]
-    return [float(logp[i, : len(t)].mean()) for i, t in enumerate(targets)]
+    means = [float(logp[i, : len(t)].mean()) for i, t in enumerate(targets)]
+    return means, float(symbols.max())
 
 
 def random_rows(saved: Saved, count: int) -> list[list[int]]:
