@@ -29,12 +29,16 @@ class Load:
 
 
 @contextmanager
-def foreign_load() -> Iterator[Load]:
-    """The load of other processes over the `with` block; 0 on a system that does not say."""
+def foreign_load(own_seconds: Callable[[], float] = time.process_time) -> Iterator[Load]:
+    """The load of other processes over the `with` block; 0 on a system that does not say.
+
+    Args:
+        own_seconds: of all cores that what is measured has used so far; by default this process.
+    """
     load = Load()
-    start, own, busy = time.perf_counter(), time.process_time(), _busy_seconds()
+    start, own, busy = time.perf_counter(), own_seconds(), _busy_seconds()
     yield load
-    own, busy = time.process_time() - own, _busy_seconds() - busy
+    own, busy = own_seconds() - own, _busy_seconds() - busy
     load.cores = max(0.0, busy - own) / (time.perf_counter() - start)
 
 

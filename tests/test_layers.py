@@ -20,6 +20,7 @@ FLOORS = {
     "average": 5,
     "translation": 5,
     "training": 5,
+    "export": 5,
     "checkpoint": 4,
     "decoding": 4,
     "forcing": 4,
@@ -53,6 +54,7 @@ LIBRARIES = {
     "matplotlib": {"evaluation"},
     "tokenizers": {"data"},
     "filelock": {"data"},
+    "ctranslate2": {"export"},
 }
 
 MODULES = sorted(PACKAGE.rglob("*.py"))

@@ -1,4 +1,4 @@
-"""`seq2seq train | translate | evaluate | align | score | average`."""
+"""`seq2seq train | translate | evaluate | align | score | average | export`."""
 
 import argparse
 import io
@@ -8,7 +8,7 @@ import sys
 import warnings
 
 from seq2seq import __version__
-from seq2seq.cli import align, average, evaluate, score, translate
+from seq2seq.cli import align, average, evaluate, export, score, translate
 from seq2seq.environment import wait_briefly
 from seq2seq.errors import Seq2SeqError, fail
 
@@ -18,6 +18,7 @@ COMMANDS = {
     "align": align,
     "score": score,
     "average": average,
+    "export": export,
 }
 
 

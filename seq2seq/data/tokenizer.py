@@ -99,6 +99,12 @@ class Tokenizer:
         offsets = self._library.encode(text, add_special_tokens=False).offsets
         return [(e - len(text[s:e].lstrip() or text[s:e]), e) for s, e in offsets]
 
+    def symbols(self) -> list[str]:
+        """The name of each id, all different: what the library calls tokens. In byte-level pieces
+        a letter stands for every byte.
+        """
+        return [name for name, _ in sorted(self._library.get_vocab().items(), key=lambda e: e[1])]
+
     def with_tags(self, names: Iterable[str]) -> "Tokenizer":
         """A copy with a control symbol more for each name, which no text produces either."""
         copy = Tokenizer.from_json(self.to_json())

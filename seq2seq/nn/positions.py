@@ -158,7 +158,7 @@ class T5Bias(PositionScheme):
         if num_buckets % 2:
             raise ConfigError(f"position.num_buckets={num_buckets} should be even")
         check_range("position.max_distance", max_distance, num_buckets)
-        self.heads = num_heads
+        self.heads, self.max_distance = num_heads, max_distance
         starts = bucket_starts(num_buckets if causal else num_buckets // 2, max_distance)
         self.register_buffer("starts", torch.tensor(starts), persistent=False)
         self.table = nn.Embedding(num_buckets, num_heads)

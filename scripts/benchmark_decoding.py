@@ -1,0 +1,217 @@
+"""Translate the same sentences with this toolkit, CTranslate2 and Hugging Face, side by side.
+
+    python scripts/benchmark_decoding.py RUN source.txt --reference reference.txt
+    python scripts/benchmark_decoding.py RUN source.txt --candidates floor-1x2,ct2-int8-1x2
+
+All get the weights of one checkpoint (`seq2seq export` for CTranslate2, a Marian-type model for
+Hugging Face), the same piece ids, the same search, and as many cores: 2x1 is two workers of one
+thread each, 1x2 one worker of two. `floor` is the bare matrix products of our own run, without
+anything between them. Tokenisation, loading and conversion are not timed. Each candidate has
+processes of its own, which stay warm; all translate everything in turn, round by round. CTranslate2
+and Hugging Face get the batch size that is fastest here.
+
+Free lengths: a translation ends where the model ends it. Forced lengths: no translation ends before
+--forced-length pieces, and all end there, so that no engine gains by shorter translations.
+
+Writes decoding.md (tables), decoding.json (every round) and decoding.png into --output. Needs
+pip install ctranslate2 transformers; what is missing is left out, and the report says so. The
+machine must be idle: disturbed rounds are repeated; --anyway counts all the same.
+"""
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Sequence
+from functools import partial
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import torch
+from benchmarking import processor
+from decoding_bench.bars import draw
+from decoding_bench.candidates import ALL, Candidate, parse
+from decoding_bench.crews import CannotError, Crew, Job
+from decoding_bench.measure import Protocol
+from decoding_bench.report import lines, record, section
+
+from seq2seq import checkpoint
+from seq2seq.data.text import read_lines
+from seq2seq.errors import ConfigError
+from seq2seq.evaluation.bleu import score
+from seq2seq.export.ctranslate2 import NEVER, export
+from seq2seq.symbols import EOS
+
+OUTPUT_BIAS = f"{checkpoint.PREFIX}embeddings.output.bias"
+
+
+def forms(path: Path, folder: Path, regimes: Sequence[str]) -> dict[str, tuple[str, str]]:
+    """The model of each regime as a checkpoint and as CTranslate2's folder.
+
+    That of the forced regime never ends a translation; nothing else differs.
+    """
+    found = {}
+    for regime in regimes:
+        content = checkpoint.load(checkpoint.find(path))
+        state = {name: value.clone() for name, value in content["state_dict"].items()}
+        if regime == "forced":
+            state[OUTPUT_BIAS][EOS] = NEVER
+        file, exported = folder / f"{regime}.ckpt", folder / regime
+        torch.save({"state_dict": state, checkpoint.ENTRY: content[checkpoint.ENTRY]}, file)
+        try:
+            export(checkpoint.read(file), exported)
+        except ConfigError as error:  # then CTranslate2 finds no folder and is left out
+            print(f"not exported: {error}", file=sys.stderr)
+        found[regime] = (str(file), str(exported))
+    return found
+
+
+def read_sources(
+    saved: checkpoint.Saved, source: Path, reference: Path | None, most: int | None
+) -> tuple[list[list[int]], list[str] | None]:
+    """Ids of the first sentences, eos last, and their references; empty and too long ones are left
+    out.
+    """
+    texts = list(read_lines(source))[:most]
+    references = None if reference is None else list(read_lines(reference))[:most]
+    if references is not None and len(references) != len(texts):
+        sys.exit(f"{source} has {len(texts)} lines and {reference} {len(references)}")
+    longest = saved.config["data"]["max_length"] - 1
+    rows = saved.source.encode_batch(texts)
+    kept = [i for i, row in enumerate(rows) if 0 < len(row) <= longest]
+    if not kept:
+        sys.exit(f"{source} holds no sentence that the model can read")
+    found = None if references is None else [references[i] for i in kept]
+    return [[*rows[i], EOS] for i in kept], found
+
+
+def hire(
+    candidates: Sequence[Candidate], files: dict[str, tuple[str, str]]
+) -> tuple[dict[str, Crew], list[str]]:
+    """The candidates that run here, ready, and a line for each that does not."""
+    crews, left_out = {}, []
+    for candidate in candidates:
+        print(f"loading {candidate.name}", file=sys.stderr, flush=True)
+        try:
+            crews[candidate.name] = Crew(candidate, files)
+        except CannotError as error:
+            left_out.append(f"`{candidate.name}`: {error}")
+    return crews, left_out
+
+
+def bleu(saved: checkpoint.Saved, references: list[str], found: list[list[int]]) -> float:
+    language = str(saved.config["data"]["target"])
+    return score(saved.target.decode_batch(found), references, language=language)[0].value
+
+
+def said(options: argparse.Namespace, rows: Sequence[list[int]]) -> list[str]:
+    """On what, and with what."""
+    libraries = ["torch", "ctranslate2", "transformers"]
+    commit = subprocess.run(
+        ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
+    )
+    pieces = sum(map(len, rows))
+    return [
+        f"{processor()}, {os.cpu_count()} cores; Python {platform.python_version()}, "
+        f"{', '.join(f'{name} {installed(name)}' for name in libraries)}; commit "
+        f"{commit.stdout.strip() or 'unknown'}",
+        f"{options.checkpoint}, {len(rows):,} sentences of {options.source.name}, {pieces:,} "
+        f"source pieces, end symbols included; {options.rounds} rounds after {options.warmup}",
+    ]
+
+
+def installed(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "missing"
+
+
+def jobs(options: argparse.Namespace, rows: Sequence[list[int]]) -> list[Job]:
+    """One limit for all sentences, so that it means the same in every engine."""
+    limit = min(256, max(map(len, rows)) * 3 // 2 + 10)
+    limits = {"free": limit, "forced": options.forced_length}
+    return [
+        Job(regime, beams, limits[regime]) for regime in options.regimes for beams in options.beams
+    ]
+
+
+def compare(options: argparse.Namespace, folder: Path) -> tuple[list[str], list[Any], dict]:
+    """Sections of the report, their records, and their lines by title."""
+    saved = checkpoint.read(options.checkpoint)
+    rows, references = read_sources(saved, options.source, options.reference, options.sentences)
+    crews, left_out = hire(options.candidates, forms(options.checkpoint, folder, options.regimes))
+    protocol = Protocol(options.rounds, options.warmup, options.batch_sizes, options.anyway)
+    head = ["# Decoding, side by side", *said(options, rows), *(f"Left out {e}" for e in left_out)]
+    pages, records, drawn = ["\n\n".join(head) + "\n"], [], {}
+    print(pages[0], flush=True)
+    for job in jobs(options, rows):
+        measured = protocol.measure(crews, job, rows)
+        # What was cut at a length has no BLEU worth reading.
+        judge = partial(bleu, saved, references) if references and job.regime == "free" else None
+        found = lines(measured, judge)
+        pages.append(section(measured, found))
+        print(pages[-1], flush=True)
+        records.append(record(measured, found))
+        drawn[job.title] = found
+    for crew in crews.values():
+        crew.close()
+    return pages, [{"conditions": head[1:]}, *records], drawn
+
+
+def parse_arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("checkpoint", type=Path, help="a checkpoint, or the folder of a run")
+    parser.add_argument("source", type=Path, help="sentences, one a line, plain or .gz")
+    parser.add_argument("--reference", type=Path, help="their translations, for BLEU")
+    parser.add_argument("--candidates", type=candidates, default=ALL, help="by comma; all")
+    parser.add_argument("--sentences", type=int, help="the first of the file; all")
+    parser.add_argument("--beams", type=numbers, default=[1, 5], help="by comma; 1,5")
+    parser.add_argument("--regimes", type=regimes, default=["free", "forced"])
+    parser.add_argument("--forced-length", type=int, default=20, help="pieces of a translation")
+    parser.add_argument("--batch-sizes", type=numbers, default=[16, 32, 64, 128], help="to try")
+    parser.add_argument("--rounds", type=int, default=5, help="that count")
+    parser.add_argument("--warmup", type=int, default=2, help="rounds before them")
+    parser.add_argument("--output", type=Path, default=Path("runs/benchmark/decoding"))
+    parser.add_argument("--anyway", action="store_true", help="measure on a busy machine too")
+    return parser.parse_args()
+
+
+def candidates(text: str) -> list[Candidate]:
+    try:
+        return [parse(name) for name in text.split(",")]
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
+
+
+def regimes(text: str) -> list[str]:
+    found = text.split(",")
+    if not set(found) <= {"free", "forced"}:
+        raise argparse.ArgumentTypeError(f"{text!r} should be free, forced or free,forced")
+    return found
+
+
+def numbers(text: str) -> list[int]:
+    return [int(word) for word in text.split(",")]
+
+
+def main() -> None:
+    options = parse_arguments()
+    options.output.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory() as folder:
+        pages, records, drawn = compare(options, Path(folder))
+    stem = options.output / "decoding"
+    stem.with_suffix(".md").write_text("\n".join(pages), encoding="utf-8")
+    stem.with_suffix(".json").write_text(json.dumps(records, indent=1) + "\n", encoding="utf-8")
+    draw(drawn, stem.with_suffix(".png"))
+    print(f"wrote {stem}.md, .json and .png", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

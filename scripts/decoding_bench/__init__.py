@@ -1,0 +1,1 @@
+"""The engines that are compared, their processes, and what is made of the figures."""

@@ -1,0 +1,84 @@
+"""What is compared: an engine, a number format, a cache, and processes times threads."""
+
+import re
+from dataclasses import dataclass
+
+ENGINES = ("floor", "ours", "ct2", "hf")
+LAYOUTS = ("2x1", "1x2")  # workers x threads of each
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Read from a name such as `ours-int8-paged-2x1`, `ct2-float32-1x2`, `hf-1x2` or `floor-2x1`.
+
+    Attributes:
+        engine: `floor` is the bare matrix products of our float32 run, without an engine.
+        precision: float32, bfloat16 or int8.
+        cache: of ours, dense or paged.
+        workers: processes, or in CTranslate2 its own parallel translators.
+        threads: of each.
+    """
+
+    engine: str
+    precision: str
+    cache: str
+    workers: int
+    threads: int
+
+    @property
+    def name(self) -> str:
+        parts = [self.engine]
+        if self.engine in ("ours", "ct2"):
+            parts.append(self.precision)
+        if self.engine == "ours":
+            parts.append(self.cache)
+        return "-".join([*parts, self.layout])
+
+    @property
+    def layout(self) -> str:
+        return f"{self.workers}x{self.threads}"
+
+    @property
+    def processes(self) -> int:
+        """CTranslate2 divides the work among its workers itself."""
+        return 1 if self.engine == "ct2" else self.workers
+
+    @property
+    def has_batch_size(self) -> bool:
+        """Is its number of sentences a batch ours to choose? Then the best is."""
+        return self.engine in ("ct2", "hf")
+
+
+def parse(name: str) -> Candidate:
+    """Raises: ValueError for what is no name of a candidate."""
+    engine, *rest = name.split("-")
+    wanted = {"ours": 3, "ct2": 2}.get(engine, 1)
+    layout = re.fullmatch(r"(\d+)x(\d+)", rest[-1]) if rest else None
+    if engine not in ENGINES or len(rest) != wanted or layout is None:
+        raise ValueError(
+            f"{name!r} is no candidate: write for example {', '.join(c.name for c in ALL[:4])}"
+        )
+    precision = rest[0] if wanted > 1 else "float32"
+    cache = rest[1] if wanted > 2 else "dense"
+    return Candidate(engine, precision, cache, int(layout[1]), int(layout[2]))
+
+
+ALL = [
+    *(Candidate("floor", "float32", "dense", int(y[0]), int(y[2])) for y in LAYOUTS),
+    *(
+        Candidate("ours", precision, cache, int(y[0]), int(y[2]))
+        for precision, caches in (
+            ("float32", ("dense", "paged")),
+            ("bfloat16", ("dense",)),
+            ("int8", ("dense",)),
+        )
+        for cache in caches
+        for y in LAYOUTS
+    ),
+    *(
+        Candidate("ct2", precision, "dense", int(y[0]), int(y[2]))
+        for precision in ("float32", "int8")
+        for y in LAYOUTS
+    ),
+    *(Candidate("hf", "float32", "dense", int(y[0]), int(y[2])) for y in LAYOUTS),
+]

@@ -1,0 +1,240 @@
+"""Every engine behind one interface: ids in, ids out."""
+
+import importlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import torch
+
+from decoding_bench import marian
+from decoding_bench.candidates import Candidate
+from decoding_bench.floor import Floor, Record
+from seq2seq import checkpoint
+from seq2seq.data.windows import by_length, padded
+from seq2seq.decoding import Search, build_search, decode
+from seq2seq.models import Seq2Seq
+from seq2seq.symbols import EOS, PAD
+from seq2seq.translator import BATCH_PIECES
+
+
+class Files(NamedTuple):
+    """A model in the forms that the engines read."""
+
+    checkpoint: str
+    ctranslate2: str
+
+
+class Work(NamedTuple):
+    """What is to be translated, and how."""
+
+    regime: str  # which of the models
+    rows: list[list[int]]  # sources, eos last
+    beams: int
+    limit: int  # pieces of a translation at most
+    batch_size: int | None  # sentences, where it is chosen
+
+
+class Engine(ABC):
+    """An engine with its models loaded, one a regime.
+
+    `prepare` and `found` are not timed; `run` is.
+    """
+
+    def __init__(self, candidate: Candidate, files: Mapping[str, Files]):
+        self.candidate = candidate
+        self.files = files
+        self.raw: Any = None  # what the last run found
+
+    @abstractmethod
+    def prepare(self, work: Work) -> None:
+        """Make ready for these sentences."""
+
+    @abstractmethod
+    def run(self) -> None:
+        """Translate them all."""
+
+    @abstractmethod
+    def found(self) -> list[list[int]]:
+        """The best hypothesis of each sentence, without eos."""
+
+
+class Ours(Engine):
+    """This toolkit."""
+
+    def __init__(self, candidate: Candidate, files: Mapping[str, Files]):
+        super().__init__(candidate, files)
+        self.models = {
+            regime: converted(checkpoint.read(each.checkpoint).build(), candidate.precision)
+            for regime, each in files.items()
+        }
+
+    def prepare(self, work: Work) -> None:
+        self.work, self.search = work, search_of(work.beams, work.limit)
+        # A cache or a search that this version lacks is found out here.
+        translated(self.models[work.regime], self.search, work.rows[:1], self.candidate.cache)
+
+    def run(self) -> None:
+        model = self.models[self.work.regime]
+        self.raw = translated(model, self.search, self.work.rows, self.candidate.cache)
+
+    def found(self) -> list[list[int]]:
+        return self.raw
+
+
+def converted(model: Seq2Seq, precision: str) -> Seq2Seq:
+    """Raises: ValueError if this version has no such precision."""
+    if precision == "float32":
+        return model
+    try:
+        module = importlib.import_module("seq2seq.decoding.precision")
+    except ImportError as error:
+        raise ValueError(f"this version does not decode in {precision}") from error
+    return module.with_precision(model, precision)
+
+
+def search_of(beams: int, limit: int) -> Search:
+    """The search that all engines are asked for: score = log-probability / length."""
+    options: dict[str, Any] = {"length_ratio": 0.0, "length_extra": limit, "name": "greedy"}
+    if beams > 1:
+        options |= {"name": "beam", "beam_size": beams, "length_penalty": 1.0}
+    return build_search(options)
+
+
+def translated(
+    model: Seq2Seq, search: Search, rows: list[list[int]], cache: str
+) -> list[list[int]]:
+    """The one place that knows how our engine is called.
+
+    Raises: ValueError if this version has no such cache.
+    """
+    module = importlib.import_module("seq2seq.decoding.engine")
+    if hasattr(module, "Engine"):
+        requests = [module.Request(row) for row in rows]
+        engine = module.Engine(model, search, cache=cache)
+        return [found[0].ids for found in engine.translate(requests)]
+    if cache != "dense":
+        raise ValueError(f"this version has no {cache} cache")
+    results: list[list[int]] = [[] for _ in rows]
+    for batch in by_length([len(row) for row in rows], BATCH_PIECES // search.beams):
+        found = decode(model, padded([rows[i] for i in batch]), search)
+        for i, hypotheses in zip(batch, found, strict=True):
+            results[i] = hypotheses[0].ids
+    return results
+
+
+class Bare(Engine):
+    """The matrix products of our float32 run: recorded once, replayed in every run."""
+
+    def __init__(self, candidate: Candidate, files: Mapping[str, Files]):
+        super().__init__(candidate, files)
+        self.models, self.records, self.floors = {}, {}, {}
+        for regime, each in files.items():
+            model = checkpoint.read(each.checkpoint).build()
+            self.floors[regime] = Floor(model)
+            self.records[regime] = Record(model)
+            self.models[regime] = model
+
+    def prepare(self, work: Work) -> None:
+        self.floor, record = self.floors[work.regime], self.records[work.regime]
+        record.steps.clear()
+        search = search_of(work.beams, work.limit)
+        self.raw = translated(self.models[work.regime], search, work.rows, "dense")
+        self.steps = list(record.steps)
+
+    def run(self) -> None:
+        self.floor.replay(self.steps)
+
+    def found(self) -> list[list[int]]:
+        return self.raw
+
+
+class CTranslate2(Engine):
+    """The exported weights, in as many parallel translators as the candidate has workers."""
+
+    def __init__(self, candidate: Candidate, files: Mapping[str, Files]):
+        super().__init__(candidate, files)
+        import ctranslate2
+
+        saved = checkpoint.read(next(iter(files.values())).checkpoint)
+        self.source, self.target = saved.source.symbols(), saved.target.symbols()
+        self.ids = {symbol: number for number, symbol in enumerate(self.target)}
+        self.translators = {
+            regime: ctranslate2.Translator(
+                each.ctranslate2,
+                device="cpu",
+                compute_type=candidate.precision,
+                inter_threads=candidate.workers,
+                intra_threads=candidate.threads,
+            )
+            for regime, each in files.items()
+        }
+
+    def prepare(self, work: Work) -> None:
+        self.translator = self.translators[work.regime]
+        # It takes pieces and adds the end itself.
+        self.pieces = [[self.source[i] for i in row[:-1]] for row in work.rows]
+        self.options = {
+            "beam_size": work.beams,
+            "length_penalty": 1.0,
+            "min_decoding_length": 0,
+            "max_decoding_length": work.limit,
+            "max_input_length": 0,
+            "return_end_token": True,  # so that the length counts eos, as ours does
+            "max_batch_size": work.batch_size,
+        }
+
+    def run(self) -> None:
+        self.raw = self.translator.translate_batch(self.pieces, **self.options)
+
+    def found(self) -> list[list[int]]:
+        rows = [[self.ids[piece] for piece in each.hypotheses[0]] for each in self.raw]
+        return [row[:-1] if row and row[-1] == EOS else row for row in rows]
+
+
+class HuggingFace(Engine):
+    """`generate` of the transformers library, in batches of like lengths."""
+
+    def __init__(self, candidate: Candidate, files: Mapping[str, Files]):
+        super().__init__(candidate, files)
+        self.models = {
+            regime: marian.build(checkpoint.read(each.checkpoint).build())
+            for regime, each in files.items()
+        }
+
+    def prepare(self, work: Work) -> None:
+        self.model = self.models[work.regime]
+        order = sorted(range(len(work.rows)), key=lambda i: -len(work.rows[i]))
+        size = work.batch_size or len(order)
+        self.batches = [order[i : i + size] for i in range(0, len(order), size)]
+        self.rows = work.rows
+        self.options = {
+            "num_beams": work.beams,
+            "max_new_tokens": work.limit,
+            "length_penalty": 1.0,
+            "early_stopping": work.beams > 1,  # done when so many hypotheses are finished, as ours
+            "do_sample": False,
+        }
+
+    @torch.no_grad()
+    def run(self) -> None:
+        self.raw = []
+        for batch in self.batches:
+            source = padded([self.rows[i] for i in batch])
+            mask = source != PAD
+            self.raw.append(self.model.generate(source, attention_mask=mask, **self.options))
+
+    def found(self) -> list[list[int]]:
+        results: list[list[int]] = [[] for _ in self.rows]
+        for batch, found in zip(self.batches, self.raw, strict=True):
+            for i, row in zip(batch, found[:, 1:].tolist(), strict=True):
+                results[i] = row[: row.index(EOS)] if EOS in row else row
+        return results
+
+
+ENGINES: dict[str, type[Engine]] = {
+    "floor": Bare,
+    "ours": Ours,
+    "ct2": CTranslate2,
+    "hf": HuggingFace,
+}

@@ -1,0 +1,139 @@
+"""What the figures say: rates, and ratios to the floor and to the other engines."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, NamedTuple
+
+from benchmarking import spread
+
+from decoding_bench.measure import Measured, Result
+
+TITLES = (
+    "candidate",
+    "sentences/s, median (lowest - highest)",
+    "target tokens/s",
+    "x floor",
+    "x CTranslate2",
+    "x HF",
+    "same as ours",
+    "BLEU",
+    "batch",
+)
+STEADY = 1.1  # between the slowest and the fastest round of a floor
+Quality = Callable[[list[list[int]]], float]  # BLEU of hypotheses
+
+
+class Line(NamedTuple):
+    """A candidate's figures; None where there is nothing to compare with."""
+
+    name: str
+    rates: list[float]  # sentences/s of each round
+    tokens: float  # target pieces/s, eos included
+    floor: float | None  # its time, as a multiple of the bare products' in the same layout
+    ct2: float | None  # its rate, as a multiple of CTranslate2's best in the same precision
+    hf: float | None  # its rate, as a multiple of the best of Hugging Face
+    same: float | None  # share of hypotheses equal to ours in float32
+    bleu: float | None
+    batch_size: int | None
+
+
+def lines(measured: Measured, quality: Quality | None = None) -> list[Line]:
+    """One line a candidate, in the order in which they were measured."""
+    return [line(result, measured, quality) for result in measured.results.values()]
+
+
+def line(result: Result, measured: Measured, quality: Quality | None) -> Line:
+    results, own = measured.results, result.candidate
+    count = len(result.found)
+    ends = 0 if measured.job.regime == "forced" else count
+    ct2 = fastest(results, "ct2", "int8" if own.precision == "int8" else "float32")
+    hf, floor = fastest(results, "hf", "float32"), results.get(f"floor-{own.layout}")
+    ours = reference(results)
+    bare = own.engine == "floor"
+    return Line(
+        name=own.name,
+        rates=[count / each for each in result.seconds],
+        tokens=(sum(map(len, result.found)) + ends) / result.typical,
+        floor=ratio(result, floor),
+        ct2=None if bare else ratio(ct2, result),
+        hf=None if bare else ratio(hf, result),
+        same=None if bare or ours is None else same(result.found, ours.found),
+        bleu=None if bare or quality is None else quality(result.found),
+        batch_size=result.batch_size,
+    )
+
+
+def ratio(slower: Result | None, faster: Result | None) -> float | None:
+    """How many times as long one takes as the other."""
+    return None if slower is None or faster is None else slower.typical / faster.typical
+
+
+def fastest(results: Mapping[str, Result], engine: str, precision: str) -> Result | None:
+    """The better of an engine's layouts."""
+    of_engine = [
+        result
+        for result in results.values()
+        if (result.candidate.engine, result.candidate.precision) == (engine, precision)
+    ]
+    return min(of_engine, key=lambda result: result.typical, default=None)
+
+
+def reference(results: Mapping[str, Result]) -> Result | None:
+    """Ours in float32, whose hypotheses the others are compared with."""
+    own = (r for r in results.values() if r.candidate.name.startswith("ours-float32"))
+    return next(own, None)
+
+
+def same(found: Sequence[list[int]], others: Sequence[list[int]]) -> float:
+    return sum(a == b for a, b in zip(found, others, strict=True)) / len(others)
+
+
+def table(found: Sequence[Line]) -> str:
+    """The lines in Markdown."""
+    head = f"| {' | '.join(TITLES)} |\n|{'---|' * len(TITLES)}"
+    rows = [
+        [
+            each.name,
+            spread(each.rates),
+            f"{each.tokens:,.0f}",
+            *(written(value, ".2f") for value in (each.floor, each.ct2, each.hf)),
+            written(each.same, ".1%"),
+            written(each.bleu, ".1f"),
+            written(each.batch_size, "d"),
+        ]
+        for each in found
+    ]
+    return "\n".join([head, *(f"| {' | '.join(row)} |" for row in rows)])
+
+
+def written(value: float | None, form: str) -> str:
+    return "" if value is None else format(value, form)
+
+
+def section(measured: Measured, found: Sequence[Line]) -> str:
+    """A job's table and what one has to know of its rounds."""
+    said = (
+        f"{len(measured.loads)} rounds, other processes used {max(measured.loads):.2f} cores at "
+        f"most; {measured.void} rounds were disturbed and do not count."
+    )
+    unsteady = [
+        result.candidate.name
+        for result in measured.results.values()
+        if result.candidate.engine == "floor" and max(result.seconds) > STEADY * min(result.seconds)
+    ]
+    if unsteady:
+        said += f" Not steady: the rounds of {', '.join(unsteady)} differ by more than 10 %."
+    left_out = "".join(f"\n- left out {each}" for each in measured.left_out)
+    return f"## {measured.job.title}\n\n{said}{left_out}\n\n{table(found)}\n"
+
+
+def record(measured: Measured, found: Sequence[Line]) -> dict[str, Any]:
+    """The same for programs, with the seconds of every round."""
+    return {
+        **measured.job._asdict(),
+        "loads": measured.loads,
+        "void": measured.void,
+        "left_out": measured.left_out,
+        "candidates": [
+            {**each._asdict(), "seconds": measured.results[each.name].seconds} for each in found
+        ],
+    }

@@ -1,0 +1,113 @@
+"""Write a model as a folder that another engine loads, and compare the two.
+
+seq2seq export PATH --format ctranslate2 -o FOLDER     the sentences compared are of the validation
+seq2seq export PATH --format ctranslate2 -o FOLDER --check source.txt
+"""
+
+import argparse
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from seq2seq.cli.options import positive
+from seq2seq.errors import ConfigError
+
+if TYPE_CHECKING:
+    from seq2seq.checkpoint import Saved
+    from seq2seq.export.agreement import Agreement
+
+HELP = "write a model for another engine"
+
+USAGE = """To translate with it from Python (pip install ctranslate2 tokenizers):
+
+    import ctranslate2, tokenizers
+    source = tokenizers.Tokenizer.from_file("{folder}/source_tokenizer.json")
+    target = tokenizers.Tokenizer.from_file("{folder}/target_tokenizer.json")
+    source.encode_special_tokens = True  # "<s>" in a sentence is text
+    translator = ctranslate2.Translator("{folder}", compute_type="int8")
+    pieces = source.encode("...", add_special_tokens=False).tokens
+    (found,) = translator.translate_batch([pieces], beam_size=5, return_end_token=True)
+    print(target.decode([target.token_to_id(piece) for piece in found.hypotheses[0]]))"""
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("path", metavar="PATH", help="a checkpoint, or the folder of a run")
+    command.add_argument("--format", required=True, choices=["ctranslate2"])
+    command.add_argument("-o", "--output", required=True, type=Path, help="the folder to write")
+    command.add_argument(
+        "--check",
+        type=Path,
+        metavar="FILE",
+        help="sources to compare hypotheses of; default: the "
+        "validation text of the training, or else random pieces",
+    )
+    command.add_argument("--sentences", type=positive, default=64, help="to compare (%(default)s)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    folder: Path = arguments.output
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(f"-o {folder} is there already: give a folder that is new or empty")
+    from seq2seq import checkpoint  # only here: torch takes a second
+    from seq2seq.export.agreement import Judge
+    from seq2seq.export.ctranslate2 import export
+
+    saved = checkpoint.read(arguments.path)
+    rows, whence = sentences(saved, arguments.check, arguments.sentences)
+    export(saved, folder)
+    print(f"{folder}: written; compared in float32 on {len(rows)} sentences of {whence}:")
+    judge = Judge(saved, folder)
+    agreements = [judge.compare(rows, beams) for beams in (1, 5)]
+    print(*agreements, sep="\n")
+    for agreement in agreements:
+        if not agreement.holds:
+            raise ConfigError(f"{folder} does not translate as this model does: {why(agreement)}")
+    print(USAGE.format(folder=folder))
+    return 0
+
+
+def why(agreement: "Agreement") -> str:
+    """What an agreement that does not hold comes from, as far as it shows."""
+    if agreement.same_function and agreement.symbols > 0.01:
+        return (
+            f"it gives <unk> and other symbols a probability of up to {agreement.symbols:.2f}, "
+            "which CTranslate2's beams share among the pieces that may be chosen, and ours do "
+            "not. Greedy translations are the same; a tokenizer that knows every piece "
+            "(tokenizer=bpe) needs no <unk>"
+        )
+    return (
+        "do not use it. If the model is trained to the end, please report its options and the "
+        "version of ctranslate2"
+    )
+
+
+def sentences(saved: "Saved", given: Path | None, most: int) -> tuple[list[list[int]], str]:
+    """Sources, ids without eos, and where they are from."""
+    from seq2seq.data.text import read_lines
+    from seq2seq.export.agreement import random_rows
+
+    found = given or validation(saved)
+    if found is None:
+        return random_rows(saved, most), "random pieces"
+    texts = islice((line for line in read_lines(found) if line.strip()), most)
+    longest = saved.config["data"]["max_length"] - 1
+    rows = [row for row in saved.source.encode_batch(list(texts)) if row and len(row) <= longest]
+    if not rows:
+        raise ConfigError(f"{found} holds no sentence to compare: give a file with --check FILE")
+    return rows, str(found)
+
+
+def validation(saved: "Saved") -> Path | None:
+    """The sources that the training was judged by, if they are a file of lines and still there."""
+    from seq2seq.data.forms import TwoFiles, find_form
+    from seq2seq.errors import DataError
+
+    data = saved.config["data"]
+    spec = data.get("valid")
+    if not isinstance(spec, str | list):
+        return None
+    try:
+        form = find_form(spec, str(data["source"]), str(data["target"]), "data.valid")
+    except DataError:
+        return None
+    return form.source if isinstance(form, TwoFiles) else None

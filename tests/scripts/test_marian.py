@@ -1,0 +1,41 @@
+"""Our weights in a model of the transformers library."""
+
+from pathlib import Path
+
+import pytest
+import torch
+from decoding_bench import marian
+from tiny_runs import TINY_MODEL, save_model
+
+from seq2seq.data.windows import padded
+from seq2seq.export.ctranslate2 import NEVER
+from seq2seq.symbols import BOS, EOS, PAD, UNK
+
+
+@pytest.mark.parametrize("overrides", [[], ["model.norm_order=post", "attn.bias=true"]])
+def test_it_gives_every_piece_the_same_score(overrides: list[str], tmp_path: Path) -> None:
+    pytest.importorskip("transformers", reason="pip install transformers")
+    model = save_model(tmp_path / "a.ckpt", *TINY_MODEL, *overrides)
+    with torch.no_grad():
+        for name, value in model.named_parameters():
+            if "norm" in name or "bias" in name:
+                value.add_(0.3 * torch.randn(value.shape))
+    theirs = marian.build(model)
+    source = padded([[5, 6, 7, EOS], [8, EOS]])
+    target = torch.tensor([[BOS, 9, 10], [BOS, 11, 12]])
+    with torch.no_grad():
+        found = theirs(source, attention_mask=source != PAD, decoder_input_ids=target).logits
+        expected = model.logits(model(source, target).hidden)
+    expected[..., [PAD, BOS, UNK]] = found[..., [PAD, BOS, UNK]]
+    assert (found[..., [PAD, BOS, UNK]] < NEVER / 2).all()
+    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [["attn=mqa"], ["position=rope"], ["model.norm=rmsnorm"], ["model.tie=none"], ["model=rnn"]],
+)
+def test_what_it_cannot_compute_is_refused(overrides: list[str], tmp_path: Path) -> None:
+    tiny = [] if "model=rnn" in overrides else TINY_MODEL
+    model = save_model(tmp_path / "a.ckpt", *tiny, *overrides)
+    assert not marian.fits(model)

@@ -1,0 +1,139 @@
+"""Models that CTranslate2 computes, and those it cannot."""
+
+import json
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+import torch
+from tiny_runs import TINY_MODEL, plan_of, save_model
+
+from seq2seq import checkpoint
+from seq2seq.cli.export import why
+from seq2seq.data.words import Character, Word
+from seq2seq.errors import ConfigError
+from seq2seq.export.agreement import Agreement, Judge, random_rows
+from seq2seq.export.ctranslate2 import NEVER, export
+from seq2seq.export.expressible import check_expressible
+from seq2seq.models import build_model
+from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
+
+
+def lively_model(path: Path, *overrides: str) -> checkpoint.Saved:
+    """A checkpoint whose every number counts: biases, norms and positions are not those of the
+    start, and pad, bos and unk are so improbable that leaving them out changes no score.
+    """
+    torch.manual_seed(1)
+    save_model(path, *TINY_MODEL, "model.tie=none", *overrides)
+    content = torch.load(path, weights_only=True)
+    weights = content["state_dict"]
+    for name, value in weights.items():
+        value.mul_(1.5)
+        if any(part in name for part in ("bias", "norm", "position")):
+            value.add_(0.3 * torch.randn(value.shape))
+    bias = weights["model.embeddings.output.bias"]
+    bias[[PAD, BOS, UNK]] = NEVER
+    bias[EOS] = 3.0
+    torch.save(content, path)
+    return checkpoint.read(path)
+
+
+def agreements(saved: checkpoint.Saved, folder: Path) -> list[Agreement]:
+    pytest.importorskip("ctranslate2", reason="pip install ctranslate2")
+    export(saved, folder)
+    judge = Judge(saved, folder)
+    return [judge.compare(random_rows(saved, 20), beams) for beams in (1, 5)]
+
+
+MODERN = ["attn=gqa", "attn.bias=true", "position=rope", "model.norm=rmsnorm"]
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        [],
+        ["model.norm_order=post", "model.activation=gelu", "position=learned"],
+        ["position.length=256", "position=learned", "model.scale=false", "attn.bias=true"],
+        [*MODERN, "model.activation=swiglu"],
+        ["attn=mqa", "position=t5", "model.norm=rmsnorm", "model.norm_order=post"],
+        ["attn@cross_attn=mqa", "position=none", "model.encoder_layers=2"],
+        ["attn=dot", "attn.kernel=flash"],
+    ],
+    ids=" ".join,
+)
+def test_ctranslate2_finds_the_same_hypotheses_with_the_same_scores(
+    overrides: list[str], tmp_path: Path
+) -> None:
+    for agreement in agreements(lively_model(tmp_path / "a.ckpt", *overrides), tmp_path / "ct2"):
+        assert agreement.equal >= 19 and agreement.sentences == 20
+        assert agreement.difference < 1e-5
+
+
+def test_a_folder_of_other_weights_is_found_out(tmp_path: Path) -> None:
+    pytest.importorskip("ctranslate2", reason="pip install ctranslate2")
+    saved = lively_model(tmp_path / "a.ckpt")
+    export(saved, tmp_path / "ct2")
+    saved.weights["decoder.1.cross.out.weight"].mul_(1.1)
+    agreement = Judge(saved, tmp_path / "ct2").compare(random_rows(saved, 20), 1)
+    assert agreement.difference > 1e-3 and not agreement.holds
+
+
+def test_agreement_needs_equal_scores_and_nearly_all_hypotheses() -> None:
+    assert Agreement(5, 100, 90, 1e-4, 0.0).holds
+    assert not Agreement(5, 100, 89, 1e-4, 0.0).holds
+    assert not Agreement(5, 100, 100, 1e-2, 0.0).holds
+
+
+def test_a_model_that_expects_unknown_words_is_told_why_beams_differ(tmp_path: Path) -> None:
+    saved = lively_model(tmp_path / "a.ckpt")
+    saved.weights["embeddings.output.bias"][UNK] = 5.0
+    greedy, beam = agreements(saved, tmp_path / "ct2")
+    assert greedy.holds and greedy.equal == 20
+    assert beam.same_function and beam.symbols > 0.1
+    disagreeing = Agreement(5, 20, 10, 1e-6, beam.symbols)
+    assert "gives <unk>" in why(disagreeing) and "tokenizer=bpe" in why(disagreeing)
+    assert "do not use it" in why(Agreement(5, 20, 10, 1.0, 0.5))
+
+
+def test_every_piece_has_a_name_of_its_own_by_id(tmp_path: Path) -> None:
+    lines = ["a\u2581b \u00a0 c\u0301  \u2028 <s> \\n", "\ud7a3 \U0001f600 \x00 '\"", "a b a b"]
+    tokenizers = [Word(vocab_size=300).train(lines), Character(vocab_size=300).train(lines)]
+    save_model(tmp_path / "a.ckpt", *TINY_MODEL)
+    tokenizers.append(checkpoint.read(tmp_path / "a.ckpt").source)
+    tokenizers.append(tokenizers[2].with_tags(["x", "y"]))
+    for tokenizer in tokenizers:
+        names = tokenizer.symbols()
+        assert len(names) == len(set(names)) == tokenizer.size
+        assert tuple(names[:4]) == NAMES
+        assert json.loads(json.dumps(names)) == names
+
+
+@pytest.mark.parametrize(
+    ("overrides", "reasons"),
+    [
+        (["model=rnn"], ["has no recurrent models", "model=transformer"]),
+        (["attn=linear"], ["encoder self-attention", "Linear", "attn=mha, gqa or mqa"]),
+        (["attn@cross_attn=additive"], ["cross-attention: it has no score like Additive"]),
+        (["attn@decoder_attn=mla"], ["decoder self-attention", "Latent"]),
+        (["attn=global_context"], ["encoder self-attention: it has no attention like"]),
+        (["position=alibi"], ["position=alibi", "in decoders only", "position=sinusoidal"]),
+        (["attn@cross_attn=mqa", "cross_attn.num_heads=2"], ["num_heads=2 beside num_heads=4"]),
+    ],
+)
+def test_what_ctranslate2_lacks_is_refused_by_name(
+    overrides: list[str], reasons: list[str], tmp_path: Path
+) -> None:
+    with torch.device("meta"):
+        model = build_model(plan_of(tmp_path, "run_name=x", *overrides).model, 9, 9)
+    with pytest.raises(ConfigError) as refusal:
+        check_expressible(model)
+    for reason in [*reasons, "seq2seq translate"]:
+        assert reason in str(refusal.value)
+
+
+def test_without_the_package_one_is_told_what_to_type(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "ctranslate2", None)
+    with pytest.raises(ConfigError, match="pip install ctranslate2"):
+        export(SimpleNamespace(), tmp_path)  # type: ignore[arg-type]
