@@ -17,7 +17,7 @@ from omegaconf.errors import OmegaConfBaseException
 from seq2seq.attention import ATTENTION
 from seq2seq.data.prepare import DataOptions
 from seq2seq.data.recipes import TOKENIZERS
-from seq2seq.decoding import SEARCHES
+from seq2seq.decoding import ENGINE_OPTIONS, SEARCHES
 from seq2seq.errors import Seq2SeqError
 from seq2seq.models import FOR_ATTENTION, MODELS
 from seq2seq.nn.embedding import Embeddings
@@ -136,11 +136,12 @@ TABLES: dict[str, Any] = {
 
 @every_option(*TABLES)
 def test_a_preset_holds_the_options_of_what_its_name_stands_for(chosen: str) -> None:
-    node = node_of(chosen)
+    node, group = node_of(chosen), chosen.split("=")[0]
+    others = ("name", *ENGINE_OPTIONS) if group == "decode" else ("name",)
     if chosen == "tokenizer=checkpoint":  # which is no way to learn one
         assert_holds(node, (), "name")
     else:
-        assert_holds(node, options_of(TABLES[chosen.split("=")[0]][node["name"]]), "name")
+        assert_holds(node, options_of(TABLES[group][node["name"]]), *others)
 
 
 DATACLASSES: dict[str, Any] = {"optimizer": OptimizerOptions, "trainer": TrainerOptions}
