@@ -140,7 +140,7 @@ class SlotTable:
             for (row, _), page in zip(wanted, pages, strict=True):
                 self.owned[row // self.beams].append(page)
             rows, columns = torch.tensor(wanted, device=self.pool.device).T
-            self._pages = widened(self._pages, int(columns.max()) + 1)
+            self._pages = widened(self._pages, 1 + max(column for _, column in wanted))
             self._pages[rows, columns] = torch.tensor(pages, device=self.pool.device)
         return pages is not None
 
