@@ -4,7 +4,8 @@ import torch
 from torch import Tensor
 
 from seq2seq.attention.memory import Memory, tokens_of
-from seq2seq.attention.pages import PagePool, SlotTable, paged, source_table
+from seq2seq.attention.paged import paged, source_table
+from seq2seq.attention.pages import PagePool, SlotTable
 
 
 class DecodeState:

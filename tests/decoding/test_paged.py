@@ -7,7 +7,8 @@ import torch
 from helpers import SMALL, assert_equal, presets, small_model, source_batch
 from torch import Tensor
 
-from seq2seq.attention.pages import PagedMemory, PagePool
+from seq2seq.attention.paged import PagedMemory
+from seq2seq.attention.pages import PagePool
 from seq2seq.models import DecodeState, Seq2Seq
 from seq2seq.symbols import BOS
 

@@ -1,0 +1,123 @@
+"""What is remembered of tokens, in pages; and how a memory is turned into that."""
+
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from seq2seq.attention.memory import DenseMemory, JointMemory, Memory, tokens_of
+from seq2seq.attention.pages import PagePool, Slots, SlotTable
+
+
+class PagedMemory:
+    """The tokens of a layer in a pool, written once. Which rows there are is the table's business:
+    whoever holds it forks, keeps and merges it, once for all layers.
+    """
+
+    def __init__(self, table: SlotTable, layer: int) -> None:
+        self.table, self.layer = table, layer
+        self._arrays: dict[str, Tensor] = {}  # (heads * slots, width)
+
+    @property
+    def rows(self) -> int:
+        return self.table.rows
+
+    @property
+    def nbytes(self) -> int:
+        slots = sum(x.nbytes for x in self._arrays.values()) // self.table.pool.slots
+        return self.table.written * slots
+
+    def append(self, streams: dict[str, Tensor]) -> None:
+        """Write what the table has grown by; each stream (N, n, heads, width)."""
+        for name, x in streams.items():
+            if name not in self._arrays:
+                self._arrays[name] = self.table.pool.array(self.layer, name, x).flatten(0, 1)
+            tokens = x if self.table.real is None else x[self.table.real]
+            index = self.table.new.index(x.shape[2])
+            self._arrays[name].index_copy_(0, index, tokens.reshape(-1, x.shape[3]))
+
+    def read(self) -> tuple[dict[str, Tensor], Tensor | None]:
+        """As of every token memory. Valid until another layer reads."""
+        scratch, found = self.table.scratch, {}
+        for name, array in self._arrays.items():
+            index = self._index(array)
+            needed, buffer = len(index) * array.shape[1], scratch.get((name, array.dtype))
+            if buffer is None or len(buffer) < needed:
+                buffer = scratch[name, array.dtype] = array.new_empty(2 * needed)
+            out = buffer[:needed].view(len(index), -1)
+            found[name] = self._by_rows(torch.index_select(array, 0, index, out=out))
+        return found, self.table.view.mask
+
+    def _index(self, array: Tensor) -> Tensor:
+        return self.table.view.index(len(array) // self.table.pool.slots)
+
+    def _by_rows(self, gathered: Tensor) -> Tensor:
+        """(N heads S, width) -> (N, S, heads, width)."""
+        rows, tokens = self.table.view.slots.shape
+        return gathered.view(rows, -1, tokens, gathered.shape[1]).transpose(1, 2)
+
+    def fork(self, parents: Tensor) -> None:
+        pass
+
+    def keep(self, rows: Tensor) -> None:
+        pass
+
+    def merge(self, other: Self, rows: int, more: int) -> None:
+        self._arrays = self._arrays or other._arrays
+
+
+class PagedSource(PagedMemory):
+    """The same of a sequence that is known whole. What is read is gathered anew only when sentences
+    enter or leave, and held till then.
+    """
+
+    _seen: Slots | None = None
+
+    def read(self) -> tuple[dict[str, Tensor], Tensor | None]:
+        view = self.table.view
+        if view is not self._seen:
+            self._seen = view
+            self._found = {
+                name: self._by_rows(x.index_select(0, self._index(x)))
+                for name, x in self._arrays.items()
+            }
+        return self._found, view.mask
+
+
+def paged(memory: Memory, table: SlotTable, layer: int) -> Memory:
+    """A memory with its tokens, if it has any kind of them, in pages; others as they are. Tokens
+    that are there already must be what the table has grown by.
+    """
+    if isinstance(memory, JointMemory):
+        tokens = paged(memory.tokens, table, layer)
+        assert isinstance(tokens, PagedMemory)
+        return JointMemory(tokens, memory.beside)
+    if not isinstance(memory, DenseMemory):
+        return memory
+    if not memory.length:
+        return PagedMemory(table, layer)
+    source = PagedSource(table, layer)
+    source.append(memory.read()[0])
+    return source
+
+
+def source_table(memories: list[Memory], pool: PagePool) -> SlotTable | None:
+    """A table with the places of the tokens of sources; None if no layer keeps tokens.
+
+    Raises: ValueError if there are too few pages; none is taken then.
+    """
+    tokens = next((found for found in map(tokens_of, memories) if found is not None), None)
+    if tokens is None:
+        return None
+    _, mask = tokens.read()
+    counts = [tokens.length] * tokens.rows
+    if mask is not None:
+        counts = mask.sum(1).clamp(min=1).tolist()
+    table = SlotTable(pool, tokens.rows)
+    if not table.reserve(counts):
+        raise ValueError(
+            f"{pool.free} pages of {pool.page_size} tokens are free, too few for sources of "
+            f"{sum(counts)} tokens: see `Seq2Seq.pages_for`, or make PagePool(pages=...) larger"
+        )
+    table.grow(torch.arange(tokens.length, device=pool.device), counts)
+    return table
