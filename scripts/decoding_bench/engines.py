@@ -1,6 +1,5 @@
 """Every engine behind one interface: ids in, ids out."""
 
-import importlib
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -10,12 +9,13 @@ import torch
 from decoding_bench import marian
 from decoding_bench.candidates import Candidate
 from decoding_bench.floor import Floor, Record
-from seq2seq import checkpoint
-from seq2seq.data.windows import by_length, padded
-from seq2seq.decoding import Search, build_search, decode
+from seq2seq import checkpoint, decoding
+from seq2seq.data.windows import padded
+from seq2seq.decoding import Request, Search, build_search
+from seq2seq.decoding.engine import Cache
+from seq2seq.decoding.precision import with_precision
 from seq2seq.models import Seq2Seq
 from seq2seq.symbols import EOS, PAD
-from seq2seq.translator import BATCH_PIECES
 
 
 class Files(NamedTuple):
@@ -65,14 +65,12 @@ class Ours(Engine):
     def __init__(self, candidate: Candidate, files: Mapping[str, Files]):
         super().__init__(candidate, files)
         self.models = {
-            regime: converted(checkpoint.read(each.checkpoint).build(), candidate.precision)
+            regime: with_precision(checkpoint.read(each.checkpoint).build(), candidate.precision)
             for regime, each in files.items()
         }
 
     def prepare(self, work: Work) -> None:
         self.work, self.search = work, search_of(work.beams, work.limit)
-        # A cache or a search that this version lacks is found out here.
-        translated(self.models[work.regime], self.search, work.rows[:1], self.candidate.cache)
 
     def run(self) -> None:
         model = self.models[self.work.regime]
@@ -80,17 +78,6 @@ class Ours(Engine):
 
     def found(self) -> list[list[int]]:
         return self.raw
-
-
-def converted(model: Seq2Seq, precision: str) -> Seq2Seq:
-    """Raises: ValueError if this version has no such precision."""
-    if precision == "float32":
-        return model
-    try:
-        module = importlib.import_module("seq2seq.decoding.precision")
-    except ImportError as error:
-        raise ValueError(f"this version does not decode in {precision}") from error
-    return module.with_precision(model, precision)
 
 
 def search_of(beams: int, limit: int) -> Search:
@@ -102,25 +89,12 @@ def search_of(beams: int, limit: int) -> Search:
 
 
 def translated(
-    model: Seq2Seq, search: Search, rows: list[list[int]], cache: str
+    model: Seq2Seq, search: Search, rows: list[list[int]], cache: Cache
 ) -> list[list[int]]:
-    """The one place that knows how our engine is called.
-
-    Raises: ValueError if this version has no such cache.
-    """
-    module = importlib.import_module("seq2seq.decoding.engine")
-    if hasattr(module, "Engine"):
-        requests = [module.Request(row) for row in rows]
-        engine = module.Engine(model, search, cache=cache)
-        return [found[0].ids for found in engine.translate(requests)]
-    if cache != "dense":
-        raise ValueError(f"this version has no {cache} cache")
-    results: list[list[int]] = [[] for _ in rows]
-    for batch in by_length([len(row) for row in rows], BATCH_PIECES // search.beams):
-        found = decode(model, padded([rows[i] for i in batch]), search)
-        for i, hypotheses in zip(batch, found, strict=True):
-            results[i] = hypotheses[0].ids
-    return results
+    """The best hypothesis of each row of ids, by our engine."""
+    engine = decoding.Engine(model, search, cache=cache)
+    requests = (Request(row) for row in rows)
+    return [found[0].ids for found in engine.translate(requests)]
 
 
 class Bare(Engine):
