@@ -6,8 +6,6 @@ from dataclasses import dataclass
 ENGINES = ("floor", "ours", "ct2", "hf")
 LAYOUTS = ("2x1", "1x2")  # workers x threads of each
 
-from seq2seq.decoding.engine import Cache
-
 
 @dataclass(frozen=True)
 class Candidate:
@@ -23,7 +21,7 @@ class Candidate:
 
     engine: str
     precision: str
-    cache: Cache
+    cache: str
     workers: int
     threads: int
 

@@ -12,7 +12,6 @@ from decoding_bench.floor import Floor, Record
 from seq2seq import checkpoint, decoding
 from seq2seq.data.windows import padded
 from seq2seq.decoding import Request, Search, build_search
-from seq2seq.decoding.engine import Cache
 from seq2seq.decoding.precision import with_precision
 from seq2seq.models import Seq2Seq
 from seq2seq.symbols import EOS, PAD
@@ -74,7 +73,7 @@ class Ours(Engine):
 
     def run(self) -> None:
         model = self.models[self.work.regime]
-        self.raw = translated(model, self.search, self.work.rows, self.candidate.cache)
+        self.raw = translated(model, self.search, self.work.rows, cache=self.candidate.cache)
 
     def found(self) -> list[list[int]]:
         return self.raw
@@ -89,10 +88,10 @@ def search_of(beams: int, limit: int) -> Search:
 
 
 def translated(
-    model: Seq2Seq, search: Search, rows: list[list[int]], cache: Cache
+    model: Seq2Seq, search: Search, rows: list[list[int]], **options: Any
 ) -> list[list[int]]:
     """The best hypothesis of each row of ids, by our engine."""
-    engine = decoding.Engine(model, search, cache=cache)
+    engine = decoding.Engine(model, search, **options)
     requests = (Request(row) for row in rows)
     return [found[0].ids for found in engine.translate(requests)]
 
@@ -113,7 +112,7 @@ class Bare(Engine):
         self.floor, record = self.floors[work.regime], self.records[work.regime]
         record.steps.clear()
         search = search_of(work.beams, work.limit)
-        self.raw = translated(self.models[work.regime], search, work.rows, "dense")
+        self.raw = translated(self.models[work.regime], search, work.rows, cache="dense")
         self.steps = list(record.steps)
 
     def run(self) -> None:
