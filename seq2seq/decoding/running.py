@@ -10,9 +10,11 @@ from seq2seq.decoding.head import top_candidates
 from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.decoding.search import Frontier, Search
 from seq2seq.decoding.stats import Stats
-from seq2seq.models import Seq2Seq
+from seq2seq.models import Encoded, Seq2Seq
 from seq2seq.models.state import DecodeState
 from seq2seq.symbols import BOS, PAD
+
+CACHED = 2048  # padded source pieces whose activations stay near the processor
 
 Found = list[tuple[int, list[Hypothesis]]]  # numbers of sentences, and their hypotheses, best first
 
@@ -68,7 +70,7 @@ class Running:
             drawn: what random choices depend on, B; None = the numbers.
         """
         with self.stats.timed("encode"):
-            encoded = self.model.encode(source)
+            encoded = encode(self.model, source)
             state = self.model.start(encoded, self.search.beams, self.pages)
         frontier = self.search.start(
             (source != PAD).sum(1) - 1,
@@ -142,6 +144,27 @@ class Running:
         self._tokens = self._tokens.view(-1, self.search.beams)[index].flatten()
         self._done = self._done[index]
         self.numbers = [self.numbers[i] for i in kept]
+
+
+def encode(model: Seq2Seq, source: Tensor) -> Encoded:
+    """`model.encode`, on a CPU in parts of like lengths that its caches can hold: that is twice as
+    fast as at once.
+    """
+    S = source.shape[1]
+    size = max(1, CACHED // S) if source.device.type == "cpu" else len(source)
+    parts = []
+    for rows in source.split(size):
+        width = int((rows != PAD).sum(1).max())
+        part = model.encode(rows[:, :width])
+        parts.append([None if x is None else filled(x, S) for x in part])
+    columns = zip(*parts, strict=True)
+    return Encoded(*(None if column[0] is None else torch.cat(column) for column in columns))
+
+
+def filled(x: Tensor, S: int) -> Tensor:
+    """(B, S', ...) with zeros behind, (B, S, ...)."""
+    behind = x.new_zeros(len(x), S - x.shape[1], *x.shape[2:])
+    return torch.cat((x, behind), dim=1)
 
 
 @torch.no_grad()
