@@ -20,6 +20,7 @@ from seq2seq.decoding import (
     Search,
     build_engine,
     build_search,
+    check_coverage,
     engine_options,
 )
 from seq2seq.decoding.workers import Workers
@@ -103,11 +104,13 @@ class Translator:
         accepted = options_of(SEARCHES.find(name))
         kept = {key: value for key, value in own.items() if key in accepted}
         search = build_search({**kept, **changed, "name": name})
+        check_coverage(search, self.model)
         most = min(self.target.size, MOST_BEAMS)
         if search.beams > most:
+            option = "nbest" if name == "sample" else "beam-size"
             raise ConfigError(
-                f"beam-size={search.beams} is more than {most}, the widest search of this model. "
-                "5 is usual: --beam-size 5"
+                f"{option}={search.beams} is more than {most}, the widest search of this model. "
+                f"5 is usual: --{option} 5"
             )
         return search
 

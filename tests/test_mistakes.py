@@ -47,6 +47,11 @@ MISTAKES = [
     ("trainer.max_steps=-1", "a cosine needs an end"),
     ("trainer.max_steps=-1 schedule=constant", "nothing ends this training"),
     ("decode.beam_size=0", "decode.beam_size=0 should be at least 1"),
+    ("decode.cache=page", "decode.cache='page' should be one of 'auto', 'dense', 'paged'"),
+    ("decode.workers=0", "decode.workers=0 should be auto, or 1 or more"),
+    ("decode.rows=0", "decode.rows=0 should be at least 1"),
+    ("decode.coverage=0.2 attn=fixed", "decode.coverage=0.2 needs the weights of cross-attention"),
+    ("decode.coverage=0.2 decode.coverage_layer=2", "at least -2 and less than 2"),
     ("tokenizer.vocab_size=100", "tokenizer.vocab_size=100 is too small"),
     ("data.groups=words", "data.groups=words changes nothing here: no attention to the source"),
     (

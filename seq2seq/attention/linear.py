@@ -1,7 +1,7 @@
 """Linear attention: what is remembered of all keys is two sums, whatever their number."""
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -43,6 +43,7 @@ class FeatureAttention(Attention[StateMemory]):
     }
     advance_shows_weights = False
     sums_to_one = False  # but for eps
+    size: ClassVar[float] = 1.0  # of the first queries and keys, and of the rate they learn at
 
     def __init__(self, place: Place, num_heads: int, bias: bool):
         super().__init__(place)
@@ -50,10 +51,14 @@ class FeatureAttention(Attention[StateMemory]):
         check_heads(num_heads, num_heads, dim)
         check_position_of_heads(place, num_heads, dim // num_heads)
         self.num_heads = num_heads
-        self.q = projection(dim, dim, bias, gain=0.5**0.5)
-        self.k = projection(source_dim, dim, bias, gain=0.5**0.5)
+        self.q = projection(dim, dim, bias, gain=0.5**0.5 * self.size)
+        self.k = projection(source_dim, dim, bias, gain=0.5**0.5 * self.size)
         self.v = projection(source_dim, dim, bias, gain=0.5**0.5)
         self.out = projection(dim, dim, bias)
+
+    def paces(self) -> dict[nn.Parameter, float]:
+        maps = (self.q, self.k) if self.size != 1 else ()
+        return {p: self.size for layer in maps for p in layer.parameters()}
 
     @property
     def phi(self) -> FeatureMap:

@@ -29,6 +29,9 @@ class Performer(FeatureAttention):
     by the heads, saved with the weights and not trained. Rotary positions turn queries and keys
     before phi.
 
+    The error of the estimate grows with exp(|q' + k'|^2), so queries and keys start at half of the
+    usual size, and learn half as fast.
+
     Args:
         place: where it stands.
         num_heads: H; divides the width.
@@ -43,6 +46,7 @@ class Performer(FeatureAttention):
     """
 
     honours = frozenset({"rotate"})
+    size = 0.5
     w: Tensor  # (F, D)
 
     def __init__(

@@ -9,6 +9,7 @@ from seq2seq.decoding.options import (
     SEARCHES,
     build_engine,
     build_search,
+    check_coverage,
     engine_options,
 )
 from seq2seq.decoding.running import decode
@@ -32,6 +33,7 @@ __all__ = [
     "Stats",
     "build_engine",
     "build_search",
+    "check_coverage",
     "decode",
     "engine_options",
 ]

@@ -4,6 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from seq2seq.attention import Attention, Role
 from seq2seq.decoding.beam import Beam
 from seq2seq.decoding.engine import Cache, Engine
 from seq2seq.decoding.greedy import Greedy
@@ -90,6 +91,24 @@ def build_search(options: Mapping[str, Any]) -> Search:
                 "translation has no length that is allowed"
             )
     return built
+
+
+def check_coverage(search: Search, model: Seq2Seq) -> None:
+    """Raises: ConfigError if a search wants weights of attention that the model does not have."""
+    if not isinstance(search, Beam) or not search.reads_weights:
+        return
+    attentions = [module for module in model.modules() if isinstance(module, Attention)]
+    cross = [a for a in attentions if a.place.role is Role.CROSS]
+    if not cross[0].shows_weights:
+        raise ConfigError(
+            f"decode.coverage={search.coverage} needs the weights of cross-attention, and this one "
+            f"has none: {cross[0].no_weights}. Take decode.coverage=0"
+        )
+    if not -len(cross) <= search.coverage_layer < len(cross):
+        raise ConfigError(
+            f"decode.coverage_layer={search.coverage_layer} should be at least {-len(cross)} and "
+            f"less than {len(cross)}: so many layers have cross-attention"
+        )
 
 
 def check_sampling(search: Sample) -> None:

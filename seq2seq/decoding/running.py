@@ -152,19 +152,23 @@ def encode(model: Seq2Seq, source: Tensor) -> Encoded:
     """
     S = source.shape[1]
     size = max(1, CACHED // S) if source.device.type == "cpu" else len(source)
-    parts = []
-    for rows in source.split(size):
-        width = int((rows != PAD).sum(1).max())
-        part = model.encode(rows[:, :width])
-        parts.append([None if x is None else filled(x, S) for x in part])
-    columns = zip(*parts, strict=True)
-    return Encoded(*(None if column[0] is None else torch.cat(column) for column in columns))
+    widths = [int((rows != PAD).sum(1).max()) for rows in source.split(size)]
+    batches = zip(source.split(size), widths, strict=True)
+    parts = [model.encode(rows[:, :width]) for rows, width in batches]
+    groups = [part.groups for part in parts if part.groups is not None]
+    return Encoded(
+        stacked([part.states for part in parts], S),
+        stacked([part.mask for part in parts], S),
+        stacked(groups, S) if groups else None,
+    )
 
 
-def filled(x: Tensor, S: int) -> Tensor:
-    """(B, S', ...) with zeros behind, (B, S, ...)."""
-    behind = x.new_zeros(len(x), S - x.shape[1], *x.shape[2:])
-    return torch.cat((x, behind), dim=1)
+def stacked(parts: list[Tensor], S: int) -> Tensor:
+    """Each (B', S', ...), below each other and filled up with zeros, (B, S, ...)."""
+    whole = parts[0].new_zeros(sum(map(len, parts)), S, *parts[0].shape[2:])
+    for part, rows in zip(parts, whole.split([len(part) for part in parts]), strict=True):
+        rows[:, : part.shape[1]] = part
+    return whole
 
 
 @torch.no_grad()

@@ -14,7 +14,7 @@ from seq2seq.attention import ATTENTION, Attention, Place, Role, build_attention
 from seq2seq.attention.roles import Choice, resolve_roles
 from seq2seq.data.prepare import DataOptions
 from seq2seq.data.recipes import build_recipe
-from seq2seq.decoding import build_search, engine_options
+from seq2seq.decoding import build_search, check_coverage, engine_options
 from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.models import MODELS, Seq2Seq, check_model
 from seq2seq.tables import check_options, did_you_mean
@@ -85,7 +85,9 @@ def check(config: dict[str, Any], folder: Path) -> Plan:
     built = attempt(check_model, model) if roles and not problems else None
     if built is not None:
         attempt(check_reach, built, config["data"])
-    attempt(build_search, config["decode"])
+    search = attempt(build_search, config["decode"])
+    if built is not None and search is not None:
+        attempt(check_coverage, search, built)
     attempt(engine_options, config["decode"])
     attempt(check_length, config["position"], config["data"])
     data = {k: v for k, v in config["data"].items() if k not in REFERRED}
