@@ -1,9 +1,14 @@
 """What the process is given by its machine: threads, cores, signals. Needs no torch."""
 
+import ctypes
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+
+# Of malloc.h: large blocks that stand alone, at most; bytes above which the rest is given back.
+M_MMAP_MAX, M_TRIM_THRESHOLD = -4, -1
 
 
 def wait_briefly() -> None:
@@ -18,6 +23,20 @@ def wait_briefly() -> None:
     """
     if not {"OMP_WAIT_POLICY", "GOMP_SPINCOUNT"} & os.environ.keys():
         os.environ["GOMP_SPINCOUNT"] = "4000"
+
+
+def keep_memory() -> None:
+    """Let what is freed be used again by this process, without a detour through the system.
+
+    By default the C library of GNU asks the system for every large tensor and gives it back when it
+    is freed. A decoding step frees all it made, and each page of memory that the next one gets is
+    emptied first: with a beam of 5 and 8,000 pieces, a tenth of the time. Now the process keeps up
+    to 1 GiB that it does not use. Other C libraries are left alone.
+    """
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    if mallopt is not None:
+        mallopt(M_MMAP_MAX, 0)
+        mallopt(M_TRIM_THRESHOLD, 2**30)
 
 
 def usable_cores() -> int:

@@ -1,6 +1,9 @@
-"""How idle threads wait."""
+"""How idle threads wait, and what becomes of freed memory."""
 
 import os
+import platform
+import subprocess
+import sys
 
 import pytest
 
@@ -26,3 +29,28 @@ def test_what_the_user_has_decided_stays(name: str, monkeypatch: pytest.MonkeyPa
     before = dict(os.environ)
     wait_briefly()
     assert dict(os.environ) == before
+
+
+FREED_AND_TAKEN_AGAIN = """
+import resource, sys
+from seq2seq.environment import keep_memory
+
+def faults():
+    before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+    for _ in range(20):
+        bytearray(b"x") * 2**23
+    return resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before
+
+default = faults()
+keep_memory()
+print(default, faults())
+"""
+
+
+@pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="of the C library of GNU")
+def test_memory_that_is_kept_is_not_taken_from_the_system_again() -> None:
+    # A process of its own: it is never undone.
+    command = [sys.executable, "-c", FREED_AND_TAKEN_AGAIN]
+    result = subprocess.run(command, check=True, capture_output=True, text=True)
+    default, kept = map(int, result.stdout.split())
+    assert kept < default / 4, (default, kept)

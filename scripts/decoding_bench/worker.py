@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 from decoding_bench.candidates import parse
-from seq2seq.environment import wait_briefly
+from seq2seq.environment import keep_memory, wait_briefly
 from seq2seq.errors import Seq2SeqError
 
 
@@ -19,7 +19,9 @@ def main() -> None:
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     if candidate.engine in ("ours", "floor"):
-        wait_briefly()  # as in `seq2seq translate`; the others are left as their users find them
+        # As in `seq2seq translate`; the others are left as their users find them.
+        wait_briefly()
+        keep_memory()
     import torch
 
     torch.set_num_threads(candidate.threads)

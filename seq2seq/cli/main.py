@@ -9,7 +9,7 @@ import warnings
 
 from seq2seq import __version__
 from seq2seq.cli import align, average, evaluate, export, score, translate
-from seq2seq.environment import wait_briefly
+from seq2seq.environment import keep_memory, wait_briefly
 from seq2seq.errors import Seq2SeqError, fail
 
 COMMANDS = {
@@ -30,6 +30,7 @@ def main() -> None:
     if sys.stdout is None:  # as after `>&-`
         sys.exit(fail("there is nowhere to write to: standard output is closed"))
     wait_briefly()
+    keep_memory()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):  # whatever the locale says
             stream.reconfigure(encoding="utf-8")

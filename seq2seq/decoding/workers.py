@@ -22,7 +22,7 @@ import torch
 from seq2seq.decoding.engine import Engine, Request
 from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.decoding.stats import Stats
-from seq2seq.environment import uninterrupted
+from seq2seq.environment import keep_memory, uninterrupted
 from seq2seq.errors import Seq2SeqError
 
 SHARE = 512  # requests of a window for each worker
@@ -223,6 +223,7 @@ def serve(connection: Connection) -> None:
     has gone.
     """
     torch.set_num_threads(1)
+    keep_memory()
     try:
         engine = pickle.loads(connection.recv_bytes())()
         while True:

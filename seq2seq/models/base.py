@@ -101,5 +101,7 @@ class Seq2Seq(nn.Module):
         raise NotImplementedError
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """(..., E) -> (..., V): the only product with the target vocabulary."""
+        """(..., E) -> (..., V), which nobody else holds: the only product with the target
+        vocabulary.
+        """
         return self.embeddings.output(hidden)

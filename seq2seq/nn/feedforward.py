@@ -3,12 +3,20 @@
 from collections.abc import Callable
 from typing import Literal
 
+import torch
 from torch import Tensor, nn
-from torch.nn.functional import gelu, relu, silu
+from torch.nn.functional import gelu, silu
 
 from seq2seq.nn.dropout import Dropout
 
 Activation = Literal["relu", "gelu", "swiglu"]
+
+
+def relu(x: Tensor) -> Tensor:
+    """max(x, 0), in x itself where there are no gradients: backwards that costs a copy."""
+    return torch.relu(x) if torch.is_grad_enabled() else torch.relu_(x)
+
+
 ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": relu, "gelu": gelu, "swiglu": silu}
 
 

@@ -82,9 +82,32 @@ def test_in_bfloat16_all_parameters_and_memories_are_and_what_was_tied_is() -> N
     assert sizes[0] == 2 * sizes[1]
 
 
-def test_float32_is_the_very_model() -> None:
-    model = build("rnn")
-    assert with_precision(model, "float32") is model
+@pytest.mark.parametrize("variant", VARIANTS)
+@torch.no_grad()
+def test_float32_is_the_same_function_with_the_same_parameters(variant: str) -> None:
+    model = small_model(*variant.split()).eval()  # in float64: both sum in an order of their own
+    batch = source_batch(7, 4, 1), torch.randint(4, TARGET_SIZE, (3, 5))
+    same = with_precision(model, "float32")
+    torch.testing.assert_close(logits(same, *batch), logits(model, *batch), atol=1e-12, rtol=1e-12)
+    expected = decode(model, batch[0], Beam(beam_size=2))
+    for found, hypotheses in zip(decode(same, batch[0], Beam(beam_size=2)), expected, strict=True):
+        assert [h.ids for h in found] == [h.ids for h in hypotheses]
+    before = model.state_dict()
+    for name, value in same.state_dict().items():
+        assert torch.equal(value, before[name]), name
+
+
+def test_in_float32_only_matrices_of_linear_maps_are_copied_and_only_on_a_cpu() -> None:
+    model = build("transformer model.tie=target")
+    same = with_precision(model, "float32")
+    shared = {p.data_ptr() for p in model.parameters()}
+    own = {id(p) for p in same.parameters() if p.data_ptr() not in shared}
+    linears = [m for m in same.modules() if isinstance(m, nn.Linear)]
+    assert own == {id(linear.weight) for linear in linears}
+    assert all(linear.weight.t().is_contiguous() for linear in linears)
+    assert same.embeddings.target.weight.is_contiguous()
+    elsewhere = model.to("meta")
+    assert with_precision(elsewhere, "float32") is elsewhere
 
 
 def test_the_cells_of_recurrent_models_stay_in_float32_in_integers() -> None:

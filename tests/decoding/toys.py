@@ -52,7 +52,7 @@ class TableModel(Seq2Seq):
         return Decoded(self.table[row], None)
 
     def logits(self, hidden: Tensor) -> Tensor:
-        return hidden
+        return hidden.clone()
 
     def next_logp(self, first: int) -> NextLogP:
         """The same log-probabilities for a prefix of the sentence that begins with the id `first`,

@@ -38,6 +38,17 @@ def test_a_feed_forward_network_is_its_formula(activation: Any) -> None:
     assert_equal(feed(x), inner @ feed.down.weight.T + feed.down.bias)
 
 
+@pytest.mark.parametrize("activation", ["relu", "gelu", "swiglu"])
+def test_without_gradients_a_feed_forward_network_is_the_same_and_leaves_its_input(
+    activation: Any,
+) -> None:
+    feed, x = randomised(FeedForward(6, 10, activation, dropout=0.0)), numbers(2, 3, 6)
+    expected, before = feed(x), x.clone()
+    with torch.no_grad():
+        assert torch.equal(feed(x), expected)
+    assert torch.equal(x, before)
+
+
 def test_layer_norm_and_rms_norm_are_their_formulas() -> None:
     x = 3 * numbers(2, 5, 8) + 1
     layer, rms = randomised(build_norm("layernorm", 8)), randomised(build_norm("rmsnorm", 8))
