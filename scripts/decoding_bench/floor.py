@@ -54,8 +54,8 @@ class Floor:
             of_step += [*self_attention(layer), *cross, *feed(layer)]
         of_step.append(model.embeddings.output.weight)
         # Transposed once: rows (N, in) x (in, out).
-        self.of_source = [weight.detach().t() for weight in of_source]
-        self.of_step = [weight.detach().t() for weight in of_step]
+        self.of_source = [weight.detach().t().contiguous() for weight in of_source]
+        self.of_step = [weight.detach().t().contiguous() for weight in of_step]
         self.buffers: dict[tuple[str, int], Tensor] = {}
 
     @torch.no_grad()
