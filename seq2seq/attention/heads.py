@@ -4,7 +4,7 @@ their numbers.
 
 from torch import Tensor, nn
 
-from seq2seq.attention.base import Place
+from seq2seq.attention.base import Place, Role
 from seq2seq.errors import ConfigError
 from seq2seq.functional import distances
 
@@ -52,14 +52,27 @@ def check_heads(num_heads: int, groups: int, dim: int) -> None:
         )
 
 
-def position_bias(place: Place, positions: Tensor, keys: int, heads: int) -> Tensor | None:
+def visible_keys(place: Place, mask: Tensor | None, queries: int) -> tuple[Tensor | None, bool]:
+    """The mask that a token memory gave, broadcastable to (N, H, T, S), and whether queries must
+    also be kept from what stands behind them.
+    """
+    if mask is not None and mask.dim() == 3:
+        return mask[:, None], False
+    causal = place.role is Role.DECODER and queries > 1
+    return None if mask is None else mask[:, None, None], causal
+
+
+def position_bias(
+    place: Place, positions: Tensor, keys: int, heads: int, lanes: int = 1
+) -> Tensor | None:
     """What the positions of a place add to the scores of queries at `positions` (T,) or (N, T) and
-    so many keys: (..., H, T, S).
+    so many keys, of which so many lie at each position: (..., H, T, S).
     """
     position = place.position
     if position is None or position.hook != "bias":
         return None  # without the T x S distances, which may be all that grows so fast
-    return position.bias(distances(positions, keys), heads)
+    bias = position.bias(distances(positions, keys // lanes), heads)
+    return bias if bias is None or lanes == 1 else bias.repeat_interleave(lanes, dim=-1)
 
 
 def check_position_of_heads(place: Place, heads: int, width: int) -> None:

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from seq2seq.attention.base import Attended, Facts, Place, Role, TokenAttention, positions_of
+from seq2seq.attention.base import Attended, Facts, Place, TokenAttention, positions_of
 from seq2seq.attention.heads import (
     check_heads,
     check_position_of_heads,
@@ -16,6 +16,7 @@ from seq2seq.attention.heads import (
     projection,
     shared_heads,
     split_heads,
+    visible_keys,
 )
 from seq2seq.attention.memory import TokenMemory
 from seq2seq.attention.scores import SCORES, Widths
@@ -92,6 +93,7 @@ class MultiHead(TokenAttention):
         self.num_heads, self.num_kv_heads, self.width = num_heads, groups, width
         self.kernel, self.dropout = kernel, dropout
         self.score = SCORES.find(score)(widths)
+        self.folds = self.score.is_dot  # others cost the more, the more pairs are compared
         self.reads_queries = self.score.reads_queries
         self.out_dim = dim if project else source_dim
         self.q: nn.Module = nn.Identity()
@@ -171,10 +173,8 @@ class MultiHead(TokenAttention):
         q = self.score.queries(q)
         if self.place.position is not None:
             q = self.place.position.rotate(q, positions)
-        bias = position_bias(self.place, positions, k.shape[2], self.num_heads)
-        if mask is not None:
-            mask = mask[:, None, None]  # (N, 1, 1, S)
-        causal = self.place.role is Role.DECODER and q.shape[2] > 1
+        bias = position_bias(self.place, positions, k.shape[2], self.num_heads, memory.lanes)
+        mask, causal = visible_keys(self.place, mask, q.shape[2])
         dropout = self.dropout if self.training else 0.0
         weights = None
         writes = need_weights or self._writes_weights(dropout, q)
