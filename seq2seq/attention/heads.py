@@ -4,7 +4,7 @@ their numbers.
 
 from torch import Tensor, nn
 
-from seq2seq.attention.base import Place, Role
+from seq2seq.attention.base import Place
 from seq2seq.errors import ConfigError
 from seq2seq.functional import distances
 
@@ -50,16 +50,6 @@ def check_heads(num_heads: int, groups: int, dim: int) -> None:
             f"num_kv_heads={groups} does not divide num_heads={num_heads}. "
             f"Choose one of {divisors} (python train.py attn.num_kv_heads=...)"
         )
-
-
-def visible_keys(place: Place, mask: Tensor | None, queries: int) -> tuple[Tensor | None, bool]:
-    """The mask that a token memory gave, broadcastable to (N, H, T, S), and whether queries must
-    also be kept from what stands behind them.
-    """
-    if mask is not None and mask.dim() == 3:
-        return mask[:, None], False
-    causal = place.role is Role.DECODER and queries > 1
-    return None if mask is None else mask[:, None, None], causal
 
 
 def position_bias(

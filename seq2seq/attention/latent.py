@@ -14,7 +14,6 @@ from seq2seq.attention.heads import (
     position_bias,
     projection,
     split_heads,
-    visible_keys,
 )
 from seq2seq.attention.memory import TokenMemory
 from seq2seq.errors import ConfigError
@@ -55,7 +54,6 @@ class Latent(TokenAttention):
     """
 
     honours = frozenset({"rotate", "bias"})
-    folds = True
 
     def __init__(
         self,
@@ -136,8 +134,9 @@ class Latent(TokenAttention):
         here = positions_of(x, positions)
         q = self._queries(x, here)
         T, S = q.shape[2], latent.shape[2]
-        bias = position_bias(self.place, here, S, self.num_heads, memory.lanes)
-        mask, causal = visible_keys(self.place, mask, T)
+        bias = position_bias(self.place, here, S, self.num_heads)
+        mask = None if mask is None else mask[:, None, None]
+        causal = self.place.role is Role.DECODER and T > 1
         if causal and here.dim() > 1:
             past = past_mask(here, T, S)
             mask, causal = past if mask is None else mask & past, False

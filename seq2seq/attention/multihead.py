@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from seq2seq.attention.base import Attended, Facts, Place, TokenAttention, positions_of
+from seq2seq.attention.base import Attended, Facts, Place, Role, TokenAttention, positions_of
 from seq2seq.attention.heads import (
     check_heads,
     check_position_of_heads,
@@ -16,7 +16,6 @@ from seq2seq.attention.heads import (
     projection,
     shared_heads,
     split_heads,
-    visible_keys,
 )
 from seq2seq.attention.memory import TokenMemory
 from seq2seq.attention.scores import SCORES, Widths
@@ -174,7 +173,9 @@ class MultiHead(TokenAttention):
         if self.place.position is not None:
             q = self.place.position.rotate(q, positions)
         bias = position_bias(self.place, positions, k.shape[2], self.num_heads, memory.lanes)
-        mask, causal = visible_keys(self.place, mask, q.shape[2])
+        causal = self.place.role is Role.DECODER and q.shape[2] > 1 and memory.lanes == 1
+        if mask is not None:
+            mask = mask[:, None, None] if memory.lanes == 1 else mask[:, None]
         dropout = self.dropout if self.training else 0.0
         weights = None
         writes = need_weights or self._writes_weights(dropout, q)
