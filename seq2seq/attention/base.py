@@ -166,7 +166,7 @@ class Attention(nn.Module, Generic[M]):
     def consult(
         self, x: Tensor, memory: M, positions: Tensor, need_weights: bool = False
     ) -> Attended:
-        """Cross-attention of K beams a sentence to a source that is stored once: beams are queries.
+        """Attention of K beams a sentence to what is stored once a sentence: beams are queries.
 
         Args:
             x: (B * K, n, E).   memory: of B rows.   positions: (n,) or (B * K, n).
@@ -176,7 +176,9 @@ class Attention(nn.Module, Generic[M]):
         N, n, _ = x.shape
         B = memory.rows
         K = N // B
-        folded = positions.expand(N, n).reshape(B, K * n)
+        if K == 1:
+            return self.attend(x, memory, positions, need_weights)
+        folded = positions.repeat(K) if positions.dim() == 1 else positions.reshape(B, K * n)
         out, weights = self.attend(x.reshape(B, K * n, -1), memory, folded, need_weights)
         if weights is not None:  # (B, H, K * n, S) -> (B * K, H, n, S)
             weights = weights.unflatten(2, (K, n)).transpose(1, 2).flatten(0, 1)
@@ -185,6 +187,8 @@ class Attention(nn.Module, Generic[M]):
 
 class TokenAttention(Attention[TokenMemory]):
     """An attention that keeps one entry a token. It writes `remember` and `attend`."""
+
+    folds: bool = False  # does `attend` know memories with several lanes, and gain by them?
 
     def remember(self, x: Tensor, positions: Tensor | None = None) -> dict[str, Tensor]:
         """What later queries need of these tokens.
@@ -203,13 +207,22 @@ class TokenAttention(Attention[TokenMemory]):
         return DenseMemory.of(self.remember(x), mask)
 
     def new_memory(self) -> TokenMemory:
-        return DenseMemory()
+        return DenseMemory(self.folds)
 
     def advance(
         self, x: Tensor, memory: TokenMemory, positions: Tensor, need_weights: bool = False
     ) -> Attended:
         memory.append(self.remember(x, positions))
-        return self.attend(x, memory, positions, need_weights)
+        return self.consult(x, memory, positions, need_weights)
+
+    def consult(
+        self, x: Tensor, memory: TokenMemory, positions: Tensor, need_weights: bool = False
+    ) -> Attended:
+        out, weights = super().consult(x, memory, positions, need_weights)
+        if weights is not None and memory.lanes > 1:
+            # Of the keys at a position a hypothesis reads one.
+            weights = weights.unflatten(3, (-1, memory.lanes)).sum(-1)
+        return Attended(out, weights)
 
 
 def positions_of(x: Tensor, positions: Tensor | None) -> Tensor:

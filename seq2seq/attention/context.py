@@ -57,7 +57,7 @@ class PooledContext(MultiHead):
         return JointMemory(DenseMemory.of(streams, mask), StateMemory(**state))
 
     def new_memory(self) -> JointMemory:
-        return JointMemory(DenseMemory(), StateMemory())
+        return JointMemory(DenseMemory(self.folds), StateMemory())
 
     def advance(
         self, x: Tensor, memory: TokenMemory, positions: Tensor, need_weights: bool = False
@@ -70,9 +70,10 @@ class PooledContext(MultiHead):
         state.update(sums._asdict())
         keys = self.change_keys(self.k(x), x, means, None, None)
         memory.append(self.streams(keys, self.v(x), positions))
-        # Means are for these queries only.
+        # Means are for these queries only, beams being queries.
+        means = means.reshape(memory.rows, -1, means.shape[-1])
         seen = JointMemory(memory.tokens, StateMemory(means=means))
-        return self.attend(x, seen, positions, need_weights)
+        return self.consult(x, seen, positions, need_weights)
 
 
 class GlobalContext(PooledContext):

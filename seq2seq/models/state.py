@@ -6,14 +6,16 @@ from torch import Tensor
 from seq2seq.attention.memory import Memory, tokens_of
 from seq2seq.attention.paged import paged, source_table
 from seq2seq.attention.pages import PagePool, SlotTable
+from seq2seq.attention.slab import LaneTable, slabbed
 
 
 class DecodeState:
     """B sentences of K hypotheses each: N = B * K rows, row b * K + k. The rows of a sentence have
     one length; sentences that `merge` brings together may differ.
 
-    With a pool of pages, tokens are in pages, and the tables that say where are held here, once for
-    all layers. `keep` is the only verb that gives pages back: `keep` of no sentence gives all.
+    With a pool of pages, tokens are in pages; without, those of several hypotheses are in a slab a
+    sentence. The tables that say which tokens are whose are held here, once for all layers. `keep`
+    is the only verb that gives pages back: `keep` of no sentence gives all.
 
     Three verbs change which hypotheses there are. Searches know them; models know `begin` and
     `end`.
@@ -21,7 +23,7 @@ class DecodeState:
     Attributes:
         source: per layer, B rows: the source, stored once a sentence whatever K is; beams are
             queries.
-        past: per layer, N rows: what the decoder remembers of each hypothesis.
+        past: per layer: what the decoder remembers of each hypothesis, in N rows, or B slabs.
         beams: K.
         lengths: of each sentence, the tokens remembered in each of its rows.
 
@@ -44,8 +46,12 @@ class DecodeState:
         self.pages = pages
         self._sources: SlotTable | None = None
         self._lanes: SlotTable | None = None
+        self._slabs: LaneTable | None = None
         if pages is not None:
             self._turn_pages(pages)
+        elif beams > 1:
+            self._slabs = LaneTable(len(self.lengths), beams, device)
+            self.past = [slabbed(memory, self._slabs) for memory in past]
         for tokens in map(tokens_of, self.source):
             if tokens is not None:
                 tokens.settle()
@@ -96,6 +102,8 @@ class DecodeState:
             positions = starts.repeat_interleave(self.beams)[:, None] + positions
         if self._lanes is not None:
             self._lanes.grow(positions, [n] * len(self.lengths))
+        if self._slabs is not None:
+            self._slabs.grow(positions)
         return positions
 
     def end(self, n: int) -> None:
@@ -109,6 +117,8 @@ class DecodeState:
             return  # elsewhere it is dearer to look than to move
         if self._lanes is not None:
             self._lanes.fork(parents)
+        if self._slabs is not None:
+            self._slabs.fork(parents)
         for memory in self.past:
             memory.fork(parents)
 
@@ -126,6 +136,8 @@ class DecodeState:
             self._sources.keep(chosen, sentences)
         if self._lanes is not None:
             self._lanes.keep(chosen, rows)
+        if self._slabs is not None:
+            self._slabs.keep(rows)
 
     def merge(self, other: "DecodeState") -> None:
         """Take over the sentences of another state of the same model, behind these. It is used up.

@@ -100,16 +100,6 @@ def test_a_joint_memory_moves_its_tokens_and_its_state_together() -> None:
     assert_equal(memory.beside.state["sums"], state[[2, 1]], 0)
 
 
-def test_forks_move_rows_between_two_buffers_and_make_no_third() -> None:
-    memory, places = DenseMemory(), set()
-    for _ in range(20):
-        memory.append(streams(4, 1))
-        memory.fork(torch.randint(4, (4,)))
-        places.add(memory.read()[0]["k"].data_ptr())
-    memory.keep(torch.tensor([1, 3]))
-    assert memory.read()[0]["k"].data_ptr() in places and len(places) == 2
-
-
 def test_rows_move_where_somebody_forgot_to_turn_gradients_off_too() -> None:
     memory, new = DenseMemory(), streams(3, 2)
     memory.append({name: x.requires_grad_() for name, x in new.items()})

@@ -1,4 +1,4 @@
-"""Paged memories against dense ones, through everything that can happen to sentences."""
+"""Paged memories and slabs against rows of their own, through all that can happen to sentences."""
 
 import random
 
@@ -61,9 +61,11 @@ def write_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Pair:
-    """A paged state of many sentences, and beside it each of them alone and dense."""
+    """A state of many sentences, paged or in slabs, and beside it each of them alone, its
+    hypotheses in dense rows of their own.
+    """
 
-    def __init__(self, model: Seq2Seq, beams: int, pool: PagePool) -> None:
+    def __init__(self, model: Seq2Seq, beams: int, pool: PagePool | None) -> None:
         self.model, self.beams, self.pool = model, beams, pool
         self.state: DecodeState | None = None
         self.alone: list[DecodeState] = []
@@ -73,8 +75,8 @@ class Pair:
         source = source_batch(*lengths)
         state = self.model.start(self.model.encode(source), self.beams, self.pool)
         for row, length in zip(source, lengths, strict=True):
-            encoded = self.model.encode(row[None, :length])
-            self.alone.append(self.model.start(encoded, self.beams))
+            encoded = self.model.encode(row[:length].expand(self.beams, -1))
+            self.alone.append(self.model.start(encoded))
         if self.state is None:
             self.state = state
         else:
@@ -110,7 +112,7 @@ class Pair:
 
     def check(self) -> None:
         """No page is lost, and none has two owners."""
-        assert self.state is not None
+        assert self.state is not None and self.pool is not None
         self.pool.check()
         owned = [page for t in self.state._tables for pages in t.owned for page in pages]
         assert len(set(owned)) == len(owned) == self.pool.used
@@ -155,6 +157,21 @@ def test_sentences_in_pages_go_on_as_each_would_alone(variant: str) -> None:
     model = small_model(*variant.split())
     for beams, size in ((1, 4), (3, 2)):
         assert at_random(model, beams, size).used == 0
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@torch.no_grad()
+def test_sentences_in_slabs_go_on_as_each_would_alone(variant: str) -> None:
+    model = small_model(*variant.split())
+    for beams in (1, 3):
+        pair = Pair(model, beams, None)
+        pair.enter([5, 1, 9, 4])
+        for _ in range(14):
+            pair.step(random.choice([1, 1, 1, 2, 5]))
+            if random.random() < 0.7:
+                pair.fork()
+            if random.random() < 0.2:
+                pair.keep()
 
 
 @torch.no_grad()

@@ -1,0 +1,86 @@
+"""What K hypotheses of a sentence remember together: every token where it was written.
+
+A fork changes a table and moves no token, and attention is a product of K queries with K T keys
+where it would be K products of one query with T keys each. That is more to multiply, and faster.
+"""
+
+import torch
+from torch import Tensor
+
+from seq2seq.attention.memory import DenseMemory, JointMemory, Memory
+
+
+class LaneTable:
+    """Which tokens of its sentence each of K hypotheses consists of; one for all layers.
+
+    The tokens of a sentence lie position by position, K to a position: place t K + k is what lane k
+    wrote at position t.
+
+    Attributes:
+        visible: (B, K n, T K), which places each of the n newest tokens of each lane may read, with
+            its own and without those behind it.
+    """
+
+    def __init__(self, sentences: int, beams: int, device: torch.device) -> None:
+        self.beams = beams
+        self._own = torch.eye(beams, dtype=torch.bool, device=device).repeat(sentences, 1)
+        self._read = self._own[:, None][:, :0]  # (N, T, K)
+        self.visible: Tensor
+
+    def grow(self, positions: Tensor) -> None:
+        """Every lane writes tokens at positions (n,), the next ones."""
+        new = self._own[:, None].expand(-1, len(positions), -1)
+        self._read = torch.cat((self._read, new), dim=1)
+        lanes = self._read.unflatten(0, (-1, self.beams))[:, :, None]  # (B, K, 1, T, K)
+        if len(positions) > 1:
+            past = torch.arange(lanes.shape[3], device=positions.device) <= positions[:, None]
+            lanes = lanes & past[..., None]
+        self.visible = lanes.flatten(3).flatten(1, 2)
+
+    def fork(self, parents: Tensor) -> None:
+        """As of a memory."""
+        self._read = self._read.index_select(0, parents)
+
+    def keep(self, rows: Tensor) -> None:
+        """As of a memory."""
+        self.fork(rows)
+        self._own = self._own[: len(rows)]
+
+
+class SlabMemory(DenseMemory):
+    """The tokens of a layer, a slab for each sentence, written once. Which of them a hypothesis
+    consists of is the table's business: whoever holds it grows, forks and keeps it.
+    """
+
+    def __init__(self, table: LaneTable) -> None:
+        super().__init__()
+        self.table, self.lanes = table, table.beams
+
+    def append(self, streams: dict[str, Tensor]) -> None:
+        """Each stream (B K, n, heads, width)."""
+        super().append({name: by_position(x, self.lanes) for name, x in streams.items()})
+
+    def read(self) -> tuple[dict[str, Tensor], Tensor | None]:
+        return super().read()[0], self.table.visible
+
+    def fork(self, parents: Tensor) -> None:
+        pass
+
+    def keep(self, rows: Tensor) -> None:
+        super().keep(rows[:: self.lanes] // self.lanes)
+
+
+def by_position(x: Tensor, lanes: int) -> Tensor:
+    """(B K, n, ...) -> (B, n K, ...)."""
+    return x.unflatten(0, (-1, lanes)).transpose(1, 2).flatten(1, 2)
+
+
+def slabbed(memory: Memory, table: LaneTable) -> Memory:
+    """An empty memory with the tokens to come, if hypotheses can share them, in slabs; others as
+    they are.
+    """
+    if isinstance(memory, JointMemory):
+        tokens = slabbed(memory.tokens, table)
+        assert isinstance(tokens, DenseMemory)
+        return JointMemory(tokens, memory.beside)
+    return SlabMemory(table) if isinstance(memory, DenseMemory) and memory.folds else memory

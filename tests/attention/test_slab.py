@@ -1,0 +1,83 @@
+"""Hypotheses that share the tokens of their sentence, against rows of their own."""
+
+import torch
+from cases import DIM, Case, every, in_decoder, numbers
+from helpers import assert_equal
+
+from seq2seq.attention import DenseMemory
+from seq2seq.attention.memory import tokens_of
+from seq2seq.attention.slab import LaneTable, SlabMemory, slabbed
+
+CPU = torch.device("cpu")
+
+
+def folds(case: Case) -> bool:
+    """Can beams be queries?"""
+    tokens = tokens_of(case.build().new_memory())
+    return tokens is not None and tokens.folds
+
+
+def test_a_lane_reads_what_its_hypothesis_wrote_and_not_what_its_lane_did() -> None:
+    table = LaneTable(1, 2, CPU)
+    table.grow(torch.tensor([0]))
+    table.grow(torch.tensor([1]))
+    table.fork(torch.tensor([1, 1]))
+    # Both go on from lane 1; places 0 2 4 6 are those of lane 0.
+    table.grow(torch.tensor([2]))
+    assert table.visible.int().tolist() == [[[0, 1, 0, 1, 1, 0], [0, 1, 0, 1, 0, 1]]]
+    table.fork(torch.tensor([0, 0]))
+    # Of two new tokens the first does not see the second.
+    table.grow(torch.tensor([3, 4]))
+    assert table.visible[0].int().tolist() == [
+        [0, 1, 0, 1, 1, 0, 1, 0, 0, 0],
+        [0, 1, 0, 1, 1, 0, 1, 0, 1, 0],
+        [0, 1, 0, 1, 1, 0, 0, 1, 0, 0],
+        [0, 1, 0, 1, 1, 0, 0, 1, 0, 1],
+    ]
+
+
+def test_tokens_are_written_once_and_do_not_move() -> None:
+    table = LaneTable(2, 3, CPU)
+    memory, written = SlabMemory(table), torch.randn(6, 32, 2, 4)
+    table.grow(torch.tensor([0]))
+    memory.append({"k": written[:, :1]})
+    place = memory.read()[0]["k"].data_ptr()
+    for t in range(1, 32):
+        table.fork(torch.tensor([0, 0, 1, 3, 5, 5]))
+        memory.fork(torch.tensor([0, 0, 1, 3, 5, 5]))
+        table.grow(torch.tensor([t]))
+        memory.append({"k": written[:, t : t + 1]})
+    slabs = memory.read()[0]["k"]
+    assert slabs.data_ptr() == place and memory.rows == 2
+    for b, k, t in ((0, 0, 0), (0, 2, 5), (1, 1, 31)):
+        assert_equal(slabs[b, 3 * t + k], written[3 * b + k, t], 0)
+    memory.keep(torch.tensor([3, 4, 5]))
+    assert_equal(memory.read()[0]["k"], slabs[1:], 0)
+    assert memory.nbytes == 3 * 32 * 2 * 4 * 4
+
+
+@every(in_decoder, folds)
+@torch.no_grad()
+def test_hypotheses_in_a_slab_go_on_as_in_rows_of_their_own(case: Case) -> None:
+    attention, table, B, length = case.build(), LaneTable(3, 4, CPU), 3, 0
+    memories = rows, slabs = attention.new_memory(), slabbed(attention.new_memory(), table)
+    need_weights = case.mechanism.advance_shows_weights
+    for n in (1, 1, 3, 1, 2, 5, 1):
+        x, positions = numbers(4 * B, n, DIM), length + torch.arange(n)
+        table.grow(positions)
+        expected = attention.advance(x, rows, positions, need_weights)
+        assert_equal(attention.advance(x, slabs, positions, need_weights), expected, 1e-12)
+        length += n
+        parents = (4 * torch.arange(B)[:, None] + torch.randint(4, (B, 4))).flatten()
+        for memory in (table, *memories):
+            memory.fork(parents)
+        if length == 5:
+            B = 2
+            for memory in (table, *memories):
+                memory.keep(torch.tensor([0, 1, 2, 3, 8, 9, 10, 11]))
+    assert slabs.rows == 2 and slabs.lanes == 4
+
+
+def test_what_cannot_be_shared_stays_in_rows() -> None:
+    memory = DenseMemory()
+    assert slabbed(memory, LaneTable(2, 3, CPU)) is memory
