@@ -106,10 +106,8 @@ class MultiHead(TokenAttention):
             self.out = projection(dim, dim, bias)
 
     def paces(self) -> dict[nn.Parameter, float]:
-        score = self.score
-        pace, maps = score.size * score.pace, (self.q, self.k)
-        found = {p: pace for layer in maps for p in layer.parameters() if pace != 1}
-        return found | {p: score.pace for p in score.slow() if score.pace != 1}
+        size = self.score.size
+        return {p: size for layer in (self.q, self.k) for p in layer.parameters() if size != 1}
 
     @classmethod
     def facts(cls, options: Mapping[str, Any]) -> Facts:

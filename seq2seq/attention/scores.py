@@ -38,14 +38,9 @@ class Score(nn.Module):
     rotates: ClassVar[bool] = False  # does it compare in a space where a rotation has a meaning?
     reads_queries: ClassVar[bool] = True  # do the weights depend on the query?
     size: float = 1.0  # that suits the projections before it, see `Attention.paces`
-    pace: float = 1.0  # at which these, and `slow`, should learn, whatever their size
 
     def __init__(self, widths: Widths):
         super().__init__()
-
-    def slow(self) -> list[nn.Parameter]:
-        """Parameters of its own that should learn at `pace`."""
-        return []
 
     def keys(self, k: Tensor) -> Tensor:
         """What to remember of the keys: (N, S, G, D) -> (N, S, heads, width)."""
@@ -126,9 +121,7 @@ class General(Score):
 class Additive(Score):
     """e = u . tanh(Wq q + Wk k + b), with a hidden layer as wide as the query.
 
-    Wk k + b is what is remembered, so a key is projected once a sentence. Behind projections of
-    queries and keys two matrices stand in a row before the tanh, which is soon saturated if both
-    learn as fast as others: they learn at 0.3 of the pace.
+    Wk k + b is what is remembered, so a key is projected once a sentence.
     Source: Bahdanau et al. 2015, arXiv:1409.0473.
     """
 
@@ -139,10 +132,6 @@ class Additive(Score):
         self.b = nn.Parameter(torch.zeros(H, D))
         # Zero, as in the paper: attention starts uniform, and learns from the first step.
         self.u = nn.Parameter(torch.zeros(H, D))
-        self.pace = 0.3 if widths.projected else 1.0
-
-    def slow(self) -> list[nn.Parameter]:
-        return [self.wq, self.wk, self.b]
 
     def keys(self, k: Tensor) -> Tensor:
         return formulas.project_per_head(k.transpose(1, 2), self.wk, self.b).transpose(1, 2)
@@ -167,10 +156,6 @@ class Concat(Score):
         self.parts = [D, key_width]
         self.weight = xavier(H, D, D + key_width)
         self.u = nn.Parameter(torch.zeros(H, D))  # as for Additive
-        self.pace = 0.3 if widths.projected else 1.0
-
-    def slow(self) -> list[nn.Parameter]:
-        return [self.weight]
 
     def keys(self, k: Tensor) -> Tensor:
         of_k = self.weight.split(self.parts, dim=-1)[1]

@@ -12,7 +12,7 @@ from seq2seq.training.options import OptimizerOptions
 ADAM = OptimizerOptions("adam", lr=0.01, betas=(0.9, 0.98), eps=1e-12, weight_decay=0.0)
 
 
-@pytest.mark.parametrize("attn", ["mha", "dot", "general", "performer", "additive", "concat"])
+@pytest.mark.parametrize("attn", ["mha", "dot", "general", "performer"])
 def test_every_parameter_is_in_one_group(attn: str) -> None:
     model = small_model("transformer", f"attn={attn}")
     groups = parameter_groups(model, 1.0)
