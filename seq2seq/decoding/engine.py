@@ -19,7 +19,7 @@ Cache = Literal["auto", "dense", "paged"]
 
 # Tokens that a pool has room for if nobody says how many: of a file, and of one long sentence.
 TOKENS_A_ROW, LEAST_TOKENS = 128, 2**14
-ENCODED = 2**14  # padded source pieces that are encoded at once
+JOINING = 2**14  # padded source pieces of sentences that begin together, at most
 
 
 class Request(NamedTuple):
@@ -175,7 +175,7 @@ class Engine:
         while self._waiting and len(chosen) < vacant:
             request = self._requests[self._waiting[-1]]
             longest = max(longest, len(request.source))
-            if chosen and longest * (len(chosen) + 1) > ENCODED:
+            if chosen and longest * (len(chosen) + 1) > JOINING:
                 break
             if room is not None:
                 room -= self._pages(request, 1)

@@ -49,7 +49,7 @@ class Running:
         self._state: DecodeState
         self._frontier: Frontier
         self._tokens: Tensor  # (N,) the last of every row
-        self._done: Tensor  # (B,) answered, though not dropped yet
+        self._answered: set[int] = set()  # places of sentences that are not dropped yet
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -79,22 +79,19 @@ class Running:
             prefixes=prefixes,
         )
         tokens = source.new_full((len(source) * self.search.beams,), BOS)
-        done = torch.zeros(len(source), dtype=torch.bool, device=source.device)
         if len(self):
             self._state.merge(state)
             self._frontier.merge(frontier)
             self._tokens = torch.cat((self._tokens, tokens))
-            self._done = torch.cat((self._done, done))
         else:
-            self._state, self._frontier = state, frontier
-            self._tokens, self._done = tokens, done
+            self._state, self._frontier, self._tokens = state, frontier, tokens
         self.numbers = [*self.numbers, *numbers]
 
     def reserve(self) -> bool:
         """Make room for one more token of every row. False if there is none."""
         if self._state.reserve(1):
             return True
-        if not self._done.any():
+        if not self._answered:
             return False
         self._drop_done()
         return self.reserve()
@@ -103,7 +100,7 @@ class Running:
         """One more token of every hypothesis. Returns what was found of sentences now done."""
         self.stats.steps += 1
         self.stats.rows += len(self._tokens)
-        self.stats.live += len(self._tokens) - self.search.beams * int(self._done.sum())
+        self.stats.live += len(self._tokens) - self.search.beams * len(self._answered)
         with self.stats.timed("step"):
             step = self.model.step(self._tokens[:, None], self._state, self.search.reads_weights)
         if self.pages is not None:
@@ -116,23 +113,23 @@ class Running:
         with self.stats.timed("fork"):
             if parents is not None:
                 self._state.fork(parents)
-        return self._answer(done & ~self._done)
+        return self._answer(done.tolist())
 
-    def _answer(self, ended: Tensor) -> Found:
-        places = ended.nonzero().flatten().tolist()
+    def _answer(self, done: list[bool]) -> Found:
+        places = [i for i, is_done in enumerate(done) if is_done and i not in self._answered]
         if not places:
             return []
         results = self._frontier.results(places)
         found = [(self.numbers[i], hyps) for i, hyps in zip(places, results, strict=True)]
-        self._done = self._done | ended
+        self._answered.update(places)
         # Without pages, to drop one sentence is to copy what is remembered of all others.
         share = 8 if self.pages is None else len(self)
-        if share * int(self._done.sum()) >= len(self):
+        if share * len(self._answered) >= len(self):
             self._drop_done()
         return found
 
     def _drop_done(self) -> None:
-        self.keep((~self._done).nonzero().flatten().tolist())
+        self.keep(i for i in range(len(self)) if i not in self._answered)
 
     def keep(self, sentences: Iterable[int]) -> None:
         """Drop all other sentences; places among `numbers`, ascending."""
@@ -142,7 +139,7 @@ class Running:
             self._state.keep(index)
             self._frontier.keep(index)
         self._tokens = self._tokens.view(-1, self.search.beams)[index].flatten()
-        self._done = self._done[index]
+        self._answered = {place for place, i in enumerate(kept) if i in self._answered}
         self.numbers = [self.numbers[i] for i in kept]
 
 
