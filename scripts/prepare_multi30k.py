@@ -1,7 +1,7 @@
 """Fetch the Multi30k corpus (task 1: image captions in English, German and French).
 
     python scripts/prepare_multi30k.py [--languages en de fr] [--out data/multi30k] [--from FOLDER]
-    python scripts/prepare_multi30k.py --tok       lower-cased, normalised, tokenised, as papers score
+    python scripts/prepare_multi30k.py --tok     lower-cased, normalised, tokenised: as papers score
 
 Every file is checked against its SHA-256 before it gets its name, and one that is there already is
 kept, so an interrupted run is simply repeated. Then: python train.py data=multi30k, or
