@@ -12,7 +12,7 @@ from tiny_runs import DEMO, TINY_MODEL, demo_lines, save_model
 from seq2seq.evaluation.alignment import alignment_error_rate, parse_links, read_alignment
 from seq2seq.translator import Translator
 
-run, seq2seq, test_set = test_cli.run, test_cli.seq2seq, test_cli.testset
+run, seq2seq, test_set = test_cli.run, test_cli.seq2seq, test_cli.test_set
 PAIR = "Ein Hund läuft.", "A dog runs."
 REFERENCES = demo_lines("test", "en", 12)
 

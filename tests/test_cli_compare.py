@@ -336,5 +336,29 @@ def test_comet_is_asked_of_the_program_of_another_environment(
     assert f"COMET 0.2500 by {comet}" in seq2seq(*typed).lines
     (line,) = seq2seq(*typed, "--json").lines
     assert json.loads(line)["comet"] == {"score": 0.25, "command": str(comet)}
-    failed = refused(seq2seq(*typed[:-1], f"{comet} --model x"))
-    assert "ended with code 1 and no score, saying: no such model" in failed
+    assert "COMET" in seq2seq(*typed[:1], files.systems[1], *typed[1:]).lines[0]
+
+
+def test_when_comet_fails_the_other_scores_are_not_lost(
+    seq2seq: Command, files: Files, comet: Path
+) -> None:
+    typed = "evaluate", files.systems[0], files.source, files.reference
+    ended = seq2seq(*typed, "--comet", f"{comet} --model x")
+    assert (ended.code, ended.lines[0]) == (1, seq2seq(*typed).lines[0])
+    assert "COMET unknown by" in ended.lines[6]
+    assert "ended with code 1 and no score, saying: no such model" in ended.err
+
+
+def test_translations_are_not_written_over_what_was_read(seq2seq: Command, files: Files) -> None:
+    before = files.reference.read_bytes()
+    typed = "evaluate", files.systems[0], files.source, files.reference
+    message = refused(seq2seq(*typed, "-o", files.reference))
+    assert f"-o {files.reference} would be written over" in message
+    assert files.reference.read_bytes() == before
+
+
+def test_a_column_that_is_the_source_is_no_reference(seq2seq: Command, tmp_path: Path) -> None:
+    source = write(tmp_path / "letters", ["c a t", "a"])
+    table = write(tmp_path / "refs.tsv", ["cat\tK AE1 T", "a\tAH0\tEY1"])
+    message = refused(seq2seq("evaluate", source, source, table))
+    assert f"the first column of {table} is the source itself" in message

@@ -15,7 +15,7 @@ from tiny_runs import TINY_MODEL, demo_lines, save_model
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.translator import Translator
 
-run, seq2seq, test_set = test_cli.run, test_cli.seq2seq, test_cli.testset
+run, seq2seq, test_set = test_cli.run, test_cli.seq2seq, test_cli.test_set
 
 
 def test_scores_are_those_of_sacrebleu_and_come_first(

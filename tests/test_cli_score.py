@@ -16,7 +16,7 @@ from seq2seq.symbols import BOS, EOS
 from seq2seq.training.loss import cross_entropy
 from seq2seq.translator import Translator
 
-run, seq2seq, test_set = test_cli.run, test_cli.seq2seq, test_cli.testset
+run, seq2seq, test_set = test_cli.run, test_cli.seq2seq, test_cli.test_set
 REFERENCES = demo_lines("test", "en", 12)
 
 

@@ -12,6 +12,13 @@ if TYPE_CHECKING:
     from seq2seq.evaluation.significance import Comparison
 
 
+class Comet(NamedTuple):
+    """What another program said of each system; None where it failed."""
+
+    command: str
+    scores: list[float | None]
+
+
 class Findings(NamedTuple):
     """All that was found out about the systems on a test set."""
 
@@ -21,24 +28,22 @@ class Findings(NamedTuple):
     resamples: int
     paired: tuple[str, dict[str, "Comparison"]] | None  # the test, and what it says
     seeds: dict[str, "Scatter"] | None
-    comet: str | None  # the command
+    comet: Comet | None
 
 
-class Shown(NamedTuple):
-    """Which parts people asked to see; JSON has them all."""
+def as_lines(found: Findings, *, lengths: bool) -> Iterator[str]:
+    """The scores first, so that a reader that takes the first lines gets them.
 
-    lengths: bool
-
-
-def as_lines(found: Findings, shown: Shown) -> Iterator[str]:
-    """The scores first, so that a reader that takes the first lines gets them."""
+    Args:
+        lengths: are the scores by length to be shown?
+    """
     if len(found.systems) == 1:
         yield from _single(found)
     else:
         yield from _table(found)
     for system, assessment in found.systems:
         name = "" if len(found.systems) == 1 else f"{system.name}: "
-        if shown.lengths:
+        if lengths:
             of = assessment.scores[0].name
             yield f"{name}{of} by {assessment.length_unit} of the source"
             for bucket in assessment.lengths:
@@ -56,8 +61,8 @@ def _single(found: Findings) -> Iterator[str]:
         yield f"{score.name} {score.value:.1f}"
     for score in assessment.scores:
         yield score.signature
-    if assessment.comet is not None:
-        yield f"COMET {assessment.comet:.4f} by {found.comet}"
+    if found.comet:
+        yield f"COMET {_digits(found.comet.scores[0])} by {found.comet.command}"
     intervals = [
         f"{score.name} {score.interval.mean:.1f} ± {score.interval.half_width:.1f}"
         for score in assessment.scores
@@ -79,8 +84,8 @@ def _table(found: Findings) -> Iterator[str]:
         rows.append([f"mean of {len(found.systems)}", *scattered])
     if found.comet:
         rows[0].append("COMET")
-        for row, (_, assessment) in zip(rows[1:], found.systems, strict=False):
-            row.append(f"{assessment.comet:.4f}")
+        for row, value in zip(rows[1:], found.comet.scores, strict=False):
+            row.append(_digits(value))
     yield from _aligned(rows)
     for number, label in enumerate(labels):
         signature = found.systems[0][1].scores[number].signature
@@ -96,6 +101,10 @@ def _table(found: Findings) -> Iterator[str]:
         yield "mean of runs ± their standard deviation (n - 1)"
     if found.resamples and not found.seeds:
         yield f"±: 95% of {found.resamples:,} resamples lie so far around their mean"
+
+
+def _digits(comet: float | None) -> str:
+    return "unknown" if comet is None else f"{comet:.4f}"
 
 
 def _cell(score: "CorpusScore", found: Findings, number: int) -> str:
@@ -136,31 +145,18 @@ def as_json(found: Findings) -> dict[str, Any]:
         "source_language": source,
         "target_language": target,
     }
-    systems = [_system(system, assessment, found) for system, assessment in found.systems]
+    systems = [_system(*each) for each in found.systems]
+    for number, system in enumerate(systems):
+        comet = found.comet
+        system["comet"] = comet and {"score": comet.scores[number], "command": comet.command}
     if len(systems) == 1:
         return {**systems[0], **test}
-    paired = None
-    if found.paired:
-        paired = {"test": found.paired[0], "baseline": systems[0]["path"], "scores": {}}
-        for label, comparison in found.paired[1].items():
-            paired["scores"][label] = {
-                "signature": comparison.signature,
-                "trials": comparison.trials,
-                "systems": [
-                    {
-                        "path": system["path"],
-                        "score": each.value,
-                        "p_value": each.p_value,
-                        "interval": _interval(each.interval),
-                    }
-                    for system, each in zip(systems, comparison.systems, strict=True)
-                ],
-            }
+    paired = _paired(*found.paired, systems) if found.paired else None
     seeds = {name: each._asdict() for name, each in found.seeds.items()} if found.seeds else None
     return {"systems": systems, **test, "paired": paired, "seeds": seeds}
 
 
-def _system(system: System, assessment: "Assessment", found: Findings) -> dict[str, Any]:
+def _system(system: System, assessment: "Assessment") -> dict[str, Any]:
     scores = {
         score.name: {
             "score": score.value,
@@ -174,7 +170,6 @@ def _system(system: System, assessment: "Assessment", found: Findings) -> dict[s
         "path": system.name,
         "kind": "model" if system.config else "translations",
         "sha256": system.sha256,
-        "comet": {"score": assessment.comet, "command": found.comet} if found.comet else None,
         "lengths": {
             "score": assessment.scores[0].name,
             "unit": assessment.length_unit,
@@ -182,6 +177,28 @@ def _system(system: System, assessment: "Assessment", found: Findings) -> dict[s
         },
         "frequencies": [bucket._asdict() for bucket in assessment.frequencies] or None,
     }
+
+
+def _paired(
+    test: str, comparisons: "dict[str, Comparison]", systems: list[dict[str, Any]]
+) -> dict[str, Any]:
+    scores = {}
+    for label, comparison in comparisons.items():
+        rows = [
+            {
+                "path": system["path"],
+                "score": each.value,
+                "p_value": each.p_value,
+                "interval": _interval(each.interval),
+            }
+            for system, each in zip(systems, comparison.systems, strict=True)
+        ]
+        scores[label] = {
+            "signature": comparison.signature,
+            "trials": comparison.trials,
+            "systems": rows,
+        }
+    return {"test": test, "baseline": systems[0]["path"], "scores": scores}
 
 
 def _interval(interval: "Interval | None") -> dict[str, Any] | None:

@@ -11,19 +11,13 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seq2seq.cli.assessed import Findings, Shown, as_json, as_lines
-from seq2seq.cli.options import (
-    add_device,
-    add_engine,
-    add_search,
-    check_output,
-    engine_options,
-    search_options,
-)
+from seq2seq.cli.assessed import Comet, Findings, as_json, as_lines
+from seq2seq.cli.checks import check_options
+from seq2seq.cli.options import add_device, add_engine, add_search
 from seq2seq.cli.systems import System, as_text, check_systems, translations, warn_of_twins
 from seq2seq.cli.testset import USAGE, TestSet, read_test_set, split_files
-from seq2seq.data.text import count_lines, read_lines
-from seq2seq.errors import ConfigError
+from seq2seq.data.text import read_lines
+from seq2seq.errors import DataError
 
 if TYPE_CHECKING:
     from seq2seq.evaluation.assessment import Assessor
@@ -64,9 +58,9 @@ def add_scores(command: argparse.ArgumentParser) -> None:
     add(
         "--resamples",
         type=resamples,
-        default=1000,
         metavar="N",
-        help="test sets drawn for 95%% intervals (%(default)s); 0 for none",
+        help="test sets drawn for 95%% intervals; 0 for none. By default 1000, and none for more "
+        "than 10,000 sentences, which would fill the memory",
     )
     add("--language", metavar="CODE", help="target language; by default the model's")
     add("--test-set", metavar="NAME", help="sacreBLEU's, fetched, instead of SRC REF: wmt14/full")
@@ -104,94 +98,75 @@ def resamples(text: str) -> int:
 
 def run(arguments: argparse.Namespace) -> int:
     paths, files = split_files(arguments)
-    check_options(arguments, paths)
+    check_options(arguments, paths, files)
     test_set = read_test_set(arguments, files)
     check_systems(paths, test_set)
-    from seq2seq.evaluation.looks import cautions, looks_tokenized  # only here: it takes a second
-    from seq2seq.evaluation.metrics import DEFAULT, find_metrics
+    from seq2seq.evaluation.looks import cautions  # only here: sacreBLEU takes a moment
 
-    names = arguments.metrics or list(DEFAULT)
-    if arguments.metrics is None and looks_tokenized(test_set.first):
-        names.append("bleu-tokenized")
-    find_metrics(names)
+    names = metrics_for(test_set, arguments.metrics)
     systems = list(translations(paths, test_set, arguments))
     if arguments.output:
         arguments.output.write_bytes(as_text(systems[0].lines))
     warn_of_twins(systems, arguments.seeds)
     if {"bleu", "chrf"} & set(names):
-        for caution in cautions(test_set.first, systems[0].lines):
+        for caution in cautions(test_set.first, {s.name: s.lines for s in systems}):
             warnings.warn(caution, stacklevel=1)
-    found = assess(systems, test_set, names, arguments)
+    found = find_out(systems, test_set, names, arguments)
     if arguments.json:
         print(json.dumps(as_json(found), ensure_ascii=False))
     else:
-        for line in as_lines(found, Shown(arguments.lengths)):
+        for line in as_lines(found, lengths=arguments.lengths):
             print(line)
-    return int(any(system.failed for system in systems))
+    unknown = found.comet is not None and None in found.comet.scores
+    return int(unknown or any(system.failed for system in systems))
 
 
-def check_options(arguments: argparse.Namespace, paths: list[Path]) -> None:
-    """What can be known before any file is read. Raises: ConfigError, DataError."""
-    search_options(arguments)
-    engine_options(arguments)
-    if arguments.metrics:
-        from seq2seq.evaluation.metrics import find_metrics
+def metrics_for(test_set: TestSet, names: list[str] | None) -> list[str]:
+    """The scores that were asked for, or else those that suit the references."""
+    from seq2seq.evaluation.looks import looks_tokenized
+    from seq2seq.evaluation.metrics import DEFAULT
 
-        find_metrics(arguments.metrics)
-    several = [
-        option
-        for option, given in (("--paired", arguments.paired), ("--seeds", arguments.seeds))
-        if given
-    ]
-    if len(paths) == 1 and several:
-        raise ConfigError(
-            f"{several[0]} compares systems, and there is only {paths[0]}: {USAGE} with two or more"
-        )
-    if arguments.output:
-        if len(paths) > 1:
-            raise ConfigError(
-                f"-o {arguments.output} takes the translations of one PATH, not of {len(paths)}: "
-                "leave it out, or evaluate them one by one"
-            )
-        check_output(arguments.output)
-    if arguments.frequencies:
-        count_lines(arguments.frequencies)
-    if arguments.comet:
-        from seq2seq.evaluation.comet import comet_command
-
-        comet_command(arguments.comet)
+    if names is not None:
+        return names
+    return [*DEFAULT, *["bleu-tokenized"] * looks_tokenized(test_set.first)]
 
 
-def assess(
+def find_out(
     systems: list[System], test_set: TestSet, names: list[str], arguments: argparse.Namespace
 ) -> Findings:
+    """Score the systems, and compare them as was asked."""
     from seq2seq.evaluation.scores import scatter
     from seq2seq.evaluation.significance import compare
 
-    languages = spoken(systems, test_set)
-    assessor = build_assessor(test_set, names, languages, arguments)
+    assessor = build_assessor(systems, test_set, names, arguments)
     assessed = [(system, assessor.assess(system.lines)) for system in systems]
     paired = None
     if arguments.paired:
         lines = {system.name: system.lines for system in systems}
         paired = arguments.paired, compare(lines, assessor.metrics, arguments.paired)
-    seeds = scatter([each.scores for _, each in assessed]) if arguments.seeds else None
     return Findings(
-        test_set, languages, assessed, arguments.resamples, paired, seeds, arguments.comet
+        test_set,
+        assessor.languages,
+        assessed,
+        assessor.resamples,
+        paired,
+        scatter([each.scores for _, each in assessed]) if arguments.seeds else None,
+        ask_comet(systems, test_set, arguments.comet) if arguments.comet else None,
     )
 
 
 def build_assessor(
-    test_set: TestSet,
-    names: list[str],
-    languages: tuple[str | None, str | None],
-    arguments: argparse.Namespace,
+    systems: list[System], test_set: TestSet, names: list[str], arguments: argparse.Namespace
 ) -> "Assessor":
     from seq2seq.evaluation.assessment import Assessor
     from seq2seq.evaluation.buckets import count_words
-    from seq2seq.evaluation.comet import comet_command
     from seq2seq.evaluation.metrics import find_metrics
+    from seq2seq.evaluation.scores import MANY, RESAMPLES
 
+    languages = spoken(systems, test_set)
+    resamples = arguments.resamples
+    if resamples is None:
+        resamples = RESAMPLES if len(test_set.source) <= MANY else 0
     counts = None
     if arguments.frequencies:
         counts = count_words(read_lines(arguments.frequencies), languages[1])
@@ -200,10 +175,24 @@ def build_assessor(
         test_set.references,
         find_metrics(names),
         languages,
-        arguments.resamples,
+        resamples,
         counts,
-        comet_command(arguments.comet) if arguments.comet else (),
     )
+
+
+def ask_comet(systems: list[System], test_set: TestSet, typed: str) -> Comet:
+    """COMET of each system. What goes wrong there is a warning: the other scores are known."""
+    from seq2seq.evaluation.comet import comet_command, comet_score
+
+    scores: list[float | None] = []
+    for system in systems:
+        try:
+            command = comet_command(typed)
+            scores.append(comet_score(command, test_set.source, system.lines, test_set.first))
+        except (DataError, OSError) as error:
+            warnings.warn(f"no COMET of {system.name}: {error}", stacklevel=1)
+            scores.append(None)
+    return Comet(typed, scores)
 
 
 def spoken(systems: list[System], test_set: TestSet) -> tuple[str | None, str | None]:

@@ -70,7 +70,13 @@ def read_test_set(arguments: argparse.Namespace, files: list[Path]) -> TestSet:
     for path in references:
         check_parallel(source, path)
     streams = [stream for path in references for stream in read_references(path)]
-    return TestSet(name, source, list(read_lines(source)), streams, languages)
+    lines = list(read_lines(source))
+    if len(streams) > 1 and all(map(_same, lines, streams[0])):
+        raise DataError(
+            f"the first column of {references[0]} is the source itself. Leave it out: "
+            f"cut -f2- {references[0].name.removesuffix('.gz')} > references.tsv"
+        )
+    return TestSet(name, source, lines, streams, languages)
 
 
 def read_references(path: Path) -> list[list[str | None]]:
@@ -99,3 +105,7 @@ def check_hypotheses(path: Path, test_set: TestSet) -> None:
             f"lines of {path}: {count:,}, of {test_set.source_path}: {expected:,}. Line n of the "
             "translations must translate line n; a sentence without one is an empty line."
         )
+
+
+def _same(source: str, reference: str | None) -> bool:
+    return "".join(source.split()) == "".join((reference or "").split())

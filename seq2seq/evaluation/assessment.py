@@ -13,9 +13,8 @@ from seq2seq.evaluation.buckets import (
     by_length,
     length_unit,
 )
-from seq2seq.evaluation.comet import comet_score
-from seq2seq.evaluation.metrics import Kind, References
-from seq2seq.evaluation.scores import CorpusScore, build_metrics, corpus_scores
+from seq2seq.evaluation.metrics import Kind, References, build_metrics
+from seq2seq.evaluation.scores import CorpusScore, corpus_scores
 
 
 @dataclass(frozen=True)
@@ -26,7 +25,6 @@ class Assessment:
     length_unit: str
     lengths: list[LengthBucket]  # the first of the scores
     frequencies: list[FrequencyBucket]  # empty if the training text is unknown
-    comet: float | None
 
 
 @dataclass
@@ -40,7 +38,6 @@ class Assessor:
         languages: of source and target, None if unknown.
         resamples: for the intervals; 0 for none.
         frequencies: `count_words` of the training text, None if it is unknown.
-        comet: the command that computes COMET, empty for none.
     """
 
     source: Sequence[str]
@@ -49,8 +46,7 @@ class Assessor:
     languages: tuple[str | None, str | None]
     resamples: int = 0
     frequencies: Counter[str] | None = None
-    comet: Sequence[str] = ()
-    metrics: Mapping[str, Metric] = field(init=False)
+    metrics: Mapping[str, Metric] = field(init=False)  # by their labels
 
     def __post_init__(self) -> None:
         self.metrics = build_metrics(self.kinds, self.references, self.languages[1])
@@ -60,15 +56,11 @@ class Assessor:
         rare: list[FrequencyBucket] = []
         if self.frequencies is not None:
             rare = by_frequency(hypotheses, first, self.frequencies, self.languages[1])
-        comet = None
-        if self.comet:
-            comet = comet_score(self.comet, self.source, hypotheses, first)
         return Assessment(
             corpus_scores(hypotheses, self.metrics, self.resamples),
             length_unit(self.languages[0]),
             by_length(self.source, hypotheses, self.references, self._first, self.languages[0]),
             rare,
-            comet,
         )
 
     def _first(self, hypotheses: list[str], references: References) -> float:

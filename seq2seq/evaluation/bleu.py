@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from sacrebleu.metrics.bleu import BLEU
 
 from seq2seq.errors import DataError
-from seq2seq.evaluation.metrics import DEFAULT, ORDER, bleu, find_metrics
-from seq2seq.evaluation.scores import CorpusScore, build_metrics, corpus_scores
+from seq2seq.evaluation.metrics import DEFAULT, ORDER, bleu, build_metrics, find_metrics
+from seq2seq.evaluation.scores import CorpusScore, corpus_scores
 
 
 def score(

@@ -1,7 +1,7 @@
 """What a text looks like: tokenised, lower-cased. Both make scores that are easily misread."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 # A space before a full stop or a comma, entities of the Moses tokenizer, its hyphens, and endings
 # that it splits off. Not before : ; ! ? or quotes, where French puts spaces as well.
@@ -25,31 +25,39 @@ def looks_lowercased(lines: Iterable[str]) -> bool:
     return bool(cased) and capitals <= _SHARE_UPPER * len(cased)
 
 
-def cautions(references: Iterable[str], hypotheses: Iterable[str]) -> list[str]:
-    """What to know before these scores are compared with those of others; a sentence each."""
-    references, hypotheses = list(references), list(hypotheses)
+def cautions(references: Sequence[str], systems: Mapping[str, Sequence[str]]) -> list[str]:
+    """What to know before these scores are compared with those of others; a sentence each.
+
+    Args:
+        systems: the outputs of each by its name.
+    """
     found = []
-    if looks_tokenized(references):
+    tokenized, lowercased = looks_tokenized(references), looks_lowercased(references)
+    if tokenized:
         found.append(
-            "the references look tokenized. BLEU above splits them once more and compares with no "
-            "published number; BLEU-tokenized takes words as they stand, as papers on tokenized "
-            "files do. Only scores on raw text of the test set compare with raw scores."
+            "the references look tokenized: BLEU splits them once more, so it compares with no "
+            "published number. bleu-tokenized of --metrics takes words as they stand, as papers on "
+            "tokenized files do. Neither compares with scores on the raw text of the test set"
         )
-    elif looks_tokenized(hypotheses):
-        found.append(
-            "the translations look tokenized, and the references do not: detokenize them first; "
-            "every word that stands apart from its punctuation costs points."
-        )
-    if looks_lowercased(references):
+    if lowercased:
         found.append(
             "the references look lower-cased: the scores compare only with others on lower-cased "
-            "references, which are higher than those of cased text."
+            "references, and are higher than those of cased text"
         )
-        if not looks_lowercased(hypotheses) and any(line.strip() for line in hypotheses):
-            found.append("the translations have capitals, and each of them costs points here.")
-    elif looks_lowercased(hypotheses):
-        found.append(
-            "the translations look lower-cased, and the references do not: BLEU and chrF tell "
-            "capitals from small letters."
-        )
+    for name, lines in systems.items():
+        if not tokenized and looks_tokenized(lines):
+            found.append(
+                f"the translations of {name} look tokenized, and the references do not: detokenize "
+                "them first, or what BLEU and chrF say is too low"
+            )
+        if not lowercased and looks_lowercased(lines):
+            found.append(
+                f"the translations of {name} look lower-cased, and the references do not: BLEU and "
+                "chrF tell capitals from small letters"
+            )
+        if lowercased and any(line != line.lower() for line in lines):
+            found.append(
+                f"the translations of {name} have capitals, and the references do not: each of "
+                "them costs points"
+            )
     return found

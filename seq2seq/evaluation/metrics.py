@@ -4,7 +4,7 @@ That kind brings intervals by bootstrap, paired tests and signatures to all of t
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple
+from typing import NamedTuple, cast
 
 from sacrebleu.metrics.base import Metric
 from sacrebleu.metrics.bleu import BLEU
@@ -17,23 +17,26 @@ from seq2seq.evaluation.languages import is_spaceless, language_code
 ORDER = 4  # the longest n-gram that BLEU counts
 
 # All references of a corpus: the first of each sentence, then the second of each, and so on; None
-# where a sentence has no further one.
+# where a sentence has no further one, which sacreBLEU allows and its types do not say.
 References = Sequence[Sequence[str | None]]
+Streams = Sequence[Sequence[str]]
 
 
 class Kind(NamedTuple):
     """A score one can ask for."""
 
     label: str  # its name in front of the number
-    build: Callable[[References, str | None], Metric]  # from references and the target language
+    build: Callable[[Streams, str | None], Metric]  # from references and the target language
 
 
-def bleu(language: str | None = None, references: References | None = None, **options: str) -> BLEU:
+def bleu(
+    language: str | None = None, references: Streams | None = None, tokenize: str | None = None
+) -> BLEU:
     """BLEU that finds words as suits the language: sacreBLEU's `zh` for Chinese, characters for
     other languages that put no spaces between words, else 13a.
 
     Args:
-        options: of sacreBLEU's class, such as `tokenize`, instead of those.
+        tokenize: another of sacreBLEU's ways to find words, instead of the language's.
     """
     tokenizer = BLEU.TOKENIZER_DEFAULT
     if language_code(language) == "zh":
@@ -43,22 +46,26 @@ def bleu(language: str | None = None, references: References | None = None, **op
         # these languages need a dictionary or a model that has to be installed apart.
         tokenizer = "char"
     # `force` silences the advice to detokenise: `seq2seq.evaluation.looks` gives better.
-    known = {"tokenize": tokenizer, **options}
-    return BLEU(max_ngram_order=ORDER, force=True, references=references, **known)  # type: ignore[arg-type]
+    return BLEU(
+        tokenize=tokenize or tokenizer,
+        max_ngram_order=ORDER,
+        force=True,
+        references=references,
+    )
 
 
-def _ter(references: References, language: str | None) -> Metric:
+def _ter(references: Streams, language: str | None) -> Metric:
     spaceless = is_spaceless(language)
-    return TER(normalized=spaceless, asian_support=spaceless, references=references)  # type: ignore[arg-type]
+    return TER(normalized=spaceless, asian_support=spaceless, references=references)
 
 
-def _exact(references: References, language: str | None) -> Metric:
+def _exact(references: Streams, language: str | None) -> Metric:
     from seq2seq.evaluation.symbols import ExactMatch
 
     return ExactMatch(references)
 
 
-def _symbols(references: References, language: str | None) -> Metric:
+def _symbols(references: Streams, language: str | None) -> Metric:
     from seq2seq.evaluation.symbols import SymbolErrorRate
 
     return SymbolErrorRate(references)
@@ -66,7 +73,7 @@ def _symbols(references: References, language: str | None) -> Metric:
 
 METRICS = {
     "bleu": Kind("BLEU", lambda references, language: bleu(language, references)),
-    "chrf": Kind("chrF", lambda references, language: CHRF(references=references)),  # type: ignore[arg-type]
+    "chrf": Kind("chrF", lambda references, language: CHRF(references=references)),
     "ter": Kind("TER", _ter),
     "bleu-tokenized": Kind(
         "BLEU-tokenized", lambda references, _: bleu(None, references, tokenize="none")
@@ -75,6 +82,18 @@ METRICS = {
     "ser": Kind("SER", _symbols),
 }
 DEFAULT = ("bleu", "chrf", "ter")
+
+
+def build_metrics(
+    kinds: Sequence[Kind], references: References, language: str | None = None
+) -> dict[str, Metric]:
+    """The metrics by their labels, with what they need of the references computed once.
+
+    Args:
+        language: of the target; see `bleu`.
+    """
+    streams = cast(Streams, references)
+    return {kind.label: kind.build(streams, language) for kind in kinds}
 
 
 def find_metrics(names: Sequence[str]) -> list[Kind]:

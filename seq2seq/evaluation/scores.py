@@ -1,15 +1,17 @@
 """Corpus scores with the interval that chance leaves them, and how several runs scatter."""
 
+import os
 import statistics
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from sacrebleu.metrics.base import Metric
 
-from seq2seq.errors import DataError
-from seq2seq.evaluation.metrics import Kind, References
+from seq2seq.errors import ConfigError, DataError
 
 RESAMPLES = 1000  # as many as the command `sacrebleu --confidence` draws
+# sacreBLEU holds the statistics of all resamples at once: for so many sentences 0.7 GB.
+MANY = 10_000
 
 
 class Interval(NamedTuple):
@@ -44,11 +46,14 @@ class Scatter(NamedTuple):
     runs: int
 
 
-def build_metrics(
-    kinds: Sequence[Kind], references: References, language: str | None = None
-) -> dict[str, Metric]:
-    """The metrics by their labels, with what they need of the references computed once."""
-    return {kind.label: kind.build(references, language) for kind in kinds}
+def check_seed() -> None:
+    """Raises: ConfigError if SACREBLEU_SEED of the environment is no seed."""
+    seed = os.environ.get("SACREBLEU_SEED", "none")
+    if seed.lower() != "none" and not (seed.isascii() and seed.isdigit()):
+        raise ConfigError(
+            f"SACREBLEU_SEED={seed} should be a whole number, or none: unset SACREBLEU_SEED for "
+            "sacreBLEU's own"
+        )
 
 
 def corpus_scores(

@@ -9,7 +9,7 @@ from typing import Any
 from sacrebleu.metrics.base import Metric, Score, Signature
 from torchmetrics.functional.text import word_error_rate
 
-from seq2seq.evaluation.metrics import References
+from seq2seq.evaluation.metrics import Streams
 
 
 class SymbolSignature(Signature):
@@ -28,10 +28,10 @@ class SymbolMetric(Metric):
     label: str
     unit: str
 
-    def __init__(self, references: References):
+    def __init__(self, references: Streams):
         super().__init__()
         self.unit = type(self).unit  # where the signature looks for it
-        self._ref_cache = self._cache_references(references)  # type: ignore[arg-type]
+        self._ref_cache = self._cache_references(references)
 
     def _preprocess_segment(self, sent: str) -> str:
         return " ".join(sent.split())

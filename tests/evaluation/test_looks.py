@@ -17,7 +17,7 @@ def tokenized(lines: list[str]) -> list[str]:
 
 def test_raw_text_looks_neither_tokenized_nor_lowercased() -> None:
     assert not looks_tokenized(RAW) and not looks_lowercased(RAW)
-    assert cautions(RAW, RAW) == []
+    assert cautions(RAW, {"x": RAW}) == []
 
 
 @pytest.mark.parametrize(
@@ -49,18 +49,16 @@ def test_a_text_without_capitals_looks_lowercased_but_a_script_without_them_does
 
 
 def test_each_caution_says_what_to_know() -> None:
-    lower = [line.lower() for line in RAW]
-    (split,) = cautions(tokenized(RAW), tokenized(RAW))
-    assert "references look tokenized" in split and "BLEU-tokenized" in split
-    (joined,) = cautions(RAW, tokenized(RAW))
-    assert "translations look tokenized, and the references do not" in joined
-    both = cautions(lower, RAW)
-    assert [caution.split(":")[0] for caution in both] == [
-        "the references look lower-cased",
-        "the translations have capitals, and each of them costs points here.",
-    ]
-    (small,) = cautions(RAW, lower)
-    assert "translations look lower-cased, and the references do not" in small
+    lower, split = [line.lower() for line in RAW], tokenized(RAW)
+    (both,) = cautions(split, {"x": split})
+    assert "references look tokenized" in both and "bleu-tokenized of --metrics" in both
+    (joined,) = cautions(RAW, {"x": RAW, "y": split})
+    assert "translations of y look tokenized, and the references do not" in joined
+    (small,) = cautions(RAW, {"x": lower, "y": RAW})
+    assert "translations of x look lower-cased, and the references do not" in small
+    (same,) = cautions(lower, {"x": lower})
+    assert "references look lower-cased" in same
+    assert "translations of x have capitals" in cautions(lower, {"x": RAW})[1]
 
 
 FLICKR = Path("/work/shared/data/multi30k")

@@ -7,8 +7,8 @@ from sacrebleu.metrics.bleu import BLEU
 
 from seq2seq.cli import evaluate
 from seq2seq.errors import ConfigError, DataError
-from seq2seq.evaluation.metrics import DEFAULT, METRICS, find_metrics
-from seq2seq.evaluation.scores import CorpusScore, build_metrics, corpus_scores, scatter
+from seq2seq.evaluation.metrics import DEFAULT, METRICS, build_metrics, find_metrics
+from seq2seq.evaluation.scores import CorpusScore, check_seed, corpus_scores, scatter
 
 HYPOTHESES = ["A cat sat on the mat .", "The dog runs ."]
 REFERENCES = ["A cat sat on a mat .", "The dog runs ."]
@@ -75,3 +75,13 @@ def test_runs_scatter_by_the_deviation_of_a_sample() -> None:
     assert found["TER"] == (1, 0, 3)
     with pytest.raises(ValueError, match="1 runs"):
         scatter(runs[:1])
+
+
+def test_a_seed_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    for fine in ("7", "none", "None"):
+        monkeypatch.setenv("SACREBLEU_SEED", fine)
+        check_seed()
+    for wrong in ("seven", "-1", "1.5", ""):
+        monkeypatch.setenv("SACREBLEU_SEED", wrong)
+        with pytest.raises(ConfigError, match=f"SACREBLEU_SEED={wrong} should be a whole number"):
+            check_seed()

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seq2seq.evaluation.metrics import find_metrics
-from seq2seq.evaluation.scores import CorpusScore, build_metrics, corpus_scores
+from seq2seq.evaluation.metrics import build_metrics, find_metrics
+from seq2seq.evaluation.scores import CorpusScore, corpus_scores
 from seq2seq.evaluation.symbols import edits
 
 
