@@ -8,7 +8,7 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from tiny_runs import demo_lines
 
@@ -37,8 +37,15 @@ def sacrebleu(*arguments: object) -> Any:
     return json.loads(_said(*arguments))
 
 
-def sacrebleu_paired(*arguments: object) -> list[dict[str, list[float]]]:
-    """Its table of a paired test: by system and score, the numbers as they stand there.
+class PairedTable(NamedTuple):
+    """What it says of a paired test."""
+
+    systems: list[dict[str, list[float]]]  # of each, by score, the numbers as they stand there
+    signatures: dict[str, str]
+
+
+def sacrebleu_paired(*arguments: object) -> PairedTable:
+    """Its table of a paired test.
 
     Its JSON would be easier to read, but that of a paired bootstrap ends in a traceback.
     """
@@ -48,7 +55,10 @@ def sacrebleu_paired(*arguments: object) -> list[dict[str, list[float]]]:
     numbers = [
         [list(map(float, re.findall(r"\d+\.\d+", cell))) for cell in row] for row in rows[1:]
     ]
-    return [dict(zip(names, row, strict=True)) for row in numbers]
+    systems = [dict(zip(names, row, strict=True)) for row in numbers]
+    return PairedTable(
+        systems, dict(line[3:].split() for line in lines if line[:3] == " - " and "|" in line)
+    )
 
 
 def _said(*arguments: object) -> str:

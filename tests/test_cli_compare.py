@@ -82,8 +82,7 @@ def test_p_values_are_those_of_the_command_sacrebleu(
     asked = files.reference, "-i", *files.systems, "-m", *names, f"--paired-{option}"
     expected = sacrebleu_paired(*asked)
     typed = "evaluate", *files.systems, files.source, files.reference, "--paired", test
-    options = "--metrics", ",".join(names), "--resamples", 0
-    (line,) = seq2seq(*typed, *options, "--json").lines
+    (line,) = seq2seq(*typed, "--metrics", ",".join(names), "--json").lines
     paired = json.loads(line)["paired"]
     assert paired["baseline"] == str(files.systems[0]) and paired["test"] == test
     assert len(paired["scores"]) == len(names)
@@ -93,9 +92,10 @@ def test_p_values_are_those_of_the_command_sacrebleu(
             ours = [each["score"]]
             ours += [interval["mean"], interval["half_width"]] if interval else []
             ours += [] if p is None else [round(p, 4)]
-            assert ours == pytest.approx(expected[number][THEIRS[name]], abs=1e-9)
+            assert ours == pytest.approx(expected.systems[number][THEIRS[name]], abs=1e-9)
         assert [each["p_value"] is None for each in of["systems"]] == [True, False, False]
-        assert f"{option}:{of['trials']}|seed:12345" in of["signature"]
+        assert of["signature"] == expected.signatures[THEIRS[name]]
+        assert f"|{option}:{of['trials']}|seed:12345|" in of["signature"]
     better = paired["scores"]["BLEU"]["systems"][1]
     assert better["p_value"] < 0.05
 
@@ -362,3 +362,13 @@ def test_a_column_that_is_the_source_is_no_reference(seq2seq: Command, tmp_path:
     table = write(tmp_path / "refs.tsv", ["cat\tK AE1 T", "a\tAH0\tEY1"])
     message = refused(seq2seq("evaluate", source, source, table))
     assert f"the first column of {table} is the source itself" in message
+
+
+def test_so_many_sentences_that_resamples_fill_the_memory_get_none_unasked(
+    seq2seq: Command, tmp_path: Path
+) -> None:
+    many = write(tmp_path / "many", ["a b"] * 10_001)
+    typed = "evaluate", many, many, many, "--metrics", "exact"
+    (line,) = seq2seq(*typed, "--json").lines
+    assert json.loads(line)["exact"]["interval"] is None
+    assert seq2seq(*typed, "--resamples", 2).lines[2].startswith("95% of 2 resamples")

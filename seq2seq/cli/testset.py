@@ -72,9 +72,10 @@ def read_test_set(arguments: argparse.Namespace, files: list[Path]) -> TestSet:
     streams = [stream for path in references for stream in read_references(path)]
     lines = list(read_lines(source))
     if len(streams) > 1 and all(map(_same, lines, streams[0])):
+        path = references[0]
+        cut = f"zcat {path} | cut -f2-" if path.suffix == ".gz" else f"cut -f2- {path}"
         raise DataError(
-            f"the first column of {references[0]} is the source itself. Leave it out: "
-            f"cut -f2- {references[0].name.removesuffix('.gz')} > references.tsv"
+            f"the first column of {path} is the source itself. Leave it out: {cut} > references.tsv"
         )
     return TestSet(name, source, lines, streams, languages)
 

@@ -74,12 +74,13 @@ def corpus_scores(
         raise DataError("there is no sentence to score: give at least one translation")
     found = []
     for label, metric in metrics.items():
-        metric.n_bootstrap = metric.seed = None
         signature = str(metric.get_signature())
         score = metric.corpus_score(hypotheses, None, n_bootstrap=max(resamples, 1))
         interval = None
         if resamples:
             interval = Interval(float(score._mean), float(score._ci), str(metric.get_signature()))
+            # What the metric remembers of this would get into the signatures of other tests.
+            metric.n_bootstrap = metric.seed = None
         found.append(CorpusScore(label, score.score, signature, interval))
     return found
 
