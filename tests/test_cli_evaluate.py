@@ -66,11 +66,19 @@ def test_runs_that_differ_in_more_than_their_seed_are_named(
 
 
 def test_a_second_path_without_a_model_is_refused_before_the_first_translates(
-    seq2seq: Command, run: Path, test_set: tuple[Path, Path], tmp_path: Path
+    seq2seq: Command,
+    run: Path,
+    test_set: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
+    monkeypatch.setattr(Translator, "stream", lambda *_: pytest.fail("translated too early"))
     (tmp_path / "empty").mkdir()
     message = refused(seq2seq("evaluate", run, tmp_path / "empty", *test_set))
     assert f"{tmp_path / 'empty'} holds neither best.ckpt nor last.ckpt" in message
+    (tmp_path / "damaged.ckpt").write_bytes(b"PK\x03\x04 and no more")
+    message = refused(seq2seq("evaluate", run, tmp_path / "damaged.ckpt", *test_set))
+    assert "damaged.ckpt is no checkpoint" in message
 
 
 def test_a_file_of_translations_has_a_line_for_each_sentence(

@@ -40,7 +40,7 @@ def check_systems(paths: Sequence[Path], test_set: TestSet) -> None:
     """Asked before the first model is loaded.
 
     Raises: ConfigError if a path is no system, or given twice; DataError for a file of translations
-        that does not suit the test set.
+        that does not suit the test set; CheckpointError for a later model that cannot be opened.
     """
     for number, path in enumerate(paths):
         if path in paths[:number]:
@@ -53,11 +53,12 @@ def check_systems(paths: Sequence[Path], test_set: TestSet) -> None:
         if not is_model(path):
             check_hypotheses(path, test_set)
     models = [path for path in paths if is_model(path)]
-    if models:
-        from seq2seq.checkpoint import find
+    if len(models) > 1:
+        from seq2seq import checkpoint
 
-        for path in models:
-            find(path)
+        # The first is opened next. The others would be after it has translated all, perhaps hours.
+        for path in models[1:]:
+            checkpoint.read(path)
 
 
 def is_model(path: Path) -> bool:
