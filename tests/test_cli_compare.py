@@ -175,7 +175,7 @@ def test_two_systems_with_the_same_translations_are_named(seq2seq: Command, file
 MISTAKES = [
     (("{0}", "{src}"), "three or more are needed: seq2seq evaluate PATH [PATH ...] SRC REF"),
     (("{0}", "{0}", "{src}", "{ref}"), "is given twice"),
-    (("{0}", "{src}", "{folder}"), "stands where REF is expected, and is a model. Models come"),
+    (("{0}", "{src}", "{folder}"), "stands where REF is expected, and is a folder or a checkpoint"),
     (("nowhere", "{src}", "{ref}"), "there is no nowhere: give a checkpoint, the folder of a run"),
     (("{0}", "{src}", "{ref}", "--paired", "bootstrap"), "--paired compares systems, and there is"),
     (("{0}", "{src}", "{ref}", "--seeds"), "--seeds compares systems, and there is only"),
@@ -186,11 +186,14 @@ MISTAKES = [
     (("{0}", "--test-set", "wmt14full", "--langpair", "en-de"), "did you mean wmt14/full"),
     (("{0}", "--test-set", "wmt14", "--langpair", "en-xx"), "--langpair en-xx: wmt14 has cs-en,"),
     (("{0}", "{src}", "{ref}", "--comet", "no-comet"), "there is no such program. COMET needs an"),
+    (("{0}", "{src}", "{ref}", "--comet", ""), "there is no such program. COMET needs an"),
     (("{0}", "{src}", "{ref}", "--frequencies", "none.en"), "none.en does not exist"),
 ]
 
 
-@pytest.mark.parametrize(("typed", "answer"), MISTAKES, ids=[answer for _, answer in MISTAKES])
+@pytest.mark.parametrize(
+    ("typed", "answer"), MISTAKES, ids=[" ".join(typed) for typed, _ in MISTAKES]
+)
 def test_a_mistake_is_answered_with_what_to_type(
     seq2seq: Command, files: Files, tmp_path: Path, typed: tuple[str, ...], answer: str
 ) -> None:

@@ -25,7 +25,7 @@ def check_options(arguments: argparse.Namespace, paths: list[Path], files: list[
     check_seed()
     if arguments.metrics:
         find_metrics(arguments.metrics)
-    if arguments.comet:
+    if arguments.comet is not None:
         comet_command(arguments.comet)
 
 

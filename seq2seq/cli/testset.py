@@ -46,8 +46,8 @@ def split_files(arguments: argparse.Namespace) -> tuple[list[Path], list[Path]]:
     for path, role in zip(files[-2:], ("SRC", "REF"), strict=True):
         if path.is_dir() or path.suffix == ".ckpt":
             raise ConfigError(
-                f"{path} stands where {role} is expected, and is a model. Models come first: "
-                f"{USAGE}"
+                f"{path} stands where {role} is expected, and is a folder or a checkpoint. Models "
+                f"come first: {USAGE}"
             )
     return files[:-2], files[-2:]
 
