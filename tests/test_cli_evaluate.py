@@ -1,5 +1,6 @@
 """`seq2seq evaluate`."""
 
+import hashlib
 import json
 from pathlib import Path
 
@@ -9,7 +10,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 from test_cli import SENTENCES, Command, refused
-from tiny_runs import demo_lines
+from tiny_runs import TINY_MODEL, demo_lines, save_model
 
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.translator import Translator
@@ -29,14 +30,55 @@ def test_scores_are_those_of_sacrebleu_and_come_first(
         name: metric.corpus_score(hypotheses, references).score for name, metric in metrics.items()
     }
     signatures = {name: str(metric.get_signature()) for name, metric in metrics.items()}
-    assert ended.lines == [
+    assert ended.lines[:6] == [
         *(f"{name} {value:.1f}" for name, value in values.items()),
         *signatures.values(),
     ]
     (line,) = seq2seq("evaluate", run, *test_set, "--json").lines
-    assert json.loads(line) == {
-        name: {"score": values[name], "signature": signatures[name]} for name in metrics
-    }
+    found = json.loads(line)
+    for name in metrics:
+        assert (found[name]["score"], found[name]["signature"]) == (values[name], signatures[name])
+    assert (found["path"], found["kind"], found["target_language"]) == (str(run), "model", "en")
+    written = (tmp_path / "out.en").read_bytes()
+    assert found["sha256"] == hashlib.sha256(written).hexdigest()
+
+
+def test_translations_score_as_those_who_made_them(
+    seq2seq: Command, run: Path, test_set: tuple[Path, Path], tmp_path: Path
+) -> None:
+    output = tmp_path / "out.en"
+    ended = seq2seq("evaluate", run, *test_set, "-o", output)
+    again = seq2seq("evaluate", output, *test_set, "--language", "en")
+    assert (again.code, again.lines) == (0, ended.lines)
+    (line,) = seq2seq("evaluate", run, output, *test_set, "--json").lines
+    one, other = json.loads(line)["systems"]
+    assert (one["BLEU"], one["sha256"]) == (other["BLEU"], other["sha256"])
+    assert (one["kind"], other["kind"]) == ("model", "translations")
+
+
+def test_runs_that_differ_in_more_than_their_seed_are_named(
+    seq2seq: Command, run: Path, test_set: tuple[Path, Path], tmp_path: Path
+) -> None:
+    save_model(tmp_path / "other.ckpt", *TINY_MODEL)
+    ended = seq2seq("evaluate", run, tmp_path / "other.ckpt", *test_set, "--seeds")
+    assert f"{tmp_path / 'other.ckpt'} differs from {run} in decode" in ended.err
+    assert ended.lines[3].startswith("mean of 2")
+
+
+def test_a_second_path_without_a_model_is_refused_before_the_first_translates(
+    seq2seq: Command,
+    run: Path,
+    test_set: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(Translator, "stream", lambda *_: pytest.fail("translated too early"))
+    (tmp_path / "empty").mkdir()
+    message = refused(seq2seq("evaluate", run, tmp_path / "empty", *test_set))
+    assert f"{tmp_path / 'empty'} holds neither best.ckpt nor last.ckpt" in message
+    (tmp_path / "damaged.ckpt").write_bytes(b"PK\x03\x04 and no more")
+    message = refused(seq2seq("evaluate", run, tmp_path / "damaged.ckpt", *test_set))
+    assert "damaged.ckpt is no checkpoint" in message
 
 
 def test_a_file_of_translations_has_a_line_for_each_sentence(

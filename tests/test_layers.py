@@ -47,7 +47,7 @@ ARROWS = {
 # Who may use which library. Not in the list: torch and numpy, which everybody may.
 LIBRARIES = {
     "lightning": {"training"},
-    "torchmetrics": {"training"},
+    "torchmetrics": {"training", "evaluation"},
     "hydra": {"training"},
     "omegaconf": {"training"},
     "sacrebleu": {"evaluation"},

@@ -1,60 +1,203 @@
-"""Translate a test set and score it: BLEU, chrF and TER by sacreBLEU, on detokenised text, with
+"""Score translations of a test set: BLEU, chrF and TER by sacreBLEU, on detokenised text, with
 signatures. BLEU and chrF: 100 is best; TER counts edits for 100 words, 0 is best.
+
+A PATH is a checkpoint, the folder of a run, or a file of translations that somebody has made, a
+line a sentence. Several are compared; the first is the baseline.
 """
 
 import argparse
 import json
-import sys
+import warnings
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from seq2seq.cli.options import (
-    add_engine,
-    add_model,
-    add_search,
-    check_output,
-    engine_options,
-    search_options,
-)
-from seq2seq.cli.results import one_line
-from seq2seq.data.text import check_parallel, read_lines
+from seq2seq.cli.assessed import Comet, Findings, as_json, as_lines
+from seq2seq.cli.checks import check_options
+from seq2seq.cli.options import add_device, add_engine, add_search
+from seq2seq.cli.systems import System, as_text, check_systems, translations, warn_of_twins
+from seq2seq.cli.testset import USAGE, TestSet, read_test_set, split_files
+from seq2seq.data.text import read_lines
+from seq2seq.errors import DataError
+
+if TYPE_CHECKING:
+    from seq2seq.evaluation.assessment import Assessor
 
 HELP = "score translations of a test set"
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    add_model(command)
-    command.add_argument("source", type=Path, metavar="SRC", help="a sentence a line, may be .gz")
-    command.add_argument("reference", type=Path, metavar="REF", help="its translations")
-    command.add_argument("-o", "--output", type=Path, help="also write the translations here")
-    command.add_argument("--json", action="store_true", help="print one JSON object instead")
+    command.usage = f"{USAGE} [options]"
+    add = command.add_argument
+    add(
+        "files",
+        type=Path,
+        nargs="+",
+        metavar="PATH",
+        help="systems, then SRC, a sentence a line, and REF, its translations; each may be .gz. A "
+        "REF that ends in .tsv has a column for each of several references",
+    )
+    add_device(command)
+    add("-o", "--output", type=Path, help="also write the translations here, of one PATH")
+    add("--json", action="store_true", help="print one JSON object instead")
+    add_scores(command)
+    add_comparison(command)
     add_search(command)
     add_engine(command)
 
 
-def run(arguments: argparse.Namespace) -> int:
-    search, options = search_options(arguments), engine_options(arguments)
-    check_parallel(arguments.source, arguments.reference)
-    if arguments.output:
-        check_output(arguments.output)
-    from seq2seq.evaluation.bleu import score  # only here: torch and sacreBLEU take a second
-    from seq2seq.translator import Translator
+def add_scores(command: argparse.ArgumentParser) -> None:
+    group = command.add_argument_group("scores")
+    add = group.add_argument
+    add(
+        "--metrics",
+        type=lambda text: text.split(","),
+        metavar="A,B",
+        help="of bleu, chrf, ter, bleu-tokenized, exact, ser; by default bleu,chrf,ter, and "
+        "bleu-tokenized if the references look tokenized",
+    )
+    add(
+        "--resamples",
+        type=resamples,
+        metavar="N",
+        help="test sets drawn for 95%% intervals; 0 for none. By default 1000, and none for more "
+        "than 10,000 sentences, which would fill the memory",
+    )
+    add("--language", metavar="CODE", help="target language; by default the model's")
+    add("--test-set", metavar="NAME", help="sacreBLEU's, fetched, instead of SRC REF: wmt14/full")
+    add("--langpair", metavar="PAIR", help="of --test-set, such as en-de")
+    add("--lengths", action="store_true", help="also the first score by the source's length")
+    add(
+        "--frequencies",
+        type=Path,
+        metavar="FILE",
+        help="the training text's target side: also how many words of which frequency are found",
+    )
+    add("--comet", metavar="COMMAND", help="also COMET, by the comet-score of another environment")
 
-    translator = Translator.load(arguments.path, arguments.device, arguments.tag)
-    engine = translator.engine(translator.search(**search), **options)
-    translations = list(translator.stream(read_lines(arguments.source), engine))
-    hypotheses = [found[0].text if found else "" for found in translations]
+
+def add_comparison(command: argparse.ArgumentParser) -> None:
+    group = command.add_argument_group("comparison of several PATHs")
+    group.add_argument(
+        "--paired",
+        choices=("bootstrap", "randomization"),
+        help="a test of each against the first: is the difference more than chance?",
+    )
+    group.add_argument(
+        "--seeds",
+        action="store_true",
+        help="they are runs of one recipe: their mean and standard deviation",
+    )
+
+
+def resamples(text: str) -> int:
+    value = int(text)
+    if value < 0 or value == 1:
+        raise argparse.ArgumentTypeError(f"{value} should be 0, or 2 or more; 1000 is usual")
+    return value
+
+
+def run(arguments: argparse.Namespace) -> int:
+    paths, files = split_files(arguments)
+    check_options(arguments, paths, files)
+    test_set = read_test_set(arguments, files)
+    check_systems(paths, test_set)
+    from seq2seq.evaluation.looks import cautions  # only here: sacreBLEU takes a moment
+
+    names = metrics_for(test_set, arguments.metrics)
+    systems = list(translations(paths, test_set, arguments))
     if arguments.output:
-        lines = "".join(f"{one_line(text)}\n" for text in hypotheses)
-        arguments.output.write_text(lines, encoding="utf-8", newline="\n")
-    language = translator.config["data"]["target"]
-    scores = score(hypotheses, list(read_lines(arguments.reference)), language=language)
+        arguments.output.write_bytes(as_text(systems[0].lines))
+    warn_of_twins(systems, arguments.seeds)
+    if {"bleu", "chrf"} & set(names):
+        for caution in cautions(test_set.first, {s.name: s.lines for s in systems}):
+            warnings.warn(caution, stacklevel=1)
+    found = find_out(systems, test_set, names, arguments)
     if arguments.json:
-        print(json.dumps({s.name: {"score": s.value, "signature": s.signature} for s in scores}))
+        print(json.dumps(as_json(found), ensure_ascii=False))
     else:
-        for found in scores:
-            print(f"{found.name} {found.value:.1f}")
-        for found in scores:
-            print(found.signature)
-    if arguments.stats:
-        print(engine.stats, file=sys.stderr)
-    return int(None in translations)
+        for line in as_lines(found, lengths=arguments.lengths):
+            print(line)
+    unknown = found.comet is not None and None in found.comet.scores
+    return int(unknown or any(system.failed for system in systems))
+
+
+def metrics_for(test_set: TestSet, names: list[str] | None) -> list[str]:
+    """The scores that were asked for, or else those that suit the references."""
+    from seq2seq.evaluation.looks import looks_tokenized
+    from seq2seq.evaluation.metrics import DEFAULT
+
+    if names is not None:
+        return names
+    return [*DEFAULT, *["bleu-tokenized"] * looks_tokenized(test_set.first)]
+
+
+def find_out(
+    systems: list[System], test_set: TestSet, names: list[str], arguments: argparse.Namespace
+) -> Findings:
+    """Score the systems, and compare them as was asked."""
+    from seq2seq.evaluation.scores import scatter
+    from seq2seq.evaluation.significance import compare
+
+    assessor = build_assessor(systems, test_set, names, arguments)
+    assessed = [(system, assessor.assess(system.lines)) for system in systems]
+    paired = None
+    if arguments.paired:
+        lines = {system.name: system.lines for system in systems}
+        paired = arguments.paired, compare(lines, assessor.metrics, arguments.paired)
+    return Findings(
+        test_set,
+        assessor.languages,
+        assessed,
+        assessor.resamples,
+        paired,
+        scatter([each.scores for _, each in assessed]) if arguments.seeds else None,
+        ask_comet(systems, test_set, arguments.comet) if arguments.comet else None,
+    )
+
+
+def build_assessor(
+    systems: list[System], test_set: TestSet, names: list[str], arguments: argparse.Namespace
+) -> "Assessor":
+    from seq2seq.evaluation.assessment import Assessor
+    from seq2seq.evaluation.buckets import count_words
+    from seq2seq.evaluation.metrics import find_metrics
+    from seq2seq.evaluation.scores import MANY, RESAMPLES
+
+    languages = spoken(systems, test_set)
+    resamples = arguments.resamples
+    if resamples is None:
+        resamples = RESAMPLES if len(test_set.source) <= MANY else 0
+    counts = None
+    if arguments.frequencies:
+        counts = count_words(read_lines(arguments.frequencies), languages[1])
+    return Assessor(
+        test_set.source,
+        test_set.references,
+        find_metrics(names),
+        languages,
+        resamples,
+        counts,
+    )
+
+
+def ask_comet(systems: list[System], test_set: TestSet, typed: str) -> Comet:
+    """COMET of each system. What goes wrong there is a warning: the other scores are known."""
+    from seq2seq.evaluation.comet import comet_command, comet_score
+
+    scores: list[float | None] = []
+    for system in systems:
+        try:
+            command = comet_command(typed)
+            scores.append(comet_score(command, test_set.source, system.lines, test_set.first))
+        except (DataError, OSError) as error:
+            warnings.warn(f"no COMET of {system.name}: {error}", stacklevel=1)
+            scores.append(None)
+    return Comet(typed, scores)
+
+
+def spoken(systems: list[System], test_set: TestSet) -> tuple[str | None, str | None]:
+    """Source and target language: what was typed, else what the first model says."""
+    configs = [system.config["data"] for system in systems if system.config]
+    config = configs[0] if configs else {}
+    source, target = test_set.languages
+    return source or config.get("source"), target or config.get("target")

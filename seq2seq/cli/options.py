@@ -13,6 +13,11 @@ SAMPLE = ("temperature", "top_k", "top_p", "seed")
 
 def add_model(command: argparse.ArgumentParser) -> None:
     command.add_argument("path", metavar="PATH", help="a checkpoint, or the folder of a run")
+    add_device(command)
+
+
+def add_device(command: argparse.ArgumentParser) -> None:
+    """Where a model computes, and for which of its corpora."""
     command.add_argument("--device", default="auto", help="cpu, cuda or auto (%(default)s)")
     command.add_argument("--tag", help="of the training corpus whose translations are wanted")
 

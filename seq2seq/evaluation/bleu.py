@@ -1,28 +1,12 @@
 """Corpus scores of translations against references, by sacreBLEU, on detokenised text."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 from sacrebleu.metrics.bleu import BLEU
-from sacrebleu.metrics.chrf import CHRF
-from sacrebleu.metrics.ter import TER
 
 from seq2seq.errors import DataError
-from seq2seq.evaluation.languages import is_spaceless, language_code
-
-ORDER = 4  # the longest n-gram that BLEU counts
-
-
-class CorpusScore(NamedTuple):
-    """A corpus score; sacreBLEU's signature says exactly how it was computed.
-
-    BLEU and chrF are between 0 and 100, which is best. TER counts edits for 100 words of the
-    references: 0 is best, and bad translations may have more than 100.
-    """
-
-    name: str
-    value: float
-    signature: str
+from seq2seq.evaluation.metrics import DEFAULT, ORDER, bleu, build_metrics, find_metrics
+from seq2seq.evaluation.scores import CorpusScore, corpus_scores
 
 
 def score(
@@ -42,15 +26,8 @@ def score(
         (2006.amta-papers.25); Post 2018, arXiv:1804.08771.
     """
     _check_counts(hypotheses, references)
-    if not hypotheses:
-        raise DataError("there is no sentence to score: give at least one translation")
-    spaceless = is_spaceless(language)
-    ter = TER(normalized=spaceless, asian_support=spaceless)
-    scores = []
-    for name, metric in (("BLEU", _bleu(language)), ("chrF", CHRF()), ("TER", ter)):
-        value = metric.corpus_score(hypotheses, [references]).score
-        scores.append(CorpusScore(name, value, str(metric.get_signature())))
-    return scores
+    metrics = build_metrics(find_metrics(DEFAULT), [references], language)
+    return corpus_scores(hypotheses, metrics)
 
 
 def bleu_statistics(
@@ -65,7 +42,7 @@ def bleu_statistics(
     _check_counts(hypotheses, references)
     if not hypotheses:
         return [0] * (2 * ORDER + 2)
-    result = _bleu(language, force=True).corpus_score(hypotheses, [references])
+    result = bleu(language).corpus_score(hypotheses, [references])
     return [
         int(count) for count in (*result.counts, *result.totals, result.sys_len, result.ref_len)
     ]
@@ -87,18 +64,6 @@ def bleu_from_statistics(statistics: Sequence[float]) -> float:
         smooth_method="exp",
         max_ngram_order=ORDER,
     ).score
-
-
-def _bleu(language: str | None, force: bool = False) -> BLEU:
-    tokenizer = BLEU.TOKENIZER_DEFAULT
-    if language_code(language) == "zh":
-        tokenizer = "zh"
-    elif is_spaceless(language):
-        # 13a would take a whole clause for one word, and sacreBLEU's tokenizers that find words in
-        # these languages need a dictionary or a model that has to be installed apart.
-        tokenizer = "char"
-    # `force` silences the advice to detokenise: due once for a test set, not at every validation.
-    return BLEU(tokenize=tokenizer, max_ngram_order=ORDER, force=force)
 
 
 def _check_counts(hypotheses: Sequence[str], references: Sequence[str]) -> None:

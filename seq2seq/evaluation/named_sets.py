@@ -1,0 +1,64 @@
+"""The test sets of WMT, IWSLT and others by name, as sacreBLEU fetches and keeps them."""
+
+import difflib
+import socket
+import tarfile
+import zipfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from sacrebleu.dataset import DATASETS
+from sacrebleu.utils import SACREBLEU_DIR, get_reference_files, get_source_file
+
+from seq2seq.errors import ConfigError, DataError
+
+PATIENCE = 30  # seconds without an answer of the server
+
+
+def find_test_set(name: str, langpair: str) -> tuple[Path, list[Path]]:
+    """The file of sources and those of the references; they are fetched where they are not yet.
+
+    They are kept in ~/.sacrebleu, or in the folder that SACREBLEU names in the environment.
+
+    Args:
+        name: as of `sacrebleu --list`, such as `wmt14/full`.
+        langpair: source and target, such as `en-de`.
+
+    Raises: ConfigError for a name or a pair that there is not; DataError if it cannot be fetched.
+    """
+    if name not in DATASETS:
+        near = difflib.get_close_matches(name, DATASETS, n=5, cutoff=0.4)
+        hint = f"; did you mean {' or '.join(near)}?" if near else "."
+        raise ConfigError(
+            f"--test-set {name}: sacreBLEU has none of that name{hint} All of them: "
+            "sacrebleu --list"
+        )
+    pairs = DATASETS[name].langpairs
+    if langpair not in pairs:
+        raise ConfigError(f"--langpair {langpair}: {name} has {', '.join(sorted(pairs))}")
+    try:
+        with _impatient():
+            source = get_source_file(name, langpair)
+            references = get_reference_files(name, langpair)
+    # sacreBLEU exits when a checksum is wrong, and says so itself.
+    except (OSError, SystemExit, tarfile.TarError, zipfile.BadZipFile) as error:
+        raise DataError(
+            f"the test set {name} {langpair} is not in {SACREBLEU_DIR} and cannot be fetched: "
+            f"{error}. On a machine with a network: sacrebleu -t {name} -l {langpair} --echo src; "
+            "then copy that folder here"
+        ) from error
+    if not references:
+        raise DataError(f"the test set {name} {langpair} has no references: nothing to score by")
+    return Path(source), [Path(path) for path in references]
+
+
+@contextmanager
+def _impatient() -> Iterator[None]:
+    """sacreBLEU waits for a server for ever; for so long nobody does."""
+    before = socket.getdefaulttimeout()
+    socket.setdefaulttimeout(PATIENCE)
+    try:
+        yield
+    finally:
+        socket.setdefaulttimeout(before)

@@ -1,0 +1,102 @@
+"""Corpus scores with the interval that chance leaves them, and how several runs scatter."""
+
+import os
+import statistics
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from sacrebleu.metrics.base import Metric
+
+from seq2seq.errors import ConfigError, DataError
+
+RESAMPLES = 1000  # as many as the command `sacrebleu --confidence` draws
+# sacreBLEU holds the statistics of all resamples at once: for so many sentences 0.7 GB.
+MANY = 10_000
+
+
+class Interval(NamedTuple):
+    """Where a score would lie in 95 of 100 test sets drawn from this one: mean +- half_width.
+
+    As of `sacrebleu --confidence`: the mean is over the resamples, not the score itself.
+    """
+
+    mean: float
+    half_width: float
+    signature: str  # the score's, with the number of resamples and the seed
+
+
+class CorpusScore(NamedTuple):
+    """A corpus score; sacreBLEU's signature says exactly how it was computed.
+
+    BLEU and chrF are between 0 and 100, which is best. TER counts edits for 100 words of the
+    references: 0 is best, and bad translations may have more than 100.
+    """
+
+    name: str
+    value: float
+    signature: str
+    interval: Interval | None = None
+
+
+class Scatter(NamedTuple):
+    """Mean and standard deviation (of a sample: n - 1) of several runs."""
+
+    mean: float
+    deviation: float
+    runs: int
+
+
+def check_seed() -> None:
+    """Raises: ConfigError if SACREBLEU_SEED of the environment is no seed."""
+    seed = os.environ.get("SACREBLEU_SEED", "none")
+    if seed.lower() != "none" and not (seed.isascii() and seed.isdigit()):
+        raise ConfigError(
+            f"SACREBLEU_SEED={seed} should be a whole number, or none: unset SACREBLEU_SEED for "
+            "sacreBLEU's own"
+        )
+
+
+def corpus_scores(
+    hypotheses: Sequence[str], metrics: Mapping[str, Metric], resamples: int = 0
+) -> list[CorpusScore]:
+    """The scores of a whole corpus, in the order of the metrics.
+
+    Args:
+        hypotheses: an output for each sentence of the references.
+        metrics: from `build_metrics`.
+        resamples: test sets drawn with replacement for the interval; 0 for none. The seed is
+            sacreBLEU's, or SACREBLEU_SEED of the environment.
+
+    Raises: DataError if there is no sentence.
+    Source: Koehn 2004 (W04-3250) of the bootstrap.
+    """
+    if not hypotheses:
+        raise DataError("there is no sentence to score: give at least one translation")
+    found = []
+    for label, metric in metrics.items():
+        signature = str(metric.get_signature())
+        score = metric.corpus_score(hypotheses, None, n_bootstrap=max(resamples, 1))
+        interval = None
+        if resamples:
+            interval = Interval(float(score._mean), float(score._ci), str(metric.get_signature()))
+            # What the metric remembers of this would get into the signatures of other tests.
+            metric.n_bootstrap = metric.seed = None
+        found.append(CorpusScore(label, score.score, signature, interval))
+    return found
+
+
+def scatter(runs: Sequence[Sequence[CorpusScore]]) -> dict[str, Scatter]:
+    """How each score scatters over runs of one recipe.
+
+    Raises: ValueError for fewer than two runs.
+    """
+    if len(runs) < 2:
+        raise ValueError(f"{len(runs)} runs do not scatter; expected two or more")
+    values: dict[str, list[float]] = {}
+    for run in runs:
+        for score in run:
+            values.setdefault(score.name, []).append(score.value)
+    return {
+        name: Scatter(statistics.mean(of), statistics.stdev(of), len(of))
+        for name, of in values.items()
+    }

@@ -1,0 +1,377 @@
+"""`seq2seq evaluate` beside the command `sacrebleu` on the same files; files of translations."""
+
+import hashlib
+import json
+import os
+import statistics
+import subprocess
+import sys
+import urllib.error
+from pathlib import Path
+
+import pytest
+import sacrebleu.dataset as sacrebleu_dataset
+import test_cli
+from sacrebleu_command import REFERENCES, damaged, sacrebleu, sacrebleu_paired, write
+from test_cli import Command, refused
+from tiny_runs import demo_lines
+
+seq2seq = test_cli.seq2seq
+METRICS = ("bleu", "chrf", "ter")
+# What sacreBLEU calls the scores.
+THEIRS = {"BLEU": "BLEU", "chrF": "chrF2", "TER": "TER"}
+
+
+class Files:
+    """A test set and the outputs of three systems."""
+
+    def __init__(self, folder: Path, references: list[str] = REFERENCES):
+        self.source = write(folder / "test.de", demo_lines("test", "de", len(references)))
+        self.reference = write(folder / "test.en", references)
+        self.systems = [
+            write(folder / f"{name}.en", damaged(references, rate, seed))
+            for name, rate, seed in (("worse", 0.3, 1), ("better", 0.1, 2), ("like", 0.3, 3))
+        ]
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Files:
+    return Files(tmp_path)
+
+
+def test_a_file_of_translations_scores_as_the_command_sacrebleu_says(
+    seq2seq: Command, files: Files
+) -> None:
+    path = files.systems[0]
+    expected = sacrebleu(files.reference, "-i", path, "-m", *METRICS)
+    theirs = {each["name"]: each for each in expected}
+    ended = seq2seq("evaluate", path, files.source, files.reference)
+    assert ended.lines[:3] == [f"{n} {theirs[t]['score']:.1f}" for n, t in THEIRS.items()]
+    assert ended.lines[3:6] == [theirs[t]["signature"] for t in THEIRS.values()]
+    assert (ended.code, ended.err) == (0, "")
+
+
+def test_intervals_are_those_of_the_command_sacrebleu(seq2seq: Command, files: Files) -> None:
+    path = files.systems[0]
+    expected = sacrebleu(files.reference, "-i", path, "-m", *METRICS, "--confidence")
+    theirs = {each["name"]: each for each in expected}
+    (line,) = seq2seq("evaluate", path, files.source, files.reference, "--json").lines
+    found = json.loads(line)
+    for name, their in ((name, theirs[t]) for name, t in THEIRS.items()):
+        interval = found[name]["interval"]
+        assert interval["mean"] == pytest.approx(their["confidence_mean"], abs=1e-9)
+        assert interval["half_width"] == pytest.approx(their["confidence_var"], abs=1e-9)
+        assert interval["signature"] == their["signature"]
+        assert "bs:1000|seed:12345" in their["signature"]
+    lines = seq2seq("evaluate", path, files.source, files.reference).lines
+    shown = [
+        f"{n} {theirs[t]['confidence_mean']:.1f} ± {theirs[t]['confidence_var']:.1f}"
+        for n, t in THEIRS.items()
+    ]
+    assert lines[6:] == [f"95% of 1,000 resamples: {', '.join(shown)}"]
+    few = seq2seq("evaluate", path, files.source, files.reference, "--resamples", 0).lines
+    assert few == lines[:6]
+
+
+@pytest.mark.parametrize(("test", "option"), [("bootstrap", "bs"), ("randomization", "ar")])
+def test_p_values_are_those_of_the_command_sacrebleu(
+    seq2seq: Command, files: Files, test: str, option: str
+) -> None:
+    # Approximate randomisation of chrF takes long: the other two suffice.
+    names = METRICS if option == "bs" else ("bleu", "ter")
+    asked = files.reference, "-i", *files.systems, "-m", *names, f"--paired-{option}"
+    expected = sacrebleu_paired(*asked)
+    typed = "evaluate", *files.systems, files.source, files.reference, "--paired", test
+    (line,) = seq2seq(*typed, "--metrics", ",".join(names), "--json").lines
+    paired = json.loads(line)["paired"]
+    assert paired["baseline"] == str(files.systems[0]) and paired["test"] == test
+    assert len(paired["scores"]) == len(names)
+    for name, of in paired["scores"].items():
+        for number, each in enumerate(of["systems"]):
+            interval, p = each["interval"], each["p_value"]
+            ours = [each["score"]]
+            ours += [interval["mean"], interval["half_width"]] if interval else []
+            ours += [] if p is None else [round(p, 4)]
+            assert ours == pytest.approx(expected.systems[number][THEIRS[name]], abs=1e-9)
+        assert [each["p_value"] is None for each in of["systems"]] == [True, False, False]
+        assert of["signature"] == expected.signatures[THEIRS[name]]
+        assert f"|{option}:{of['trials']}|seed:12345|" in of["signature"]
+    better = paired["scores"]["BLEU"]["systems"][1]
+    assert better["p_value"] < 0.05
+
+
+def test_a_table_shows_the_p_values(seq2seq: Command, files: Files) -> None:
+    typed = "evaluate", *files.systems, files.source, files.reference, "--metrics", "bleu"
+    (line,) = seq2seq(*typed, "--paired", "bootstrap", "--json").lines
+    systems = json.loads(line)["paired"]["scores"]["BLEU"]["systems"]
+    head, *rows = seq2seq(*typed, "--paired", "bootstrap").lines
+    assert head.split() == ["BLEU"]
+    for row, path, system in zip(rows, files.systems, systems, strict=False):
+        shown = f"{system['score']:.1f} ± {system['interval']['half_width']:.1f}"
+        assert row.startswith(str(path)) and shown in row
+        p = system["p_value"]
+        assert row.endswith(f" (p {p:.4f})") if p is not None else "(p" not in row
+    assert f"p: against {files.systems[0]}, paired bootstrap, 1,000 trials" in "\n".join(rows)
+
+
+def test_tokenized_references_are_scored_as_they_stand_as_well(
+    seq2seq: Command, tmp_path: Path
+) -> None:
+    tokenized = [line.lower().replace(".", " .").replace(",", " ,") for line in REFERENCES]
+    files = Files(tmp_path, tokenized)
+    path = files.systems[0]
+    expected = sacrebleu(files.reference, "-i", path, "--tokenize", "none")
+    ended = seq2seq("evaluate", path, files.source, files.reference)
+    assert [line.split()[0] for line in ended.lines[:4]] == [
+        "BLEU",
+        "chrF",
+        "TER",
+        "BLEU-tokenized",
+    ]
+    assert ended.lines[3] == f"BLEU-tokenized {expected['score']:.1f}"
+    assert ended.lines[7] == expected["signature"] and "tok:none" in ended.lines[7]
+    assert "references look tokenized" in ended.err
+    assert "references look lower-cased" in ended.err
+    only = seq2seq("evaluate", path, files.source, files.reference, "--metrics", "bleu")
+    assert [line.split()[0] for line in only.lines[:1]] == ["BLEU"] and len(only.lines) == 3
+
+
+def test_several_references_in_columns_score_as_the_command_sacrebleu_says(
+    seq2seq: Command, files: Files, tmp_path: Path
+) -> None:
+    second = damaged(REFERENCES, 0.05, 9)
+    other = write(tmp_path / "other.en", second)
+    columns = [f"{a}\t{b}" for a, b in zip(REFERENCES, second, strict=True)]
+    table = write(tmp_path / "both.tsv", columns)
+    path = files.systems[0]
+    expected = sacrebleu(files.reference, other, "-i", path, "-m", *METRICS)
+    theirs = {each["name"]: each for each in expected}
+    (line,) = seq2seq("evaluate", path, files.source, table, "--json").lines
+    found = json.loads(line)
+    assert found["references"] == 2
+    for name, their in THEIRS.items():
+        assert found[name]["score"] == pytest.approx(theirs[their]["score"], abs=1e-9)
+        assert found[name]["signature"] == theirs[their]["signature"]
+
+
+def test_runs_of_one_recipe_have_a_mean_and_a_deviation(seq2seq: Command, files: Files) -> None:
+    typed = "evaluate", *files.systems, files.source, files.reference, "--seeds"
+    (line,) = seq2seq(*typed, "--json").lines
+    found = json.loads(line)
+    bleu = [system["BLEU"]["score"] for system in found["systems"]]
+    expected = {"mean": statistics.mean(bleu), "deviation": statistics.stdev(bleu), "runs": 3}
+    assert found["seeds"]["BLEU"] == pytest.approx(expected)
+    row = next(line for line in seq2seq(*typed).lines if line.startswith("mean of 3"))
+    assert f"{expected['mean']:.1f} ± {expected['deviation']:.2f}" in row
+
+
+def test_two_systems_with_the_same_translations_are_named(seq2seq: Command, files: Files) -> None:
+    twin = files.systems[1]
+    twin.write_bytes(files.systems[0].read_bytes())
+    ended = seq2seq("evaluate", *files.systems, files.source, files.reference)
+    assert f"{twin} translates every sentence exactly as {files.systems[0]}" in ended.err
+
+
+MISTAKES = [
+    (("{0}", "{src}"), "three or more are needed: seq2seq evaluate PATH [PATH ...] SRC REF"),
+    (("{0}", "{0}", "{src}", "{ref}"), "is given twice"),
+    (("{0}", "{src}", "{folder}"), "stands where REF is expected, and is a folder or a checkpoint"),
+    (("nowhere", "{src}", "{ref}"), "there is no nowhere: give a checkpoint, the folder of a run"),
+    (("{0}", "{src}", "{ref}", "--paired", "bootstrap"), "--paired compares systems, and there is"),
+    (("{0}", "{src}", "{ref}", "--seeds"), "--seeds compares systems, and there is only"),
+    (("{0}", "{1}", "{src}", "{ref}", "-o", "x"), "takes the translations of one PATH, not of 2"),
+    (("{0}", "{src}", "{ref}", "--metrics", "blue"), "there is no metric 'blue'. Known, as in"),
+    (("{0}", "{src}", "{ref}", "--metrics", "bleu,bleu"), "a metric is given twice"),
+    (("{0}", "{src}", "{ref}", "--test-set", "wmt14"), "--test-set and --langpair belong together"),
+    (("{0}", "--test-set", "wmt14full", "--langpair", "en-de"), "did you mean wmt14/full"),
+    (("{0}", "--test-set", "wmt14", "--langpair", "en-xx"), "--langpair en-xx: wmt14 has cs-en,"),
+    (("{0}", "{src}", "{ref}", "--comet", "no-comet"), "there is no such program. COMET needs an"),
+    (("{0}", "{src}", "{ref}", "--comet", ""), "there is no such program. COMET needs an"),
+    (("{0}", "{src}", "{ref}", "--frequencies", "none.en"), "none.en does not exist"),
+]
+
+
+@pytest.mark.parametrize(
+    ("typed", "answer"), MISTAKES, ids=[" ".join(typed) for typed, _ in MISTAKES]
+)
+def test_a_mistake_is_answered_with_what_to_type(
+    seq2seq: Command, files: Files, tmp_path: Path, typed: tuple[str, ...], answer: str
+) -> None:
+    names = {"src": files.source, "ref": files.reference, "folder": tmp_path}
+    words = [word.format(*files.systems, **names) for word in typed]
+    assert answer in refused(seq2seq("evaluate", *words))
+
+
+SHAPES = [
+    (b"one line\n", "lines of {path}: 1, of {src}: 60."),
+    (b"", "{path} is empty"),
+    (b"\xff\xfe\n" * 60, "is not UTF-8"),
+]
+
+
+@pytest.mark.parametrize(("content", "answer"), SHAPES)
+def test_a_file_of_translations_that_does_not_suit_is_refused(
+    seq2seq: Command, files: Files, content: bytes, answer: str
+) -> None:
+    path = files.systems[1]
+    path.write_bytes(content)
+    typed = "evaluate", files.systems[0], path, files.source, files.reference
+    assert answer.format(path=path, src=files.source) in refused(seq2seq(*typed))
+
+
+def test_equal_scores_are_shown_as_no_difference_whatever_the_test_says(
+    seq2seq: Command, files: Files
+) -> None:
+    twin = files.systems[1]
+    twin.write_bytes(files.systems[0].read_bytes())
+    typed = "evaluate", files.systems[0], twin, files.source, files.reference
+    lines = seq2seq(*typed, "--paired", "bootstrap").lines
+    assert lines[2].count("(no difference)") == 3
+
+
+def test_a_named_test_set_of_sacrebleu_is_scored_without_files(
+    files: Files, tmp_path: Path
+) -> None:
+    """Planted where sacreBLEU keeps what it has fetched, since there need not be a network."""
+    folder = tmp_path / "kept" / "wmt14" / "full"
+    folder.mkdir(parents=True)
+    for field in sacrebleu_dataset.DATASETS["wmt14/full"].fieldnames("de-en"):
+        content = files.reference if field == "ref" else files.source
+        (folder / f"wmt14_full.de-en.{field}").write_bytes(content.read_bytes())
+    named = "--test-set", "wmt14/full", "--langpair", "de-en"
+    environment = {**os.environ, "SACREBLEU": str(tmp_path / "kept")}
+    path = str(files.systems[0])
+
+    def said(*command: str) -> str:
+        done = subprocess.run(
+            [sys.executable, "-m", *command], capture_output=True, text=True, env=environment
+        )
+        return done.stdout or done.stderr
+
+    found = json.loads(said("seq2seq", "evaluate", path, *named, "--json"))
+    theirs = json.loads(said("sacrebleu", "-i", path, "-t", named[1], "-l", named[3], "-w", "10"))
+    assert found["BLEU"]["score"] == pytest.approx(theirs["score"], abs=1e-9)
+    assert (found["test_set"], found["source_language"]) == ("wmt14/full", "de")
+    assert found["target_language"] == "en"
+
+
+def test_without_a_network_a_test_set_is_asked_for_by_hand(
+    seq2seq: Command, files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreachable(*_: object) -> None:
+        raise urllib.error.URLError("no route to host")
+
+    monkeypatch.setattr(sacrebleu_dataset.DATASETS["wmt14/full"], "get_files", unreachable)
+    typed = "evaluate", files.systems[0], "--test-set", "wmt14/full", "--langpair", "en-de"
+    message = refused(seq2seq(*typed))
+    assert "cannot be fetched: <urlopen error no route to host>" in message
+    assert "sacrebleu -t wmt14/full -l en-de --echo src" in message
+
+
+def test_spelling_to_sound_is_scored_by_words_and_symbols(seq2seq: Command, tmp_path: Path) -> None:
+    source = write(tmp_path / "words", ["c a t", "t o m a t o", "a b"])
+    references = ["K AE1 T", "T AH0 M EY1 T OW2\tT AH0 M AA1 T OW2", "AH0 B"]
+    table = write(tmp_path / "phones.tsv", references)
+    output = write(tmp_path / "out", ["K AE1 T", "T AH0 M AA1 T OW2", "B AH0 B B"])
+    typed = "evaluate", output, source, table, "--metrics", "exact,ser", "--resamples", 0
+    # Two of three words are right; two symbols are too many for 3 + 6 + 2.
+    assert seq2seq(*typed).lines[:2] == ["exact 66.7", f"SER {100 * 2 / 11:.1f}"]
+    assert seq2seq(*typed).lines[2].startswith("nrefs:var|unit:line|case:mixed|")
+    assert seq2seq(*typed).err == ""
+
+
+def test_a_line_of_a_table_without_a_reference_is_named(
+    seq2seq: Command, files: Files, tmp_path: Path
+) -> None:
+    table = write(tmp_path / "refs.tsv", [*REFERENCES[:5], "\t", *REFERENCES[6:]])
+    message = refused(seq2seq("evaluate", files.systems[0], files.source, table))
+    assert f"{table}, line 6: there is no reference" in message
+
+
+def test_lengths_and_rare_words_are_shown(seq2seq: Command, files: Files, tmp_path: Path) -> None:
+    training = write(tmp_path / "train.en", demo_lines("train", "en", 500))
+    typed = "evaluate", files.systems[0], files.source, files.reference
+    (line,) = seq2seq(*typed, "--frequencies", training, "--json").lines
+    found = json.loads(line)
+    lengths = found["lengths"]
+    assert (lengths["score"], lengths["unit"]) == ("BLEU", "words")
+    assert sum(bucket["sentences"] for bucket in lengths["buckets"]) == len(REFERENCES)
+    lines = seq2seq(*typed, "--frequencies", training, "--lengths").lines[7:]
+    buckets = lengths["buckets"] + found["frequencies"]
+    assert len(lines) == 2 + len(buckets)
+    assert lines[0] == "BLEU by words of the source"
+    assert lines[1].split()[2:] == [str(buckets[0]["sentences"]), "sentences"]
+    assert lines[-1].split()[1] == f"{buckets[-1]['recall']:.1f}"
+
+
+def test_the_sha256_is_that_of_the_file_of_translations(seq2seq: Command, files: Files) -> None:
+    path = files.systems[0]
+    (line,) = seq2seq("evaluate", path, files.source, files.reference, "--json").lines
+    found = json.loads(line)
+    assert found["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert (found["path"], found["kind"], found["sentences"]) == (str(path), "translations", 60)
+
+
+@pytest.fixture
+def comet(tmp_path: Path) -> Path:
+    """A program that talks like comet-score: the share of words of a reference, as a score."""
+    program = tmp_path / "comet-score"
+    program.write_text(
+        f"#!{sys.executable}\n"
+        "import sys\n"
+        "words = sys.argv[1:]\n"
+        "files = {w: open(words[i + 1]).read().split('\\n')[:-1]\n"
+        "         for i, w in enumerate(words) if w in ('-s', '-t', '-r')}\n"
+        "if '--model' in words: sys.exit('no such model')\n"
+        "assert len({len(lines) for lines in files.values()}) == 1 and '--quiet' in words\n"
+        "same = sum(a == b for a, b in zip(files['-t'], files['-r']))\n"
+        "print(f'{words[3]}\\tscore: {same / len(files[\"-s\"]):.4f}')\n"
+    )
+    program.chmod(0o755)
+    return program
+
+
+def test_comet_is_asked_of_the_program_of_another_environment(
+    seq2seq: Command, files: Files, comet: Path
+) -> None:
+    path = write(files.systems[0], [*REFERENCES[:15], *[""] * 45])
+    typed = "evaluate", path, files.source, files.reference, "--comet", comet
+    assert f"COMET 0.2500 by {comet}" in seq2seq(*typed).lines
+    (line,) = seq2seq(*typed, "--json").lines
+    assert json.loads(line)["comet"] == {"score": 0.25, "command": str(comet)}
+    assert "COMET" in seq2seq(*typed[:1], files.systems[1], *typed[1:]).lines[0]
+
+
+def test_when_comet_fails_the_other_scores_are_not_lost(
+    seq2seq: Command, files: Files, comet: Path
+) -> None:
+    typed = "evaluate", files.systems[0], files.source, files.reference
+    ended = seq2seq(*typed, "--comet", f"{comet} --model x")
+    assert (ended.code, ended.lines[0]) == (1, seq2seq(*typed).lines[0])
+    assert "COMET unknown by" in ended.lines[6]
+    assert "ended with code 1 and no score, saying: no such model" in ended.err
+
+
+def test_translations_are_not_written_over_what_was_read(seq2seq: Command, files: Files) -> None:
+    before = files.reference.read_bytes()
+    typed = "evaluate", files.systems[0], files.source, files.reference
+    message = refused(seq2seq(*typed, "-o", files.reference))
+    assert f"-o {files.reference} would be written over" in message
+    assert files.reference.read_bytes() == before
+
+
+def test_a_column_that_is_the_source_is_no_reference(seq2seq: Command, tmp_path: Path) -> None:
+    source = write(tmp_path / "letters", ["c a t", "a"])
+    table = write(tmp_path / "refs.tsv", ["cat\tK AE1 T", "a\tAH0\tEY1"])
+    message = refused(seq2seq("evaluate", source, source, table))
+    assert f"the first column of {table} is the source itself" in message
+
+
+def test_so_many_sentences_that_resamples_fill_the_memory_get_none_unasked(
+    seq2seq: Command, tmp_path: Path
+) -> None:
+    many = write(tmp_path / "many", ["a b"] * 10_001)
+    typed = "evaluate", many, many, many, "--metrics", "exact"
+    (line,) = seq2seq(*typed, "--json").lines
+    assert json.loads(line)["exact"]["interval"] is None
+    assert seq2seq(*typed, "--resamples", 2).lines[2].startswith("95% of 2 resamples")
