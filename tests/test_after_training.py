@@ -1,4 +1,4 @@
-"""The examples of docs/after-training.md, run as they are written."""
+"""The examples of what is done after training, run as they are written."""
 
 import json
 import re
@@ -13,7 +13,12 @@ from tiny_runs import DEMO
 
 run, seq2seq = test_cli.run, test_cli.seq2seq
 RUN = "runs/demo/quickstart"
-BLOCKS = CODE.findall((ROOT / "docs" / "after-training.md").read_text(encoding="utf-8"))
+PAGES = ("after-training.md", "evaluation.md")
+BLOCKS = [
+    block
+    for page in PAGES
+    for block in CODE.findall((ROOT / "docs" / page).read_text(encoding="utf-8"))
+]
 COMMANDS = [line for kind, code in BLOCKS if kind == "bash" for line in code.splitlines()]
 
 
