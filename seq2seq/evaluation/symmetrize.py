@@ -20,9 +20,7 @@ HEURISTICS = ("intersection", "union", "grow-diag", "grow-diag-final", "grow-dia
 NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
-def symmetrize(
-    forward: AbstractSet[Link], reverse: AbstractSet[Link], heuristic: str
-) -> set[Link]:
+def symmetrize(forward: AbstractSet[Link], reverse: AbstractSet[Link], heuristic: str) -> set[Link]:
     """The links of a sentence pair from those of two directions.
 
     Args:

@@ -9,6 +9,7 @@ from torch.testing import assert_close
 
 from seq2seq.errors import DataError
 from seq2seq.evaluation.alignment import (
+    LinkCounts,
     Links,
     alignment_error_rate,
     format_links,
@@ -253,3 +254,32 @@ def test_error_rate_of_foreign_links_is_one():
 def test_error_rate_of_different_numbers_of_sentences_is_refused():
     with pytest.raises(ValueError, match="1 predicted, 2 sure and 2 possible"):
         alignment_error_rate([set()], [set(), set()], [set(), set()])
+
+
+def test_precision_and_recall_by_pencil_and_paper() -> None:
+    # Found: 0-0 is sure, 1-1 possible, 2-2 neither. 3-3 is sure and not found.
+    counts = LinkCounts.of({(0, 0), (1, 1), (2, 2)}, {(0, 0), (3, 3)}, {(1, 1)})
+    assert counts == (3, 2, 1, 2)
+    assert (counts.precision, counts.recall) == (pytest.approx(2 / 3), 1 / 2)
+    assert counts.f1 == pytest.approx(4 / 7)
+    assert counts.aer == pytest.approx(1 - 3 / 5)
+
+
+def test_counts_of_a_corpus_are_added_before_they_are_divided() -> None:
+    counts = [LinkCounts(1, 1, 1, 1), LinkCounts(3, 5, 0, 0)]
+    assert LinkCounts.total(counts) == (4, 6, 1, 1)
+    assert LinkCounts.total([]) == (0, 0, 0, 0)
+
+
+def test_where_nothing_is_predicted_or_sure_nothing_is_divided_by_zero() -> None:
+    none = LinkCounts(0, 0, 0, 0)
+    assert (none.aer, none.precision, none.recall, none.f1) == (0, 1, 1, 1)
+    wrong = LinkCounts(2, 3, 0, 0)
+    assert (wrong.aer, wrong.precision, wrong.recall, wrong.f1) == (1, 0, 0, 0)
+
+
+@given(link_sets, link_sets)
+def test_where_all_links_are_sure_the_error_rate_is_one_minus_f1(found: set, sure: set) -> None:
+    counts = LinkCounts.of(found, sure, sure)
+    if found and sure:
+        assert counts.aer == pytest.approx(1 - counts.f1)
