@@ -192,7 +192,9 @@ def test_the_error_rate_against_links_by_hand_is_printed(
     ended = seq2seq("align", run, *files, "-o", output, "--gold", gold)
     sure, possible = zip(*map(parse_links, lines), strict=True)
     predicted = [links.sure for links in read_alignment(output)]
-    assert ended.lines[1] == f"AER {alignment_error_rate(predicted, sure, possible):.3f}"
+    assert ended.lines[1].startswith(
+        f"AER {alignment_error_rate(predicted, sure, possible):.3f}, precision "
+    )
     gold.write_text("0-0\n", encoding="utf-8")
     message = refused(seq2seq("align", run, *files, "-o", output, "--gold", gold))
     assert "has 1 lines of links for 12 pairs" in message

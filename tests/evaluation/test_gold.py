@@ -1,41 +1,37 @@
-"""Files of links for the pairs they belong to."""
+"""Links and the pairs they belong to."""
 
 from pathlib import Path
 
 import pytest
 
 from seq2seq.errors import DataError
-from seq2seq.evaluation.gold import read_links
+from seq2seq.evaluation.alignment import parse_links
+from seq2seq.evaluation.gold import check_count, check_range
 
-SIZES = [(2, 3), (1, 1), (4, 1)]
-
-
-@pytest.fixture
-def path(tmp_path: Path) -> Path:
-    return tmp_path / "gold.align"
+SIZES = [(2, 3), (0, 1), (4, 1)]
+PATH = Path("gold.align")
 
 
-def test_links_up_to_the_last_word_of_both_sides_are_read(path: Path) -> None:
-    path.write_text("0-0 1-2\n\n3p0\n")
-    assert read_links(path, SIZES, "a and b") == [
-        ({(0, 0), (1, 2)}, {(0, 0), (1, 2)}),
-        (set(), set()),
-        (set(), {(3, 0)}),
-    ]
+def check(*lines: str) -> None:
+    links = [parse_links(line) for line in lines]
+    check_count(PATH, links, len(SIZES), "a and b")
+    check_range(PATH, links, SIZES, "a and b")
+
+
+def test_links_up_to_the_last_word_of_both_sides_fit() -> None:
+    check("0-0 1-2", "", "3p0")
 
 
 @pytest.mark.parametrize(
-    ("text", "message"),
+    ("lines", "message"),
     [
-        ("0-0\n\n4-0\n", r"gold\.align:3: link 4-0 is out of range: word 4 of a source of 4 words"),
-        ("0-3\n\n\n", r"gold\.align:1: link 0-3 is out of range: word 3 of a target of 3 words"),
-        ("\n1?0\n\n", r"gold\.align:2: link 1-0 is out of range: word 1 of a source of 1 words"),
-        ("0-0\n\n", r"gold\.align has 2 lines of links for 3 pairs of a and b"),
-        ("0-0\n\n\n\n", r"gold\.align has 4 lines of links for 3 pairs of a and b"),
-        ("0-0\n0:0\n\n", r"gold\.align:2: '0:0' is not a link"),
+        (("0-0", "", "4-0"), r"gold\.align:3: link 4-0 .* no source word 4; its last word is 3"),
+        (("0-3", "", ""), r"gold\.align:1: link 0-3 .* no target word 3; its last word is 2"),
+        (("", "0?0", ""), r"gold\.align:2: link 0-0 .* no source word 0; it has no word"),
+        (("0-0", ""), r"gold\.align has 2 lines of links for 3 pairs of a and b"),
+        (("0-0", "", "", ""), r"gold\.align has 4 lines of links for 3 pairs of a and b"),
     ],
 )
-def test_what_does_not_fit_is_named_by_file_and_line(path: Path, text: str, message: str) -> None:
-    path.write_text(text)
+def test_what_does_not_fit_is_named_by_file_and_line(lines: tuple[str, ...], message: str) -> None:
     with pytest.raises(DataError, match=message):
-        read_links(path, SIZES, "a and b")
+        check(*lines)
