@@ -111,12 +111,14 @@ def shape_of(alignment: "Alignment") -> Shape:
 
 
 def with_options(choice: "Choice", options: argparse.Namespace) -> "Choice":
-    """The choice with what is given instead of its own."""
+    """The choice with what is given instead of its own. What was chosen with a head, which of its
+    weights are links, holds for no other.
+    """
     if options.layer is not None:
-        choice = choice._replace(layer=options.layer - 1, head=None)
+        choice = choice._replace(layer=options.layer - 1, head=None, least=0.0, near=1.0)
     if options.heads is not None:
         head = options.heads - 1 if isinstance(options.heads, int) else None
-        choice = choice._replace(head=head)
+        choice = choice._replace(head=head, least=0.0, near=1.0)
     return choice if options.shift is None else choice._replace(shift=options.shift)
 
 
@@ -145,7 +147,7 @@ def compare(
         raise ConfigError("there is nothing to choose by: no pair can be aligned")
     ranked = candidates.ranked()
     check_choice(with_options(ranked[0].choice, options), *shape)
-    return [c for c in ranked if with_options(c.choice, options) == c.choice], shape
+    return [c for c in ranked if with_options(c.choice, options)[:3] == c.choice[:3]], shape
 
 
 def keep(checkpoint: Path, ranked: Sequence["Candidate"], gold: Path, pairs: int) -> Path:

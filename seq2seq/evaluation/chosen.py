@@ -3,7 +3,7 @@
 `best.ckpt` has its choice in `best.alignment.json`, counted from 1 as on the command line:
 
     {"checkpoint": "best.ckpt", "sha256": "...", "shift": 0, "layer": 2, "heads": "mean",
-     "aer": 0.137, "pairs": 500, "gold": "valid.align"}
+     "least": 0.4, "near": 1.0, "aer": 0.137, "pairs": 500, "gold": "valid.align"}
 
 The checksum is that of the checkpoint's file, so a choice is never taken for another model's.
 """
@@ -42,7 +42,13 @@ def save_choice(checkpoint: Path, choice: Choice, **known: Any) -> Path:
 def counted(choice: Choice) -> dict[str, Any]:
     """A choice as options of the command line, from 1."""
     heads = "mean" if choice.head is None else choice.head + 1
-    return {"shift": choice.shift, "layer": choice.layer + 1, "heads": heads}
+    return {
+        "shift": choice.shift,
+        "layer": choice.layer + 1,
+        "heads": heads,
+        "least": choice.least,
+        "near": choice.near,
+    }
 
 
 def load_choice(checkpoint: Path) -> Choice | None:
@@ -83,7 +89,10 @@ def _read(entry: Any) -> Choice | None:
         return None
     if "mean" in (shift, layer):
         return None
-    choice = Choice(shift, layer - 1, None if heads == "mean" else heads - 1)
+    parts = [entry.get(key, default) for key, default in (("least", 0.0), ("near", 1.0))]
+    if not all(type(part) in (int, float) and 0 <= part <= 1 for part in parts) or not parts[1]:
+        return None
+    choice = Choice(shift, layer - 1, None if heads == "mean" else heads - 1, *parts)
     known = choice.shift in SHIFTS and choice.layer >= 0 and (choice.head or 0) >= 0
     return choice if known else None
 

@@ -26,11 +26,14 @@ class Choice(NamedTuple):
             decoder has read the word.
         layer: of the decoder, from 0.
         head: from 0; None for the mean over heads.
+        least, near: which weights of it are links, see `seq2seq.evaluation.alignment.links`.
     """
 
     shift: int
     layer: int
     head: int | None
+    least: float = 0.0
+    near: float = 1.0
 
 
 class Alignment(NamedTuple):
@@ -52,7 +55,7 @@ class Alignment(NamedTuple):
 
     def links(self, choice: Choice) -> set[Link]:
         """Each target word linked to the source word that it looks at most, by that map."""
-        return links(self.map(choice), end=True)
+        return links(self.map(choice), end=True, near=choice.near, least=choice.least)
 
     def entropies(self) -> Tensor:
         """(R, L): how widely a word looks, in nats, by the mean over heads and target words."""
@@ -89,7 +92,9 @@ def describe(choice: Choice, layers: int, heads: int, *, apart: bool = False) ->
     else:
         shown = f"each of {heads} heads" if apart else "all heads"
     later = ", one step later" if choice.shift else ""
-    return f"decoder layer {choice.layer + 1} of {layers}, {shown}{later}"
+    least = f", links of {choice.least:.0%} or more" if choice.least else ""
+    near = f", and of {choice.near:.0%} of the largest" if choice.near < 1 else ""
+    return f"decoder layer {choice.layer + 1} of {layers}, {shown}{later}{least}{near}"
 
 
 def _check(what: str, index: int, count: int) -> None:

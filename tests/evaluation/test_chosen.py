@@ -18,7 +18,7 @@ def checkpoint(tmp_path: Path) -> Path:
     return path
 
 
-@pytest.mark.parametrize("choice", [Choice(0, 0, None), Choice(1, 5, 0), Choice(0, 2, 7)])
+@pytest.mark.parametrize("choice", [Choice(0, 0, None), Choice(1, 5, 0), Choice(0, 2, 7, 0.5, 0.5)])
 def test_what_was_chosen_is_found_again(checkpoint: Path, choice: Choice) -> None:
     assert load_choice(checkpoint) is None
     path = save_choice(checkpoint, choice, aer=0.5)
@@ -28,13 +28,15 @@ def test_what_was_chosen_is_found_again(checkpoint: Path, choice: Choice) -> Non
 
 
 def test_the_file_says_what_one_would_type(checkpoint: Path) -> None:
-    entry = json.loads(save_choice(checkpoint, Choice(1, 1, 3), aer=0.25).read_text())
+    entry = json.loads(save_choice(checkpoint, Choice(1, 1, 3, 0.5), aer=0.25).read_text())
     assert entry == {
         "checkpoint": "best.ckpt",
         "sha256": hashlib.sha256(b"weights").hexdigest(),
         "shift": 1,
         "layer": 2,
         "heads": 4,
+        "least": 0.5,
+        "near": 1.0,
         "aer": 0.25,
     }
 
@@ -53,8 +55,8 @@ def test_a_damaged_choice_is_refused_by_name(checkpoint: Path, damage: str) -> N
         load_choice(checkpoint)
 
 
-@pytest.mark.parametrize("key", ["shift", "layer", "heads"])
-@pytest.mark.parametrize("value", [None, 0.5, "all", "mean", True, -1])
+@pytest.mark.parametrize("key", ["shift", "layer", "heads", "least", "near"])
+@pytest.mark.parametrize("value", [None, "all", "mean", True, -1, 1.5])
 def test_a_choice_of_what_cannot_be_is_refused(checkpoint: Path, key: str, value: object) -> None:
     if (key, value) == ("heads", "mean"):
         return

@@ -19,8 +19,8 @@ def test_the_sharpest_layer_is_the_one_whose_heads_agree() -> None:
     # Of the blurred layer the means are (1/2, 1/2, 0) and (1/2, 0, 1/2): one bit each.
     torch.testing.assert_close(entropies[0, 0], torch.tensor(2.0).log())
     torch.testing.assert_close(entropies[1], entropies[0].flip(0))
-    assert sharpest([ALIGNMENT]) == (0, 1, None)
-    assert sharpest([ALIGNMENT], 1) == (1, 0, None)
+    assert sharpest([ALIGNMENT]) == Choice(0, 1, None)
+    assert sharpest([ALIGNMENT], 1) == Choice(1, 0, None)
 
 
 def test_the_layer_of_several_alignments_is_the_sharpest_on_average() -> None:
@@ -45,6 +45,8 @@ def test_a_layer_or_head_that_does_not_exist_is_named_as_a_user_counts() -> None
 def test_a_choice_is_said_in_words_as_a_user_counts() -> None:
     assert describe(Choice(0, 0, None), 2, 4) == "decoder layer 1 of 2, all heads"
     assert describe(Choice(1, 1, 2), 2, 4) == "decoder layer 2 of 2, head 3 of 4, one step later"
+    strict = describe(Choice(0, 0, None, 0.5, 0.25), 2, 4)
+    assert strict.endswith("all heads, links of 50% or more, and of 25% of the largest")
     apart = describe(Choice(0, 0, None), 2, 4, apart=True)
     assert apart == "decoder layer 1 of 2, each of 4 heads"
 
