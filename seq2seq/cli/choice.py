@@ -82,7 +82,7 @@ def read(
 ) -> Reading:
     """What the options say; the rest as it was chosen for the model; else a guess.
 
-    A layer that is given stands alone: the head that was chosen belongs to another.
+    A layer that is given stands alone: heads and shift that were chosen belong to another.
 
     Args:
         alignments: some by the model, at least one.
@@ -111,11 +111,11 @@ def shape_of(alignment: "Alignment") -> Shape:
 
 
 def with_options(choice: "Choice", options: argparse.Namespace) -> "Choice":
-    """The choice with what is given instead of its own. What was chosen with a head, which of its
-    weights are links, holds for no other.
+    """The choice with what is given instead of its own. Of what was chosen for a layer nothing
+    holds in another, and which weights are links not for another head.
     """
     if options.layer is not None:
-        choice = choice._replace(layer=options.layer - 1, head=None, least=0.0, near=1.0)
+        choice = type(choice)(0, options.layer - 1, None)
     if options.heads is not None:
         head = options.heads - 1 if isinstance(options.heads, int) else None
         choice = choice._replace(head=head, least=0.0, near=1.0)
@@ -147,7 +147,17 @@ def compare(
         raise ConfigError("there is nothing to choose by: no pair can be aligned")
     ranked = candidates.ranked()
     check_choice(with_options(ranked[0].choice, options), *shape)
-    return [c for c in ranked if with_options(c.choice, options)[:3] == c.choice[:3]], shape
+    return [c for c in ranked if is_open(c.choice, options)], shape
+
+
+def is_open(choice: "Choice", options: argparse.Namespace) -> bool:
+    """Do the options leave this choice open?"""
+    head = options.heads - 1 if isinstance(options.heads, int) else None
+    return (
+        (options.layer is None or choice.layer == options.layer - 1)
+        and (options.heads is None or choice.head == head)
+        and (options.shift is None or choice.shift == options.shift)
+    )
 
 
 def keep(checkpoint: Path, ranked: Sequence["Candidate"], gold: Path, pairs: int) -> Path:
