@@ -1,6 +1,8 @@
 """`seq2seq align` pictures, heads, units, links, whole files."""
 
+import json
 import re
+import shutil
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -66,7 +68,7 @@ def test_a_picture_shows_the_words_of_both_sentences(
         (("", "Yes."), "one of the two texts is empty"),
         (("Ja.", " "), "one of the two texts is empty"),
         (("Ja.", "Yes.", "--layer", "3"), "layer 3 does not exist: there are 1 ... 2"),
-        (("Ja.", "Yes.", "--layer", "0"), "layer 0 does not exist: there are 1 ... 2"),
+        (("Ja.", "Yes.", "--layer", "0"), "0 should be at least 1"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused_in_one_message(
@@ -120,7 +122,7 @@ def test_the_links_of_a_sentence_are_those_of_its_map(
     path = tmp_path / "links.align"
     ended = seq2seq("align", run, *PAIR, "-o", path, "--layer", 1, "--heads", 2)
     assert ended.lines == [f"{path}: decoder layer 1 of 2, head 2 of 4"]
-    weights = translator.align(*PAIR).weights[0, 1]
+    weights = translator.align(*PAIR).weights[0, 0, 1]
     best = weights.argmax(1).tolist()
     expected = {(source, target) for target, source in enumerate(best) if source < 3}
     (line,) = path.read_text(encoding="utf-8").splitlines()
@@ -192,7 +194,9 @@ def test_the_error_rate_against_links_by_hand_is_printed(
     ended = seq2seq("align", run, *files, "-o", output, "--gold", gold)
     sure, possible = zip(*map(parse_links, lines), strict=True)
     predicted = [links.sure for links in read_alignment(output)]
-    assert ended.lines[1] == f"AER {alignment_error_rate(predicted, sure, possible):.3f}"
+    assert ended.lines[1].startswith(
+        f"AER {alignment_error_rate(predicted, sure, possible):.3f}, precision "
+    )
     gold.write_text("0-0\n", encoding="utf-8")
     message = refused(seq2seq("align", run, *files, "-o", output, "--gold", gold))
     assert "has 1 lines of links for 12 pairs" in message
@@ -218,3 +222,166 @@ def test_what_cannot_be_aligned_is_refused_in_one_message(
     seq2seq: Command, run: Path, arguments: tuple[str, ...], words: str
 ) -> None:
     assert words in refused(seq2seq("align", run, *arguments))
+
+
+@pytest.fixture
+def own(run: Path, tmp_path: Path) -> Path:
+    """A copy of the run, beside which a choice may be kept."""
+    folder = tmp_path / "run"
+    folder.mkdir()
+    shutil.copy(run / "best.ckpt", folder)
+    return folder
+
+
+@pytest.fixture
+def gold(tmp_path: Path) -> Path:
+    """Links made by hand of the sentences of `test_set`."""
+    path = tmp_path / "gold.align"
+    lines = (DEMO / "test.align").read_text(encoding="utf-8").splitlines()[:12]
+    path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return path
+
+
+def test_what_is_chosen_has_the_least_error_rate_and_is_read_from_then_on(
+    seq2seq: Command, own: Path, test_set: tuple[Path, Path], gold: Path, tmp_path: Path
+) -> None:
+    files = "--source", test_set[0], "--target", test_set[1], "--gold", gold
+    before = seq2seq("align", own, *files)
+    assert "a guess" in before.lines[0] and "--choose" in before.lines[0]
+    tried = json.loads(seq2seq("align", own, *files, "--choose", "--json").out)["forward"]
+    kept = json.loads((own / "best.alignment.json").read_text(encoding="utf-8"))
+    best, *others = tried["candidates"]
+    assert len(others) == 2 * 2 * 5 - 1  # readings, layers, four heads and their mean
+    assert all(best["aer"] <= other["aer"] for other in others)
+    assert {name: kept[name] for name in ("shift", "layer", "heads", "least")} == {
+        name: best[name] for name in ("shift", "layer", "heads", "least")
+    }
+    after = json.loads(seq2seq("align", own, *files, "--json").out)
+    assert after["aer"] == pytest.approx(best["aer"])
+    assert after["forward"]["why"] == f"chosen on validation: {own / 'best.alignment.json'}"
+    picture = seq2seq("align", own, *PAIR, "-o", tmp_path / "map.svg")
+    assert "chosen on validation" in picture.lines[0]
+    # What is given wins.
+    given = seq2seq("align", own, *PAIR, "-o", tmp_path / "map.svg", "--layer", 1, "--heads", 2)
+    assert given.lines == [f"{tmp_path / 'map.svg'}: decoder layer 1 of 2, head 2 of 4"]
+
+
+def test_options_say_what_is_tried(
+    seq2seq: Command, own: Path, test_set: tuple[Path, Path], gold: Path
+) -> None:
+    files = "--source", test_set[0], "--target", test_set[1], "--gold", gold
+    ended = seq2seq("align", own, *files, "--choose", "--json", "--layer", 1, "--shift", 1)
+    tried = json.loads(ended.out)["forward"]["candidates"]
+    assert {(c["layer"], c["shift"]) for c in tried} == {(1, 1)}
+    assert {c["heads"] for c in tried} == {"mean", 1, 2, 3, 4}
+    ended = seq2seq("align", own, *files, "--choose", "--json", "--heads", 3)
+    tried = json.loads(ended.out)["forward"]["candidates"]
+    assert {(c["layer"], c["shift"], c["heads"]) for c in tried} == {
+        (layer, shift, 3) for layer in (1, 2) for shift in (0, 1)
+    }
+    message = refused(seq2seq("align", own, *files, "--choose", "--layer", 3))
+    assert "layer 3 does not exist" in message
+
+
+def test_both_directions_are_put_together_source_first(
+    seq2seq: Command, own: Path, test_set: tuple[Path, Path], gold: Path, tmp_path: Path
+) -> None:
+    source, target = test_set
+    # The same model reads the files the other way round, too.
+    paths = {name: tmp_path / f"{name}.align" for name in ("forward", "backward", "both")}
+    seq2seq("align", own, "--source", source, "--target", target, "-o", paths["forward"])
+    seq2seq("align", own, "--source", target, "--target", source, "-o", paths["backward"])
+    files = "--source", source, "--target", target, "--reverse", own
+    options = "-o", paths["both"], "--symmetrize", "union", "--gold", gold, "--json"
+    ended = seq2seq("align", own, *files, *options)
+    assert "both models translate from de to en" in ended.err
+    forward, backward, both = (
+        [links.sure for links in read_alignment(path)] for path in paths.values()
+    )
+    turned = [{(j, i) for i, j in links} for links in backward]
+    assert both == [f | b for f, b in zip(forward, turned, strict=True)]
+    found = json.loads(ended.out)
+    assert found["symmetrize"] == "union"
+    assert found["aer"] == found["all"]["union"]["aer"]
+    sure, possible = zip(*read_alignment(gold), strict=True)
+    for name, links in (("forward", forward), ("reverse", turned), ("union", both)):
+        expected = alignment_error_rate(links, sure, possible)
+        assert found["all"][name]["aer"] == pytest.approx(expected)
+
+
+def test_links_of_any_aligner_are_compared_and_put_together(
+    seq2seq: Command, tmp_path: Path
+) -> None:
+    forward, reverse, gold, output = (tmp_path / name for name in ("f", "r", "g", "o.align"))
+    forward.write_text("0-0 1-1\n0-0\n")
+    reverse.write_text("0-0 2-1\n0-1\n")
+    gold.write_text("0-0 1p1\n0-0\n")
+    alone = json.loads(seq2seq("align", "--links", forward, "--gold", gold, "--json").out)
+    assert (alone["aer"], alone["predicted"], alone["found_sure"]) == (0, 3, 2)
+    ended = seq2seq(
+        *("align", "--links", forward, reverse, "--symmetrize", "intersection", "-o", output)
+    )
+    assert (ended.code, output.read_text()) == (0, "0-0\n\n")
+    table = seq2seq("align", "--links", forward, reverse, "--gold", gold).lines
+    assert table[0].startswith("grow-diag-final-and: AER ")
+    assert [row.split()[-1] for row in table[3:5]] == ["forward", "reverse"]
+
+
+@pytest.mark.parametrize("which", ["--gold", "--links"])
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("0-0\n0-9\n", ":2: link 0-9 is out of range: there is no target word 9"),
+        ("0-0\n0/0\n", ":2: '0/0' is not a link"),
+        ("0-0\n", "has 1 lines of links for 2 pairs"),
+    ],
+)
+def test_links_that_do_not_fit_the_sentences_are_named_by_file_and_line(
+    seq2seq: Command, tmp_path: Path, which: str, text: str, message: str
+) -> None:
+    files = [tmp_path / name for name in ("a.de", "a.en", "good", "bad")]
+    for path, content in zip(
+        files, ("Ja .\nJa .\n", "Yes .\nYes .\n", "0-0\n\n", text), strict=True
+    ):
+        path.write_text(content)
+    source, target, good, bad = files
+    links = {"--links": good, "--gold": good} | {which: bad}
+    options = [text for pair in links.items() for text in pair]
+    ended = seq2seq("align", *options, "--source", source, "--target", target)
+    assert f"bad{message}" in refused(ended).replace("bad ", "bad", 1)
+
+
+def test_gold_links_beyond_their_words_are_named_before_a_model_is_built(
+    seq2seq: Command, run: Path, test_set: tuple[Path, Path], gold: Path
+) -> None:
+    lines = gold.read_text().splitlines()
+    lines[3] = "99-0"
+    gold.write_text("".join(f"{line}\n" for line in lines))
+    files = "--source", test_set[0], "--target", test_set[1], "--gold", gold
+    assert f"{gold}:4: link 99-0 is out of range" in refused(seq2seq("align", run, *files))
+    # A file with too few lines is found before the model is even opened.
+    gold.write_text("0-0\n")
+    message = refused(seq2seq("align", run / "nowhere", *files))
+    assert "has 1 lines of links for 12 pairs" in message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ((), "it is not said by which model"),
+        (("RUN", "--links", "a.align"), "need no model"),
+        (("--links", "a.align", "--choose"), "need no model"),
+        (("--links", "a.align"), "it is not said what is wanted"),
+        (("--links", "a", "b", "c", "--gold", "d"), "here are 3"),
+        (("--links", "a", "--gold", "b", "--symmetrize", "union"), "add --reverse MODEL"),
+        (("--links", "a", "--gold", "b", "--source", "c"), "give both --source FILE and"),
+        (("--links", "nowhere", "--gold", "b"), "cannot read the alignment nowhere"),
+        (("RUN", "Ja.", "--choose"), "--choose, --reverse and --json are of files"),
+        (("RUN", "--source", "a", "--target", "b", "--choose"), "add --gold FILE.align"),
+    ],
+)
+def test_what_is_asked_of_links_in_vain_is_refused_in_one_message(
+    seq2seq: Command, run: Path, arguments: tuple[str, ...], words: str
+) -> None:
+    typed = [run if text == "RUN" else text for text in arguments]
+    assert words in refused(seq2seq("align", *typed))

@@ -3,6 +3,10 @@
     seq2seq align PATH "Ein Hund." "A dog." -o map.png           a picture: .png, .svg or .pdf
     seq2seq align PATH "Ein Hund." "A dog." -o links.align       links i-j, counted from 0
     seq2seq align PATH --source a.de --target a.en -o a.align    a line of links for each pair
+    seq2seq align PATH --source a.de --target a.en --gold a.align            the error rate (AER)
+    seq2seq align PATH --source a.de --target a.en --gold a.align --choose   what to read of PATH
+    seq2seq align PATH --reverse PATH2 --source a.de --target a.en -o a.align      two directions
+    seq2seq align --links a.align --gold gold.align              compare what any aligner wrote
 
 Without TGT the model's own translation is taken. Of files, a pair that cannot be aligned is an
 empty line, and then the exit code is 1.
@@ -12,8 +16,11 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seq2seq.cli.links import LINKS, align_files, write_links
-from seq2seq.cli.options import add_model, check_output, positive
+from seq2seq.cli import choice
+from seq2seq.cli.align_files import align_files
+from seq2seq.cli.align_links import align_links
+from seq2seq.cli.links import LINKS, add_directions
+from seq2seq.cli.options import add_model, check_output
 from seq2seq.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -23,7 +30,7 @@ HELP = "align words of sentences and translations: a picture, or links as text"
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    add_model(command)
+    add_model(command, nargs="?")
     command.add_argument("source", nargs="?", metavar="SRC", help="a sentence")
     command.add_argument(
         "target", nargs="?", metavar="TGT", help="its translation; without it the model's own"
@@ -31,19 +38,10 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         *("-o", "--output"),
         type=Path,
-        default=Path("map.png"),
-        help="its ending says what: .png, .svg, .pdf a picture, .align links (%(default)s)",
+        help="its ending says what: .png, .svg, .pdf a picture, .align links (map.png)",
     )
-    command.add_argument(
-        "--layer", type=int, help="decoder layer, from 1; without it the layer that looks sharpest"
-    )
-    command.add_argument(
-        "--heads",
-        type=heads,
-        default="mean",
-        metavar="mean|all|N",
-        help="the mean over heads, a map of each, or head N, from 1 (%(default)s)",
-    )
+    command.add_argument("--json", action="store_true", help="of files: print one JSON object")
+    choice.add_choice(command)
     command.add_argument(
         "--units",
         choices=("words", "subwords"),
@@ -54,56 +52,84 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     files.add_argument("--source", dest="source_file", type=Path, metavar="FILE")
     files.add_argument("--target", dest="target_file", type=Path, metavar="FILE")
     files.add_argument(
-        "--gold", type=Path, metavar="FILE", help="links made by hand: print the error rate (AER)"
+        "--gold",
+        type=Path,
+        metavar="FILE",
+        help="links made by hand: print error rate (AER), precision, recall, F1",
     )
-
-
-def heads(text: str) -> str | int:
-    return text if text in ("mean", "all") else positive(text)
+    add_directions(command)
 
 
 def run(arguments: argparse.Namespace) -> int:
+    check_what(arguments)
+    output: Path | None = arguments.output
+    if output is not None:
+        check_output(output)
+        if output.suffix == LINKS and arguments.heads == "all":
+            raise ConfigError("a file of links holds one alignment: --heads mean, or --heads 1")
+    if arguments.links:
+        return align_links(arguments)
+    return align_sentence(arguments) if arguments.source is not None else align_files(arguments)
+
+
+def check_what(arguments: argparse.Namespace) -> None:
+    """Raises: ConfigError if it is not one thing that is to be aligned."""
     files = arguments.source_file, arguments.target_file
-    text = arguments.source is not None
-    if text and any((*files, arguments.gold)):
+    if arguments.links:
+        if arguments.path or arguments.reverse or arguments.choose:
+            raise ConfigError(
+                "links that are there already need no model: leave out PATH, --reverse and "
+                "--choose, or else --links"
+            )
+    elif arguments.path is None:
         raise ConfigError(
-            "a sentence and files cannot be aligned at once: give SRC and TGT, or --source FILE "
-            "and --target FILE"
+            "it is not said by which model: give a .ckpt file or the folder of a run; or --links "
+            "FILE that any aligner wrote"
         )
-    if not text and not all(files):
+    elif arguments.source is not None:
+        of_files = arguments.gold, arguments.reverse, arguments.choose, arguments.json
+        if any((*files, *of_files)):
+            raise ConfigError(
+                "a sentence and files cannot be aligned at once, and --gold, --choose, --reverse "
+                "and --json are of files: give SRC and TGT, or --source FILE and --target FILE"
+            )
+    elif not any(files):
         raise ConfigError(
             "there is nothing to align: give a sentence, or both --source FILE and --target FILE"
         )
-    if arguments.output.suffix == LINKS and arguments.heads == "all":
-        raise ConfigError("a file of links holds one alignment: --heads mean, or --heads 1")
-    check_output(arguments.output)
-    return align_sentence(arguments) if text else align_files(arguments)
+    if any(files) and not all(files):
+        raise ConfigError("of two files there is one: give both --source FILE and --target FILE")
 
 
 def align_sentence(arguments: argparse.Namespace) -> int:
-    from seq2seq.evaluation.maps import choose  # only here: torch takes a second
+    from seq2seq import checkpoint  # only here: torch takes a second
+    from seq2seq.evaluation.alignment import format_links
     from seq2seq.evaluation.plots import picture_format
     from seq2seq.translator import Translator
 
-    output: Path = arguments.output
+    output: Path = arguments.output or Path("map.png")
     if output.suffix != LINKS:
         picture_format(output, LINKS)
-    translator = Translator.load(arguments.path, arguments.device, arguments.tag)
+    path = checkpoint.find(Path(arguments.path))
+    translator = Translator.load(path, arguments.device, arguments.tag)
     alignment = translator.align(arguments.source, arguments.target, units=arguments.units)
-    choice = choose([alignment], arguments.layer, arguments.heads)
+    reading = choice.read(arguments, path, [alignment])
+    apart = arguments.heads == "all"
     if output.suffix == LINKS:
-        write_links(output, [alignment], choice)
+        links = format_links(alignment.links(reading.choice))
+        output.write_text(f"{links}\n", encoding="utf-8", newline="\n")
     else:
-        draw(alignment, choice, output)
-    print(f"{output}: {choice.words}")
+        draw(alignment, reading.choice, output, apart=apart)
+    print(f"{output}: {reading.in_words(apart=apart)}")
     return 0
 
 
-def draw(alignment: "Alignment", choice: "Choice", path: Path) -> None:
+def draw(alignment: "Alignment", choice: "Choice", path: Path, *, apart: bool) -> None:
     from seq2seq.evaluation.plots import plot_alignment, plot_heads
 
     words = [w.text for w in alignment.source], [w.text for w in alignment.target]
-    if choice.apart:
-        plot_heads(alignment.weights[choice.layer, ..., :-1], *words, path=path)
+    if apart:
+        maps = alignment.weights[choice.shift, choice.layer]
+        plot_heads(maps[..., :-1], *words, path=path)
     else:
-        plot_alignment(alignment.map(choice.layer, choice.head)[:, :-1], *words, path=path)
+        plot_alignment(alignment.map(choice)[:, :-1], *words, path=path)

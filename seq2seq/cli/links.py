@@ -1,89 +1,171 @@
-"""Alignments as text: a line of links for each pair, and how far from links made by hand."""
+"""Links of whole files: by a model, by two, or by any aligner; and how far from those by hand."""
 
 import argparse
-from collections.abc import Iterable, Iterator
-from itertools import chain, islice
+import json
+from collections.abc import Iterable, Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from seq2seq.data.text import check_parallel, read_lines
-from seq2seq.errors import ConfigError, DataError
+from seq2seq.cli.rates import entry, line, table
+from seq2seq.data.text import read_lines
+from seq2seq.errors import ConfigError
 
 if TYPE_CHECKING:
-    from seq2seq.evaluation.alignment import Links
-    from seq2seq.evaluation.maps import Alignment, Choice
+    from seq2seq.evaluation.alignment import Link, LinkCounts, Links
+
+    Found = set[Link] | None
 
 LINKS = ".align"
-FIRST = 200  # pairs by which the layer for a whole file is chosen
+USUAL = "grow-diag-final-and"
+DIRECTIONS = ("forward", "reverse")
 
 
-def align_files(arguments: argparse.Namespace) -> int:
-    """Returns: 1 if a pair could not be aligned, else 0."""
-    output: Path = arguments.output
-    if output.suffix != LINKS:
+class Outcome(NamedTuple):
+    """What became of all pairs: whether each could be aligned, and how the links agree with those
+    by hand, by direction and heuristic; the first is of the links that are written.
+    """
+
+    whole: bool
+    rates: "dict[str, LinkCounts]"
+
+
+def add_directions(command: argparse.ArgumentParser) -> None:
+    group = command.add_argument_group("both directions")
+    group.add_argument(
+        "--reverse", metavar="PATH", help="a model from target to source, to be put together with"
+    )
+    group.add_argument(
+        "--links",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="instead of PATH: links of any aligner, or of two directions, all source first",
+    )
+    group.add_argument(
+        "--symmetrize",
+        choices=("intersection", "union", "grow-diag", "grow-diag-final", USUAL),
+        help=f"how two directions are put together ({USUAL})",
+    )
+
+
+def check_links_output(arguments: argparse.Namespace) -> None:
+    """Raises: ConfigError if it is not said where links go, or nothing is asked of them."""
+    output: Path | None = arguments.output
+    if output is None and arguments.gold is None:
+        raise ConfigError(
+            f"it is not said what is wanted of files: -o FILE{LINKS} writes links, a line for each "
+            f"pair; --gold FILE{LINKS} compares with links made by hand"
+        )
+    if output is not None and output.suffix != LINKS:
         raise ConfigError(
             f"-o {output}: of files links are written, a line for each pair: -o FILE{LINKS}"
         )
-    count = check_parallel(arguments.source_file, arguments.target_file)
-    from seq2seq.evaluation.maps import choose  # only here: torch takes a second
-    from seq2seq.translator import Translator
-
-    gold = read_gold(arguments.gold, count) if arguments.gold else None
-    translator = Translator.load(arguments.path, arguments.device, arguments.tag)
-    texts = zip(read_lines(arguments.source_file), read_lines(arguments.target_file), strict=True)
-    alignments = translator.alignments(texts, units=arguments.units)
-    first = beginning(alignments)
-    known = [alignment for alignment in first if alignment is not None]
-    choice = choose(known, arguments.layer, arguments.heads) if known else None
-    whole = write_links(output, chain(first, alignments), choice)
-    print(f"{output}: {choice.words if choice else 'empty, since no pair can be aligned'}")
-    if gold is not None:
-        print(f"AER {error_rate(output, gold):.3f}")
-    return 0 if whole else 1
 
 
-def beginning(alignments: Iterator["Alignment | None"]) -> list["Alignment | None"]:
-    """The first of all that are to come, and as many more as it takes until one is known."""
-    found: list[Alignment | None] = []
-    while not any(found) and (more := list(islice(alignments, FIRST))):
-        found += more
-    return found
-
-
-def write_links(
-    path: Path, alignments: Iterable["Alignment | None"], choice: "Choice | None"
-) -> bool:
-    """A line for each alignment, empty for None. Returns: whether there was no None."""
-    from seq2seq.evaluation.alignment import format_links
-
-    whole = True
-    with path.open("w", encoding="utf-8", newline="\n") as file:
-        for alignment in alignments:
-            if alignment is None or choice is None:
-                whole = False
-                file.write("\n")
-            else:
-                file.write(format_links(alignment.links(choice.layer, choice.head)) + "\n")
-    return whole
-
-
-def read_gold(path: Path, count: int) -> list["Links"]:
-    """Links made by hand for so many pairs. Raises: DataError if there are more or fewer."""
-    from seq2seq.evaluation.alignment import read_alignment
-
-    gold = read_alignment(path)
-    if len(gold) != count:
-        raise DataError(
-            f"{path} has {len(gold)} lines of links for {count} pairs: one for each, empty if a "
-            "pair has none"
+def check_symmetrize(arguments: argparse.Namespace, directions: int) -> None:
+    """Raises: ConfigError if two directions are to be put together where there is one."""
+    if arguments.symmetrize and directions == 1:
+        raise ConfigError(
+            f"--symmetrize {arguments.symmetrize} puts two directions together: add --reverse "
+            "MODEL, or give --links two files"
         )
-    return gold
 
 
-def error_rate(path: Path, gold: list["Links"]) -> float:
-    """The alignment error rate of the links that a file holds."""
-    from seq2seq.evaluation.alignment import alignment_error_rate, read_alignment
+def names(arguments: argparse.Namespace) -> str:
+    """What holds the pairs, for messages."""
+    return f"{arguments.source_file} and {arguments.target_file}"
 
-    predicted = [links.sure for links in read_alignment(path)]
-    sure, possible = [links.sure for links in gold], [links.possible for links in gold]
-    return alignment_error_rate(predicted, sure, possible)
+
+def read_links(path: Path, count: int, of: str) -> "list[Links]":
+    """The links of so many pairs.
+
+    Raises: DataError naming the line of what is not a link, or both counts if there are more or
+        fewer lines than pairs.
+    """
+    from seq2seq.evaluation.alignment import read_alignment
+    from seq2seq.evaluation.gold import check_count
+
+    links = read_alignment(path)
+    check_count(path, links, count, of)
+    return links
+
+
+def word_counts(source: Path, target: Path) -> list[tuple[int, int]]:
+    """How many words each sentence of each pair has."""
+    from seq2seq.evaluation.alignment import words
+
+    pairs = zip(read_lines(source), read_lines(target), strict=True)
+    return [(len(words(s)), len(words(t))) for s, t in pairs]
+
+
+def put_together(
+    arguments: argparse.Namespace,
+    directions: Sequence[Iterable["Found"]],
+    gold: Sequence["Links"],
+) -> Outcome:
+    """Write a line for each pair if there is a file to write, and count if there is gold.
+
+    Args:
+        directions: one or two; for each pair its links, source first, or None if it cannot be
+            aligned.
+        gold: of each pair, or nothing.
+    """
+    from seq2seq.evaluation.alignment import LinkCounts, Links, format_links
+    from seq2seq.evaluation.symmetrize import HEURISTICS, symmetrize
+
+    heuristic = arguments.symmetrize or USUAL
+    names = [heuristic, *DIRECTIONS, *HEURISTICS] if len(directions) == 2 else ["links"]
+    rates = dict.fromkeys(names if gold else [], LinkCounts(0, 0, 0, 0))
+    whole = True
+    with opened(arguments.output) as file:
+        for number, pair in enumerate(zip(*directions, strict=True)):
+            known = [links for links in pair if links is not None]
+            if len(known) < len(pair):
+                whole, known = False, [set() for _ in pair]
+            found = {"links": known[0], **dict(zip(DIRECTIONS, known, strict=False))}
+            for name in HEURISTICS if len(pair) == 2 else ():
+                found[name] = symmetrize(known[0], known[1], name)
+            if file is not None:
+                file.write(format_links(found[names[0]]) + "\n")
+            hand = gold[number] if gold else Links(set(), set())
+            for name, counts in rates.items():
+                rates[name] = LinkCounts.total([counts, LinkCounts.of(found[name], *hand)])
+    return Outcome(whole, rates)
+
+
+def opened(output: Path | None) -> Any:
+    if output is None:
+        return nullcontext()
+    return output.open("w", encoding="utf-8", newline="\n")
+
+
+def rates_in_words(outcome: Outcome) -> list[str]:
+    """Of one direction a line; of two the line of what is written, and a table of all."""
+    if not outcome.rates:
+        return []
+    first, *others = outcome.rates.items()
+    if not others:
+        return [line(first[1])]
+    return [f"{first[0]}: {line(first[1])}", *table(list(outcome.rates.items()))]
+
+
+def report(arguments: argparse.Namespace, words: Sequence[str], facts: dict[str, Any]) -> None:
+    """Print the one or, with --json, the other."""
+    if arguments.json:
+        print(json.dumps(facts, ensure_ascii=False))
+    else:
+        for text in words:
+            print(text)
+
+
+def facts_of(arguments: argparse.Namespace, outcome: Outcome) -> dict[str, Any]:
+    """What is always said in JSON."""
+    found: dict[str, Any] = {"output": str(arguments.output) if arguments.output else None}
+    if len(outcome.rates) > 1:
+        found["symmetrize"] = next(iter(outcome.rates))
+    if outcome.rates:
+        found |= entry(next(iter(outcome.rates.values())))
+    if len(outcome.rates) > 1:
+        found["all"] = {name: entry(counts) for name, counts in outcome.rates.items()}
+    return found

@@ -11,8 +11,10 @@ BEAM = ("beam_size", "length_penalty", "penalty_form", "coverage", "patience")
 SAMPLE = ("temperature", "top_k", "top_p", "seed")
 
 
-def add_model(command: argparse.ArgumentParser) -> None:
-    command.add_argument("path", metavar="PATH", help="a checkpoint, or the folder of a run")
+def add_model(command: argparse.ArgumentParser, nargs: str | None = None) -> None:
+    command.add_argument(
+        "path", nargs=nargs, metavar="PATH", help="a checkpoint, or the folder of a run"
+    )
     add_device(command)
 
 

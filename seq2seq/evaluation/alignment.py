@@ -127,26 +127,38 @@ def _shares(spans: Sequence[Span], known: Sequence[tuple[str, int, int]]) -> Ten
     return overlap / overlap.sum(1, keepdim=True).clamp(min=1)
 
 
-def links(weights: Tensor, *, end: bool) -> set[Link]:
+def links(weights: Tensor, *, end: bool, near: float = 1.0, least: float = 0.0) -> set[Link]:
     """Each target word linked to the source word that it looks at most.
 
     Args:
         weights: (target words, source words), or one column more if `end`.
         end: whether the last column is that of the source's end symbol. A target word that looks
             there more than at any word comes from no word of the source, and has no link.
+        near: below 1, further words are linked too that have at least this part of the largest
+            weight: for a head that was trained to share itself out over all words that belong
+            together.
+        least: a target word has no link if its largest weight is less than this part of what it
+            gives to all words: it looks nowhere in particular.
 
-    Returns: pairs (source word, target word). Of equal weights the first counts; a row without
-        positive weight has no link.
-    Raises: ValueError if the weights are not a matrix, or lack the column of the end symbol.
+    Returns: pairs (source word, target word). With near=1 the first of equal weights counts; a row
+        without positive weight has no link.
+    Raises: ValueError if the weights are not a matrix, or lack the column of the end symbol; or for
+        a part that is not above 0 and at most 1.
     """
     if weights.ndim != 2 or (end and weights.shape[1] == 0):
         raise ValueError(f"weights have shape {tuple(weights.shape)}; expected a matrix of words")
+    if not 0 < near <= 1:
+        raise ValueError(f"near={near} should be above 0 and at most 1")
     found = set()
     for j, row in enumerate(weights.tolist()):
         to_words, to_end = (row[:-1], row[-1]) if end else (row, 0.0)
         best = max(to_words, default=0.0)
-        if best > 0 and best >= to_end:
+        if not (best > 0 and best >= to_end and best >= least * sum(to_words)):
+            continue
+        if near == 1:
             found.add((to_words.index(best), j))
+        else:
+            found.update((i, j) for i, weight in enumerate(to_words) if weight >= near * best)
     return found
 
 
@@ -195,29 +207,78 @@ def read_alignment(path: Path) -> list[Links]:
     return [parse_links(line, f"{path}:{number}") for number, line in enumerate(lines, 1)]
 
 
+class LinkCounts(NamedTuple):
+    """How predicted links agree with links made by hand, in counts that add up over a corpus.
+
+    Of predicted links A, sure ones S and possible ones P, which hold S:
+
+        AER = 1 - (|A & S| + |A & P|) / (|A| + |S|)
+
+    0 is perfect, 1 shares nothing; with nothing to find and nothing found it is 0.
+
+    Attributes:
+        predicted: |A|.
+        sure: |S|.
+        found_sure: |A & S|.
+        found_possible: |A & P|, those of S included.
+
+    Source: Och and Ney 2003 (J03-1002).
+    """
+
+    predicted: int
+    sure: int
+    found_sure: int
+    found_possible: int
+
+    @classmethod
+    def of(
+        cls, predicted: AbstractSet[Link], sure: AbstractSet[Link], possible: AbstractSet[Link]
+    ) -> "LinkCounts":
+        """Those of a sentence pair; a sure link is possible, listed as such or not."""
+        found = predicted & sure, predicted & (sure | possible)
+        return cls(len(predicted), len(sure), *map(len, found))
+
+    @classmethod
+    def total(cls, counts: Iterable["LinkCounts"]) -> "LinkCounts":
+        """Those of a corpus from those of its pairs."""
+        return cls(*map(sum, zip(cls(0, 0, 0, 0), *counts, strict=True)))
+
+    @property
+    def aer(self) -> float:
+        """The alignment error rate."""
+        total = self.predicted + self.sure
+        return 1 - (self.found_sure + self.found_possible) / total if total else 0.0
+
+    @property
+    def precision(self) -> float:
+        """How many of the predicted links are possible; 1 if none is predicted."""
+        return self.found_possible / self.predicted if self.predicted else 1.0
+
+    @property
+    def recall(self) -> float:
+        """How many of the sure links are predicted; 1 if none is sure."""
+        return self.found_sure / self.sure if self.sure else 1.0
+
+    @property
+    def f1(self) -> float:
+        """The harmonic mean of precision and recall; 0 if both are."""
+        both = self.precision + self.recall
+        return 2 * self.precision * self.recall / both if both else 0.0
+
+
 def alignment_error_rate(
     predicted: Sequence[AbstractSet[Link]],
     sure: Sequence[AbstractSet[Link]],
     possible: Sequence[AbstractSet[Link]],
 ) -> float:
-    """How far predicted links are from links made by hand: 0 is perfect, 1 shares nothing.
-
-        AER = 1 - (|A & S| + |A & P|) / (|A| + |S|)
-
-    A are the predicted links, S the sure ones, P the possible ones; sure links count as possible
-    whether P lists them or not. The counts are summed over the corpus, one set a sentence pair.
-    With nothing to find and nothing found the rate is 0.
+    """How far predicted links are from links made by hand, by `LinkCounts` over a corpus, of which
+    each argument has one set a sentence pair.
 
     Raises: ValueError if the numbers of sentences differ.
-    Source: Och and Ney 2003 (J03-1002).
     """
     if not len(predicted) == len(sure) == len(possible):
         raise ValueError(
             f"{len(predicted)} predicted, {len(sure)} sure and {len(possible)} possible sets of "
             "links; expected one of each for every sentence pair"
         )
-    agreed = total = 0
-    for a, s, p in zip(predicted, sure, possible, strict=True):
-        agreed += len(a & s) + len(a & (p | s))
-        total += len(a) + len(s)
-    return 1 - agreed / total if total else 0.0
+    return LinkCounts.total(map(LinkCounts.of, predicted, sure, possible)).aer

@@ -9,6 +9,7 @@ from torch.testing import assert_close
 
 from seq2seq.errors import DataError
 from seq2seq.evaluation.alignment import (
+    LinkCounts,
     Links,
     alignment_error_rate,
     format_links,
@@ -161,6 +162,14 @@ def test_a_target_word_that_looks_at_the_end_symbol_has_no_link():
     assert links(weights, end=True) == {(1, 1), (0, 2)}
 
 
+def test_a_target_word_that_looks_nowhere_in_particular_has_no_link_if_asked():
+    # Of what is not on the end, the largest are 0.4 of 0.8 and 0.3 of 0.8.
+    weights = tensor([0.4, 0.2, 0.2, 0.2], [0.2, 0.3, 0.3, 0.2])
+    assert links(weights, end=True, least=0.375) == {(0, 0), (1, 1)}
+    assert links(weights, end=True, least=0.5) == {(0, 0)}
+    assert links(weights, end=True, least=0.6) == set()
+
+
 def test_a_row_without_weight_has_no_link():
     assert links(tensor([0.0, 0.0], [float("nan"), float("nan")]), end=False) == set()
     assert links(torch.ones(2, 0), end=False) == links(torch.ones(2, 1), end=True) == set()
@@ -253,3 +262,32 @@ def test_error_rate_of_foreign_links_is_one():
 def test_error_rate_of_different_numbers_of_sentences_is_refused():
     with pytest.raises(ValueError, match="1 predicted, 2 sure and 2 possible"):
         alignment_error_rate([set()], [set(), set()], [set(), set()])
+
+
+def test_precision_and_recall_by_pencil_and_paper() -> None:
+    # Found: 0-0 is sure, 1-1 possible, 2-2 neither. 3-3 is sure and not found.
+    counts = LinkCounts.of({(0, 0), (1, 1), (2, 2)}, {(0, 0), (3, 3)}, {(1, 1)})
+    assert counts == (3, 2, 1, 2)
+    assert (counts.precision, counts.recall) == (pytest.approx(2 / 3), 1 / 2)
+    assert counts.f1 == pytest.approx(4 / 7)
+    assert counts.aer == pytest.approx(1 - 3 / 5)
+
+
+def test_counts_of_a_corpus_are_added_before_they_are_divided() -> None:
+    counts = [LinkCounts(1, 1, 1, 1), LinkCounts(3, 5, 0, 0)]
+    assert LinkCounts.total(counts) == (4, 6, 1, 1)
+    assert LinkCounts.total([]) == (0, 0, 0, 0)
+
+
+def test_where_nothing_is_predicted_or_sure_nothing_is_divided_by_zero() -> None:
+    none = LinkCounts(0, 0, 0, 0)
+    assert (none.aer, none.precision, none.recall, none.f1) == (0, 1, 1, 1)
+    wrong = LinkCounts(2, 3, 0, 0)
+    assert (wrong.aer, wrong.precision, wrong.recall, wrong.f1) == (1, 0, 0, 0)
+
+
+@given(link_sets, link_sets)
+def test_where_all_links_are_sure_the_error_rate_is_one_minus_f1(found: set, sure: set) -> None:
+    counts = LinkCounts.of(found, sure, sure)
+    if found and sure:
+        assert counts.aer == pytest.approx(1 - counts.f1)
