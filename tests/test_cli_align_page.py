@@ -7,10 +7,21 @@ from typing import Any
 import pytest
 import test_cli
 from test_cli import Command, refused
+from tiny_runs import demo_lines
 
 from seq2seq.cli import page
 
-run, seq2seq, test_set = test_cli.run, test_cli.seq2seq, test_cli.test_set
+run, seq2seq = test_cli.run, test_cli.seq2seq
+
+
+@pytest.fixture
+def pairs(tmp_path: Path) -> tuple[Path, Path]:
+    """Two files of the same twelve sentences."""
+    paths = tmp_path / "pairs.de", tmp_path / "pairs.en"
+    for path in paths:
+        lines = demo_lines("test", path.suffix[1:], 12)
+        path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return paths
 
 
 def data(path: Path) -> Any:
@@ -33,11 +44,11 @@ def test_a_sentence_becomes_a_page(seq2seq: Command, run: Path, tmp_path: Path) 
 def test_of_files_the_first_pairs_are_shown_and_it_is_said_how_many(
     seq2seq: Command,
     run: Path,
-    test_set: tuple[Path, Path],
+    pairs: tuple[Path, Path],
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    files = "--source", test_set[0], "--target", test_set[1]
+    files = "--source", pairs[0], "--target", pairs[1]
     path = tmp_path / "page.html"
     ended = seq2seq("align", run, *files, "-o", path)
     assert ended.code == 0 and "the first" not in ended.lines[0]
@@ -62,9 +73,10 @@ def test_a_pair_that_cannot_be_aligned_is_left_out_with_a_warning(
     assert len(data(tmp_path / "page.html")["pairs"]) == 1
 
 
-def test_a_page_is_not_compared_with_gold(
-    seq2seq: Command, test_set: tuple[Path, Path], tmp_path: Path
+@pytest.mark.parametrize("option", [("--gold", "x.align"), ("--json",), ("--reverse", "other")])
+def test_options_of_links_are_refused(
+    seq2seq: Command, pairs: tuple[Path, Path], tmp_path: Path, option: tuple[str, ...]
 ) -> None:
-    files = "--source", test_set[0], "--target", test_set[1], "--gold", test_set[0]
+    files = "--source", pairs[0], "--target", pairs[1], *option
     ended = seq2seq("align", tmp_path / "no_model", *files, "-o", tmp_path / "page.html")
-    assert "--gold is compared with links" in refused(ended)
+    assert f"{option[0]} is of links" in refused(ended)

@@ -3,7 +3,6 @@
     seq2seq align PATH "Ein Hund." "A dog." -o map.png           a picture: .png, .svg or .pdf
     seq2seq align PATH "Ein Hund." "A dog." -o links.align       links i-j, counted from 0
     seq2seq align PATH --source a.de --target a.en -o a.align    a line of links for each pair
-    seq2seq align PATH --source a.de --target a.en -o a.html     a page to look around in
 
 Without TGT the model's own translation is taken. Of files, a pair that cannot be aligned is an
 empty line, and then the exit code is 1.
@@ -15,7 +14,6 @@ from typing import TYPE_CHECKING
 
 from seq2seq.cli.links import LINKS, align_files, write_links
 from seq2seq.cli.options import add_model, check_output, positive
-from seq2seq.cli.page import PAGE, align_page
 from seq2seq.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -34,8 +32,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         *("-o", "--output"),
         type=Path,
         default=Path("map.png"),
-        help="its ending says what: .png, .svg, .pdf a picture, .align links, .html a page to look "
-        "around in (%(default)s)",
+        help="its ending says what: .png, .svg, .pdf a picture, .align links (%(default)s)",
     )
     command.add_argument(
         "--layer", type=int, help="decoder layer, from 1; without it the layer that looks sharpest"
@@ -80,8 +77,6 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.output.suffix == LINKS and arguments.heads == "all":
         raise ConfigError("a file of links holds one alignment: --heads mean, or --heads 1")
     check_output(arguments.output)
-    if arguments.output.suffix == PAGE:
-        return align_page(arguments)
     return align_sentence(arguments) if text else align_files(arguments)
 
 
@@ -92,7 +87,7 @@ def align_sentence(arguments: argparse.Namespace) -> int:
 
     output: Path = arguments.output
     if output.suffix != LINKS:
-        picture_format(output, LINKS, PAGE)
+        picture_format(output, LINKS)
     translator = Translator.load(arguments.path, arguments.device, arguments.tag)
     alignment = translator.align(arguments.source, arguments.target, units=arguments.units)
     choice = choose([alignment], arguments.layer, arguments.heads)

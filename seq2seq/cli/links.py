@@ -22,8 +22,7 @@ def align_files(arguments: argparse.Namespace) -> int:
     output: Path = arguments.output
     if output.suffix != LINKS:
         raise ConfigError(
-            f"-o {output}: of files links are written, a line for each pair: -o FILE{LINKS}; or a "
-            "page: -o FILE.html"
+            f"-o {output}: of files links are written, a line for each pair: -o FILE{LINKS}"
         )
     count = check_parallel(arguments.source_file, arguments.target_file)
     from seq2seq.evaluation.maps import choose  # only here: torch takes a second

@@ -6,7 +6,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seq2seq.cli.choice import choose, in_words
+from seq2seq.cli import choice
 from seq2seq.data.text import check_parallel, read_lines
 from seq2seq.errors import ConfigError, DataError
 
@@ -21,26 +21,38 @@ MOST_PAIRS, MOST_WEIGHTS = 100, 20_000_000
 
 def align_page(arguments: argparse.Namespace) -> int:
     """Returns: 1 if a pair could not be aligned, else 0."""
-    if arguments.gold:
-        raise ConfigError("--gold is compared with links, which a page is not: -o FILE.align")
+    check_options(arguments)
     text = arguments.source is not None
     count = 1 if text else check_parallel(arguments.source_file, arguments.target_file)
-    from seq2seq.evaluation.page import write_page  # only here: torch takes a second
+    from seq2seq import checkpoint  # only here: torch takes a second
+    from seq2seq.evaluation.page import write_page
     from seq2seq.translator import Translator
 
-    translator = Translator.load(arguments.path, arguments.device, arguments.tag)
+    path = checkpoint.find(Path(arguments.path))
+    translator = Translator.load(path, arguments.device, arguments.tag)
     if text:
-        read = [translator.align(arguments.source, arguments.target, units=arguments.units)]
+        sentence = arguments.source, arguments.target
+        read: list[Alignment | None] = [translator.align(*sentence, units=arguments.units)]
     else:
         read = first_pairs(translator, arguments)
     known = [alignment for alignment in read if alignment is not None]
     if not known:
         raise DataError("there is nothing to show: none of these pairs can be aligned")
-    choice = choose(arguments, known)
-    write_page(arguments.output, known, choice)
+    reading = choice.read(arguments, path, known)
+    write_page(arguments.output, known, reading.choice)
     shown = f", the first {len(read)} of {count:,} pairs" if len(read) < count else ""
-    print(f"{arguments.output}: {in_words(arguments, choice, known)}{shown}")
+    print(f"{arguments.output}: {reading.in_words()}{shown}")
     return int(len(known) < len(read))
+
+
+def check_options(arguments: argparse.Namespace) -> None:
+    """Raises: ConfigError for options of links, which a page is not."""
+    for option in ("gold", "choose", "reverse", "links", "json"):
+        if getattr(arguments, option):
+            raise ConfigError(
+                f"--{option} is of links, and a page shows one model: leave it out, or write links "
+                "with -o FILE.align"
+            )
 
 
 def first_pairs(
