@@ -40,6 +40,7 @@ class Browser:
         self._rest = b""
         self._number = 0
         self._session: str | None = None
+        self._loaded: set[str] = set()  # documents, by what the browser calls them
         self.requests: list[str] = []
         self.complaints: list[str] = []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
@@ -47,6 +48,7 @@ class Browser:
         self._session = attached["sessionId"]
         for domain in ("Page", "Runtime", "Network", "Log"):
             self.call(f"{domain}.enable")
+        self.call("Page.setLifecycleEventsEnabled", enabled=True)
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         """Send a command. Returns: its result."""
@@ -64,11 +66,9 @@ class Browser:
         """Open a page and wait until it has been drawn."""
         self.requests.clear()
         self.complaints.clear()
-        self.call("Page.navigate", url=path.resolve().as_uri())
-        self.run(
-            "new Promise(done => document.readyState === 'complete' ? done() : "
-            "addEventListener('load', done))"
-        )
+        loader = self.call("Page.navigate", url=path.resolve().as_uri())["loaderId"]
+        while loader not in self._loaded:
+            self._note(self._message())
         self.settle()
 
     def settle(self) -> None:
@@ -146,7 +146,9 @@ class Browser:
 
     def _note(self, event: dict[str, Any]) -> None:
         parameters = event.get("params", {})
-        if event.get("method") == "Network.requestWillBeSent":
+        if event.get("method") == "Page.lifecycleEvent" and parameters["name"] == "load":
+            self._loaded.add(parameters["loaderId"])
+        elif event.get("method") == "Network.requestWillBeSent":
             self.requests.append(parameters["request"]["url"])
         elif event.get("method") == "Runtime.exceptionThrown":
             self.complaints.append(str(parameters["exceptionDetails"]))

@@ -39,7 +39,8 @@
   }
 
   function offerAll() {
-    const shorten = (text) => (text.length > 70 ? `${text.slice(0, 69)}…` : text);
+    // By characters, since half a surrogate pair is none.
+    const shorten = (text) => ([...text].length > 90 ? `${[...text].slice(0, 89).join("")}…` : text);
     const titles = data.pairs.map((p, n) => `${n + 1}. ${shorten(p.source.join(" "))}`);
     const number = (count) => Array.from({ length: count }, (_, n) => `${n + 1} of ${count}`);
     offer(controls.pair, titles, 0);
