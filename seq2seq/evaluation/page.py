@@ -29,7 +29,8 @@ LONGEST = 60
 def write_page(path: Path, alignments: Sequence[Alignment], choice: Choice) -> None:
     """Write a page that shows alignments, in which one chooses the pair, layer, head and reading.
 
-    Weights are written in steps of 1/255, links as `alignment.links` finds them for every choice.
+    Weights are written in steps of 1/255; links as `alignment.links` finds them for every reading,
+    layer and head, all else being as in `choice`.
 
     Args:
         alignments: by one model, at least one.
