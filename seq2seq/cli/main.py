@@ -1,4 +1,4 @@
-"""`seq2seq train | translate | evaluate | align | score | average | export`."""
+"""`seq2seq train | translate | evaluate | align | score | average | export | report`."""
 
 import argparse
 import io
@@ -8,7 +8,7 @@ import sys
 import warnings
 
 from seq2seq import __version__
-from seq2seq.cli import align, average, evaluate, export, score, translate
+from seq2seq.cli import align, average, evaluate, export, report, score, translate
 from seq2seq.environment import keep_memory, wait_briefly
 from seq2seq.errors import Seq2SeqError, fail
 
@@ -19,6 +19,7 @@ COMMANDS = {
     "score": score,
     "average": average,
     "export": export,
+    "report": report,
 }
 
 
