@@ -3,6 +3,7 @@
     seq2seq align PATH "Ein Hund." "A dog." -o map.png           a picture: .png, .svg or .pdf
     seq2seq align PATH "Ein Hund." "A dog." -o links.align       links i-j, counted from 0
     seq2seq align PATH --source a.de --target a.en -o a.align    a line of links for each pair
+    seq2seq align PATH --source a.de --target a.en -o a.html     a page to look around in
     seq2seq align PATH --source a.de --target a.en --gold a.align            the error rate (AER)
     seq2seq align PATH --source a.de --target a.en --gold a.align --choose   what to read of PATH
     seq2seq align PATH --reverse PATH2 --source a.de --target a.en -o a.align      two directions
@@ -21,6 +22,7 @@ from seq2seq.cli.align_files import align_files
 from seq2seq.cli.align_links import align_links
 from seq2seq.cli.links import LINKS, add_directions
 from seq2seq.cli.options import add_model, check_output
+from seq2seq.cli.page import PAGE, align_page
 from seq2seq.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -38,7 +40,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         *("-o", "--output"),
         type=Path,
-        help="its ending says what: .png, .svg, .pdf a picture, .align links (map.png)",
+        help="its ending says what: .png, .svg, .pdf a picture, .align links, .html a page to look "
+        "around in (map.png)",
     )
     command.add_argument("--json", action="store_true", help="of files: print one JSON object")
     choice.add_choice(command)
@@ -67,6 +70,8 @@ def run(arguments: argparse.Namespace) -> int:
         check_output(output)
         if output.suffix == LINKS and arguments.heads == "all":
             raise ConfigError("a file of links holds one alignment: --heads mean, or --heads 1")
+        if output.suffix == PAGE:
+            return align_page(arguments)
     if arguments.links:
         return align_links(arguments)
     return align_sentence(arguments) if arguments.source is not None else align_files(arguments)
@@ -109,7 +114,7 @@ def align_sentence(arguments: argparse.Namespace) -> int:
 
     output: Path = arguments.output or Path("map.png")
     if output.suffix != LINKS:
-        picture_format(output, LINKS)
+        picture_format(output, LINKS, PAGE)
     path = checkpoint.find(Path(arguments.path))
     translator = Translator.load(path, arguments.device, arguments.tag)
     alignment = translator.align(arguments.source, arguments.target, units=arguments.units)

@@ -59,7 +59,8 @@ def check_links_output(arguments: argparse.Namespace) -> None:
         )
     if output is not None and output.suffix != LINKS:
         raise ConfigError(
-            f"-o {output}: of files links are written, a line for each pair: -o FILE{LINKS}"
+            f"-o {output}: of files links are written, a line for each pair: -o FILE{LINKS}; or a "
+            "page of the first ones: -o FILE.html"
         )
 
 
