@@ -3,6 +3,7 @@
 import json
 import re
 import shlex
+import shutil
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ from tiny_runs import DEMO
 
 run, seq2seq = test_cli.run, test_cli.seq2seq
 RUN = "runs/demo/quickstart"
-PAGES = ("after-training.md", "evaluation.md")
+PAGES = ("after-training.md", "evaluation.md", "alignment.md")
 BLOCKS = [
     block
     for page in PAGES
@@ -25,11 +26,10 @@ COMMANDS = [line for kind, code in BLOCKS if kind == "bash" for line in code.spl
 @pytest.fixture
 def checkout(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with a run and the first lines of a test set where the examples have them."""
-    (tmp_path / RUN).parent.mkdir(parents=True)
-    (tmp_path / RUN).symlink_to(run)
+    shutil.copytree(run, tmp_path / RUN)  # examples write into it
     data = tmp_path / "data" / "demo"
     data.mkdir(parents=True)
-    for name in ("test.de", "test.en", "test.align"):
+    for name in (f"{part}.{end}" for part in ("valid", "test") for end in ("de", "en", "align")):
         lines = (DEMO / name).read_text(encoding="utf-8").splitlines(keepends=True)
         (data / name).write_text("".join(lines[:5]), encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -38,7 +38,7 @@ def checkout(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
 
 def test_there_are_examples_of_each_command() -> None:
     assert {shlex.split(command)[1] for command in COMMANDS} == {
-        *("translate", "evaluate", "score", "align")
+        *("translate", "evaluate", "score", "align", "report")
     }
 
 
@@ -53,12 +53,14 @@ def test_an_example_runs_as_it_is_written(command: str, checkout: Path, seq2seq:
         assert (checkout / name).stat().st_size > 0
 
 
-def test_the_python_example_runs_as_it_is_written(
+def test_the_python_examples_run_as_they_are_written(
     checkout: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    (code,) = (code for kind, code in BLOCKS if kind == "python")
-    exec(compile(code, "after-training.md", "exec"), {})
+    score, page = (code for kind, code in BLOCKS if kind == "python")
+    exec(compile(score, "after-training.md", "exec"), {})
     assert float(capsys.readouterr().out) < 0
+    exec(compile(page, "alignment.md", "exec"), {})
+    assert (checkout / "page.html").stat().st_size > 0
 
 
 def test_the_json_example_is_a_pair_that_adds_up() -> None:
