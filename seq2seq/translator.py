@@ -28,7 +28,7 @@ from seq2seq.environment import usable_cores
 from seq2seq.errors import ConfigError
 from seq2seq.evaluation.alignment import Span, Word, pieces, word_weights, words
 from seq2seq.evaluation.languages import is_spaceless
-from seq2seq.evaluation.maps import Alignment
+from seq2seq.evaluation.maps import SHIFTS, Alignment
 from seq2seq.forcing.pairs import Pair, read_pairs
 from seq2seq.forcing.passes import Score, cross_weights, log_probabilities
 from seq2seq.symbols import EOS, NAMES
@@ -294,7 +294,9 @@ class Translator:
         source = self._units(pair.source, spans[0], "source", units)
         target = self._units(pair.target, spans[1], "target", units)
         of_text = weights[..., len(self.source.prefix) :]  # nobody wants to see the tag
-        return Alignment(source, target, word_weights(of_text, *spans, source, target, end=True))
+        # Row t wrote piece t, and row t + 1 had read it. The row that comes last is dropped.
+        readings = torch.stack([of_text.roll(-shift, -2) for shift in SHIFTS])
+        return Alignment(source, target, word_weights(readings, *spans, source, target, end=True))
 
     def _units(self, text: str, spans: list[Span], side: str, units: str) -> list[Word]:
         by_piece = units == "subwords" or is_spaceless(self.config["data"][side])

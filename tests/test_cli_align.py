@@ -66,7 +66,7 @@ def test_a_picture_shows_the_words_of_both_sentences(
         (("", "Yes."), "one of the two texts is empty"),
         (("Ja.", " "), "one of the two texts is empty"),
         (("Ja.", "Yes.", "--layer", "3"), "layer 3 does not exist: there are 1 ... 2"),
-        (("Ja.", "Yes.", "--layer", "0"), "layer 0 does not exist: there are 1 ... 2"),
+        (("Ja.", "Yes.", "--layer", "0"), "0 should be at least 1"),
     ],
 )
 def test_what_cannot_be_drawn_is_refused_in_one_message(
@@ -120,7 +120,7 @@ def test_the_links_of_a_sentence_are_those_of_its_map(
     path = tmp_path / "links.align"
     ended = seq2seq("align", run, *PAIR, "-o", path, "--layer", 1, "--heads", 2)
     assert ended.lines == [f"{path}: decoder layer 1 of 2, head 2 of 4"]
-    weights = translator.align(*PAIR).weights[0, 1]
+    weights = translator.align(*PAIR).weights[0, 0, 1]
     best = weights.argmax(1).tolist()
     expected = {(source, target) for target, source in enumerate(best) if source < 3}
     (line,) = path.read_text(encoding="utf-8").splitlines()

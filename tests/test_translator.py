@@ -337,7 +337,8 @@ def test_an_alignment_is_between_words(translator: Translator) -> None:
     alignment = translator.align("Ein Hund läuft schnell.", "A dog runs fast.")
     assert [word.text for word in alignment.source] == ["Ein", "Hund", "läuft", "schnell."]
     assert [word.text for word in alignment.target] == ["A", "dog", "runs", "fast."]
-    assert alignment.weights.shape == (2, 4, 4, 5)  # layers, heads, target, source and its end
+    # Readings, layers, heads, target words, source words and the end.
+    assert alignment.weights.shape == (2, 2, 4, 4, 5)
     assert (alignment.weights.sum(-1) < 1 + 1e-5).all()
 
 
@@ -354,9 +355,11 @@ def test_where_every_word_is_one_piece_the_weights_are_those_of_the_model(
     rows = torch.tensor([[*source_ids, EOS]]), torch.tensor([[BOS, *target_ids]])
     with torch.no_grad():
         # Row t is where the model looked when it wrote piece t; the last row wrote the end.
-        expected = translator.model(*rows, need_weights=True).weights[:, 0, :, :3]
-    torch.testing.assert_close(translator.align(source, target).weights, expected)
-    torch.testing.assert_close(expected.sum(-1), torch.ones(2, 4, 3))
+        expected = translator.model(*rows, need_weights=True).weights[:, 0]
+    written, read = translator.align(source, target).weights
+    torch.testing.assert_close(written, expected[:, :, :3])
+    torch.testing.assert_close(read, expected[:, :, 1:])
+    torch.testing.assert_close(expected.sum(-1), torch.ones(2, 4, 4))
 
 
 def test_without_a_translation_the_models_own_is_aligned(translator: Translator) -> None:

@@ -12,8 +12,9 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from seq2seq.cli.choice import add_choice, choose, in_words
 from seq2seq.cli.links import LINKS, align_files, write_links
-from seq2seq.cli.options import add_model, check_output, positive
+from seq2seq.cli.options import add_model, check_output
 from seq2seq.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -34,16 +35,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         default=Path("map.png"),
         help="its ending says what: .png, .svg, .pdf a picture, .align links (%(default)s)",
     )
-    command.add_argument(
-        "--layer", type=int, help="decoder layer, from 1; without it the layer that looks sharpest"
-    )
-    command.add_argument(
-        "--heads",
-        type=heads,
-        default="mean",
-        metavar="mean|all|N",
-        help="the mean over heads, a map of each, or head N, from 1 (%(default)s)",
-    )
+    add_choice(command)
     command.add_argument(
         "--units",
         choices=("words", "subwords"),
@@ -56,10 +48,6 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     files.add_argument(
         "--gold", type=Path, metavar="FILE", help="links made by hand: print the error rate (AER)"
     )
-
-
-def heads(text: str) -> str | int:
-    return text if text in ("mean", "all") else positive(text)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -81,8 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def align_sentence(arguments: argparse.Namespace) -> int:
-    from seq2seq.evaluation.maps import choose  # only here: torch takes a second
-    from seq2seq.evaluation.plots import picture_format
+    from seq2seq.evaluation.plots import picture_format  # only here: torch takes a second
     from seq2seq.translator import Translator
 
     output: Path = arguments.output
@@ -90,20 +77,21 @@ def align_sentence(arguments: argparse.Namespace) -> int:
         picture_format(output, LINKS)
     translator = Translator.load(arguments.path, arguments.device, arguments.tag)
     alignment = translator.align(arguments.source, arguments.target, units=arguments.units)
-    choice = choose([alignment], arguments.layer, arguments.heads)
+    choice = choose(arguments, [alignment])
     if output.suffix == LINKS:
         write_links(output, [alignment], choice)
     else:
-        draw(alignment, choice, output)
-    print(f"{output}: {choice.words}")
+        draw(alignment, choice, output, apart=arguments.heads == "all")
+    print(f"{output}: {in_words(arguments, choice, [alignment])}")
     return 0
 
 
-def draw(alignment: "Alignment", choice: "Choice", path: Path) -> None:
+def draw(alignment: "Alignment", choice: "Choice", path: Path, *, apart: bool) -> None:
     from seq2seq.evaluation.plots import plot_alignment, plot_heads
 
     words = [w.text for w in alignment.source], [w.text for w in alignment.target]
-    if choice.apart:
-        plot_heads(alignment.weights[choice.layer, ..., :-1], *words, path=path)
+    if apart:
+        maps = alignment.weights[choice.shift, choice.layer]
+        plot_heads(maps[..., :-1], *words, path=path)
     else:
-        plot_alignment(alignment.map(choice.layer, choice.head)[:, :-1], *words, path=path)
+        plot_alignment(alignment.map(choice)[:, :-1], *words, path=path)

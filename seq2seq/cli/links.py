@@ -6,6 +6,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from seq2seq.cli.choice import choose, in_words
 from seq2seq.data.text import check_parallel, read_lines
 from seq2seq.errors import ConfigError, DataError
 
@@ -25,8 +26,7 @@ def align_files(arguments: argparse.Namespace) -> int:
             f"-o {output}: of files links are written, a line for each pair: -o FILE{LINKS}"
         )
     count = check_parallel(arguments.source_file, arguments.target_file)
-    from seq2seq.evaluation.maps import choose  # only here: torch takes a second
-    from seq2seq.translator import Translator
+    from seq2seq.translator import Translator  # only here: torch takes a second
 
     gold = read_gold(arguments.gold, count) if arguments.gold else None
     translator = Translator.load(arguments.path, arguments.device, arguments.tag)
@@ -34,9 +34,10 @@ def align_files(arguments: argparse.Namespace) -> int:
     alignments = translator.alignments(texts, units=arguments.units)
     first = beginning(alignments)
     known = [alignment for alignment in first if alignment is not None]
-    choice = choose(known, arguments.layer, arguments.heads) if known else None
+    choice = choose(arguments, known) if known else None
     whole = write_links(output, chain(first, alignments), choice)
-    print(f"{output}: {choice.words if choice else 'empty, since no pair can be aligned'}")
+    said = in_words(arguments, choice, known) if choice else "empty, since no pair can be aligned"
+    print(f"{output}: {said}")
     if gold is not None:
         print(f"AER {error_rate(output, gold):.3f}")
     return 0 if whole else 1
@@ -63,7 +64,7 @@ def write_links(
                 whole = False
                 file.write("\n")
             else:
-                file.write(format_links(alignment.links(choice.layer, choice.head)) + "\n")
+                file.write(format_links(alignment.links(choice)) + "\n")
     return whole
 
 

@@ -1,4 +1,10 @@
-"""Where a model looked while it wrote a translation, word by word."""
+"""Where a model looked while it wrote a translation, word by word, and what of it is read.
+
+Attention says what was fetched to write the next piece. A row can be read in two ways: as that of
+the word which is written, or as that of the word which has just been read, one step later. Which of
+the two, and which layer and head, says best what translates what, differs between models; so all of
+them are candidates, and links of a validation set decide (`seq2seq.evaluation.candidates`).
+"""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -9,68 +15,83 @@ from torch import Tensor
 from seq2seq.errors import ConfigError
 from seq2seq.evaluation.alignment import Link, Word, links
 
+SHIFTS = (0, 1)  # a word's row is that of the step that writes it, or of the next one
+
+
+class Choice(NamedTuple):
+    """What of an alignment is read.
+
+    Attributes:
+        shift: 0 for where the model looked when it wrote a word, 1 for one step later, when the
+            decoder has read the word.
+        layer: of the decoder, from 0.
+        head: from 0; None for the mean over heads.
+    """
+
+    shift: int
+    layer: int
+    head: int | None
+
 
 class Alignment(NamedTuple):
     """Where a model looked while it wrote each word of a translation.
 
-    `weights` (L, H, T, S + 1) for each layer, head, target word and source word; the last column
-    belongs to the end of the source. A row sums to one.
+    `weights` (R, L, H, T, S + 1) for each of the R = 2 readings (`Choice.shift`), layer, head,
+    target word and source word; the last column belongs to the end of the source. A row sums to
+    one.
     """
 
     source: list[Word]
     target: list[Word]
     weights: Tensor
 
-    def map(self, layer: int, head: int | None = None) -> Tensor:
-        """The weights of a layer: of one head, or the mean over heads; (T, S + 1)."""
-        heads = self.weights[layer]
-        return heads.mean(0) if head is None else heads[head]
+    def map(self, choice: Choice) -> Tensor:
+        """The weights of one head, or the mean over those of a layer; (T, S + 1)."""
+        heads = self.weights[choice.shift, choice.layer]
+        return heads.mean(0) if choice.head is None else heads[choice.head]
 
-    def links(self, layer: int, head: int | None = None) -> set[Link]:
+    def links(self, choice: Choice) -> set[Link]:
         """Each target word linked to the source word that it looks at most, by that map."""
-        return links(self.map(layer, head), end=True)
+        return links(self.map(choice), end=True)
 
     def entropies(self) -> Tensor:
-        """(L,): how widely a word looks, in nats, by the mean over heads and target words."""
-        return torch.special.entr(self.weights.mean(1)).sum(-1).mean(-1)
+        """(R, L): how widely a word looks, in nats, by the mean over heads and target words."""
+        return torch.special.entr(self.weights.mean(2)).sum(-1).mean(-1)
 
 
-class Choice(NamedTuple):
-    """What of an alignment is shown: a layer and a head of it, None for the mean over heads, or
-    all of them apart; and the same in words.
-    """
+def sharpest(alignments: Sequence[Alignment], shift: int = 0) -> Choice:
+    """The layer whose words agree best on where to look, and the mean over its heads.
 
-    layer: int
-    head: int | None
-    apart: bool
-    words: str
-
-
-def choose(
-    alignments: Sequence[Alignment], layer: int | None = None, heads: str | int = "mean"
-) -> Choice:
-    """A layer and heads by what a user asks for.
+    A guess by the least entropy of the mean over heads, for where there are no links to choose by.
 
     Args:
         alignments: some by one model, at least one.
-        layer: counted from 1; None for the layer that looks sharpest: whose words agree best on
-            where to look, by the least entropy of the mean over heads.
-        heads: `mean`, `all`, or the number of one, from 1.
-
-    Raises: ConfigError for a number that there is not.
     """
-    layers, count = alignments[0].weights.shape[:2]
-    if layer is None:
-        index = int(torch.stack([a.entropies() for a in alignments]).mean(0).argmin())
+    entropies = torch.stack([a.entropies()[shift] for a in alignments]).mean(0)
+    return Choice(shift, int(entropies.argmin()), None)
+
+
+def check_choice(choice: Choice, layers: int, heads: int) -> None:
+    """Raises: ConfigError for a layer or head that a model does not have."""
+    _check("layer", choice.layer, layers)
+    if choice.head is not None:
+        _check("head", choice.head, heads)
+
+
+def describe(choice: Choice, layers: int, heads: int, *, apart: bool = False) -> str:
+    """A choice in words, as a user counts: from 1.
+
+    Args:
+        apart: whether each head is shown on its own.
+    """
+    if choice.head is not None:
+        shown = f"head {choice.head + 1} of {heads}"
     else:
-        index = _index("layer", layer, layers)
-    head = _index("head", heads, count) if isinstance(heads, int) else None
-    shown = {"mean": "all heads", "all": f"each of {count} heads"}
-    words = shown[heads] if isinstance(heads, str) else f"head {heads} of {count}"
-    return Choice(index, head, heads == "all", f"decoder layer {index + 1} of {layers}, {words}")
+        shown = f"each of {heads} heads" if apart else "all heads"
+    later = ", one step later" if choice.shift else ""
+    return f"decoder layer {choice.layer + 1} of {layers}, {shown}{later}"
 
 
-def _index(what: str, number: int, count: int) -> int:
-    if not 1 <= number <= count:
-        raise ConfigError(f"{what} {number} does not exist: there are 1 ... {count}")
-    return number - 1
+def _check(what: str, index: int, count: int) -> None:
+    if not 0 <= index < count:
+        raise ConfigError(f"{what} {index + 1} does not exist: there are 1 ... {count}")
