@@ -127,26 +127,36 @@ def piece_shares(spans: Sequence[Span], known: Sequence[tuple[str, int, int]]) -
     return overlap / overlap.sum(1, keepdim=True).clamp(min=1)
 
 
-def links(weights: Tensor, *, end: bool) -> set[Link]:
+def links(weights: Tensor, *, end: bool, near: float = 1.0) -> set[Link]:
     """Each target word linked to the source word that it looks at most.
 
     Args:
         weights: (target words, source words), or one column more if `end`.
         end: whether the last column is that of the source's end symbol. A target word that looks
             there more than at any word comes from no word of the source, and has no link.
+        near: below 1, further words are linked too that have at least this part of the largest
+            weight: for a head that was trained to share itself out over all words that belong
+            together.
 
-    Returns: pairs (source word, target word). Of equal weights the first counts; a row without
-        positive weight has no link.
-    Raises: ValueError if the weights are not a matrix, or lack the column of the end symbol.
+    Returns: pairs (source word, target word). With near=1 the first of equal weights counts; a row
+        without positive weight has no link.
+    Raises: ValueError if the weights are not a matrix, or lack the column of the end symbol; or for
+        a part that is not above 0 and at most 1.
     """
+    if not 0 < near <= 1:
+        raise ValueError(f"near={near} should be above 0 and at most 1")
     if weights.ndim != 2 or (end and weights.shape[1] == 0):
         raise ValueError(f"weights have shape {tuple(weights.shape)}; expected a matrix of words")
     found = set()
     for j, row in enumerate(weights.tolist()):
         to_words, to_end = (row[:-1], row[-1]) if end else (row, 0.0)
         best = max(to_words, default=0.0)
-        if best > 0 and best >= to_end:
+        if not (best > 0 and best >= to_end):
+            continue
+        if near == 1:
             found.add((to_words.index(best), j))
+        else:
+            found.update((i, j) for i, weight in enumerate(to_words) if weight >= near * best)
     return found
 
 

@@ -15,6 +15,10 @@ from torch import Tensor
 from seq2seq.errors import ConfigError
 from seq2seq.evaluation.alignment import Link, Word, links
 
+# A head that is trained to align shares itself out evenly over all words that a word is linked to,
+# so what has half of the largest weight is one of them.
+GUIDED_NEAR = 0.5
+
 SHIFTS = (0, 1)  # a word's row is that of the step that writes it, or of the next one
 
 
@@ -50,9 +54,11 @@ class Alignment(NamedTuple):
         heads = self.weights[choice.shift, choice.layer]
         return heads.mean(0) if choice.head is None else heads[choice.head]
 
-    def links(self, choice: Choice) -> set[Link]:
-        """Each target word linked to the source word that it looks at most, by that map."""
-        return links(self.map(choice), end=True)
+    def links(self, choice: Choice, near: float = 1.0) -> set[Link]:
+        """Each target word linked to the source word that it looks at most, by that map, and to
+        others that it looks at nearly as much: see `alignment.links`.
+        """
+        return links(self.map(choice), end=True, near=near)
 
     def entropies(self) -> Tensor:
         """(R, L): how widely a word looks, in nats, by the mean over heads and target words."""

@@ -57,8 +57,7 @@ def find_guide(options: GuidedOptions, model: Seq2Seq) -> Guide | None:
         return None
     attentions = [module for module in model.modules() if isinstance(module, Attention)]
     cross = [a for a in attentions if a.place.role is Role.CROSS]
-    # A layer that stands before another can be read from without disturbing the last word, which
-    # the last layer is nearest to; Garg et al. take the last but one as well.
+    # As Garg et al.: the last layer is left free for what the next piece needs beside alignment.
     layer = options.layer or max(1, len(cross) - 1)
     if layer > len(cross):
         raise ConfigError(

@@ -91,6 +91,12 @@ def with_links(
         corpus = corpora[part]
         corpus.links = piece_links(corpus, linked, prepared.tokenizers, plan, stamps)
         pairs = int(np.count_nonzero(corpus.links.asked))
+        if pairs == 0:
+            files = ", ".join(str(file) for _, file in linked if file is not None)
+            raise DataError(
+                f"no pair that is kept has a link in {files}: there is nothing to train a head on. "
+                "A line holds links i-j between words counted from 0, source first: 0-0 1-2"
+            )
         report.append(f"{part}: links for {pairs:,} of {len(corpus):,} pairs")
         ledger["links"] = {**ledger.get("links", {}), part: _ledger(linked, stamps)}
     return prepared._replace(report=tuple(report), ledger=ledger)

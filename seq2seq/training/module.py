@@ -92,7 +92,7 @@ class TrainingModule(L.LightningModule):
 
     def on_validation_epoch_end(self) -> None:
         self.log("valid/loss", self.valid_loss, prog_bar=True)
-        if self.valid_align_loss.tokens:
+        if self.valid_align_loss.update_called:
             self.log("valid/align_loss", self.valid_align_loss)
         self.log("valid/bleu", self.valid_bleu, prog_bar=True)
         self.log("valid/chrf", self.valid_chrf)

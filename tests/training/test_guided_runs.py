@@ -201,7 +201,9 @@ class Spy:
 
 def test_a_pair_without_links_and_one_with_them_are_in_one_run(base: Path, tmp_path: Path) -> None:
     """Most batches then have a piece, and some have none, of which anything is asked."""
-    lines = [line if n % 50 == 0 else "" for n, line in enumerate(demo_lines("train", "align", 300))]
+    lines = [
+        line if n % 50 == 0 else "" for n, line in enumerate(demo_lines("train", "align", 300))
+    ]
     (tmp_path / "few.align").write_text("".join(f"{line}\n" for line in lines))
     links = f"guided.links={tmp_path / 'few.align'}"
     folder = train_tiny(base, links, "data.max_tokens=192", "trainer.max_steps=12")

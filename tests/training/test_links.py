@@ -71,9 +71,7 @@ def test_reading_words_from_the_shares_gives_the_links_back(line: str) -> None:
     """What is asked of a head is what `seq2seq align` reads from it."""
     rows = torch.tensor(shares(line))
     whole = torch.cat([rows, torch.tensor([[0.0, 0, 0, 1]])])
-    read = word_weights(
-        whole, SOURCE_SPANS, TARGET_SPANS, words(SOURCE), words(TARGET), end=True
-    )
+    read = word_weights(whole, SOURCE_SPANS, TARGET_SPANS, words(SOURCE), words(TARGET), end=True)
     found = {(i, j) for j in range(2) for i in range(2) if read[j, i] > 0}
     assert found == parse_links(line).sure
     assert_equal(read.sum(-1), torch.ones(2), 1e-6)
@@ -194,9 +192,13 @@ def with_line(number: int, line: str) -> list[str]:
 MISTAKES: list[tuple[list[str], str]] = [
     (demo_lines("train", "align", 299), r"train.align has 299 lines of links for the 300 pairs of"),
     (with_line(7, "0-0 1:2"), r"train.align, line 7: '1:2' is not a link"),
-    (with_line(9, "99-0"), r"line 9: the link 99-0 means source word 99, counted from 0, but there"),
+    (
+        with_line(9, "99-0"),
+        r"line 9: the link 99-0 means source word 99, counted from 0, but there",
+    ),
     (with_line(3, "0-77"), r"line 3: the link 0-77 means target word 77"),
     ([""], r"train.align has 1 lines"),
+    ([""] * 300, r"no pair that is kept has a link in .*train.align"),
 ]
 
 
