@@ -31,12 +31,13 @@ class Guide(NamedTuple):
 
 
 def align_loss(weights: Tensor, links: BatchLinks) -> Tensor:
-    """How far the weights of a head are from the links: the cross-entropy
+    """How far the weights of a head are from the links: the divergence
 
-        - sum_ts p_ts log a_ts
+        sum_ts p_ts log (p_ts / a_ts)
 
-    summed over the target pieces t that have links, in nats. p_ts is the share of source piece s in
-    t, a_ts the weight at it in the step that writes t.
+    summed over the target pieces t that have links, in nats; 0 is perfect. p_ts is the share of
+    source piece s in t, a_ts the weight at it in the step that writes t. Its gradient is that of
+    the cross-entropy, which is more by a number that the links alone decide.
 
     Args:
         weights: a, (B, T, S), before dropout.
@@ -45,7 +46,8 @@ def align_loss(weights: Tensor, links: BatchLinks) -> Tensor:
     row, target, source = links.places
     found = weights[row, target, source]
     wide = found.to(torch.promote_types(found.dtype, torch.float32))
-    return -(links.shares.to(wide.dtype) * wide.clamp(min=LEAST).log()).sum()
+    shares = links.shares.to(wide.dtype)
+    return (shares * (shares.log() - wide.clamp(min=LEAST).log())).sum()
 
 
 def find_guide(options: GuidedOptions, model: Seq2Seq) -> Guide | None:
