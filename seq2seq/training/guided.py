@@ -59,8 +59,9 @@ def find_guide(options: GuidedOptions, model: Seq2Seq) -> Guide | None:
         return None
     attentions = [module for module in model.modules() if isinstance(module, Attention)]
     cross = [a for a in attentions if a.place.role is Role.CROSS]
-    # As Garg et al.: the last layer is left free for what the next piece needs beside alignment.
-    layer = options.layer or max(1, len(cross) - 1)
+    # The last but one, as Garg et al.; but not the first of several, which asks before the decoder
+    # has read anything of the source.
+    layer = options.layer or min(len(cross), max(2, len(cross) - 1))
     if layer > len(cross):
         raise ConfigError(
             f"guided.layer={layer} does not exist: the decoder has {len(cross)} with "

@@ -90,9 +90,9 @@ def test_the_configuration_says_which_head_was_trained(base: Path) -> None:
     options = links_options(base)
     folder = train_tiny(base, *options, "guided.head=3", "trainer.max_steps=1")
     config = checkpoint.read(folder).config
-    assert guided(config) == Choice(0, 0, 2)
+    assert guided(config) == Choice(0, 1, 2)
     assert config["guided"]["links"] == str(corpus(base) / "train.align")
-    assert (config["guided"]["layer"], config["guided"]["head"]) == (1, 3)
+    assert (config["guided"]["layer"], config["guided"]["head"]) == (2, 3)
     assert guided(checkpoint.read(demo_run(base)).config) is None
 
 
@@ -185,7 +185,7 @@ def test_without_links_no_weights_are_written_out(
     train_tiny(base, "trainer.max_steps=1")
     assert asked and not any(asked)
     train_tiny(base, *links_options(base), "trainer.max_steps=1")
-    assert asked[-1] == (0,)
+    assert asked[-1] == (1,)
 
 
 class Spy:
