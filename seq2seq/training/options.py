@@ -51,7 +51,7 @@ class GuidedOptions:
     unlinked: Literal["end", "free"] = "end"
     layer: int | None = None
     head: int = 1
-    weight: float = 0.05
+    weight: float = 0.5
 
     def __post_init__(self) -> None:
         check_range("guided.layer", self.layer, 1)
@@ -59,7 +59,7 @@ class GuidedOptions:
         check_range("guided.weight", self.weight, 0)
         if self.weight == 0:
             raise ConfigError(
-                "guided.weight=0 trains nothing: guided.weight=0.05, or guided.links=null"
+                "guided.weight=0 trains nothing: guided.weight=0.5, or guided.links=null"
             )
         if self.valid is not None and self.links is None:
             raise ConfigError(

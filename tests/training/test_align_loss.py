@@ -110,12 +110,12 @@ def guide_of(*overrides: str, model: str = "transformer", **options: int) -> Gui
 
 
 def test_the_head_is_by_default_in_the_last_layer_but_one_if_that_is_not_the_first() -> None:
-    assert guide_of() == (1, 0, 0.05)
-    assert guide_of("model.decoder_layers=3") == (1, 0, 0.05)
-    assert guide_of("model.decoder_layers=6") == (4, 0, 0.05)
-    assert guide_of("model.decoder_layers=1") == (0, 0, 0.05)
-    assert guide_of(layer=1, head=4) == (0, 3, 0.05)
-    assert guide_of(model="rnn") == guide_of(model="rnn_luong") == (0, 0, 0.05)
+    assert guide_of() == (1, 0, 0.5)
+    assert guide_of("model.decoder_layers=3") == (1, 0, 0.5)
+    assert guide_of("model.decoder_layers=6") == (4, 0, 0.5)
+    assert guide_of("model.decoder_layers=1") == (0, 0, 0.5)
+    assert guide_of(layer=1, head=4) == (0, 3, 0.5)
+    assert guide_of(model="rnn") == guide_of(model="rnn_luong") == (0, 0, 0.5)
 
 
 def test_without_links_no_head_is_guided() -> None:
