@@ -5,7 +5,8 @@ A Lightning checkpoint with one more entry, `seq2seq`:
     {"format": 1,
      "version": "0.1.0",
      "config": {"model": ..., "position": ..., "attention": {role: ...},
-                "decode": ..., "data": ..., "order": ..., "update": ...},
+                "decode": ..., "data": ..., "order": ..., "update": ...,
+                "guided": ...},
      "tokenizer": {"source": "<json>", "target": "<json>"}}
 
 `config` is resolved and plain: dicts, lists, numbers, strings. So `torch.load(weights_only=True)`

@@ -28,6 +28,7 @@ from seq2seq.training.fit import plain_values
 from seq2seq.training.logger_options import LOGGERS
 from seq2seq.training.options import (
     CheckpointOptions,
+    GuidedOptions,
     LossOptions,
     OptimizerOptions,
     TrainerOptions,
@@ -166,6 +167,7 @@ def test_a_preset_of_data_holds_what_is_read_and_what_is_referred_to(chosen: str
     ("node", "options"),
     [
         ("loss", LossOptions),
+        ("guided", GuidedOptions),
         ("validation", ValidationOptions),
         ("checkpoint", CheckpointOptions),
     ],

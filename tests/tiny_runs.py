@@ -16,11 +16,11 @@ from helpers import CONF
 from hydra import compose, initialize_config_dir
 
 from seq2seq import checkpoint
-from seq2seq.data.prepare import prepare
 from seq2seq.data.tokenizer import ByteLevelBPE, Tokenizer
 from seq2seq.models import Seq2Seq, build_model
 from seq2seq.training.begin import given_tokenizers
 from seq2seq.training.fit import plain_values
+from seq2seq.training.links import prepare_run
 from seq2seq.training.plan import Plan, check
 from seq2seq.training.run import train
 
@@ -85,7 +85,7 @@ def train_again(folder: Path, *overrides: str) -> None:
     """Train in this process, in a folder where there may be a run."""
     plan = plan_of(folder, *overrides)
     given = given_tokenizers(plan.tokenizer, plan.run.resume or plan.run.init)
-    train(plan, prepare(plan.data, plan.tokenizer, given))
+    train(plan, prepare_run(plan, given))
 
 
 @cache

@@ -118,7 +118,7 @@ def align_sentence(arguments: argparse.Namespace) -> int:
     path = checkpoint.find(Path(arguments.path))
     translator = Translator.load(path, arguments.device, arguments.tag)
     alignment = translator.align(arguments.source, arguments.target, units=arguments.units)
-    reading = choice.read(arguments, path, [alignment])
+    reading = choice.read(arguments, path, translator.config, [alignment])
     apart = arguments.heads == "all"
     if output.suffix == LINKS:
         links = format_links(alignment.links(reading.choice))

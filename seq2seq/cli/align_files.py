@@ -153,7 +153,10 @@ def links_of(
     alignments = direction.alignments(arguments)
     first = beginning(alignments)
     known = [alignment for alignment in first if alignment is not None]
-    reading = choice.read(direction.options, direction.checkpoint, known) if known else None
+    config = direction.translator.config
+    reading = None
+    if known:
+        reading = choice.read(direction.options, direction.checkpoint, config, known)
 
     def links() -> "Iterator[set[Link] | None]":
         for alignment in chain(first, alignments):

@@ -2,7 +2,7 @@
 
 import argparse
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -78,25 +78,31 @@ def nothing_given() -> argparse.Namespace:
 
 
 def read(
-    options: argparse.Namespace, checkpoint: Path, alignments: Sequence["Alignment"]
+    options: argparse.Namespace,
+    checkpoint: Path,
+    config: Mapping[str, Any],
+    alignments: Sequence["Alignment"],
 ) -> Reading:
-    """What the options say; the rest as it was chosen for the model; else a guess.
+    """What the options say; the rest as it was chosen for the model, or trained; else a guess.
 
     A layer that is given stands alone: heads and shift that were chosen belong to another.
 
     Args:
+        checkpoint, config: of the model.
         alignments: some by the model, at least one.
 
     Raises: ConfigError for a layer or head that the model does not have.
     """
     from seq2seq.evaluation.chosen import choice_file, load_choice
-    from seq2seq.evaluation.maps import check_choice, sharpest
+    from seq2seq.evaluation.maps import check_choice, guided, sharpest
 
     shape = shape_of(alignments[0])
     free = [name for name in GIVEN if getattr(options, name) is None]
     choice, why = load_choice(checkpoint) if free else None, ""
     if choice:
         why = f"chosen on validation: {choice_file(checkpoint)}"
+    elif free and (trained := guided(config)):
+        choice, why = trained, "trained to align, by guided.links"
     else:
         choice = sharpest(alignments, options.shift or 0)
         why = GUESS if "layer" in free else ""

@@ -38,7 +38,7 @@ def align_page(arguments: argparse.Namespace) -> int:
     known = [alignment for alignment in read if alignment is not None]
     if not known:
         raise DataError("there is nothing to show: none of these pairs can be aligned")
-    reading = choice.read(arguments, path, known)
+    reading = choice.read(arguments, path, translator.config, known)
     write_page(arguments.output, known, reading.choice)
     shown = f", the first {len(read)} of {count:,} pairs" if len(read) < count else ""
     print(f"{arguments.output}: {reading.in_words()}{shown}")

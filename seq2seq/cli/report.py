@@ -164,7 +164,8 @@ def samples(
         return Missing(str(error))
     if not found:
         return Missing("no sentence could be aligned with its translation")
-    return Samples(found, choice.read(choice.nothing_given(), path, found).choice)
+    reading = choice.read(choice.nothing_given(), path, translator.config, found)
+    return Samples(found, reading.choice)
 
 
 def facts(folder: Path, saved: "Saved", translator: "Translator") -> list[tuple[str, str]]:

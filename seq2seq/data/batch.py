@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.data.corpus import Corpus
+from seq2seq.data.links import BatchLinks
 from seq2seq.symbols import BOS, EOS, PAD
 
 
@@ -22,24 +23,33 @@ class Batch(NamedTuple):
         total: target tokens (EOS counted, BOS not) of the whole global batch this piece was cut
             from, over all ranks and accumulation steps: what the summed loss is divided by.
         indices: the corpus row of each sentence; empty if there is none.
+        links: between pieces, if the corpus has them.
     """
 
     source: Tensor
     target: Tensor
     total: int
     indices: list[int]
+    links: BatchLinks | None = None
 
 
-def make_batch(corpus: Corpus, indices: Sequence[int] | np.ndarray, total: int) -> Batch:
+def make_batch(
+    corpus: Corpus, indices: Sequence[int] | np.ndarray, total: int, linked: int = 0
+) -> Batch:
     """The rows `indices` of a corpus, padded to the longest of each side.
+
+    Args:
+        total: target tokens of the global batch.
+        linked: its target pieces that have links.
 
     No indices make one row that asks for nothing: its source is EOS alone, its target BOS and then
     PAD. A rank for which a small global batch has no sentence so runs as many steps as the others,
     and adds nothing to the loss or the gradient.
     """
     rows = [int(index) for index in indices]
+    links = None if corpus.links is None else corpus.links.of(rows, linked)
     if not rows:
-        return Batch(torch.tensor([[EOS]]), torch.tensor([[BOS, PAD]]), total, [])
+        return Batch(torch.tensor([[EOS]]), torch.tensor([[BOS, PAD]]), total, [], links)
     width = int(corpus.source_lengths[rows].max()) + 1
     source = np.full((len(rows), width), PAD, dtype=np.int64)
     width = int(corpus.target_lengths[rows].max()) + 2
@@ -52,4 +62,4 @@ def make_batch(corpus: Corpus, indices: Sequence[int] | np.ndarray, total: int) 
         ids = corpus.target(index)
         target[place, 1 : len(ids) + 1] = ids
         target[place, len(ids) + 1] = EOS
-    return Batch(torch.from_numpy(source), torch.from_numpy(target), total, rows)
+    return Batch(torch.from_numpy(source), torch.from_numpy(target), total, rows, links)

@@ -212,7 +212,7 @@ class BatchLoader:
         for position in range(start, self._length):
             batch = batches[position // self.steps]
             piece = share(batch, self.rank, self.world, position % self.steps, self.steps)
-            made = make_batch(self.corpus, piece, count_tokens(self.corpus, batch))
+            made = make_batch(self.corpus, piece, *count(self.corpus, batch))
             self._position = position + 1
             if self._position == self._length:
                 # A reader that knows the length leaves this frame standing here while it asks for
@@ -250,9 +250,16 @@ def eval_batches(corpus: Corpus, *, max_tokens: int, rank: int = 0, world: int =
     lengths = corpus.source_lengths, corpus.target_lengths
     batches = epoch_batches(*lengths, max_tokens=max_tokens, seed=0, epoch=0, shuffle=False)
     return [
-        make_batch(corpus, share(batch, rank, world, 0, 1), count_tokens(corpus, batch))
+        make_batch(corpus, share(batch, rank, world, 0, 1), *count(corpus, batch))
         for batch in batches
     ]
+
+
+def count(corpus: Corpus, rows: np.ndarray) -> tuple[int, int]:
+    """What the losses of a global batch are divided by: its target tokens, EOS counted, and its
+    target pieces that have links.
+    """
+    return count_tokens(corpus, rows), corpus.links.count(rows) if corpus.links else 0
 
 
 def count_tokens(corpus: Corpus, rows: np.ndarray) -> int:

@@ -11,6 +11,7 @@ import tokenizers as library
 from seq2seq.data.account import Account
 from seq2seq.data.cache import cached_folder, digest
 from seq2seq.data.encode import FILES, SIDES, write_corpus
+from seq2seq.data.links import PieceLinks
 from seq2seq.data.portions import Portion
 from seq2seq.data.stamps import Stamps
 from seq2seq.data.tokenizer import Tokenizers
@@ -52,7 +53,10 @@ class Corpus:
         duplicates: pairs whose text stands in an earlier row too.
         hashes: (rows,) uint64, of the text of all pairs, ascending.
         shares: the rows of each portion and its weight.
+        links: between the pieces of each row, if there are any.
     """
+
+    links: PieceLinks | None = None
 
     def __init__(
         self,
@@ -103,11 +107,7 @@ def encode_corpus(
     Raises: DataError if the files cannot be read or do not match, or if no pair is left of a text.
     """
     stamps = Stamps(cache_dir)
-    descriptions = [tokenizer.to_json() for tokenizer in tokenizers]
-    settings = [FORMAT, library.__version__, str(max_length), *descriptions]
-    for portion in portions:
-        settings += [*portion.text.settings, repr(portion.tag)]
-        settings += [stamps.sha256(file) for file in portion.text.files]
+    settings = settings_of(portions, tokenizers, max_length, stamps)
 
     def write(folder: Path) -> None:
         for portion in portions:
@@ -123,6 +123,18 @@ def encode_corpus(
 
     folder = cached_folder(cache_dir, f"corpus-{digest(settings)}", _is_whole, write)
     return _load(folder, [portion.weight for portion in portions])
+
+
+def settings_of(
+    portions: Sequence[Portion], tokenizers: Tokenizers, max_length: int, stamps: Stamps
+) -> list[str]:
+    """All that decides what an encoded corpus is. Raises: DataError if a file cannot be read."""
+    descriptions = [tokenizer.to_json() for tokenizer in tokenizers]
+    settings = [FORMAT, library.__version__, str(max_length), *descriptions]
+    for portion in portions:
+        settings += [*portion.text.settings, repr(portion.tag)]
+        settings += [stamps.sha256(file) for file in portion.text.files]
+    return settings
 
 
 class _Note(NamedTuple):

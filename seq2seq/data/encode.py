@@ -156,12 +156,11 @@ def _encode(
     chunk: list[_Pair], tokenizers: Tokenizers, tally: _Tally
 ) -> tuple[list[tuple[list[int], list[int]]], np.ndarray]:
     """The ids of the pairs of a chunk that are kept, and a hash of each; counts all of them."""
-    full = [pair for pair in chunk if pair.source.strip() and pair.target.strip()]
+    full = [pair for pair in chunk if is_full(pair.source, pair.target)]
     source_ids = tokenizers.source.encode_batch([pair.source for pair in full])
     target_ids = tokenizers.target.encode_batch([pair.target for pair in full])
     pairs = list(zip(source_ids, target_ids, strict=True))
-    # A row of exactly `max_length` pieces is too long: its end symbol is one more.
-    fits = [max(len(source), len(target)) < tally.max_length for source, target in pairs]
+    fits = [is_kept(len(source), len(target), tally.max_length) for source, target in pairs]
     kept = list(compress(pairs, fits))
     tally.read += len(chunk)
     tally.kept += len(kept)
@@ -171,6 +170,17 @@ def _encode(
     tally.add(0, [source for source, _ in kept])
     tally.add(1, [target for _, target in kept])
     return kept, np.array([_hash(pair) for pair in compress(full, fits)], "<u8")
+
+
+def is_full(source: str, target: str) -> bool:
+    """Has a pair text on both sides? If not, it is left out of the corpus."""
+    return bool(source.strip() and target.strip())
+
+
+def is_kept(source: int, target: int, max_length: int) -> bool:
+    """Is a pair of so many pieces kept, tags counted and end symbols not?"""
+    # A row of exactly `max_length` pieces is too long: its end symbol is one more.
+    return max(source, target) < max_length
 
 
 def _hash(pair: _Pair) -> int:

@@ -96,8 +96,15 @@ class Tokenizer:
         A piece that begins with white space and goes on is given without it. The pieces of one
         character (a Chinese one can need three) all have the span of that character.
         """
-        offsets = self._library.encode(text, add_special_tokens=False).offsets
-        return [(e - len(text[s:e].lstrip() or text[s:e]), e) for s, e in offsets]
+        return self.spans_batch([text])[0]
+
+    def spans_batch(self, texts: list[str]) -> list[list[tuple[int, int]]]:
+        """`spans` of each text."""
+        encodings = self._library.encode_batch(texts, add_special_tokens=False)
+        return [
+            [(e - len(text[s:e].lstrip() or text[s:e]), e) for s, e in encoding.offsets]
+            for text, encoding in zip(texts, encodings, strict=True)
+        ]
 
     def symbols(self) -> list[str]:
         """The name of each id, all different: what the library calls tokens. In byte-level pieces

@@ -105,15 +105,15 @@ def word_weights(
             "and an end symbol each"
         )
     weights = weights.float()
-    source = _shares(source_spans, source_words).to(weights.device)  # (S, source words)
-    target = _shares(target_spans, target_words).to(weights.device)  # (T, target words)
+    source = piece_shares(source_spans, source_words).to(weights.device)  # (S, source words)
+    target = piece_shares(target_spans, target_words).to(weights.device)  # (T, target words)
     average = (target / target.sum(0).clamp(min=1e-9)).T  # (target words, T)
     rows = average @ weights[..., :-1, :]  # (..., target words, S + 1)
     by_word = rows[..., :-1] @ source
     return torch.cat([by_word, rows[..., -1:]], -1) if end else by_word
 
 
-def _shares(spans: Sequence[Span], known: Sequence[tuple[str, int, int]]) -> Tensor:
+def piece_shares(spans: Sequence[Span], known: Sequence[tuple[str, int, int]]) -> Tensor:
     """(pieces, words): the part of each piece in each word; a row adds up to 1."""
     if not known:
         return torch.zeros(len(spans), 0)

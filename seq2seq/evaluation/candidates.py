@@ -7,11 +7,13 @@ import torch
 from torch import Tensor
 
 from seq2seq.evaluation.alignment import Link, LinkCounts, Links
-from seq2seq.evaluation.maps import SHIFTS, Alignment, Choice
+from seq2seq.evaluation.maps import GUIDED_NEAR, SHIFTS, Alignment, Choice
 
 # Parts of the weight on words that the largest must have: where a word looks about, the largest is
 # seldom right, and how much models look about differs.
 LEAST = (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+# The largest weight alone, or others beside it, as of a head that was trained to align.
+NEAR = (1.0, GUIDED_NEAR)
 
 
 class Candidate(NamedTuple):
@@ -30,7 +32,7 @@ class Candidates:
     def __init__(self, layers: int, heads: int):
         self.heads: list[int | None] = [None, *range(heads)] if heads > 1 else [None]
         self.counts = torch.zeros(
-            3, len(LEAST), len(SHIFTS), layers, len(self.heads), dtype=torch.long
+            3, len(NEAR), len(LEAST), len(SHIFTS), layers, len(self.heads), dtype=torch.long
         )
         self.sure = 0
 
@@ -48,23 +50,31 @@ class Candidates:
         most, best = to_words.max(-1)  # the first of equal ones
         linked = (most > 0) & (most >= to_end)
         held = to_words.sum(-1)
-        right = [_holds(links, best, to_words.shape[-1]) for links in gold]
-        for index, least in enumerate(LEAST):
-            told = linked & (most >= least * held)
-            for kind, found in enumerate((told, told & right[0], told & (right[0] | right[1]))):
-                self.counts[kind, index] += found.sum(-1)
+        sure, possible = (_table(links, *to_words.shape[-2:]) for links in gold)
+        for i, near in enumerate(NEAR):
+            if near == 1:
+                chosen = torch.zeros_like(to_words, dtype=torch.bool).scatter(
+                    -1, best[..., None], 1
+                )
+            else:
+                chosen = to_words >= near * most[..., None]
+            agreeing = chosen, chosen & sure, chosen & (sure | possible)
+            by_word = torch.stack([kind.sum(-1) for kind in agreeing])  # (3, R, L, heads, T)
+            for j, least in enumerate(LEAST):
+                told = linked & (most >= least * held)
+                self.counts[:, i, j] += (by_word * told).sum(-1)
 
     def ranked(self) -> list[Candidate]:
         """The best of each reading, layer and head, the least error rate first; of equal ones the
         one that looked earlier, in an earlier layer, at the mean over heads.
         """
-        _, _, shifts, layers, heads = self.counts.shape
+        *_, shifts, layers, heads = self.counts.shape
         found = []
         for shift, layer, head in product(range(shifts), range(layers), range(heads)):
             rivals = []
-            for least, counts in zip(LEAST, self.counts[..., shift, layer, head].T, strict=True):
-                predicted, sure, possible = counts.tolist()
-                choice = Choice(shift, layer, self.heads[head], least)
+            for (i, near), (j, least) in product(enumerate(NEAR), enumerate(LEAST)):
+                predicted, sure, possible = self.counts[:, i, j, shift, layer, head].tolist()
+                choice = Choice(shift, layer, self.heads[head], least, near)
                 rivals.append(Candidate(choice, LinkCounts(predicted, self.sure, sure, possible)))
             found.append(min(rivals, key=_error))
         return sorted(found, key=_error)
@@ -74,11 +84,10 @@ def _error(candidate: Candidate) -> float:
     return candidate.counts.aer
 
 
-def _holds(links: set[Link], best: Tensor, sources: int) -> Tensor:
-    """Whether (best source word, target word) is one of the links, in the shape of `best`."""
-    targets = best.shape[-1]
+def _table(links: set[Link], targets: int, sources: int) -> Tensor:
+    """Which words are linked, (T, S) bool."""
     table = torch.zeros(targets, sources, dtype=torch.bool)
     for i, j in links:
         if i < sources and j < targets:
             table[j, i] = True
-    return table[torch.arange(targets), best]
+    return table

@@ -6,14 +6,18 @@ the two, and which layer and head, says best what translates what, differs betwe
 them are candidates, and links of a validation set decide (`seq2seq.evaluation.candidates`).
 """
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
 from seq2seq.errors import ConfigError
 from seq2seq.evaluation.alignment import Link, Word, links
+
+# A head that was trained to align shares itself out evenly over all words that a word is linked to,
+# so what has half of the largest weight is one of them.
+GUIDED_NEAR = 0.5
 
 SHIFTS = (0, 1)  # a word's row is that of the step that writes it, or of the next one
 
@@ -72,6 +76,18 @@ def sharpest(alignments: Sequence[Alignment], shift: int = 0) -> Choice:
     """
     entropies = torch.stack([a.entropies()[shift] for a in alignments]).mean(0)
     return Choice(shift, int(entropies.argmin()), None)
+
+
+def guided(config: Mapping[str, Any]) -> Choice | None:
+    """The head that was trained to align, when a word is written; None if none was.
+
+    Args:
+        config: of a checkpoint; one that is older says nothing of guidance.
+    """
+    options = config.get("guided")
+    if options is None:
+        return None
+    return Choice(0, options["layer"] - 1, options["head"] - 1, near=GUIDED_NEAR)
 
 
 def check_choice(choice: Choice, layers: int, heads: int) -> None:

@@ -1,6 +1,6 @@
 """What every encoder-decoder offers: training, searches and plots know no other interface."""
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, NamedTuple
 
 from torch import Tensor, nn
@@ -29,7 +29,14 @@ class Decoded(NamedTuple):
     """
 
     hidden: Tensor  # (B, T, E), or (N, n, E) for a step
-    weights: Tensor | None  # cross-attention, (L, B, H, T, S); only when asked for
+    weights: Tensor | None  # cross-attention, (L, B, H, T, S), of the L layers asked for
+
+
+Layers = bool | Collection[int]  # of a decoder: all, none, or some by number, from 0
+
+
+def is_asked(layers: Layers, layer: int) -> bool:
+    return layers if isinstance(layers, bool) else layer in layers
 
 
 class Seq2Seq(nn.Module):
@@ -72,8 +79,13 @@ class Seq2Seq(nn.Module):
         """Source ids (B, S) -> what the decoder attends to."""
         raise NotImplementedError
 
-    def forward(self, source: Tensor, target: Tensor, need_weights: bool = False) -> Decoded:
-        """Teacher forcing: source ids (B, S), target ids (B, T) beginning with bos."""
+    def forward(self, source: Tensor, target: Tensor, need_weights: Layers = False) -> Decoded:
+        """Teacher forcing: source ids (B, S), target ids (B, T) beginning with bos.
+
+        Args:
+            need_weights: of which layers the weights of cross-attention are wanted; a layer that is
+                not asked may compute without writing them out.
+        """
         raise NotImplementedError
 
     def start(self, encoded: Encoded, beams: int = 1, pages: PagePool | None = None) -> DecodeState:

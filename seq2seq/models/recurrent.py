@@ -10,7 +10,7 @@ from seq2seq.attention import Memory, Place, Role, StateMemory, build_attention
 from seq2seq.attention.fixed import final_state
 from seq2seq.attention.pages import PagePool
 from seq2seq.errors import ConfigError
-from seq2seq.models.base import Attentions, Decoded, Encoded, Seq2Seq
+from seq2seq.models.base import Attentions, Decoded, Encoded, Layers, Seq2Seq, is_asked
 from seq2seq.models.state import DecodeState
 from seq2seq.nn.dropout import Dropout
 from seq2seq.nn.embedding import Embeddings
@@ -105,8 +105,9 @@ class Recurrent(Seq2Seq):
         )
         return Encoded(states, mask, self.groups(source))
 
-    def forward(self, source: Tensor, target: Tensor, need_weights: bool = False) -> Decoded:
-        return self.step(target, self.start(self.encode(source)), need_weights)
+    def forward(self, source: Tensor, target: Tensor, need_weights: Layers = False) -> Decoded:
+        # There is one attention, of the last layer; it is the first that has one.
+        return self.step(target, self.start(self.encode(source)), is_asked(need_weights, 0))
 
     def start(self, encoded: Encoded, beams: int = 1, pages: PagePool | None = None) -> DecodeState:
         first = self.first_state(final_state(encoded.states, encoded.mask)).tanh()

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from seq2seq.attention import Attention, Memory, Place, Role, build_attention
 from seq2seq.attention.pages import PagePool
 from seq2seq.errors import ConfigError
-from seq2seq.models.base import Attentions, Decoded, Encoded, Seq2Seq
+from seq2seq.models.base import Attentions, Decoded, Encoded, Layers, Seq2Seq, is_asked
 from seq2seq.models.state import DecodeState
 from seq2seq.nn.dropout import Dropout
 from seq2seq.nn.embedding import Embeddings
@@ -93,7 +93,7 @@ class Transformer(Seq2Seq):
             x = layer(x, mask, groups)
         return Encoded(self.encoder_norm(x), mask, groups)
 
-    def forward(self, source: Tensor, target: Tensor, need_weights: bool = False) -> Decoded:
+    def forward(self, source: Tensor, target: Tensor, need_weights: Layers = False) -> Decoded:
         self._check_length(target.shape[1], "target")
         sources = self._sources(self.encode(source))
         positions = torch.arange(target.shape[1], device=target.device)
@@ -129,7 +129,7 @@ class Transformer(Seq2Seq):
         sources: list[Memory],
         pasts: list[Any],
         positions: Tensor,
-        need_weights: bool,
+        need_weights: Layers,
     ) -> Decoded:
         """Layers are zipped with their memories; a past of None means that all tokens are here at
         once.
@@ -137,10 +137,13 @@ class Transformer(Seq2Seq):
         embedded = self.embeddings.embed_target(tokens)
         x = self.dropout(self.decoder_position.embed(embedded, positions))
         weights = []
-        for layer, source, past in zip(self.decoder, sources, pasts, strict=True):
-            x, layer_weights = layer(x, source, past, positions, need_weights)
-            weights.append(layer_weights)
-        return Decoded(self.decoder_norm(x), torch.stack(weights) if need_weights else None)
+        layers = zip(self.decoder, sources, pasts, strict=True)
+        for number, (layer, source, past) in enumerate(layers):
+            asked = is_asked(need_weights, number)
+            x, layer_weights = layer(x, source, past, positions, asked)
+            if asked:
+                weights.append(layer_weights)
+        return Decoded(self.decoder_norm(x), torch.stack(weights) if weights else None)
 
 
 class EncoderLayer(nn.Module):

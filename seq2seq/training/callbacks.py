@@ -189,9 +189,12 @@ class Reporter(L.Callback):
         train = f"  train loss {values['train/loss']:.3f}" if "train/loss" in values else ""
         loader: Any = trainer.train_dataloader
         epoch = loader.state_dict()["epoch"] + 1
+        guided = "valid/align_loss" in values
+        align = f"  align loss {values['valid/align_loss']:.3f}" if guided else ""
         return (
             f"step {trainer.global_step:,}  epoch {epoch}{train}"
-            f"  valid loss {values['valid/loss']:.3f}  BLEU {values['valid/bleu']:.2f}{speed}"
+            f"  valid loss {values['valid/loss']:.3f}{align}"
+            f"  BLEU {values['valid/bleu']:.2f}{speed}"
         )
 
     def translations(self) -> list[str]:

@@ -16,7 +16,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from seq2seq.data.batch import Batch, make_batch
-from seq2seq.data.batching import count_tokens, epoch_batches, share
+from seq2seq.data.batching import count, count_tokens, epoch_batches, share
 from seq2seq.data.corpus import Corpus
 from seq2seq.data.prepare import Prepared
 from seq2seq.errors import ConfigError
@@ -41,9 +41,10 @@ def dry_run(plan: Plan, prepared: Prepared, module: TrainingModule) -> None:
     epoch = first_epoch(prepared.train, plan)
     batches = largest_batches(prepared.train, epoch)
     pieces = [
-        make_batch(prepared.train, share(batch, 0, world, step, steps), total)
+        make_batch(
+            prepared.train, share(batch, 0, world, step, steps), *count(prepared.train, batch)
+        )
         for batch in batches
-        for total in [count_tokens(prepared.train, batch)]
         for step in range(steps)
     ]
     meter = Meter()

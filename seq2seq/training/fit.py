@@ -6,9 +6,9 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
-from seq2seq.data.prepare import prepare
 from seq2seq.errors import ConfigError
 from seq2seq.training.begin import given_tokenizers
+from seq2seq.training.links import prepare_run
 from seq2seq.training.plan import check
 from seq2seq.training.processes import (
     is_job_of_a_sweep_with_many_processes,
@@ -25,7 +25,7 @@ def fit(config: DictConfig) -> float | None:
     if not plan.run.dry_run and is_job_of_a_sweep_with_many_processes(plan.trainer):
         return run_in_fresh_processes()
     given = given_tokenizers(plan.tokenizer, plan.run.resume or plan.run.init)
-    prepared = prepare(plan.data, plan.tokenizer, given)
+    prepared = prepare_run(plan, given)
     from seq2seq.training.run import train  # Lightning takes seconds to import
 
     return train(plan, prepared)

@@ -8,7 +8,9 @@ from torch.autograd.function import Function
 
 from seq2seq.data.batch import Batch
 from seq2seq.models import Seq2Seq
+from seq2seq.models.base import Layers
 from seq2seq.symbols import PAD
+from seq2seq.training.guided import Guide, align_loss
 
 
 class Loss(NamedTuple):
@@ -16,15 +18,25 @@ class Loss(NamedTuple):
 
     smoothed: Tensor  # what is minimised
     nll: Tensor  # negative log-likelihood; exp(nll / tokens) is the perplexity. No gradient
+    align: Tensor | None = None  # of a guided head, over target pieces that have links
 
 
-def batch_loss(model: Seq2Seq, batch: Batch, smoothing: float) -> tuple[Loss, int]:
-    """The loss of a batch under a model, and the number of target tokens in it."""
+def batch_loss(
+    model: Seq2Seq, batch: Batch, smoothing: float, guide: Guide | None = None
+) -> tuple[Loss, int]:
+    """The loss of a batch under a model, and the number of target tokens in it.
+
+    Args:
+        guide: a head that is trained on the links of the batch, if it has any.
+    """
     labels = batch.target[:, 1:]
     real = labels != PAD
-    hidden = model(batch.source, batch.target[:, :-1]).hidden
+    layers: Layers = False if guide is None or batch.links is None else (guide.layer,)
+    hidden, weights = model(batch.source, batch.target[:, :-1], layers)
     output = model.embeddings.output
     loss = cross_entropy(hidden[real], output, labels[real], smoothing=smoothing)
+    if guide is not None and batch.links is not None:
+        loss = loss._replace(align=align_loss(weights[0, :, guide.head], batch.links))
     return loss, int(real.sum())
 
 

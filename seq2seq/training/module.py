@@ -14,6 +14,7 @@ from seq2seq.decoding import Greedy, decode
 from seq2seq.models import Seq2Seq
 from seq2seq.tables import options_of
 from seq2seq.training.averaging import replace_by_average
+from seq2seq.training.guided import Guide
 from seq2seq.training.loss import batch_loss
 from seq2seq.training.metrics import CorpusBLEU, CorpusChrF, TokenMean
 from seq2seq.training.optimizer import build_optimizer
@@ -40,30 +41,41 @@ class TrainingModule(L.LightningModule):
         schedule: Schedule,
         validation: ValidationOptions,
         saved: dict[str, Any],
+        guide: Guide | None = None,
     ):
         super().__init__()
         self.model = model
         self.target = target
         self.loss, self.optimizer, self.schedule = loss, optimizer, schedule
         self.validation = validation
+        self.guide = guide
         lengths = {name: saved["config"]["decode"][name] for name in options_of(Greedy)}
         self.search = Greedy(**lengths)  # as long as later translations are to be, but quick
         self.saved = saved  # what makes a checkpoint self-sufficient
         self.valid_loss = TokenMean()
+        self.valid_align_loss = TokenMean()
         self.valid_bleu, self.valid_chrf = CorpusBLEU(language), CorpusChrF()
 
     def training_step(self, batch: Batch, _: int) -> Tensor:
-        loss, tokens = batch_loss(self.model, batch, self.loss.label_smoothing)
+        loss, tokens = batch_loss(self.model, batch, self.loss.label_smoothing, self.guide)
         if tokens:
             self.log("train/loss", loss.nll / tokens, prog_bar=True)
         # Lightning averages over micro-batches, and DDP over devices; here both are sums.
         pieces = self.trainer.accumulate_grad_batches * self.trainer.world_size
-        return loss.smoothed * (pieces / batch.total)
+        total = loss.smoothed * (pieces / batch.total)
+        if loss.align is not None and self.guide is not None and batch.links is not None:
+            if batch.links.asked:
+                self.log("train/align_loss", loss.align.detach() / batch.links.asked)
+            # A batch may have no link at all.
+            total = total + loss.align * (self.guide.weight * pieces / max(1, batch.links.total))
+        return total
 
     def validation_step(self, batch: Batch, _: int) -> dict[str, Any]:
         """Returns: `translations`, a row of the corpus -> (translation, reference)."""
-        loss, tokens = batch_loss(self.model, batch, smoothing=0.0)
+        loss, tokens = batch_loss(self.model, batch, smoothing=0.0, guide=self.guide)
         self.valid_loss.update(loss.nll, tokens)
+        if loss.align is not None and batch.links is not None:
+            self.valid_align_loss.update(loss.align, batch.links.asked)
         limit = self.validation.sentences
         rows = [i for i, row in enumerate(batch.indices) if limit is None or row < limit]
         if not rows:
@@ -79,6 +91,8 @@ class TrainingModule(L.LightningModule):
 
     def on_validation_epoch_end(self) -> None:
         self.log("valid/loss", self.valid_loss, prog_bar=True)
+        if self.valid_align_loss.update_called:
+            self.log("valid/align_loss", self.valid_align_loss)
         self.log("valid/bleu", self.valid_bleu, prog_bar=True)
         self.log("valid/chrf", self.valid_chrf)
 

@@ -5,7 +5,7 @@ meanings.
 import re
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from seq2seq.errors import ConfigError
 from seq2seq.tables import check_range
@@ -37,6 +37,35 @@ class LossOptions:
 
     def __post_init__(self) -> None:
         check_range("loss.label_smoothing", self.label_smoothing, 0, 1)
+
+
+@dataclass(frozen=True)
+class GuidedOptions:
+    """`guided`: the links of the training text, and the head that is trained on them.
+
+    `links` and `valid` are a file each, or {NAME: file} for some of several corpora.
+    """
+
+    links: str | dict[str, Any] | None = None
+    valid: str | dict[str, Any] | None = None
+    unlinked: Literal["end", "free"] = "end"
+    layer: int | None = None
+    head: int = 1
+    weight: float = 0.5
+
+    def __post_init__(self) -> None:
+        check_range("guided.layer", self.layer, 1)
+        check_range("guided.head", self.head, 1)
+        check_range("guided.weight", self.weight, 0)
+        if self.weight == 0:
+            raise ConfigError(
+                "guided.weight=0 trains nothing: guided.weight=0.5, or guided.links=null"
+            )
+        if self.valid is not None and self.links is None:
+            raise ConfigError(
+                f"guided.valid={self.valid} measures a head that is trained on guided.links, which "
+                "are not given: guided.links=FILE"
+            )
 
 
 @dataclass(frozen=True)

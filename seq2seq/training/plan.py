@@ -19,9 +19,11 @@ from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.models import MODELS, Seq2Seq, check_model
 from seq2seq.tables import check_options, did_you_mean
 from seq2seq.training.begin import FROM_CHECKPOINT
+from seq2seq.training.guided import Guide, check_links, find_guide
 from seq2seq.training.logger_options import LoggerOptions, read_logger
 from seq2seq.training.options import (
     CheckpointOptions,
+    GuidedOptions,
     LossOptions,
     OptimizerOptions,
     RunOptions,
@@ -38,7 +40,7 @@ ALONE = ("seed", "resume", "init", "dry_run", "run_name")
 NODES = (
     *ALONE,
     *("attn", "position", "tokenizer", "optimizer", "schedule", "trainer", "model", "data"),
-    *("decode", "logger", "loss", "validation", "checkpoint"),
+    *("decode", "logger", "loss", "guided", "validation", "checkpoint"),
 )
 
 
@@ -53,6 +55,8 @@ class Plan:
     data: DataOptions
     tokenizer: dict[str, Any]
     loss: LossOptions
+    guided: GuidedOptions
+    guide: Guide | None  # the head that is guided
     validation: ValidationOptions
     checkpoint: CheckpointOptions
     trainer: TrainerOptions
@@ -94,6 +98,7 @@ def check(config: dict[str, Any], folder: Path) -> Plan:
     attempt(check_tokenizer, config)
     nodes = {
         "loss": LossOptions,
+        "guided": GuidedOptions,
         "validation": ValidationOptions,
         "checkpoint": CheckpointOptions,
         "trainer": TrainerOptions,
@@ -105,6 +110,9 @@ def check(config: dict[str, Any], folder: Path) -> Plan:
     made["data"] = attempt(build, DataOptions, data, "data")
     if roles and made["data"]:
         attempt(check_readers, roles, made["data"].groups)
+    if made["guided"] and made["data"]:
+        attempt(check_links, made["guided"], made["data"])
+    guide = attempt(find_guide, made["guided"], built) if made["guided"] and built else None
     schedule = attempt(build_schedule, config["schedule"])
     logger = attempt(read_logger, config["logger"])
     if problems:
@@ -115,6 +123,7 @@ def check(config: dict[str, Any], folder: Path) -> Plan:
         decode=config["decode"],
         tokenizer=config["tokenizer"],
         schedule=schedule,
+        guide=guide,
         logger=logger,
         attention=describe_roles(roles, config["attn"]["name"]),
         **made,

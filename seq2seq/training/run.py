@@ -47,6 +47,7 @@ def train(plan: Plan, prepared: Prepared) -> float | None:
         schedule=plan.schedule,
         validation=plan.validation,
         saved=saved,
+        guide=plan.guide,
     )
     if plan.run.dry_run:
         dry_run(plan, prepared, module)
@@ -88,6 +89,8 @@ def describe(plan: Plan, prepared: Prepared) -> dict[str, Any]:
         "weights": [share.weight for share in prepared.train.shares],
         "text": [file["sha256"] for corpus in train["corpora"] for file in corpus["files"]],
     }
+    if plan.guide is not None:
+        order["links"] = [file["sha256"] for file in prepared.ledger["links"]["train"]]
     update = {
         "optimizer": {**asdict(plan.optimizer), "betas": list(plan.optimizer.betas)},
         "label_smoothing": plan.loss.label_smoothing,
@@ -96,14 +99,24 @@ def describe(plan: Plan, prepared: Prepared) -> dict[str, Any]:
         "gradient_clip_val": plan.trainer.gradient_clip_val,
         "ema": plan.checkpoint.ema,
     }
+    if plan.guide is not None:
+        update["guided"] = {**plan.guide._asdict(), "unlinked": plan.guided.unlinked}
     config = {
         **plan.model,
         "decode": plan.decode,
         "data": asdict(plan.data),
         "order": order,
         "update": update,
+        "guided": describe_guided(plan),
     }
     return checkpoint.describe(config, *prepared.tokenizers)
+
+
+def describe_guided(plan: Plan) -> dict[str, Any] | None:
+    """Which head was trained on which links, counted from 1 as it is typed; None if none was."""
+    if plan.guide is None:
+        return None
+    return {**asdict(plan.guided), "layer": plan.guide.layer + 1, "head": plan.guide.head + 1}
 
 
 def headline(plan: Plan, model: Seq2Seq, devices: int) -> str:

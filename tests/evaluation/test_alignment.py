@@ -291,3 +291,15 @@ def test_where_all_links_are_sure_the_error_rate_is_one_minus_f1(found: set, sur
     counts = LinkCounts.of(found, sure, sure)
     if found and sure:
         assert counts.aer == pytest.approx(1 - counts.f1)
+
+
+def test_words_looked_at_nearly_as_much_are_linked_too_if_that_is_asked() -> None:
+    weights = torch.tensor([[0.4, 0.2, 0.3, 0.1], [0.25, 0.25, 0.1, 0.4], [0.5, 0.0, 0.0, 0.5]])
+    assert links(weights, end=True) == {(0, 0), (0, 2)}
+    assert links(weights, end=True, near=0.7) == {(0, 0), (2, 0), (0, 2)}
+    assert links(weights, end=True, near=0.5) == {(0, 0), (1, 0), (2, 0), (0, 2)}
+    # A word that looks at the end most has no link, however much it looks at others together.
+    assert (0, 1) not in links(weights, end=True, near=0.1)
+    for near in (0.0, 1.5):
+        with pytest.raises(ValueError, match="above 0 and at most 1"):
+            links(weights, end=True, near=near)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from seq2seq.evaluation.alignment import Links, alignment_error_rate, words
-from seq2seq.evaluation.candidates import LEAST, Candidates
+from seq2seq.evaluation.candidates import LEAST, NEAR, Candidates
 from seq2seq.evaluation.maps import Alignment, Choice
 
 LAYERS, HEADS = 3, 2
@@ -35,12 +35,12 @@ def test_each_candidate_has_the_error_rate_of_its_own_links() -> None:
     sure, possible = zip(*(gold for _, gold in pairs), strict=True)
     assert len({c.choice[:3] for c in ranked}) == len(ranked) == 2 * LAYERS * (HEADS + 1)
     for choice, counts in ranked:
-        rivals = [choice._replace(least=least) for least in LEAST]
+        rivals = [choice._replace(least=least, near=near) for near in NEAR for least in LEAST]
         alone = [[found.links(rival) for found, _ in pairs] for rival in rivals]
         rates = [alignment_error_rate(links, sure, possible) for links in alone]
         assert counts.aer == pytest.approx(min(rates))
-        assert counts.aer == pytest.approx(rates[LEAST.index(choice.least)])
-        assert counts.predicted == sum(map(len, alone[LEAST.index(choice.least)]))
+        assert counts.aer == pytest.approx(rates[rivals.index(choice)])
+        assert counts.predicted == sum(map(len, alone[rivals.index(choice)]))
     rates = [c.counts.aer for c in ranked]
     assert rates == sorted(rates) and rates[0] < rates[-1]
 

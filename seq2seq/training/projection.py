@@ -1,0 +1,128 @@
+"""Links between words as links between the pieces of a tokenizer."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from seq2seq.data.encode import is_full, is_kept
+from seq2seq.data.links import ENTRY
+from seq2seq.data.portions import Portion
+from seq2seq.data.text import read_lines
+from seq2seq.data.tokenizer import Tokenizers
+from seq2seq.data.windows import windows
+from seq2seq.errors import DataError
+from seq2seq.evaluation.alignment import Links, Span, parse_links, piece_shares, words
+
+LOOK_AHEAD = 4096  # pairs whose pieces are found together
+
+
+class Linked(NamedTuple):
+    """A corpus of a part, and the file of its links if it has one."""
+
+    portion: Portion
+    file: Path | None
+
+
+class _Line(NamedTuple):
+    number: int
+    source: str
+    target: str
+    links: str
+
+
+def entries(
+    linked: Linked, tokenizers: Tokenizers, max_length: int, to_end: bool
+) -> Iterator[np.ndarray]:
+    """The entries of each pair that is kept, in order.
+
+    Raises: DataError for what is no link, or a link to a word that is not there.
+    """
+    portion, file = linked
+    # Before every source stands the tag.
+    prefix = 0 if portion.tag is None else len(tokenizers.source.marked(portion.tag).prefix)
+    for window in windows(_lines(portion, file), LOOK_AHEAD, lambda e: len(e[1]) + len(e[2])):
+        parsed = [checked(line, file) for line in window]
+        full = [i for i, line in enumerate(window) if is_full(line.source, line.target)]
+        sources = tokenizers.source.spans_batch([window[i].source for i in full])
+        targets = tokenizers.target.spans_batch([window[i].target for i in full])
+        for i, source, target in zip(full, sources, targets, strict=True):
+            if is_kept(prefix + len(source), len(target), max_length):
+                shares = project(
+                    parsed[i], window[i].source, window[i].target, source, target, to_end=to_end
+                )
+                yield as_entries(shares, prefix)
+
+
+def _lines(portion: Portion, file: Path | None) -> Iterable[_Line]:
+    pairs = enumerate(portion.text.pairs(), start=1)
+    if file is None:
+        return (_Line(number, *pair, "") for number, pair in pairs)
+    lines = zip(pairs, read_lines(file), strict=True)
+    return (_Line(number, *pair, links) for (number, pair), links in lines)
+
+
+def checked(line: _Line, file: Path | None) -> Links:
+    """The links of a line. Raises: DataError for what is none, or names a word too many."""
+    found = parse_links(line.links, f"{file}, line {line.number}")
+    counts = len(words(line.source)), len(words(line.target))
+    for link in sorted(found.possible):
+        for side, index, count in zip(("source", "target"), link, counts, strict=True):
+            if index >= count:
+                raise DataError(
+                    f"{file}, line {line.number}: the link {link[0]}-{link[1]} means {side} word "
+                    f"{index}, counted from 0, but there {'is' if count == 1 else 'are'} {count}. "
+                    "Words are what stands between spaces of the text as it is in the files; "
+                    "source first."
+                )
+    return found
+
+
+def project(
+    links: Links,
+    source: str,
+    target: str,
+    source_spans: Sequence[Span],
+    target_spans: Sequence[Span],
+    *,
+    to_end: bool,
+) -> Tensor:
+    """Links between words as what each target piece should look at.
+
+    A target piece is shared out evenly over the words that its word is linked to, a word evenly
+    over its pieces; a piece of several words counts for each as far as it overlaps. Sure links
+    count, and possible ones of a target word that has no sure one. A pair without any link asks for
+    nothing.
+
+    Args:
+        source_spans, target_spans: where the S and the T pieces stand in the two texts.
+        to_end: a target word without link should look at the source's end, which says that it
+            comes from no word. Else nothing is asked of it.
+
+    Returns: (T, S + 1), the last column that of the source's end. Each row adds up to one or is 0.
+    """
+    source_words, target_words = words(source), words(target)
+    of_words = torch.zeros(len(target_words), len(source_words) + 1)
+    certain = {j for _, j in links.sure}
+    for i, j in links.sure | {link for link in links.possible if link[1] not in certain}:
+        of_words[j, i] = 1
+    if to_end and links.possible:
+        of_words[of_words.sum(1) == 0, -1] = 1
+    of_words /= of_words.sum(1, keepdim=True).clamp(min=1)
+    among = piece_shares(source_spans, source_words)  # (S, source words)
+    among /= among.sum(0).clamp(min=1e-9)
+    rows = piece_shares(target_spans, target_words) @ of_words  # (T, source words + 1)
+    found = torch.cat([rows[:, :-1] @ among.T, rows[:, -1:]], 1)
+    return found / found.sum(1, keepdim=True).clamp(min=1e-9)
+
+
+def as_entries(shares: Tensor, prefix: int) -> np.ndarray:
+    """Shares (T, S + 1) as entries, of sources that have `prefix` pieces more before them."""
+    places = shares.nonzero()
+    found = np.empty(len(places), ENTRY)
+    found["target"], found["source"] = places[:, 0].numpy(), places[:, 1].numpy() + prefix
+    found["share"] = shares[shares > 0].numpy()
+    return found

@@ -1,0 +1,266 @@
+"""Links between words as links between pieces: by pencil and paper, and with their mistakes."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from helpers import assert_equal
+from tiny_runs import corpus, demo_lines, plan_of, tiny_overrides
+
+from seq2seq.data.batch import make_batch
+from seq2seq.data.batching import BatchLoader, count
+from seq2seq.data.prepare import Prepared
+from seq2seq.errors import ConfigError, DataError
+from seq2seq.evaluation.alignment import parse_links, word_weights, words
+from seq2seq.training.links import prepare_run
+from seq2seq.training.projection import as_entries, project
+
+# "ab c" is cut into a, b, " c"; "xy z" into xy, " z". Spans leave the space out.
+SOURCE, SOURCE_SPANS = "ab c", [(0, 1), (1, 2), (3, 4)]
+TARGET, TARGET_SPANS = "xy z", [(0, 2), (3, 4)]
+
+
+def shares(line: str, to_end: bool = True, **changes: Any) -> list[list[float]]:
+    texts = {
+        "source": SOURCE,
+        "target": TARGET,
+        "source_spans": SOURCE_SPANS,
+        "target_spans": TARGET_SPANS,
+    }
+    return project(parse_links(line), **{**texts, **changes}, to_end=to_end).tolist()
+
+
+def test_a_word_is_shared_out_evenly_over_its_pieces() -> None:
+    assert shares("0-0 1-1") == [[0.5, 0.5, 0, 0], [0, 0, 1, 0]]
+
+
+def test_a_target_word_is_shared_out_evenly_over_the_words_it_is_linked_to() -> None:
+    # The first half goes to two pieces of one word, the second to the only piece of the other.
+    assert shares("0-0 1-0 1-1") == [[0.25, 0.25, 0.5, 0], [0, 0, 1, 0]]
+
+
+def test_every_piece_of_a_target_word_looks_where_its_word_does() -> None:
+    spans = [(0, 1), (1, 2), (3, 4)]
+    assert shares("1-0 0-1", target_spans=spans) == [[0, 0, 1, 0], [0, 0, 1, 0], [0.5, 0.5, 0, 0]]
+
+
+def test_a_target_word_without_link_looks_at_the_end_or_anywhere() -> None:
+    assert shares("0-0") == [[0.5, 0.5, 0, 0], [0, 0, 0, 1]]
+    assert shares("0-0", to_end=False) == [[0.5, 0.5, 0, 0], [0, 0, 0, 0]]
+
+
+def test_a_pair_without_links_asks_for_nothing() -> None:
+    assert shares("") == [[0] * 4] * 2
+
+
+def test_possible_links_count_for_a_word_that_has_no_sure_one() -> None:
+    assert shares("0-0 1p0 1p1") == [[0.5, 0.5, 0, 0], [0, 0, 1, 0]]
+
+
+def test_a_piece_of_two_words_counts_for_each_as_far_as_it_overlaps() -> None:
+    # The piece "xy z" holds two characters of the first word and one of the second.
+    (row,) = shares("0-0 1-1", target_spans=[(0, 4)])
+    assert row == pytest.approx([1 / 3, 1 / 3, 1 / 3, 0])
+
+
+@pytest.mark.parametrize("line", ["0-0 1-1", "0-0 1-0", "1-0 0-0 1-1", "0-1"])
+def test_reading_words_from_the_shares_gives_the_links_back(line: str) -> None:
+    """What is asked of a head is what `seq2seq align` reads from it."""
+    rows = torch.tensor(shares(line))
+    whole = torch.cat([rows, torch.tensor([[0.0, 0, 0, 1]])])
+    read = word_weights(whole, SOURCE_SPANS, TARGET_SPANS, words(SOURCE), words(TARGET), end=True)
+    found = {(i, j) for j in range(2) for i in range(2) if read[j, i] > 0}
+    assert found == parse_links(line).sure
+    assert_equal(read.sum(-1), torch.ones(2), 1e-6)
+
+
+def test_entries_are_in_order_of_target_pieces_and_behind_a_tag() -> None:
+    found = as_entries(torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]), prefix=1)
+    assert found.tolist() == [(0, 1, 0.5), (0, 2, 0.5), (1, 3, 1.0)]
+
+
+@pytest.fixture
+def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.getbasetemp()
+
+
+def prepared(base: Path, links: Path, *overrides: str) -> Prepared:
+    plan = plan_of(base, *tiny_overrides(base), f"guided.links={links}", *overrides)
+    return prepare_run(plan)
+
+
+def gold(folder: Path, lines: Sequence[str], name: str = "train.align") -> Path:
+    (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    return folder / name
+
+
+def test_rows_keep_their_links_when_pairs_are_left_out(base: Path, tmp_path: Path) -> None:
+    """The second pair is empty, the fourth too long: rows are lines 1, 3 and 5."""
+    sides = {
+        "de": ["ja", "", "ein hund", "so " * 200, "der hund"],
+        "en": ["yes", "no", "a dog", "so", "dog"],
+    }
+    for side, lines in sides.items():
+        (tmp_path / f"five.{side}").write_text("".join(f"{x}\n" for x in lines), "utf-8")
+    links = gold(tmp_path, ["0-0", "", "1-0 0-1", "150-0", "1-0"])
+    found = prepared(base, links, f"data.train={tmp_path / 'five'}").train
+    assert len(found) == 3 and found.links is not None
+    read = [found.links.row(row) for row in range(3)]
+    ends = [0, *(int(n) for n in found.source_lengths)]
+    assert set(read[0]["source"]) == set(range(ends[1]))
+    # Of "a", the pieces of "hund", and of "dog" those of "ein".
+    first, second = set(read[1]["source"][read[1]["target"] == 0]), set(read[1]["source"])
+    assert first < second and max(first) == ends[2] - 1 and 0 in second - first
+    assert max(read[2]["source"]) == ends[3] - 1 and 0 not in read[2]["source"]
+    assert found.links.asked.tolist() == found.target_lengths.tolist()
+
+
+def test_batches_hold_the_links_of_their_rows(base: Path, tmp_path: Path) -> None:
+    lines = demo_lines("train", "align", 300)
+    train = prepared(base, gold(tmp_path, lines)).train
+    assert train.links is not None
+    rows = np.array([7, 3, 11])
+    batch = make_batch(train, rows, *count(train, rows))
+    assert batch.links is not None
+    assert batch.links.asked == batch.links.total == int(train.links.asked[rows].sum())
+    for place, row in enumerate(rows):
+        of_row = batch.links.places[:, batch.links.places[0] == place]
+        assert of_row[1].tolist() == train.links.row(row)["target"].tolist()
+        assert int(of_row[2].max()) <= int(train.source_lengths[row])
+    per_piece = torch.zeros(3, batch.target.shape[1] - 1).index_put(
+        tuple(batch.links.places[:2]), batch.links.shares, accumulate=True
+    )
+    assert_equal(per_piece[per_piece > 0], torch.ones(batch.links.asked), 1e-6)
+
+
+@pytest.mark.parametrize(("world", "steps"), [(2, 1), (1, 3), (2, 2)])
+def test_pieces_of_a_global_batch_share_its_links_out(
+    base: Path, tmp_path: Path, world: int, steps: int
+) -> None:
+    train = prepared(base, gold(tmp_path, demo_lines("train", "align", 300))).train
+    loaders = [
+        BatchLoader(train, max_tokens=192, seed=1, rank=rank, world=world, steps=steps)
+        for rank in range(world)
+    ]
+    asked: dict[int, int] = {}
+    totals: dict[int, set[int]] = {}
+    for loader in loaders:
+        for number, batch in enumerate(loader):
+            assert batch.links is not None
+            step = number // steps
+            asked[step] = asked.get(step, 0) + batch.links.asked
+            totals.setdefault(step, set()).add(batch.links.total)
+    assert {step: {n} for step, n in asked.items()} == totals
+
+
+def test_what_was_projected_once_is_mapped_again(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lines = demo_lines("train", "align", 300)
+    first = prepared(base, gold(tmp_path, lines)).train.links
+    monkeypatch.setattr("seq2seq.training.links.write_links", lambda *_: 1 / 0)
+    second = prepared(base, gold(tmp_path, lines, "copy.align")).train.links
+    assert first is not None and second is not None
+    assert second.row(5).tolist() == first.row(5).tolist()
+    with pytest.raises(ZeroDivisionError):
+        prepared(base, gold(tmp_path, ["", "", "", *lines[3:]]))
+    with pytest.raises(ZeroDivisionError):
+        prepared(base, gold(tmp_path, lines), "guided.unlinked=free")
+
+
+@pytest.mark.parametrize("damaged", ["entries", "offsets", "asked"])
+def test_damaged_links_are_written_again(base: Path, tmp_path: Path, damaged: str) -> None:
+    links = gold(tmp_path, demo_lines("train", "align", 300))
+    options = f"data.cache={tmp_path / 'cache'}"
+    first = prepared(base, links, options).train.links
+    assert first is not None
+    expected = first.row(299).tolist()
+    (folder,) = (p for p in (tmp_path / "cache").glob("links-*") if p.is_dir())
+    (folder / damaged).write_bytes((folder / damaged).read_bytes()[:-1])
+    again = prepared(base, links, options).train.links
+    assert again is not None and again.row(299).tolist() == expected
+
+
+def with_line(number: int, line: str) -> list[str]:
+    lines = demo_lines("train", "align", 300)
+    return [*lines[: number - 1], line, *lines[number:]]
+
+
+MISTAKES: list[tuple[list[str], str]] = [
+    (demo_lines("train", "align", 299), r"train.align has 299 lines of links for the 300 pairs of"),
+    (with_line(7, "0-0 1:2"), r"train.align, line 7: '1:2' is not a link"),
+    (
+        with_line(9, "99-0"),
+        r"line 9: the link 99-0 means source word 99, counted from 0, but there",
+    ),
+    (with_line(3, "0-77"), r"line 3: the link 0-77 means target word 77"),
+    ([""], r"train.align has 1 lines"),
+    ([""] * 300, r"no pair that is kept has a link in .*train.align"),
+]
+
+
+@pytest.mark.parametrize(("lines", "message"), MISTAKES)
+def test_a_file_of_links_that_cannot_be_is_refused_by_file_and_line(
+    base: Path, tmp_path: Path, lines: list[str], message: str
+) -> None:
+    with pytest.raises(DataError, match=message):
+        prepared(base, gold(tmp_path, lines))
+
+
+def test_a_file_of_links_that_is_not_there_is_refused_with_its_neighbours(
+    base: Path, tmp_path: Path
+) -> None:
+    gold(tmp_path, ["0-0"], "train.algin")
+    with pytest.raises(DataError, match=r"train.align are not there.*Near it .*train.algin"):
+        prepared(base, tmp_path / "train.align")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "message"),
+    [
+        (["guided.links=a", "data.train={n: {path: x}}"], r"several corpora \(n\).*\{n: a\}"),
+        (["guided.links={n: a}"], r"guided.links.n: data.train is a single corpus"),
+        (
+            ["guided.links={nwes: a}", "data.train={news: {path: x}}"],
+            r"guided.links.nwes.*did you mean 'news'",
+        ),
+        (["guided.valid=a"], r"guided.valid=a measures.*guided.links=FILE"),
+        (["guided.links=a", "guided.weight=0"], r"guided.weight=0 trains nothing"),
+        (["guided.links=a", "guided.layer=0"], r"guided.layer=0 should be at least 1"),
+        (["guided.links=a", "guided.unlinked=none"], r"should be one of 'end', 'free'"),
+        (["guided.links=a", "attn@cross_attn=fixed"], r"Fixed has none"),
+    ],
+)
+def test_what_is_not_supported_is_refused_before_a_file_is_read(
+    base: Path, overrides: list[str], message: str
+) -> None:
+    with pytest.raises(ConfigError, match=message):
+        plan_of(base, *tiny_overrides(base), *overrides)
+
+
+def test_some_of_several_corpora_may_have_links_and_a_tag_moves_them(
+    base: Path, tmp_path: Path
+) -> None:
+    folder = corpus(base)
+    links = gold(tmp_path, demo_lines("train", "align", 300))
+    two = f"{{one: {{path: {folder / 'valid'}}}, two: {{path: {folder / 'train'}, tag: x}}}}"
+    found = prepared(base, links, f"data.train={two}", f"guided.links={{two: {links}}}").train
+    alone = prepared(base, links).train
+    assert found.links is not None and alone.links is not None
+    assert not found.links.asked[:40].any() and found.links.asked[40:].all()
+    for row in range(0, 300, 17):
+        moved, still = found.links.row(40 + row), alone.links.row(row)
+        if len(found.target(40 + row)) != len(alone.target(row)):
+            continue  # learnt from more text, the tokenizer may cut otherwise
+        if found.source_lengths[40 + row] == alone.source_lengths[row] + 1:
+            assert moved["source"].tolist() == (still["source"] + 1).tolist()
+
+
+def test_a_run_without_links_has_none(base: Path) -> None:
+    plan = plan_of(base, *tiny_overrides(base))
+    train = prepare_run(plan).train
+    assert train.links is None and make_batch(train, [0], 1).links is None
+    assert plan.guide is None
