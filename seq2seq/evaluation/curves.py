@@ -7,7 +7,7 @@ from seq2seq.evaluation.charts import Point, Series, line_chart
 
 PARTS = ("train", "valid")
 TITLES = {"bleu": "BLEU", "chrf": "chrF"}
-FALLING = ("loss", "ter")  # what is best where it is least
+FALLING = ("loss", "align_loss")  # what is best where it is least
 
 
 def curves(rows: Sequence[Mapping[str, str]]) -> str:
