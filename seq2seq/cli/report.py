@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     report = Report(
         folder.resolve().name,
         facts(folder, saved, translator),
-        read_metrics(folder / "metrics.csv"),
+        read_metrics(folder),
         tested,
         samples(translator, tested, checkpoint.find(path)),
         read_ledger(folder / "data.json"),
@@ -189,14 +189,14 @@ def facts(folder: Path, saved: "Saved", translator: "Translator") -> list[tuple[
     return found
 
 
-def read_metrics(path: Path) -> "list[dict[str, str]] | Missing":
+def read_metrics(folder: Path) -> "list[dict[str, str]] | Missing":
+    from seq2seq.evaluation.curves import read_rows
     from seq2seq.evaluation.report import Missing
 
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            return list(csv.DictReader(file))
+        return read_rows(folder)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        return Missing(f"{path} cannot be read ({error})")
+        return Missing(f"{folder / 'metrics.csv'} cannot be read ({error})")
 
 
 def read_json(path: Path) -> "dict[str, Any] | Missing":
