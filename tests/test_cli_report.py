@@ -152,6 +152,7 @@ def test_damaged_files_of_a_run_cost_their_part_only(
         (("--source", "x.de"), "belong together"),
         (("--source", "x.de", "--reference", "x.en"), "x.de does not exist"),
         (("-o", "no/folder/x.html"), "there is no folder no/folder"),
+        (("--source", __file__, "--reference", __file__, "-o", __file__), "written over"),
         ((), "no_model"),
     ],
 )

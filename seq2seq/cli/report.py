@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from seq2seq.cli import choice
-from seq2seq.cli.options import add_model, check_output, positive
+from seq2seq.cli.options import add_model, check_written, positive
 from seq2seq.data.text import check_parallel, read_lines
 from seq2seq.errors import ConfigError, DataError
 
@@ -56,7 +56,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if (arguments.source is None) != (arguments.reference is None):
         raise ConfigError("--source FILE and --reference FILE belong together: give both, or none")
-    check_output(arguments.output)
+    check_written(arguments.output, arguments.source, arguments.reference)
     if arguments.source:
         check_parallel(arguments.source, arguments.reference)
     from seq2seq import checkpoint  # only here: torch takes a second
