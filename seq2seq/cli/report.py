@@ -119,8 +119,8 @@ def judge(translator: "Translator", test: TestText) -> "Tested":
     from seq2seq.evaluation.assessment import Assessor
     from seq2seq.evaluation.buckets import by_length
     from seq2seq.evaluation.judged import Judged, length_ratio, sentence_quality
-    from seq2seq.evaluation.looks import cautions
-    from seq2seq.evaluation.metrics import DEFAULT, find_metrics
+    from seq2seq.evaluation.looks import cautions, usual_metrics
+    from seq2seq.evaluation.metrics import find_metrics
     from seq2seq.evaluation.report import Tested
 
     sources, references = (list(side) for side in zip(*test.pairs, strict=True))
@@ -128,7 +128,8 @@ def judge(translator: "Translator", test: TestText) -> "Tested":
     hypotheses = [best[0].text if best else "" for best in found]
     confidences = [best[0].confidence if best else None for best in found]
     languages = translator.config["data"]["source"], translator.config["data"]["target"]
-    assessor = Assessor(sources, [references], find_metrics(DEFAULT), languages, RESAMPLES)
+    kinds = find_metrics(usual_metrics(references))
+    assessor = Assessor(sources, [references], kinds, languages, RESAMPLES)
     columns = (
         *(range(1, len(sources) + 1), sources, hypotheses, references, confidences),
         sentence_quality(hypotheses, references),
@@ -139,7 +140,7 @@ def judge(translator: "Translator", test: TestText) -> "Tested":
         [Judged(*row) for row in zip(*columns, strict=True)],
         assessor.assess(hypotheses),
         by_length(sources, hypotheses, [references], length_ratio, languages[0]),
-        cautions(references, {"the model": hypotheses}),
+        cautions(references, {"the model": hypotheses}, languages[1]),
     )
 
 
