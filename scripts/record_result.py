@@ -10,21 +10,22 @@ types its commands again, on the same machine, should get the same page.
 """
 
 import argparse
+import csv
 import json
-import shutil
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from benchmarking import processor
-from curves import draw_curves, read_curves
+from curves import draw_curves
 from omegaconf import OmegaConf
 
 from seq2seq import checkpoint
 from seq2seq.errors import Seq2SeqError, fail
+from seq2seq.evaluation.curves import read_rows
 
 ROOT = Path(__file__).resolve().parent.parent
 CONF, RESULTS = ROOT / "conf" / "experiment", ROOT / "docs" / "results"
@@ -53,6 +54,17 @@ def overrides(run: Path) -> list[str]:
     return [str(each) for each in OmegaConf.load(run / ".hydra" / "overrides.yaml")]
 
 
+def experiment_of(run: Path) -> str:
+    """The recipe that was typed. Raises: Seq2SeqError if the run is not finished, or of none."""
+    for needed in (".hydra/overrides.yaml", "metrics.csv", "data.json", "result.json"):
+        if not (run / needed).is_file():
+            raise Seq2SeqError(f"there is no {run / needed}: give the folder of a finished run")
+    typed = [each.removeprefix("experiment=") for each in overrides(run) if "experiment=" in each]
+    if not typed or not (CONF / f"{typed[0]}.yaml").is_file():
+        raise Seq2SeqError(f"{run} is of no recipe: python train.py experiment=NAME, of {CONF}")
+    return typed[0]
+
+
 def training_command(run: Path, threads: int | None) -> str:
     """What was typed, with FOLDER for the folders of this machine."""
     words = []
@@ -63,9 +75,20 @@ def training_command(run: Path, threads: int | None) -> str:
     return f"{alone}python train.py {' '.join(words)} hydra.run.dir={run}"
 
 
-def fit_seconds(run: Path) -> float:
-    """Wall time of the fit: one file is written just before it, the other just after."""
-    return (run / "result.json").stat().st_mtime - (run / "data.json").stat().st_mtime
+def fit_time(run: Path) -> tuple[str, str]:
+    """What was measured, and its minutes: one file is written just before the fit, the other just
+    after. Of a run that was resumed both are of its last part."""
+    seconds = (run / "result.json").stat().st_mtime - (run / "data.json").stat().st_mtime
+    resumed = any(each.startswith("resume=") for each in overrides(run))
+    what = "the fit since it was last resumed" if resumed else "the fit"
+    return f"wall time of {what}, validations included", f"{seconds / 60:.0f} minutes"
+
+
+def write_rows(rows: Sequence[Mapping[str, str]], path: Path) -> None:
+    with path.open("w", encoding="utf-8", newline="") as file:
+        writer = csv.DictWriter(file, list(dict.fromkeys(name for row in rows for name in row)))
+        writer.writeheader()
+        writer.writerows(rows)
 
 
 def page(
@@ -79,7 +102,6 @@ def page(
     if options.average:
         commands.append(f"seq2seq average {run} --last {options.average}")
     commands += [test.command for test in tests]
-    seconds = fit_seconds(run)
     lines = [
         f"# {name}",
         "",
@@ -94,7 +116,7 @@ def page(
         f"| parameters | {parameters:,} |",
         f"| updates | {result['steps']:,} |",
         f"| seed | {saved.config['order']['seed']} |",
-        f"| wall time of the fit, validations included | {seconds / 60:.0f} minutes |",
+        "| {} | {} |".format(*fit_time(run)),
         f"| machine | {processor()}, {options.threads or 'all'} thread(s), torch "
         f"{torch.__version__} |",
         *([f"| beside it | {options.beside} |"] if options.beside else []),
@@ -139,7 +161,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--beside", help="what else the machine did meanwhile")
     parser.add_argument("--metrics", help="as of seq2seq evaluate")
     options = parser.parse_args(arguments)
-    options.experiment = dict(each.split("=", 1) for each in overrides(options.run))["experiment"]
+    options.experiment = experiment_of(options.run)
     name = options.name or options.experiment
     model = options.run / ("average.ckpt" if options.average else "best.ckpt")
     extra = ["--metrics", options.metrics] if options.metrics else []
@@ -147,8 +169,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     RESULTS.mkdir(exist_ok=True)
     text = page(name, options.run, model, tests, options)
     (RESULTS / f"{name}.md").write_text(text, encoding="utf-8")
-    shutil.copy(options.run / "metrics.csv", RESULTS / f"{name}.csv")
-    draw_curves(read_curves(options.run / "metrics.csv"), RESULTS / f"{name}.png")
+    rows = read_rows(options.run)
+    write_rows(rows, RESULTS / f"{name}.csv")
+    draw_curves(rows, RESULTS / f"{name}.png")
     print(f"wrote {RESULTS / name}.md")
     return 0
 

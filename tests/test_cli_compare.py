@@ -1,11 +1,13 @@
 """`seq2seq evaluate` beside the command `sacrebleu` on the same files; files of translations."""
 
 import hashlib
+import http.client
 import json
 import os
 import statistics
 import subprocess
 import sys
+import tarfile
 import urllib.error
 from pathlib import Path
 
@@ -255,16 +257,27 @@ def test_a_named_test_set_of_sacrebleu_is_scored_without_files(
     assert found["target_language"] == "en"
 
 
-def test_without_a_network_a_test_set_is_asked_for_by_hand(
-    seq2seq: Command, files: Files, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    "error",
+    [
+        urllib.error.URLError("no route to host"),
+        http.client.IncompleteRead(b"half"),
+        tarfile.ReadError("not a gzip file"),
+        EOFError("Compressed file ended"),
+        SystemExit(1),
+    ],
+    ids=lambda error: type(error).__name__,
+)
+def test_a_test_set_that_cannot_be_fetched_is_asked_for_by_hand(
+    seq2seq: Command, files: Files, monkeypatch: pytest.MonkeyPatch, error: BaseException
 ) -> None:
     def unreachable(*_: object) -> None:
-        raise urllib.error.URLError("no route to host")
+        raise error
 
     monkeypatch.setattr(sacrebleu_dataset.DATASETS["wmt14/full"], "get_files", unreachable)
     typed = "evaluate", files.systems[0], "--test-set", "wmt14/full", "--langpair", "en-de"
     message = refused(seq2seq(*typed))
-    assert "cannot be fetched: <urlopen error no route to host>" in message
+    assert f"cannot be fetched: {error}." in message
     assert "sacrebleu -t wmt14/full -l en-de --echo src" in message
 
 

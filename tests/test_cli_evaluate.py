@@ -107,3 +107,25 @@ def test_an_output_that_cannot_be_written_is_refused_before_the_model_is_loaded(
     assert f"there is no folder {output.parent}" in message
     message = refused(seq2seq("evaluate", tmp_path / "no model", *test_set, "-o", tmp_path))
     assert f"-o {tmp_path} is a folder" in message
+
+
+@pytest.mark.parametrize(
+    "typed",
+    [
+        ("evaluate", "{run}", "{source}", "{reference}"),
+        ("report", "{run}"),
+        ("translate", "{run}", "Ein Hund."),
+        ("align", "{run}", "--source", "{source}", "--target", "{reference}"),
+    ],
+    ids=lambda typed: typed[0],
+)
+def test_no_output_is_written_over_a_model(
+    seq2seq: Command, test_set: tuple[Path, Path], tmp_path: Path, typed: tuple[str, ...]
+) -> None:
+    save_model(tmp_path / "best.ckpt", *TINY_MODEL)
+    before = (tmp_path / "best.ckpt").read_bytes()
+    names = {"run": tmp_path, "source": test_set[0], "reference": test_set[1]}
+    words = [word.format(**names) for word in typed]
+    message = refused(seq2seq(*words, "-o", tmp_path / "best.ckpt"))
+    assert "best.ckpt would be written over a model" in message
+    assert (tmp_path / "best.ckpt").read_bytes() == before

@@ -81,6 +81,18 @@ def test_the_scores_are_those_of_evaluate(
     assert [name for name, _ in rows] == ["BLEU", "chrF", "TER"]
 
 
+def test_tokenized_references_are_scored_as_they_stand_as_well(
+    seq2seq: Command, run: Path, tmp_path: Path
+) -> None:
+    for name in ("de", "en"):
+        lines = [line.replace(".", " .") for line in demo_lines("test", name, 3)]
+        (tmp_path / f"x.{name}").write_text("\n".join(lines) + "\n", encoding="utf-8")
+    files = "--source", tmp_path / "x.de", "--reference", tmp_path / "x.en"
+    assert seq2seq("report", run, *files, "-o", tmp_path / "x.html").code == 0
+    page = (tmp_path / "x.html").read_text(encoding="utf-8")
+    assert "<td>BLEU-tokenized</td>" in page and "|tok:none|" in page
+
+
 def test_what_is_not_there_is_said_in_its_place(
     seq2seq: Command, run: Path, tmp_path: Path, window: Browser
 ) -> None:
@@ -152,6 +164,7 @@ def test_damaged_files_of_a_run_cost_their_part_only(
         (("--source", "x.de"), "belong together"),
         (("--source", "x.de", "--reference", "x.en"), "x.de does not exist"),
         (("-o", "no/folder/x.html"), "there is no folder no/folder"),
+        (("--source", __file__, "--reference", __file__, "-o", __file__), "written over"),
         ((), "no_model"),
     ],
 )

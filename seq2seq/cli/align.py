@@ -21,7 +21,7 @@ from seq2seq.cli import choice
 from seq2seq.cli.align_files import align_files
 from seq2seq.cli.align_links import align_links
 from seq2seq.cli.links import LINKS, add_directions
-from seq2seq.cli.options import add_model, check_output
+from seq2seq.cli.options import add_model, check_written
 from seq2seq.cli.page import PAGE, align_page
 from seq2seq.errors import ConfigError
 
@@ -67,7 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_what(arguments)
     output: Path | None = arguments.output
     if output is not None:
-        check_output(output)
+        check_written(output, arguments.source_file, arguments.target_file, arguments.gold)
         if output.suffix == LINKS and arguments.heads == "all":
             raise ConfigError("a file of links holds one alignment: --heads mean, or --heads 1")
         if output.suffix == PAGE:

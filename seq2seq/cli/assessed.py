@@ -136,7 +136,7 @@ def _range(least: int, most: int | None) -> str:
 
 
 def as_json(found: Findings) -> dict[str, Any]:
-    """See docs/after-training.md. A single system stands at the top, several in a list."""
+    """See docs/evaluation.md. A single system stands at the top, several in a list."""
     source, target = found.languages
     test = {
         "test_set": found.test_set.name,

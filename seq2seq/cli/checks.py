@@ -3,7 +3,7 @@
 import argparse
 from pathlib import Path
 
-from seq2seq.cli.options import check_output, engine_options, search_options
+from seq2seq.cli.options import check_written, engine_options, search_options
 from seq2seq.cli.testset import USAGE
 from seq2seq.data.text import count_lines
 from seq2seq.errors import ConfigError
@@ -15,7 +15,7 @@ def check_options(arguments: argparse.Namespace, paths: list[Path], files: list[
     engine_options(arguments)
     check_comparison(arguments, paths)
     if arguments.output:
-        check_written(arguments.output, paths, files)
+        check_translations(arguments.output, paths, files)
     if arguments.frequencies:
         count_lines(arguments.frequencies)
     from seq2seq.evaluation.comet import comet_command
@@ -39,14 +39,11 @@ def check_comparison(arguments: argparse.Namespace, paths: list[Path]) -> None:
             )
 
 
-def check_written(output: Path, paths: list[Path], files: list[Path]) -> None:
+def check_translations(output: Path, paths: list[Path], files: list[Path]) -> None:
     """May the translations be written there?"""
     if len(paths) > 1:
         raise ConfigError(
             f"-o {output} takes the translations of one PATH, not of {len(paths)}: leave it out, "
             "or evaluate them one by one"
         )
-    check_output(output)
-    for path in (*paths, *files):
-        if output.exists() and path.exists() and output.samefile(path):
-            raise ConfigError(f"-o {output} would be written over {path}: give another name")
+    check_written(output, *paths, *files)

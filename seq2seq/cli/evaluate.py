@@ -101,15 +101,16 @@ def run(arguments: argparse.Namespace) -> int:
     check_options(arguments, paths, files)
     test_set = read_test_set(arguments, files)
     check_systems(paths, test_set)
-    from seq2seq.evaluation.looks import cautions  # only here: sacreBLEU takes a moment
+    from seq2seq.evaluation.looks import cautions, usual_metrics  # sacreBLEU takes a moment
 
-    names = metrics_for(test_set, arguments.metrics)
+    names = arguments.metrics or usual_metrics(test_set.first)
     systems = list(translations(paths, test_set, arguments))
     if arguments.output:
         arguments.output.write_bytes(as_text(systems[0].lines))
     warn_of_twins(systems, arguments.seeds)
     if {"bleu", "chrf"} & set(names):
-        for caution in cautions(test_set.first, {s.name: s.lines for s in systems}):
+        lines = {system.name: system.lines for system in systems}
+        for caution in cautions(test_set.first, lines, spoken(systems, test_set)[1]):
             warnings.warn(caution, stacklevel=1)
     found = find_out(systems, test_set, names, arguments)
     if arguments.json:
@@ -119,16 +120,6 @@ def run(arguments: argparse.Namespace) -> int:
             print(line)
     unknown = found.comet is not None and None in found.comet.scores
     return int(unknown or any(system.failed for system in systems))
-
-
-def metrics_for(test_set: TestSet, names: list[str] | None) -> list[str]:
-    """The scores that were asked for, or else those that suit the references."""
-    from seq2seq.evaluation.looks import looks_tokenized
-    from seq2seq.evaluation.metrics import DEFAULT
-
-    if names is not None:
-        return names
-    return [*DEFAULT, *["bleu-tokenized"] * looks_tokenized(test_set.first)]
 
 
 def find_out(

@@ -9,6 +9,7 @@ from seq2seq.errors import ConfigError
 ANY = ("length_ratio", "length_extra", "min_length_ratio", "min_length_extra")
 BEAM = ("beam_size", "length_penalty", "penalty_form", "coverage", "patience")
 SAMPLE = ("temperature", "top_k", "top_p", "seed")
+ARCHIVE = b"PK\x03\x04"  # the first bytes of a checkpoint
 
 
 def add_model(command: argparse.ArgumentParser, nargs: str | None = None) -> None:
@@ -102,6 +103,30 @@ def check_output(path: Path) -> None:
         raise ConfigError(f"-o {path}: there is no folder {path.parent}")
     if path.is_dir():
         raise ConfigError(f"-o {path} is a folder: give the name of a file")
+
+
+def is_archive(path: Path) -> bool:
+    """Does a file begin as every checkpoint does, and no text?"""
+    with path.open("rb") as file:
+        return file.read(len(ARCHIVE)) == ARCHIVE
+
+
+def check_written(path: Path, *read: Path | None) -> None:
+    """`check_output`, and nothing is lost by it.
+
+    Args:
+        read: files that the command reads, None for those that were not given.
+
+    Raises: ConfigError if one of them, or a model, would be written over.
+    """
+    check_output(path)
+    if not path.is_file():  # there is none, or it is a device such as /dev/stdout
+        return
+    for other in filter(None, read):
+        if other.exists() and path.samefile(other):
+            raise ConfigError(f"-o {path} would be written over {other}: give another name")
+    if is_archive(path):
+        raise ConfigError(f"-o {path} would be written over a model: give another name")
 
 
 def positive(text: str) -> int:

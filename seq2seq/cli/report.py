@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from seq2seq.cli import choice
-from seq2seq.cli.options import add_model, check_output, positive
+from seq2seq.cli.options import add_model, check_written, positive
 from seq2seq.data.text import check_parallel, read_lines
 from seq2seq.errors import ConfigError, DataError
 
@@ -56,7 +56,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if (arguments.source is None) != (arguments.reference is None):
         raise ConfigError("--source FILE and --reference FILE belong together: give both, or none")
-    check_output(arguments.output)
+    check_written(arguments.output, arguments.source, arguments.reference)
     if arguments.source:
         check_parallel(arguments.source, arguments.reference)
     from seq2seq import checkpoint  # only here: torch takes a second
@@ -73,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     report = Report(
         folder.resolve().name,
         facts(folder, saved, translator),
-        read_metrics(folder / "metrics.csv"),
+        read_metrics(folder),
         tested,
         samples(translator, tested, checkpoint.find(path)),
         read_ledger(folder / "data.json"),
@@ -119,8 +119,8 @@ def judge(translator: "Translator", test: TestText) -> "Tested":
     from seq2seq.evaluation.assessment import Assessor
     from seq2seq.evaluation.buckets import by_length
     from seq2seq.evaluation.judged import Judged, length_ratio, sentence_quality
-    from seq2seq.evaluation.looks import cautions
-    from seq2seq.evaluation.metrics import DEFAULT, find_metrics
+    from seq2seq.evaluation.looks import cautions, usual_metrics
+    from seq2seq.evaluation.metrics import find_metrics
     from seq2seq.evaluation.report import Tested
 
     sources, references = (list(side) for side in zip(*test.pairs, strict=True))
@@ -128,7 +128,8 @@ def judge(translator: "Translator", test: TestText) -> "Tested":
     hypotheses = [best[0].text if best else "" for best in found]
     confidences = [best[0].confidence if best else None for best in found]
     languages = translator.config["data"]["source"], translator.config["data"]["target"]
-    assessor = Assessor(sources, [references], find_metrics(DEFAULT), languages, RESAMPLES)
+    kinds = find_metrics(usual_metrics(references))
+    assessor = Assessor(sources, [references], kinds, languages, RESAMPLES)
     columns = (
         *(range(1, len(sources) + 1), sources, hypotheses, references, confidences),
         sentence_quality(hypotheses, references),
@@ -139,7 +140,7 @@ def judge(translator: "Translator", test: TestText) -> "Tested":
         [Judged(*row) for row in zip(*columns, strict=True)],
         assessor.assess(hypotheses),
         by_length(sources, hypotheses, [references], length_ratio, languages[0]),
-        cautions(references, {"the model": hypotheses}),
+        cautions(references, {"the model": hypotheses}, languages[1]),
     )
 
 
@@ -189,14 +190,14 @@ def facts(folder: Path, saved: "Saved", translator: "Translator") -> list[tuple[
     return found
 
 
-def read_metrics(path: Path) -> "list[dict[str, str]] | Missing":
+def read_metrics(folder: Path) -> "list[dict[str, str]] | Missing":
+    from seq2seq.evaluation.curves import read_rows
     from seq2seq.evaluation.report import Missing
 
     try:
-        with path.open(encoding="utf-8", newline="") as file:
-            return list(csv.DictReader(file))
+        return read_rows(folder)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        return Missing(f"{path} cannot be read ({error})")
+        return Missing(f"{folder / 'metrics.csv'} cannot be read ({error})")
 
 
 def read_json(path: Path) -> "dict[str, Any] | Missing":

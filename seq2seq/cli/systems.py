@@ -8,13 +8,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from seq2seq.cli.options import engine_options, search_options
+from seq2seq.cli.options import engine_options, is_archive, search_options
 from seq2seq.cli.results import one_line
 from seq2seq.cli.testset import TestSet, check_hypotheses
 from seq2seq.data.text import check_rereadable, neighbours, read_lines
 from seq2seq.errors import ConfigError
-
-ARCHIVE = b"PK\x03\x04"  # what every checkpoint begins with, and no text
 
 
 class System(NamedTuple):
@@ -66,8 +64,7 @@ def is_model(path: Path) -> bool:
     if path.is_dir() or path.suffix == ".ckpt":
         return True
     check_rereadable(path)
-    with path.open("rb") as file:
-        return file.read(len(ARCHIVE)) == ARCHIVE
+    return is_archive(path)
 
 
 def translations(

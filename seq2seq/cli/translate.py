@@ -22,7 +22,7 @@ from seq2seq.cli.options import (
     add_model,
     add_search,
     check_input,
-    check_output,
+    check_written,
     engine_options,
     positive,
     search_options,
@@ -104,7 +104,7 @@ def check(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]
             f"seq2seq translate {arguments.path} < FILE"
         )
     if arguments.output:
-        check_output(arguments.output)
+        check_written(arguments.output, arguments.input)
     return search, engine
 
 

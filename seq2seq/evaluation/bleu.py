@@ -19,7 +19,8 @@ def score(
         references: the expected translations in the same order, detokenised.
         language: the target language as a code (`de`, `zh`, `zh-Hans`). It chooses how BLEU finds
             words: sacreBLEU's `zh` for Chinese, characters for other languages that put no spaces
-            between words, else 13a. TER counts characters of Chinese and Japanese, too.
+            between words, else 13a. TER counts Chinese characters one by one, also in
+            Japanese, but not kana.
 
     Raises: DataError if the counts differ or there is no sentence.
     Source: Papineni et al. 2002 (P02-1040); Popovic 2015 (W15-3049); Snover et al. 2006

@@ -3,10 +3,18 @@
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
+from seq2seq.evaluation.languages import is_spaceless
+from seq2seq.evaluation.metrics import DEFAULT
+
 # A space before a full stop or a comma, entities of the Moses tokenizer, its hyphens, and endings
 # that it splits off. Not before : ; ! ? or quotes, where French puts spaces as well.
 _TOKENIZED = re.compile(
     r" [.,。，](?= |$)|&(?:apos|quot|amp|lt|gt|#91|#93|#124);|@-@| (?:'s|n't|'re|'ve|'ll)(?= |$)"
+)
+# Letters of Thai, Lao, Burmese, Khmer, Japanese and Chinese.
+_SPACELESS = re.compile(
+    r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
+    r"\U00020000-\U0003ffff]"
 )
 _SHARE_TOKENIZED = 0.2  # of the lines; of raw text it is hardly one in a hundred
 _SHARE_UPPER = 0.01  # of the lines that have letters of two cases; of raw text nearly all
@@ -25,13 +33,33 @@ def looks_lowercased(lines: Iterable[str]) -> bool:
     return bool(cased) and capitals <= _SHARE_UPPER * len(cased)
 
 
-def cautions(references: Sequence[str], systems: Mapping[str, Sequence[str]]) -> list[str]:
+def looks_spaceless(lines: Iterable[str]) -> bool:
+    """Are most letters of a script in which white space does not separate words?"""
+    text = "".join(lines)
+    letters = sum(character.isalpha() for character in text)
+    return 2 * len(_SPACELESS.findall(text)) > max(letters, 1)
+
+
+def usual_metrics(references: Sequence[str]) -> list[str]:
+    """The scores that suit these references, where none were asked for."""
+    return [*DEFAULT, *["bleu-tokenized"] * looks_tokenized(references)]
+
+
+def cautions(
+    references: Sequence[str], systems: Mapping[str, Sequence[str]], language: str | None = None
+) -> list[str]:
     """What to know before these scores are compared with those of others; a sentence each.
 
     Args:
         systems: the outputs of each by its name.
+        language: of the references, as BLEU is told.
     """
     found = []
+    if looks_spaceless(references) and not is_spaceless(language):
+        found.append(
+            "the references have no spaces between words, and BLEU and TER were not told the "
+            "language: they take a whole clause for one word. Say it: --language zh, or ja, th..."
+        )
     tokenized, lowercased = looks_tokenized(references), looks_lowercased(references)
     if tokenized:
         found.append(

@@ -59,7 +59,7 @@ class Report(NamedTuple):
     Attributes:
         title: the name of the run.
         facts: name and value of what stands at the top.
-        metrics: the rows of metrics.csv.
+        metrics: from `read_rows`.
         ledger: data.json.
     """
 

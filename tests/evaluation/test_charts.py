@@ -1,5 +1,6 @@
 """Charts as SVG, and learning curves drawn with them."""
 
+from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
@@ -19,7 +20,7 @@ from seq2seq.evaluation.charts import (
     line_chart,
     point_chart,
 )
-from seq2seq.evaluation.curves import curves, points
+from seq2seq.evaluation.curves import curves, points, read_rows
 
 VALUES = st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=9)
 
@@ -72,8 +73,20 @@ def test_what_is_written_in_a_chart_is_no_markup() -> None:
 
 ROWS = [
     {"step": "9", "train/loss": "3.0", "valid/loss": "", "valid/bleu": ""},
-    {"step": "9", "train/loss": "", "valid/loss": "2.5", "valid/bleu": "10"},
-    {"step": "19", "train/loss": "nan", "valid/loss": "2.0", "valid/bleu": "30"},
+    {
+        "step": "9",
+        "train/loss": "",
+        "valid/loss": "2.5",
+        "valid/bleu": "10",
+        "valid/align_loss": "0.9",
+    },
+    {
+        "step": "19",
+        "train/loss": "nan",
+        "valid/loss": "2.0",
+        "valid/bleu": "30",
+        "valid/align_loss": "0.5",
+    },
     {"step": "29", "train/loss": "1.0", "valid/loss": "2.2", "valid/bleu": "20"},
     {"step": "3"},  # half a line, as of a run that was cut off
 ]
@@ -87,14 +100,45 @@ def test_the_best_validation_is_marked_least_loss_and_most_bleu() -> None:
         for c in [c.removesuffix("</div>")]
     ]
     titles = {c.attrib["aria-label"]: [t.text for t in c.iter("title")] for c in charts}
-    assert titles == {"loss by step": ["valid 2, step 19"], "BLEU by step": ["valid 30, step 19"]}
+    assert titles == {
+        "loss by update": ["valid 2, update 20"],
+        "align loss by update": ["valid 0.5, update 20"],
+        "BLEU by update": ["valid 30, update 20"],
+    }
 
 
 def test_what_is_no_number_is_left_out_of_a_curve() -> None:
-    assert points(ROWS, "train/loss") == [(9, 3.0), (29, 1.0)]
+    assert points(ROWS, "train/loss") == [(10, 3.0), (30, 1.0)]
     assert points(ROWS, "train/none") == []
 
 
 @pytest.mark.parametrize("rows", [[], [{"step": "1", "epoch": "0"}], [{"train/loss": "nan"}]])
 def test_without_numbers_there_are_no_curves(rows: list[dict[str, str]]) -> None:
     assert "nothing was measured yet" in curves(rows)
+
+
+def write_metrics(path: Path, steps: list[int]) -> None:
+    path.write_text("step,train/loss\n" + "".join(f"{n},{n}.5\n" for n in steps))
+
+
+def test_a_resumed_run_has_the_rows_of_what_it_goes_on_from(tmp_path: Path) -> None:
+    write_metrics(tmp_path / "metrics-1.csv", [9, 19, 29])  # saved after 20 updates, then killed
+    write_metrics(tmp_path / "metrics-2.csv", [29, 39])
+    write_metrics(tmp_path / "metrics.csv", [49])
+    found = points(read_rows(tmp_path), "train/loss")
+    assert found == [(10, 9.5), (20, 19.5), (30, 29.5), (40, 39.5), (50, 49.5)]
+
+
+def test_a_run_that_began_anew_has_nothing_of_the_one_before_it(tmp_path: Path) -> None:
+    write_metrics(tmp_path / "metrics-1.csv", [9, 19])
+    write_metrics(tmp_path / "metrics.csv", [9])
+    assert points(read_rows(tmp_path), "train/loss") == [(10, 9.5)]
+    write_metrics(tmp_path / "metrics.csv", [])
+    assert read_rows(tmp_path) == []
+
+
+def test_a_line_with_too_many_cells_is_no_curve(tmp_path: Path) -> None:
+    (tmp_path / "metrics.csv").write_text("step,train/loss\n9,1.5,7,8\n19,2.5\n")
+    rows = read_rows(tmp_path)
+    assert points(rows, "train/loss") == [(10, 1.5), (20, 2.5)]
+    assert curves(rows).count("<svg") == 1

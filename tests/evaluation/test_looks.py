@@ -6,7 +6,13 @@ from pathlib import Path
 import pytest
 from tiny_runs import demo_lines
 
-from seq2seq.evaluation.looks import cautions, looks_lowercased, looks_tokenized
+from seq2seq.evaluation.looks import (
+    cautions,
+    looks_lowercased,
+    looks_spaceless,
+    looks_tokenized,
+    usual_metrics,
+)
 
 RAW = demo_lines("test", "en", 200)
 
@@ -59,6 +65,29 @@ def test_each_caution_says_what_to_know() -> None:
     (same,) = cautions(lower, {"x": lower})
     assert "references look lower-cased" in same
     assert "translations of x have capitals" in cautions(lower, {"x": RAW})[1]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["他在2008年的夏天买了iPhone。", "彼は犬を見た", "ฉันรักเธอ", "ខ្ញុំស្រឡាញ់", "မြန်မာစာ", "ຂ້ອຍຮັກ"],
+)
+def test_a_language_without_spaces_has_to_be_told(line: str) -> None:
+    assert looks_spaceless([line])
+    (caution,) = cautions([line], {"x": [line]})
+    assert "no spaces between words" in caution and "--language zh" in caution
+    assert cautions([line], {"x": [line]}, "zh") == cautions([line], {"x": [line]}, "ja") == []
+
+
+@pytest.mark.parametrize(
+    "lines", [[], ["", "3.5"], RAW, ["나는 학교에 간다"], ["他 is a word of Chinese"]]
+)
+def test_other_texts_have_spaces(lines: list[str]) -> None:
+    assert not looks_spaceless(lines)
+
+
+def test_tokenized_references_are_scored_as_they_stand_too() -> None:
+    assert usual_metrics(RAW) == ["bleu", "chrf", "ter"]
+    assert usual_metrics(tokenized(RAW)) == ["bleu", "chrf", "ter", "bleu-tokenized"]
 
 
 FLICKR = Path("/work/shared/data/multi30k")
