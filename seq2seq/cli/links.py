@@ -62,6 +62,12 @@ def check_links_output(arguments: argparse.Namespace) -> None:
             f"-o {output}: of files links are written, a line for each pair: -o FILE{LINKS}; or a "
             "page of the first ones: -o FILE.html"
         )
+    read = arguments.gold, *(arguments.links or ()), arguments.source_file, arguments.target_file
+    for path in read if output is not None and output.exists() else ():
+        if path is not None and path.exists() and path.samefile(output):
+            raise ConfigError(
+                f"-o {output} would write over {path}, which is read: give it another name"
+            )
 
 
 def check_symmetrize(arguments: argparse.Namespace, directions: int) -> None:
