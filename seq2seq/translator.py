@@ -299,8 +299,11 @@ class Translator:
         return Alignment(source, target, word_weights(readings, *spans, source, target, end=True))
 
     def _units(self, text: str, spans: list[Span], side: str, units: str) -> list[Word]:
-        by_piece = units == "subwords" or is_spaceless(self.config["data"][side])
-        return pieces(text, spans) if by_piece else words(text)
+        return pieces(text, spans) if self.by_piece(side, units) else words(text)
+
+    def by_piece(self, side: str, units: str) -> bool:
+        """Is the `source` or `target` aligned by pieces, and not by words between spaces?"""
+        return units == "subwords" or is_spaceless(self.config["data"][side])
 
 
 def find_device(name: str) -> torch.device:

@@ -1,16 +1,19 @@
 """`seq2seq align` pictures, heads, units, links, whole files."""
 
 import json
+import os
 import re
 import shutil
 from pathlib import Path
+from threading import Thread
 from xml.etree import ElementTree
 
 import pytest
 import test_cli
 from test_cli import SENTENCES, Command, refused
-from tiny_runs import DEMO, TINY_MODEL, demo_lines, save_model
+from tiny_runs import DEMO, TINY_MODEL, demo_lines, save_model, tokenizer
 
+from seq2seq.data.tokenizer import ByteLevelBPE
 from seq2seq.evaluation.alignment import alignment_error_rate, parse_links, read_alignment
 from seq2seq.translator import Translator
 
@@ -211,7 +214,11 @@ def test_the_error_rate_against_links_by_hand_is_printed(
         (("Ja.", "--source", "a.de", "--target", "a.en"), "cannot be aligned at once"),
         (("Ja.", "--gold", "a.align"), "cannot be aligned at once"),
         (("--source", "a.de", "--target", "a.en"), "-o FILE.align"),
-        (("Ja.", "-o", "a.align", "--heads", "all"), "a file of links holds one alignment"),
+        (("Ja.", "-o", "a.align", "--heads", "all"), "links are of one alignment"),
+        (
+            ("--source", "a.de", "--target", "a.en", "--gold", "a.align", "--heads", "all"),
+            "links are of one alignment",
+        ),
         (("Ja.", "Yes.", "--heads", "5"), "head 5 does not exist: there are 1 ... 4"),
         (("Ja.", "Yes.", "--heads", "some"), "argument --heads: invalid heads value: 'some'"),
         (("Ja.", "Yes.", "--heads", "0"), "0 should be at least 1"),
@@ -327,6 +334,50 @@ def test_links_of_any_aligner_are_compared_and_put_together(
     assert [row.split()[-1] for row in table[3:5]] == ["forward", "reverse"]
 
 
+@pytest.mark.parametrize("command", ["model", "--links", "--gold"])
+def test_links_are_never_written_over_what_is_read(
+    seq2seq: Command, run: Path, test_set: tuple[Path, Path], gold: Path, command: str
+) -> None:
+    content = gold.read_bytes()
+    copy = gold.with_name("copy.align")
+    copy.write_bytes(content)
+    files = "--source", test_set[0], "--target", test_set[1]
+    typed = {
+        "model": (run, *files, "--gold", gold, "-o", gold),
+        "--links": ("--links", copy, gold, "-o", gold),
+        "--gold": ("--links", copy, "--gold", gold, "-o", gold.parent / "." / "gold.align"),
+    }
+    assert "would be written over" in refused(seq2seq("align", *typed[command]))
+    assert gold.read_bytes() == content
+
+
+def test_links_are_read_from_a_pipe(seq2seq: Command, tmp_path: Path) -> None:
+    gold, pipe = tmp_path / "gold.align", tmp_path / "pipe"
+    gold.write_text("0-0\n\n")
+    os.mkfifo(pipe)
+    writer = Thread(target=pipe.write_text, args=["0-0\n1-1\n"])
+    writer.start()
+    found = seq2seq("align", "--links", pipe, "--gold", gold, "--json")
+    writer.join()
+    assert json.loads(found.out)["predicted"] == 2
+
+
+def test_two_models_are_put_together_by_pieces_only_if_these_are_the_same(
+    seq2seq: Command, test_set: tuple[Path, Path], tmp_path: Path
+) -> None:
+    lines = demo_lines("valid", "en", 40)
+    other = ByteLevelBPE(vocab_size=tokenizer().size).train(lines).to_json()
+    save_model(tmp_path / "a.ckpt", *TINY_MODEL)
+    save_model(tmp_path / "b.ckpt", *TINY_MODEL, tokenizer={"source": other, "target": other})
+    files = "--source", test_set[0], "--target", test_set[1], "-o", tmp_path / "o.align"
+    pieces = "--units", "subwords"
+    a, b = (("align", tmp_path / "a.ckpt", "--reverse", tmp_path / n) for n in ("a.ckpt", "b.ckpt"))
+    message = refused(seq2seq(*b, *files, *pieces))
+    assert "the two models cut the source into different pieces" in message
+    assert seq2seq(*a, *files, *pieces).code == 0
+    assert seq2seq(*b, *files).code == 0
+
+
 @pytest.mark.parametrize("which", ["--gold", "--links"])
 @pytest.mark.parametrize(
     ("text", "message"),
@@ -371,6 +422,8 @@ def test_gold_links_beyond_their_words_are_named_before_a_model_is_built(
         ((), "it is not said by which model"),
         (("RUN", "--links", "a.align"), "need no model"),
         (("--links", "a.align", "--choose"), "need no model"),
+        (("--links", "a.align", "--layer", "1"), "need no model"),
+        (("--links", "a.align", "--shift", "0"), "need no model"),
         (("--links", "a.align"), "it is not said what is wanted"),
         (("--links", "a", "b", "c", "--gold", "d"), "here are 3"),
         (("--links", "a", "--gold", "b", "--symmetrize", "union"), "add --reverse MODEL"),

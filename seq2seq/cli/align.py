@@ -67,11 +67,16 @@ def run(arguments: argparse.Namespace) -> int:
     check_what(arguments)
     output: Path | None = arguments.output
     if output is not None:
-        check_written(output, arguments.source_file, arguments.target_file, arguments.gold)
-        if output.suffix == LINKS and arguments.heads == "all":
-            raise ConfigError("a file of links holds one alignment: --heads mean, or --heads 1")
-        if output.suffix == PAGE:
-            return align_page(arguments)
+        read = arguments.source_file, arguments.target_file, arguments.gold
+        check_written(output, *read, *(arguments.links or ()))
+    to_links = output.suffix == LINKS if output is not None else arguments.source is None
+    if to_links and arguments.heads == "all":
+        raise ConfigError(
+            "links are of one alignment, and a map of each head is a picture: --heads mean, or "
+            "--heads 1"
+        )
+    if output is not None and output.suffix == PAGE:
+        return align_page(arguments)
     if arguments.links:
         return align_links(arguments)
     return align_sentence(arguments) if arguments.source is not None else align_files(arguments)
@@ -81,10 +86,11 @@ def check_what(arguments: argparse.Namespace) -> None:
     """Raises: ConfigError if it is not one thing that is to be aligned."""
     files = arguments.source_file, arguments.target_file
     if arguments.links:
-        if arguments.path or arguments.reverse or arguments.choose:
+        given = any(getattr(arguments, name) is not None for name in choice.GIVEN)
+        if arguments.path or arguments.reverse or arguments.choose or given:
             raise ConfigError(
-                "links that are there already need no model: leave out PATH, --reverse and "
-                "--choose, or else --links"
+                "links that are there already need no model: leave out PATH, --reverse, --choose, "
+                "--layer, --heads and --shift, or else --links"
             )
     elif arguments.path is None:
         raise ConfigError(

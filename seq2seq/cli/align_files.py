@@ -114,6 +114,7 @@ def open_directions(arguments: argparse.Namespace, gold: Sequence["Links"]) -> l
         options = arguments if first else choice.nothing_given()
         directions.append(Direction(name, path, translator, options, not first))
     check_ways(directions)
+    check_pieces(arguments, directions)
     return directions
 
 
@@ -126,6 +127,21 @@ def check_ways(directions: Sequence[Direction]) -> None:
             f"from {ways[0][1]} to {ways[0][0]}",
             stacklevel=2,
         )
+
+
+def check_pieces(arguments: argparse.Namespace, directions: Sequence[Direction]) -> None:
+    """Raises: ConfigError if the models number what is aligned each in its own way."""
+    for side, other in (("source", "target"), ("target", "source")):
+        # The reverse model reads as its source what the first one writes.
+        sides = [(d.translator, other if d.swapped else side) for d in directions]
+        by_piece = {t.by_piece(own, arguments.units) for t, own in sides}
+        cuts = {getattr(t, own).to_json() for t, own in sides}
+        if len(by_piece) > 1 or (True in by_piece and len(cuts) > 1):
+            raise ConfigError(
+                f"the two models cut the {side} into different pieces, so a number means another "
+                "piece in each: leave out --units subwords; where no spaces stand between words, "
+                "take models of one tokenizer (init=RUN tokenizer=checkpoint)"
+            )
 
 
 def choose(

@@ -10,7 +10,6 @@ from seq2seq.cli.links import (
     names,
     put_together,
     rates_in_words,
-    read_links,
     report,
     word_counts,
 )
@@ -28,15 +27,17 @@ def align_links(arguments: argparse.Namespace) -> int:
     check_links_output(arguments)
     check_symmetrize(arguments, len(paths))
     from seq2seq.evaluation.alignment import read_alignment  # only here: torch takes a second
-    from seq2seq.evaluation.gold import check_range
+    from seq2seq.evaluation.gold import check_count, check_range
 
     if arguments.gold:
         paths = [*paths, arguments.gold]
     if arguments.source_file:
         count, of = check_parallel(arguments.source_file, arguments.target_file), names(arguments)
-    else:
-        count, of = len(read_alignment(paths[0])), str(paths[0])
-    links = [read_links(path, count, of) for path in paths]
+    links = [read_alignment(path) for path in paths]  # each once: it may be a pipe
+    if not arguments.source_file:
+        count, of = len(links[0]), str(paths[0])
+    for path, found in zip(paths, links, strict=True):
+        check_count(path, found, count, of)
     if arguments.source_file:
         sizes = word_counts(arguments.source_file, arguments.target_file)
         for path, found in zip(paths, links, strict=True):

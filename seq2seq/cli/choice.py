@@ -139,21 +139,21 @@ def compare(
         aligned.
     """
     from seq2seq.evaluation.candidates import Candidates
-    from seq2seq.evaluation.maps import check_choice
+    from seq2seq.evaluation.maps import Choice, check_choice
 
     candidates = None
+    wanted = with_options(Choice(0, 0, None), options)
     for alignment, links in zip(alignments, gold, strict=True):
         if alignment is None:
             continue
         if candidates is None:
             shape = shape_of(alignment)
+            check_choice(wanted, *shape)
             candidates = Candidates(*shape)
         candidates.add(alignment, links)
     if candidates is None:
         raise ConfigError("there is nothing to choose by: no pair can be aligned")
-    ranked = candidates.ranked()
-    check_choice(with_options(ranked[0].choice, options), *shape)
-    return [c for c in ranked if is_open(c.choice, options)], shape
+    return [c for c in candidates.ranked() if is_open(c.choice, options)], shape
 
 
 def is_open(choice: "Choice", options: argparse.Namespace) -> bool:

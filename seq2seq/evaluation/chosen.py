@@ -62,7 +62,7 @@ def load_choice(checkpoint: Path) -> Choice | None:
         entry = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError:
         return None
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"cannot read what was chosen in {path}: {error}. {_MEND}") from error
     choice = _read(entry)
     if choice is None:

@@ -107,6 +107,8 @@ def check_links(options: GuidedOptions, data: DataOptions) -> None:
             )
         if not isinstance(spec, dict):
             continue
+        if not spec:
+            raise ConfigError(f"{option}={{}} names no corpus: {option}=FILE, or {option}=null")
         for name, file in spec.items():
             if several is None:
                 raise ConfigError(

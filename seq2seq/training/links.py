@@ -1,6 +1,7 @@
 """The links of a corpus: found, checked, brought from words to pieces, and cached."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.errors import DataError
 from seq2seq.training.options import GuidedOptions
 from seq2seq.training.plan import Plan
-from seq2seq.training.projection import Linked, entries
+from seq2seq.training.projection import Linked, check_fit, entries
 
 # Part of every cache's name: raise it when the entries change their meaning.
 FORMAT = "1"
@@ -32,7 +33,7 @@ FORMAT = "1"
 def prepare_run(plan: Plan, given: Tokenizers | None = None) -> Prepared:
     """What a run trains on: `prepare`, and the links if a head is to be trained on them.
 
-    Files of links are counted before anything is computed.
+    Links are checked against the text before anything is computed, which may take hours.
 
     Raises: as `prepare`; DataError for a link that cannot be, naming the file and the line.
     """
@@ -45,9 +46,10 @@ def prepare_run(plan: Plan, given: Tokenizers | None = None) -> Prepared:
 def find_links(
     options: GuidedOptions, data: DataOptions, stamps: Stamps
 ) -> dict[str, list[Linked]]:
-    """The corpora of each part that has links, whose lines are as many as their pairs.
+    """The corpora of each part that has links, which fit their pairs.
 
-    Raises: DataError for a file that is not there, or has more or fewer lines.
+    Raises: DataError for a file that is not there, or has more or fewer lines; for what is no link,
+        or a link to a word that is not there.
     """
     found = {}
     for part, spec in (("train", options.links), ("valid", options.valid)):
@@ -63,6 +65,8 @@ def find_links(
         for portion, file in found[part]:
             if file is not None:
                 check_count(portion, file, stamps)
+                text = [*portion.text.settings, *map(stamps.sha256, portion.text.files)]
+                stamps.recall(file, f"fits {digest(text)}", partial(check_fit, portion))
     return found
 
 

@@ -65,6 +65,15 @@ def _lines(portion: Portion, file: Path | None) -> Iterable[_Line]:
     return (_Line(number, *pair, links) for (number, pair), links in lines)
 
 
+def check_fit(portion: Portion, file: Path) -> int:
+    """Returns: the lines. Raises: DataError, as `entries`, without a tokenizer."""
+    number = 0
+    for line in _lines(portion, file):
+        checked(line, file)
+        number = line.number
+    return number
+
+
 def checked(line: _Line, file: Path | None) -> Links:
     """The links of a line. Raises: DataError for what is none, or names a word too many."""
     found = parse_links(line.links, f"{file}, line {line.number}")

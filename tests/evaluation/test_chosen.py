@@ -48,7 +48,10 @@ def test_the_choice_for_other_weights_is_not_used(checkpoint: Path) -> None:
         assert load_choice(checkpoint) is None
 
 
-@pytest.mark.parametrize("damage", ["", "[]", "{}", '{"shift": 2, "layer": 1, "heads": "mean"}'])
+DAMAGED = ("", "[]", "{}", '{"shift": 2, "layer": 1, "heads": "mean"}', "[" * 100_000)
+
+
+@pytest.mark.parametrize("damage", DAMAGED, ids=range(len(DAMAGED)))
 def test_a_damaged_choice_is_refused_by_name(checkpoint: Path, damage: str) -> None:
     choice_file(checkpoint).write_text(damage)
     with pytest.raises(DataError, match=r"best\.alignment\.json.* Choose again"):

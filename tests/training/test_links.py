@@ -189,6 +189,8 @@ def with_line(number: int, line: str) -> list[str]:
     return [*lines[: number - 1], line, *lines[number:]]
 
 
+SIZES = (("train", 300), ("valid", 40))
+
 MISTAKES: list[tuple[list[str], str]] = [
     (demo_lines("train", "align", 299), r"train.align has 299 lines of links for the 300 pairs of"),
     (with_line(7, "0-0 1:2"), r"train.align, line 7: '1:2' is not a link"),
@@ -210,6 +212,26 @@ def test_a_file_of_links_that_cannot_be_is_refused_by_file_and_line(
         prepared(base, gold(tmp_path, lines))
 
 
+@pytest.mark.parametrize("part", ["train", "valid"])
+@pytest.mark.parametrize("line", ["0-0 1:2", "99-0"])
+def test_links_that_cannot_be_are_found_before_anything_is_computed(
+    base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str, line: str
+) -> None:
+    def compute(*_: object) -> None:
+        raise AssertionError("text is prepared before the links are checked")
+
+    monkeypatch.setattr("seq2seq.training.links.prepare", compute)
+    good = {
+        name: gold(tmp_path, demo_lines(name, "align", n), f"{name}.align") for name, n in SIZES
+    }
+    lines = good[part].read_text(encoding="utf-8").splitlines()
+    bad = gold(tmp_path, [*lines[:6], line, *lines[7:]], "bad.align")
+    options = [f"guided.{o}={f}" for o, f in zip(("links", "valid"), good.values(), strict=True)]
+    options.append(f"guided.{'links' if part == 'train' else 'valid'}={bad}")
+    with pytest.raises(DataError, match=r"bad.align, line 7: "):
+        prepared(base, good["train"], *options)
+
+
 def test_a_file_of_links_that_is_not_there_is_refused_with_its_neighbours(
     base: Path, tmp_path: Path
 ) -> None:
@@ -222,6 +244,7 @@ def test_a_file_of_links_that_is_not_there_is_refused_with_its_neighbours(
     ("overrides", "message"),
     [
         (["guided.links=a", "data.train={n: {path: x}}"], r"several corpora \(n\).*\{n: a\}"),
+        (["guided.links={}"], r"guided.links=\{\} names no corpus"),
         (["guided.links={n: a}"], r"guided.links.n: data.train is a single corpus"),
         (
             ["guided.links={nwes: a}", "data.train={news: {path: x}}"],
