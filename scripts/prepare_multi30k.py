@@ -1,9 +1,11 @@
-"""Fetch the raw Multi30k corpus (task 1: image captions in English, German and French).
+"""Fetch the Multi30k corpus (task 1: image captions in English, German and French).
 
     python scripts/prepare_multi30k.py [--languages en de fr] [--out data/multi30k] [--from FOLDER]
+    python scripts/prepare_multi30k.py --tok     lower-cased, normalised, tokenised: as papers score
 
 Every file is checked against its SHA-256 before it gets its name, and one that is there already is
-kept, so an interrupted run is simply repeated. Then: python train.py data=multi30k
+kept, so an interrupted run is simply repeated. Then: python train.py data=multi30k, or
+data=multi30k_tok for the second form.
 
 The captions derive from Flickr30K and are for research and education, not for commercial use. Cite
 Elliott et al. 2016 (W16-3210), Elliott et al. 2017 (W17-4718) and Barrault et al. 2018 (W18-6402).
@@ -20,9 +22,10 @@ from pathlib import Path
 
 URL = (
     "https://raw.githubusercontent.com/multi30k/dataset/"
-    "a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/raw/"
+    "a3d2e0d26b56f3846f66a952536ffed4e401d05a/data/task1/"
 )
 DEFAULT_OUT = Path(__file__).resolve().parent.parent / "data" / "multi30k"
+TOK = ".lc.norm.tok"  # in the names of the tokenised files
 CHECKSUMS = {
     "train.de.gz": "726e39b2fa9eb9ffb6dc763fb35a179f80fae06ffc5d28b6ace5faa883de28a6",
     "train.en.gz": "d79cfa999dd4c51d2cb42499b6796d5a882c3a8a961923c25a898c90f8bbd56f",
@@ -33,6 +36,15 @@ CHECKSUMS = {
     "test_2016_flickr.de.gz": "9204244e408ccb38d2a55cfcd344df15005fc42a07a6e55ca6c52b6ababb8cc8",
     "test_2016_flickr.en.gz": "611d361c6334bc7246101d48097c13cf5c4413c5befc793cc629934359d532d9",
     "test_2016_flickr.fr.gz": "6d326e188d259fb1d04ac19eae3af956559b3a0b93d7635e56c90987c40c8b90",
+    f"train{TOK}.de": "cb5a23529b65ec2061f1dc446192a9c37382b63cc75f81a0be59d34894b3a505",
+    f"train{TOK}.en": "08925f8e0572bcd5a006702fc5fe20e2d77c6917d4eebd576fc20de6693c2119",
+    f"train{TOK}.fr": "8fa41bb718412bcb7c5dfa58603842810a01543eae86a51279f9886b901266e1",
+    f"val{TOK}.de": "97232bd273eceb7207f689527386a97e4be2616b18ada47576bdaf96c8ae1f00",
+    f"val{TOK}.en": "46573ce391ae227f1c72f873392436a20ef18e0a6d518098cfbd70b77c8572ec",
+    f"val{TOK}.fr": "b303e301aa21fe7822a846b2b3fb2d5a1121ec807cd5b1d006fb7b2b5507168a",
+    f"test_2016_flickr{TOK}.de": "c6a33d39d48f9f510de147651316cd9d918e09ad0219df734a2f16b6baccacc4",
+    f"test_2016_flickr{TOK}.en": "5b7f32627cf99eced828311b955dae9800bb52bc8b91cf8b6526829e605b29d2",
+    f"test_2016_flickr{TOK}.fr": "1463bd5960f9bfe098ec3cd752d3df0c49c84dc646fb518964a29232658cd836",
 }
 
 
@@ -40,9 +52,14 @@ class PrepareError(Exception):
     """What could not be fetched, and what to do."""
 
 
-def names_of(languages: Sequence[str]) -> list[str]:
-    """The files of some languages, in the order of CHECKSUMS."""
-    return [name for name in CHECKSUMS if name.split(".")[1] in languages]
+def names_of(languages: Sequence[str], tokenised: bool) -> list[str]:
+    """The files of some languages in one of the two forms, in the order of CHECKSUMS."""
+    names = [name for name in CHECKSUMS if (TOK in name) == tokenised]
+    return [name for name in names if name.removesuffix(".gz").rpartition(".")[2] in languages]
+
+
+def address(name: str) -> str:
+    return f"{URL}{'tok' if TOK in name else 'raw'}/{name}"
 
 
 def fetch(name: str, out: Path, local: Path | None) -> str:
@@ -59,10 +76,10 @@ def fetch(name: str, out: Path, local: Path | None) -> str:
                 "Move it away and run this again."
             )
         return "kept"
-    content = download(URL + name) if local is None else read_local(local / name)
+    content = download(address(name)) if local is None else read_local(local / name)
     if not is_right(name, content):
         raise PrepareError(
-            f"{URL + name if local is None else local / name} is not the published file: its "
+            f"{address(name) if local is None else local / name} is not the published file: its "
             f"SHA-256 is {hashlib.sha256(content).hexdigest()}, expected {CHECKSUMS[name]}."
         )
     unfinished = out / f"{name}.part"
@@ -92,13 +109,13 @@ def read_local(file: Path) -> bytes:
     except OSError as error:
         raise PrepareError(
             f"cannot read {file}: {error.strerror}. The folder of --from should hold the files of "
-            f"{URL} under their own names."
+            f"{address(file.name).rpartition('/')[0]} under their own names."
         ) from error
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Fetch the files that the command line asks for. Returns: the exit code."""
-    parser = argparse.ArgumentParser(description="Fetch the raw Multi30k corpus.")
+    parser = argparse.ArgumentParser(description="Fetch the Multi30k corpus.")
     parser.add_argument(
         "--languages",
         nargs="+",
@@ -106,22 +123,29 @@ def main(arguments: Sequence[str] | None = None) -> int:
         default=["en", "de"],
         help="default: en de",
     )
+    parser.add_argument(
+        "--tok",
+        action="store_true",
+        help="the lower-cased, normalised and tokenised files that papers score, into OUT/tok",
+    )
     parser.add_argument("--out", type=Path, default=DEFAULT_OUT, help="default: data/multi30k")
     parser.add_argument(
         "--from", type=Path, dest="local", metavar="FOLDER", help="take the files from here"
     )
     options = parser.parse_args(arguments)
+    out = options.out / "tok" if options.tok else options.out
     try:
-        options.out.mkdir(parents=True, exist_ok=True)
-        for name in names_of(options.languages):
-            print(f"{name}: {fetch(name, options.out, options.local)}", flush=True)
+        out.mkdir(parents=True, exist_ok=True)
+        for name in names_of(options.languages, options.tok):
+            print(f"{name}: {fetch(name, out, options.local)}", flush=True)
     except PrepareError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except OSError as error:
-        print(f"error: cannot write to {options.out}: {error.strerror}.", file=sys.stderr)
+        print(f"error: cannot write to {out}: {error.strerror}.", file=sys.stderr)
         return 1
-    print("Research and education only, as Flickr30K. Next: python train.py data=multi30k")
+    data = "multi30k_tok" if options.tok else "multi30k"
+    print(f"Research and education only, as Flickr30K. Next: python train.py data={data}")
     return 0
 
 

@@ -12,6 +12,7 @@ from seq2seq.data.batch import Batch
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.decoding import Greedy, decode
 from seq2seq.models import Seq2Seq
+from seq2seq.tables import options_of
 from seq2seq.training.averaging import replace_by_average
 from seq2seq.training.guided import Guide
 from seq2seq.training.loss import batch_loss
@@ -19,8 +20,6 @@ from seq2seq.training.metrics import CorpusBLEU, CorpusChrF, TokenMean
 from seq2seq.training.optimizer import build_optimizer
 from seq2seq.training.options import LossOptions, OptimizerOptions, ValidationOptions
 from seq2seq.training.schedule import Schedule
-
-LIMITS = ("length_ratio", "length_extra")
 
 
 class TrainingModule(L.LightningModule):
@@ -50,8 +49,8 @@ class TrainingModule(L.LightningModule):
         self.loss, self.optimizer, self.schedule = loss, optimizer, schedule
         self.validation = validation
         self.guide = guide
-        limits = {name: saved["config"]["decode"][name] for name in LIMITS}
-        self.search = Greedy(**limits)  # as long as later translations may be, but quick
+        lengths = {name: saved["config"]["decode"][name] for name in options_of(Greedy)}
+        self.search = Greedy(**lengths)  # as long as later translations are to be, but quick
         self.saved = saved  # what makes a checkpoint self-sufficient
         self.valid_loss = TokenMean()
         self.valid_align_loss = TokenMean()

@@ -51,9 +51,26 @@ def test_files_are_copied_from_a_folder(
 ) -> None:
     arguments = ["--from", str(tmp_path / "from"), "--out", str(tmp_path / "deep" / "out")]
     assert script.main(arguments) == 0
-    expected = {name: text for name, text in published.items() if ".fr." not in name}
+    expected = {
+        name: text
+        for name, text in published.items()
+        if name.endswith(".gz") and ".fr." not in name
+    }
     assert held(tmp_path / "deep" / "out") == expected
     assert len(expected) == 6
+
+
+def test_the_tokenised_form_has_a_folder_of_its_own(
+    script: ModuleType, published: dict[str, bytes], tmp_path: Path
+) -> None:
+    where = ["--from", str(tmp_path / "from"), "--out", str(tmp_path / "out")]
+    assert script.main([*where, "--tok", "--languages", "fr"]) == 0
+    assert [path.name for path in (tmp_path / "out").iterdir()] == ["tok"]
+    assert set(held(tmp_path / "out" / "tok")) == {
+        "train.lc.norm.tok.fr",
+        "val.lc.norm.tok.fr",
+        "test_2016_flickr.lc.norm.tok.fr",
+    }
 
 
 def test_only_the_languages_asked_for_are_fetched(
@@ -76,11 +93,16 @@ def test_files_are_downloaded_under_their_address(
 ) -> None:
     def serve(url: str, timeout: float) -> io.BytesIO:
         assert url.startswith(script.URL) and timeout > 0
-        return io.BytesIO(published[url.removeprefix(script.URL)])
+        form, name = url.removeprefix(script.URL).split("/")
+        assert form == ("tok" if ".tok." in name else "raw")
+        return io.BytesIO(published[name])
 
     monkeypatch.setattr(urllib.request, "urlopen", serve)
-    assert script.main(["--out", str(tmp_path / "out"), "--languages", "en", "de", "fr"]) == 0
-    assert held(tmp_path / "out") == published
+    out, all_of_them = tmp_path / "out", ["--languages", "en", "de", "fr"]
+    assert script.main(["--out", str(out), *all_of_them]) == 0
+    raw = held(out)
+    assert script.main(["--out", str(out), *all_of_them, "--tok"]) == 0
+    assert {**raw, **held(out / "tok")} == published and len(raw) == 9
 
 
 def test_without_a_network_it_says_what_to_do(
@@ -160,4 +182,4 @@ def test_the_checksums_are_those_of_the_corpus(script: ModuleType, tmp_path: Pat
     assert script.main(where) == 0
     lines = {name: gzip.decompress(text).count(b"\n") for name, text in held(out).items()}
     expected = {"train": 29_000, "val": 1_014, "test_2016_flickr": 1_000}
-    assert lines == {name: expected[name.split(".")[0]] for name in script.CHECKSUMS}
+    assert lines == {name: expected[name.split(".")[0]] for name in lines}

@@ -57,20 +57,31 @@ def test_the_best_checkpoint_is_of_the_validation_with_the_best_score(base: Path
     assert torch.load(folder / "last.ckpt", weights_only=True)["global_step"] == 150
 
 
-def test_a_model_learns_two_sentences_by_heart(base: Path, tmp_path: Path) -> None:
-    pairs = {
-        "de": ["Ein Hund läuft.", "Die Katze schläft."],
-        "en": ["A dog runs.", "A cat sleeps."],
-    }
-    for side, lines in pairs.items():
-        (tmp_path / f"two.{side}").write_text("".join(f"{line}\n" for line in lines), "utf-8")
-    folder = train_tiny(
+PAIRS = {"de": ["Ein Hund läuft.", "Die Katze schläft."], "en": ["A dog runs.", "A cat sleeps."]}
+
+
+def by_heart(base: Path, folder: Path, *overrides: str) -> Path:
+    """The run of a model that learns these pairs, from files in a folder."""
+    for side, lines in PAIRS.items():
+        (folder / f"two.{side}").write_text("".join(f"{line}\n" for line in lines), "utf-8")
+    return train_tiny(
         base,
-        *(f"data.train={tmp_path / 'two'}", f"data.valid={tmp_path / 'two'}"),
+        *(f"data.train={folder / 'two'}", f"data.valid={folder / 'two'}"),
         *("trainer.max_steps=80", "optimizer.lr=1e-2", "model.dropout=0", "decode.length_ratio=2"),
+        *overrides,
     )
-    assert Translator.load(folder).translate(pairs["de"]) == pairs["en"]
+
+
+def test_a_model_learns_two_sentences_by_heart(base: Path, tmp_path: Path) -> None:
+    folder = by_heart(base, tmp_path)
+    assert Translator.load(folder).translate(PAIRS["de"]) == PAIRS["en"]
     assert metrics(folder, "valid/bleu") == [pytest.approx(100)]
+
+
+def test_validation_writes_as_much_as_later_translations_must(base: Path, tmp_path: Path) -> None:
+    folder = by_heart(base, tmp_path, "decode.min_length_extra=60", "decode.length_extra=60")
+    assert Translator.load(folder).translate(PAIRS["de"]) != PAIRS["en"]
+    assert metrics(folder, "valid/bleu")[0] < 50
 
 
 @pytest.mark.parametrize("options", ["attn=additive", "attn=fixed", "attn=dot model.cell=lstm"])
