@@ -86,6 +86,7 @@ def check(config: dict[str, Any], folder: Path) -> Plan:
     model = {"model": config["model"], "position": config["position"], "attention": attention}
     for role, choice in roles.items():
         attempt(check_mechanism, role, choice, config["model"].get("dim"))
+    attempt(check_attention_dropout, config["model"], attention)
     built = attempt(check_model, model) if roles and not problems else None
     if built is not None:
         attempt(check_reach, built, config["data"])
@@ -187,6 +188,19 @@ def check_mechanism(role: Role, choice: Choice, dim: Any) -> None:
     if isinstance(dim, int) and dim > 0:
         with torch.device("meta"):
             build_attention(choice.options, Place(role, dim, dim))
+
+
+def check_attention_dropout(
+    model: Mapping[str, Any], attention: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Raises: ConfigError for a dropout on weights if no attention of the model has any."""
+    p = model.get("attention_dropout")
+    if p and attention and not any("dropout" in options for options in attention.values()):
+        names = ", ".join(sorted({str(options["name"]) for options in attention.values()}))
+        raise ConfigError(
+            f"model.attention_dropout={p} means nothing here: attention like {names} has no "
+            "weights to drop. Type model.attention_dropout=0, or attn=mha"
+        )
 
 
 def check_readers(roles: Mapping[Role, Choice], groups: str) -> None:
