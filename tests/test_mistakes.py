@@ -38,6 +38,8 @@ MISTAKES = [
     ("model=rnn +model.activation_dropout=0.1", "a recurrent model has no feed-forward networks"),
     ("model.dim=0", "model.dim=0 should be at least 1"),
     ("loss.label_smoothing=1", "loss.label_smoothing=1 should be in [0, 1)"),
+    ("loss.r_drop=-1", "loss.r_drop=-1 should be at least 0"),
+    ("loss.r_drop=5 model.dropout=0", "and this one drops nothing: model.dropout=0.3"),
     ("seed=-1", "seed=-1 should be in [0, "),
     ("seed=99999999999", "seed=99999999999 should be in [0, "),
     ("optimizer.lr=nan", "optimizer.lr=nan should be at least 0"),

@@ -109,6 +109,8 @@ def check(config: dict[str, Any], folder: Path) -> Plan:
     alone = {name: config[name] for name in ALONE}
     made["run"] = attempt(build, RunOptions, alone, "")
     made["data"] = attempt(build, DataOptions, data, "data")
+    if roles and made["loss"]:
+        attempt(check_r_drop, made["loss"], model)
     if roles and made["data"]:
         attempt(check_readers, roles, made["data"].groups)
     if made["guided"] and made["data"]:
@@ -200,6 +202,21 @@ def check_attention_dropout(
         raise ConfigError(
             f"model.attention_dropout={p} means nothing here: attention like {names} has no "
             "weights to drop. Type model.attention_dropout=0, or attn=mha"
+        )
+
+
+def check_r_drop(loss: LossOptions, model: Mapping[str, Any]) -> None:
+    """Raises: ConfigError for R-Drop of a model that drops nothing."""
+    own = [
+        p
+        for name, p in model["model"].items()
+        if name in ("dropout", "activation_dropout", "word_dropout")
+    ]
+    of_weights = [options.get("dropout") for options in model["attention"].values()]
+    if loss.r_drop and not any((*own, *of_weights)):
+        raise ConfigError(
+            f"loss.r_drop={loss.r_drop} compares two dropouts of the model, and this one drops "
+            "nothing: model.dropout=0.3, for example, or loss.r_drop=0"
         )
 
 

@@ -94,6 +94,7 @@ def describe(plan: Plan, prepared: Prepared) -> dict[str, Any]:
     update = {
         "optimizer": {**asdict(plan.optimizer), "betas": list(plan.optimizer.betas)},
         "label_smoothing": plan.loss.label_smoothing,
+        "r_drop": plan.loss.r_drop,
         "precision": plan.trainer.precision,
         "accumulate_grad_batches": plan.trainer.accumulate_grad_batches,
         "gradient_clip_val": plan.trainer.gradient_clip_val,
