@@ -35,7 +35,7 @@ KEPT = "kept"  # folder in a run's folder, for the weights of several validation
 # Options that a trained model computes the same with.
 INDIFFERENT = ("dropout", "activation_dropout", "attention_dropout", "word_dropout", "kernel")
 # What an option did before there was one of that name: older checkpoints lack it.
-BEFORE = {"attention_dropout": 0.0, "word_dropout": 0.0, "r_drop": 0.0}
+BEFORE = {"attention_dropout": 0.0, "word_dropout": 0.0, "r_drop": 0.0, "bpe_dropout": 0.0}
 PREFIX = "model."  # of the weights, in the state of the Lightning module
 
 

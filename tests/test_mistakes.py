@@ -60,6 +60,10 @@ MISTAKES = [
     ("decode.coverage=0.2 attn=fixed", "decode.coverage=0.2 needs the weights of cross-attention"),
     ("decode.coverage=0.2 decode.coverage_layer=2", "at least -2 and less than 2"),
     ("tokenizer.vocab_size=100", "tokenizer.vocab_size=100 is too small"),
+    ("tokenizer.dropout=1", "tokenizer.dropout=1 should be in [0, 1)"),
+    ("tokenizer=unigram tokenizer.dropout=0.1", "unknown option tokenizer.dropout"),
+    ("tokenizer=word +tokenizer.dropout=0.1", "unknown option tokenizer.dropout"),
+    ("tokenizer.dropout=0.1 guided.links=a", "guided.links belong to the pieces without dropout"),
     ("data.groups=words", "data.groups=words changes nothing here: no attention to the source"),
     (
         "data.groups=words attn@decoder_attn=hierarchical_context",

@@ -65,6 +65,11 @@ class Plan:
     logger: LoggerOptions
     attention: str  # the roles in words
 
+    @property
+    def bpe_dropout(self) -> float:
+        """The probability with which merges are left out in training."""
+        return float(self.tokenizer.get("dropout", 0.0))
+
 
 def check(config: dict[str, Any], folder: Path) -> Plan:
     """Check every node of a plain configuration.
@@ -168,6 +173,12 @@ def check_tokenizer(config: Mapping[str, Any]) -> None:
             )
         return
     build_recipe(tokenizer)
+    if tokenizer.get("dropout") and config["guided"].get("links") is not None:
+        raise ConfigError(
+            f"tokenizer.dropout={tokenizer['dropout']} cuts words otherwise in every epoch, and "
+            "guided.links belong to the pieces without dropout: tokenizer.dropout=0, or "
+            "guided.links=null"
+        )
     if model.get("tie") == "all" and not tokenizer.get("joint"):
         raise ConfigError(
             "model.tie=all shares one matrix between languages, which needs one vocabulary: "

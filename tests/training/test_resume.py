@@ -42,9 +42,11 @@ def assert_identical(found: Any, expected: Any) -> None:
         assert found == expected
 
 
-@pytest.mark.parametrize("accumulate", [1, 2])
-def test_a_run_interrupted_twice_ends_as_one_that_was_not(base: Path, accumulate: int) -> None:
-    options = (*LONG, f"trainer.accumulate_grad_batches={accumulate}")
+@pytest.mark.parametrize(
+    "typed", ["", "trainer.accumulate_grad_batches=2", "tokenizer.dropout=0.1"]
+)
+def test_a_run_interrupted_twice_ends_as_one_that_was_not(base: Path, typed: str) -> None:
+    options = (*LONG, *typed.split())
     # Its validations are at other steps: to look at a model must not change it.
     whole = train_tiny(base, *options, "trainer.max_steps=20", "trainer.val_check_interval=9")
     folder = train_tiny(base, *options, "trainer.max_steps=7")
@@ -69,6 +71,8 @@ def test_the_same_command_line_trains_the_same_weights_and_another_seed_others(b
         ("model.num_heads=2", "model.num_heads was 4 and is 2 now"),
         ("model.dim=64", "model.dim was 32 and is 64 now"),
         ("model.word_dropout=0.1", "model.word_dropout was 0.0 and is 0.1 now"),
+        ("tokenizer.dropout=0.1", "order.bpe_dropout was 0.0 and is 0.1 now"),
+        ("loss.r_drop=5", "update.r_drop was 0.0 and is 5 now"),
         ("attn=gqa", "attention.encoder.num_kv_heads was 4 and is None now"),
         ("attn=fixed", "attention.cross.name was 'multihead' and is 'fixed' now"),
         ("position=rope", "position.name was 'sinusoidal' and is 'rope' now"),
