@@ -32,7 +32,10 @@ ENTRY = "seq2seq"
 SIDES = ("source", "target")
 NODES = ("model", "position", "attention", "decode", "data")  # of the configuration
 KEPT = "kept"  # folder in a run's folder, for the weights of several validations
-INDIFFERENT = ("dropout", "kernel")  # options that a trained model computes the same with
+# Options that a trained model computes the same with.
+INDIFFERENT = ("dropout", "activation_dropout", "attention_dropout", "word_dropout", "kernel")
+# What an option did before there was one of that name: older checkpoints lack it.
+BEFORE = {"attention_dropout": 0.0, "word_dropout": 0.0, "r_drop": 0.0, "bpe_dropout": 0.0}
 PREFIX = "model."  # of the weights, in the state of the Lightning module
 
 
@@ -165,7 +168,7 @@ def differences(
 ) -> Iterator[Difference]:
     """All options in which two nodes of that name differ, however deep."""
     for key in sorted({*one, *other}):
-        a, b = one.get(key), other.get(key)
+        a, b = one.get(key, BEFORE.get(key)), other.get(key, BEFORE.get(key))
         if isinstance(a, Mapping) and isinstance(b, Mapping):
             yield from differences(a, b, f"{name}.{key}")
         elif a != b:

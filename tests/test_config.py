@@ -115,11 +115,14 @@ def test_a_preset_of_attn_holds_the_options_of_its_class(chosen: str) -> None:
 
 
 @every_option("model")
-def test_a_preset_of_model_holds_the_options_of_its_class_and_of_the_embeddings(
+def test_a_preset_of_model_holds_the_options_of_its_class_and_of_its_parts(
     chosen: str,
 ) -> None:
     node = node_of(chosen)
-    options = {**options_of(MODELS[node["name"]]), **options_of(Embeddings)}
+    model = MODELS[node["name"]]
+    options = {
+        option for owner in (model, Embeddings, *model.parts) for option in options_of(owner)
+    }
     assert_holds(node, options, "name", *FOR_ATTENTION)
 
 

@@ -1,14 +1,13 @@
 """Rows of a corpus as two padded tensors: all that training needs to know of a step's data."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from seq2seq.data.corpus import Corpus
-from seq2seq.data.links import BatchLinks
+from seq2seq.data.links import BatchLinks, PieceLinks
 from seq2seq.symbols import BOS, EOS, PAD
 
 
@@ -33,8 +32,19 @@ class Batch(NamedTuple):
     links: BatchLinks | None = None
 
 
+class Rows(Protocol):
+    """Pairs by number: a `Corpus`, or one as an epoch sees it."""
+
+    @property
+    def links(self) -> PieceLinks | None: ...
+
+    def source(self, index: int) -> Sequence[int] | np.ndarray: ...
+
+    def target(self, index: int) -> Sequence[int] | np.ndarray: ...
+
+
 def make_batch(
-    corpus: Corpus, indices: Sequence[int] | np.ndarray, total: int, linked: int = 0
+    corpus: Rows, indices: Sequence[int] | np.ndarray, total: int, linked: int = 0
 ) -> Batch:
     """The rows `indices` of a corpus, padded to the longest of each side.
 
@@ -50,16 +60,14 @@ def make_batch(
     links = None if corpus.links is None else corpus.links.of(rows, linked)
     if not rows:
         return Batch(torch.tensor([[EOS]]), torch.tensor([[BOS, PAD]]), total, [], links)
-    width = int(corpus.source_lengths[rows].max()) + 1
-    source = np.full((len(rows), width), PAD, dtype=np.int64)
-    width = int(corpus.target_lengths[rows].max()) + 2
-    target = np.full((len(rows), width), PAD, dtype=np.int64)
+    sources, targets = [corpus.source(i) for i in rows], [corpus.target(i) for i in rows]
+    source = np.full((len(rows), max(map(len, sources)) + 1), PAD, dtype=np.int64)
+    target = np.full((len(rows), max(map(len, targets)) + 2), PAD, dtype=np.int64)
     target[:, 0] = BOS
-    for place, index in enumerate(rows):
-        ids = corpus.source(index)
+    for place, ids in enumerate(sources):
         source[place, : len(ids)] = ids
         source[place, len(ids)] = EOS
-        ids = corpus.target(index)
+    for place, ids in enumerate(targets):
         target[place, 1 : len(ids) + 1] = ids
         target[place, len(ids) + 1] = EOS
     return Batch(torch.from_numpy(source), torch.from_numpy(target), total, rows, links)

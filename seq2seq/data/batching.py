@@ -12,6 +12,7 @@ import numpy as np
 
 from seq2seq.data.batch import Batch, make_batch
 from seq2seq.data.corpus import Corpus, Share
+from seq2seq.data.redraw import Redraw, Redrawn
 from seq2seq.data.visits import chunks, first_places, longest_visits, take_places, visits
 from seq2seq.errors import ConfigError
 
@@ -167,6 +168,7 @@ class BatchLoader:
         rank: this process, of `world`.
         world: how many processes share each global batch.
         steps: accumulation steps, into which each global batch is cut as well.
+        redraw: cuts the same pairs into other pieces in each epoch; None: they stay as they are.
 
     Raises: ConfigError as `epoch_batches` does; ValueError for a rank or a number out of range.
     """
@@ -180,12 +182,16 @@ class BatchLoader:
         rank: int = 0,
         world: int = 1,
         steps: int = 1,
+        redraw: Redraw | None = None,
     ):
         if not 0 <= rank < world or steps < 1 or seed < 0:
             raise ValueError(f"rank={rank}, world={world}, steps={steps}, seed={seed}")
         self.corpus, self.max_tokens, self.seed = corpus, max_tokens, seed
         self.rank, self.world, self.steps = rank, world, steps
-        longer = longer_sides(corpus.source_lengths, corpus.target_lengths)
+        self._redraw = redraw
+        plain = corpus.source_lengths, corpus.target_lengths
+        self.lengths = plain if redraw is None else redraw.rooms  # of sources, of targets
+        longer = longer_sides(*self.lengths)
         self._length = len(ends(longest_visits(longer, corpus.shares), max_tokens)) * steps
         self._epoch, self._position, self._resume = -1, 0, False
 
@@ -201,24 +207,40 @@ class BatchLoader:
         else:
             start = 0
             self._epoch += 1
-        lengths = self.corpus.source_lengths, self.corpus.target_lengths
-        batches = epoch_batches(
-            *lengths,
-            max_tokens=self.max_tokens,
-            seed=self.seed,
-            epoch=self._epoch,
-            shares=self.corpus.shares,
-        )
+        batches = self.batches(self._epoch)
+        rows = self.rows(self._epoch)
         for position in range(start, self._length):
-            batch = batches[position // self.steps]
-            piece = share(batch, self.rank, self.world, position % self.steps, self.steps)
-            made = make_batch(self.corpus, piece, *count(self.corpus, batch))
+            batch, step = batches[position // self.steps], position % self.steps
+            if step == 0:
+                rows = self.rows(self._epoch)
+            made = self.piece(rows, batch, step)
             self._position = position + 1
             if self._position == self._length:
                 # A reader that knows the length leaves this frame standing here while it asks for
                 # the next epoch. Two orders would be in memory.
-                del batches, batch, piece
+                del batches, batch
             yield made
+
+    def batches(self, epoch: int) -> EpochBatches:
+        """The global batches of an epoch."""
+        return epoch_batches(
+            *self.lengths,
+            max_tokens=self.max_tokens,
+            seed=self.seed,
+            epoch=epoch,
+            shares=self.corpus.shares,
+        )
+
+    def rows(self, epoch: int) -> Corpus | Redrawn:
+        """The pairs as an epoch sees them; what is drawn is remembered as long as this is held."""
+        return self.corpus if self._redraw is None else Redrawn(self._redraw, epoch)
+
+    def piece(self, rows: Corpus | Redrawn, batch: np.ndarray, step: int) -> Batch:
+        """What this rank gets of a global batch in one accumulation step."""
+        mine = share(batch, self.rank, self.world, step, self.steps)
+        if isinstance(rows, Redrawn):
+            return make_batch(rows, mine, rows.count_tokens(batch))
+        return make_batch(rows, mine, *count(rows, batch))
 
     def state_dict(self) -> dict[str, int]:
         """The epoch, counted from 0, and how many of its batches were given out."""

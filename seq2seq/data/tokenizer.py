@@ -5,7 +5,7 @@ unknown: Radford et al. 2019 (GPT-2).
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Literal, NamedTuple, Protocol
 
 import tokenizers
@@ -13,6 +13,7 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, tra
 
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
+from seq2seq.tables import check_range
 
 # A character of the scripts that need no spaces between words.
 CJK = r"[\p{Han}\p{Hiragana}\p{Katakana}]"
@@ -166,6 +167,8 @@ class ByteLevelBPE:
         max_token_length: bytes in the longest piece, against pieces that are whole phrases in a
             script without spaces.
         isolate_cjk: nothing merges across a Han, Hiragana or Katakana character.
+        dropout: probability with which a merge is left out in training, see `Merger`. What is
+            learnt does not depend on it.
 
     Raises: ConfigError for a value out of range.
     """
@@ -175,8 +178,11 @@ class ByteLevelBPE:
     normalize: Literal["nfc"] | None = None
     max_token_length: int = 16
     isolate_cjk: bool = False
+    # Not part of what names the learnt tokenizer in the cache.
+    dropout: float = field(default=0.0, repr=False)
 
     def __post_init__(self) -> None:
+        check_range("tokenizer.dropout", self.dropout, 0, 1)
         check_vocab_size(self.vocab_size, "merges")
         if self.max_token_length < 2:
             raise ConfigError(

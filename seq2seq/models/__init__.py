@@ -19,7 +19,7 @@ from seq2seq.tables import Table, check_options, options_of
 MODELS: Table[Any] = Table("model", {"transformer": Transformer, "rnn": RNN, "rnn_luong": LuongRNN})
 
 # Keys of conf/model that no model reads itself: presets of conf/attn refer to them.
-FOR_ATTENTION = ("num_heads", "project_scores")
+FOR_ATTENTION = ("num_heads", "project_scores", "attention_dropout")
 
 
 def build_model(
@@ -40,8 +40,12 @@ def build_model(
     """
     options = {k: v for k, v in config["model"].items() if k not in FOR_ATTENTION}
     model_class = MODELS.find(options.pop("name"))
-    shared = {key: options.pop(key) for key in options_of(Embeddings) if key in options}
-    check_options(Embeddings, shared, "model")
+    owners = (Embeddings, *model_class.parts)
+    shared, *parts = (
+        {key: options.pop(key) for key in options_of(owner) if key in options} for owner in owners
+    )
+    for owner, own in zip(owners, (shared, *parts), strict=True):
+        check_options(owner, own, "model")
     check_options(model_class, options, "model")
     position = dict(config["position"])
     scheme = POSITIONS.find(position.pop("name"))
@@ -49,7 +53,8 @@ def build_model(
     embeddings = Embeddings(source_size, target_size, **shared)
     attention = {Role(role): chosen for role, chosen in config["attention"].items()}
     positions = Positions(*(scheme(causal, embeddings.dim, **position) for causal in (False, True)))
-    model: Seq2Seq = model_class(embeddings, attention, positions, **options)
+    made = [part(**own) for part, own in zip(model_class.parts, parts, strict=True)]
+    model: Seq2Seq = model_class(embeddings, attention, positions, *made, **options)
     model.group_marks = group_marks
     return model
 

@@ -53,6 +53,8 @@ class Seq2Seq(nn.Module):
     """
 
     roles: ClassVar[frozenset[Role]]  # the attentions it has
+    # Classes of options that its constructor takes made, behind `position`.
+    parts: ClassVar[tuple[type[Any], ...]] = ()
     embeddings: Embeddings
     max_length: int | None = None
     group_marks: Tensor | None

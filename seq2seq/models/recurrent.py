@@ -1,6 +1,6 @@
 """What the recurrent encoder-decoders share: the encoder, the cells, the state between words."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 import torch
 from torch import Tensor, nn
@@ -41,6 +41,10 @@ class Recurrent(Seq2Seq):
     """
 
     roles = frozenset({Role.CROSS})
+    lacks: ClassVar[dict[str, str]] = {
+        "activation_dropout": "a recurrent model has no feed-forward networks. model.dropout is "
+        "between its layers"
+    }
 
     def __init__(
         self,

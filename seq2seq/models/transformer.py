@@ -13,8 +13,8 @@ from seq2seq.models.base import Attentions, Decoded, Encoded, Layers, Seq2Seq, i
 from seq2seq.models.state import DecodeState
 from seq2seq.nn.dropout import Dropout
 from seq2seq.nn.embedding import Embeddings
-from seq2seq.nn.feedforward import Activation, FeedForward
-from seq2seq.nn.norm import NormName, NormOrder, Residual, build_norm
+from seq2seq.nn.feedforward import FeedForward
+from seq2seq.nn.layer import LayerOptions
 from seq2seq.nn.positions import Positions, PositionScheme
 from seq2seq.symbols import PAD
 from seq2seq.tables import check_range
@@ -27,16 +27,12 @@ class Transformer(Seq2Seq):
         embeddings: the matrices over vocabularies; their width is E.
         attention: the mechanism of each role.
         position: how the order of tokens enters each stack.
+        layer: how all layers are made, beside their attentions.
         encoder_layers, decoder_layers: layers of each stack.
-        ffn_dim: inner width of the feed-forward networks.
-        activation: relu, gelu or swiglu.
-        norm: layernorm or rmsnorm.
-        norm_order: `pre` normalises what enters a sub-layer (stable), `post` what leaves it (the
-            paper).
-        dropout: on embeddings, on what each sub-layer adds, and inside the feed-forward networks.
     """
 
     roles = frozenset(Role)
+    parts = (LayerOptions,)
     encoder: Any  # nn.ModuleList of EncoderLayer
     decoder: Any  # nn.ModuleList of DecoderLayer
 
@@ -45,23 +41,18 @@ class Transformer(Seq2Seq):
         embeddings: Embeddings,
         attention: Attentions,
         position: Positions,
+        layer: LayerOptions,
         *,
         encoder_layers: int,
         decoder_layers: int,
-        ffn_dim: int,
-        activation: Activation = "relu",
-        norm: NormName = "layernorm",
-        norm_order: NormOrder = "pre",
-        dropout: float = 0.1,
     ):
         super().__init__()
         check_range("model.encoder_layers", encoder_layers, 1)
         check_range("model.decoder_layers", decoder_layers, 1)
-        check_range("model.ffn_dim", ffn_dim, 1)
         self.embeddings = embeddings
         self.encoder_position, self.decoder_position = position
         self.max_length = position.encoder.max_length
-        self.dropout = Dropout(dropout)
+        self.dropout = Dropout(layer.dropout)
         dim = embeddings.dim
         inside: dict[Role, PositionScheme] = {}
         if position.encoder.hook in ("rotate", "bias"):
@@ -70,8 +61,7 @@ class Transformer(Seq2Seq):
         def attend(role: Role) -> Attention[Any]:
             return build_attention(attention[role], Place(role, dim, dim, inside.get(role)))
 
-        residual = partial(build_residual, norm, dim, norm_order, dropout)
-        feed = partial(FeedForward, dim, ffn_dim, activation, dropout)
+        feed, residual = partial(layer.feed, dim), partial(layer.residual, dim)
         self.encoder = nn.ModuleList(
             EncoderLayer(attend(Role.ENCODER), feed(), residual) for _ in range(encoder_layers)
         )
@@ -79,9 +69,7 @@ class Transformer(Seq2Seq):
             DecoderLayer(attend(Role.DECODER), attend(Role.CROSS), feed(), residual)
             for _ in range(decoder_layers)
         )
-        # In the post order every layer ends normalised already.
-        last = partial(build_norm, norm, dim) if norm_order == "pre" else nn.Identity
-        self.encoder_norm, self.decoder_norm = last(), last()
+        self.encoder_norm, self.decoder_norm = layer.last_norm(dim), layer.last_norm(dim)
 
     def encode(self, source: Tensor) -> Encoded:
         self._check_length(source.shape[1], "source")
@@ -192,7 +180,3 @@ class DecoderLayer(nn.Module):
         x = self.around_attention(x, attend)
         x = self.around_cross(x, consult)
         return self.around_feed(x, self.feed), weights[0]
-
-
-def build_residual(norm: NormName, dim: int, order: NormOrder, dropout: float) -> Residual:
-    return Residual(build_norm(norm, dim), order, dropout)

@@ -1,8 +1,10 @@
-"""Dropout as a layer."""
+"""Dropout as a layer: of single numbers, and of whole words."""
 
+import torch
 from torch import Tensor, nn
 
 from seq2seq.functional import dropout
+from seq2seq.symbols import EOS
 from seq2seq.tables import check_range
 
 
@@ -22,6 +24,39 @@ class Dropout(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         return dropout(x, self.p) if self.training else x
+
+    def extra_repr(self) -> str:
+        return f"p={self.p}"
+
+
+class WordDropout(nn.Module):
+    """In training, the vectors of words become zero with probability p, each whole; in evaluation,
+    nothing does.
+
+    Of a word that was dropped the model knows its place alone. Begin, end and padding are no words
+    and are never dropped. The others are not divided by 1 - p, as numbers are: that keeps the mean
+    of a sum of many, but no sum is made of the words that enter a model, and each that is left
+    should be what it will be in translation.
+
+    Args:
+        p: probability, 0 <= p < 1.
+
+    Raises: ConfigError for any other p.
+    Source: Gal and Ghahramani 2016, arXiv:1512.05287; here each occurrence of a word is drawn for
+    itself, as in Sennrich et al. 2016, W16-2323.
+    """
+
+    def __init__(self, p: float):
+        super().__init__()
+        check_range("model.word_dropout", p, 0, 1)
+        self.p = p
+
+    def forward(self, x: Tensor, ids: Tensor) -> Tensor:
+        """x (N, T, E), the vectors of ids (N, T) -> (N, T, E)."""
+        if not self.training or self.p == 0:
+            return x
+        dropped = (torch.rand(ids.shape, device=ids.device) < self.p) & (ids > EOS)
+        return x.masked_fill(dropped[..., None], 0)
 
     def extra_repr(self) -> str:
         return f"p={self.p}"

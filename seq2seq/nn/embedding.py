@@ -5,6 +5,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from seq2seq.errors import ConfigError
+from seq2seq.nn.dropout import WordDropout
 from seq2seq.tables import check_range
 
 Tie = Literal["none", "target", "all"]
@@ -21,12 +22,20 @@ class Embeddings(nn.Module):
             `none`.
         scale: multiply embeddings by sqrt(E), so that they are not lost beside position vectors of
             size 1.
+        word_dropout: probability with which a word of either side is not seen, in training.
 
     Source: Press and Wolf 2017, arXiv:1608.05859, for the tying.
     """
 
     def __init__(
-        self, source_size: int, target_size: int, *, dim: int, tie: Tie = "all", scale: bool = True
+        self,
+        source_size: int,
+        target_size: int,
+        *,
+        dim: int,
+        tie: Tie = "all",
+        scale: bool = True,
+        word_dropout: float = 0.0,
     ):
         super().__init__()
         check_range("model.dim", dim, 1)
@@ -37,6 +46,7 @@ class Embeddings(nn.Module):
             )
         self.dim = dim
         self.scale = dim**0.5 if scale else 1.0
+        self.word_dropout = WordDropout(word_dropout)
         self.target = nn.Embedding(target_size, dim)
         self.source = self.target if tie == "all" else nn.Embedding(source_size, dim)
         self.output = nn.Linear(dim, target_size)
@@ -49,8 +59,8 @@ class Embeddings(nn.Module):
 
     def embed_source(self, ids: Tensor) -> Tensor:
         """(B, S) ids -> (B, S, E)."""
-        return self.source(ids) * self.scale
+        return self.word_dropout(self.source(ids) * self.scale, ids)
 
     def embed_target(self, ids: Tensor) -> Tensor:
         """(N, T) ids -> (N, T, E)."""
-        return self.target(ids) * self.scale
+        return self.word_dropout(self.target(ids) * self.scale, ids)

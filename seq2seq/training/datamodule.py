@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader, Dataset
 from seq2seq.data.batch import Batch
 from seq2seq.data.batching import BatchLoader, eval_batches
 from seq2seq.data.prepare import Prepared
+from seq2seq.data.redraw import Redraw
 
 
 class DataModule(L.LightningDataModule):
@@ -20,10 +21,12 @@ class DataModule(L.LightningDataModule):
         prepared: the corpora.
         max_tokens: padded tokens of a global batch.
         seed: of the order of batches.
+        redraw: cuts training pairs otherwise in each epoch.
     """
 
-    def __init__(self, prepared: Prepared, *, max_tokens: int, seed: int):
+    def __init__(self, prepared: Prepared, *, max_tokens: int, seed: int, redraw: Redraw | None):
         super().__init__()
+        self.redraw = redraw
         self.prepared, self.max_tokens, self.seed = prepared, max_tokens, seed
 
     def train_dataloader(self) -> BatchLoader:
@@ -35,6 +38,7 @@ class DataModule(L.LightningDataModule):
             rank=self.trainer.global_rank,
             world=self.trainer.world_size,
             steps=self.trainer.accumulate_grad_batches,
+            redraw=self.redraw,
         )
 
     def val_dataloader(self) -> DataLoader[Batch]:

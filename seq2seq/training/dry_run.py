@@ -4,7 +4,7 @@ import math
 import os
 import resource
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -15,10 +15,10 @@ import numpy as np
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from seq2seq.data.batch import Batch, make_batch
-from seq2seq.data.batching import count, count_tokens, epoch_batches, share
-from seq2seq.data.corpus import Corpus
+from seq2seq.data.batch import Batch
+from seq2seq.data.batching import BatchLoader, count_tokens
 from seq2seq.data.prepare import Prepared
+from seq2seq.data.redraw import Redraw
 from seq2seq.errors import ConfigError
 from seq2seq.training.module import TrainingModule
 from seq2seq.training.plan import Plan
@@ -28,7 +28,7 @@ ROUNDS = 3  # of which the first warms up
 GB = 2**30
 
 
-def dry_run(plan: Plan, prepared: Prepared, module: TrainingModule) -> None:
+def dry_run(plan: Plan, prepared: Prepared, module: TrainingModule, redraw: Redraw | None) -> None:
     """Update on the largest batches of the first epoch, as one device of the run would meet them,
     and print what they took. No model is written.
 
@@ -38,15 +38,10 @@ def dry_run(plan: Plan, prepared: Prepared, module: TrainingModule) -> None:
         raise ConfigError("dry_run=true tries one device, without torchrun: python train.py ...")
     world = build_trainer(plan.trainer, [], [], progress=False).world_size
     steps = plan.trainer.accumulate_grad_batches
-    epoch = first_epoch(prepared.train, plan)
-    batches = largest_batches(prepared.train, epoch)
-    pieces = [
-        make_batch(
-            prepared.train, share(batch, 0, world, step, steps), *count(prepared.train, batch)
-        )
-        for batch in batches
-        for step in range(steps)
-    ]
+    loader = first_loader(plan, prepared, redraw, world)
+    epoch, rows = list(loader.batches(0)), loader.rows(0)
+    batches = largest_batches(loader.lengths, epoch)
+    pieces = [loader.piece(rows, batch, step) for batch in batches for step in range(steps)]
     meter = Meter()
     alone = replace(
         plan.trainer,
@@ -62,8 +57,8 @@ def dry_run(plan: Plan, prepared: Prepared, module: TrainingModule) -> None:
     shape = " and ".join(f"{b.source.shape[0]} x {b.source.shape[1]}" for b in pieces[::steps])
     try:
         with memory_bound():
-            loader = DataLoader(cast(Dataset[Batch], pieces), batch_size=None)
-            trainer.fit(module, train_dataloaders=loader)
+            largest = DataLoader(cast(Dataset[Batch], pieces), batch_size=None)
+            trainer.fit(module, train_dataloaders=largest)
     except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
@@ -75,25 +70,26 @@ def dry_run(plan: Plan, prepared: Prepared, module: TrainingModule) -> None:
         ) from error
     print(f"dry run on the largest batches, {shape} source pieces, on one of {world} device(s)")
     tokens = sum(count_tokens(prepared.train, batch) for batch in epoch)
-    print(report(plan, tokens / world, meter))
+    growth = 1.0 if redraw is None else redraw.growth[1]
+    print(report(plan, tokens * growth / world, meter))
 
 
-def first_epoch(corpus: Corpus, plan: Plan) -> list[np.ndarray]:
-    """The global batches of the first epoch."""
-    batches = epoch_batches(
-        corpus.source_lengths,
-        corpus.target_lengths,
+def first_loader(plan: Plan, prepared: Prepared, redraw: Redraw | None, world: int) -> BatchLoader:
+    """What the first of so many devices is trained on."""
+    return BatchLoader(
+        prepared.train,
         max_tokens=plan.data.max_tokens,
         seed=plan.run.seed,
-        epoch=0,
-        shares=corpus.shares,
+        world=world,
+        steps=plan.trainer.accumulate_grad_batches,
+        redraw=redraw,
     )
-    return list(batches)
 
 
-def largest_batches(corpus: Corpus, batches: list[np.ndarray]) -> list[np.ndarray]:
-    """The batch with the most cells, and the one with the longest rows."""
-    lengths = corpus.source_lengths, corpus.target_lengths
+def largest_batches(lengths: Sequence[np.ndarray], batches: list[np.ndarray]) -> list[np.ndarray]:
+    """The batch with the most cells, and the one with the longest rows, by the lengths of both
+    sides.
+    """
     longest = [tuple(int(side[rows].max()) + 1 for side in lengths) for rows in batches]
     cells = [len(rows) * sum(sides) for rows, sides in zip(batches, longest, strict=True)]
     found = {int(np.argmax(cells)), int(np.argmax([max(sides) for sides in longest]))}

@@ -11,6 +11,7 @@ from seq2seq.models import Seq2Seq
 from seq2seq.models.base import Layers
 from seq2seq.symbols import PAD
 from seq2seq.training.guided import Guide, align_loss
+from seq2seq.training.r_drop import r_drop
 
 
 class Loss(NamedTuple):
@@ -22,21 +23,37 @@ class Loss(NamedTuple):
 
 
 def batch_loss(
-    model: Seq2Seq, batch: Batch, smoothing: float, guide: Guide | None = None
+    model: Seq2Seq,
+    batch: Batch,
+    smoothing: float,
+    guide: Guide | None = None,
+    alpha: float = 0.0,
 ) -> tuple[Loss, int]:
     """The loss of a batch under a model, and the number of target tokens in it.
 
     Args:
         guide: a head that is trained on the links of the batch, if it has any.
+        alpha: of R-Drop. Above 0 the model is given the batch twice at once, and drops other units
+            each time; the guided head too has the mean of both losses.
     """
     labels = batch.target[:, 1:]
     real = labels != PAD
     layers: Layers = False if guide is None or batch.links is None else (guide.layer,)
-    hidden, weights = model(batch.source, batch.target[:, :-1], layers)
+    copies = 2 if alpha else 1
+    source, given = batch.source, batch.target[:, :-1]
+    if copies > 1:
+        source, given = source.repeat(copies, 1), given.repeat(copies, 1)
+    hidden, weights = model(source, given, layers)
     output = model.embeddings.output
-    loss = cross_entropy(hidden[real], output, labels[real], smoothing=smoothing)
+    if alpha:
+        rows = hidden[real.repeat(copies, 1)]
+        loss = Loss(*r_drop(rows, output, labels[real], alpha=alpha, smoothing=smoothing))
+    else:
+        loss = cross_entropy(hidden[real], output, labels[real], smoothing=smoothing)
     if guide is not None and batch.links is not None:
-        loss = loss._replace(align=align_loss(weights[0, :, guide.head], batch.links))
+        both = weights[0, :, guide.head].chunk(copies)
+        align = torch.stack([align_loss(each, batch.links) for each in both])
+        loss = loss._replace(align=align.mean())
     return loss, int(real.sum())
 
 

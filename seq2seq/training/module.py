@@ -57,7 +57,9 @@ class TrainingModule(L.LightningModule):
         self.valid_bleu, self.valid_chrf = CorpusBLEU(language), CorpusChrF()
 
     def training_step(self, batch: Batch, _: int) -> Tensor:
-        loss, tokens = batch_loss(self.model, batch, self.loss.label_smoothing, self.guide)
+        loss, tokens = batch_loss(
+            self.model, batch, self.loss.label_smoothing, self.guide, self.loss.r_drop
+        )
         if tokens:
             self.log("train/loss", loss.nll / tokens, prog_bar=True)
         # Lightning averages over micro-batches, and DDP over devices; here both are sums.

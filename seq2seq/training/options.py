@@ -34,9 +34,11 @@ class LossOptions:
     """`loss`: see conf/train.yaml."""
 
     label_smoothing: float = 0.1
+    r_drop: float = 0.0
 
     def __post_init__(self) -> None:
         check_range("loss.label_smoothing", self.label_smoothing, 0, 1)
+        check_range("loss.r_drop", self.r_drop, 0)
 
 
 @dataclass(frozen=True)

@@ -65,6 +65,11 @@ class Plan:
     logger: LoggerOptions
     attention: str  # the roles in words
 
+    @property
+    def bpe_dropout(self) -> float:
+        """The probability with which merges are left out in training."""
+        return float(self.tokenizer.get("dropout", 0.0))
+
 
 def check(config: dict[str, Any], folder: Path) -> Plan:
     """Check every node of a plain configuration.
@@ -86,6 +91,7 @@ def check(config: dict[str, Any], folder: Path) -> Plan:
     model = {"model": config["model"], "position": config["position"], "attention": attention}
     for role, choice in roles.items():
         attempt(check_mechanism, role, choice, config["model"].get("dim"))
+    attempt(check_attention_dropout, config["model"], attention)
     built = attempt(check_model, model) if roles and not problems else None
     if built is not None:
         attempt(check_reach, built, config["data"])
@@ -108,6 +114,8 @@ def check(config: dict[str, Any], folder: Path) -> Plan:
     alone = {name: config[name] for name in ALONE}
     made["run"] = attempt(build, RunOptions, alone, "")
     made["data"] = attempt(build, DataOptions, data, "data")
+    if roles and made["loss"]:
+        attempt(check_r_drop, made["loss"], model)
     if roles and made["data"]:
         attempt(check_readers, roles, made["data"].groups)
     if made["guided"] and made["data"]:
@@ -165,6 +173,12 @@ def check_tokenizer(config: Mapping[str, Any]) -> None:
             )
         return
     build_recipe(tokenizer)
+    if tokenizer.get("dropout") and config["guided"].get("links") is not None:
+        raise ConfigError(
+            f"tokenizer.dropout={tokenizer['dropout']} cuts words otherwise in every epoch, and "
+            "guided.links belong to the pieces without dropout: tokenizer.dropout=0, or "
+            "guided.links=null"
+        )
     if model.get("tie") == "all" and not tokenizer.get("joint"):
         raise ConfigError(
             "model.tie=all shares one matrix between languages, which needs one vocabulary: "
@@ -187,6 +201,34 @@ def check_mechanism(role: Role, choice: Choice, dim: Any) -> None:
     if isinstance(dim, int) and dim > 0:
         with torch.device("meta"):
             build_attention(choice.options, Place(role, dim, dim))
+
+
+def check_attention_dropout(
+    model: Mapping[str, Any], attention: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Raises: ConfigError for a dropout on weights if no attention of the model has any."""
+    p = model.get("attention_dropout")
+    if p and attention and not any("dropout" in options for options in attention.values()):
+        names = ", ".join(sorted({str(options["name"]) for options in attention.values()}))
+        raise ConfigError(
+            f"model.attention_dropout={p} means nothing here: attention like {names} has no "
+            "weights to drop. Type model.attention_dropout=0, or attn=mha"
+        )
+
+
+def check_r_drop(loss: LossOptions, model: Mapping[str, Any]) -> None:
+    """Raises: ConfigError for R-Drop of a model that drops nothing."""
+    own = [
+        p
+        for name, p in model["model"].items()
+        if name in ("dropout", "activation_dropout", "word_dropout")
+    ]
+    of_weights = [options.get("dropout") for options in model["attention"].values()]
+    if loss.r_drop and not any((*own, *of_weights)):
+        raise ConfigError(
+            f"loss.r_drop={loss.r_drop} compares two dropouts of the model, and this one drops "
+            "nothing: model.dropout=0.3, for example, or loss.r_drop=0"
+        )
 
 
 def check_readers(roles: Mapping[Role, Choice], groups: str) -> None:

@@ -11,6 +11,7 @@ from seq2seq import checkpoint
 from seq2seq.data.groups import group_marks
 from seq2seq.data.ledger import write_ledger
 from seq2seq.data.prepare import Prepared
+from seq2seq.data.redraw import Redraw
 from seq2seq.models import Seq2Seq, build_model
 from seq2seq.training.begin import begin_with
 from seq2seq.training.datamodule import DataModule
@@ -50,7 +51,7 @@ def train(plan: Plan, prepared: Prepared) -> float | None:
         guide=plan.guide,
     )
     if plan.run.dry_run:
-        dry_run(plan, prepared, module)
+        dry_run(plan, prepared, module, build_redraw(plan, prepared))
         return None
     best = best_checkpoint(plan.folder, plan.checkpoint)
     trainer = build_trainer(
@@ -62,9 +63,12 @@ def train(plan: Plan, prepared: Prepared) -> float | None:
     if trainer.is_global_zero:
         write_ledger(prepared.ledger, plan.folder)
         print("\n".join((*prepared.report, headline(plan, model, trainer.world_size))), flush=True)
+    redraw = build_redraw(plan, prepared)
     trainer.fit(
         module,
-        datamodule=DataModule(prepared, max_tokens=plan.data.max_tokens, seed=plan.run.seed),
+        datamodule=DataModule(
+            prepared, max_tokens=plan.data.max_tokens, seed=plan.run.seed, redraw=redraw
+        ),
         ckpt_path=plan.run.resume,
         weights_only=True,
     )
@@ -79,6 +83,19 @@ def train(plan: Plan, prepared: Prepared) -> float | None:
     return score
 
 
+def build_redraw(plan: Plan, prepared: Prepared) -> Redraw | None:
+    """What cuts the training pairs otherwise in each epoch, if that is wanted."""
+    if not plan.bpe_dropout:
+        return None
+    return Redraw(
+        prepared.train,
+        prepared.tokenizers,
+        p=plan.bpe_dropout,
+        seed=plan.run.seed,
+        max_length=plan.data.max_length,
+    )
+
+
 def describe(plan: Plan, prepared: Prepared) -> dict[str, Any]:
     """What makes a checkpoint of this run self-sufficient, and lets it be resumed."""
     train = prepared.ledger["parts"]["train"]
@@ -87,6 +104,7 @@ def describe(plan: Plan, prepared: Prepared) -> dict[str, Any]:
         "max_tokens": plan.data.max_tokens,
         "max_length": plan.data.max_length,
         "weights": [share.weight for share in prepared.train.shares],
+        "bpe_dropout": plan.bpe_dropout,
         "text": [file["sha256"] for corpus in train["corpora"] for file in corpus["files"]],
     }
     if plan.guide is not None:
@@ -94,6 +112,7 @@ def describe(plan: Plan, prepared: Prepared) -> dict[str, Any]:
     update = {
         "optimizer": {**asdict(plan.optimizer), "betas": list(plan.optimizer.betas)},
         "label_smoothing": plan.loss.label_smoothing,
+        "r_drop": plan.loss.r_drop,
         "precision": plan.trainer.precision,
         "accumulate_grad_batches": plan.trainer.accumulate_grad_batches,
         "gradient_clip_val": plan.trainer.gradient_clip_val,

@@ -8,7 +8,7 @@ from tiny_runs import plan_of, tiny_overrides, train_tiny
 from seq2seq.data.prepare import prepare
 from seq2seq.errors import ConfigError
 from seq2seq.training import dry_run as module
-from seq2seq.training.dry_run import first_epoch, largest_batches
+from seq2seq.training.dry_run import first_loader, largest_batches
 
 
 @pytest.fixture
@@ -16,11 +16,14 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.getbasetemp()
 
 
-@pytest.mark.parametrize("accumulate", [1, 2])
+@pytest.mark.parametrize(
+    "typed", ["trainer.accumulate_grad_batches=1", "trainer.accumulate_grad_batches=2"]
+)
+@pytest.mark.parametrize("dropout", ["tokenizer.dropout=0", "tokenizer.dropout=0.1"])
 def test_a_dry_run_says_what_the_largest_batches_take_and_writes_nothing(
-    base: Path, capsys: pytest.CaptureFixture[str], accumulate: int
+    base: Path, capsys: pytest.CaptureFixture[str], typed: str, dropout: str
 ) -> None:
-    folder = train_tiny(base, "dry_run=true", f"trainer.accumulate_grad_batches={accumulate}")
+    folder = train_tiny(base, "dry_run=true", typed, dropout)
     assert list(folder.iterdir()) == []
     out = capsys.readouterr().out
     assert "on one of 1 device(s)" in out
@@ -29,9 +32,10 @@ def test_a_dry_run_says_what_the_largest_batches_take_and_writes_nothing(
 
 def test_the_largest_batches_are_those_with_most_cells_and_with_the_longest_row(base: Path) -> None:
     plan = plan_of(base, *tiny_overrides(base))
-    corpus = prepare(plan.data, plan.tokenizer).train
+    prepared = prepare(plan.data, plan.tokenizer)
+    corpus, loader = prepared.train, first_loader(plan, prepared, None, world=1)
     longer = [max(s, t) for s, t in zip(corpus.source_lengths, corpus.target_lengths, strict=True)]
-    batches = largest_batches(corpus, first_epoch(corpus, plan))
+    batches = largest_batches(loader.lengths, list(loader.batches(0)))
     assert 1 <= len(batches) <= 2
     assert max(longer[row] for batch in batches for row in batch) == max(longer)
 

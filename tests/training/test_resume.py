@@ -12,7 +12,8 @@ from seq2seq.errors import CheckpointError, ConfigError
 from seq2seq.training.callbacks import LastCheckpoint
 
 # About ten batches an epoch: interruptions at 7 and 14 fall into the middle of one.
-LONG = ("data.max_tokens=1024", "model.dropout=0.2", "attn.dropout=0.1", "schedule.steps=20")
+DROPOUT = ("model.dropout=0.2", "attn.dropout=0.1", "model.word_dropout=0.1")
+LONG = ("data.max_tokens=1024", *DROPOUT, "schedule.steps=20")
 
 
 @pytest.fixture
@@ -41,9 +42,11 @@ def assert_identical(found: Any, expected: Any) -> None:
         assert found == expected
 
 
-@pytest.mark.parametrize("accumulate", [1, 2])
-def test_a_run_interrupted_twice_ends_as_one_that_was_not(base: Path, accumulate: int) -> None:
-    options = (*LONG, f"trainer.accumulate_grad_batches={accumulate}")
+@pytest.mark.parametrize(
+    "typed", ["", "trainer.accumulate_grad_batches=2", "tokenizer.dropout=0.1"]
+)
+def test_a_run_interrupted_twice_ends_as_one_that_was_not(base: Path, typed: str) -> None:
+    options = (*LONG, *typed.split())
     # Its validations are at other steps: to look at a model must not change it.
     whole = train_tiny(base, *options, "trainer.max_steps=20", "trainer.val_check_interval=9")
     folder = train_tiny(base, *options, "trainer.max_steps=7")
@@ -67,6 +70,9 @@ def test_the_same_command_line_trains_the_same_weights_and_another_seed_others(b
     [
         ("model.num_heads=2", "model.num_heads was 4 and is 2 now"),
         ("model.dim=64", "model.dim was 32 and is 64 now"),
+        ("model.word_dropout=0.1", "model.word_dropout was 0.0 and is 0.1 now"),
+        ("tokenizer.dropout=0.1", "order.bpe_dropout was 0.0 and is 0.1 now"),
+        ("loss.r_drop=5", "update.r_drop was 0.0 and is 5 now"),
         ("attn=gqa", "attention.encoder.num_kv_heads was 4 and is None now"),
         ("attn=fixed", "attention.cross.name was 'multihead' and is 'fixed' now"),
         ("position=rope", "position.name was 'sinusoidal' and is 'rope' now"),
@@ -81,6 +87,18 @@ def test_a_run_goes_on_only_as_it_began(base: Path, changed: str, words: str) ->
     resume = f"resume={demo_run(base) / 'last.ckpt'}"
     with pytest.raises(ConfigError, match=words):
         train_tiny(base, "optimizer.lr=1e-2", changed, resume)
+
+
+def test_a_run_from_before_there_was_an_option_goes_on(base: Path, tmp_path: Path) -> None:
+    folder = train_tiny(base, "trainer.max_steps=1", "schedule.steps=2")
+    content = torch.load(folder / "last.ckpt", weights_only=True)
+    for option in ("word_dropout", "attention_dropout", "activation_dropout"):
+        del content["seq2seq"]["config"]["model"][option]
+    torch.save(content, tmp_path / "older.ckpt")
+    typed = ("trainer.max_steps=2", "schedule.steps=2", f"resume={tmp_path / 'older.ckpt'}")
+    train_tiny(base, *typed)
+    with pytest.raises(ConfigError, match=r"model.word_dropout was 0.0 and is 0.1 now"):
+        train_tiny(base, *typed, "model.word_dropout=0.1")
 
 
 def test_a_run_goes_on_only_with_batches_as_they_were(base: Path) -> None:

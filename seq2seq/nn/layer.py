@@ -1,0 +1,51 @@
+"""What is around and behind the attentions of every layer of a Transformer."""
+
+from dataclasses import dataclass
+
+from torch import nn
+
+from seq2seq.nn.feedforward import Activation, FeedForward
+from seq2seq.nn.norm import NormName, NormOrder, Residual, build_norm
+from seq2seq.tables import check_range
+
+
+@dataclass(frozen=True, kw_only=True)
+class LayerOptions:
+    """How the layers of both stacks are made, beside their attentions.
+
+    Attributes:
+        ffn_dim: inner width of the feed-forward networks.
+        activation: relu, gelu or swiglu.
+        norm: layernorm or rmsnorm.
+        norm_order: `pre` normalises what enters a sub-layer (stable), `post` what leaves it (the
+            paper).
+        dropout: on embeddings, and on what each sub-layer adds.
+        activation_dropout: inside the feed-forward networks; None is `dropout`.
+
+    Raises: ConfigError for a number out of range.
+    """
+
+    ffn_dim: int
+    activation: Activation = "relu"
+    norm: NormName = "layernorm"
+    norm_order: NormOrder = "pre"
+    dropout: float = 0.1
+    activation_dropout: float | None = None
+
+    def __post_init__(self) -> None:
+        check_range("model.ffn_dim", self.ffn_dim, 1)
+        check_range("model.dropout", self.dropout, 0, 1)
+        check_range("model.activation_dropout", self.activation_dropout, 0, 1)
+
+    def feed(self, dim: int) -> FeedForward:
+        """A feed-forward network between vectors of width `dim`."""
+        inside = self.dropout if self.activation_dropout is None else self.activation_dropout
+        return FeedForward(dim, self.ffn_dim, self.activation, inside)
+
+    def residual(self, dim: int) -> Residual:
+        """What stands around a sub-layer."""
+        return Residual(build_norm(self.norm, dim), self.norm_order, self.dropout)
+
+    def last_norm(self, dim: int) -> nn.Module:
+        """What stands behind a stack: in the post order, every layer ends normalised already."""
+        return build_norm(self.norm, dim) if self.norm_order == "pre" else nn.Identity()
