@@ -81,7 +81,8 @@ def corpus_scores(
             interval = Interval(float(score._mean), float(score._ci), str(metric.get_signature()))
             # What the metric remembers of this would get into the signatures of other tests.
             metric.n_bootstrap = metric.seed = None
-        found.append(CorpusScore(label, score.score, signature, interval))
+        # Some of sacreBLEU's scores are NumPy's numbers, which `statistics` does not take.
+        found.append(CorpusScore(label, float(score.score), signature, interval))
     return found
 
 

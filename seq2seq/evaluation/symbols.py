@@ -9,8 +9,6 @@ from typing import Any
 from sacrebleu.metrics.base import Metric, Score, Signature
 from torchmetrics.functional.text import word_error_rate
 
-from seq2seq.evaluation.metrics import Streams
-
 
 class SymbolSignature(Signature):
     """Says what is compared."""
@@ -28,7 +26,7 @@ class SymbolMetric(Metric):
     label: str
     unit: str
 
-    def __init__(self, references: Streams):
+    def __init__(self, references: Sequence[Sequence[str]]):
         super().__init__()
         self.unit = type(self).unit  # where the signature looks for it
         self._ref_cache = self._cache_references(references)
