@@ -2,12 +2,15 @@
 
 import os
 import statistics
-from collections.abc import Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
-from sacrebleu.metrics.base import Metric
+from sacrebleu.metrics.base import Metric, Score
 
 from seq2seq.errors import ConfigError, DataError
+
+T = TypeVar("T")
 
 RESAMPLES = 1000  # as many as the command `sacrebleu --confidence` draws
 # sacreBLEU holds the statistics of all resamples at once: for so many sentences 0.7 GB.
@@ -75,7 +78,9 @@ def corpus_scores(
     found = []
     for label, metric in metrics.items():
         signature = str(metric.get_signature())
-        score = metric.corpus_score(hypotheses, None, n_bootstrap=max(resamples, 1))
+        score = whatever_the_numbers(
+            metric, partial(metric.corpus_score, hypotheses, None, n_bootstrap=max(resamples, 1))
+        )
         interval = None
         if resamples:
             interval = Interval(float(score._mean), float(score._ci), str(metric.get_signature()))
@@ -84,6 +89,26 @@ def corpus_scores(
         # Some of sacreBLEU's scores are NumPy's numbers, which `statistics` does not take.
         found.append(CorpusScore(label, float(score.score), signature, interval))
     return found
+
+
+def whatever_the_numbers(metric: Metric, compute: Callable[[], T]) -> T:
+    """What is computed with a metric, also where some resamples score nothing at all.
+
+    There some of sacreBLEU's scores are numbers of Python and the others of NumPy, of which it
+    cannot take a mean (TypeError); only then all are made numbers of Python.
+    """
+    try:
+        return compute()
+    except TypeError:
+        score_of = metric._compute_score_from_stats
+
+        def plain(stats: list[Any]) -> Score:
+            score = score_of(stats)
+            score.score = float(score.score)
+            return score
+
+        setattr(metric, "_compute_score_from_stats", plain)  # noqa: B010 - a method
+        return compute()
 
 
 def scatter(runs: Sequence[Sequence[CorpusScore]]) -> dict[str, Scatter]:

@@ -31,6 +31,23 @@ def test_tokenized_bleu_takes_words_as_they_stand() -> None:
     assert "tok:none" in found.signature
 
 
+def test_a_system_that_some_resamples_find_worthless_has_an_interval() -> None:
+    hypotheses = ["#", "The dog runs ."]
+    by_name = {name: build_metrics(find_metrics([name]), [REFERENCES]) for name in DEFAULT}
+    bare = [next(iter(build_metrics(find_metrics([n]), [REFERENCES]).values())) for n in DEFAULT]
+    refused = []
+    for name, metric in zip(DEFAULT, bare, strict=True):
+        try:
+            metric.corpus_score(hypotheses, None, n_bootstrap=50)
+        except TypeError:
+            refused.append(name)
+    assert refused  # sacreBLEU alone; once it does not, `whatever_the_numbers` can go
+    for metrics in by_name.values():
+        (found,) = corpus_scores(hypotheses, metrics, resamples=50)
+        assert found.interval is not None
+        assert abs(found.interval.mean - found.value) <= 2 * found.interval.half_width
+
+
 def test_scores_do_not_depend_on_what_was_scored_before() -> None:
     metrics = build_metrics(find_metrics(DEFAULT), [REFERENCES])
     first = corpus_scores(HYPOTHESES, metrics, resamples=10)
