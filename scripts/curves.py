@@ -21,16 +21,10 @@ def draw_curves(rows: Sequence[Mapping[str, str]], path: Path) -> None:
     _panel(left, "loss a piece")
     for name, colour, width in (("train/loss", TRAIN, 0.8), ("valid/loss", VALID, 1.6)):
         if curve := points(rows, name):
-            left.plot(*zip(*curve, strict=True), color=colour, linewidth=width)
-            left.annotate(
-                name.partition("/")[0],
-                curve[-1],
-                xytext=(4, 0),
-                textcoords="offset points",
-                color=colour,
-                fontsize=8,
-                va="center",
-            )
+            label = name.partition("/")[0]
+            left.plot(*zip(*curve, strict=True), color=colour, linewidth=width, label=label)
+    if left.lines:
+        left.legend(frameon=False, fontsize=8, labelcolor="linecolor")
     _panel(right, "BLEU, validation, greedy")
     if curve := points(rows, "valid/bleu"):
         right.plot(*zip(*curve, strict=True), color=VALID, linewidth=1.6)

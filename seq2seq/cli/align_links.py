@@ -37,7 +37,7 @@ def align_links(arguments: argparse.Namespace) -> int:
     if not arguments.source_file:
         count, of = len(links[0]), str(paths[0])
     for path, found in zip(paths, links, strict=True):
-        check_count(path, found, count, of)
+        check_count(path, len(found), count, of)
     if arguments.source_file:
         sizes = word_counts(arguments.source_file, arguments.target_file)
         for path, found in zip(paths, links, strict=True):

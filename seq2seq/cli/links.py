@@ -88,7 +88,7 @@ def read_links(path: Path, count: int, of: str) -> "list[Links]":
     from seq2seq.evaluation.gold import check_count
 
     links = read_alignment(path)
-    check_count(path, links, count, of)
+    check_count(path, len(links), count, of)
     return links
 
 

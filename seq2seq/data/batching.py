@@ -238,8 +238,6 @@ class BatchLoader:
     def piece(self, rows: Corpus | Redrawn, batch: np.ndarray, step: int) -> Batch:
         """What this rank gets of a global batch in one accumulation step."""
         mine = share(batch, self.rank, self.world, step, self.steps)
-        if isinstance(rows, Redrawn):
-            return make_batch(rows, mine, rows.count_tokens(batch))
         return make_batch(rows, mine, *count(rows, batch))
 
     def state_dict(self) -> dict[str, int]:
@@ -277,13 +275,8 @@ def eval_batches(corpus: Corpus, *, max_tokens: int, rank: int = 0, world: int =
     ]
 
 
-def count(corpus: Corpus, rows: np.ndarray) -> tuple[int, int]:
+def count(rows: Corpus | Redrawn, batch: np.ndarray) -> tuple[int, int]:
     """What the losses of a global batch are divided by: its target tokens, EOS counted, and its
     target pieces that have links.
     """
-    return count_tokens(corpus, rows), corpus.links.count(rows) if corpus.links else 0
-
-
-def count_tokens(corpus: Corpus, rows: np.ndarray) -> int:
-    """Target tokens of some rows, EOS counted."""
-    return int(corpus.target_lengths[rows].sum(dtype=np.int64)) + len(rows)
+    return rows.count_tokens(batch), rows.links.count(batch) if rows.links else 0

@@ -88,6 +88,10 @@ class Corpus:
         """The ids of a target sentence, int32, read-only."""
         return self._target.row(index)
 
+    def count_tokens(self, rows: np.ndarray) -> int:
+        """Target tokens of some rows, EOS counted."""
+        return int(self.target_lengths[rows].sum(dtype=np.int64)) + len(rows)
+
 
 def encode_corpus(
     portions: Sequence[Portion], tokenizers: Tokenizers, *, max_length: int, cache_dir: Path

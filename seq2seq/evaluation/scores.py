@@ -78,7 +78,7 @@ def corpus_scores(
     found = []
     for label, metric in metrics.items():
         signature = str(metric.get_signature())
-        score = whatever_the_numbers(
+        score = with_plain_numbers(
             metric, partial(metric.corpus_score, hypotheses, None, n_bootstrap=max(resamples, 1))
         )
         interval = None
@@ -91,7 +91,7 @@ def corpus_scores(
     return found
 
 
-def whatever_the_numbers(metric: Metric, compute: Callable[[], T]) -> T:
+def with_plain_numbers(metric: Metric, compute: Callable[[], T]) -> T:
     """What is computed with a metric, also where some resamples score nothing at all.
 
     There some of sacreBLEU's scores are numbers of Python and the others of NumPy, of which it

@@ -16,7 +16,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from seq2seq.data.batch import Batch
-from seq2seq.data.batching import BatchLoader, count_tokens
+from seq2seq.data.batching import BatchLoader
 from seq2seq.data.prepare import Prepared
 from seq2seq.data.redraw import Redraw
 from seq2seq.errors import ConfigError
@@ -69,7 +69,7 @@ def dry_run(plan: Plan, prepared: Prepared, module: TrainingModule, redraw: Redr
             f"trainer.accumulate_grad_batches={2 * steps}"
         ) from error
     print(f"dry run on the largest batches, {shape} source pieces, on one of {world} device(s)")
-    tokens = sum(count_tokens(prepared.train, batch) for batch in epoch)
+    tokens = sum(prepared.train.count_tokens(batch) for batch in epoch)
     growth = 1.0 if redraw is None else redraw.growth[1]
     print(report(plan, tokens * growth / world, meter))
 

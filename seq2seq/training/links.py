@@ -22,6 +22,7 @@ from seq2seq.data.text import (
 )
 from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.errors import DataError
+from seq2seq.evaluation.gold import check_count
 from seq2seq.training.options import GuidedOptions
 from seq2seq.training.plan import Plan
 from seq2seq.training.projection import Linked, check_fit, entries
@@ -64,25 +65,20 @@ def find_links(
         ]
         for portion, file in found[part]:
             if file is not None:
-                check_count(portion, file, stamps)
+                check_lines(portion, file, stamps)
                 text = [*portion.text.settings, *map(stamps.sha256, portion.text.files)]
                 stamps.recall(file, f"fits {digest(text)}", partial(check_fit, portion))
     return found
 
 
-def check_count(portion: Portion, file: Path, stamps: Stamps) -> None:
+def check_lines(portion: Portion, file: Path, stamps: Stamps) -> None:
     """Raises: DataError unless there is a line of links for each pair."""
     check_rereadable(file)
     if not file.is_file():
         raise MissingFileError(f"the links {file} are not there. {neighbours(file)}")
     lines = stamps.recall(file, "lines", count_lines)
     pairs = portion.text.check(stamps)
-    if lines != pairs:
-        text = " and ".join(str(path) for path in portion.text.files)
-        raise DataError(
-            f"{file} has {lines:,} lines of links for the {pairs:,} pairs of {text}: one for each, "
-            "empty if a pair has none"
-        )
+    check_count(file, lines, pairs, " and ".join(str(path) for path in portion.text.files))
 
 
 def with_links(

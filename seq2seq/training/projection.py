@@ -14,8 +14,8 @@ from seq2seq.data.portions import Portion
 from seq2seq.data.text import read_lines
 from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.data.windows import windows
-from seq2seq.errors import DataError
 from seq2seq.evaluation.alignment import Links, Span, parse_links, piece_shares, words
+from seq2seq.evaluation.gold import check_words
 
 LOOK_AHEAD = 4096  # pairs whose pieces are found together
 
@@ -76,17 +76,9 @@ def check_fit(portion: Portion, file: Path) -> int:
 
 def checked(line: _Line, file: Path | None) -> Links:
     """The links of a line. Raises: DataError for what is none, or names a word too many."""
-    found = parse_links(line.links, f"{file}, line {line.number}")
-    counts = len(words(line.source)), len(words(line.target))
-    for link in sorted(found.possible):
-        for side, index, count in zip(("source", "target"), link, counts, strict=True):
-            if index >= count:
-                raise DataError(
-                    f"{file}, line {line.number}: the link {link[0]}-{link[1]} means {side} word "
-                    f"{index}, counted from 0, but there {'is' if count == 1 else 'are'} {count}. "
-                    "Words are what stands between spaces of the text as it is in the files; "
-                    "source first."
-                )
+    where = f"{file}:{line.number}"
+    found = parse_links(line.links, where)
+    check_words(found, (len(words(line.source)), len(words(line.target))), where, "the text")
     return found
 
 

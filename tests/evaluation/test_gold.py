@@ -14,7 +14,7 @@ PATH = Path("gold.align")
 
 def check(*lines: str) -> None:
     links = [parse_links(line) for line in lines]
-    check_count(PATH, links, len(SIZES), "a and b")
+    check_count(PATH, len(links), len(SIZES), "a and b")
     check_range(PATH, links, SIZES, "a and b")
 
 

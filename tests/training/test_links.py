@@ -192,13 +192,13 @@ def with_line(number: int, line: str) -> list[str]:
 SIZES = (("train", 300), ("valid", 40))
 
 MISTAKES: list[tuple[list[str], str]] = [
-    (demo_lines("train", "align", 299), r"train.align has 299 lines of links for the 300 pairs of"),
-    (with_line(7, "0-0 1:2"), r"train.align, line 7: '1:2' is not a link"),
+    (demo_lines("train", "align", 299), r"train.align has 299 lines of links for 300 pairs of"),
+    (with_line(7, "0-0 1:2"), r"train.align:7: '1:2' is not a link"),
     (
         with_line(9, "99-0"),
-        r"line 9: the link 99-0 means source word 99, counted from 0, but there",
+        r"train.align:9: link 99-0 is out of range: there is no source word 99; its last",
     ),
-    (with_line(3, "0-77"), r"line 3: the link 0-77 means target word 77"),
+    (with_line(3, "0-77"), r"train.align:3: link 0-77 .* there is no target word 77"),
     ([""], r"train.align has 1 lines"),
     ([""] * 300, r"no pair that is kept has a link in .*train.align"),
 ]
@@ -228,7 +228,7 @@ def test_links_that_cannot_be_are_found_before_anything_is_computed(
     bad = gold(tmp_path, [*lines[:6], line, *lines[7:]], "bad.align")
     options = [f"guided.{o}={f}" for o, f in zip(("links", "valid"), good.values(), strict=True)]
     options.append(f"guided.{'links' if part == 'train' else 'valid'}={bad}")
-    with pytest.raises(DataError, match=r"bad.align, line 7: "):
+    with pytest.raises(DataError, match=r"bad.align:7: "):
         prepared(base, good["train"], *options)
 
 
