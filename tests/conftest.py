@@ -6,6 +6,7 @@ import os
 os.environ.setdefault("OMP_WAIT_POLICY", "PASSIVE")
 
 import random
+import signal
 from collections.abc import Callable
 from typing import Any
 
@@ -15,6 +16,10 @@ import torch
 from torch import Tensor
 
 torch.set_num_threads(1)
+
+# Begun in the background of a script, tests hear no Ctrl-C; what they start should all the same.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_runtest_setup() -> None:

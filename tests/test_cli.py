@@ -144,6 +144,8 @@ def test_an_interrupt_ends_without_a_traceback(run: Path) -> None:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(timeout=1)
                 break
+        else:
+            process.kill()
         assert (process.returncode, process.stderr.read()) == (130, b"")
         assert all(line.endswith(b"\n") for line in lines)
 
