@@ -4,6 +4,7 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
 from threading import Thread
 from xml.etree import ElementTree
@@ -269,7 +270,8 @@ def test_what_is_chosen_has_the_least_error_rate_and_is_read_from_then_on(
     picture = seq2seq("align", own, *PAIR, "-o", tmp_path / "map.svg")
     assert "chosen on validation" in picture.lines[0]
     # What is given wins.
-    given = seq2seq("align", own, *PAIR, "-o", tmp_path / "map.svg", "--layer", 1, "--heads", 2)
+    place = "--layer", 1, "--heads", 2, "--shift", 0
+    given = seq2seq("align", own, *PAIR, "-o", tmp_path / "map.svg", *place)
     assert given.lines == [f"{tmp_path / 'map.svg'}: decoder layer 1 of 2, head 2 of 4"]
 
 
@@ -288,6 +290,72 @@ def test_options_say_what_is_tried(
     }
     message = refused(seq2seq("align", own, *files, "--choose", "--layer", 3))
     assert "layer 3 does not exist" in message
+
+
+@pytest.mark.parametrize("options", [(), ("--layer", 1), ("--heads", 3), ("--shift", 1)])
+def test_the_links_that_are_written_are_those_that_were_chosen(
+    seq2seq: Command,
+    own: Path,
+    test_set: tuple[Path, Path],
+    gold: Path,
+    tmp_path: Path,
+    options: tuple[object, ...],
+) -> None:
+    output = tmp_path / "a.align"
+    files = "--source", test_set[0], "--target", test_set[1], "--gold", gold
+    ended = seq2seq("align", own, *files, "--choose", "--json", "-o", output, *options)
+    found = json.loads(ended.out)
+    assert found["aer"] == pytest.approx(found["forward"]["candidates"][0]["aer"])
+    hand = read_alignment(gold)
+    sure, possible = [h.sure for h in hand], [h.possible for h in hand]
+    written = [links.sure for links in read_alignment(output)]
+    assert alignment_error_rate(written, sure, possible) == pytest.approx(found["aer"])
+
+
+def test_the_only_head_of_a_model_may_be_named(
+    seq2seq: Command, test_set: tuple[Path, Path], gold: Path, tmp_path: Path
+) -> None:
+    model = tmp_path / "rnn.ckpt"
+    save_model(model, "model=rnn", "model.dim=32")
+    files = "--source", test_set[0], "--target", test_set[1], "--gold", gold
+    named = json.loads(seq2seq("align", model, *files, "--choose", "--json", "--heads", 1).out)
+    free = json.loads(seq2seq("align", model, *files, "--choose", "--json").out)
+    assert named["forward"]["candidates"] == free["forward"]["candidates"]
+    assert len(free["forward"]["candidates"]) == 2  # readings
+    assert "head 2 does not exist" in refused(seq2seq("align", model, *files, "--heads", 2))
+
+
+def test_links_of_pairs_that_cannot_be_aligned_are_missed(
+    seq2seq: Command, own: Path, test_set: tuple[Path, Path], gold: Path, tmp_path: Path
+) -> None:
+    lines = test_set[0].read_text(encoding="utf-8").splitlines()
+    test_set[0].write_text("\n".join(["x " * 500, *lines[1:]]) + "\n", encoding="utf-8")
+    files = "--source", test_set[0], "--target", test_set[1], "--gold", gold
+    ended = seq2seq("align", own, *files, "--choose", "--json", "-o", tmp_path / "a.align")
+    found = json.loads(ended.out)
+    assert ended.code == 1 and "line 1 cannot be aligned" in ended.err
+    assert found["forward"]["candidates"][0]["aer"] == pytest.approx(found["aer"])
+
+
+def test_links_take_the_place_of_others_only_when_all_are_there(
+    seq2seq: Command,
+    run: Path,
+    test_set: tuple[Path, Path],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(*_: object, **__: object) -> Iterator[None]:
+        yield None
+        raise KeyboardInterrupt
+
+    output = tmp_path / "a.align"
+    output.write_text("0-0\n")
+    before = set(tmp_path.iterdir())
+    monkeypatch.setattr(Translator, "alignments", interrupted)
+    monkeypatch.setattr("seq2seq.cli.align_files.FIRST", 1)
+    files = "--source", test_set[0], "--target", test_set[1]
+    assert seq2seq("align", run, *files, "-o", output).code == 130
+    assert output.read_text() == "0-0\n" and set(tmp_path.iterdir()) == before
 
 
 def test_both_directions_are_put_together_source_first(
@@ -410,6 +478,11 @@ def test_gold_links_beyond_their_words_are_named_before_a_model_is_built(
     gold.write_text("".join(f"{line}\n" for line in lines))
     files = "--source", test_set[0], "--target", test_set[1], "--gold", gold
     assert f"{gold}:4: link 99-0 is out of range" in refused(seq2seq("align", run, *files))
+    # Where only the tokenizer knows what is counted, they are named when it comes to them.
+    lines[3] = "500-0"
+    gold.write_text("".join(f"{line}\n" for line in lines))
+    message = refused(seq2seq("align", run, *files, "--units", "subwords"))
+    assert f"{gold}:4: link 500-0 is out of range" in message
     # A file with too few lines is found before the model is even opened.
     gold.write_text("0-0\n")
     message = refused(seq2seq("align", run / "nowhere", *files))

@@ -190,6 +190,11 @@ MISTAKES = [
     (("{0}", "{src}", "{ref}", "--comet", "no-comet"), "there is no such program. COMET needs an"),
     (("{0}", "{src}", "{ref}", "--comet", ""), "there is no such program. COMET needs an"),
     (("{0}", "{src}", "{ref}", "--frequencies", "none.en"), "none.en does not exist"),
+    (("{0}", "{src}", "{ref}", "--frequencies", "{1}", "-o", "{1}"), "would be written over"),
+    (("{0}", "{src}", "{ref}", "-o", "out.en.gz"), "what is written is not packed: -o out.en"),
+    (("{0}", "{src}", "{ref}", "--beam-size", "9"), "--beam-size is for models, and there are"),
+    (("{0}", "{1}", "{src}", "{ref}", "--stats"), "--stats is for models, and there are only"),
+    (("{0}", "{src}", "{ref}", "--device", "cuda"), "--device is for models, and there are only"),
 ]
 
 
@@ -363,6 +368,9 @@ def test_when_comet_fails_the_other_scores_are_not_lost(
     assert (ended.code, ended.lines[0]) == (1, seq2seq(*typed).lines[0])
     assert "COMET unknown by" in ended.lines[6]
     assert "ended with code 1 and no score, saying: no such model" in ended.err
+    comet.write_text("#!/bin/sh\nprintf '\\377 score: 0.5\\n'; exit 1\n")
+    ended = seq2seq(*typed, "--comet", comet)  # not UTF-8
+    assert ended.code == 1 and "ended with code 1 and no score, saying: " in ended.err
 
 
 def test_translations_are_not_written_over_what_was_read(seq2seq: Command, files: Files) -> None:

@@ -2,10 +2,12 @@
 
 import hashlib
 import json
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
 import test_cli
+import torch
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
@@ -59,10 +61,23 @@ def test_translations_score_as_those_who_made_them(
 def test_runs_that_differ_in_more_than_their_seed_are_named(
     seq2seq: Command, run: Path, test_set: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    save_model(tmp_path / "other.ckpt", *TINY_MODEL)
-    ended = seq2seq("evaluate", run, tmp_path / "other.ckpt", *test_set, "--seeds")
-    assert f"{tmp_path / 'other.ckpt'} differs from {run} in decode" in ended.err
-    assert ended.lines[3].startswith("mean of 2")
+    own, other = tmp_path / "own.ckpt", tmp_path / "other.ckpt"
+    content = torch.load(run / "best.ckpt", weights_only=True)
+    torch.save(content, own)
+    for option, seed, value in (("label_smoothing", 2, 0.3), ("label_smoothing", 1, 0.3)):
+        changed = deepcopy(content)
+        changed["seq2seq"]["config"]["order"]["seed"] = seed
+        changed["seq2seq"]["config"]["update"][option] = value
+        torch.save(changed, other)
+        ended = seq2seq("evaluate", own, other, *test_set, "--seeds")
+        assert f"update.label_smoothing is 0.1 in {own}, and 0.3 in {other}" in ended.err
+        assert (f"{other} has the seed of {own}" in ended.err) == (seed == 1)
+        assert ended.lines[3].startswith("mean of 2")
+    content["seq2seq"]["config"]["order"]["seed"] = 2
+    content["seq2seq"]["config"]["data"]["cache"] = "elsewhere"
+    torch.save(content, other)
+    ended = seq2seq("evaluate", own, other, *test_set, "--seeds")
+    assert "recipe" not in ended.err and "seed" not in ended.err
 
 
 def test_a_second_path_without_a_model_is_refused_before_the_first_translates(

@@ -39,20 +39,29 @@ class Direction(NamedTuple):
     translator: "Translator"
     options: argparse.Namespace  # those of what is read that hold for this model
     swapped: bool
+    gold: "Sequence[Links]"  # made by hand, or none; this model's source first
 
     def alignments(self, arguments: argparse.Namespace) -> Iterator["Alignment | None"]:
+        """Of all pairs. Raises: DataError, when it comes to them, for gold links beyond a pair."""
+        from seq2seq.evaluation.gold import check_words
+
         files = arguments.source_file, arguments.target_file
         ordered = reversed(files) if self.swapped else files
         texts = zip(*map(read_lines, ordered), strict=True)
-        return self.translator.alignments(texts, units=arguments.units)
+        for number, found in enumerate(self.translator.alignments(texts, units=arguments.units)):
+            if found is not None and self.gold:
+                size = len(found.source), len(found.target)
+                where, of = (
+                    f"{arguments.gold}:{number + 1}",
+                    f"{names(arguments)}, or the tokenizer",
+                )
+                check_words(self.gold[number], size, where, of)
+            yield found
 
-    def gold(self, links: Sequence["Links"]) -> list["Links"]:
-        """Links made by hand as this model writes them."""
-        return [type(g)(*map(self.turned, g)) for g in links]
 
-    def turned(self, links: Iterable["Link"]) -> "set[Link]":
-        """Links with the source first, of such with this model's source first; and back."""
-        return {(j, i) for i, j in links} if self.swapped else set(links)
+def turned(links: Iterable["Link"]) -> "set[Link]":
+    """Links with the other side first."""
+    return {(j, i) for i, j in links}
 
 
 def align_files(arguments: argparse.Namespace) -> int:
@@ -65,7 +74,7 @@ def align_files(arguments: argparse.Namespace) -> int:
     facts: dict[str, Any] = {one.name: {} for one in directions}
     if arguments.choose:
         for one in directions:
-            words += choose(arguments, one, gold, facts[one.name])
+            words += choose(arguments, one, facts[one.name])
         if arguments.output is None and len(directions) == 1:
             report(arguments, words, facts)
             return 0
@@ -112,7 +121,8 @@ def open_directions(arguments: argparse.Namespace, gold: Sequence["Links"]) -> l
         first = name == DIRECTIONS[0]
         translator = Translator(one, arguments.device, arguments.tag if first else None)
         options = arguments if first else choice.nothing_given()
-        directions.append(Direction(name, path, translator, options, not first))
+        own = gold if first else [type(links)(*map(turned, links)) for links in gold]
+        directions.append(Direction(name, path, translator, options, not first, own))
     check_ways(directions)
     check_pieces(arguments, directions)
     return directions
@@ -144,15 +154,10 @@ def check_pieces(arguments: argparse.Namespace, directions: Sequence[Direction])
             )
 
 
-def choose(
-    arguments: argparse.Namespace,
-    direction: Direction,
-    gold: Sequence["Links"],
-    facts: dict[str, Any],
-) -> list[str]:
+def choose(arguments: argparse.Namespace, direction: Direction, facts: dict[str, Any]) -> list[str]:
     """Keep what agrees best with the gold links, add all to `facts`. Returns: the best as text."""
-    turned = direction.gold(gold)
-    ranked, shape = choice.compare(direction.options, direction.alignments(arguments), turned)
+    gold = direction.gold
+    ranked, shape = choice.compare(direction.options, direction.alignments(arguments), gold)
     path = choice.keep(direction.checkpoint, ranked, arguments.gold, len(gold))
     facts["kept"] = str(path)
     facts["candidates"] = choice.entries(ranked)
@@ -179,7 +184,8 @@ def links_of(
             if alignment is None or reading is None:
                 yield None
             else:
-                yield direction.turned(alignment.links(reading.choice))
+                found = alignment.links(reading.choice)
+                yield turned(found) if direction.swapped else found
 
     return reading, links()
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 from seq2seq.cli.options import check_written, engine_options, search_options
 from seq2seq.cli.testset import USAGE
-from seq2seq.data.text import count_lines
+from seq2seq.data.text import check_rereadable, count_lines
 from seq2seq.errors import ConfigError
 
 
@@ -15,8 +15,9 @@ def check_options(arguments: argparse.Namespace, paths: list[Path], files: list[
     engine_options(arguments)
     check_comparison(arguments, paths)
     if arguments.output:
-        check_translations(arguments.output, paths, files)
+        check_translations(arguments.output, paths, [*files, arguments.frequencies])
     if arguments.frequencies:
+        check_rereadable(arguments.frequencies)
         count_lines(arguments.frequencies)
     from seq2seq.evaluation.comet import comet_command
     from seq2seq.evaluation.metrics import find_metrics
@@ -39,11 +40,13 @@ def check_comparison(arguments: argparse.Namespace, paths: list[Path]) -> None:
             )
 
 
-def check_translations(output: Path, paths: list[Path], files: list[Path]) -> None:
+def check_translations(output: Path, paths: list[Path], read: list[Path | None]) -> None:
     """May the translations be written there?"""
     if len(paths) > 1:
         raise ConfigError(
             f"-o {output} takes the translations of one PATH, not of {len(paths)}: leave it out, "
             "or evaluate them one by one"
         )
-    check_written(output, *paths, *files)
+    if output.suffix == ".gz":
+        raise ConfigError(f"-o {output}: what is written is not packed: -o {output.stem}")
+    check_written(output, *paths, *read)

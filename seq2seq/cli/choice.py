@@ -106,9 +106,11 @@ def read(
     else:
         choice = sharpest(alignments, options.shift or 0)
         why = GUESS if "layer" in free else ""
-    choice = with_options(choice, options)
-    check_choice(choice, *shape)
-    return Reading(choice, shape, why if len(free) == len(GIVEN) or why == GUESS else "")
+    wanted = with_options(choice, options, shape)
+    check_choice(wanted, *shape)
+    # Of what was chosen or trained nothing is left to say if another map is read.
+    known = why == GUESS or wanted == with_options(choice, nothing_given(), shape)
+    return Reading(wanted, shape, why if known else "")
 
 
 def shape_of(alignment: "Alignment") -> Shape:
@@ -116,16 +118,26 @@ def shape_of(alignment: "Alignment") -> Shape:
     return layers, heads
 
 
-def with_options(choice: "Choice", options: argparse.Namespace) -> "Choice":
+def with_options(choice: "Choice", options: argparse.Namespace, shape: Shape) -> "Choice":
     """The choice with what is given instead of its own. Of what was chosen for a layer nothing
-    holds in another, and which weights are links not for another head.
+    holds in another, and which weights are links not for another head or reading.
     """
-    if options.layer is not None:
+    if options.layer is not None and options.layer - 1 != choice.layer:
         choice = type(choice)(0, options.layer - 1, None)
-    if options.heads is not None:
-        head = options.heads - 1 if isinstance(options.heads, int) else None
+    if shape[1] == 1 and choice.head == 0:
+        choice = choice._replace(head=None)
+    if options.heads is not None and (head := given_head(options, shape)) != choice.head:
         choice = choice._replace(head=head, least=0.0, near=1.0)
-    return choice if options.shift is None else choice._replace(shift=options.shift)
+    if options.shift is not None and options.shift != choice.shift:
+        choice = choice._replace(shift=options.shift, least=0.0, near=1.0)
+    return choice
+
+
+def given_head(options: argparse.Namespace, shape: Shape) -> int | None:
+    """The head of --heads, from 0; None for the mean, which of a model of one head is that head."""
+    if not isinstance(options.heads, int) or (options.heads == 1 and shape[1] == 1):
+        return None
+    return options.heads - 1
 
 
 def compare(
@@ -141,27 +153,27 @@ def compare(
     from seq2seq.evaluation.candidates import Candidates
     from seq2seq.evaluation.maps import Choice, check_choice
 
-    candidates = None
-    wanted = with_options(Choice(0, 0, None), options)
+    candidates, missed = None, 0
     for alignment, links in zip(alignments, gold, strict=True):
         if alignment is None:
+            missed += len(links.sure)
             continue
         if candidates is None:
             shape = shape_of(alignment)
-            check_choice(wanted, *shape)
+            check_choice(with_options(Choice(0, 0, None), options, shape), *shape)
             candidates = Candidates(*shape)
         candidates.add(alignment, links)
     if candidates is None:
         raise ConfigError("there is nothing to choose by: no pair can be aligned")
-    return [c for c in candidates.ranked() if is_open(c.choice, options)], shape
+    candidates.sure += missed  # whatever is read, these links are not found
+    return [c for c in candidates.ranked() if is_open(c.choice, options, shape)], shape
 
 
-def is_open(choice: "Choice", options: argparse.Namespace) -> bool:
+def is_open(choice: "Choice", options: argparse.Namespace, shape: Shape) -> bool:
     """Do the options leave this choice open?"""
-    head = options.heads - 1 if isinstance(options.heads, int) else None
     return (
         (options.layer is None or choice.layer == options.layer - 1)
-        and (options.heads is None or choice.head == head)
+        and (options.heads is None or choice.head == given_head(options, shape))
         and (options.shift is None or choice.shift == options.shift)
     )
 

@@ -13,8 +13,15 @@ from typing import TYPE_CHECKING
 
 from seq2seq.cli.assessed import Comet, Findings, as_json, as_lines
 from seq2seq.cli.checks import check_options
-from seq2seq.cli.options import add_device, add_engine, add_search
-from seq2seq.cli.systems import System, as_text, check_systems, translations, warn_of_twins
+from seq2seq.cli.options import add_device, add_engine, add_search, of_models
+from seq2seq.cli.systems import (
+    System,
+    as_text,
+    check_systems,
+    translations,
+    warn_of_recipes,
+    warn_of_twins,
+)
 from seq2seq.cli.testset import USAGE, TestSet, read_test_set, split_files
 from seq2seq.data.text import read_lines
 from seq2seq.errors import DataError
@@ -100,14 +107,16 @@ def run(arguments: argparse.Namespace) -> int:
     paths, files = split_files(arguments)
     check_options(arguments, paths, files)
     test_set = read_test_set(arguments, files)
-    check_systems(paths, test_set)
+    check_systems(paths, test_set, of_models(arguments))
     from seq2seq.evaluation.looks import cautions, usual_metrics  # sacreBLEU takes a moment
 
     names = arguments.metrics or usual_metrics(test_set.first)
     systems = list(translations(paths, test_set, arguments))
     if arguments.output:
         arguments.output.write_bytes(as_text(systems[0].lines))
-    warn_of_twins(systems, arguments.seeds)
+    warn_of_twins(systems)
+    if arguments.seeds:
+        warn_of_recipes(systems)
     if {"bleu", "chrf"} & set(names):
         lines = {system.name: system.lines for system in systems}
         for caution in cautions(test_set.first, lines, spoken(systems, test_set)[1]):
@@ -152,12 +161,12 @@ def build_assessor(
     from seq2seq.evaluation.assessment import Assessor
     from seq2seq.evaluation.buckets import count_words
     from seq2seq.evaluation.metrics import find_metrics
-    from seq2seq.evaluation.scores import MANY, RESAMPLES
+    from seq2seq.evaluation.scores import usual_resamples
 
     languages = spoken(systems, test_set)
     resamples = arguments.resamples
     if resamples is None:
-        resamples = RESAMPLES if len(test_set.source) <= MANY else 0
+        resamples = usual_resamples(len(test_set.source))
     counts = None
     if arguments.frequencies:
         counts = count_words(read_lines(arguments.frequencies), languages[1])

@@ -2,10 +2,11 @@
 
 import argparse
 import json
-from collections.abc import Iterable, Sequence
-from contextlib import nullcontext
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from seq2seq.cli.rates import entry, line, table
 from seq2seq.data.text import read_lines
@@ -118,6 +119,7 @@ def put_together(
     heuristic = arguments.symmetrize or USUAL
     names = [heuristic, *DIRECTIONS, *HEURISTICS] if len(directions) == 2 else ["links"]
     rates = dict.fromkeys(names if gold else [], LinkCounts(0, 0, 0, 0))
+    wanted = (HEURISTICS if gold else [heuristic]) if len(directions) == 2 else []
     whole = True
     with opened(arguments.output) as file:
         for number, pair in enumerate(zip(*directions, strict=True)):
@@ -125,7 +127,7 @@ def put_together(
             if len(known) < len(pair):
                 whole, known = False, [set() for _ in pair]
             found = {"links": known[0], **dict(zip(DIRECTIONS, known, strict=False))}
-            for name in HEURISTICS if len(pair) == 2 else ():
+            for name in wanted:
                 found[name] = symmetrize(known[0], known[1], name)
             if file is not None:
                 file.write(format_links(found[names[0]]) + "\n")
@@ -135,10 +137,22 @@ def put_together(
     return Outcome(whole, rates)
 
 
-def opened(output: Path | None) -> Any:
+@contextmanager
+def opened(output: Path | None) -> Iterator[TextIO | None]:
+    """A file that takes the place of what stood there when all is written, and not before."""
     if output is None:
-        return nullcontext()
-    return output.open("w", encoding="utf-8", newline="\n")
+        yield None
+        return
+    device = output.exists() and not output.is_file()  # as /dev/stdout
+    fresh = output if device else output.with_name(f".{output.name}.{os.getpid()}")
+    try:
+        with fresh.open("w", encoding="utf-8", newline="\n") as file:
+            yield file
+        if not device:
+            fresh.replace(output)
+    finally:
+        if not device:
+            fresh.unlink(missing_ok=True)
 
 
 def rates_in_words(outcome: Outcome) -> list[str]:

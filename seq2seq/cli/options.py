@@ -1,6 +1,7 @@
 """Options that several commands share."""
 
 import argparse
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from seq2seq.errors import ConfigError
 ANY = ("length_ratio", "length_extra", "min_length_ratio", "min_length_extra")
 BEAM = ("beam_size", "length_penalty", "penalty_form", "coverage", "patience")
 SAMPLE = ("temperature", "top_k", "top_p", "seed")
+ENGINE = ("cache", "precision", "workers")
 ARCHIVE = b"PK\x03\x04"  # the first bytes of a checkpoint
 
 
@@ -83,7 +85,13 @@ def engine_options(arguments: argparse.Namespace) -> dict[str, Any]:
             "--workers are processes on CPU cores; a GPU takes one: leave it out, or add "
             "--device cpu"
         )
-    return {name: getattr(arguments, name) for name in ("cache", "precision", "workers")}
+    return {name: getattr(arguments, name) for name in ENGINE}
+
+
+def of_models(arguments: argparse.Namespace) -> list[str]:
+    """The options of `add_device`, `add_search` and `add_engine` that were given."""
+    names = ("device", "tag", *ANY, *BEAM, "sample", *SAMPLE, *ENGINE, "stats")
+    return [typed(n) for n in names if getattr(arguments, n) not in (None, False, "auto")]
 
 
 def typed(name: str) -> str:
@@ -103,6 +111,8 @@ def check_output(path: Path) -> None:
         raise ConfigError(f"-o {path}: there is no folder {path.parent}")
     if path.is_dir():
         raise ConfigError(f"-o {path} is a folder: give the name of a file")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise ConfigError(f"-o {path}: you may not write there")
 
 
 def is_archive(path: Path) -> bool:

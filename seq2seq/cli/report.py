@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 HELP = "what a run did, as one HTML page"
 SENTENCES = 500  # enough for intervals, and translated in a minute by a small model
 SAMPLES = 12  # pairs whose alignment can be looked at
-RESAMPLES = 1000
 
 
 class TestText(NamedTuple):
@@ -59,6 +58,11 @@ def run(arguments: argparse.Namespace) -> int:
     check_written(arguments.output, arguments.source, arguments.reference)
     if arguments.source:
         check_parallel(arguments.source, arguments.reference)
+        if ".tsv" in arguments.reference.suffixes[-2:]:
+            raise ConfigError(
+                f"--reference {arguments.reference}: a report takes one reference a sentence; of "
+                "a table with several give one: cut -f1"
+            )
     from seq2seq import checkpoint  # only here: torch takes a second
     from seq2seq.evaluation.report import Missing, Report, write_report
     from seq2seq.translator import Translator
@@ -122,6 +126,7 @@ def judge(translator: "Translator", test: TestText) -> "Tested":
     from seq2seq.evaluation.looks import cautions, usual_metrics
     from seq2seq.evaluation.metrics import find_metrics
     from seq2seq.evaluation.report import Tested
+    from seq2seq.evaluation.scores import usual_resamples
 
     sources, references = (list(side) for side in zip(*test.pairs, strict=True))
     found = list(translator.stream(sources, translator.engine()))
@@ -129,7 +134,7 @@ def judge(translator: "Translator", test: TestText) -> "Tested":
     confidences = [best[0].confidence if best else None for best in found]
     languages = translator.config["data"]["source"], translator.config["data"]["target"]
     kinds = find_metrics(usual_metrics(references))
-    assessor = Assessor(sources, [references], kinds, languages, RESAMPLES)
+    assessor = Assessor(sources, [references], kinds, languages, usual_resamples(len(sources)))
     columns = (
         *(range(1, len(sources) + 1), sources, hypotheses, references, confidences),
         sentence_quality(hypotheses, references),

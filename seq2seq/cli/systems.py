@@ -4,15 +4,18 @@ import argparse
 import hashlib
 import sys
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from seq2seq.cli.options import engine_options, is_archive, search_options
 from seq2seq.cli.results import one_line
 from seq2seq.cli.testset import TestSet, check_hypotheses
 from seq2seq.data.text import check_rereadable, neighbours, read_lines
 from seq2seq.errors import ConfigError
+
+if TYPE_CHECKING:
+    from seq2seq.checkpoint import Difference
 
 
 class System(NamedTuple):
@@ -34,11 +37,15 @@ def as_text(lines: Sequence[str]) -> bytes:
     return "".join(f"{line}\n" for line in lines).encode()
 
 
-def check_systems(paths: Sequence[Path], test_set: TestSet) -> None:
+def check_systems(paths: Sequence[Path], test_set: TestSet, asked: Sequence[str]) -> None:
     """Asked before the first model is loaded.
 
-    Raises: ConfigError if a path is no system, or given twice; DataError for a file of translations
-        that does not suit the test set; CheckpointError for a later model that cannot be opened.
+    Args:
+        asked: options that were given and mean something to models only.
+
+    Raises: ConfigError if a path is no system, or given twice, or no model is there that could do
+        what is asked; DataError for a file of translations that does not suit the test set;
+        CheckpointError for a later model that cannot be opened.
     """
     for number, path in enumerate(paths):
         if path in paths[:number]:
@@ -51,6 +58,10 @@ def check_systems(paths: Sequence[Path], test_set: TestSet) -> None:
         if not is_model(path):
             check_hypotheses(path, test_set)
     models = [path for path in paths if is_model(path)]
+    if not models and asked:
+        raise ConfigError(
+            f"{asked[0]} is for models, and there are only translations: leave it out"
+        )
     if len(models) > 1:
         from seq2seq import checkpoint
 
@@ -93,8 +104,8 @@ def translate(path: Path, test_set: TestSet, arguments: argparse.Namespace) -> S
     return System(str(path), lines, translator.config, None in found)
 
 
-def warn_of_twins(systems: Sequence[System], seeds: bool) -> None:
-    """Systems that are no two, or no runs of one recipe, make a comparison mean nothing."""
+def warn_of_twins(systems: Sequence[System]) -> None:
+    """Two systems that are one make a comparison mean nothing."""
     seen: dict[str, str] = {}
     for system in systems:
         other = seen.setdefault(system.sha256, system.name)
@@ -103,16 +114,28 @@ def warn_of_twins(systems: Sequence[System], seeds: bool) -> None:
                 f"{system.name} translates every sentence exactly as {other}: is it the same?",
                 stacklevel=2,
             )
-    models = [system for system in systems if system.config]
-    if not seeds or not models:
-        return
-    first = models[0]
-    for system in models[1:]:
-        assert first.config and system.config
-        for node in ("model", "position", "attention", "decode", "data"):
-            if first.config.get(node) != system.config.get(node):
-                warnings.warn(
-                    f"{system.name} differs from {first.name} in {node}: no runs of one recipe, so "
-                    "their deviation is not that of seeds",
-                    stacklevel=2,
-                )
+
+
+def warn_of_recipes(systems: Sequence[System]) -> None:
+    """Runs that differ in more than the seed, or not even in it, do not tell what seeds do."""
+    models = [(system, system.config) for system in systems if system.config]
+    for system, config in models[1:]:
+        first, its = models[0]
+        differing = {each.name: each for each in in_training(its, config)}
+        if not differing.pop("order.seed", None):
+            warnings.warn(f"{system.name} has the seed of {first.name}", stacklevel=2)
+        if differing:
+            each = next(iter(differing.values()))
+            warnings.warn(
+                f"{each.name} is {each.one} in {first.name}, and {each.other} in {system.name}: no "
+                "runs of one recipe, so their deviation is not that of seeds",
+                stacklevel=2,
+            )
+
+
+def in_training(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator["Difference"]:
+    """Whatever differs in how two models were trained, and in how they search."""
+    from seq2seq.checkpoint import differences
+
+    for node in ("model", "position", "attention", "order", "update", "decode"):
+        yield from differences(one.get(node) or {}, other.get(node) or {}, node)

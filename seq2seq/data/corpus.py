@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from copy import copy
 from pathlib import Path
 from typing import NamedTuple
 
@@ -87,6 +88,12 @@ class Corpus:
     def target(self, index: int) -> np.ndarray:
         """The ids of a target sentence, int32, read-only."""
         return self._target.row(index)
+
+    def with_links(self, links: PieceLinks) -> "Corpus":
+        """The same pairs, with links between their pieces."""
+        found = copy(self)
+        found.links = links
+        return found
 
     def count_tokens(self, rows: np.ndarray) -> int:
         """Target tokens of some rows, EOS counted."""

@@ -51,7 +51,11 @@ def comet_score(
             paths[name].write_text(text, encoding="utf-8", newline="\n")
         files = [word for name, path in paths.items() for word in (name, str(path))]
         ended = subprocess.run(
-            [*command, *files, "--quiet"], capture_output=True, text=True, stdin=subprocess.DEVNULL
+            [*command, *files, "--quiet"],
+            capture_output=True,
+            encoding="utf-8",
+            errors="replace",
+            stdin=subprocess.DEVNULL,
         )
     found = _SCORE.findall(ended.stdout)
     if ended.returncode or not found:

@@ -47,6 +47,6 @@ def check_words(links: Links, size: tuple[int, int], where: str, of: str) -> Non
         side, index, words = ("target", j, size[1]) if i < size[0] else ("source", i, size[0])
         last = f"its last word is {words - 1}" if words else "it has no word"
         raise DataError(
-            f"{where}: link {i}-{j} is out of range: there is no {side} word {index}; {last}. Words "
-            f"are counted from 0 and are what spaces separate in {of}; the source comes first"
+            f"{where}: link {i}-{j} is out of range: there is no {side} word {index}; {last}. "
+            f"Words are counted from 0 and are what spaces separate in {of}; the source comes first"
         )

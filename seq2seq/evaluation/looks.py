@@ -17,6 +17,7 @@ _SPACELESS = re.compile(
     r"\U00020000-\U0003ffff]"
 )
 _SHARE_TOKENIZED = 0.2  # of the lines; of raw text it is hardly one in a hundred
+_SHARE_CASED = 0.5  # of the lines, where the script has capitals
 _SHARE_UPPER = 0.01  # of the lines that have letters of two cases; of raw text nearly all
 
 
@@ -28,9 +29,11 @@ def looks_tokenized(lines: Iterable[str]) -> bool:
 
 def looks_lowercased(lines: Iterable[str]) -> bool:
     """Is there hardly a capital in lines of a script that has capitals?"""
+    lines = [line for line in lines if line.strip()]
     cased = [line for line in lines if line.lower() != line.upper()]
     capitals = sum(line != line.lower() for line in cased)
-    return bool(cased) and capitals <= _SHARE_UPPER * len(cased)
+    of_cases = len(cased) > _SHARE_CASED * len(lines)  # else of Chinese or Arabic, with a few names
+    return of_cases and capitals <= _SHARE_UPPER * len(cased)
 
 
 def looks_spaceless(lines: Iterable[str]) -> bool:

@@ -30,7 +30,7 @@ def write_page(path: Path, alignments: Sequence[Alignment], choice: Choice) -> N
     """Write a page that shows alignments, in which one chooses the pair, layer, head and reading.
 
     Weights are written in steps of 1/255; links as `alignment.links` finds them for every reading,
-    layer and head, all else being as in `choice`.
+    layer and head, and for that of `choice` as all of it says.
 
     Args:
         alignments: by one model, at least one.
@@ -104,10 +104,8 @@ def _pair(alignment: Alignment, choice: Choice) -> dict[str, Any]:
     over heads before all heads."""
     shifts, layers, heads = alignment.weights.shape[:3]
     maps = product(range(shifts), range(layers), (None, *range(heads)))
-    links = [
-        alignment.links(choice._replace(shift=shift, layer=layer, head=head))
-        for shift, layer, head in maps
-    ]
+    # What was chosen of a map beside its place holds for that map alone.
+    links = [alignment.links(choice if each == choice[:3] else Choice(*each)) for each in maps]
     steps = (alignment.weights.clamp(0, 1) * 255).round().to(torch.uint8)
     return {
         "source": _texts(alignment.source),

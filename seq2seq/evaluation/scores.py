@@ -17,6 +17,11 @@ RESAMPLES = 1000  # as many as the command `sacrebleu --confidence` draws
 MANY = 10_000
 
 
+def usual_resamples(sentences: int) -> int:
+    """How many test sets to draw if nobody says: none if they would fill the memory."""
+    return RESAMPLES if sentences <= MANY else 0
+
+
 class Interval(NamedTuple):
     """Where a score would lie in 95 of 100 test sets drawn from this one: mean +- half_width.
 
@@ -78,7 +83,7 @@ def corpus_scores(
     found = []
     for label, metric in metrics.items():
         signature = str(metric.get_signature())
-        score = with_plain_numbers(
+        score = _with_plain_numbers(
             metric, partial(metric.corpus_score, hypotheses, None, n_bootstrap=max(resamples, 1))
         )
         interval = None
@@ -91,7 +96,7 @@ def corpus_scores(
     return found
 
 
-def with_plain_numbers(metric: Metric, compute: Callable[[], T]) -> T:
+def _with_plain_numbers(metric: Metric, compute: Callable[[], T]) -> T:
     """What is computed with a metric, also where some resamples score nothing at all.
 
     There some of sacreBLEU's scores are numbers of Python and the others of NumPy, of which it

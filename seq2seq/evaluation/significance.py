@@ -6,7 +6,7 @@ from typing import NamedTuple
 from sacrebleu.metrics.base import Metric
 from sacrebleu.significance import PairedTest
 
-from seq2seq.evaluation.scores import Interval, with_plain_numbers
+from seq2seq.evaluation.scores import Interval
 
 TESTS = {"bootstrap": "bs", "randomization": "ar"}
 
@@ -48,7 +48,7 @@ def compare(
         paired = PairedTest(
             list(systems.items()), {label: metric}, references=None, test_type=TESTS[test]
         )
-        signatures, scores = with_plain_numbers(metric, paired)
+        signatures, scores = paired()
         (name,) = signatures
         signature = str(signatures[name])
         compared = []

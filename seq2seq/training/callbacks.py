@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import lightning as L
+import numpy as np
 import torch
 import torch.distributed as dist
 from lightning.pytorch.callbacks import Checkpoint, ModelCheckpoint, RichProgressBar
@@ -39,8 +40,15 @@ class RandomState(L.Callback):
             if "cuda" in self.states and torch.cuda.is_available():
                 torch.cuda.set_rng_state(self.states["cuda"][rank])
         else:
-            torch.manual_seed(self.seed + rank)
+            torch.manual_seed(seed_of(self.seed, rank))
         self.states = None
+
+
+def seed_of(seed: int, rank: int) -> int:
+    """Of a process's dropout: the first draws as one alone does; no other draws as the first of
+    another seed.
+    """
+    return seed if rank == 0 else int(np.random.SeedSequence((seed, rank)).generate_state(1)[0])
 
 
 def random_states() -> dict[str, Tensor]:

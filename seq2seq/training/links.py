@@ -88,18 +88,18 @@ def with_links(
     report, ledger = list(prepared.report), dict(prepared.ledger)
     corpora = {"train": prepared.train, "valid": prepared.valid}
     for part, linked in found.items():
-        corpus = corpora[part]
-        corpus.links = piece_links(corpus, linked, prepared.tokenizers, plan, stamps)
-        pairs = int(np.count_nonzero(corpus.links.asked))
+        links = piece_links(corpora[part], linked, prepared.tokenizers, plan, stamps)
+        corpora[part] = corpora[part].with_links(links)
+        pairs = int(np.count_nonzero(links.asked))
         if pairs == 0:
             files = ", ".join(str(file) for _, file in linked if file is not None)
             raise DataError(
                 f"no pair that is kept has a link in {files}: there is nothing to train a head on. "
                 "A line holds links i-j between words counted from 0, source first: 0-0 1-2"
             )
-        report.append(f"{part}: links for {pairs:,} of {len(corpus):,} pairs")
+        report.append(f"{part}: links for {pairs:,} of {len(corpora[part]):,} pairs")
         ledger["links"] = {**ledger.get("links", {}), part: _ledger(linked, stamps)}
-    return prepared._replace(report=tuple(report), ledger=ledger)
+    return Prepared(**corpora, tokenizers=prepared.tokenizers, report=tuple(report), ledger=ledger)
 
 
 def _ledger(linked: Sequence[Linked], stamps: Stamps) -> list[dict[str, Any]]:

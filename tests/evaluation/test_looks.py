@@ -51,6 +51,7 @@ def test_a_few_odd_lines_do_not_make_a_text_tokenized() -> None:
 def test_a_text_without_capitals_looks_lowercased_but_a_script_without_them_does_not() -> None:
     assert looks_lowercased([line.lower() for line in RAW])
     assert not looks_lowercased(["他们在公园里跑步", "我爱中国"])
+    assert not looks_lowercased(["他们在公园里跑步", "我爱中国", "草高 5cm", ""])
     assert not looks_lowercased([]) and not looks_lowercased(["", "3.5"])
 
 
