@@ -12,6 +12,8 @@ types its commands again, on the same machine, should get the same page.
 import argparse
 import csv
 import json
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -21,6 +23,7 @@ from typing import Any, NamedTuple
 import torch
 from benchmarking import processor
 from curves import draw_curves
+from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from seq2seq import checkpoint
@@ -28,7 +31,9 @@ from seq2seq.errors import Seq2SeqError, fail
 from seq2seq.evaluation.curves import read_rows
 
 ROOT = Path(__file__).resolve().parent.parent
-CONF, RESULTS = ROOT / "conf" / "experiment", ROOT / "docs" / "results"
+CONF, RESULTS = ROOT / "conf", ROOT / "docs" / "results"
+# What only other options refer to.
+REFERRED = (".data.steps", ".data.vocab_size")
 
 
 class Evaluated(NamedTuple):
@@ -45,8 +50,8 @@ def evaluate(model: Path, test: Sequence[Path], options: Sequence[str]) -> Evalu
     )
     if done.returncode:
         raise Seq2SeqError(f"{' '.join(typed)} ended with {done.returncode}: {done.stderr.strip()}")
-    names = [str(model), *(path.name for path in test)]
-    return Evaluated(" ".join(["seq2seq evaluate", *names, *options]), json.loads(done.stdout))
+    shown = ["seq2seq", "evaluate", str(model), *(f"FOLDER/{path.name}" for path in test), *options]
+    return Evaluated(shlex.join(shown), json.loads(done.stdout))
 
 
 def overrides(run: Path) -> list[str]:
@@ -59,20 +64,47 @@ def experiment_of(run: Path) -> str:
     for needed in (".hydra/overrides.yaml", "metrics.csv", "data.json", "result.json"):
         if not (run / needed).is_file():
             raise Seq2SeqError(f"there is no {run / needed}: give the folder of a finished run")
-    typed = [each.removeprefix("experiment=") for each in overrides(run) if "experiment=" in each]
-    if not typed or not (CONF / f"{typed[0]}.yaml").is_file():
+    words = (each.partition("=") for each in overrides(run))
+    typed = [value for key, _, value in words if key == "experiment"]
+    if not typed or not recipe(typed[0]).is_file():
         raise Seq2SeqError(f"{run} is of no recipe: python train.py experiment=NAME, of {CONF}")
     return typed[0]
 
 
+def recipe(name: str) -> Path:
+    return CONF / "experiment" / f"{name}.yaml"
+
+
 def training_command(run: Path, threads: int | None) -> str:
-    """What was typed, with FOLDER for the folders of this machine."""
-    words = []
-    for override in overrides(run):
-        key, _, value = override.partition("=")
-        words.append(f"{key}=FOLDER/{Path(value).name}" if value.startswith("/") else override)
+    """What was typed, with FOLDER for the folders of this machine. How often the run was resumed
+    makes no difference.
+    """
+    typed = [each for each in overrides(run) if not each.startswith("resume=")]
+    words = [re.sub(r"(?<![^=\[,: ])(/[^],} ]+)", _named, word) for word in typed]
     alone = f"OMP_NUM_THREADS={threads} " if threads else ""
-    return f"{alone}python train.py {' '.join(words)} hydra.run.dir={run}"
+    return alone + shlex.join(["python", "train.py", *words, f"hydra.run.dir={run}"])
+
+
+def _named(path: re.Match[str]) -> str:
+    return f"FOLDER/{Path(path[0]).name}"
+
+
+def changed(run: Path) -> list[str]:
+    """The options that the same words mean otherwise by now: what they were, and what they are."""
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        configs = OmegaConf.load(run / ".hydra" / "config.yaml"), compose("train", overrides(run))
+    then, now = (_resolved(config) for config in configs)
+    # An option that there was not yet was as it is by default.
+    return [
+        f"`{name[1:]}` was {one}, and is {other}"
+        for name, one, other in checkpoint.differences(then, now, "")
+        if one is not None and name not in REFERRED
+    ]
+
+
+def _resolved(config: Any) -> Any:
+    config.run_name = "any"  # by default it asks the Hydra of a run
+    return OmegaConf.to_container(config, resolve=True)
 
 
 def fit_time(run: Path) -> tuple[str, str]:
@@ -97,7 +129,8 @@ def page(
     saved = checkpoint.read(model)
     parameters = sum(p.numel() for p in saved.build().parameters())
     result = json.loads((run / "result.json").read_text(encoding="utf-8"))
-    about = (CONF / f"{options.experiment}.yaml").read_text(encoding="utf-8").splitlines()[1]
+    about = recipe(options.experiment).read_text(encoding="utf-8").splitlines()[1]
+    best = "none" if result["value"] is None else f"{result['value']:.2f}"
     commands = [training_command(run, options.threads)]
     if options.average:
         commands.append(f"seq2seq average {run} --last {options.average}")
@@ -120,7 +153,8 @@ def page(
         f"| machine | {processor()}, {options.threads or 'all'} thread(s), torch "
         f"{torch.__version__} |",
         *([f"| beside it | {options.beside} |"] if options.beside else []),
-        f"| best validation, {result['monitor']} | {result['value']:.2f} |",
+        *(f"| changed since | {each} |" for each in changed(run)),
+        f"| best validation, {result['monitor']} | {best} |",
         "",
         *scores(tests),
         "",

@@ -5,6 +5,9 @@ from pathlib import Path
 
 import pytest
 import record_result
+from helpers import CONF
+from hydra import compose, initialize_config_dir
+from omegaconf import OmegaConf
 
 FOUND = {
     "BLEU": {"score": 39.24, "signature": "a|b", "interval": {"mean": 39, "half_width": 1.26}},
@@ -23,10 +26,13 @@ def finished(folder: Path, *overrides: str) -> Path:
 
 
 def test_the_command_is_what_was_typed_without_the_folders_of_a_machine(tmp_path: Path) -> None:
-    run = finished(tmp_path, "experiment=multi30k_en_de", "data.root=/home/me/tok", "order.seed=2")
+    two = "data.train={a: {path: /home/me/one}, b: {path: /home/me/two, weight: 2}}"
+    typed = "experiment=multi30k_en_de", "data.root=/home/me/tok", two
+    run = finished(tmp_path, *typed, "data.valid=[/home/me/a.de,/home/me/a.en]", "logger.x=3/4")
+    shown = "'data.train={a: {path: FOLDER/one}, b: {path: FOLDER/two, weight: 2}}'"
     assert record_result.training_command(run, 2) == (
-        "OMP_NUM_THREADS=2 python train.py experiment=multi30k_en_de data.root=FOLDER/tok "
-        f"order.seed=2 hydra.run.dir={run}"
+        f"OMP_NUM_THREADS=2 python train.py experiment=multi30k_en_de data.root=FOLDER/tok {shown} "
+        f"'data.valid=[FOLDER/a.de,FOLDER/a.en]' logger.x=3/4 hydra.run.dir={run}"
     )
     assert record_result.experiment_of(run) == "multi30k_en_de"
     assert record_result.fit_time(run)[0] == "wall time of the fit, validations included"
@@ -35,9 +41,29 @@ def test_the_command_is_what_was_typed_without_the_folders_of_a_machine(tmp_path
 def test_the_time_of_a_resumed_run_is_not_that_of_all_of_it(tmp_path: Path) -> None:
     run = finished(tmp_path, "experiment=zh_en", "resume=runs/x/last.ckpt")
     assert "since it was last resumed" in record_result.fit_time(run)[0]
+    # The same command without it comes to the same end.
+    assert record_result.training_command(run, None).endswith(
+        f"experiment=zh_en hydra.run.dir={run}"
+    )
 
 
-@pytest.mark.parametrize("overrides", [(), ("model=rnn", "~logger"), ("experiment=none",)])
+def test_what_the_same_words_mean_otherwise_by_now_is_told(tmp_path: Path) -> None:
+    run = finished(tmp_path, "experiment=zh_en", "data.train=x", "data.valid=y")
+    with initialize_config_dir(str(CONF), version_base="1.3"):
+        config = compose("train", overrides=record_result.overrides(run))
+    OmegaConf.save(config, run / ".hydra" / "config.yaml")
+    assert record_result.changed(run) == []
+    was = config.validation.samples
+    config.validation.samples = 17
+    del config.loss.r_drop
+    OmegaConf.save(config, run / ".hydra" / "config.yaml")
+    assert record_result.changed(run) == [f"`validation.samples` was 17, and is {was}"]
+
+
+NO_RECIPE = [(), ("model=rnn", "~logger"), ("experiment=none",), ("logger.experiment=zh_en",)]
+
+
+@pytest.mark.parametrize("overrides", NO_RECIPE)
 def test_a_run_of_no_recipe_is_refused(tmp_path: Path, overrides: tuple[str, ...]) -> None:
     with pytest.raises(record_result.Seq2SeqError, match="is of no recipe"):
         record_result.experiment_of(finished(tmp_path, *overrides))
