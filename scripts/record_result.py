@@ -107,10 +107,26 @@ def _resolved(config: Any) -> Any:
     return OmegaConf.to_container(config, resolve=True)
 
 
+def result_of(run: Path) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((run / "result.json").read_text(encoding="utf-8"))
+    return found
+
+
+def machine(run: Path, threads: int | None) -> str:
+    """Where it was trained: of an older run, where this is written."""
+    result = result_of(run)
+    device = result.get("device", "cpu")
+    found = processor() if device == "cpu" else f"{result['devices']} x {device}"
+    count = threads or result.get("threads") or "all"
+    return f"{found}, {count} thread(s), torch {result.get('torch', torch.__version__)}"
+
+
 def fit_time(run: Path) -> tuple[str, str]:
-    """What was measured, and its minutes: one file is written just before the fit, the other just
-    after. Of a run that was resumed both are of its last part."""
-    seconds = (run / "result.json").stat().st_mtime - (run / "data.json").stat().st_mtime
+    """What was measured, and its minutes. Of a run that was resumed, of its last part."""
+    seconds = result_of(run).get("seconds")
+    if seconds is None:
+        # It is older than that entry: one file is written just before the fit, one just after.
+        seconds = (run / "result.json").stat().st_mtime - (run / "data.json").stat().st_mtime
     resumed = any(each.startswith("resume=") for each in overrides(run))
     what = "the fit since it was last resumed" if resumed else "the fit"
     return f"wall time of {what}, validations included", f"{seconds / 60:.0f} minutes"
@@ -128,7 +144,7 @@ def page(
 ) -> str:
     saved = checkpoint.read(model)
     parameters = sum(p.numel() for p in saved.build().parameters())
-    result = json.loads((run / "result.json").read_text(encoding="utf-8"))
+    result = result_of(run)
     about = recipe(options.experiment).read_text(encoding="utf-8").splitlines()[1]
     best = "none" if result["value"] is None else f"{result['value']:.2f}"
     commands = [training_command(run, options.threads)]
@@ -150,8 +166,7 @@ def page(
         f"| updates | {result['steps']:,} |",
         f"| seed | {saved.config['order']['seed']} |",
         "| {} | {} |".format(*fit_time(run)),
-        f"| machine | {processor()}, {options.threads or 'all'} thread(s), torch "
-        f"{torch.__version__} |",
+        f"| machine | {machine(run, options.threads)} |",
         *([f"| beside it | {options.beside} |"] if options.beside else []),
         *(f"| changed since | {each} |" for each in changed(run)),
         f"| best validation, {result['monitor']} | {best} |",

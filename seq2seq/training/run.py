@@ -2,10 +2,12 @@
 
 import json
 import sys
+import time
 from dataclasses import asdict
 from typing import Any
 
 import lightning as L
+import torch
 
 from seq2seq import checkpoint
 from seq2seq.data.groups import group_marks
@@ -63,7 +65,7 @@ def train(plan: Plan, prepared: Prepared) -> float | None:
     if trainer.is_global_zero:
         write_ledger(prepared.ledger, plan.folder)
         print("\n".join((*prepared.report, headline(plan, model, trainer.world_size))), flush=True)
-    redraw = build_redraw(plan, prepared)
+    redraw, begun = build_redraw(plan, prepared), time.monotonic()
     trainer.fit(
         module,
         datamodule=DataModule(
@@ -78,9 +80,22 @@ def train(plan: Plan, prepared: Prepared) -> float | None:
         if score is not None:
             print(f"best {plan.checkpoint.monitor} {score:.2f}: {best.best_model_path}")
         result = {"monitor": plan.checkpoint.monitor, "value": score, "steps": trainer.global_step}
+        result |= circumstances(trainer, time.monotonic() - begun)
         (plan.folder / RESULT).write_text(json.dumps(result) + "\n", encoding="utf-8")
     leave_process_group()
     return score
+
+
+def circumstances(trainer: L.Trainer, seconds: float) -> dict[str, Any]:
+    """What a fit took, and on what: since it was last resumed."""
+    device = trainer.strategy.root_device
+    return {
+        "seconds": round(seconds, 1),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+        "devices": trainer.world_size,
+        "threads": torch.get_num_threads(),
+        "torch": torch.__version__,
+    }
 
 
 def build_redraw(plan: Plan, prepared: Prepared) -> Redraw | None:

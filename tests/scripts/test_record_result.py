@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import record_result
+import torch
 from helpers import CONF
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
@@ -45,6 +46,15 @@ def test_the_time_of_a_resumed_run_is_not_that_of_all_of_it(tmp_path: Path) -> N
     assert record_result.training_command(run, None).endswith(
         f"experiment=zh_en hydra.run.dir={run}"
     )
+
+
+def test_the_conditions_are_those_that_the_run_wrote_down(tmp_path: Path) -> None:
+    run = finished(tmp_path, "experiment=zh_en")
+    assert record_result.machine(run, 3).endswith(f", 3 thread(s), torch {torch.__version__}")
+    found = {"seconds": 5400.0, "device": "Accelerator X", "devices": 2, "threads": 8, "torch": "3"}
+    (run / "result.json").write_text(json.dumps(found))
+    assert record_result.machine(run, None) == "2 x Accelerator X, 8 thread(s), torch 3"
+    assert record_result.fit_time(run)[1] == "90 minutes"
 
 
 def test_what_the_same_words_mean_otherwise_by_now_is_told(tmp_path: Path) -> None:
