@@ -48,14 +48,11 @@ class Direction(NamedTuple):
         files = arguments.source_file, arguments.target_file
         ordered = reversed(files) if self.swapped else files
         texts = zip(*map(read_lines, ordered), strict=True)
+        of = f"{names(arguments)}, or the tokenizer"
         for number, found in enumerate(self.translator.alignments(texts, units=arguments.units)):
             if found is not None and self.gold:
                 size = len(found.source), len(found.target)
-                where, of = (
-                    f"{arguments.gold}:{number + 1}",
-                    f"{names(arguments)}, or the tokenizer",
-                )
-                check_words(self.gold[number], size, where, of)
+                check_words(self.gold[number], size, f"{arguments.gold}:{number + 1}", of)
             yield found
 
 

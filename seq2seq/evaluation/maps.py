@@ -104,13 +104,15 @@ def describe(choice: Choice, layers: int, heads: int, *, apart: bool = False) ->
         apart: whether each head is shown on its own.
     """
     if choice.head is not None:
-        shown = f"head {choice.head + 1} of {heads}"
+        shown = f", head {choice.head + 1} of {heads}"
+    elif heads > 1:
+        shown = f", each of {heads} heads" if apart else ", all heads"
     else:
-        shown = f"each of {heads} heads" if apart else "all heads"
+        shown = ""
     later = ", one step later" if choice.shift else ""
     least = f", links of {choice.least:.0%} or more" if choice.least else ""
     near = f", and of {choice.near:.0%} of the largest" if choice.near < 1 else ""
-    return f"decoder layer {choice.layer + 1} of {layers}, {shown}{later}{least}{near}"
+    return f"decoder layer {choice.layer + 1} of {layers}{shown}{later}{least}{near}"
 
 
 def _check(what: str, index: int, count: int) -> None:
