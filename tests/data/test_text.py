@@ -91,6 +91,7 @@ def test_a_character_over_the_border_of_two_reads_is_whole_and_a_cut_one_is_foun
 @pytest.mark.parametrize(
     ("content", "advice"),
     [("word\n".encode("utf-16"), "iconv -f UTF-16"), (gzip.compress(b"word\n"), "ends in .gz")],
+    ids=["utf-16", "gzip"],  # what is packed holds the time, and each process of the tests its own
 )
 def test_a_file_of_another_format_is_recognised(
     content: bytes, advice: str, tmp_path: Path
