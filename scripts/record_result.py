@@ -80,6 +80,7 @@ def training_command(run: Path, threads: int | None) -> str:
     makes no difference.
     """
     typed = [each for each in overrides(run) if not each.startswith("resume=")]
+    # An absolute path, as a value or in a list or mapping: not the slash inside a/b.
     words = [re.sub(r"(?<![^=\[,: ])(/[^],} ]+)", _named, word) for word in typed]
     alone = f"OMP_NUM_THREADS={threads} " if threads else ""
     return alone + shlex.join(["python", "train.py", *words, f"hydra.run.dir={run}"])

@@ -193,6 +193,7 @@ MISTAKES = [
     (("{0}", "{src}", "{ref}", "--frequencies", "{1}", "-o", "{1}"), "would be written over"),
     (("{0}", "{src}", "{ref}", "-o", "out.en.gz"), "what is written is not packed: -o out.en"),
     (("{0}", "{src}", "{ref}", "--beam-size", "9"), "--beam-size is for models, and there are"),
+    (("{0}", "{src}", "{ref}", "--coverage", "0"), "--coverage is for models, and there are only"),
     (("{0}", "{1}", "{src}", "{ref}", "--stats"), "--stats is for models, and there are only"),
     (("{0}", "{src}", "{ref}", "--device", "cuda"), "--device is for models, and there are only"),
 ]

@@ -116,6 +116,17 @@ def test_what_is_not_there_is_said_in_its_place(
     assert "attention 'fixed' has no weights to draw" in missing(window)["Alignment"]
 
 
+def test_a_table_of_several_references_is_not_taken_for_one(
+    seq2seq: Command, tmp_path: Path
+) -> None:
+    source, table = tmp_path / "x.de", tmp_path / "x.tsv"
+    source.write_text("Ja.\n", encoding="utf-8")
+    table.write_text("Yes.\tYeah.\n", encoding="utf-8")
+    files = "--source", source, "--reference", table
+    message = refused(seq2seq("report", tmp_path, *files, "-o", tmp_path / "report.html"))
+    assert "a report takes one reference a sentence" in message
+
+
 def test_whatever_a_sentence_holds_is_shown_as_text(
     seq2seq: Command, run: Path, tmp_path: Path, window: Browser
 ) -> None:

@@ -245,6 +245,7 @@ def test_json_gives_score_confidence_and_the_probability_of_each_piece(
         (("--workers", "2", "--device", "cuda"), "--workers are processes on CPU cores"),
         (("--input", "x"), "give texts or --input, not both"),
         (("-o", "no/where"), "there is no folder no"),
+        (("-o", "x.en.gz"), "what is written is not packed: -o x.en"),
     ],
 )
 def test_options_that_mean_nothing_together_are_refused_before_anything_is_read(

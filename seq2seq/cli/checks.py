@@ -47,6 +47,4 @@ def check_translations(output: Path, paths: list[Path], read: list[Path | None])
             f"-o {output} takes the translations of one PATH, not of {len(paths)}: leave it out, "
             "or evaluate them one by one"
         )
-    if output.suffix == ".gz":
-        raise ConfigError(f"-o {output}: what is written is not packed: -o {output.stem}")
     check_written(output, *paths, *read)

@@ -106,11 +106,12 @@ def read(
     else:
         choice = sharpest(alignments, options.shift or 0)
         why = GUESS if "layer" in free else ""
+    if shape[1] == 1 and choice.head == 0:
+        choice = choice._replace(head=None)  # the mean of one head is that head
     wanted = with_options(choice, options, shape)
     check_choice(wanted, *shape)
     # Of what was chosen or trained nothing is left to say if another map is read.
-    known = why == GUESS or wanted == with_options(choice, nothing_given(), shape)
-    return Reading(wanted, shape, why if known else "")
+    return Reading(wanted, shape, why if why == GUESS or wanted == choice else "")
 
 
 def shape_of(alignment: "Alignment") -> Shape:
@@ -124,8 +125,6 @@ def with_options(choice: "Choice", options: argparse.Namespace, shape: Shape) ->
     """
     if options.layer is not None and options.layer - 1 != choice.layer:
         choice = type(choice)(0, options.layer - 1, None)
-    if shape[1] == 1 and choice.head == 0:
-        choice = choice._replace(head=None)
     if options.heads is not None and (head := given_head(options, shape)) != choice.head:
         choice = choice._replace(head=head, least=0.0, near=1.0)
     if options.shift is not None and options.shift != choice.shift:
@@ -153,10 +152,10 @@ def compare(
     from seq2seq.evaluation.candidates import Candidates
     from seq2seq.evaluation.maps import Choice, check_choice
 
-    candidates, missed = None, 0
+    candidates, missed = None, []
     for alignment, links in zip(alignments, gold, strict=True):
         if alignment is None:
-            missed += len(links.sure)
+            missed.append(links)
             continue
         if candidates is None:
             shape = shape_of(alignment)
@@ -165,7 +164,8 @@ def compare(
         candidates.add(alignment, links)
     if candidates is None:
         raise ConfigError("there is nothing to choose by: no pair can be aligned")
-    candidates.sure += missed  # whatever is read, these links are not found
+    for links in missed:
+        candidates.miss(links)
     return [c for c in candidates.ranked() if is_open(c.choice, options, shape)], shape
 
 

@@ -91,7 +91,9 @@ def engine_options(arguments: argparse.Namespace) -> dict[str, Any]:
 def of_models(arguments: argparse.Namespace) -> list[str]:
     """The options of `add_device`, `add_search` and `add_engine` that were given."""
     names = ("device", "tag", *ANY, *BEAM, "sample", *SAMPLE, *ENGINE, "stats")
-    return [typed(n) for n in names if getattr(arguments, n) not in (None, False, "auto")]
+    values = ((name, getattr(arguments, name)) for name in names)
+    # Not `in (None, False)`, which holds of a 0 that was typed as well.
+    return [typed(n) for n, v in values if not (v is None or v is False or v == "auto")]
 
 
 def typed(name: str) -> str:
@@ -107,6 +109,8 @@ def check_input(path: Path) -> None:
 
 def check_output(path: Path) -> None:
     """Raises: ConfigError if no file can be written there. Asked before the work is done."""
+    if path.suffix == ".gz":
+        raise ConfigError(f"-o {path}: what is written is not packed: -o {path.with_suffix('')}")
     if not path.parent.is_dir():
         raise ConfigError(f"-o {path}: there is no folder {path.parent}")
     if path.is_dir():

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from seq2seq.cli import choice
 from seq2seq.cli.options import add_model, check_written, positive
+from seq2seq.cli.testset import is_table
 from seq2seq.data.text import check_parallel, read_lines
 from seq2seq.errors import ConfigError, DataError
 
@@ -58,7 +59,7 @@ def run(arguments: argparse.Namespace) -> int:
     check_written(arguments.output, arguments.source, arguments.reference)
     if arguments.source:
         check_parallel(arguments.source, arguments.reference)
-        if ".tsv" in arguments.reference.suffixes[-2:]:
+        if is_table(arguments.reference):
             raise ConfigError(
                 f"--reference {arguments.reference}: a report takes one reference a sentence; of "
                 "a table with several give one: cut -f1"

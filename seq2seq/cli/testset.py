@@ -80,6 +80,11 @@ def read_test_set(arguments: argparse.Namespace, files: list[Path]) -> TestSet:
     return TestSet(name, source, lines, streams, languages)
 
 
+def is_table(path: Path) -> bool:
+    """Does a file of references have a column for each of several?"""
+    return ".tsv" in path.suffixes[-2:]
+
+
 def read_references(path: Path) -> list[list[str | None]]:
     """The references of a file: a line a sentence, or a .tsv with a column for each reference.
 
@@ -88,7 +93,7 @@ def read_references(path: Path) -> list[list[str | None]]:
     Raises: DataError if a line of a .tsv has no reference at all.
     """
     lines = list(read_lines(path))
-    if ".tsv" not in path.suffixes[-2:]:
+    if not is_table(path):
         return [list(lines)]
     rows = [[column for column in line.split("\t") if column.strip()] for line in lines]
     for number, row in enumerate(rows, start=1):

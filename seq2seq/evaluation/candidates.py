@@ -64,6 +64,10 @@ class Candidates:
                 told = linked & (most >= least * held)
                 self.counts[:, i, j] += (by_word * told).sum(-1)
 
+    def miss(self, gold: Links) -> None:
+        """Count the gold links of a pair that cannot be aligned: no choice finds them."""
+        self.sure += len(gold.sure)
+
     def ranked(self) -> list[Candidate]:
         """The best of each reading, layer and head, the least error rate first; of equal ones the
         one that looked earlier, in an earlier layer, at the mean over heads.

@@ -2,15 +2,12 @@
 
 import os
 import statistics
-from collections.abc import Callable, Mapping, Sequence
-from functools import partial
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
 
 from sacrebleu.metrics.base import Metric, Score
 
 from seq2seq.errors import ConfigError, DataError
-
-T = TypeVar("T")
 
 RESAMPLES = 1000  # as many as the command `sacrebleu --confidence` draws
 # sacreBLEU holds the statistics of all resamples at once: for so many sentences 0.7 GB.
@@ -83,9 +80,7 @@ def corpus_scores(
     found = []
     for label, metric in metrics.items():
         signature = str(metric.get_signature())
-        score = _with_plain_numbers(
-            metric, partial(metric.corpus_score, hypotheses, None, n_bootstrap=max(resamples, 1))
-        )
+        score = _corpus_score(metric, hypotheses, max(resamples, 1))
         interval = None
         if resamples:
             interval = Interval(float(score._mean), float(score._ci), str(metric.get_signature()))
@@ -96,14 +91,14 @@ def corpus_scores(
     return found
 
 
-def _with_plain_numbers(metric: Metric, compute: Callable[[], T]) -> T:
-    """What is computed with a metric, also where some resamples score nothing at all.
+def _corpus_score(metric: Metric, hypotheses: Sequence[str], resamples: int) -> Any:
+    """sacreBLEU's score, also where some resamples score nothing at all.
 
-    There some of sacreBLEU's scores are numbers of Python and the others of NumPy, of which it
-    cannot take a mean (TypeError); only then all are made numbers of Python.
+    There some of its scores are numbers of Python and the others of NumPy, of which it cannot take
+    a mean (TypeError); only then all are made numbers of Python.
     """
     try:
-        return compute()
+        return metric.corpus_score(hypotheses, None, n_bootstrap=resamples)
     except TypeError:
         score_of = metric._compute_score_from_stats
 
@@ -113,7 +108,7 @@ def _with_plain_numbers(metric: Metric, compute: Callable[[], T]) -> T:
             return score
 
         setattr(metric, "_compute_score_from_stats", plain)  # noqa: B010 - a method
-        return compute()
+        return metric.corpus_score(hypotheses, None, n_bootstrap=resamples)
 
 
 def scatter(runs: Sequence[Sequence[CorpusScore]]) -> dict[str, Scatter]:

@@ -45,8 +45,8 @@ class RandomState(L.Callback):
 
 
 def seed_of(seed: int, rank: int) -> int:
-    """Of a process's dropout: the first draws as one alone does; no other draws as the first of
-    another seed.
+    """Of what a process draws. The first takes that of the run, as a process alone does; `seed + 1`
+    for the second would be that of the first in a run with the next seed.
     """
     return seed if rank == 0 else int(np.random.SeedSequence((seed, rank)).generate_state(1)[0])
 
