@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from html import escape
+from itertools import pairwise
 from typing import NamedTuple
 
 from matplotlib.ticker import MaxNLocator
@@ -114,11 +115,11 @@ def _ticks(values: Sequence[float]) -> list[float]:
 
 
 def _apart(heights: Sequence[float], least: float = 14) -> list[float]:
-    """Heights of names, moved down where they would hide each other."""
+    """Heights of names, moved up where they would hide each other: below them stand numbers."""
     placed = list(heights)
-    order = sorted(range(len(placed)), key=lambda n: placed[n])
-    for above, below in zip(order, order[1:], strict=False):
-        placed[below] = max(placed[below], placed[above] + least)
+    order = sorted(range(len(placed)), key=lambda n: placed[n], reverse=True)
+    for below, above in pairwise(order):
+        placed[above] = min(placed[above], placed[below] - least)
     return placed
 
 

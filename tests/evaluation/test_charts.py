@@ -1,5 +1,6 @@
 """Charts as SVG, and learning curves drawn with them."""
 
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -41,6 +42,16 @@ def test_a_line_stays_in_its_frame_and_keeps_its_order(values: list[float]) -> N
     )
     for (_, one), (_, other), a, b in zip(found, found[1:], values, values[1:], strict=False):
         assert one >= other - 0.1 if a <= b else one <= other + 0.1  # down is less
+
+
+@given(st.lists(st.floats(0, 1, width=32), min_size=2, max_size=3))
+def test_names_of_lines_hide_neither_each_other_nor_the_numbers_below(ends: list[float]) -> None:
+    lines = [Series(f"line {n}", [(0, 1), (9, end)]) for n, end in enumerate(ends)]
+    svg = ElementTree.fromstring(line_chart(lines, x="step", y="y", until=9))
+    texts = [text for text in svg.iter("text") if (text.text or "").startswith("line ")]
+    heights = sorted(float(text.attrib["y"]) for text in texts)
+    assert len(heights) == len(ends) and heights[-1] <= HEIGHT - BOTTOM + 5
+    assert all(b - a > 13 for a, b in pairwise(heights))
 
 
 @given(VALUES)
