@@ -20,7 +20,6 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import torch
 from benchmarking import processor
 from curves import draw_curves
 from hydra import compose, initialize_config_dir
@@ -34,6 +33,8 @@ ROOT = Path(__file__).resolve().parent.parent
 CONF, RESULTS = ROOT / "conf", ROOT / "docs" / "results"
 # What only other options refer to.
 REFERRED = (".data.steps", ".data.vocab_size")
+# Entries of result.json that a page needs; runs of older versions lack some.
+NEEDED = ("seconds", "device", "devices", "threads", "torch")
 
 
 class Evaluated(NamedTuple):
@@ -75,14 +76,15 @@ def recipe(name: str) -> Path:
     return CONF / "experiment" / f"{name}.yaml"
 
 
-def training_command(run: Path, threads: int | None) -> str:
+def training_command(run: Path) -> str:
     """What was typed, with FOLDER for the folders of this machine. How often the run was resumed
     makes no difference.
     """
     typed = [each for each in overrides(run) if not each.startswith("resume=")]
     # An absolute path, as a value or in a list or mapping: not the slash inside a/b.
     words = [re.sub(r"(?<![^=\[,: ])(/[^],} ]+)", _named, word) for word in typed]
-    alone = f"OMP_NUM_THREADS={threads} " if threads else ""
+    result = result_of(run)
+    alone = f"OMP_NUM_THREADS={result['threads']} " if result["device"] == "cpu" else ""
     return alone + shlex.join(["python", "train.py", *words, f"hydra.run.dir={run}"])
 
 
@@ -109,28 +111,27 @@ def _resolved(config: Any) -> Any:
 
 
 def result_of(run: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((run / "result.json").read_text(encoding="utf-8"))
+    """Raises: Seq2SeqError of a run that did not write down yet what it took, and where."""
+    path = run / "result.json"
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if missing := [name for name in NEEDED if name not in found]:
+        raise Seq2SeqError(
+            f"{path} of an older version does not tell {', '.join(missing)}: train anew"
+        )
     return found
 
 
-def machine(run: Path, threads: int | None) -> str:
-    """Where it was trained: of an older run, where this is written."""
+def machine(run: Path) -> str:
     result = result_of(run)
-    device = result.get("device", "cpu")
+    device = result["device"]
     found = processor() if device == "cpu" else f"{result['devices']} x {device}"
-    count = threads or result.get("threads") or "all"
-    return f"{found}, {count} thread(s), torch {result.get('torch', torch.__version__)}"
+    return f"{found}, {result['threads']} thread(s), torch {result['torch']}"
 
 
-def fit_time(run: Path) -> tuple[str, str]:
-    """What was measured, and its minutes. Of a run that was resumed, of its last part."""
-    seconds = result_of(run).get("seconds")
-    if seconds is None:
-        # It is older than that entry: one file is written just before the fit, one just after.
-        seconds = (run / "result.json").stat().st_mtime - (run / "data.json").stat().st_mtime
+def minutes(run: Path) -> str:
     resumed = any(each.startswith("resume=") for each in overrides(run))
-    what = "the fit since it was last resumed" if resumed else "the fit"
-    return f"wall time of {what}, validations included", f"{seconds / 60:.0f} minutes"
+    parts = ", all its parts together" if resumed else ""
+    return f"{result_of(run)['seconds'] / 60:.0f} minutes{parts}"
 
 
 def write_rows(rows: Sequence[Mapping[str, str]], path: Path) -> None:
@@ -148,7 +149,7 @@ def page(
     result = result_of(run)
     about = recipe(options.experiment).read_text(encoding="utf-8").splitlines()[1]
     best = "none" if result["value"] is None else f"{result['value']:.2f}"
-    commands = [training_command(run, options.threads)]
+    commands = [training_command(run)]
     if options.average:
         commands.append(f"seq2seq average {run} --last {options.average}")
     commands += [test.command for test in tests]
@@ -166,8 +167,8 @@ def page(
         f"| parameters | {parameters:,} |",
         f"| updates | {result['steps']:,} |",
         f"| seed | {saved.config['order']['seed']} |",
-        "| {} | {} |".format(*fit_time(run)),
-        f"| machine | {machine(run, options.threads)} |",
+        f"| wall time of the fit, validations included | {minutes(run)} |",
+        f"| machine | {machine(run)} |",
         *([f"| beside it | {options.beside} |"] if options.beside else []),
         *(f"| changed since | {each} |" for each in changed(run)),
         f"| best validation, {result['monitor']} | {best} |",
@@ -207,7 +208,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--name", help="of the page; default: the experiment")
     parser.add_argument("--test", type=Path, nargs=2, action="append", required=True)
     parser.add_argument("--average", type=int, help="RUN/average.ckpt of so many last checkpoints")
-    parser.add_argument("--threads", type=int, help="OMP_NUM_THREADS of the training")
     parser.add_argument("--beside", help="what else the machine did meanwhile")
     parser.add_argument("--metrics", help="as of seq2seq evaluate")
     options = parser.parse_args(arguments)

@@ -50,7 +50,6 @@ def dry_run(plan: Plan, prepared: Prepared, module: TrainingModule, redraw: Redr
         strategy="auto",
         max_steps=ROUNDS * len(batches),
         max_epochs=-1,
-        max_time=None,
         val_check_interval=10**9,
     )
     trainer = build_trainer(alone, [], [meter], progress=False)

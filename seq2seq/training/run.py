@@ -2,12 +2,12 @@
 
 import json
 import sys
-import time
 from dataclasses import asdict
 from typing import Any
 
 import lightning as L
 import torch
+from lightning.pytorch.callbacks import Timer
 
 from seq2seq import checkpoint
 from seq2seq.data.groups import group_marks
@@ -55,17 +55,18 @@ def train(plan: Plan, prepared: Prepared) -> float | None:
     if plan.run.dry_run:
         dry_run(plan, prepared, module, build_redraw(plan, prepared))
         return None
+    timer = Timer(plan.trainer.max_time)  # last.ckpt keeps what it counted
     best = best_checkpoint(plan.folder, plan.checkpoint)
     trainer = build_trainer(
         plan.trainer,
         build_loggers(plan.logger, plan.folder, plan.run.run_name),
-        [best, *build_callbacks(plan, prepared)],
+        [timer, best, *build_callbacks(plan, prepared)],
         progress=sys.stdout.isatty(),
     )
     if trainer.is_global_zero:
         write_ledger(prepared.ledger, plan.folder)
         print("\n".join((*prepared.report, headline(plan, model, trainer.world_size))), flush=True)
-    redraw, begun = build_redraw(plan, prepared), time.monotonic()
+    redraw = build_redraw(plan, prepared)
     trainer.fit(
         module,
         datamodule=DataModule(
@@ -76,18 +77,18 @@ def train(plan: Plan, prepared: Prepared) -> float | None:
     )
     score = None if best.best_model_score is None else best.best_model_score.item()
     if trainer.is_global_zero:
-        print(f"training ended at step {trainer.global_step:,}")
+        print(f"training ended at step {trainer.global_step:,}{time_limit(timer, plan)}")
         if score is not None:
             print(f"best {plan.checkpoint.monitor} {score:.2f}: {best.best_model_path}")
         result = {"monitor": plan.checkpoint.monitor, "value": score, "steps": trainer.global_step}
-        result |= circumstances(trainer, time.monotonic() - begun)
+        result |= circumstances(trainer, timer.time_elapsed())
         (plan.folder / RESULT).write_text(json.dumps(result) + "\n", encoding="utf-8")
     leave_process_group()
     return score
 
 
 def circumstances(trainer: L.Trainer, seconds: float) -> dict[str, Any]:
-    """What a fit took, and on what: since it was last resumed."""
+    """What a fit took, all the parts of a resumed one together, and on what its last part ran."""
     device = trainer.strategy.root_device
     return {
         "seconds": round(seconds, 1),
@@ -96,6 +97,14 @@ def circumstances(trainer: L.Trainer, seconds: float) -> dict[str, Any]:
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
     }
+
+
+def time_limit(timer: Timer, plan: Plan) -> str:
+    """Why training ended, where a clock ended it. It goes on counting where a run is resumed."""
+    remaining = timer.time_remaining()
+    if remaining is None or remaining > 0:
+        return ""
+    return f": trainer.max_time={plan.trainer.max_time}, resumed parts included, is used up"
 
 
 def build_redraw(plan: Plan, prepared: Prepared) -> Redraw | None:

@@ -32,9 +32,13 @@ from seq2seq.training.stop import StopOnSignal
 def build_trainer(
     options: TrainerOptions, loggers: list[Logger], callbacks: list[L.Callback], progress: bool
 ) -> L.Trainer:
-    """Raises: ConfigError for devices that are not here, and whatever else Lightning refuses."""
+    """`options.max_time` is left to a Timer among the callbacks, which can be asked afterwards.
+
+    Raises: ConfigError for devices that are not here, and whatever else Lightning refuses.
+    """
     quieten()
     arguments = asdict(options)
+    del arguments["max_time"]
     arguments["val_check_interval"] = validation_interval(options)
     if options.accelerator == "auto":  # as `Translator` reads it; MPS has no float64
         arguments["accelerator"] = "gpu" if torch.cuda.is_available() else "cpu"

@@ -5,7 +5,6 @@ from pathlib import Path
 
 import pytest
 import record_result
-import torch
 from helpers import CONF
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
@@ -21,7 +20,9 @@ FOUND = {
 def finished(folder: Path, *overrides: str) -> Path:
     (folder / ".hydra").mkdir()
     (folder / ".hydra" / "overrides.yaml").write_text(json.dumps(overrides))
-    for name, text in (("data.json", "{}"), ("result.json", "{}"), ("metrics.csv", "step\n")):
+    result = {"seconds": 5400.0, "device": "cpu", "devices": 1, "threads": 2, "torch": "3"}
+    (folder / "result.json").write_text(json.dumps(result))
+    for name, text in (("data.json", "{}"), ("metrics.csv", "step\n")):
         (folder / name).write_text(text)
     return folder
 
@@ -31,30 +32,33 @@ def test_the_command_is_what_was_typed_without_the_folders_of_a_machine(tmp_path
     typed = "experiment=multi30k_en_de", "data.root=/home/me/tok", two
     run = finished(tmp_path, *typed, "data.valid=[/home/me/a.de,/home/me/a.en]", "logger.x=3/4")
     shown = "'data.train={a: {path: FOLDER/one}, b: {path: FOLDER/two, weight: 2}}'"
-    assert record_result.training_command(run, 2) == (
+    assert record_result.training_command(run) == (
         f"OMP_NUM_THREADS=2 python train.py experiment=multi30k_en_de data.root=FOLDER/tok {shown} "
         f"'data.valid=[FOLDER/a.de,FOLDER/a.en]' logger.x=3/4 hydra.run.dir={run}"
     )
     assert record_result.experiment_of(run) == "multi30k_en_de"
-    assert record_result.fit_time(run)[0] == "wall time of the fit, validations included"
+    assert record_result.minutes(run) == "90 minutes"
 
 
-def test_the_time_of_a_resumed_run_is_not_that_of_all_of_it(tmp_path: Path) -> None:
+def test_a_resumed_run_has_the_command_and_the_time_of_all_its_parts(tmp_path: Path) -> None:
     run = finished(tmp_path, "experiment=zh_en", "resume=runs/x/last.ckpt")
-    assert "since it was last resumed" in record_result.fit_time(run)[0]
+    assert record_result.minutes(run) == "90 minutes, all its parts together"
     # The same command without it comes to the same end.
-    assert record_result.training_command(run, None).endswith(
-        f"experiment=zh_en hydra.run.dir={run}"
-    )
+    assert record_result.training_command(run).endswith(f"experiment=zh_en hydra.run.dir={run}")
 
 
 def test_the_conditions_are_those_that_the_run_wrote_down(tmp_path: Path) -> None:
     run = finished(tmp_path, "experiment=zh_en")
-    assert record_result.machine(run, 3).endswith(f", 3 thread(s), torch {torch.__version__}")
+    assert record_result.machine(run).endswith(", 2 thread(s), torch 3")
     found = {"seconds": 5400.0, "device": "Accelerator X", "devices": 2, "threads": 8, "torch": "3"}
     (run / "result.json").write_text(json.dumps(found))
-    assert record_result.machine(run, None) == "2 x Accelerator X, 8 thread(s), torch 3"
-    assert record_result.fit_time(run)[1] == "90 minutes"
+    assert record_result.machine(run) == "2 x Accelerator X, 8 thread(s), torch 3"
+    assert record_result.training_command(run).startswith("python train.py")
+    (run / "result.json").write_text('{"seconds": 5400.0}')
+    with pytest.raises(
+        record_result.Seq2SeqError, match="does not tell device, devices, threads, torch"
+    ):
+        record_result.machine(run)
 
 
 def test_what_the_same_words_mean_otherwise_by_now_is_told(tmp_path: Path) -> None:

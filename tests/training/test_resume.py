@@ -1,5 +1,6 @@
 """A run that was interrupted ends as one that was not, to the last bit."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -185,4 +186,24 @@ def test_a_run_that_had_ended_says_where_it_stands(
 ) -> None:
     options = ("trainer.max_steps=150", "optimizer.lr=1e-2")
     train_tiny(base, *options, f"resume={demo_run(base) / 'last.ckpt'}")
-    assert "training ended at step 150" in capsys.readouterr().out
+    assert "training ended at step 150\n" in capsys.readouterr().out
+
+
+def test_the_time_of_a_run_is_that_of_all_its_parts(
+    base: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first = train_tiny(base, "trainer.max_steps=2", "schedule.steps=4")
+    content = torch.load(first / "last.ckpt", weights_only=True)
+    content["callbacks"]["Timer"]["time_elapsed"]["train"] = 7200.0
+    torch.save(content, first / "last.ckpt")
+    resume = ("trainer.max_steps=4", f"resume={first / 'last.ckpt'}")
+    second = train_tiny(base, *resume)
+    assert 7200 < json.loads((second / "result.json").read_text())["seconds"] < 10_800
+    capsys.readouterr()
+    train_tiny(base, *resume, "trainer.max_time=00:02:00:00")
+    assert (
+        "training ended at step 2: trainer.max_time=00:02:00:00, resumed parts included, is used up"
+        in capsys.readouterr().out
+    )
+    train_tiny(base, *resume, "trainer.max_time=00:03:00:00")
+    assert "training ended at step 4\n" in capsys.readouterr().out
