@@ -20,9 +20,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from seq2seq.environment import wait_briefly
+from seq2seq.environment import keep_few_kernels, wait_briefly
 
 wait_briefly()  # before torch, as in training
+keep_few_kernels()
 
 import torch  # noqa: E402
 from benchmarking import await_idle, conditions, foreign_load  # noqa: E402

@@ -12,6 +12,7 @@ types its commands again, on the same machine, should get the same page.
 import argparse
 import csv
 import json
+import os
 import re
 import shlex
 import subprocess
@@ -31,6 +32,8 @@ from seq2seq.evaluation.curves import read_rows
 
 ROOT = Path(__file__).resolve().parent.parent
 CONF, RESULTS = ROOT / "conf", ROOT / "docs" / "results"
+# An absolute path, as a value or in a list or mapping: not the slash inside a/b.
+PATH = re.compile(r"(?<![^=\[,: ])/[^],} ]+")
 # What only other options refer to.
 REFERRED = (".data.steps", ".data.vocab_size")
 # Entries of result.json that a page needs; runs of older versions lack some.
@@ -44,14 +47,16 @@ class Evaluated(NamedTuple):
     found: dict[str, Any]
 
 
-def evaluate(model: Path, test: Sequence[Path], options: Sequence[str]) -> Evaluated:
+def evaluate(run: Path, model: Path, test: Sequence[Path], options: Sequence[str]) -> Evaluated:
     typed = ["seq2seq", "evaluate", str(model), *map(str, test), *options]
     done = subprocess.run(
         [sys.executable, "-m", *typed, "--json"], capture_output=True, text=True, check=False
     )
     if done.returncode:
         raise Seq2SeqError(f"{' '.join(typed)} ended with {done.returncode}: {done.stderr.strip()}")
-    shown = ["seq2seq", "evaluate", str(model), *(f"FOLDER/{path.name}" for path in test), *options]
+    # The same text, however it is packed here.
+    files = [named(path, run).removesuffix(".gz") for path in test]
+    shown = ["seq2seq", "evaluate", str(model), *files, *options]
     return Evaluated(shlex.join(shown), json.loads(done.stdout))
 
 
@@ -81,15 +86,21 @@ def training_command(run: Path) -> str:
     makes no difference.
     """
     typed = [each for each in overrides(run) if not each.startswith("resume=")]
-    # An absolute path, as a value or in a list or mapping: not the slash inside a/b.
-    words = [re.sub(r"(?<![^=\[,: ])(/[^],} ]+)", _named, word) for word in typed]
+    words = [PATH.sub(lambda path: named(Path(path[0]), run), word) for word in typed]
     result = result_of(run)
     alone = f"OMP_NUM_THREADS={result['threads']} " if result["device"] == "cpu" else ""
     return alone + shlex.join(["python", "train.py", *words, f"hydra.run.dir={run}"])
 
 
-def _named(path: re.Match[str]) -> str:
-    return f"FOLDER/{Path(path[0]).name}"
+def named(path: Path, run: Path) -> str:
+    """A path with FOLDER for the folder of all that the run was given, and for any other folder."""
+    if not path.is_absolute():
+        return str(path)
+    typed = {found for word in overrides(run) for found in PATH.findall(word)}
+    folder = Path(os.path.commonpath(typed)) if typed else path.parent
+    if len(typed) == 1 and not folder.is_dir():
+        folder = folder.parent
+    return str("FOLDER" / path.relative_to(folder if path.is_relative_to(folder) else path.parent))
 
 
 def changed(run: Path) -> list[str]:
@@ -215,7 +226,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     name = options.name or options.experiment
     model = options.run / ("average.ckpt" if options.average else "best.ckpt")
     extra = ["--metrics", options.metrics] if options.metrics else []
-    tests = [evaluate(model, test, extra) for test in options.test]
+    tests = [evaluate(options.run, model, test, extra) for test in options.test]
     RESULTS.mkdir(exist_ok=True)
     text = page(name, options.run, model, tests, options)
     (RESULTS / f"{name}.md").write_text(text, encoding="utf-8")

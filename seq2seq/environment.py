@@ -25,6 +25,19 @@ def wait_briefly() -> None:
         os.environ["GOMP_SPINCOUNT"] = "4000"
 
 
+def keep_few_kernels() -> None:
+    """Let oneDNN keep the 32 kernels that it used last, unless the user has decided otherwise.
+
+    To be called before torch is imported, where batches of many shapes are to come, as in training.
+    oneDNN writes a kernel for each shape of a product in bfloat16, and keeps 1,024 of them. Layers
+    share those of a batch, 20 or so; those of other batches never come again before they are
+    forgotten. Each lies where it was made, between tensors, so memory that is freed falls into ever
+    more gaps, and finding one takes ever longer. Figures: docs/results.md.
+    """
+    if not {"ONEDNN_PRIMITIVE_CACHE_CAPACITY", "DNNL_PRIMITIVE_CACHE_CAPACITY"} & os.environ.keys():
+        os.environ["ONEDNN_PRIMITIVE_CACHE_CAPACITY"] = "32"
+
+
 def keep_memory() -> None:
     """Let what is freed be used again by this process, without a detour through the system.
 

@@ -11,7 +11,7 @@ from seq2seq.data.segments import segments
 from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.decoding import Hypothesis, Request
 from seq2seq.errors import ConfigError
-from seq2seq.forcing.pairs import without_surrogates
+from seq2seq.forcing.pairs import clean_line
 from seq2seq.symbols import EOS
 
 
@@ -99,7 +99,7 @@ class Passage:
             if not number:
                 self._ended = True
                 return
-            rows = [] if text is None else self._rows(without_surrogates(text), number)
+            rows = [] if text is None else self._rows(clean_line(text), number)
             self._waiting.append(Line(number, text is None, len(rows)))
             forced = self._forced(prefix, number)
             for row in rows:
@@ -135,7 +135,7 @@ class Passage:
 
         Raises: ConfigError if the model cannot write so many, and go on.
         """
-        text = without_surrogates(prefix).rstrip()
+        text = clean_line(prefix).rstrip()
         ids = self._tokenizers.target.encode_batch([text])[0] if text else []
         if self._longest is not None and len(ids) + 1 >= self._longest:
             raise ConfigError(

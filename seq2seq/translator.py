@@ -155,7 +155,8 @@ class Translator:
         text.
 
         Args:
-            texts: read as they are needed; None stands for one that could not be read.
+            texts: read as they are needed, an open file for example: the end of a line is no part
+                of a text. None stands for one that could not be read.
             engine: from `engine` above; a search stands for an engine of no options, in this
                 process.
             prefixes: what translations must begin with: one for all, or one for each text.

@@ -29,9 +29,11 @@ def checkout(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     shutil.copytree(run, tmp_path / RUN)  # examples write into it
     data = tmp_path / "data" / "demo"
     data.mkdir(parents=True)
-    for name in (f"{part}.{end}" for part in ("valid", "test") for end in ("de", "en", "align")):
+    parts = ("train", "valid", "test")
+    for name in (f"{part}.{end}" for part in parts for end in ("de", "en", "align")):
         lines = (DEMO / name).read_text(encoding="utf-8").splitlines(keepends=True)
         (data / name).write_text("".join(lines[:5]), encoding="utf-8")
+    shutil.copy(data / "test.en", tmp_path / "greedy.en")  # translations, as an example makes them
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -4,6 +4,7 @@ import re
 import shlex
 import sys
 from pathlib import Path
+from string import Template
 from types import ModuleType
 from typing import Any
 
@@ -20,7 +21,7 @@ from seq2seq.training.fit import plain_values
 from seq2seq.training.plan import check
 
 ROOT = CONF.parent
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 CODE = re.compile(r"^```(\w*)\n(.*?)^```", re.M | re.S)
 
 
@@ -55,8 +56,12 @@ def commands() -> list[tuple[str, str]]:
     for document in DOCUMENTS:
         for kind, code in CODE.findall(document.read_text(encoding="utf-8")):
             if kind == "bash":
-                typed = re.findall(r"^python train\.py ([^#\n]*)", code.replace("\\\n", " "), re.M)
-                found += [(document.name, line.strip()) for line in typed]
+                lines = code.replace("\\\n", " ")
+                values = dict(re.findall(r'^(\w+)="([^"]*)"$', lines, re.M))
+                typed = re.findall(r"^(?:\w+=\S+ )*python train\.py ([^#\n]*)", lines, re.M)
+                found += [
+                    (document.name, Template(s).safe_substitute(values).strip()) for s in typed
+                ]
     # Pages whose blocks are run from top to bottom need no other proof; see test_guide.py.
     typed_in = ("training.md", "own-data.md")
     return [(n, typed) for n, typed in found if not typed.startswith("-m ") and n not in typed_in]

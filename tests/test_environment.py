@@ -1,4 +1,4 @@
-"""How idle threads wait, and what becomes of freed memory."""
+"""How idle threads wait, which kernels are kept, and what becomes of freed memory."""
 
 import os
 import platform
@@ -6,14 +6,17 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
-from seq2seq.environment import wait_briefly
+from seq2seq.environment import keep_few_kernels, wait_briefly
+
+CAPACITY = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "DNNL_PRIMITIVE_CACHE_CAPACITY")
 
 
 @pytest.fixture(autouse=True)
 def nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
     # Set first, so that what the function under test sets is undone as well.
-    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT"):
+    for name in ("OMP_WAIT_POLICY", "GOMP_SPINCOUNT", *CAPACITY):
         monkeypatch.setenv(name, "")
         monkeypatch.delenv(name)
 
@@ -29,6 +32,41 @@ def test_what_the_user_has_decided_stays(name: str, monkeypatch: pytest.MonkeyPa
     before = dict(os.environ)
     wait_briefly()
     assert dict(os.environ) == before
+
+
+@pytest.mark.parametrize("name", CAPACITY)
+def test_a_number_of_kernels_that_the_user_has_chosen_stays(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, "7")
+    before = dict(os.environ)
+    keep_few_kernels()
+    assert dict(os.environ) == before
+
+
+KERNELS = """
+from seq2seq.environment import keep_few_kernels
+keep_few_kernels()
+import torch
+
+weight = torch.zeros(16, 16, dtype=torch.bfloat16)
+for rows in [*range(20, 80), 79, 20]:
+    print("rows", rows, flush=True)
+    torch.nn.functional.linear(torch.zeros(rows, 16, dtype=torch.bfloat16), weight)
+"""
+
+
+@pytest.mark.skipif(not torch.backends.mkldnn.is_available(), reason="of torch with oneDNN")
+def test_kernels_of_this_batch_are_kept_and_those_of_many_batches_ago_are_not() -> None:
+    environment = {**os.environ, "ONEDNN_VERBOSE": "profile_create"}
+    result = subprocess.run(
+        [sys.executable, "-c", KERNELS], check=True, capture_output=True, text=True, env=environment
+    )
+    *_, before, again, first = result.stdout.split("rows ")
+    if "cache_miss" not in before:
+        pytest.skip("products in bfloat16 do not go through oneDNN here")
+    assert "cache_hit" in again and "cache_miss" not in again
+    assert "cache_miss" in first
 
 
 FREED_AND_TAKEN_AGAIN = """

@@ -2,7 +2,7 @@ import math
 import random
 import weakref
 from collections.abc import Iterable, Iterator
-from itertools import count, islice, takewhile
+from itertools import count, cycle, islice, takewhile
 from pathlib import Path
 
 import pytest
@@ -43,6 +43,16 @@ def test_a_translation_does_not_depend_on_its_neighbours(
     together = list(translator.stream(SENTENCES, search))
     alone = list(translator.stream(SENTENCES, search, look_ahead=1))
     assert_same(alone, together)
+
+
+def test_the_end_of_a_line_is_no_part_of_a_text(translator: Translator) -> None:
+    """So an open file can be translated, and scored, as it is."""
+    endings = cycle(("\n", "\r\n"))
+    ended = [text + ending for text, ending in zip(SENTENCES, endings, strict=False)]
+    search = translator.search()
+    found = translator.stream([*ended, "\n"], search)
+    assert_same(list(found)[:-1], list(translator.stream(SENTENCES, search)))
+    assert translator.score(ended, ended) == translator.score(SENTENCES, SENTENCES)
 
 
 def test_a_translation_does_not_depend_on_the_order(translator: Translator) -> None:

@@ -8,6 +8,7 @@ import warnings
 from collections.abc import Iterator
 from typing import Protocol, TextIO
 
+from seq2seq.data.text import without_end
 from seq2seq.environment import uninterrupted
 
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -54,7 +55,7 @@ class InputLines:
                 continue
             mark = len(BYTE_ORDER_MARK) if number == 1 and raw.startswith(BYTE_ORDER_MARK) else 0
             text = _decode(raw[mark:], number, mark)
-            yield text.removesuffix("\n").removesuffix("\r") if text.endswith("\n") else text
+            yield without_end(text)
 
     def ready(self) -> bool:
         """Is there another line, or the end, without waiting long for whoever writes it?

@@ -1,8 +1,8 @@
 """One HTML page that tells what a run did: learning curves, scores with their intervals, quality by
 length, how far confidence can be trusted, worst and best sentences, alignments, and its data.
 
-The test set is that of the run (`data.test`), else its validation set, else what --source and
---reference name. A part whose input is missing says so, and the others are there.
+The test set is what --source and --reference name, else that of the run (`data.test`), else its
+validation set. A part whose input is missing says so, and the others are there.
 """
 
 import argparse

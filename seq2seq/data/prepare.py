@@ -23,6 +23,7 @@ from seq2seq.errors import ConfigError, DataError
 _WHERE_TO_GET = {
     "demo": "data/demo is in the repository, not in the package: clone it and run from its root.",
     "multi30k": "To download it: python scripts/prepare_multi30k.py",
+    "multi30k_tok": "To download it: python scripts/prepare_multi30k.py --tok",
     "iwslt14_de_en": "docs/data.md says where to get it and how to name the files.",
     "wmt14_en_de": "docs/data.md says where to get it and how to name the files.",
 }

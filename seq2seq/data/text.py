@@ -47,7 +47,7 @@ def read_lines(path: Path) -> Iterator[str]:
                     if not line:
                         break
                 number += 1
-                yield line.removesuffix("\n").removesuffix("\r") if line[-1] == "\n" else line
+                yield without_end(line)
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
         raise DataError(
             f"{path} is not a whole gzip file: {error} (after line {number}). "
@@ -59,6 +59,11 @@ def read_lines(path: Path) -> Iterator[str]:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
     if number == 0:
         raise DataError(f"{path} is empty: expected one sentence a line.")
+
+
+def without_end(line: str) -> str:
+    """A line without its ending, if it has one."""
+    return line.removesuffix("\n").removesuffix("\r") if line.endswith("\n") else line
 
 
 def _open(path: Path) -> BinaryIO:

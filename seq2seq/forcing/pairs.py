@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
+from seq2seq.data.text import without_end
 from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.data.windows import windows
 
@@ -28,7 +29,7 @@ def read_pairs(
     Args:
         limit: pieces of either side at most, end included. An empty side cannot be read, either.
     """
-    clean = ((without_surrogates(s), without_surrogates(t)) for s, t in texts)
+    clean = ((clean_line(source), clean_line(target)) for source, target in texts)
     for window in windows(clean, look_ahead, lambda pair: len(pair[0]) + len(pair[1])):
         sources = tokenizers.source.encode_batch([source for source, _ in window])
         targets = tokenizers.target.encode_batch([target for _, target in window])
@@ -50,6 +51,8 @@ def refusal(
     return None
 
 
-def without_surrogates(text: str) -> str:
-    """A text that UTF-8 can write: broken bytes of a command line become U+FFFD."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+def clean_line(text: str) -> str:
+    """A text as tokenizers take it: without the end of its line, if it was read from a file, and
+    with U+FFFD for what UTF-8 cannot write, broken bytes of a command line.
+    """
+    return without_end(text).encode("utf-8", "surrogateescape").decode("utf-8", "replace")

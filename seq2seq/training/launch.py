@@ -12,7 +12,7 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from seq2seq.environment import wait_briefly
+from seq2seq.environment import keep_few_kernels, wait_briefly
 from seq2seq.errors import Seq2SeqError, fail
 from seq2seq.training.explain import explain
 from seq2seq.training.resolvers import register_resolvers
@@ -51,6 +51,7 @@ def main() -> None:
         return train(config, ended)
 
     wait_briefly()
+    keep_few_kernels()
     register_resolvers()
     wants_traceback = bool(os.environ.get("HYDRA_FULL_ERROR"))
     # Hydra then raises its errors instead of printing advice that would be wrong here.

@@ -180,7 +180,12 @@ def test_every_file_is_checked_before_anything_is_computed(
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("demo", "clone it"), ("multi30k", "python scripts/prepare_multi30k.py"), ("files", r"\.$")],
+    [
+        ("demo", "clone it"),
+        ("multi30k", "python scripts/prepare_multi30k.py$"),
+        ("multi30k_tok", "python scripts/prepare_multi30k.py --tok$"),
+        ("files", r"\.$"),
+    ],
 )
 def test_a_missing_corpus_says_where_to_get_it(name: str, words: str, options: Options) -> None:
     with pytest.raises(DataError, match=f"data.train=data/{name}/none.*{words}"):

@@ -40,6 +40,14 @@ def test_the_command_is_what_was_typed_without_the_folders_of_a_machine(tmp_path
     assert record_result.minutes(run) == "90 minutes"
 
 
+def test_training_and_evaluation_name_one_folder(tmp_path: Path) -> None:
+    run = finished(tmp_path, "experiment=multi30k_en_de", f"data.root={tmp_path}")
+    assert " data.root=FOLDER " in record_result.training_command(run)
+    assert record_result.named(tmp_path / "test.de", run) == "FOLDER/test.de"
+    assert record_result.named(Path("/elsewhere/all/refs.tsv"), run) == "FOLDER/refs.tsv"
+    assert record_result.named(Path("data/demo/test.de"), run) == "data/demo/test.de"
+
+
 def test_a_resumed_run_has_the_command_and_the_time_of_all_its_parts(tmp_path: Path) -> None:
     run = finished(tmp_path, "experiment=zh_en", "resume=runs/x/last.ckpt")
     assert record_result.minutes(run) == "90 minutes, all its parts together"
