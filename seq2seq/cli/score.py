@@ -42,11 +42,9 @@ def run(arguments: argparse.Namespace) -> int:
             row["reason"] = score.reason
         else:
             row["pieces"] = len(score.tokens)
-            total, pieces, scored = (
-                total + score.log_probability,
-                pieces + row["pieces"],
-                scored + 1,
-            )
+            total += score.log_probability
+            pieces += len(score.tokens)
+            scored += 1
             if arguments.tokens:
                 row["tokens"] = score.tokens
         print(json.dumps(row, ensure_ascii=False))
