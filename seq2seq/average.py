@@ -85,10 +85,11 @@ def write(content: dict[str, Any], output: Path) -> None:
 def kept(folder: Path, which: Literal["best", "last"], count: int) -> list[Path]:
     """The checkpoints that a run kept of its best, or its last, validations; the best ones first.
 
-    Raises: CheckpointError if there are fewer, with what to train with.
+    Raises: CheckpointError if there are fewer, with what to train with, or if it is no run.
     """
     found = sorted((folder / checkpoint.KEPT).glob(f"{which}-*.ckpt"), key=rank, reverse=True)
     if len(found) < count:
+        checkpoint.find(folder)  # a folder of runs is answered with one of them
         raise CheckpointError(
             f"{folder} keeps {len(found)} checkpoints of its {which} validations, not {count}: "
             f"train with checkpoint.keep_{which}={count}"

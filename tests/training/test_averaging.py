@@ -90,6 +90,8 @@ def test_a_run_keeps_its_best_and_its_last_weights(base: Path) -> None:
     assert "optimizer_states" not in torch.load(kept(folder, "last", 1)[0], weights_only=True)
     with pytest.raises(CheckpointError, match="keeps 2 .* not 3: train with checkpoint.keep_best"):
         kept(folder, "best", 3)
+    with pytest.raises(CheckpointError, match="did you mean .*best.ckpt"):
+        kept(folder.parent, "best", 2)
 
 
 def test_the_best_model_may_be_that_with_the_best_chrf(base: Path) -> None:
