@@ -1,4 +1,4 @@
-"""`seq2seq average`: where the mean may be written."""
+"""`seq2seq average`: of what, and where the mean may be written."""
 
 from pathlib import Path
 
@@ -32,6 +32,11 @@ def test_an_average_in_place_of_a_folder_is_refused_in_one_message(
     assert f"-o {model.parent} is a folder" in refused(seq2seq(*command, model.parent))
     output = model.parent / "nowhere" / "mean.ckpt"
     assert f"there is no folder {output.parent}" in refused(seq2seq(*command, output))
+
+
+def test_a_run_that_is_not_there_is_named(seq2seq: Command, tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    assert f"there is no {run}" in refused(seq2seq("average", run, "--last", "3"))
 
 
 def test_a_device_is_no_place_for_an_average_and_stays_what_it_is(

@@ -27,19 +27,19 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     first = arguments.paths[0]
     count = arguments.best or arguments.last
-    if count and (len(arguments.paths) > 1 or not first.is_dir()):
+    if count and (len(arguments.paths) > 1 or first.is_file()):
         raise ConfigError("--best and --last look into the folder of one run: give that alone")
     if not count and any(path.is_dir() for path in arguments.paths):
         raise ConfigError(f"which checkpoints of the run? seq2seq average {first} --last 3")
     output = arguments.output or (first / "average.ckpt" if count else None)
     if output is None:
         raise ConfigError("say where to write the average of these files: -o average.ckpt")
-    check_output(output)
     from seq2seq.average import average, kept  # only here: torch takes a second
 
     files = arguments.paths
     if count:
         files = kept(first, "best" if arguments.best else "last", count)
+    check_output(output)
     average(files, output)
     print(f"{output}: the mean of {', '.join(file.name for file in files)}")
     return 0
