@@ -89,10 +89,18 @@ def check_options(callable_: Callable[..., Any], options: Mapping[str, Any], whe
         raise ConfigError("\n".join(problems))
 
 
-def check_range(option: str, value: float | None, least: float, below: float = math.inf) -> None:
-    """Raises: ConfigError unless least <= value < below, or the value is None."""
-    if value is not None and not least <= value < below:
+def check_range(
+    option: str,
+    value: float | None,
+    least: float,
+    below: float = math.inf,
+    *,
+    most: float = math.inf,
+) -> None:
+    """Raises: ConfigError unless least <= value < below and value <= most, or it is None."""
+    if value is not None and not (least <= value < below and value <= most):
         bounds = f"at least {least}" if below == math.inf else f"in [{least}, {below})"
+        bounds += "" if most == math.inf else f" and at most {most:,}"
         raise ConfigError(f"{option}={value} should be {bounds}")
 
 

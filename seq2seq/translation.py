@@ -29,6 +29,7 @@ class Translation(NamedTuple):
     score: float  # log-probability by the length penalty; of a text in parts, the mean over parts
     ids: list[int] = []  # its pieces, the end included; of a text in parts, one part after another
     token_logp: tuple[float, ...] = ()  # log-probability of each
+    truncated: bool = False  # did the length limit end it, or a part of it?
 
     @property
     def confidence(self) -> float:
@@ -148,7 +149,13 @@ class Passage:
         finite = [h for h in hypotheses if math.isfinite(h.score)]
         texts = self._tokenizers.target.decode_batch([h.ids for h in finite])
         return [
-            Translation(text, h.score, h.ids if h.truncated else [*h.ids, EOS], tuple(h.token_logp))
+            Translation(
+                text,
+                h.score,
+                h.ids if h.truncated else [*h.ids, EOS],
+                tuple(h.token_logp),
+                h.truncated,
+            )
             for text, h in zip(texts, finite, strict=True)
         ]
 
@@ -163,6 +170,7 @@ def join(parts: list[list[Translation]], between: str = " ") -> list[Translation
             sum(part.score for part in rank) / len(rank),
             [i for part in rank for i in part.ids],
             tuple(value for part in rank for value in part.token_logp),
+            any(part.truncated for part in rank),
         )
         for rank in zip(*parts, strict=False)
     ]

@@ -35,9 +35,9 @@ from seq2seq.symbols import EOS, NAMES
 from seq2seq.tables import options_of
 from seq2seq.translation import Passage, Translates, Translation, join
 
-MOST_BEAMS = 1000
 # Requests that make a process worth starting: it takes about as long as importing torch.
 WORTH_A_PROCESS = 256
+SHOWN = 10  # numbers of lines in a warning
 DIVERGED = "the model computes what is no number. Its weights are damaged, or its training diverged"
 
 
@@ -93,7 +93,7 @@ class Translator:
             options: of conf/decode; None for what the model was configured with.
 
         Raises: ConfigError for values that make no sense, and for a beam of more hypotheses than
-            the target has pieces, or than 1,000: it would fill the memory.
+            the target has pieces.
         """
         own = {k: v for k, v in self.config["decode"].items() if k not in ENGINE_OPTIONS}
         changed = {key: value for key, value in options.items() if value is not None}
@@ -105,12 +105,11 @@ class Translator:
         kept = {key: value for key, value in own.items() if key in accepted}
         search = build_search({**kept, **changed, "name": name})
         check_coverage(search, self.model)
-        most = min(self.target.size, MOST_BEAMS)
-        if search.beams > most:
+        if search.beams > self.target.size:
             option = "nbest" if name == "sample" else "beam-size"
             raise ConfigError(
-                f"{option}={search.beams} is more than {most}, the widest search of this model. "
-                f"5 is usual: --{option} 5"
+                f"{option}={search.beams} is more than the {self.target.size} pieces that this "
+                f"model can write. 5 is usual: --{option} 5"
             )
         return search
 
@@ -152,7 +151,7 @@ class Translator:
         Works through any number of texts in constant memory: an engine reads ahead as far as it
         needs for batches of like lengths. No translation depends on which texts share its batch. A
         model that finds no translation of finite probability gives a warning with the number of the
-        text.
+        text, and so do, at the end, best translations that the length limit cut off.
 
         Args:
             texts: read as they are needed, an open file for example: the end of a line is no part
@@ -183,8 +182,11 @@ class Translator:
         between = "" if is_spaceless(self.config["data"]["target"]) else " "
         if isinstance(engine, Search):
             engine = Engine(self.model, engine)
+        truncated: list[int] = []
         for line in passage.through(engine):
             joined = join(line.found, between)
+            if joined and joined[0].truncated:
+                truncated.append(line.number)
             failed = bool(line.parts) and not joined
             if failed:
                 warnings.warn(
@@ -192,6 +194,13 @@ class Translator:
                     stacklevel=2,
                 )
             yield None if line.refused or failed else joined
+        if truncated:
+            first = ", ".join(map(str, truncated[:SHOWN])) + ", ..." * (len(truncated) > SHOWN)
+            warnings.warn(
+                f"cut off at the length limit: {len(truncated):,} translation(s), of line {first}. "
+                "A larger length ratio lets them be longer, for example --length-ratio 5",
+                stacklevel=2,
+            )
 
     def _limit(self, max_source: int | None) -> int:
         """Pieces of a text at most, its end counted and its tag not."""

@@ -34,6 +34,11 @@ class Ended(NamedTuple):
         assert rest == ""
         return lines
 
+    @property
+    def complaints(self) -> str:
+        """What was said, but for translations that were cut off: the model of the tests babbles."""
+        return re.sub(r"^warning: cut off at the length limit: .*\n", "", self.err, flags=re.M)
+
 
 Command = Callable[..., Ended]
 

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 import test_cli
 import torch
-from test_cli import SENTENCES, Command, refused, started
+from test_cli import SENTENCES, Command, Ended, refused, started
 
 from seq2seq.cli.lines import LONGEST_INPUT_LINE, InputLines
 from seq2seq.data.tokenizer import Tokenizer
@@ -69,7 +69,7 @@ def test_as_many_lines_come_out_as_go_in(
     assert ended.code == 0
     long = [str(n) for n, line in enumerate(stdin.split(b"\n"), start=1) if len(line) > 5_000]
     assert re.findall(r"^warning: line (\d+) is longer than", ended.err, re.M) == long
-    assert len(ended.err.splitlines()) == len(long)
+    assert len(ended.complaints.splitlines()) == len(long)
 
 
 def test_a_line_end_of_windows_is_not_part_of_the_sentence(seq2seq: Command, run: Path) -> None:
@@ -81,9 +81,9 @@ def test_broken_text_is_mended_with_a_warning_that_names_line_and_byte(
     seq2seq: Command, run: Path
 ) -> None:
     ended = seq2seq("translate", run, stdin=b"Ja.\nEin \xe4lterer Hund.\nNein.\n")
-    assert re.fullmatch(r"warning: line 2, byte 5: 0xe4 is not UTF-8 .*\n", ended.err)
+    assert re.fullmatch(r"warning: line 2, byte 5: 0xe4 is not UTF-8 .*\n", ended.complaints)
     mended = seq2seq("translate", run, stdin="Ja.\nEin \ufffdlterer Hund.\nNein.\n".encode())
-    assert (ended.code, ended.out) == (0, mended.out) and mended.err == ""
+    assert (ended.code, ended.out) == (0, mended.out) and mended.complaints == ""
 
 
 def test_a_byte_order_mark_is_dropped_and_counted(seq2seq: Command, run: Path) -> None:
@@ -92,7 +92,7 @@ def test_a_byte_order_mark_is_dropped_and_counted(seq2seq: Command, run: Path) -
     assert found.out == expected.out
     assert ("line 1, byte 9:" in found.err) and ("line 1, byte 6:" in expected.err)
     # Elsewhere it is a character like any other, and takes no warning.
-    assert seq2seq("translate", run, stdin=b"Ja.\n" + marked[:7] + b"\n").err == ""
+    assert seq2seq("translate", run, stdin=b"Ja.\n" + marked[:7] + b"\n").complaints == ""
 
 
 def test_every_broken_line_is_named(
@@ -126,7 +126,22 @@ def test_the_longest_line_there_may_be_is_read_whole() -> None:
 
 def test_a_search_that_would_fill_the_memory_is_refused(seq2seq: Command, run: Path) -> None:
     words = refused(seq2seq("translate", run, "--beam-size", 100_000, "Ja."))
-    assert "beam-size=100000 is more than 400, the widest search of this model" in words
+    assert "beam_size=100000 should be at least 1 and at most 1,000" in words
+    words = refused(seq2seq("translate", run, "--beam-size", 500, "Ja."))
+    assert "beam-size=500 is more than the 400 pieces that this model can write" in words
+
+
+def test_translations_that_the_length_limit_cuts_off_are_counted_and_named(
+    seq2seq: Command, run: Path
+) -> None:
+    """A limit of one token leaves no room for a text and its end."""
+    short = ("--length-ratio", 0, "--length-extra", 1)
+    ended = seq2seq("translate", run, *short, "--stats", "--json", stdin=b"Ein Hund.\n\nJa.\n")
+    assert [json.loads(line)["truncated"] for line in ended.lines] == [True, None, True]
+    assert "warning: cut off at the length limit: 2 translation(s), of line 1, 3." in ended.err
+    assert "cut off at the length limit: 2 sentences" in ended.err.splitlines()[-1]
+    whole = seq2seq("translate", run, "--length-ratio", 20, "Ein Hund.")
+    assert "cut off" not in whole.err
 
 
 def test_a_translation_never_makes_two_lines_of_one(
@@ -230,7 +245,8 @@ def test_json_gives_score_confidence_and_the_probability_of_each_piece(
     assert [value for _, value in first["tokens"]] == logp
     assert first["confidence"] == pytest.approx(math.exp(sum(logp) / len(logp)))
     assert (first["line"], first["text"], first["score"]) == (1, "One dog", -1.5)
-    nothing = {"score": None, "confidence": None, "tokens": None}
+    assert first["truncated"] is False
+    nothing = {"score": None, "confidence": None, "truncated": None, "tokens": None}
     assert second == {"line": 2, "text": "", **nothing}
 
 
@@ -264,7 +280,8 @@ def test_a_program_that_writes_a_line_gets_its_translation(run: Path) -> None:
             answers.append(process.stdout.readline())
         assert [bool(answer.strip()) for answer in answers] == [True, False, True]
         process.stdin.close()
-        assert (process.wait(timeout=60), process.stderr.read()) == (0, b"")
+        ended = Ended(process.wait(timeout=60), b"", process.stderr.read().decode())
+        assert (ended.code, ended.complaints) == (0, "")
 
 
 def in_group(group: int) -> list[str]:

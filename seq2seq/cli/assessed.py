@@ -170,6 +170,7 @@ def _system(system: System, assessment: "Assessment") -> dict[str, Any]:
         "path": system.name,
         "kind": "model" if system.config else "translations",
         "sha256": system.sha256,
+        "truncated": system.truncated,
         "lengths": {
             "score": assessment.scores[0].name,
             "unit": assessment.length_unit,

@@ -8,7 +8,7 @@ from typing import Any
 from seq2seq.errors import ConfigError
 
 ANY = ("length_ratio", "length_extra", "min_length_ratio", "min_length_extra")
-BEAM = ("beam_size", "length_penalty", "penalty_form", "coverage", "patience")
+BEAM = ("beam_size", "length_penalty", "penalty_form", "coverage", "patience", "stopping")
 SAMPLE = ("temperature", "top_k", "top_p", "seed")
 ENGINE = ("cache", "precision", "workers")
 ARCHIVE = b"PK\x03\x04"  # the first bytes of a checkpoint
@@ -35,7 +35,12 @@ def add_search(command: argparse.ArgumentParser) -> None:
     add("--length-penalty", type=float, metavar="A", help="score = log-probability / length^A")
     add("--penalty-form", choices=("power", "gnmt"), help="gnmt: ((5 + length) / 6)^A")
     add("--coverage", type=float, metavar="B", help="weight of source pieces not looked at")
-    add("--patience", type=float, metavar="P", help="stop after P * K finished hypotheses")
+    add("--patience", type=float, metavar="P", help="P * K hypotheses must finish")
+    add(
+        "--stopping",
+        choices=("score", "count"),
+        help="score: when no open hypothesis can still win; count: when P * K have finished",
+    )
     add("--length-ratio", type=float, metavar="R", help="most pieces: R * S + E, S of the source")
     add("--length-extra", type=int, metavar="E", help="see --length-ratio")
     add("--min-length-ratio", type=float, metavar="R", help="fewest pieces: R * S + E")

@@ -46,7 +46,8 @@ def as_json(
     if not found:
         text = None if found is None else ""
         nothing: dict[str, Any]
-        nothing = {"line": number, "text": text, "score": None, "confidence": None, "tokens": None}
+        nothing = {"line": number, "text": text, "score": None, "confidence": None}
+        nothing |= {"truncated": None, "tokens": None}
         return [] if nbest else [json.dumps(nothing)]
     return [
         json.dumps(described(number, f, labels), ensure_ascii=False) for f in found[: nbest or 1]
@@ -60,6 +61,7 @@ def described(number: int, found: "Translation", labels: list[str]) -> dict[str,
         "text": found.text,
         "score": found.score,
         "confidence": found.confidence,
+        "truncated": found.truncated,
         "tokens": list(zip(pieces, found.token_logp, strict=True)),
     }
 

@@ -25,6 +25,7 @@ class System(NamedTuple):
     lines: list[str]
     config: dict[str, Any] | None  # of a model; None of a file
     failed: bool  # is there a sentence that it could not translate?
+    truncated: int | None  # translations that the length limit cut off; None of a file
 
     @property
     def sha256(self) -> str:
@@ -87,7 +88,7 @@ def translations(
             yield translate(path, test_set, arguments)
         else:
             lines = [one_line(line) for line in read_lines(path)]
-            yield System(str(path), lines, None, False)
+            yield System(str(path), lines, None, False, None)
 
 
 def translate(path: Path, test_set: TestSet, arguments: argparse.Namespace) -> System:
@@ -101,7 +102,8 @@ def translate(path: Path, test_set: TestSet, arguments: argparse.Namespace) -> S
         print(engine.stats, file=sys.stderr)
     # As a file would hold them, so that this score is that of the file.
     lines = [one_line(best[0].text) if best else "" for best in found]
-    return System(str(path), lines, translator.config, None in found)
+    truncated = sum(best[0].truncated for best in found if best)
+    return System(str(path), lines, translator.config, None in found, truncated)
 
 
 def warn_of_twins(systems: Sequence[System]) -> None:

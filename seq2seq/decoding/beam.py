@@ -13,6 +13,11 @@ from seq2seq.symbols import EOS
 # A piece that no hypothesis looks at counts as looked at so much: the logarithm of 0 is no score.
 UNSEEN = torch.finfo(torch.float32).eps
 
+# Further tokens that an open hypothesis is thought to write with certainty, so that its score per
+# token rises. The limit instead would be a bound that always holds: on Multi30k that took a fifth
+# more steps, and none of 1,000 translations had a better score (docs/inference.md).
+AHEAD = 5
+
 
 class BeamFrontier(Frontier):
     """K lanes a sentence; `Beam` says what happens to them.
@@ -20,11 +25,12 @@ class BeamFrontier(Frontier):
     Attributes:
         total: log-probability of each lane, (B, K); -inf of a lane that does not live.
         count: hypotheses finished, (B,).
+        best: the highest score of those, (B,); -inf if there is none.
         seen: how much each lane has looked at each source piece, eos included, (B, K, S); S = 0 if
             nobody asks.
     """
 
-    rows = (*Frontier.rows, "total", "count", "seen")
+    rows = (*Frontier.rows, "total", "count", "best", "seen")
     search: "Beam"
 
     def __init__(self, search: "Beam", source_lengths: Tensor, *arguments: Any):
@@ -32,6 +38,7 @@ class BeamFrontier(Frontier):
         self.total = torch.full_like(self.logp[..., 0], -torch.inf)
         self.total[:, :1] = 0.0
         self.count = torch.zeros_like(self.length)
+        self.best = torch.full_like(self.total[:, 0], -torch.inf)
         S = int(source_lengths.max()) + 1 if search.reads_weights and len(source_lengths) else 0
         self.seen = self.total.new_zeros(*self.total.shape, S)
 
@@ -47,7 +54,7 @@ class BeamFrontier(Frontier):
         token, gain = (x.reshape(B, K * C).gather(1, index) for x in (ids, gains))
         ended = (token == EOS) & (values != -torch.inf)
         finished = ended[:, :K] & values[:, :K].isfinite()
-        self._finish(finished, lane[:, :K], gain[:, :K])
+        self._finish(finished, lane[:, :K], values[:, :K], gain[:, :K])
         self.count = self.count + finished.sum(1)
 
         # -> (B, K): ranks of the best that go on; a stable sort puts them first, in order
@@ -59,12 +66,25 @@ class BeamFrontier(Frontier):
             setattr(self, name, x.flatten(0, 1).index_select(0, parents).view_as(x))
         self._write(token, gain)
 
-        enough = self.count >= self.search.enough
-        at_limit = ~enough & (self.length >= self.limits)
+        decided = self._decided()
+        at_limit = ~decided & (self.length >= self.limits)
         # A dead lane is no result; NaN, of a model that diverged, is one.
         lanes = torch.arange(K, device=lane.device).expand(B, K)
-        self._finish(at_limit[:, None] & (self.total != -torch.inf), lanes)
-        return Advance(parents, token.flatten(), enough | at_limit)
+        self._finish(at_limit[:, None] & (self.total != -torch.inf), lanes, self.total)
+        return Advance(parents, token.flatten(), decided | at_limit)
+
+    def _decided(self) -> Tensor:
+        """Sentences in which enough has finished and, if scores say when to stop, nothing open can
+        still win, (B,).
+        """
+        search = self.search
+        enough = self.count >= search.enough
+        if search.stopping == "count" or search.beam_size == 1:
+            return enough
+        # The first lane is the best, and its log-probability can only fall.
+        longest = (self.length + AHEAD).minimum(self.limits)
+        attainable = self.total[:, 0] / search.penalty(longest.double())
+        return enough & (self.best >= attainable)
 
     def _look(self, weights: Tensor) -> None:
         """Add what each lane looks at in this step, (L, N, H, 1, S), the mean of the heads."""
@@ -73,13 +93,16 @@ class BeamFrontier(Frontier):
         S = min(looked.shape[-1], self.seen.shape[-1])  # both reach the longest source
         self.seen[..., :S] += looked[..., :S]
 
-    def _finish(self, which: Tensor, lanes: Tensor, last: Tensor | None = None) -> None:
+    def _finish(
+        self, which: Tensor, lanes: Tensor, totals: Tensor, last: Tensor | None = None
+    ) -> None:
         """Record some hypotheses.
 
         Args:
             which: of (B, R) hypotheses, those that finish.
             lanes: where the tokens of each are, (B, R).
-            last: log-probability of the eos that comes behind those, (B, R); None = none comes.
+            totals: log-probability of each, (B, R).
+            last: log-probability of the eos that ends each, (B, R); None = none does.
         """
         at = which.nonzero(as_tuple=True)
         sentences, lane = at[0], lanes[at]
@@ -90,8 +113,11 @@ class BeamFrontier(Frontier):
             place = (self.length[sentences] - 1)[:, None]
             tokens.scatter_(1, place, EOS)
             logp.scatter_(1, place, last[at][:, None])
-        coverage = self._coverage(sentences, lane) if self.search.reads_weights else None
-        self._record(sentences, tokens, logp, coverage)
+        scores = totals[at] / self.search.penalty(self.length[sentences].double())
+        if self.search.reads_weights:
+            scores = scores + self._coverage(sentences, lane)
+        self.best = self.best.scatter_reduce(0, sentences, scores, "amax")
+        self._record(sentences, tokens, logp, scores)
 
     def _coverage(self, sentences: Tensor, lanes: Tensor) -> Tensor:
         """What is added to the scores of M lanes, (M,)."""
@@ -109,9 +135,13 @@ class Beam(Search):
     2. An eos among the first K is a finished hypothesis of n tokens, eos included. Its score is
        log-probability / penalty(n), plus the coverage.
     3. The K best others go on.
-    4. A sentence is done when patience * K hypotheses are finished (rounded up), or at its length
-       limit: what lives then is finished as truncated.
+    4. A sentence is done when patience * K hypotheses are finished (rounded up) and no open one
+       can still win, or at its length limit: what lives then is finished as truncated. An open
+       hypothesis can win if its score would be the best with 5 more tokens of probability 1.
+       Without a length penalty that is exact, since log-probabilities only fall. A beam of one
+       stops at its first end: it is greedy search.
     5. The best score wins; of equals, the one that finished first, then the one of better rank.
+       What is truncated comes after all that ended.
 
     Args:
         beam_size: K.
@@ -122,8 +152,10 @@ class Beam(Search):
             b * sum_s log(min(sum_t weight_ts, 1)) more, with the cross-attention of step t, the
             mean of the heads (Wu et al. 2016). With 0, nobody asks for weights.
         coverage_layer: of which decoder layer; -1 = the last.
-        patience: how many times K hypotheses must finish (Kasai et al. 2022); more than 1 searches
-            longer, 0 stops at the first.
+        patience: how many times K hypotheses must finish (Kasai et al. 2022, arXiv:2204.05424);
+            more than 1 searches longer.
+        stopping: `score` as in 4, or `count`: as soon as patience * K are finished, whatever is
+            open. Where ends are cheap, that closes sentences whose best translation is longer.
         length_ratio, length_extra, min_length_ratio, min_length_extra: see `Search`.
     """
 
@@ -135,6 +167,15 @@ class Beam(Search):
     coverage: float = 0.0
     coverage_layer: int = -1
     patience: float = 1.0
+    stopping: Literal["score", "count"] = "score"
+
+    ranges = {
+        **Search.ranges,
+        "beam_size": (1, 1000),
+        "length_penalty": (0, 10),
+        "coverage": (0, 100),
+        "patience": (0, 100),
+    }
 
     @property
     def beams(self) -> int:
@@ -153,6 +194,7 @@ class Beam(Search):
         """Finished hypotheses with which a sentence is done."""
         return max(1, math.ceil(self.patience * self.beam_size))
 
-    def score(self, log_probability: float, n: int) -> float:
+    def penalty(self, n: Any) -> Any:
+        """What the log-probability of n tokens, eos included, is divided by; n may be a tensor."""
         base = n if self.penalty_form == "power" else (5 + n) / 6
-        return log_probability / base**self.length_penalty
+        return base**self.length_penalty

@@ -7,6 +7,7 @@ from torch import Tensor
 
 from seq2seq.decoding.greedy import Lanes
 from seq2seq.decoding.search import Search
+from seq2seq.errors import ConfigError
 
 ALL = 2**31 - 1  # candidates: more than any vocabulary has
 
@@ -44,15 +45,36 @@ class Sample(Search):
             and top_k (Holtzman et al. 2020).
         seed: another one draws other translations.
         length_ratio, length_extra, min_length_ratio, min_length_extra: see `Search`.
+
+    Raises: ConfigError for a value out of range.
     """
 
     frontier = SampleFrontier
+    ranges = {
+        **Search.ranges,
+        "samples": (1, 1000),
+        "temperature": (0.001, 1000),
+        "top_k": (1, ALL),
+        "seed": (0, 2**63 - 1),
+    }
 
     samples: int = 1
     temperature: float = 1.0
     top_k: int | None = None
     top_p: float = 1.0
     seed: int = 1
+
+    def __post_init__(self) -> None:
+        if not self.temperature > 0:
+            raise ConfigError(
+                f"decode.temperature={self.temperature} should be above 0. "
+                "For the most probable piece at each step: decode=greedy"
+            )
+        super().__post_init__()
+        if not 0 < self.top_p <= 1:
+            raise ConfigError(
+                f"decode.top_p={self.top_p} should be above 0 and at most 1, which keeps all pieces"
+            )
 
     @property
     def beams(self) -> int:

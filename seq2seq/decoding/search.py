@@ -14,7 +14,9 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from seq2seq.decoding.hypothesis import Hypothesis
+from seq2seq.errors import ConfigError
 from seq2seq.symbols import BOS, EOS, NAMES, PAD
+from seq2seq.tables import check_range
 
 FREE = -1  # in place of a forced token
 
@@ -47,6 +49,8 @@ class Search:
         length_ratio, length_extra: a translation has at most length_ratio * S + length_extra
             tokens,
         min_length_ratio, min_length_extra: and at least min_length_ratio * S + min_length_extra.
+
+    Raises: ConfigError for a value out of range.
     """
 
     length_ratio: float = 1.5
@@ -55,6 +59,24 @@ class Search:
     min_length_extra: int = 0
 
     frontier: ClassVar[type["Frontier"]]
+    # The least and the greatest value of each option that is a number.
+    ranges: ClassVar[dict[str, tuple[float, float]]] = {
+        "length_ratio": (0, 1000),
+        "length_extra": (1, 1_000_000),
+        "min_length_ratio": (0, 1000),
+        "min_length_extra": (0, 1_000_000),
+    }
+
+    def __post_init__(self) -> None:
+        for name, (least, most) in self.ranges.items():
+            check_range(f"decode.{name}", getattr(self, name), least, most=most)
+        for name in ("length_ratio", "length_extra"):
+            most, least = getattr(self, name), getattr(self, f"min_{name}")
+            if least > most:
+                raise ConfigError(
+                    f"decode.min_{name}={least} should be at most decode.{name}={most}: else some "
+                    "translation has no length that is allowed"
+                )
 
     @property
     def beams(self) -> int:
@@ -110,10 +132,6 @@ class Search:
     def least(self, source_length: int) -> int:
         """Fewest tokens of a translation, eos included."""
         return math.ceil(self.min_length_ratio * source_length + self.min_length_extra)
-
-    def score(self, log_probability: float, n: int) -> float:
-        """What hypotheses of n tokens, eos included, are ranked by."""
-        return log_probability / n
 
 
 class Frontier:
@@ -205,8 +223,13 @@ class Frontier:
         self._steps = max(self._steps, other._steps)
 
     def results(self, sentences: Iterable[int]) -> list[list[Hypothesis]]:
-        """What has finished of these sentences (by their present rows), best first."""
-        return [sorted(self.finished[i], key=lambda h: -h.score) for i in sentences]
+        """What has finished of these sentences (by their present rows), best first.
+
+        What the limit cut off comes after all that ended: a loop that never ends can have the
+        better score.
+        """
+        ranked = partial(sorted, key=lambda h: (h.truncated, -h.score))
+        return [ranked(self.finished[i]) for i in sentences]
 
     def _grow(self) -> None:
         """Every row becomes one token longer: count it, and make room for it."""
@@ -223,23 +246,23 @@ class Frontier:
         self.logp.scatter_(2, place, logp[..., None])
 
     def _record(
-        self, sentences: Tensor, tokens: Tensor, logp: Tensor, extra: Tensor | None = None
+        self, sentences: Tensor, tokens: Tensor, logp: Tensor, scores: Tensor | None = None
     ) -> None:
         """Keep M hypotheses that finish in this step.
 
         Args:
             sentences: whose they are, (M,).
             tokens, logp: what they consist of, eos included, as in the attributes, (M, room).
-            extra: what is added to their scores, (M,).
+            scores: what they are ranked by, (M,); None = log-probability by length.
         """
-        lengths = self.length[sentences].tolist()
-        bonus = [0.0] * len(lengths) if extra is None else extra.tolist()
-        found = zip(sentences.tolist(), tokens.tolist(), logp.tolist(), lengths, bonus, strict=True)
-        for sentence, ids, values, n, more in found:
+        rows = [x.tolist() for x in (sentences, tokens, logp, self.length[sentences])]
+        given = [None] * len(sentences) if scores is None else scores.tolist()
+        for sentence, ids, values, n, score in zip(*rows, given, strict=True):
             ends = ids[n - 1] == EOS
             total = sum(values[:n])
-            score = self.search.score(total, n) + more
-            hypothesis = Hypothesis(ids[: n - ends], score, total, not ends, values[:n])
+            hypothesis = Hypothesis(
+                ids[: n - ends], total / n if score is None else score, total, not ends, values[:n]
+            )
             self.finished[sentence].append(hypothesis)
 
 

@@ -18,6 +18,7 @@ class Stats:
     Attributes:
         sentences: that were answered.
         tokens: of their best hypotheses, eos included.
+        truncated: best hypotheses that the length limit cut off.
         steps: of the decoder.
         rows: hypotheses in a step, summed over the steps.
         live: of these, those of sentences that were not answered yet.
@@ -31,6 +32,7 @@ class Stats:
 
     sentences: int = 0
     tokens: int = 0
+    truncated: int = 0
     steps: int = 0
     rows: int = 0
     live: int = 0
@@ -53,7 +55,9 @@ class Stats:
     def answer(self, hypotheses: list[Hypothesis]) -> None:
         """Count a sentence that was answered so."""
         self.sentences += 1
-        self.tokens += len(hypotheses[0].token_logp) if hypotheses else 0
+        if hypotheses:
+            self.tokens += len(hypotheses[0].token_logp)
+            self.truncated += hypotheses[0].truncated
 
     def __add__(self, other: Self) -> Self:
         """What two engines did together."""
@@ -72,6 +76,8 @@ class Stats:
             "seconds: "
             + ", ".join(f"{stage} {spent:.2f}" for stage, spent in self.seconds.items()),
         ]
+        if self.truncated:
+            lines.append(f"cut off at the length limit: {self.truncated:,} sentences")
         if self.held:
             lines.append(
                 f"pages: at most {self.high_water:,} in use, with room for "

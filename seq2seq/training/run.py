@@ -12,6 +12,7 @@ from lightning.pytorch.callbacks import Timer
 from seq2seq import checkpoint
 from seq2seq.data.groups import group_marks
 from seq2seq.data.ledger import write_ledger
+from seq2seq.data.lengths import length_ratio
 from seq2seq.data.prepare import Prepared
 from seq2seq.data.redraw import Redraw
 from seq2seq.models import Seq2Seq, build_model
@@ -144,9 +145,14 @@ def describe(plan: Plan, prepared: Prepared) -> dict[str, Any]:
     }
     if plan.guide is not None:
         update["guided"] = {**plan.guide._asdict(), "unlinked": plan.guided.unlinked}
+    decode = dict(plan.decode)
+    if decode["length_ratio"] is None:
+        lengths = prepared.train.source_lengths, prepared.train.target_lengths
+        learnt = length_ratio(*lengths, decode["length_extra"])
+        decode["length_ratio"] = max(learnt, decode["min_length_ratio"])
     config = {
         **plan.model,
-        "decode": plan.decode,
+        "decode": decode,
         "data": asdict(plan.data),
         "order": order,
         "update": update,

@@ -66,6 +66,19 @@ def beam_score(case: Case, o: Mapping[str, Any], lane: Lane) -> float:
     return score
 
 
+def can_win(case: Case, o: Mapping[str, Any], live: list[Lane], finished: list[Lane]) -> bool:
+    """Would the best open hypothesis win with five more tokens of probability 1?"""
+    if o["beam_size"] == 1 or o["stopping"] == "count" or not finished:
+        return False
+    best = max(live, key=lambda lane: sum(lane.logp), default=None)
+    if best is None:
+        return False
+    n = min(len(best.ids) + 5, limit_of(case, o))
+    base = {"power": n, "gnmt": (5 + n) / 6}[o["penalty_form"]]
+    attainable = sum(best.logp) / base ** o["length_penalty"]
+    return attainable > max(beam_score(case, o, lane) for lane in finished)
+
+
 def naive_beam(case: Case, o: Mapping[str, Any]) -> list[Hypothesis]:
     K, limit = o["beam_size"], limit_of(case, o)
     live, finished = [Lane([], [])], []
@@ -78,12 +91,13 @@ def naive_beam(case: Case, o: Mapping[str, Any]) -> list[Hypothesis]:
         grown = sorted(grown, key=lambda lane: -sum(lane.logp))[: 2 * K]
         finished += [lane for lane in grown[:K] if lane.ids[-1] == EOS]
         live = [lane for lane in grown if lane.ids[-1] != EOS][:K]
-        if len(finished) >= o["patience"] * K and finished:
+        enough = len(finished) >= o["patience"] * K and finished
+        if enough and not can_win(case, o, live, finished):
             break
         if n == limit:
             finished += live
     found = [hypothesis(lane, beam_score(case, o, lane)) for lane in finished]
-    return sorted(found, key=lambda h: -h.score)
+    return sorted(found, key=lambda h: (h.truncated, -h.score))
 
 
 def hypothesis(lane: Lane, score: float) -> Hypothesis:
@@ -134,7 +148,7 @@ def naive(case: Case, options: Mapping[str, Any]) -> list[Hypothesis]:
     if o["name"] == "greedy":
         return [naive_lane(case, o, lambda best, _: best[0])]
     found = [naive_sample(case, o, sample) for sample in range(o["samples"])]
-    return sorted(found, key=lambda h: -h.score)
+    return sorted(found, key=lambda h: (h.truncated, -h.score))
 
 
 def some_options(seed: int) -> Sequence[dict[str, Any]]:
@@ -146,6 +160,7 @@ def some_options(seed: int) -> Sequence[dict[str, Any]]:
         {"name": "beam", "beam_size": 5, "length_penalty": 0.6, "penalty_form": "gnmt"},
         {"name": "beam", "beam_size": 3, "length_penalty": 0.0, "patience": 2.0},
         {"name": "beam", "beam_size": 4, "patience": 0.3},
+        {"name": "beam", "beam_size": 4, "stopping": "count"},
         {"name": "beam", "beam_size": 4, "coverage": 0.7},
         {"name": "sample", "samples": 3, "seed": seed},
         {"name": "sample", "samples": 2, "seed": seed, "temperature": 0.5, "top_k": 3},

@@ -39,10 +39,10 @@ def test_a_beam_as_wide_as_the_tree_is_exhaustive_search(
         everything = every_hypothesis(logp, vocabulary, longest)
         lengths = [len(h.token_logp) for h in everything]
         scored = [
-            h._replace(score=search.score(h.log_probability, n))
+            h._replace(score=h.log_probability / search.penalty(n))
             for h, n in zip(everything, lengths, strict=True)
         ]
-        assert_same(found, sorted(scored, key=lambda h: -h.score))
+        assert_same(found, sorted(scored, key=lambda h: (h.truncated, -h.score)))
 
 
 A, B, C = 4, 5, 6
@@ -59,7 +59,7 @@ def advance(frontier: Frontier, *lanes: dict[int, float]) -> tuple[list[int], li
 
 
 def test_two_lanes_by_pencil_and_paper() -> None:
-    search = Beam(beam_size=2, length_penalty=1.0)
+    search = Beam(beam_size=2, length_penalty=1.0, stopping="count")
     frontier = search.start(torch.tensor([10]))
     # Only lane 0 lives at first: A -1, B -2; the other lane's -0.1 must not be seen.
     first = {A: -1.0, B: -2.0, EOS: -3.0, C: -4.0}
@@ -82,6 +82,47 @@ def test_two_lanes_by_pencil_and_paper() -> None:
     assert best.score == pytest.approx(-2.0 / 3)
     assert (second.ids, second.log_probability) == ([B], -2.5)
     assert second.score == pytest.approx(-2.5 / 2)
+
+
+def close_to_its_end(**options: Any) -> tuple[Frontier, bool]:
+    """One token and two have finished, with -1.5 and -3.0; A A is open, with -1.0. Is that all?"""
+    frontier = Beam(beam_size=2, length_extra=50, **options).start(torch.tensor([0]))
+    unlikely = dict.fromkeys((A, B, C, EOS), -9.0)
+    advance(frontier, {A: -0.5, EOS: -1.5, B: -9.0, C: -9.0}, unlikely)
+    *_, done = advance(frontier, {A: -0.5, EOS: -2.5, B: -9.0, C: -9.0}, unlikely)
+    return frontier, done
+
+
+@pytest.mark.parametrize(
+    "options, done",
+    [
+        ({"stopping": "count"}, True),
+        # The best has finished with -1.5. A A could have -1.0, and -1.0 / 7 by token.
+        ({"length_penalty": 0.0}, False),
+        ({"length_penalty": 1.0}, False),
+        ({"length_penalty": 1.0, "patience": 0.0}, False),
+    ],
+)
+def test_two_ends_close_a_sentence_unless_what_is_open_can_win(
+    options: dict[str, Any], done: bool
+) -> None:
+    assert close_to_its_end(**options)[1] == done
+
+
+def test_a_sentence_is_done_when_nothing_open_can_win() -> None:
+    """Both ends have -1.5 for each token. Three open tokens could become eight: -12 is a draw."""
+    for loss, done in ((-10.9, False), (-11.1, True)):
+        frontier, _ = close_to_its_end(length_penalty=1.0)
+        unlikely = dict.fromkeys((A, B, C, EOS), -20.0)
+        assert advance(frontier, {**unlikely, A: loss}, unlikely)[2] == done
+
+
+def test_without_a_length_penalty_it_stops_at_the_first_moment_it_may() -> None:
+    """Log-probabilities only fall: what is open and below the best end can never win."""
+    for loss, done in ((-0.4, False), (-0.6, True)):
+        frontier, _ = close_to_its_end(length_penalty=0.0)
+        unlikely = dict.fromkeys((A, B, C, EOS), -20.0)
+        assert advance(frontier, {**unlikely, A: loss}, unlikely)[2] == done
 
 
 def test_of_equals_the_one_that_finished_first_wins() -> None:
@@ -162,7 +203,8 @@ def test_a_sentence_is_done_when_patience_times_the_beams_have_finished(
     beams: int, patience: float, enough: int
 ) -> None:
     """Lane 0 ends again and again, as its second choice; so one more is finished at each step."""
-    frontier = Beam(beam_size=beams, patience=patience, length_extra=50).start(torch.tensor([0]))
+    search = Beam(beam_size=beams, patience=patience, length_extra=50, stopping="count")
+    frontier = search.start(torch.tensor([0]))
     logp = torch.full((beams, 2 * beams), -torch.inf)
     logp[:, 0], ids = -0.1, torch.full((beams, 2 * beams), A)
     logp[:, 1 if beams > 1 else 0] = -0.2 if beams > 1 else -0.1
@@ -196,5 +238,5 @@ def test_what_ended_does_not_go_on_for_want_of_others() -> None:
     for _ in range(2):
         frontier.advance(logp, ids)
     (found,) = frontier.results([0])
-    assert [h.token_logp for h in found] == [[-1.0, -1.0], [-1.0, -2.0], [-2.0]]
-    assert [(h.ids, h.truncated) for h in found] == [([A, A], True), ([A], False), ([], False)]
+    assert [h.token_logp for h in found] == [[-1.0, -2.0], [-2.0], [-1.0, -1.0]]
+    assert [(h.ids, h.truncated) for h in found] == [([A], False), ([], False), ([A, A], True)]

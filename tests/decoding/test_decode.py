@@ -8,7 +8,7 @@ import torch
 from helpers import SMALL, small_model, source_batch
 from toys import TableModel, assert_same
 
-from seq2seq.decoding import SEARCHES, Ask, Beam, Greedy, Search, build_search, decode
+from seq2seq.decoding import SEARCHES, Ask, Beam, Greedy, Sample, Search, build_search, decode
 from seq2seq.decoding.head import top_candidates
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
@@ -94,8 +94,8 @@ def test_symbols_that_no_text_contains_are_never_emitted(search: str) -> None:
 def test_hypotheses_are_sorted_distinct_and_scored_by_the_model(model: str, search: str) -> None:
     built, source = make_model(model), source_batch(*LENGTHS)
     for row, hypotheses in enumerate(decode(built, source, make_search(search))):
-        scores = [h.score for h in hypotheses]
-        assert scores == sorted(scores, reverse=True)
+        ranks = [(h.truncated, -h.score) for h in hypotheses]
+        assert ranks == sorted(ranks)
         assert len({(tuple(h.ids), h.truncated) for h in hypotheses}) == len(hypotheses)
         best = hypotheses[0]
         tokens = best.ids + ([] if best.truncated else [EOS])
@@ -167,7 +167,17 @@ def test_searches_are_built_from_plain_values() -> None:
         ({"name": "beam", "penalty_form": "exp"}, r"decode\.penalty_form='exp' .*'power', 'gnmt'"),
         ({"name": "sample", "samples": 0}, r"decode\.samples=0 should be at least 1"),
         ({"name": "sample", "top_k": 0}, r"decode\.top_k=0 should be at least 1"),
-        ({"name": "sample", "seed": 2**63}, r"decode\.seed=9223372036854775808 should be in"),
+        ({"name": "sample", "seed": 2**63}, r"decode\.seed=9223372036854775808 .* at most 9,223"),
+        (
+            {"name": "sample", "temperature": 1e-300},
+            r"temperature=1e-300 should be at least 0\.001",
+        ),
+        ({"name": "beam", "length_penalty": 500.0}, r"length_penalty=500\.0 .* at most 10"),
+        ({"name": "beam", "patience": 1e308}, r"patience=1e\+308 should be .* at most 100"),
+        ({"name": "beam", "coverage": 1e308}, r"coverage=1e\+308 should be .* at most 100"),
+        ({"name": "beam", "beam_size": 10**9}, r"beam_size=1000000000 should .* at most 1,000"),
+        ({"name": "greedy", "length_ratio": 1e300}, r"length_ratio=1e\+300 .* at most 1,000"),
+        ({"name": "greedy", "length_extra": 10**30}, r"length_extra=10+ .* at most 1,000,000"),
         ({"name": "sample", "temperature": 0.0}, r"temperature=0\.0 .* above 0\. .*decode=greedy"),
         ({"name": "sample", "temperature": math.nan}, r"decode\.temperature=nan should be above 0"),
         ({"name": "sample", "top_p": 0.0}, r"decode\.top_p=0\.0 should be above 0 and at most 1"),
@@ -185,3 +195,10 @@ def test_searches_are_built_from_plain_values() -> None:
 def test_options_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         build_search(options)
+
+
+def test_a_search_made_in_python_is_checked_like_one_of_a_configuration() -> None:
+    with pytest.raises(ConfigError, match=r"beam_size=0 should be at least 1"):
+        Beam(beam_size=0)
+    with pytest.raises(ConfigError, match=r"top_p=2 should be above 0"):
+        Sample(top_p=2)

@@ -1,0 +1,30 @@
+"""How much longer than its source a translation may become, as the training pairs say."""
+
+import numpy as np
+import pytest
+
+from seq2seq.data.lengths import length_ratio
+from seq2seq.decoding import Greedy
+
+
+def learnt(source: list[int], target: list[int]) -> float:
+    return length_ratio(np.array(source, "<i4"), np.array(target, "<i4"), extra=10)
+
+
+@pytest.mark.parametrize("factor", [1, 3, 40])
+def test_every_pair_of_a_regular_corpus_fits_with_a_quarter_of_room(factor: int) -> None:
+    source = list(range(1, 60))
+    search = Greedy(length_ratio=learnt(source, [factor * n for n in source]))
+    for n in source:
+        needed = factor * n + 1
+        assert search.limit(n) >= needed
+        assert search.limit(n) <= 1.25 * needed + 10 + n, "and not much more"
+
+
+def test_one_pair_in_many_that_is_no_translation_changes_nothing() -> None:
+    source = [20] * 5000
+    assert learnt(source, [30] * 4999 + [5000]) == learnt(source, [30] * 5000)
+
+
+def test_short_translations_leave_room_for_the_length_of_the_source() -> None:
+    assert learnt([30] * 50, [2] * 50) == 1.0
