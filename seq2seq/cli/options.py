@@ -2,10 +2,14 @@
 
 import argparse
 import os
+import warnings
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from seq2seq.data.text import neighbours
 from seq2seq.errors import ConfigError
+from seq2seq.unpacked import check_text
 
 ANY = ("length_ratio", "length_extra", "min_length_ratio", "min_length_extra")
 BEAM = ("beam_size", "length_penalty", "penalty_form", "coverage", "patience")
@@ -102,9 +106,28 @@ def typed(name: str) -> str:
 
 
 def check_input(path: Path) -> None:
-    """Raises: ConfigError if there is no such file. Asked before the work is done."""
-    if not path.is_file():
-        raise ConfigError(f"--input {path}: there is no such file")
+    """Asked before the work is done.
+
+    Raises: ConfigError if there is no such file; DataError if it is clearly no text.
+    """
+    if not path.exists():
+        raise ConfigError(f"--input {path}: there is no such file. {neighbours(path)}")
+    if path.is_dir():
+        raise ConfigError(f"--input {path} is a folder: give the name of a file")
+    check_text(path)
+
+
+def warn_of_files(texts: Iterable[str | None], mend: str) -> None:
+    """Warn of a text that is the name of a file: what the file holds may be meant.
+
+    Args:
+        mend: how that is typed.
+    """
+    for text in texts:
+        if text and os.path.isfile(text):
+            warnings.warn(
+                f"{text} is the name of a file, and is taken as text. {mend}", stacklevel=2
+            )
 
 
 def check_output(path: Path) -> None:

@@ -26,6 +26,7 @@ from seq2seq.cli.options import (
     engine_options,
     positive,
     search_options,
+    warn_of_files,
 )
 from seq2seq.cli.results import Format, format_of
 from seq2seq.errors import ConfigError
@@ -66,7 +67,9 @@ def run(arguments: argparse.Namespace) -> int:
     with ExitStack() as stack:
         lines = None
         if arguments.input:
-            lines = InputLines(stack.enter_context(arguments.input.open("rb")))
+            lines = InputLines(
+                stack.enter_context(arguments.input.open("rb")), str(arguments.input)
+            )
         elif not arguments.texts:
             lines = InputLines(cast(Readable, sys.stdin.buffer))
         results = translator.stream(
@@ -103,6 +106,8 @@ def check(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]
             "there is nothing to translate: standard input is closed. Give texts, or a file: "
             f"seq2seq translate {arguments.path} < FILE"
         )
+    mend = f"To translate what it holds: seq2seq translate {arguments.path} -i FILE"
+    warn_of_files(arguments.texts, mend)
     if arguments.output:
         check_written(arguments.output, arguments.input)
     return search, engine

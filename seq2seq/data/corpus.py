@@ -19,7 +19,7 @@ from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.errors import DataError
 
 # Part of every cache's name: raise it when the files of a corpus change their meaning.
-FORMAT = "2"
+FORMAT = "3"
 
 
 class Side(NamedTuple):
