@@ -16,17 +16,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from seq2seq.cli import progress
+from seq2seq.cli.files import STDIN, check_input, check_written, warn_of_files
 from seq2seq.cli.lines import InputLines, Readable, write_line
 from seq2seq.cli.options import (
     add_engine,
     add_model,
     add_search,
-    check_input,
-    check_written,
     engine_options,
     positive,
     search_options,
-    warn_of_files,
 )
 from seq2seq.cli.results import Format, format_of
 from seq2seq.errors import ConfigError
@@ -108,8 +106,8 @@ def check(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]
         )
     mend = f"To translate what it holds: seq2seq translate {arguments.path} -i FILE"
     warn_of_files(arguments.texts, mend)
-    if arguments.output:
-        check_written(arguments.output, arguments.input)
+    read = arguments.input or (None if arguments.texts else STDIN)
+    check_written(arguments.output, Path(arguments.path), read)
     return search, engine
 
 
