@@ -25,6 +25,7 @@ from seq2seq.cli.links import LINKS, add_directions
 from seq2seq.cli.options import add_model
 from seq2seq.cli.page import PAGE, align_page
 from seq2seq.errors import ConfigError
+from seq2seq.visible import shown
 
 if TYPE_CHECKING:
     from seq2seq.evaluation.maps import Alignment, Choice
@@ -138,7 +139,7 @@ def align_sentence(arguments: argparse.Namespace) -> int:
         output.write_text(f"{links}\n", encoding="utf-8", newline="\n")
     else:
         draw(alignment, reading.choice, output, apart=apart)
-    print(f"{output}: {reading.in_words(apart=apart)}")
+    print(shown(f"{output}: {reading.in_words(apart=apart)}"))
     return 0
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from seq2seq.cli.files import check_written
 from seq2seq.cli.options import positive
 from seq2seq.errors import ConfigError
+from seq2seq.visible import shown
 
 HELP = "average the weights of several checkpoints"
 
@@ -42,5 +43,5 @@ def run(arguments: argparse.Namespace) -> int:
         files = kept(first, "best" if arguments.best else "last", count)
     check_written(output, *files, model=True)
     average(files, output)
-    print(f"{output}: the mean of {', '.join(file.name for file in files)}")
+    print(shown(f"{output}: the mean of {', '.join(file.name for file in files)}"))
     return 0

@@ -20,6 +20,7 @@ from seq2seq.cli.options import add_model, positive
 from seq2seq.cli.testset import is_table
 from seq2seq.data.text import check_parallel, read_lines
 from seq2seq.errors import ConfigError, DataError, Seq2SeqError
+from seq2seq.visible import shown
 
 if TYPE_CHECKING:
     from seq2seq.checkpoint import Saved
@@ -88,10 +89,10 @@ def run(arguments: argparse.Namespace) -> int:
     )
     write_report(arguments.output, report)
     if isinstance(tested, Missing):
-        print(f"{arguments.output}: without scores, since {tested.reason}")
+        print(shown(f"{arguments.output}: without scores, since {tested.reason}"))
     else:
-        shown = f"the first {len(tested.judged):,} of {tested.total:,} sentences of {tested.name}"
-        print(f"{arguments.output}: on {shown}")
+        judged = f"the first {len(tested.judged):,} of {tested.total:,} sentences of {tested.name}"
+        print(shown(f"{arguments.output}: on {judged}"))
     return 0
 
 
