@@ -71,7 +71,7 @@ def test_a_model_takes_the_place_of_models_only(copy: Path, tmp_path: Path) -> N
     save_model(average, *TINY_MODEL)
     notes.write_text("a text\n", encoding="utf-8")
     check_written(average, copy / "best.ckpt", model=True)
-    with pytest.raises(ConfigError, match="is no model"):
+    with pytest.raises(ConfigError, match="over something that is no model"):
         check_written(notes, model=True)
     with pytest.raises(ConfigError, match="over a model"):
         check_written(average)

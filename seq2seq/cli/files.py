@@ -65,11 +65,11 @@ def check_written(output: Path | None, *read: Path | None, model: bool = False) 
         return
     _check_possible(output)
     _check_apart(output, f"-o {output}", read)
+    if output.is_file() and output.stat().st_size and is_archive(output) != model:
+        what = "something that is no model" if model else "a model"
+        raise ConfigError(f"-o {output} would be written over {what}: give another name")
     if run := run_of(output):
         raise ConfigError(f"-o {output} is what the run {run} writes itself: give another name")
-    if output.is_file() and output.stat().st_size and is_archive(output) != model:
-        kind = "is no model, and one" if model else "a model"
-        raise ConfigError(f"-o {output} would be written over {kind}: give another name")
 
 
 def _check_possible(path: Path) -> None:

@@ -18,9 +18,9 @@ SEAL = "sha256.json"  # in a folder, written last: the hashes of all its other f
 def cached_folder(cache: Path, name: str, write: Callable[[Path], None]) -> Path:
     """The folder `cache/name`, computed if it is not there yet or not as it was written.
 
-    It is written under another name and renamed at the end, when the disk has all of it, so neither
-    a process that is killed nor a power cut leaves what looks finished. Of several processes one
-    writes, and the others wait for it.
+    It is written under another name, renamed at the end, and sealed when the disk has all of it, so
+    neither a process that is killed nor a power cut leaves what looks finished. Of several
+    processes one writes, and the others wait for it.
 
     Args:
         write: fills the empty folder it is given, with files.
@@ -41,9 +41,8 @@ def cached_folder(cache: Path, name: str, write: Callable[[Path], None]) -> Path
                 unfinished.mkdir()
                 try:
                     write(unfinished)
-                    seal(unfinished)
                     os.replace(unfinished, folder)
-                    sync(cache)
+                    seal(folder, stamps)
                 finally:
                     shutil.rmtree(unfinished, ignore_errors=True)
     except OSError as error:
@@ -54,13 +53,13 @@ def cached_folder(cache: Path, name: str, write: Callable[[Path], None]) -> Path
     return folder
 
 
-def seal(folder: Path) -> None:
-    """Note the hashes of all files of a folder in it, and wait until the disk has all of it."""
-    stamps = Stamps(folder.parent)
-    hashes = {path.name: stamps.sha256(path) for path in sorted(folder.iterdir())}
-    (folder / SEAL).write_text(json.dumps(hashes), encoding="utf-8")
-    for path in (*folder.iterdir(), folder):
+def seal(folder: Path, stamps: Stamps) -> None:
+    """Wait until the disk has all files of a folder, and note their hashes in it."""
+    files = sorted(folder.iterdir())
+    for path in (*files, folder, folder.parent):
         sync(path)
+    hashes = {path.name: stamps.sha256(path) for path in files}
+    (folder / SEAL).write_text(json.dumps(hashes), encoding="utf-8")
 
 
 def is_sealed(folder: Path, stamps: Stamps) -> bool:
