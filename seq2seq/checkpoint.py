@@ -13,8 +13,12 @@ A Lightning checkpoint with one more entry, `seq2seq`:
 opens the file, and no code is run that the file names.
 """
 
+import os
 import zipfile
+from collections import deque
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -31,6 +35,7 @@ FORMAT = 1
 ENTRY = "seq2seq"
 SIDES = ("source", "target")
 NODES = ("model", "position", "attention", "decode", "data")  # of the configuration
+MOST_ENTRIES = 10_000  # of folders that are searched for a run
 KEPT = "kept"  # folder in a run's folder, for the weights of several validations
 # Options that a trained model computes the same with.
 INDIFFERENT = ("dropout", "activation_dropout", "attention_dropout", "word_dropout", "kernel")
@@ -184,6 +189,21 @@ def find(path: Path) -> Path:
     for name in ("best.ckpt", "last.ckpt"):
         if (path / name).is_file():
             return path / name
-    found = sorted(str(p) for p in path.rglob("best.ckpt"))
-    hint = f"; did you mean {found[-1]}?" if found else ""
+    found = max(runs_below(path), default=None)
+    hint = f"; did you mean {found}?" if found else ""
     raise CheckpointError(f"{path} holds neither best.ckpt nor last.ckpt{hint}")
+
+
+def runs_below(folder: Path) -> Iterator[Path]:
+    """The best.ckpt of runs in a folder of folders, those near the top first. Of a large tree only
+    a part is looked at, and of what vanishes meanwhile or may not be read nothing.
+    """
+    folders, left = deque([folder]), MOST_ENTRIES
+    while folders and left > 0:
+        with suppress(OSError), os.scandir(folders.popleft()) as entries:
+            for entry in islice(entries, left):
+                left -= 1
+                if entry.name == "best.ckpt":
+                    yield Path(entry.path)
+                elif entry.is_dir(follow_symlinks=False):
+                    folders.append(Path(entry.path))

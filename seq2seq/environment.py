@@ -1,11 +1,14 @@
-"""What the process is given by its machine: threads, cores, signals. Needs no torch."""
+"""What the process is given by its machine: threads, cores, signals, encodings. Needs no torch."""
 
+import codecs
 import ctypes
+import io
 import os
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
 
 # Of malloc.h: large blocks that stand alone, at most; bytes above which the rest is given back.
 M_MMAP_MAX, M_TRIM_THRESHOLD = -4, -1
@@ -70,3 +73,46 @@ def uninterrupted() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def quiet_interrupt() -> Iterator[None]:
+    """Ctrl-C inside ends the process with code 130 and without a traceback.
+
+    In the middle of an import it does so at once: libraries take the KeyboardInterrupt that Python
+    would raise there for another error, or lose it. A process that ignores Ctrl-C, as one in the
+    background of a script, goes on ignoring it.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+        signal.signal(signal.SIGINT, _interrupted)
+    try:
+        yield
+    except KeyboardInterrupt:
+        # Whoever presses again, because it takes a moment, does not interrupt the tidying up.
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        sys.exit(130)
+
+
+def _interrupted(number: int, frame: FrameType | None) -> None:
+    while frame is not None:
+        if frame.f_code.co_filename.startswith("<frozen importlib"):
+            os._exit(128 + number)
+        frame = frame.f_back
+    raise KeyboardInterrupt
+
+
+def use_utf8() -> None:
+    """Let arguments, names of files and what is printed be UTF-8, whatever the locale says.
+
+    Where the locale knows ASCII only (C, with Python's UTF-8 mode switched off), the process begins
+    again in that mode: Python chose the encoding of names before this was asked. What is no
+    character, as in the name of a file that is not UTF-8, is printed as an escape.
+    """
+    if codecs.lookup(sys.getfilesystemencoding()).name == "ascii" and (
+        os.environ.get("PYTHONUTF8") != "1"
+    ):
+        os.environ["PYTHONUTF8"] = "1"
+        os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors="backslashreplace")

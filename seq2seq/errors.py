@@ -2,6 +2,8 @@
 
 import sys
 
+from seq2seq.visible import shown
+
 
 class Seq2SeqError(Exception):
     """What is wrong with the value, what would be right, and what to type."""
@@ -23,5 +25,5 @@ class CheckpointError(Seq2SeqError):
 
 def fail(message: str) -> int:
     """Print the one message that a command ends in. Returns: its exit code."""
-    print(f"error: {message}", file=sys.stderr)
+    print(f"error: {shown(message)}", file=sys.stderr)
     return 2

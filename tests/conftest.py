@@ -13,9 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import settings
 from torch import Tensor
 
 torch.set_num_threads(1)
+
+# No test fails because the machine or its disk is busy.
+settings.register_profile("any machine", deadline=None)
+settings.load_profile("any machine")
 
 # Begun in the background of a script, tests hear no Ctrl-C; what they start should all the same.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:

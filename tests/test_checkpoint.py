@@ -1,4 +1,5 @@
 import io
+import os
 import pickle
 import zipfile
 from collections.abc import Callable
@@ -200,3 +201,30 @@ def test_a_file_without_weights_is_refused(tmp_path: Path, state: Any) -> None:
     torch.save({**content, "state_dict": state}, path)
     with pytest.raises(CheckpointError, match="holds no weights with names"):
         checkpoint.read(path)
+
+
+def test_of_a_large_tree_only_a_part_is_searched_for_a_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`seq2seq translate / x` walked all disks. What vanishes during the walk ends nothing."""
+    monkeypatch.setattr(checkpoint, "MOST_ENTRIES", 10)
+    for number in range(20):
+        (tmp_path / f"{number:02}" / "deep").mkdir(parents=True)
+        (tmp_path / f"{number:02}" / "deep" / "best.ckpt").touch()
+    (tmp_path / "loop").symlink_to(tmp_path)
+    looked = []
+    scandir = os.scandir
+
+    def vanishing(folder: Path) -> Any:
+        looked.append(folder)
+        if len(looked) == 2:
+            raise FileNotFoundError(folder)
+        return scandir(folder)
+
+    monkeypatch.setattr(os, "scandir", vanishing)
+    with pytest.raises(CheckpointError, match=r"holds neither best\.ckpt nor last\.ckpt$"):
+        checkpoint.find(tmp_path)
+    looked.clear()
+    monkeypatch.setattr(checkpoint, "MOST_ENTRIES", 100)
+    with pytest.raises(CheckpointError, match=r"did you mean .*deep/best\.ckpt"):
+        checkpoint.find(tmp_path)

@@ -1,6 +1,7 @@
 """`seq2seq translate`: lines in, as many lines out."""
 
 import contextlib
+import gzip
 import io
 import json
 import math
@@ -10,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+import zlib
 from pathlib import Path
 
 import pytest
@@ -91,8 +93,44 @@ def test_a_byte_order_mark_is_dropped_and_counted(seq2seq: Command, run: Path) -
     found, expected = (seq2seq("translate", run, stdin=text) for text in (marked, plain))
     assert found.out == expected.out
     assert ("line 1, byte 9:" in found.err) and ("line 1, byte 6:" in expected.err)
-    # Elsewhere it is a character like any other, and takes no warning.
-    assert seq2seq("translate", run, stdin=b"Ja.\n" + marked[:7] + b"\n").complaints == ""
+    # So it is where files were joined, inside a text and in what was typed.
+    joined = seq2seq("translate", run, stdin=b"Ja.\n\xef\xbb\xbfEin\xef\xbb\xbf Hund.\n")
+    assert joined == seq2seq("translate", run, "\ufeffJa.", "Ein Hund.", "--prefix", "\ufeff")
+
+
+def test_gzip_is_translated_as_what_it_holds(seq2seq: Command, run: Path, tmp_path: Path) -> None:
+    text = "".join(f"{line}\n" for line in SENTENCES).encode()
+    packed = tmp_path / "packed"
+    packed.write_bytes(gzip.compress(text))
+    expected = seq2seq("translate", run, stdin=text)
+    assert seq2seq("translate", run, stdin=gzip.compress(text)) == expected
+    assert seq2seq("translate", run, "-i", packed) == expected
+    packed.write_bytes(gzip.compress(text)[:-5])
+    words = refused(seq2seq("translate", run, "-i", packed))
+    assert words.startswith(f"{packed} is not a whole gzip file") and words.count("\n") == 1
+
+
+def test_what_is_no_text_is_refused_before_the_model_is_opened(
+    seq2seq: Command, tmp_path: Path
+) -> None:
+    (tmp_path / "source").write_bytes("Ja.\n".encode("utf-16"))
+    ended = seq2seq("translate", "no/such/run", "-i", tmp_path / "source")
+    assert "looks like UTF-16: iconv -f UTF-16 -t UTF-8" in refused(ended)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+def test_a_named_pipe_of_gzip_is_answered_line_by_line(run: Path, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    with started("translate", run, "-i", tmp_path / "pipe") as process:
+        assert process.stdin and process.stdout and process.stderr
+        pack = zlib.compressobj(wbits=31)
+        with (tmp_path / "pipe").open("wb", buffering=0) as pipe:
+            for text in (b"Ja.\n", b"\n", b"Nein.\n"):
+                pipe.write(pack.compress(text) + pack.flush(zlib.Z_SYNC_FLUSH))
+                assert bool(process.stdout.readline().strip()) == bool(text.strip())
+            pipe.write(pack.flush())
+        ended = Ended(process.wait(timeout=60), b"", process.stderr.read().decode())
+        assert (ended.code, ended.complaints) == (0, "")
 
 
 def test_every_broken_line_is_named(

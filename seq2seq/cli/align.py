@@ -20,10 +20,12 @@ from typing import TYPE_CHECKING
 from seq2seq.cli import choice
 from seq2seq.cli.align_files import align_files
 from seq2seq.cli.align_links import align_links
+from seq2seq.cli.files import check_written, warn_of_files
 from seq2seq.cli.links import LINKS, add_directions
-from seq2seq.cli.options import add_model, check_written
+from seq2seq.cli.options import add_model
 from seq2seq.cli.page import PAGE, align_page
 from seq2seq.errors import ConfigError
+from seq2seq.visible import shown
 
 if TYPE_CHECKING:
     from seq2seq.evaluation.maps import Alignment, Choice
@@ -65,10 +67,16 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     check_what(arguments)
+    if arguments.source is not None:
+        arguments.output = arguments.output or Path("map.png")
     output: Path | None = arguments.output
-    if output is not None:
-        read = arguments.source_file, arguments.target_file, arguments.gold
-        check_written(output, *read, *(arguments.links or ()))
+    models = [Path(path) for path in (arguments.path, arguments.reverse) if path]
+    texts = arguments.source_file, arguments.target_file, arguments.gold
+    check_written(output, *models, *texts, *(arguments.links or ()))
+    warn_of_files(
+        (arguments.source, arguments.target),
+        "To align what files hold: --source FILE --target FILE -o FILE.align",
+    )
     to_links = output.suffix == LINKS if output is not None else arguments.source is None
     if to_links and arguments.heads == "all":
         raise ConfigError(
@@ -118,7 +126,7 @@ def align_sentence(arguments: argparse.Namespace) -> int:
     from seq2seq.evaluation.plots import picture_format
     from seq2seq.translator import Translator
 
-    output: Path = arguments.output or Path("map.png")
+    output: Path = arguments.output
     if output.suffix != LINKS:
         picture_format(output, LINKS, PAGE)
     path = checkpoint.find(Path(arguments.path))
@@ -131,7 +139,7 @@ def align_sentence(arguments: argparse.Namespace) -> int:
         output.write_text(f"{links}\n", encoding="utf-8", newline="\n")
     else:
         draw(alignment, reading.choice, output, apart=apart)
-    print(f"{output}: {reading.in_words(apart=apart)}")
+    print(shown(f"{output}: {reading.in_words(apart=apart)}"))
     return 0
 
 

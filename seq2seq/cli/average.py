@@ -8,8 +8,10 @@ seq2seq average A.ckpt B.ckpt -o C.ckpt
 import argparse
 from pathlib import Path
 
-from seq2seq.cli.options import check_output, positive
+from seq2seq.cli.files import check_written
+from seq2seq.cli.options import positive
 from seq2seq.errors import ConfigError
+from seq2seq.visible import shown
 
 HELP = "average the weights of several checkpoints"
 
@@ -39,7 +41,7 @@ def run(arguments: argparse.Namespace) -> int:
     files = arguments.paths
     if count:
         files = kept(first, "best" if arguments.best else "last", count)
-    check_output(output)
+    check_written(output, *files, model=True)
     average(files, output)
-    print(f"{output}: the mean of {', '.join(file.name for file in files)}")
+    print(shown(f"{output}: the mean of {', '.join(file.name for file in files)}"))
     return 0

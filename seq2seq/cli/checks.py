@@ -3,7 +3,8 @@
 import argparse
 from pathlib import Path
 
-from seq2seq.cli.options import check_written, engine_options, search_options
+from seq2seq.cli.files import check_written
+from seq2seq.cli.options import engine_options, search_options
 from seq2seq.cli.testset import USAGE
 from seq2seq.data.text import check_rereadable, count_lines
 from seq2seq.errors import ConfigError
@@ -14,8 +15,8 @@ def check_options(arguments: argparse.Namespace, paths: list[Path], files: list[
     search_options(arguments)
     engine_options(arguments)
     check_comparison(arguments, paths)
-    if arguments.output:
-        check_translations(arguments.output, paths, [*files, arguments.frequencies])
+    check_translations(arguments.output, paths)
+    check_written(arguments.output, *paths, *files, arguments.frequencies)
     if arguments.frequencies:
         check_rereadable(arguments.frequencies)
         count_lines(arguments.frequencies)
@@ -40,11 +41,10 @@ def check_comparison(arguments: argparse.Namespace, paths: list[Path]) -> None:
             )
 
 
-def check_translations(output: Path, paths: list[Path], read: list[Path | None]) -> None:
-    """May the translations be written there?"""
-    if len(paths) > 1:
+def check_translations(output: Path | None, paths: list[Path]) -> None:
+    """Are there translations of one PATH only, if they are to be written?"""
+    if output and len(paths) > 1:
         raise ConfigError(
             f"-o {output} takes the translations of one PATH, not of {len(paths)}: leave it out, "
             "or evaluate them one by one"
         )
-    check_written(output, *paths, *read)

@@ -25,6 +25,7 @@ from seq2seq.cli.systems import (
 from seq2seq.cli.testset import USAGE, TestSet, read_test_set, split_files
 from seq2seq.data.text import read_lines
 from seq2seq.errors import DataError
+from seq2seq.visible import shown
 
 if TYPE_CHECKING:
     from seq2seq.evaluation.assessment import Assessor
@@ -126,7 +127,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps(as_json(found), ensure_ascii=False))
     else:
         for line in as_lines(found, lengths=arguments.lengths):
-            print(line)
+            print(shown(line))
     unknown = found.comet is not None and None in found.comet.scores
     return int(unknown or any(system.failed for system in systems))
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from seq2seq.cli.options import positive
 from seq2seq.errors import ConfigError
+from seq2seq.visible import shown
 
 if TYPE_CHECKING:
     from seq2seq.checkpoint import Saved
@@ -55,14 +56,14 @@ def run(arguments: argparse.Namespace) -> int:
     saved = checkpoint.read(arguments.path)
     rows, whence = sentences(saved, arguments.check, arguments.sentences)
     export(saved, folder)
-    print(f"{folder}: written; compared in float32 on {len(rows)} sentences of {whence}:")
+    print(shown(f"{folder}: written; compared in float32 on {len(rows)} sentences of {whence}:"))
     judge = Judge(saved, folder)
     agreements = [judge.compare(rows, beams) for beams in (1, 5)]
     print(*agreements, sep="\n")
     for agreement in agreements:
         if not agreement.holds:
             raise ConfigError(f"{folder} does not translate as this model does: {why(agreement)}")
-    print(USAGE.format(folder=folder))
+    print(shown(USAGE.format(folder=folder)))
     return 0
 
 

@@ -6,36 +6,33 @@ import stat
 import time
 import warnings
 from collections.abc import Iterator
-from typing import Protocol, TextIO
+from typing import TextIO
 
 from seq2seq.data.text import without_end
 from seq2seq.environment import uninterrupted
-
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"
+from seq2seq.unpacked import BLOCK, Readable, TextBytes
 
 # Bytes of a line and its ending at most: the pieces of a longer one would fill the memory.
 LONGEST_INPUT_LINE = 2**20
 PATIENCE = 0.05  # seconds that lines may wait for more to share their batch
 
 
-class Readable(Protocol):
-    """A binary stream, such as an open file or standard input."""
-
-    def fileno(self) -> int: ...
-    def isatty(self) -> bool: ...
-    def read1(self, size: int, /) -> bytes: ...
-
-
 class InputLines:
     """The lines of a stream without their endings, read as they are needed.
 
-    A line ends at LF alone, and a CR just before that belongs to the ending. A byte order mark at
-    the start is dropped. Broken UTF-8 becomes U+FFFD, with a warning that names line and byte. In
-    place of a line of 1 MiB or more stands None, with a warning; the rest of it is not kept.
+    A line ends at LF alone, and a CR just before that belongs to the ending. Gzip is unpacked.
+    Broken UTF-8 becomes U+FFFD, with a warning that names line and byte. In place of a line of 1
+    MiB or more stands None, with a warning; the rest of it is not kept.
+
+    Args:
+        name: of the stream, for messages.
+
+    Reading raises: DataError for what is clearly no text, and for damaged gzip.
     """
 
-    def __init__(self, stream: Readable):
+    def __init__(self, stream: Readable, name: str = "standard input"):
         self._stream = stream
+        self._text = TextBytes(stream, name)
         self._rest = b""  # was read, and not asked for yet
         self._patience = PATIENCE
         self.bytes = 0  # of the lines that were asked for
@@ -53,16 +50,14 @@ class InputLines:
                 )
                 yield None
                 continue
-            mark = len(BYTE_ORDER_MARK) if number == 1 and raw.startswith(BYTE_ORDER_MARK) else 0
-            text = _decode(raw[mark:], number, mark)
-            yield without_end(text)
+            yield without_end(_decode(raw, number))
 
     def ready(self) -> bool:
         """Is there another line, or the end, without waiting long for whoever writes it?
 
         Between two answers of no, the waiting together is at most `PATIENCE`.
         """
-        if b"\n" in self._rest:
+        if b"\n" in self._rest or self._text.pending:
             return True
         began = time.monotonic()
         try:
@@ -75,12 +70,13 @@ class InputLines:
 
     @property
     def size(self) -> int | None:
-        """Bytes of the whole; None for what has no size, as a pipe has none."""
+        """Bytes of the whole; None for what has no known size, as a pipe has none, nor gzip."""
         try:
             found = os.fstat(self._stream.fileno())
         except (OSError, ValueError):
             return None
-        return found.st_size if stat.S_ISREG(found.st_mode) else None
+        known = stat.S_ISREG(found.st_mode) and not self._text.packed
+        return found.st_size if known else None
 
     def _line(self) -> bytes:
         """The next line, or the first LONGEST_INPUT_LINE bytes of it; nothing at the end."""
@@ -95,7 +91,7 @@ class InputLines:
             if end or size == LONGEST_INPUT_LINE:
                 break
             # One read of the system's: it does not wait until there is so much.
-            self._rest = self._stream.read1(2**16)
+            self._rest = self._text.read1(BLOCK)
             if not self._rest:
                 break
         self.bytes += size
@@ -106,14 +102,14 @@ class InputLines:
             pass
 
 
-def _decode(raw: bytes, number: int, offset: int) -> str:
-    """The text of a line of that number, of which the first `offset` bytes were taken away."""
+def _decode(raw: bytes, number: int) -> str:
+    """The text of a line of that number."""
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         warnings.warn(
-            f"line {number}, byte {offset + error.start + 1}: 0x{raw[error.start]:02x} is not "
-            f"UTF-8 ({error.reason}); U+FFFD stands for what is broken",
+            f"line {number}, byte {error.start + 1}: 0x{raw[error.start]:02x} is not UTF-8 "
+            f"({error.reason}); U+FFFD stands for what is broken",
             stacklevel=3,
         )
         return raw.decode("utf-8", errors="replace")

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 from seq2seq.cli.rates import entry, line, table
 from seq2seq.data.text import read_lines
 from seq2seq.errors import ConfigError
+from seq2seq.visible import shown
 
 if TYPE_CHECKING:
     from seq2seq.evaluation.alignment import Link, LinkCounts, Links
@@ -171,7 +172,7 @@ def report(arguments: argparse.Namespace, words: Sequence[str], facts: dict[str,
         print(json.dumps(facts, ensure_ascii=False))
     else:
         for text in words:
-            print(text)
+            print(shown(text))
 
 
 def facts_of(arguments: argparse.Namespace, outcome: Outcome) -> dict[str, Any]:

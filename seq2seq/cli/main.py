@@ -1,16 +1,15 @@
 """`seq2seq train | translate | evaluate | align | score | average | export | report`."""
 
 import argparse
-import io
 import os
-import signal
 import sys
 import warnings
 
 from seq2seq import __version__
 from seq2seq.cli import align, average, evaluate, export, report, score, translate
-from seq2seq.environment import keep_memory, wait_briefly
+from seq2seq.environment import keep_memory, quiet_interrupt, use_utf8, wait_briefly
 from seq2seq.errors import Seq2SeqError, fail
+from seq2seq.visible import shown
 
 COMMANDS = {
     "translate": translate,
@@ -30,31 +29,33 @@ def main() -> None:
         os.execv(sys.executable, [sys.executable, "-m", "seq2seq.training", *sys.argv[2:]])
     if sys.stdout is None:  # as after `>&-`
         sys.exit(fail("there is nowhere to write to: standard output is closed"))
+    with quiet_interrupt():
+        sys.exit(run_command())
+
+
+def run_command() -> int:
+    """Run the command that was typed. Returns: the exit code."""
     wait_briefly()
     keep_memory()
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):  # whatever the locale says
-            stream.reconfigure(encoding="utf-8")
+    use_utf8()
     arguments = parse(sys.argv[1:])
     warnings.showwarning = show_warning
     # Each line has its own warning, and none is remembered: a file may have any number of them.
     warnings.filterwarnings("always", module=r"seq2seq\.")
     try:
-        code = arguments.run(arguments)
+        code: int = arguments.run(arguments)
         sys.stdout.flush()  # here, where a reader that has gone is expected
-        sys.exit(code)
     except Seq2SeqError as error:
-        sys.exit(fail(str(error)))
+        return fail(str(error))
     except BrokenPipeError:
         # The reader has gone (`| head`); nothing is left to say, not even when Python exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(1)
+        return 1
     except OSError as error:  # a file that cannot be written, a full disk
-        sys.exit(fail(str(error)))
-    except KeyboardInterrupt:
-        # Whoever presses again, because it takes a moment, does not interrupt the tidying up.
-        signal.signal(signal.SIGINT, signal.SIG_IGN)
-        sys.exit(130)
+        return fail(str(error))
+    except UnicodeEncodeError as error:  # broken bytes of the command line, where text is needed
+        return fail(f"{error.object!r} is not UTF-8")
+    return code
 
 
 def parse(words: list[str]) -> argparse.Namespace:
@@ -87,4 +88,4 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
 
 
 def show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    print(f"warning: {message}", file=sys.stderr)
+    print(f"warning: {shown(str(message))}", file=sys.stderr)

@@ -1,8 +1,6 @@
 """Options that several commands share."""
 
 import argparse
-import os
-from pathlib import Path
 from typing import Any
 
 from seq2seq.errors import ConfigError
@@ -11,7 +9,6 @@ ANY = ("length_ratio", "length_extra", "min_length_ratio", "min_length_extra")
 BEAM = ("beam_size", "length_penalty", "penalty_form", "coverage", "patience", "stopping")
 SAMPLE = ("temperature", "top_k", "top_p", "seed")
 ENGINE = ("cache", "precision", "workers")
-ARCHIVE = b"PK\x03\x04"  # the first bytes of a checkpoint
 
 
 def add_model(command: argparse.ArgumentParser, nargs: str | None = None) -> None:
@@ -104,48 +101,6 @@ def of_models(arguments: argparse.Namespace) -> list[str]:
 def typed(name: str) -> str:
     """An option as one types it."""
     return f"--{name.replace('_', '-')}"
-
-
-def check_input(path: Path) -> None:
-    """Raises: ConfigError if there is no such file. Asked before the work is done."""
-    if not path.is_file():
-        raise ConfigError(f"--input {path}: there is no such file")
-
-
-def check_output(path: Path) -> None:
-    """Raises: ConfigError if no file can be written there. Asked before the work is done."""
-    if path.suffix == ".gz":
-        raise ConfigError(f"-o {path}: what is written is not packed: -o {path.with_suffix('')}")
-    if not path.parent.is_dir():
-        raise ConfigError(f"-o {path}: there is no folder {path.parent}")
-    if path.is_dir():
-        raise ConfigError(f"-o {path} is a folder: give the name of a file")
-    if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise ConfigError(f"-o {path}: you may not write there")
-
-
-def is_archive(path: Path) -> bool:
-    """Does a file begin as every checkpoint does, and no text?"""
-    with path.open("rb") as file:
-        return file.read(len(ARCHIVE)) == ARCHIVE
-
-
-def check_written(path: Path, *read: Path | None) -> None:
-    """`check_output`, and nothing is lost by it.
-
-    Args:
-        read: files that the command reads, None for those that were not given.
-
-    Raises: ConfigError if one of them, or a model, would be written over.
-    """
-    check_output(path)
-    if not path.is_file():  # there is none, or it is a device such as /dev/stdout
-        return
-    for other in filter(None, read):
-        if other.exists() and path.samefile(other):
-            raise ConfigError(f"-o {path} would be written over {other}: give another name")
-    if is_archive(path):
-        raise ConfigError(f"-o {path} would be written over a model: give another name")
 
 
 def positive(text: str) -> int:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from seq2seq.cli import choice
 from seq2seq.data.text import check_parallel, read_lines
 from seq2seq.errors import ConfigError, DataError
+from seq2seq.visible import shown
 
 if TYPE_CHECKING:
     from seq2seq.evaluation.maps import Alignment
@@ -40,8 +41,8 @@ def align_page(arguments: argparse.Namespace) -> int:
         raise DataError("there is nothing to show: none of these pairs can be aligned")
     reading = choice.read(arguments, path, translator.config, known)
     write_page(arguments.output, known, reading.choice)
-    shown = f", the first {len(read)} of {count:,} pairs" if len(read) < count else ""
-    print(f"{arguments.output}: {reading.in_words()}{shown}")
+    limit = f", the first {len(read)} of {count:,} pairs" if len(read) < count else ""
+    print(shown(f"{arguments.output}: {reading.in_words()}{limit}"))
     return int(len(known) < len(read))
 
 

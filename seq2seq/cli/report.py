@@ -9,15 +9,18 @@ import argparse
 import csv
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from seq2seq.cli import choice
-from seq2seq.cli.options import add_model, check_written, positive
+from seq2seq.cli.files import check_written
+from seq2seq.cli.options import add_model, positive
 from seq2seq.cli.testset import is_table
 from seq2seq.data.text import check_parallel, read_lines
-from seq2seq.errors import ConfigError, DataError
+from seq2seq.errors import ConfigError, DataError, Seq2SeqError
+from seq2seq.visible import shown
 
 if TYPE_CHECKING:
     from seq2seq.checkpoint import Saved
@@ -56,7 +59,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     if (arguments.source is None) != (arguments.reference is None):
         raise ConfigError("--source FILE and --reference FILE belong together: give both, or none")
-    check_written(arguments.output, arguments.source, arguments.reference)
+    path = Path(arguments.path)
+    check_written(arguments.output, path, arguments.source, arguments.reference)
     if arguments.source:
         check_parallel(arguments.source, arguments.reference)
         if is_table(arguments.reference):
@@ -69,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     from seq2seq.translator import Translator
 
     saved = checkpoint.read(arguments.path)
-    path = Path(arguments.path)
+    check_written(arguments.output, *files_of(saved.config))
     folder = path if path.is_dir() else path.parent
     found = find_test(arguments, saved.config["data"])
     tag = None if isinstance(found, Missing) else found.tag
@@ -85,11 +89,25 @@ def run(arguments: argparse.Namespace) -> int:
     )
     write_report(arguments.output, report)
     if isinstance(tested, Missing):
-        print(f"{arguments.output}: without scores, since {tested.reason}")
+        print(shown(f"{arguments.output}: without scores, since {tested.reason}"))
     else:
-        shown = f"the first {len(tested.judged):,} of {tested.total:,} sentences of {tested.name}"
-        print(f"{arguments.output}: on {shown}")
+        judged = f"the first {len(tested.judged):,} of {tested.total:,} sentences of {tested.name}"
+        print(shown(f"{arguments.output}: on {judged}"))
     return 0
+
+
+def files_of(config: Mapping[str, Any]) -> list[Path]:
+    """The files that a run was trained and judged on, as far as they are there."""
+    from seq2seq.data.portions import find_portions
+
+    data = config["data"]
+    found: list[Path] = []
+    sides = str(data["source"]), str(data["target"])
+    for part in filter(data.get, ("train", "valid", "test")):
+        with suppress(Seq2SeqError):
+            for portion in find_portions(data[part], *sides, f"data.{part}"):
+                found += portion.text.files
+    return found
 
 
 def find_test(arguments: argparse.Namespace, data: Mapping[str, Any]) -> "TestText | Missing":

@@ -14,6 +14,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from seq2seq.cli.files import check_written
 from seq2seq.cli.options import add_model
 from seq2seq.data.text import check_parallel, read_lines
 
@@ -30,6 +31,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    check_written(None, Path(arguments.path), arguments.source, arguments.reference)
     pairs = check_parallel(arguments.source, arguments.reference)
     from seq2seq.translator import Translator  # only here: torch takes a second
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from seq2seq.cli.options import engine_options, is_archive, search_options
+from seq2seq.cli.files import is_archive
+from seq2seq.cli.options import engine_options, search_options
 from seq2seq.cli.results import one_line
 from seq2seq.cli.testset import TestSet, check_hypotheses
 from seq2seq.data.text import check_rereadable, neighbours, read_lines

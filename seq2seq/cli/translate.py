@@ -16,13 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from seq2seq.cli import progress
+from seq2seq.cli.files import STDIN, check_input, check_written, warn_of_files
 from seq2seq.cli.lines import InputLines, Readable, write_line
 from seq2seq.cli.options import (
     add_engine,
     add_model,
     add_search,
-    check_input,
-    check_written,
     engine_options,
     positive,
     search_options,
@@ -66,7 +65,9 @@ def run(arguments: argparse.Namespace) -> int:
     with ExitStack() as stack:
         lines = None
         if arguments.input:
-            lines = InputLines(stack.enter_context(arguments.input.open("rb")))
+            lines = InputLines(
+                stack.enter_context(arguments.input.open("rb")), str(arguments.input)
+            )
         elif not arguments.texts:
             lines = InputLines(cast(Readable, sys.stdin.buffer))
         results = translator.stream(
@@ -103,8 +104,10 @@ def check(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]
             "there is nothing to translate: standard input is closed. Give texts, or a file: "
             f"seq2seq translate {arguments.path} < FILE"
         )
-    if arguments.output:
-        check_written(arguments.output, arguments.input)
+    mend = f"To translate what it holds: seq2seq translate {arguments.path} -i FILE"
+    warn_of_files(arguments.texts, mend)
+    read = arguments.input or (None if arguments.texts else STDIN)
+    check_written(arguments.output, Path(arguments.path), read)
     return search, engine
 
 

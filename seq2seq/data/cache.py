@@ -1,6 +1,7 @@
 """Folders that are computed once: written whole or not at all, by one process while others wait."""
 
 import hashlib
+import json
 import os
 import shutil
 from collections.abc import Callable, Iterable
@@ -8,38 +9,40 @@ from pathlib import Path
 
 from filelock import FileLock
 
+from seq2seq.data.stamps import Stamps
 from seq2seq.errors import DataError
 
+SEAL = "sha256.json"  # in a folder, written last: the hashes of all its other files
 
-def cached_folder(
-    cache: Path, name: str, whole: Callable[[Path], bool], write: Callable[[Path], None]
-) -> Path:
-    """The folder `cache/name`, computed if it is not there yet or not whole.
 
-    It is written under another name and renamed at the end, so a process that is killed leaves
-    nothing that looks finished. Of several processes one writes, and the others wait for it.
+def cached_folder(cache: Path, name: str, write: Callable[[Path], None]) -> Path:
+    """The folder `cache/name`, computed if it is not there yet or not as it was written.
+
+    It is written under another name, renamed at the end, and sealed when the disk has all of it, so
+    neither a process that is killed nor a power cut leaves what looks finished. Of several
+    processes one writes, and the others wait for it.
 
     Args:
-        whole: whether an existing folder holds all it should.
-        write: fills the empty folder it is given.
+        write: fills the empty folder it is given, with files.
 
     Raises: DataError if the cache cannot be written, and whatever `write` raises.
     """
-    folder = cache / name
-    if whole(folder):
+    folder, stamps = cache / name, Stamps(cache)
+    if is_sealed(folder, stamps):
         return folder
     unfinished = cache / f"{name}.unfinished"
     try:
         cache.mkdir(parents=True, exist_ok=True)
         with FileLock(cache / f"{name}.lock"):
             # Another process may have written it while this one waited for the lock.
-            if not whole(folder):
+            if not is_sealed(folder, stamps):
                 for remains in (unfinished, folder):
                     shutil.rmtree(remains, ignore_errors=True)
                 unfinished.mkdir()
                 try:
                     write(unfinished)
                     os.replace(unfinished, folder)
+                    seal(folder, stamps)
                 finally:
                     shutil.rmtree(unfinished, ignore_errors=True)
     except OSError as error:
@@ -48,6 +51,40 @@ def cached_folder(
             "Choose another place: data.cache=FOLDER"
         ) from error
     return folder
+
+
+def seal(folder: Path, stamps: Stamps) -> None:
+    """Wait until the disk has all files of a folder, and note their hashes in it."""
+    files = sorted(folder.iterdir())
+    for path in (*files, folder, folder.parent):
+        sync(path)
+    hashes = {path.name: stamps.sha256(path) for path in files}
+    (folder / SEAL).write_text(json.dumps(hashes), encoding="utf-8")
+
+
+def is_sealed(folder: Path, stamps: Stamps) -> bool:
+    """Does a folder hold what was written, to the last bit?
+
+    A corpus of 20 GB takes a minute to hash, encoding it hours. `stamps` remember what a file's
+    hash was while its times are the same, so that this is so at one start, and not at each; what a
+    disk changes without the knowledge of its file system is left to the disk's own checksums.
+    """
+    try:
+        hashes = json.loads((folder / SEAL).read_text(encoding="utf-8"))
+        return all(stamps.sha256(folder / name) == known for name, known in hashes.items())
+    except (OSError, ValueError, AttributeError, DataError):
+        return False
+
+
+def sync(path: Path) -> None:
+    """Wait until the disk has a file, or the names in a folder."""
+    if os.name == "nt" and path.is_dir():  # Windows cannot open it
+        return
+    opened = os.open(path, os.O_RDWR if path.is_file() else os.O_RDONLY)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)
 
 
 def digest(parts: Iterable[str]) -> str:

@@ -11,7 +11,7 @@ import tokenizers as library
 
 from seq2seq.data.account import Account
 from seq2seq.data.cache import cached_folder, digest
-from seq2seq.data.encode import FILES, SIDES, write_corpus
+from seq2seq.data.encode import SIDES, write_corpus
 from seq2seq.data.links import PieceLinks
 from seq2seq.data.portions import Portion
 from seq2seq.data.stamps import Stamps
@@ -19,7 +19,7 @@ from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.errors import DataError
 
 # Part of every cache's name: raise it when the files of a corpus change their meaning.
-FORMAT = "2"
+FORMAT = "3"
 
 
 class Side(NamedTuple):
@@ -132,7 +132,7 @@ def encode_corpus(
                     "A larger data.max_length keeps longer sentences."
                 )
 
-    folder = cached_folder(cache_dir, f"corpus-{digest(settings)}", _is_whole, write)
+    folder = cached_folder(cache_dir, f"corpus-{digest(settings)}", write)
     return _load(folder, [portion.weight for portion in portions])
 
 
@@ -148,30 +148,8 @@ def settings_of(
     return settings
 
 
-class _Note(NamedTuple):
-    accounts: list[Account]
-    duplicates: int
-
-
-def _read_note(folder: Path) -> _Note | None:
-    """The note of an encoded corpus, or None if the folder does not hold all of one."""
-    try:
-        note = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-        sizes = {name: (folder / name).stat().st_size for name in FILES}
-        if note["bytes"] != sizes:
-            return None
-        return _Note([Account.from_plain(each) for each in note["accounts"]], note["duplicates"])
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        return None
-
-
-def _is_whole(folder: Path) -> bool:
-    return _read_note(folder) is not None
-
-
 def _load(folder: Path, weights: Sequence[float]) -> Corpus:
-    note = _read_note(folder)
-    assert note is not None
+    note = json.loads((folder / "report.json").read_text(encoding="utf-8"))
 
     def mapped(name: str, kind: str) -> np.ndarray:
         # As a plain array: slicing a memmap object costs ten times more than slicing its memory.
@@ -188,8 +166,8 @@ def _load(folder: Path, weights: Sequence[float]) -> Corpus:
     return Corpus(
         source,
         target,
-        note.accounts,
+        [Account.from_plain(each) for each in note["accounts"]],
         weights=weights,
         hashes=mapped("hashes", "<u8"),
-        duplicates=note.duplicates,
+        duplicates=note["duplicates"],
     )

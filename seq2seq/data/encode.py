@@ -22,7 +22,6 @@ from seq2seq.symbols import UNK
 CHUNK_LINES, CHUNK_CHARACTERS = 4096, 2**20
 LINES_KEPT = 100
 SIDES = ("source", "target")
-FILES = (*(f"{side}.{kind}" for side in SIDES for kind in ("ids", "offsets", "lengths")), "hashes")
 
 
 class _Pair(NamedTuple):
@@ -146,7 +145,6 @@ def write_corpus(
     note = {
         "accounts": [asdict(account) for account in accounts],
         "duplicates": _sort_hashes(folder / "hashes"),
-        "bytes": {name: (folder / name).stat().st_size for name in FILES},
     }
     (folder / "report.json").write_text(json.dumps(note), encoding="utf-8")
     return accounts

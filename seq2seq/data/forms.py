@@ -17,6 +17,7 @@ from seq2seq.data.text import (
     read_lines,
 )
 from seq2seq.errors import ConfigError, DataError
+from seq2seq.unpacked import without_marks
 
 Pair = tuple[str, str]
 
@@ -187,7 +188,7 @@ class JsonLines(OneFile):
                     f"{where}: a lone surrogate (\\ud800 to \\udfff) is no character. Write the "
                     "character itself, or both halves of the pair."
                 )
-            yield source, target
+            yield without_marks(source), without_marks(target)
 
     def _text(self, row: dict[str, Any], index: int, where: str) -> str:
         key, option = self.columns[index], ("source", "target")[index]

@@ -13,6 +13,7 @@ from seq2seq.data.corpus import Corpus
 from seq2seq.data.portions import Portion
 from seq2seq.data.stamps import Stamps
 from seq2seq.data.tokenizer import Tokenizers
+from seq2seq.visible import escaped
 
 
 def make_ledger(
@@ -92,7 +93,7 @@ def summary(ledger: Mapping[str, Any], corpora: Mapping[str, Corpus]) -> list[st
         if shared:
             kept = len(corpora[part])
             warnings.append(f"warning: {shared:,} of {kept:,} {part} pairs stand in train as well")
-    return lines + warnings
+    return [escaped(line) for line in lines + warnings]
 
 
 def write_ledger(ledger: Mapping[str, Any], folder: Path) -> None:

@@ -18,7 +18,7 @@ from seq2seq.data.recipes import build_recipe
 from seq2seq.data.stamps import Stamps
 from seq2seq.data.text import MissingFileError
 from seq2seq.data.tokenizer import Recipe, Tokenizer, Tokenizers
-from seq2seq.errors import ConfigError, DataError
+from seq2seq.errors import ConfigError
 
 _WHERE_TO_GET = {
     "demo": "data/demo is in the repository, not in the package: clone it and run from its root.",
@@ -190,16 +190,10 @@ def _tokenizers(
             learnt = recipe.train(learnable(lines, max_length))
             (folder / f"{side}.json").write_text(learnt.to_json(), encoding="utf-8")
 
-    def whole(folder: Path) -> bool:
-        try:
-            return all(_read(folder / f"{side}.json").size for side in sides)
-        except (OSError, ValueError, DataError):
-            return False
-
     settings = [library.__version__, repr(recipe), str(max_length)]
     for text in texts:
         settings += [*text.settings, *(stamps.sha256(file) for file in text.files)]
-    folder = cached_folder(cache, f"tokenizer-{digest(settings)}", whole, write)
+    folder = cached_folder(cache, f"tokenizer-{digest(settings)}", write)
     found = [_read(folder / f"{side}.json") for side in sides]
     return Tokenizers(found[0], found[-1])
 

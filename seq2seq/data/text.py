@@ -6,23 +6,19 @@ split there would pair each later sentence with the wrong translation.
 """
 
 import difflib
-import gzip
+import io
 import os
-import zlib
 from collections.abc import Callable, Iterator
+from itertools import islice
 from pathlib import Path
-from typing import BinaryIO, cast
 
 from seq2seq.errors import ConfigError, DataError
+from seq2seq.unpacked import BLOCK, TextBytes, without_marks
 
 # A longer "line" is a file that is not one sentence a line; refusing it keeps the memory constant.
 LONGEST_LINE = 2**24
 
-_BYTES_OF_OTHER_FORMATS = {
-    b"\x1f\x8b": "the file looks like gzip: give it a name that ends in .gz",
-    b"\xff\xfe": "the file looks like UTF-16: iconv -f UTF-16 -t UTF-8 OLD > NEW",
-    b"\xfe\xff": "the file looks like UTF-16: iconv -f UTF-16 -t UTF-8 OLD > NEW",
-}
+NAMES_SEEN = 10_000  # of a folder at most, in search of one like another
 
 
 class MissingFileError(DataError):
@@ -30,29 +26,25 @@ class MissingFileError(DataError):
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """The lines of a UTF-8 file without their endings, one at a time; .gz is decompressed.
+    """The lines of a UTF-8 file without their endings, one at a time; gzip is unpacked.
 
-    A byte order mark at the start of the file is dropped. A last line without LF counts as a line.
+    Byte order marks are dropped. A last line without LF counts as a line.
 
-    Raises: DataError, when reading gets there, for a missing, empty or damaged file, for bytes that
-        are not UTF-8 (with line and byte) and for a line of more than 16 MiB.
+    Raises: DataError, when reading gets there, for a missing, empty or damaged file, for what is no
+        text, for bytes that are not UTF-8 (with line and byte) and for a line of more than 16 MiB.
     """
     number = 0
     try:
-        with _open(path) as file:
+        with (
+            open(path, "rb") as stored,
+            io.BufferedReader(TextBytes(stored, str(path)), BLOCK) as file,
+        ):
             while raw := file.readline(LONGEST_LINE + 1):
-                line = _decode(raw, path, number + 1)
-                if number == 0:
-                    line = line.removeprefix("\ufeff")
-                    if not line:
-                        break
+                line = without_marks(_decode(raw, path, number + 1))
+                if not (line or number):
+                    break
                 number += 1
                 yield without_end(line)
-    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise DataError(
-            f"{path} is not a whole gzip file: {error} (after line {number}). "
-            "Copy or download it again; gzip -t FILE tests it."
-        ) from error
     except FileNotFoundError as error:
         raise MissingFileError(f"{path} does not exist. {neighbours(path)}") from error
     except OSError as error:
@@ -66,12 +58,6 @@ def without_end(line: str) -> str:
     return line.removesuffix("\n").removesuffix("\r") if line.endswith("\n") else line
 
 
-def _open(path: Path) -> BinaryIO:
-    if path.suffix == ".gz":
-        return cast(BinaryIO, gzip.open(path, "rb"))
-    return open(path, "rb")
-
-
 def _decode(raw: bytes, path: Path, number: int) -> str:
     if len(raw) > LONGEST_LINE:
         raise DataError(
@@ -81,11 +67,10 @@ def _decode(raw: bytes, path: Path, number: int) -> str:
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
-        other = _BYTES_OF_OTHER_FORMATS.get(raw[:2]) if number == 1 else None
-        mend = other or "convert the file, for example: iconv -f ISO-8859-1 -t UTF-8 OLD > NEW"
         raise DataError(
             f"{path}, line {number}, byte {error.start + 1}: 0x{raw[error.start]:02x} is not UTF-8 "
-            f"({error.reason}); {mend}."
+            f"({error.reason}); convert the file, for example: iconv -f ISO-8859-1 -t UTF-8 OLD > "
+            "NEW."
         ) from error
 
 
@@ -95,7 +80,8 @@ def neighbours(path: Path) -> str:
     if not folder.is_dir():
         return f"There is no folder {folder}."
     try:
-        names = sorted(entry.name for entry in os.scandir(folder) if entry.is_file())
+        entries = islice(os.scandir(folder), NAMES_SEEN)
+        names = sorted(entry.name for entry in entries if entry.is_file())
     except OSError:
         return f"The folder {folder} cannot be read."
     near = [name for name in names if name.startswith(path.name)]

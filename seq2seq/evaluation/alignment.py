@@ -4,9 +4,7 @@ A link (i, j) says that word i of the source and word j of the target translate 
 counted from 0: the order of Pharaoh files, where it is written `i-j`.
 """
 
-import gzip
 import re
-import zlib
 from collections.abc import Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from pathlib import Path
@@ -16,6 +14,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.errors import DataError
+from seq2seq.unpacked import TextBytes, without_marks
 
 Span = tuple[int, int]
 Link = tuple[int, int]
@@ -189,19 +188,18 @@ def parse_links(line: str, where: str = "the line") -> Links:
 
 
 def read_alignment(path: Path) -> list[Links]:
-    """The links of every sentence pair in a Pharaoh file, one line each; `.gz` is unpacked.
+    """The links of every sentence pair in a Pharaoh file, one line each; gzip is unpacked.
 
     Raises: DataError naming the file, and the line of what is not a link.
     """
     try:
-        content = path.read_bytes()
-        if path.suffix == ".gz":
-            content = gzip.decompress(content)
-        text = content.decode("utf-8-sig")
+        with path.open("rb") as file:
+            content = TextBytes(file, f"the alignment {path}").read() or b""
+        text = without_marks(content.decode("utf-8"))
     except UnicodeDecodeError as error:
         line = content.count(b"\n", 0, error.start) + 1
         raise DataError(f"{path}:{line}: this is not a text of links (it is not UTF-8)") from error
-    except (OSError, EOFError, zlib.error) as error:
+    except OSError as error:
         raise DataError(f"cannot read the alignment {path}: {error}") from error
     lines = text.removesuffix("\n").split("\n") if text else []
     return [parse_links(line, f"{path}:{number}") for number, line in enumerate(lines, 1)]

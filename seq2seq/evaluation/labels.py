@@ -1,8 +1,9 @@
 """Words as labels of a picture: everything visible, nothing too long."""
 
-import unicodedata
 from collections.abc import Sequence
 from typing import NamedTuple
+
+from seq2seq.visible import escaped
 
 # Characters of a label and of the title at most.
 LABEL, TITLE = 24, 80
@@ -31,14 +32,8 @@ class Labels(NamedTuple):
 
 def visible(text: str, limit: int = LABEL) -> str:
     """A text as a label: escapes for what cannot be seen (`\\n`), an ellipsis for a long middle."""
-    shown = "".join(c.encode("unicode_escape").decode() if _is_hidden(c) else c for c in text)
+    shown = escaped(text)
     if len(shown) <= limit:
         return shown
     tail = (limit - 1) // 2
     return shown[: limit - 1 - tail] + "…" + shown[-tail:]
-
-
-def _is_hidden(character: str) -> bool:
-    # Joiners are part of the spelling in Persian and in Indic scripts.
-    category = unicodedata.category(character)
-    return category in {"Zl", "Zp"} or (category[0] == "C" and character not in "\u200c\u200d")

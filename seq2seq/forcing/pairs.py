@@ -6,6 +6,7 @@ from typing import NamedTuple
 from seq2seq.data.text import without_end
 from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.data.windows import windows
+from seq2seq.unpacked import without_marks
 
 
 class Pair(NamedTuple):
@@ -52,7 +53,9 @@ def refusal(
 
 
 def clean_line(text: str) -> str:
-    """A text as tokenizers take it: without the end of its line, if it was read from a file, and
-    with U+FFFD for what UTF-8 cannot write, broken bytes of a command line.
+    """A text as tokenizers take it, and as training reads it: without the end of its line, if it
+    was read from a file, without byte order marks, and with U+FFFD for what UTF-8 cannot write,
+    broken bytes of a command line.
     """
-    return without_end(text).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    whole = without_end(text).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return without_marks(whole)

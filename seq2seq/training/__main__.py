@@ -1,5 +1,8 @@
 """`python -m seq2seq.training`: what `seq2seq train` runs."""
 
-from seq2seq.training.launch import main
+from seq2seq.environment import quiet_interrupt
 
-main()
+with quiet_interrupt():
+    from seq2seq.training.launch import main
+
+    main()

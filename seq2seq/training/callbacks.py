@@ -15,6 +15,7 @@ from torch import Tensor
 
 from seq2seq.data.batch import Batch
 from seq2seq.training.module import TrainingModule
+from seq2seq.visible import escaped
 
 
 class RandomState(L.Callback):
@@ -183,7 +184,7 @@ class Reporter(L.Callback):
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if trainer.is_global_zero and not trainer.sanity_checking:
             assert isinstance(pl_module, TrainingModule)
-            lines = [self.figures(trainer), *self.translations()]
+            lines = [self.figures(trainer), *map(escaped, self.translations())]
             print("\n".join(lines), flush=True)
             with (self.folder / "samples.txt").open("a", encoding="utf-8") as file:
                 file.write("\n".join(lines) + "\n\n")

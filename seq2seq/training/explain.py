@@ -30,7 +30,8 @@ def explain(error: BaseException, folder: str, overrides: list[str]) -> str:
     if "Config group override must be a string" in text:
         return "a group needs one of its options, not null; logger=none, for example"
     return (
-        f"{text.strip()}\nOptions are typed as key=value or group=option; conf/ holds all of them."
+        f"{text.strip()}\nOptions are typed as key=value or group=option; conf/ holds all of them. "
+        "A value beyond ASCII letters, or with spaces, takes quotes: 'data.train=\"Häuser/train\"'"
     )
 
 

@@ -5,6 +5,7 @@ Imports neither torch nor lightning, so that a misspelt option is answered at on
 
 import os
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import hydra
@@ -12,11 +13,12 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig
 from omegaconf.errors import OmegaConfBaseException
 
-from seq2seq.environment import keep_few_kernels, wait_briefly
-from seq2seq.errors import Seq2SeqError, fail
+from seq2seq.environment import keep_few_kernels, use_utf8, wait_briefly
+from seq2seq.errors import ConfigError, Seq2SeqError, fail
 from seq2seq.training.explain import explain
 from seq2seq.training.resolvers import register_resolvers
 from seq2seq.training.sweep import Job, JobFailedError, is_job, run_job, summary
+from seq2seq.visible import shown
 
 
 def conf_dir() -> str:
@@ -26,6 +28,18 @@ def conf_dir() -> str:
         if (folder / "train.yaml").is_file():
             return str(folder)
     raise SystemExit("the folder conf/ with train.yaml is neither in the package nor beside it")
+
+
+def check_recordable(texts: Iterable[str]) -> None:
+    """Raises: ConfigError for what cannot be written in UTF-8, as Hydra records options."""
+    for text in texts:
+        try:
+            text.encode()
+        except UnicodeEncodeError as error:
+            raise ConfigError(
+                f"{text} is not UTF-8, in which a run records its options and folder: rename it, "
+                "or give a link to it"
+            ) from error
 
 
 def train(config: DictConfig, ended: list[Job]) -> float | None:
@@ -52,12 +66,16 @@ def main() -> None:
 
     wait_briefly()
     keep_few_kernels()
+    use_utf8()
     register_resolvers()
     wants_traceback = bool(os.environ.get("HYDRA_FULL_ERROR"))
     # Hydra then raises its errors instead of printing advice that would be wrong here.
     os.environ["HYDRA_FULL_ERROR"] = "1"
     try:
+        check_recordable([*sys.argv[1:], os.getcwd()])
         run()
+    except Seq2SeqError as error:
+        sys.exit(fail(str(error)))
     except JobFailedError:
         sys.exit(fail(summary(ended)))
     except (HydraException, OmegaConfBaseException) as error:
@@ -73,4 +91,4 @@ def main() -> None:
             raise
         sys.exit(fail(f"{error} (HYDRA_FULL_ERROR=1 shows where)"))
     if ended:
-        print(summary(ended))
+        print(shown(summary(ended)))

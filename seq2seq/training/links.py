@@ -127,7 +127,4 @@ def piece_links(
         assert is_whole(folder, len(corpus)), "links and corpus leave out different pairs"
 
     cache = Path(plan.data.cache).expanduser()
-    folder = cached_folder(
-        cache, f"links-{digest(settings)}", lambda path: is_whole(path, len(corpus)), write
-    )
-    return PieceLinks(folder)
+    return PieceLinks(cached_folder(cache, f"links-{digest(settings)}", write))

@@ -1,15 +1,14 @@
+import errno
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from seq2seq.data.cache import cached_folder, digest
+from seq2seq.data.cache import cached_folder, digest, is_sealed
+from seq2seq.data.stamps import Stamps
 from seq2seq.errors import DataError
-
-
-def whole(folder: Path) -> bool:
-    return (folder / "done").exists()
 
 
 def write(folder: Path) -> None:
@@ -18,26 +17,50 @@ def write(folder: Path) -> None:
 
 
 def test_a_folder_is_written_once(tmp_path: Path) -> None:
-    folder = cached_folder(tmp_path / "deep" / "cache", "a", whole, write)
+    folder = cached_folder(tmp_path / "deep" / "cache", "a", write)
     assert folder == tmp_path / "deep" / "cache" / "a"
-    (folder / "done").write_text("by the first")
-    cached_folder(tmp_path / "deep" / "cache", "a", whole, write)
-    assert (folder / "done").read_text() == "by the first"
+    times = (folder / "done").stat()
+    cached_folder(tmp_path / "deep" / "cache", "a", write)
+    assert (folder / "done").stat() == times
+
+
+def test_what_changed_since_it_was_written_is_written_again(tmp_path: Path) -> None:
+    """Of equal size, and with the times of the file that it takes the place of."""
+    done = cached_folder(tmp_path, "a", write) / "done"
+    times = done.stat()
+    done.write_text("by another!")
+    os.utime(done, ns=(times.st_atime_ns, times.st_mtime_ns))
+    assert done.stat().st_size == times.st_size
+    assert (cached_folder(tmp_path, "a", write) / "done").read_text() == "by this run"
+
+
+def test_the_disk_has_all_before_it_looks_finished(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(handle: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", full)
+        with pytest.raises(DataError, match="cannot be written: No space left on device"):
+            cached_folder(tmp_path, "a", write)
+    assert not is_sealed(tmp_path / "a", Stamps(tmp_path))
+    assert is_sealed(cached_folder(tmp_path, "a", write), Stamps(tmp_path))
 
 
 def test_the_remains_of_a_killed_run_are_cleared_away(tmp_path: Path) -> None:
     for name in ("a", "a.unfinished"):
         (tmp_path / name).mkdir()
         (tmp_path / name / "half").touch()
-    folder = cached_folder(tmp_path, "a", whole, write)
-    assert [path.name for path in folder.iterdir()] == ["done"]
+    folder = cached_folder(tmp_path, "a", write)
+    assert {path.name for path in folder.iterdir()} == {"done", "sha256.json"}
     assert not (tmp_path / "a.unfinished").exists()
 
 
 def test_a_cache_that_cannot_be_written_says_how_to_choose_another(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(DataError, match=r"cannot be written: .*data\.cache=FOLDER"):
-        cached_folder(tmp_path / "file", "a", whole, write)
+        cached_folder(tmp_path / "file", "a", write)
 
 
 def test_of_several_processes_one_writes(tmp_path: Path) -> None:
@@ -54,7 +77,7 @@ def test_of_several_processes_one_writes(tmp_path: Path) -> None:
             (folder / "done").touch()
 
         Path(f"started.{os.getpid()}").touch()
-        folder = cached_folder(Path("cache"), "a", lambda f: (f / "done").exists(), write)
+        folder = cached_folder(Path("cache"), "a", write)
         assert (folder / "done").exists()
     """
     command = [sys.executable, "-c", program]

@@ -190,10 +190,18 @@ def test_whatever_the_result_depends_on_is_noticed(
     assert rows(again) == [pair for pair in ids if max(map(len, pair)) < longest]
 
 
-FILES = [*encode.FILES, "report.json"]
+def flipped(content: bytes) -> bytes:
+    """Of the same size, one bit in the middle another."""
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 64]) + content[middle + 1 :]
 
 
-@pytest.mark.parametrize("damage", ["missing", "cut", "longer", "empty"])
+KINDS = ("ids", "offsets", "lengths")
+FILES = [f"{side}.{kind}" for side in encode.SIDES for kind in KINDS]
+FILES += ["hashes", "report.json", "sha256.json"]
+
+
+@pytest.mark.parametrize("damage", ["missing", "cut", "longer", "empty", "flipped"])
 @pytest.mark.parametrize("name", FILES)
 def test_a_damaged_cache_is_written_again(
     name: str, damage: str, parallel: Parallel, tokenizers: Tokenizers, tmp_path: Path
@@ -205,25 +213,33 @@ def test_a_damaged_cache_is_written_again(
     file.unlink()
     if damage != "missing":
         file.write_bytes(
-            {"cut": content[:-1], "longer": content + b"\0\0\0\0", "empty": b""}[damage]
+            {
+                "cut": content[:-1],
+                "longer": content + b"\0\0\0\0",
+                "empty": b"",
+                "flipped": flipped(content),
+            }[damage]
         )
     again = encode_corpus(lines_of(*paths), tokenizers, max_length=50, cache_dir=cache)
     assert rows(again) == first
     assert file.read_bytes() == content
 
 
-@pytest.mark.parametrize("note", ["[]", "{}", '{"bytes": {}}', '{"accounts": {}, "bytes": null}'])
-def test_a_report_of_another_shape_is_written_again(
-    note: str, parallel: Parallel, tokenizers: Tokenizers, tmp_path: Path
+@pytest.mark.parametrize("name", ["report.json", "sha256.json"])
+@pytest.mark.parametrize("note", ["[]", '{"accounts": {}}', '{"../../x": null}', "half"])
+def test_a_note_of_another_shape_is_written_again(
+    name: str, note: str, parallel: Parallel, tokenizers: Tokenizers, tmp_path: Path
 ) -> None:
     paths, cache = parallel(), tmp_path / "c"
     first = encode_corpus(lines_of(*paths), tokenizers, max_length=50, cache_dir=cache)
-    report = folder_of(cache) / "report.json"
-    report.write_text(note)
+    (folder_of(cache) / name).write_text(note)
     assert report_of(
         encode_corpus(lines_of(*paths), tokenizers, max_length=50, cache_dir=cache)
     ) == report_of(first)
-    assert json.loads(report.read_text())["accounts"][0]["report"]["kept"] == 4
+    assert (
+        json.loads((folder_of(cache) / "report.json").read_text())["accounts"][0]["report"]["kept"]
+        == 4
+    )
 
 
 def test_a_run_that_is_interrupted_leaves_nothing_that_looks_whole(

@@ -1,0 +1,103 @@
+"""Files that a command reads and writes, looked at before the work is done: nothing may be lost."""
+
+import os
+import warnings
+from collections.abc import Iterable
+from fnmatch import fnmatch
+from pathlib import Path
+
+from seq2seq.data.text import neighbours
+from seq2seq.errors import ConfigError
+from seq2seq.unpacked import check_text
+
+ARCHIVE = b"PK\x03\x04"  # the first bytes of a checkpoint
+STDIN, STDOUT = Path("/dev/stdin"), Path("/dev/stdout")
+# What a run, and `align --choose`, write into the run's folder, and folders in it that are theirs.
+OF_A_RUN = (
+    *("best.ckpt", "last.ckpt", "metrics*.csv", "samples.txt", "data.json", "result.json"),
+    *("*.alignment.json", "*.lock"),
+)
+FOLDERS_OF_A_RUN = (".hydra", "kept", "tensorboard", "wandb")
+
+
+def check_input(path: Path) -> None:
+    """Raises: ConfigError if there is no such file; DataError if it is clearly no text."""
+    if not path.exists():
+        raise ConfigError(f"--input {path}: there is no such file. {neighbours(path)}")
+    if path.is_dir():
+        raise ConfigError(f"--input {path} is a folder: give the name of a file")
+    check_text(path)
+
+
+def warn_of_files(texts: Iterable[str | None], mend: str) -> None:
+    """Warn of a text that is the name of a file: what the file holds may be meant.
+
+    Args:
+        mend: how that is typed.
+    """
+    for text in texts:
+        if text and os.path.isfile(text):
+            warnings.warn(
+                f"{text} is the name of a file, and is taken as text. {mend}", stacklevel=2
+            )
+
+
+def is_archive(path: Path) -> bool:
+    """Does a file begin as every checkpoint does, and no text?"""
+    with path.open("rb") as file:
+        return file.read(len(ARCHIVE)) == ARCHIVE
+
+
+def check_written(output: Path | None, *read: Path | None, model: bool = False) -> None:
+    """May a command write there, and does nothing get lost by it?
+
+    Args:
+        output: None for standard output alone, which always counts: the shell may have made it a
+            file that is read.
+        read: what the command reads, None for what was not given. Folders do not count.
+        model: is it a model that is written?
+
+    Raises: ConfigError if no file can be written there; if what is read would be written over, by
+        whatever name, a file of a run, a model by something else, or something else by a model.
+    """
+    _check_apart(STDOUT, "standard output", read)
+    if output is None:
+        return
+    _check_possible(output)
+    _check_apart(output, f"-o {output}", read)
+    if output.is_file() and output.stat().st_size and is_archive(output) != model:
+        what = "something that is no model" if model else "a model"
+        raise ConfigError(f"-o {output} would be written over {what}: give another name")
+    if run := run_of(output):
+        raise ConfigError(f"-o {output} is what the run {run} writes itself: give another name")
+
+
+def _check_possible(path: Path) -> None:
+    if path.suffix == ".gz":
+        raise ConfigError(f"-o {path}: what is written is not packed: -o {path.with_suffix('')}")
+    if not path.parent.is_dir():
+        raise ConfigError(f"-o {path}: there is no folder {path.parent}")
+    if path.is_dir():
+        raise ConfigError(f"-o {path} is a folder: give the name of a file")
+    if not os.access(path if path.exists() else path.parent, os.W_OK):
+        raise ConfigError(f"-o {path}: you may not write there")
+
+
+def _check_apart(output: Path, called: str, read: Iterable[Path | None]) -> None:
+    if not output.is_file():  # there is none, or it is a pipe or a terminal
+        return
+    for path in read:
+        if path is not None and path.exists() and output.samefile(path):
+            raise ConfigError(
+                f"{called} would be written over {path}, which is read: give another name"
+            )
+
+
+def run_of(path: Path) -> Path | None:
+    """The folder of the run that writes, or wrote, a file of this name there; None if none does."""
+    path = path.resolve()
+    inside = [folder for folder in path.parents if folder.name in FOLDERS_OF_A_RUN]
+    folder = inside[-1].parent if inside else path.parent
+    named = inside or any(fnmatch(path.name, name) for name in OF_A_RUN)
+    is_run = (folder / ".hydra").is_dir() or any(folder.glob("*.ckpt"))
+    return folder if named and is_run else None

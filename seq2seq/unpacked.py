@@ -1,0 +1,173 @@
+"""The bytes of a text: gzip is unpacked as it comes, and what is clearly no UTF-8 is refused.
+
+The first bytes decide, not the name. Nothing is read further than is asked for, so that lines of a
+pipe can be answered one by one.
+"""
+
+import io
+import re
+import zlib
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, Protocol
+
+from seq2seq.errors import DataError
+
+GZIP = b"\x1f\x8b"
+GZIP_WINDOW = 31  # zlib's name for: with gzip's header and checksum
+BLOCK = 2**16
+HEAD = 16  # bytes that tell all formats below apart
+
+# How other formats begin, what they are called, and what makes a text of them.
+OTHERS = (
+    (rb"\xff\xfe\x00\x00|\x00\x00\xfe\xff", "UTF-32", "iconv -f UTF-32 -t UTF-8 OLD > NEW"),
+    (rb"\xff\xfe|\xfe\xff", "UTF-16", "iconv -f UTF-16 -t UTF-8 OLD > NEW"),
+    (rb"PK(\x03\x04|\x05\x06)", "a zip archive or a model", "unzip -p OLD > NEW unpacks a zip"),
+    (rb"BZh[1-9]1AY&SY", "bzip2", "bzip2 -dc OLD > NEW"),
+    (rb"\xfd7zXZ\x00", "xz", "xz -dc OLD > NEW"),
+    (rb"\x28\xb5\x2f\xfd", "Zstandard", "zstd -dc OLD > NEW"),
+    (rb"\x04\x22\x4d\x18", "LZ4", "lz4 -dc OLD > NEW"),
+    (rb"7z\xbc\xaf\x27\x1c", "7-Zip", "7z x -so OLD > NEW"),
+    (rb"%PDF-", "PDF", "pdftotext OLD NEW"),
+    (GZIP, "gzip inside gzip", "zcat OLD > NEW"),
+)
+
+
+class Readable(Protocol):
+    """A binary stream, such as an open file or standard input."""
+
+    def fileno(self) -> int: ...
+    def isatty(self) -> bool: ...
+    def read1(self, size: int, /) -> bytes: ...
+
+
+class TextBytes(io.RawIOBase):
+    """The bytes of a text that a stream holds, plain or in gzip.
+
+    Args:
+        stream: is not closed with it.
+        name: of the stream, for messages.
+
+    Reading raises: DataError for a format that is no text, and for gzip that is damaged or cut.
+    """
+
+    def __init__(self, stream: Readable, name: str):
+        self._stream, self._name = stream, name
+        self._unpacks: Any = None  # zlib's, of one member of the file; None for plain text
+        self._ahead: bytes | None = None  # was read to be looked at; None before that
+        self._packed = b""
+
+    @property
+    def packed(self) -> bool:
+        """Is it gzip? Reads the beginning."""
+        self._begin()
+        return self._unpacks is not None
+
+    @property
+    def pending(self) -> bool:
+        """Is there more of it, without reading from the stream?"""
+        return bool(self._ahead or self._packed)
+
+    def read1(self, size: int, /) -> bytes:
+        """At most so many bytes, as soon as there is one; none at the end."""
+        self._begin()
+        if self._ahead:
+            found, self._ahead = self._ahead[:size], self._ahead[size:]
+            return found
+        return self._stream.read1(size) if self._unpacks is None else self._unpack(size)
+
+    def readinto(self, buffer: Any) -> int:
+        found = self.read1(len(buffer))
+        buffer[: len(found)] = found
+        return len(found)
+
+    def readable(self) -> bool:
+        return True
+
+    def _begin(self) -> None:
+        if self._ahead is not None:
+            return
+        head = _head(self._stream.read1)
+        if head and GZIP.startswith(head[:2]):
+            self._unpacks, self._packed = zlib.decompressobj(GZIP_WINDOW), head
+            head = _head(self._unpack)
+        if problem := not_text(head):
+            raise DataError(f"{self._name} is no text in UTF-8: it {problem}")
+        self._ahead = head
+
+    def _unpack(self, size: int) -> bytes:
+        try:
+            while True:
+                if self._unpacks.eof and not self._next_member():
+                    return b""
+                packed = self._packed or self._stream.read1(BLOCK)
+                if not packed:
+                    raise EOFError("it ends too early")
+                found: bytes = self._unpacks.decompress(packed, size)
+                self._packed = self._unpacks.unconsumed_tail
+                if found:
+                    return found
+        except (EOFError, zlib.error) as error:
+            raise DataError(
+                f"{self._name} is not a whole gzip file: {error}. Copy or download it again; "
+                "gzip -t FILE tests it."
+            ) from error
+
+    def _next_member(self) -> bool:
+        """Begin the next part of a file that was put together of several, if there is one."""
+        rest = self._unpacks.unused_data.lstrip(b"\0")  # tapes were filled up with zeros
+        while not rest and (more := self._stream.read1(BLOCK)):
+            rest = more.lstrip(b"\0")
+        if rest:
+            self._unpacks, self._packed = zlib.decompressobj(GZIP_WINDOW), rest
+        return bool(rest)
+
+
+def _head(read1: Callable[[int], bytes]) -> bytes:
+    """The beginning: a line, or enough to know a format by, or all there is."""
+    head = b""
+    while len(head) < HEAD and b"\n" not in head and (more := read1(BLOCK)):
+        head += more
+    return head
+
+
+def not_text(head: bytes) -> str | None:
+    """What the first bytes, some or many, are if not text, and what to do; None for a text.
+
+    A text may have a NUL here and there, as it may have other control characters; one with more of
+    them than lines, or with bytes besides that are no UTF-8, is none.
+    """
+    for begin, what, mend in OTHERS:
+        if re.match(begin, head):
+            return f"looks like {what}: {mend}"
+    count, even = head.count(0), head[::2].count(0)
+    if not count or (count <= head.count(b"\n") + 1 and is_utf8(head)):
+        return None
+    if even in (0, count) and 2 * count <= len(head) + 1:
+        form = "UTF-16BE" if even else "UTF-16LE"
+        return f"looks like UTF-16 without a mark: iconv -f {form} -t UTF-8 OLD > NEW"
+    return "holds NUL bytes, as programs, pictures and UTF-32 do"
+
+
+def is_utf8(head: bytes) -> bool:
+    """May a text in UTF-8 begin so? The last character may be cut."""
+    for cut in range(4):
+        with suppress(UnicodeDecodeError):
+            head[: len(head) - cut].decode()
+            return True
+    return False
+
+
+def without_marks(text: str) -> str:
+    """A text without byte order marks, which stand inside it where files were joined. U+FEFF has no
+    other use since Unicode 3.2, and would make another word of the one it stands at.
+    """
+    return text.replace("\ufeff", "")
+
+
+def check_text(path: Path) -> None:
+    """Raises: DataError if a file is clearly no text. A pipe is left alone."""
+    if path.is_file():
+        with path.open("rb") as file:
+            TextBytes(file, str(path)).read1(1)
