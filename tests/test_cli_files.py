@@ -146,7 +146,7 @@ def test_a_text_that_is_the_name_of_a_file_is_pointed_out(
     seq2seq: Command, run: Path, test_set: tuple[Path, Path]
 ) -> None:
     plain = seq2seq("translate", run, "no.such.file")
-    assert plain.err == "" and plain.code == 0
+    assert plain.complaints == "" and plain.code == 0
     ended = seq2seq("translate", run, test_set[0])
     assert ended.code == 0 and len(ended.lines) == 1
     assert f"warning: {test_set[0]} is the name of a file" in ended.err and "-i FILE" in ended.err
