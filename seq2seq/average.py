@@ -4,13 +4,10 @@ Near the end of training the weights wander around a point that is better than a
 Vaswani et al. 2017, arXiv:1706.03762, average their last checkpoints so.
 """
 
-import os
 import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
-
-import torch
 
 from seq2seq import checkpoint
 from seq2seq.errors import CheckpointError
@@ -42,7 +39,7 @@ def average(files: Sequence[Path], output: Path) -> None:
         for name, total in sums.items()
     }
     entry = checkpoint.describe(first.config, first.source, first.target)
-    write({"state_dict": state, checkpoint.ENTRY: entry}, output)
+    checkpoint.save({"state_dict": state, checkpoint.ENTRY: entry}, output)
 
 
 def difference(model: checkpoint.Saved, first: checkpoint.Saved) -> str | None:
@@ -65,21 +62,6 @@ def difference(model: checkpoint.Saved, first: checkpoint.Saved) -> str | None:
             return f"it has another tokenizer of the {side}"
     shapes = [{n: w.shape for n, w in saved.weights.items()} for saved in (model, first)]
     return None if shapes[0] == shapes[1] else "its weights have other names or shapes"
-
-
-def write(content: dict[str, Any], output: Path) -> None:
-    """Save so that the file is whole or as it was. Raises: CheckpointError if it cannot be."""
-    if output.exists() and not output.is_file():
-        raise CheckpointError(f"{output} is no file, so it cannot hold a model: give another name")
-    unfinished = output.with_name(f".{output.name}.{os.getpid()}")
-    try:
-        torch.save(content, unfinished)
-        os.replace(unfinished, output)
-    except (RuntimeError, OSError) as error:  # torch's own is a RuntimeError
-        reason = str(error).splitlines()[0]
-        raise CheckpointError(f"{output} cannot be written: {reason}") from error
-    finally:
-        unfinished.unlink(missing_ok=True)
 
 
 def kept(folder: Path, which: Literal["best", "last"], count: int) -> list[Path]:

@@ -28,14 +28,23 @@ from torch import Tensor
 from seq2seq import __version__
 from seq2seq.data.groups import group_marks
 from seq2seq.data.tokenizer import Tokenizer
+from seq2seq.durable import replacing
 from seq2seq.errors import CheckpointError, DataError
 from seq2seq.models import Seq2Seq, build_model
 
 FORMAT = 1
 ENTRY = "seq2seq"
 SIDES = ("source", "target")
-NODES = ("model", "position", "attention", "decode", "data")  # of the configuration
 MOST_ENTRIES = 10_000  # of folders that are searched for a run
+# Parts of the entry in every format; and what readers rely on in this one.
+EVER = {"format": int, "version": str, "config": dict, "tokenizer": dict}
+RELIED_ON = {
+    **{f"config.{node}.name": str for node in ("model", "position", "attention.cross", "decode")},
+    **{f"config.data.{side}": str for side in SIDES},
+    **{f"tokenizer.{side}": str for side in SIDES},
+    "config.data.max_length": int,
+}
+LAST = "last.ckpt"  # in a run's folder, where its training stands
 KEPT = "kept"  # folder in a run's folder, for the weights of several validations
 # Options that a trained model computes the same with.
 INDIFFERENT = ("dropout", "activation_dropout", "attention_dropout", "word_dropout", "kernel")
@@ -54,9 +63,18 @@ class Saved(NamedTuple):
     resumable: bool  # does it hold where the training stood?
 
     def build(self) -> Seq2Seq:
-        """The model, on the CPU, in evaluation mode."""
-        marks = group_marks(self.source, **grouping(self.config))
-        model = build_model(self.config, self.source.size, self.target.size, marks)
+        """The model, on the CPU, in evaluation mode.
+
+        Raises: CheckpointError if configuration, tokenizers and weights are not of one model.
+        """
+        try:
+            marks = group_marks(self.source, **grouping(self.config))
+            model = build_model(self.config, self.source.size, self.target.size, marks)
+        # A model was built from this once. Of what is damaged, torch raises almost anything.
+        except Exception as error:
+            raise CheckpointError(
+                f"the checkpoint is damaged: no model can be built from what it says: {error}"
+            ) from error
         try:
             model.load_state_dict(self.weights)
         except RuntimeError as error:
@@ -128,7 +146,9 @@ def load(file: Path) -> Any:
             ".ckpt file or the folder of a run; if this is one, copy it again"
         )
     try:
-        return torch.load(file, map_location="cpu", weights_only=True)
+        with zipfile.ZipFile(file) as archive:
+            damaged = archive.testzip()  # torch itself leaves the checksums unread
+        content = None if damaged else torch.load(file, map_location="cpu", weights_only=True)
     # Of a damaged file torch raises almost anything: it takes what it reads for text, for numbers,
     # and for the names of what to call.
     except Exception as error:
@@ -136,20 +156,52 @@ def load(file: Path) -> Any:
             f"{file} is no checkpoint of seq2seq: it is damaged, or holds more than numbers and "
             "text"
         ) from error
+    if damaged:
+        raise CheckpointError(
+            f"{file} is damaged: what it holds in {damaged} does not fit its checksum. If it is a "
+            "copy, copy it again"
+        )
+    return content
+
+
+def save(content: Mapping[str, Any], path: Path) -> None:
+    """Write a checkpoint so that its file is whole or as it was.
+
+    Raises: CheckpointError if it cannot be written.
+    """
+    if path.exists() and not path.is_file():
+        raise CheckpointError(f"{path} is no file, so it cannot hold a model: give another name")
+    try:
+        with replacing(path) as file:
+            torch.save(content, file)
+    except (RuntimeError, OSError) as error:
+        # Where a write fails, torch complains of its own; the reason stands behind it.
+        reason = error if isinstance(error, OSError) else error.__context__ or error
+        words = getattr(reason, "strerror", None) or str(reason).partition("\n")[0]
+        before = ", and is as it was" if path.exists() else ""
+        raise CheckpointError(f"{path} cannot be written{before}: {words}") from error
 
 
 def is_whole(entry: Any) -> bool:
-    """Has the entry all parts that every format has, and are they of the right types?"""
-    if not isinstance(entry, dict):
-        return False
-    types = {"format": int, "version": str, "config": dict, "tokenizer": dict}
-    if not all(isinstance(entry.get(key), kind) for key, kind in types.items()):
+    """Has the entry all that every format has and readers rely on, of the right types?"""
+    if not all(_holds(entry, name, kind) for name, kind in EVER.items()):
         return False
     if entry["format"] > FORMAT:
         return True  # what is in the parts, only a newer version knows
-    nodes = [entry["config"].get(node) for node in NODES]
-    texts = [entry["tokenizer"].get(side) for side in SIDES]
-    return all(isinstance(n, dict) for n in nodes) and all(isinstance(t, str) for t in texts)
+    config = entry["config"]
+    later = [config.get(node, {}) for node in ("order", "update")]  # older ones lack them
+    return (
+        all(_holds(entry, name, kind) for name, kind in RELIED_ON.items())
+        and all(isinstance(node, dict) for node in later)
+        and config["data"]["max_length"] > 0
+    )
+
+
+def _holds(node: Any, name: str, kind: type) -> bool:
+    """Is there something of that type under a name such as config.model.name?"""
+    for key in name.split("."):
+        node = node.get(key) if isinstance(node, dict) else None
+    return isinstance(node, kind)
 
 
 class Difference(NamedTuple):

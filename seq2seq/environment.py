@@ -62,6 +62,12 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
+def is_first() -> bool:
+    """Is this the first of a run's processes? Asked before any of them can ask another."""
+    named = ["RANK"] if "RANK" in os.environ else ["LOCAL_RANK", "NODE_RANK", "SLURM_PROCID"]
+    return not any(int(os.environ.get(name, 0)) for name in named)
+
+
 @contextmanager
 def uninterrupted() -> Iterator[None]:
     """Ctrl-C waits until this is over. A process that is started meanwhile never hears of it."""

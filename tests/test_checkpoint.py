@@ -228,3 +228,52 @@ def test_of_a_large_tree_only_a_part_is_searched_for_a_run(
     monkeypatch.setattr(checkpoint, "MOST_ENTRIES", 100)
     with pytest.raises(CheckpointError, match=r"did you mean .*deep/best\.ckpt"):
         checkpoint.find(tmp_path)
+
+
+def test_weights_that_do_not_fit_their_checksum_are_not_loaded(tmp_path: Path) -> None:
+    """One bit of one weight: torch itself loads it without a word."""
+    path = tmp_path / "any.ckpt"
+    save_model(path, *TINY_MODEL)
+    content = bytearray(path.read_bytes())
+    with zipfile.ZipFile(path) as archive:
+        entry = max(archive.infolist(), key=lambda each: each.file_size)
+    # The bytes of an entry stand behind 30 of its head, its name and what else is said of it.
+    name, extra = (
+        int.from_bytes(content[entry.header_offset + at : entry.header_offset + at + 2], "little")
+        for at in (26, 28)
+    )
+    content[entry.header_offset + 30 + name + extra + 1] ^= 1
+    path.write_bytes(content)
+    torch.load(path, weights_only=True)
+    with pytest.raises(CheckpointError, match="any.ckpt is damaged.*checksum.*copy it again"):
+        checkpoint.read(path)
+
+
+DAMAGED = [
+    *(f"config.{node}" for node in ("model", "position", "attention", "decode", "data")),
+    *("config.attention.cross", "config.attention.cross.name", "config.decode.name"),
+    *("config.model.name", "config.position.name", "config.model.dim"),
+    *("config.data.max_length", "config.data.source"),
+    *("tokenizer.source", "config.order", "config.update"),
+]
+
+
+@pytest.mark.parametrize("wrong", [None, -3, [1]], ids=str)
+@pytest.mark.parametrize("name", DAMAGED)
+def test_a_description_that_is_not_whole_is_answered_in_words(
+    run: Path, monkeypatch: pytest.MonkeyPatch, name: str, wrong: Any
+) -> None:
+    """Taken away, or of another type: wherever the checkpoint is read, it is called damaged."""
+    content = torch.load(run / "last.ckpt", weights_only=True)
+    *above, last = name.split(".")
+    node = content["seq2seq"]
+    for key in above:
+        node = node[key]
+    node.pop(last)
+    if wrong is not None:
+        node[last] = wrong
+    elif name in ("config.order", "config.update"):
+        return  # older ones lack them
+    monkeypatch.setattr(checkpoint, "load", lambda file: content)
+    with pytest.raises(CheckpointError, match="damaged"):
+        checkpoint.read(run / "last.ckpt").build()

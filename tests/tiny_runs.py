@@ -84,7 +84,7 @@ def train_tiny(base: Path, *overrides: str) -> Path:
 def train_again(folder: Path, *overrides: str) -> None:
     """Train in this process, in a folder where there may be a run."""
     plan = plan_of(folder, *overrides)
-    given = given_tokenizers(plan.tokenizer, plan.run.resume or plan.run.init)
+    given = given_tokenizers(plan.tokenizer, plan.resume or plan.run.init)
     train(plan, prepare_run(plan, given))
 
 

@@ -14,6 +14,7 @@ from seq2seq.data.portions import Portion
 from seq2seq.data.stamps import Stamps
 from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.visible import escaped
+from seq2seq.durable import write_text
 
 
 def make_ledger(
@@ -100,4 +101,4 @@ def write_ledger(ledger: Mapping[str, Any], folder: Path) -> None:
     """Write `data.json` into the folder of a run."""
     folder.mkdir(parents=True, exist_ok=True)
     text = json.dumps(ledger, indent=1, ensure_ascii=False)
-    (folder / "data.json").write_text(text + "\n", encoding="utf-8")
+    write_text(folder / "data.json", text + "\n")

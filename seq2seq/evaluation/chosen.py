@@ -14,6 +14,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from seq2seq.durable import write_text
 from seq2seq.errors import DataError
 from seq2seq.evaluation.maps import SHIFTS, Choice
 
@@ -33,9 +34,7 @@ def save_choice(checkpoint: Path, choice: Choice, **known: Any) -> Path:
     """
     entry = {"checkpoint": checkpoint.name, "sha256": _checksum(checkpoint), **counted(choice)}
     path = choice_file(checkpoint)
-    fresh = path.with_name(f"{path.name}.new")
-    fresh.write_text(json.dumps({**entry, **known}, indent=1) + "\n", encoding="utf-8")
-    fresh.replace(path)
+    write_text(path, json.dumps({**entry, **known}, indent=1) + "\n")
     return path
 
 

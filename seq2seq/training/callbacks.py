@@ -13,7 +13,9 @@ from lightning.pytorch.callbacks import Checkpoint, ModelCheckpoint, RichProgres
 from lightning.pytorch.utilities import rank_zero_only
 from torch import Tensor
 
+from seq2seq import checkpoint
 from seq2seq.data.batch import Batch
+from seq2seq.durable import replacing
 from seq2seq.training.module import TrainingModule
 from seq2seq.visible import escaped
 
@@ -80,7 +82,8 @@ class BestCheckpoint(ModelCheckpoint):
         if state_dict["best_model_score"] is None or before == here or not before.is_file():
             return
         if getattr(rank_zero_only, "rank", 0) == 0:
-            shutil.copyfile(before, here)
+            with before.open("rb") as best, replacing(here) as file:
+                shutil.copyfileobj(best, file)
         self.best_model_path = self.kth_best_model_path = str(here)
         self.best_model_score = self.kth_value = state_dict["best_model_score"]
         self.best_k_models = {str(here): state_dict["best_model_score"]}
@@ -98,7 +101,7 @@ class LastCheckpoint(Checkpoint):
     """
 
     def __init__(self, folder: Path, every: int):
-        self.file, self.every = folder / "last.ckpt", every
+        self.file, self.every = folder / checkpoint.LAST, every
         self.wanted = False  # at the next complete step
 
     def on_train_batch_end(

@@ -1,5 +1,6 @@
 """From a composed configuration to a trained model: check, prepare, train."""
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ from omegaconf import DictConfig, OmegaConf
 from seq2seq.errors import ConfigError
 from seq2seq.training.begin import given_tokenizers
 from seq2seq.training.links import prepare_run
+from seq2seq.training.lock import alone_in
 from seq2seq.training.plan import check
 from seq2seq.training.processes import (
     is_job_of_a_sweep_with_many_processes,
@@ -24,11 +26,12 @@ def fit(config: DictConfig) -> float | None:
     plan = check(plain_values(config), Path(HydraConfig.get().runtime.output_dir))
     if not plan.run.dry_run and is_job_of_a_sweep_with_many_processes(plan.trainer):
         return run_in_fresh_processes()
-    given = given_tokenizers(plan.tokenizer, plan.run.resume or plan.run.init)
-    prepared = prepare_run(plan, given)
-    from seq2seq.training.run import train  # Lightning takes seconds to import
+    with nullcontext() if plan.run.dry_run else alone_in(plan.folder):
+        given = given_tokenizers(plan.tokenizer, plan.resume or plan.run.init)
+        prepared = prepare_run(plan, given)
+        from seq2seq.training.run import train  # Lightning takes seconds to import
 
-    return train(plan, prepared)
+        return train(plan, prepared)
 
 
 def plain_values(config: DictConfig) -> dict[str, Any]:

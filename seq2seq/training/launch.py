@@ -3,6 +3,7 @@
 Imports neither torch nor lightning, so that a misspelt option is answered at once.
 """
 
+import errno
 import os
 import sys
 from collections.abc import Iterable
@@ -42,16 +43,32 @@ def check_recordable(texts: Iterable[str]) -> None:
             ) from error
 
 
-def train(config: DictConfig, ended: list[Job]) -> float | None:
+def train(config: DictConfig, ended: list[Job], wants_traceback: bool) -> float | None:
     """Train what a configuration describes; the jobs of a sweep are added to those that ended."""
-    from seq2seq.training.fit import fit  # torch, only once the options are known to exist
+
+    def fit(config: DictConfig) -> float | None:
+        from seq2seq.training.fit import fit  # torch, only once the options are known to exist
+
+        try:
+            return fit(config)
+        except OSError as error:  # a folder that cannot be written, a full disk
+            if wants_traceback:
+                raise
+            raise Seq2SeqError(in_words(error)) from error
 
     if is_job():
         return run_job(fit, config, ended)
     try:
         return fit(config)
-    except Seq2SeqError as error:
+    except Seq2SeqError as error:  # here: Hydra would print lines of its own first
         sys.exit(fail(str(error)))
+
+
+def in_words(error: OSError) -> str:
+    """What the system refused, and of a full disk what to do."""
+    room = " Make room; resume=auto goes on from last.ckpt, if there is one"
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+    return f"{error} (HYDRA_FULL_ERROR=1 shows where).{room if full else ''}"
 
 
 def main() -> None:
@@ -59,16 +76,16 @@ def main() -> None:
     a job, with code 2 if one of them failed.
     """
     ended: list[Job] = []
+    wants_traceback = bool(os.environ.get("HYDRA_FULL_ERROR"))
 
     @hydra.main(version_base="1.3", config_path=conf_dir(), config_name="train")
     def run(config: DictConfig) -> float | None:
-        return train(config, ended)
+        return train(config, ended, wants_traceback)
 
     wait_briefly()
     keep_few_kernels()
     use_utf8()
     register_resolvers()
-    wants_traceback = bool(os.environ.get("HYDRA_FULL_ERROR"))
     # Hydra then raises its errors instead of printing advice that would be wrong here.
     os.environ["HYDRA_FULL_ERROR"] = "1"
     try:
@@ -86,9 +103,9 @@ def main() -> None:
         if wants_traceback or "Config group override" not in str(error):  # Hydra's, for model=null
             raise
         sys.exit(fail(explain(error, conf_dir(), sys.argv[1:])))
-    except OSError as error:  # a folder that cannot be written, a full disk
+    except OSError as error:  # of Hydra's, which writes to the run's folder first
         if wants_traceback:
             raise
-        sys.exit(fail(f"{error} (HYDRA_FULL_ERROR=1 shows where)"))
+        sys.exit(fail(in_words(error)))
     if ended:
         print(shown(summary(ended)))

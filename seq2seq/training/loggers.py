@@ -25,7 +25,6 @@ def build_loggers(options: LoggerOptions, folder: Path, run_name: str) -> list[L
     """What Lightning is to write to: metrics.csv always, unless there are to be no metrics."""
     if isinstance(options, NoMetrics):
         return []
-    set_aside(folder / "metrics.csv")  # Lightning would delete that of an earlier run
     csv = CSVLogger(folder, name="", version="", flush_logs_every_n_steps=1)
     if isinstance(options, TensorBoard):
         return [csv, TensorBoardLogger(folder, name="", version="tensorboard")]

@@ -10,6 +10,8 @@ from typing import Any, Literal
 from seq2seq.errors import ConfigError
 from seq2seq.tables import check_range
 
+AUTO = "auto"  # resume= the last.ckpt of the run's folder, if it is there
+
 
 @dataclass(frozen=True)
 class RunOptions:
@@ -23,8 +25,11 @@ class RunOptions:
 
     def __post_init__(self) -> None:
         check_range("seed", self.seed, 0, 2**32)
-        if self.resume is not None and not Path(self.resume).is_file():
-            raise ConfigError(f"resume={self.resume}: there is no such file; give a last.ckpt")
+        if self.resume not in (None, AUTO) and not Path(str(self.resume)).is_file():
+            raise ConfigError(
+                f"resume={self.resume}: there is no such file; give a last.ckpt, or {AUTO} to go "
+                "on from that of hydra.run.dir, if there is one"
+            )
         if self.init is not None and not Path(self.init).exists():
             raise ConfigError(f"init={self.init}: there is no such checkpoint or run")
 

@@ -12,6 +12,7 @@ import torch
 
 from seq2seq.attention import ATTENTION, Attention, Place, Role, build_attention
 from seq2seq.attention.roles import Choice, resolve_roles
+from seq2seq.checkpoint import LAST
 from seq2seq.data.prepare import DataOptions
 from seq2seq.data.recipes import build_recipe
 from seq2seq.decoding import build_search, check_coverage, engine_options
@@ -22,6 +23,7 @@ from seq2seq.training.begin import FROM_CHECKPOINT
 from seq2seq.training.guided import Guide, check_links, find_guide
 from seq2seq.training.logger_options import LoggerOptions, read_logger
 from seq2seq.training.options import (
+    AUTO,
     CheckpointOptions,
     GuidedOptions,
     LossOptions,
@@ -64,6 +66,14 @@ class Plan:
     schedule: Schedule
     logger: LoggerOptions
     attention: str  # the roles in words
+
+    @property
+    def resume(self) -> str | None:
+        """The checkpoint to go on from, as this process sees it; see `resume.agreed`."""
+        if self.run.resume != AUTO:
+            return self.run.resume
+        last = self.folder / LAST
+        return str(last) if last.is_file() else None
 
     @property
     def bpe_dropout(self) -> float:
@@ -165,7 +175,7 @@ def check_tokenizer(config: Mapping[str, Any]) -> None:
     """Raises: ConfigError for a recipe that cannot be, or that does not suit the model."""
     model, tokenizer = config["model"], config["tokenizer"]
     if tokenizer.get("name") == FROM_CHECKPOINT:
-        if config["init"] is None and config["resume"] is None:
+        if config["init"] is None and config["resume"] in (None, AUTO):
             raise ConfigError("tokenizer=checkpoint takes those of init=PATH: name a checkpoint")
         if more := sorted(tokenizer.keys() - {"name"}):
             raise ConfigError(

@@ -1,18 +1,69 @@
-"""What has to be the same when an interrupted run goes on."""
+"""From which checkpoint an interrupted run goes on, and what has to be the same then."""
 
-from collections.abc import Mapping
+import os
+import shlex
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
+
+import lightning as L
+from omegaconf import OmegaConf
+from omegaconf.errors import OmegaConfBaseException
+from yaml import YAMLError  # type: ignore[import-untyped]
 
 from seq2seq import checkpoint
 from seq2seq.errors import ConfigError
 
+SAID = "SEQ2SEQ_RESUME"  # in the environment: the checkpoint that the first process goes on from
 
-def check_resumed(path: str, entry: Mapping[str, Any]) -> None:
+
+def agreed(trainer: L.Trainer, own: str | None) -> str | None:
+    """What the first process of a run says, in all of them.
+
+    One that starts the others says it in their environment, which they get. Those that somebody
+    else started (torchrun, Slurm) form their group for it, which Lightning would do a little later.
+    """
+    strategy = trainer.strategy
+    if trainer.world_size == 1:
+        return own
+    if strategy.launcher is not None:
+        os.environ[SAID] = own or ""
+        return own
+    if SAID in os.environ:
+        return os.environ[SAID] or None
+    strategy.setup_environment()
+    found: str | None = strategy.broadcast(own)
+    return found
+
+
+# What is compared under another name than that of its option.
+OPTIONS = {
+    "order.seed": "seed",
+    "order.max_tokens": "data.max_tokens",
+    "order.max_length": "data.max_length",
+    "order.bpe_dropout": "tokenizer.dropout",
+    "update.label_smoothing": "loss.label_smoothing",
+    "update.r_drop": "loss.r_drop",
+    "update.precision": "trainer.precision",
+    "update.accumulate_grad_batches": "trainer.accumulate_grad_batches",
+    "update.gradient_clip_val": "trainer.gradient_clip_val",
+    "update.ema": "checkpoint.ema",
+}
+# What no value of an option says.
+OTHER = {
+    "order.weights": "the weights of data.train are others",
+    "order.text": "data.train holds other text",
+    "order.links": "guided.links holds other links",
+}
+
+
+def check_resumed(path: str, entry: Mapping[str, Any], folder: Path) -> None:
     """Compare what a checkpoint trained, and in what order, with what is about to go on.
 
     Args:
         path: of the checkpoint.
         entry: from `checkpoint.describe`, of the run that begins.
+        folder: of that run.
 
     Raises: ConfigError with every difference; CheckpointError if the file is no checkpoint.
     """
@@ -27,13 +78,61 @@ def check_resumed(path: str, entry: Mapping[str, Any]) -> None:
         for node in ("model", "position", "attention", "order", "update")
     ]
     pairs.append(("data", checkpoint.grouping(before.config), checkpoint.grouping(now)))
-    found = [
-        str(difference)
+    differences = [
+        difference
         for node, one, other in pairs
         for difference in checkpoint.differences(one, other, node)
     ]
+    found = [in_words(difference) for difference in differences]
     tokenizers = {"source": before.source.to_json(), "target": before.target.to_json()}
     if tokenizers != entry["tokenizer"]:
         found.append("the tokenizer is another one: it was learnt from other text or otherwise")
     if found:
-        raise ConfigError(f"resume={path} goes on only as the run began: {'; '.join(found)}")
+        typed = what_to_type(differences)
+        again = f". Type {' '.join(typed)}" if typed else ""
+        raise ConfigError(
+            f"resume={path} goes on only as the run began: {'; '.join(found)}{again}"
+            f"{recorded(Path(path).parent, folder)}"
+        )
+
+
+def in_words(difference: checkpoint.Difference) -> str:
+    """What differs, under the name of its option."""
+    if difference.name in OTHER:
+        return OTHER[difference.name]
+    return str(difference._replace(name=option_of(difference.name)))
+
+
+def option_of(name: str) -> str:
+    """`optimizer.lr` of `update.optimizer.lr`: what is typed on the command line."""
+    return OPTIONS.get(name, name.removeprefix("update."))
+
+
+def what_to_type(differences: Sequence[checkpoint.Difference]) -> list[str]:
+    """Options as they were: `data.max_tokens=256`. Some of what differs no option alone decides."""
+    # Another position scheme has other options: to name the scheme brings them all back.
+    named = {each.name.removesuffix("name") for each in differences if each.option == "name"}
+    found = []
+    for each in differences:
+        _, *parts = each.name.split(".")
+        if each.name.startswith("attention."):
+            found.append(f"attn@{parts[0]}_attn=...")
+        elif each.name in OTHER or each.name.startswith("update.guided"):
+            continue
+        elif each.option == "name" or each.name.removesuffix(each.option) not in named:
+            value = "null" if each.one is None else str(each.one).replace(" ", "")
+            option = option_of(each.name).removesuffix(".name")  # position=rope
+            found.append(shlex.quote(f"{option}={value}"))
+    return list(dict.fromkeys(found))
+
+
+def recorded(before: Path, folder: Path) -> str:
+    """What the run in a folder was started with, unless this run, in the same, has replaced it."""
+    try:
+        typed = OmegaConf.to_container(OmegaConf.load(before / ".hydra" / "overrides.yaml"))
+    except (OSError, ValueError, OmegaConfBaseException, YAMLError):
+        return ""
+    if before.resolve() == folder.resolve() or not isinstance(typed, list):
+        return ""
+    own = [str(o) for o in typed if not str(o).startswith(("resume=", "hydra."))]
+    return f". It was started with: {shlex.join(own)}" if own else ""

@@ -15,15 +15,16 @@ from seq2seq.data.ledger import write_ledger
 from seq2seq.data.lengths import length_ratio
 from seq2seq.data.prepare import Prepared
 from seq2seq.data.redraw import Redraw
+from seq2seq.durable import write_text
 from seq2seq.models import Seq2Seq, build_model
 from seq2seq.training.begin import begin_with
 from seq2seq.training.datamodule import DataModule
 from seq2seq.training.dry_run import dry_run
-from seq2seq.training.loggers import build_loggers
+from seq2seq.training.loggers import build_loggers, set_aside
 from seq2seq.training.module import TrainingModule
 from seq2seq.training.plan import Plan
 from seq2seq.training.processes import RESULT, leave_process_group
-from seq2seq.training.resume import check_resumed
+from seq2seq.training.resume import agreed, check_resumed
 from seq2seq.training.trainer import best_checkpoint, build_callbacks, build_trainer
 
 
@@ -38,10 +39,6 @@ def train(plan: Plan, prepared: Prepared) -> float | None:
     marks = group_marks(source, plan.data.groups, plan.data.sentence_separator)
     model = build_model(plan.model, source.size, target.size, marks)
     saved = describe(plan, prepared)
-    if plan.run.resume is not None:
-        check_resumed(plan.run.resume, saved)
-    elif plan.run.init is not None:
-        begin_with(plan.run.init, model, plan.model, prepared.tokenizers)
     module = TrainingModule(
         model,
         target,
@@ -54,16 +51,24 @@ def train(plan: Plan, prepared: Prepared) -> float | None:
         guide=plan.guide,
     )
     if plan.run.dry_run:
+        start_from(plan.resume, plan, module, prepared)
         dry_run(plan, prepared, module, build_redraw(plan, prepared))
         return None
     timer = Timer(plan.trainer.max_time)  # last.ckpt keeps what it counted
     best = best_checkpoint(plan.folder, plan.checkpoint)
+    loggers = build_loggers(plan.logger, plan.folder, plan.run.run_name)
     trainer = build_trainer(
         plan.trainer,
-        build_loggers(plan.logger, plan.folder, plan.run.run_name),
+        loggers,
         [timer, best, *build_callbacks(plan, prepared)],
         progress=sys.stdout.isatty(),
     )
+    resume = agreed(trainer, plan.resume)
+    start_from(resume, plan, module, prepared)
+    if loggers:
+        set_aside(plan.folder / "metrics.csv")  # Lightning would delete that of an earlier run
+    if resume is None:
+        set_aside(plan.folder / checkpoint.KEPT)
     if trainer.is_global_zero:
         write_ledger(prepared.ledger, plan.folder)
         print("\n".join((*prepared.report, headline(plan, model, trainer.world_size))), flush=True)
@@ -73,7 +78,7 @@ def train(plan: Plan, prepared: Prepared) -> float | None:
         datamodule=DataModule(
             prepared, max_tokens=plan.data.max_tokens, seed=plan.run.seed, redraw=redraw
         ),
-        ckpt_path=plan.run.resume,
+        ckpt_path=resume,
         weights_only=True,
     )
     score = None if best.best_model_score is None else best.best_model_score.item()
@@ -83,9 +88,17 @@ def train(plan: Plan, prepared: Prepared) -> float | None:
             print(f"best {plan.checkpoint.monitor} {score:.2f}: {best.best_model_path}")
         result = {"monitor": plan.checkpoint.monitor, "value": score, "steps": trainer.global_step}
         result |= circumstances(trainer, timer.time_elapsed())
-        (plan.folder / RESULT).write_text(json.dumps(result) + "\n", encoding="utf-8")
+        write_text(plan.folder / RESULT, json.dumps(result) + "\n")
     leave_process_group()
     return score
+
+
+def start_from(resume: str | None, plan: Plan, module: TrainingModule, prepared: Prepared) -> None:
+    """Check the checkpoint that a run goes on from; or give it the weights it is to begin with."""
+    if resume is not None:
+        check_resumed(resume, module.saved, plan.folder)
+    elif plan.run.init is not None:
+        begin_with(plan.run.init, module.model, plan.model, prepared.tokenizers)
 
 
 def circumstances(trainer: L.Trainer, seconds: float) -> dict[str, Any]:

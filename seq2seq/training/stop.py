@@ -7,6 +7,7 @@ from types import FrameType
 from typing import Any
 
 import lightning as L
+import torch
 
 from seq2seq.training.callbacks import LastCheckpoint, ends_update
 
@@ -14,17 +15,20 @@ Handler = Callable[[int, FrameType | None], Any] | int | None
 
 
 class StopOnSignal(L.Callback):
-    """On SIGTERM or Ctrl-C: finish the update in hand, write last.ckpt, exit with 128 + signal.
+    """On SIGTERM, SIGUSR1 or Ctrl-C: finish the update in hand, write last.ckpt, exit with 128 +
+    signal.
 
-    A scheduler that takes the machine away sends SIGTERM, and the run goes on from that file as if
-    nothing had happened. A second signal stops at once. All processes of a run stop after the same
-    update, whichever of them were told.
+    A scheduler that takes the machine away sends one of the first two, and the run goes on from
+    that file as if nothing had happened. A second signal stops at once. All processes of a run stop
+    after the same update, whichever of them were told.
 
     Args:
         last: writes the file.
     """
 
-    SIGNALS = (signal.SIGTERM, signal.SIGINT)
+    SIGNALS = [signal.SIGTERM, signal.SIGINT]
+    if hasattr(signal, "SIGUSR1"):  # not on Windows
+        SIGNALS.append(signal.SIGUSR1)
 
     def __init__(self, last: LastCheckpoint):
         self.last = last
@@ -59,7 +63,9 @@ class StopOnSignal(L.Callback):
         """By now the last step is complete: its metrics are written, and its validation made."""
         if not self.stopping:
             return
-        number = signal.Signals(self.received or signal.SIGTERM)
+        # Of those told of it late, or not at all, the exit code is to be the same.
+        told = torch.tensor(self.received or 0, device=trainer.strategy.root_device)
+        number = signal.Signals(int(trainer.strategy.reduce(told, reduce_op="max")))
         if trainer.is_global_zero:
             print(
                 f"stopped by {number.name} after step {trainer.global_step:,}; "

@@ -1,6 +1,7 @@
 """Lightning's Trainer from the options of a run, with what happens around its updates."""
 
 import logging
+import os
 import sys
 import warnings
 from dataclasses import asdict
@@ -10,6 +11,7 @@ import lightning as L
 import torch
 from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
 from lightning.pytorch.loggers import Logger
+from lightning.pytorch.plugins.environments import SLURMEnvironment, TorchElasticEnvironment
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from seq2seq import checkpoint
@@ -23,9 +25,10 @@ from seq2seq.training.callbacks import (
     RandomState,
     Reporter,
 )
-from seq2seq.training.loggers import set_aside
+from seq2seq.training.divergence import StopOnDivergence
 from seq2seq.training.options import CheckpointOptions, TrainerOptions
 from seq2seq.training.plan import Plan
+from seq2seq.training.saving import Trainer, WholeFiles
 from seq2seq.training.stop import StopOnSignal
 
 
@@ -43,8 +46,11 @@ def build_trainer(
     if options.accelerator == "auto":  # as `Translator` reads it; MPS has no float64
         arguments["accelerator"] = "gpu" if torch.cuda.is_available() else "cpu"
     try:
-        return L.Trainer(
+        return Trainer(
             **arguments,
+            plugins=[WholeFiles(), *slurm()],
+            # Lightning loads an hpc_ckpt_1.ckpt that it finds there, and nothing is written there.
+            default_root_dir=os.devnull,
             check_val_every_n_epoch=None,
             num_sanity_val_steps=0,
             use_distributed_sampler=False,
@@ -54,8 +60,19 @@ def build_trainer(
             logger=loggers,
             callbacks=callbacks,
         )
-    except (MisconfigurationException, TypeError, ValueError) as error:
+    except (MisconfigurationException, TypeError, ValueError, RuntimeError) as error:
         raise ConfigError(f"the options of trainer do not suit this machine: {error}") from error
+
+
+def slurm() -> list[SLURMEnvironment]:
+    """Slurm's environment, where Lightning would find it, without its way of going on.
+
+    On SIGUSR1 that saves another file and queues the job again; here a run saves last.ckpt and
+    ends, see `StopOnSignal`, and goes on with `resume=auto`.
+    """
+    if TorchElasticEnvironment.detect() or not SLURMEnvironment.detect():
+        return []
+    return [SLURMEnvironment(auto_requeue=False)]
 
 
 def quieten() -> None:
@@ -73,6 +90,7 @@ def quieten() -> None:
         "have no `val_dataloader`",
         "Be aware that when using `ckpt_path`",
         "was called before the ``update`` method",
+        "The `srun` command is available",
     )
     for message in advice:
         warnings.filterwarnings("ignore", message=f".*{message}.*")
@@ -121,7 +139,10 @@ def kept_checkpoints(folder: Path, options: CheckpointOptions) -> list[L.Callbac
 
 def build_callbacks(plan: Plan, prepared: Prepared) -> list[L.Callback]:
     """Everything beside best.ckpt, in the order in which it acts on an update."""
-    found: list[L.Callback] = [RandomState(plan.run.seed)]
+    found: list[L.Callback] = [
+        RandomState(plan.run.seed),
+        StopOnDivergence(plan.folder, plan.optimizer),
+    ]
     if plan.checkpoint.ema is not None:
         found.append(MovingAverage(plan.checkpoint.ema))
     shown = range(min(plan.validation.samples, len(prepared.valid)))
@@ -139,8 +160,6 @@ def build_callbacks(plan: Plan, prepared: Prepared) -> list[L.Callback]:
                 mode=plan.checkpoint.mode,
             )
         )
-    if plan.run.resume is None:
-        set_aside(plan.folder / checkpoint.KEPT)
     found += kept_checkpoints(plan.folder, plan.checkpoint)
     last = LastCheckpoint(plan.folder, plan.checkpoint.every)
     return [*found, StopOnSignal(last), last]

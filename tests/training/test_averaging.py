@@ -1,6 +1,7 @@
 """Averages of weights: moving while a run trains, and of several checkpoints after it."""
 
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 import torch
@@ -174,12 +175,12 @@ def test_an_average_that_cannot_be_written_leaves_the_folder_as_it_was(
     save_model(tmp_path / "one.ckpt", *TINY_MODEL)
     (tmp_path / "mean.ckpt").write_bytes(b"an earlier one")
 
-    def full_disk(_: object, file: Path) -> None:
-        Path(file).write_bytes(b"the first part")
+    def full_disk(_: object, file: BinaryIO) -> None:
+        file.write(b"the first part")
         raise RuntimeError("unexpected pos 64 vs 0")
 
     monkeypatch.setattr(torch, "save", full_disk)
-    with pytest.raises(CheckpointError, match="mean.ckpt cannot be written: unexpected pos"):
+    with pytest.raises(CheckpointError, match="mean.ckpt cannot be written.*: unexpected pos"):
         average([tmp_path / "one.ckpt"], tmp_path / "mean.ckpt")
     assert (tmp_path / "mean.ckpt").read_bytes() == b"an earlier one"
     assert {file.name for file in tmp_path.iterdir()} == {"one.ckpt", "mean.ckpt"}

@@ -6,11 +6,20 @@ from typing import Any
 
 import pytest
 import torch
-from tiny_runs import corpus, demo_run, metrics, train_tiny, weights
+from tiny_runs import (
+    corpus,
+    demo_run,
+    metrics,
+    tiny_overrides,
+    train_again,
+    train_tiny,
+    weights,
+)
 
 from seq2seq.average import average
 from seq2seq.errors import CheckpointError, ConfigError
 from seq2seq.training.callbacks import LastCheckpoint
+from seq2seq.training.resume import SAID, agreed
 
 # About ten batches an epoch: interruptions at 7 and 14 fall into the middle of one.
 DROPOUT = ("model.dropout=0.2", "attn.dropout=0.1", "model.word_dropout=0.1")
@@ -72,16 +81,19 @@ def test_the_same_command_line_trains_the_same_weights_and_another_seed_others(b
         ("model.num_heads=2", "model.num_heads was 4 and is 2 now"),
         ("model.dim=64", "model.dim was 32 and is 64 now"),
         ("model.word_dropout=0.1", "model.word_dropout was 0.0 and is 0.1 now"),
-        ("tokenizer.dropout=0.1", "order.bpe_dropout was 0.0 and is 0.1 now"),
-        ("loss.r_drop=5", "update.r_drop was 0.0 and is 5 now"),
+        ("tokenizer.dropout=0.1", "tokenizer.dropout was 0.0 and is 0.1 now"),
+        ("loss.r_drop=5", "loss.r_drop was 0.0 and is 5 now. Type loss.r_drop=0.0"),
         ("attn=gqa", "attention.encoder.num_kv_heads was 4 and is None now"),
         ("attn=fixed", "attention.cross.name was 'multihead' and is 'fixed' now"),
-        ("position=rope", "position.name was 'sinusoidal' and is 'rope' now"),
+        (
+            "position=rope",
+            "position.name was 'sinusoidal' and is 'rope' now. Type position=sinusoidal",
+        ),
         ("data.vocab_size=500", "the tokenizer is another one"),
-        ("data.max_length=60", "order.max_length was 128 and is 60 now"),
-        ("optimizer.lr=1", "update.optimizer.lr was 0.01 and is 1 now"),
-        ("trainer.precision=bf16-mixed", "update.precision was '32-true'"),
-        ("checkpoint.ema=0.9", "update.ema was None and is 0.9 now"),
+        ("data.max_length=60", "data.max_length was 128 and is 60 now. Type data.max_length=128"),
+        ("optimizer.lr=1", "optimizer.lr was 0.01 and is 1 now. Type optimizer.lr=0.01"),
+        ("trainer.precision=bf16-mixed", "trainer.precision was '32-true'"),
+        ("checkpoint.ema=0.9", "checkpoint.ema was None and is 0.9 now. Type checkpoint.ema=null"),
     ],
 )
 def test_a_run_goes_on_only_as_it_began(base: Path, changed: str, words: str) -> None:
@@ -104,7 +116,9 @@ def test_a_run_from_before_there_was_an_option_goes_on(base: Path, tmp_path: Pat
 
 def test_a_run_goes_on_only_with_batches_as_they_were(base: Path) -> None:
     before = train_tiny(base, "data.max_tokens=256", "trainer.max_steps=25")
-    with pytest.raises(ConfigError, match=r"order.max_tokens was 256 and is 1024 now"):
+    with pytest.raises(
+        ConfigError, match=r"data.max_tokens was 256 and is 1024 now. Type data.max_tokens=256"
+    ):
         train_tiny(base, "data.max_tokens=1024", f"resume={before / 'last.ckpt'}")
 
 
@@ -114,9 +128,61 @@ def test_a_run_goes_on_only_with_the_text_it_began_with(base: Path, tmp_path: Pa
         lines = (corpus(base) / f"train.{side}").read_text(encoding="utf-8").splitlines()
         text = "".join(f"{line}\n" for line in reversed(lines))
         (tmp_path / f"train.{side}").write_text(text, encoding="utf-8")
-    with pytest.raises(ConfigError, match=r"order.text was \['"):
+    with pytest.raises(ConfigError, match=r"data.train holds other text"):
         resume = f"resume={demo_run(base) / 'last.ckpt'}"
         train_tiny(base, "optimizer.lr=1e-2", f"data.train={tmp_path / 'train'}", resume)
+
+
+def test_a_refusal_says_what_the_run_was_started_with(base: Path) -> None:
+    before = train_tiny(base, "attn=gqa", "trainer.max_steps=1")
+    (before / ".hydra").mkdir()
+    typed = "- attn=gqa\n- hydra.run.dir=x\n- run_name=two words\n"
+    (before / ".hydra" / "overrides.yaml").write_text(typed)
+    with pytest.raises(ConfigError, match="It was started with: attn=gqa 'run_name=two words'$"):
+        train_tiny(base, f"resume={before / 'last.ckpt'}")
+
+
+def test_auto_begins_where_there_is_nothing_and_goes_on_where_there_is(base: Path) -> None:
+    options = (*tiny_overrides(base), *LONG, "resume=auto")
+    whole = train_tiny(base, *LONG, "trainer.max_steps=12")
+    folder = train_tiny(base, *options, "trainer.max_steps=7")
+    train_again(folder, *options, "trainer.max_steps=12")
+    assert_identical(state_of(folder), state_of(whole))
+    assert metrics(folder, "train/loss") == metrics(whole, "train/loss")[7:]
+    with pytest.raises(ConfigError, match=r"last.ckpt goes on only as the run began: seed was 1"):
+        train_again(folder, *options, "seed=2")
+    assert not (folder / "metrics-2.csv").exists()  # nothing was moved by the one refused
+
+
+class Launched:
+    """A run of two processes, as one of them sees it."""
+
+    world_size = 2
+
+    def __init__(self, launcher: object = None, first: str | None = None):
+        self.strategy, self.launcher, self.first = self, launcher, first
+        self.set_up = False
+
+    def setup_environment(self) -> None:
+        self.set_up = True
+
+    def broadcast(self, own: str | None) -> str | None:
+        assert self.set_up
+        return self.first
+
+
+@pytest.mark.parametrize("first", ["run/last.ckpt", None])
+def test_the_first_process_decides_where_all_go_on(
+    monkeypatch: pytest.MonkeyPatch, first: str | None
+) -> None:
+    """Its word reaches those that it starts, and those that others started."""
+    started_elsewhere: Any = Launched(first=first)
+    assert agreed(started_elsewhere, "what this one sees") == first
+    monkeypatch.setenv(SAID, "to be restored")
+    starts_others: Any = Launched(launcher=object())
+    assert agreed(starts_others, first) == first
+    started_by_it: Any = Launched(first="nobody asks")
+    assert agreed(started_by_it, "what this one sees") == first
 
 
 class KilledError(Exception):

@@ -1,14 +1,18 @@
 """A run that is told to stop loses nothing."""
 
+import os
 import signal
 import subprocess
 import time
+import warnings
 from pathlib import Path
 
 import pytest
 import torch
 from test_resume import LONG, assert_identical, state_of
 from tiny_runs import train_command
+
+from seq2seq.training.trainer import quieten, slurm
 
 STEPS = ("trainer.max_steps=60", "schedule.steps=60", "trainer.val_check_interval=1000")
 
@@ -34,7 +38,7 @@ def wait_for_updates(folder: Path, process: "subprocess.Popen[str]") -> None:
     [
         (signal.SIGTERM, ("trainer.accumulate_grad_batches=2",)),
         (signal.SIGINT, ()),
-        (signal.SIGTERM, ("trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2")),
+        (signal.SIGUSR1, ("trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2")),
     ],
 )
 def test_a_signal_ends_a_run_that_then_goes_on_to_the_same_end(
@@ -61,3 +65,54 @@ def test_a_signal_ends_a_run_that_then_goes_on_to_the_same_end(
         command = train_command(base, tmp_path / name, *options, end, *resume)
         subprocess.run(command, check=True, capture_output=True, timeout=300)
     assert_identical(state_of(tmp_path / "resumed"), state_of(tmp_path / "whole"))
+
+
+def test_in_a_job_of_slurm_nothing_but_the_run_is_written_or_read(
+    base: Path, tmp_path: Path
+) -> None:
+    """Lightning would save to the current folder, queue the job again, and load what it finds."""
+    here, told = tmp_path / "here", tmp_path / "told"
+    here.mkdir()
+    (here / "hpc_ckpt_1.ckpt").write_text("of another run")
+    slurm = {"SLURM_JOB_ID": "1", "SLURM_JOB_NAME": "train", "SLURM_NTASKS": "1"}
+    slurm |= {"SLURM_PROCID": "0", "SLURM_LOCALID": "0", "SLURM_NODEID": "0"}
+    options = ("trainer.max_steps=-1", "trainer.max_epochs=1000", "schedule=constant")
+    with subprocess.Popen(
+        train_command(base, told, *LONG[:2], *options),
+        cwd=here,
+        env={**os.environ, **slurm},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        wait_for_updates(told, process)
+        process.send_signal(signal.SIGUSR1)
+        _, err = process.communicate(timeout=120)
+    assert process.returncode == 128 + signal.SIGUSR1, err
+    assert "resume=" in err and (told / "last.ckpt").is_file()
+    assert [path.name for path in here.iterdir()] == ["hpc_ckpt_1.ckpt"]
+
+
+def test_that_slurm_is_on_the_path_is_no_reason_to_warn(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "srun").touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.delenv("SLURM_NTASKS", raising=False)
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        quieten()
+        assert slurm() == []
+    assert said == []
+
+
+def test_slurm_does_not_queue_a_job_again_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SLURM_NTASKS", "1")
+    monkeypatch.setenv("SLURM_JOB_NAME", "train")
+    (found,) = slurm()
+    assert not found.auto_requeue
+    monkeypatch.setenv("SLURM_JOB_NAME", "interactive")
+    assert slurm() == []
+    monkeypatch.setenv("SLURM_JOB_NAME", "train")
+    monkeypatch.setenv("TORCHELASTIC_RUN_ID", "1")  # torchrun in a job of Slurm
+    assert slurm() == []
