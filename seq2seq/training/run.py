@@ -3,6 +3,7 @@
 import json
 import sys
 from dataclasses import asdict
+from itertools import islice
 from typing import Any
 
 import lightning as L
@@ -10,8 +11,10 @@ import torch
 from lightning.pytorch.callbacks import Timer
 
 from seq2seq import checkpoint
+from seq2seq.data.encode import kept_text
 from seq2seq.data.groups import group_marks
 from seq2seq.data.ledger import write_ledger
+from seq2seq.data.portions import find_portions
 from seq2seq.data.prepare import Prepared
 from seq2seq.data.redraw import Redraw
 from seq2seq.models import Seq2Seq, build_model
@@ -41,6 +44,7 @@ def train(plan: Plan, prepared: Prepared) -> float | None:
         check_resumed(plan.run.resume, saved)
     elif plan.run.init is not None:
         begin_with(plan.run.init, model, plan.model, prepared.tokenizers)
+    text = validation_text(plan, prepared)
     module = TrainingModule(
         model,
         target,
@@ -48,19 +52,20 @@ def train(plan: Plan, prepared: Prepared) -> float | None:
         loss=plan.loss,
         optimizer=plan.optimizer,
         schedule=plan.schedule,
-        validation=plan.validation,
+        references=[reference for _, reference in text],
         saved=saved,
         guide=plan.guide,
     )
     if plan.run.dry_run:
         dry_run(plan, prepared, module, build_redraw(plan, prepared))
         return None
+    sources = [source for source, _ in text[: plan.validation.samples]]
     timer = Timer(plan.trainer.max_time)  # last.ckpt keeps what it counted
     best = best_checkpoint(plan.folder, plan.checkpoint)
     trainer = build_trainer(
         plan.trainer,
         build_loggers(plan.logger, plan.folder, plan.run.run_name),
-        [timer, best, *build_callbacks(plan, prepared)],
+        [timer, best, *build_callbacks(plan, sources)],
         progress=sys.stdout.isatty(),
     )
     if trainer.is_global_zero:
@@ -85,6 +90,14 @@ def train(plan: Plan, prepared: Prepared) -> float | None:
         (plan.folder / RESULT).write_text(json.dumps(result) + "\n", encoding="utf-8")
     leave_process_group()
     return score
+
+
+def validation_text(plan: Plan, prepared: Prepared) -> list[tuple[str, str]]:
+    """The validation pairs that are translated, as they stand in the files."""
+    sides = str(plan.data.source), str(plan.data.target)
+    portions = find_portions(plan.data.valid, *sides, "data.valid")
+    kept = kept_text(portions, prepared.tokenizers, plan.data.max_length)
+    return list(islice(kept, plan.validation.sentences))
 
 
 def circumstances(trainer: L.Trainer, seconds: float) -> dict[str, Any]:
