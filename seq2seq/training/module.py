@@ -66,21 +66,23 @@ class TrainingModule(L.LightningModule):
         self.valid_align_loss = TokenMean()
         self.valid_bleu, self.valid_chrf = CorpusBLEU(language), CorpusChrF()
 
-    def training_step(self, batch: Batch, _: int) -> Tensor:
+    def training_step(self, batch: Batch, _: int) -> dict[str, Tensor]:
+        """Returns: `loss`, and for the curves `sums` (2, 2): of the translation's loss and of the
+        alignment's, the sum and the tokens that it is over.
+        """
         loss, tokens = batch_loss(
             self.model, batch, self.loss.label_smoothing, self.guide, self.loss.r_drop
         )
-        if tokens:
-            self.log("train/loss", loss.nll / tokens, prog_bar=True)
+        sums = torch.zeros(2, 2, dtype=torch.float64, device=loss.nll.device)
+        sums[0, 0], sums[0, 1] = loss.nll, tokens
         # Lightning averages over micro-batches, and DDP over devices; here both are sums.
         pieces = self.trainer.accumulate_grad_batches * self.trainer.world_size
         total = loss.smoothed * (pieces / batch.total)
         if loss.align is not None and self.guide is not None and batch.links is not None:
-            if batch.links.asked:
-                self.log("train/align_loss", loss.align.detach() / batch.links.asked)
+            sums[1, 0], sums[1, 1] = loss.align.detach(), batch.links.asked
             # A batch may have no link at all.
             total = total + loss.align * (self.guide.weight * pieces / max(1, batch.links.total))
-        return total
+        return {"loss": total, "sums": sums}
 
     def validation_step(self, batch: Batch, _: int) -> dict[str, Any]:
         """Returns: `translations`, a row of the corpus -> (translation, reference)."""

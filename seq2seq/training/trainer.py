@@ -23,6 +23,7 @@ from seq2seq.training.callbacks import (
     Reporter,
 )
 from seq2seq.training.loggers import set_aside
+from seq2seq.training.mean_loss import MeanLoss
 from seq2seq.training.options import CheckpointOptions, TrainerOptions
 from seq2seq.training.plan import Plan
 from seq2seq.training.stop import StopOnSignal
@@ -127,7 +128,7 @@ def build_callbacks(plan: Plan, sources: list[str]) -> list[L.Callback]:
     found: list[L.Callback] = [RandomState(plan.run.seed)]
     if plan.checkpoint.ema is not None:
         found.append(MovingAverage(plan.checkpoint.ema))
-    found.append(Reporter(plan.folder, sources))
+    found += [MeanLoss(), Reporter(plan.folder, sources)]
     if sys.stdout.isatty():
         found.append(Progress())
     if plan.checkpoint.patience is not None:

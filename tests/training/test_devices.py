@@ -18,6 +18,7 @@ from seq2seq.training.processes import leave_process_group
 OPTIONS = (
     *("model.dropout=0", "optimizer.eps=1e-3", "data.max_tokens=192"),
     *("trainer.max_steps=10", "trainer.val_check_interval=5"),
+    "trainer.log_every_n_steps=2",
 )
 TWO = ("trainer=ddp", "trainer.devices=2", "trainer.accelerator=cpu")
 
@@ -32,8 +33,8 @@ def assert_learnt_the_same(folder: Path, other: Path) -> None:
     expected = weights(other)
     for name, found in weights(folder).items():
         torch.testing.assert_close(found, expected[name], atol=1e-5, rtol=0)
-    for name in ("valid/loss", "valid/bleu"):
-        assert len(metrics(folder, name)) == 2
+    for name, lines in (("train/loss", 5), ("valid/loss", 2), ("valid/bleu", 2)):
+        assert len(metrics(folder, name)) == lines
         assert metrics(folder, name) == pytest.approx(metrics(other, name), abs=1e-5)
 
 
