@@ -15,6 +15,7 @@ import torch.distributed
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 
+from seq2seq.environment import usable_cores
 from seq2seq.errors import ConfigError
 from seq2seq.training.options import TrainerOptions
 
@@ -35,6 +36,19 @@ def wants_many_processes(options: TrainerOptions) -> bool:
     if isinstance(options.devices, list):
         return len(options.devices) > 1
     return str(options.devices) != "1"
+
+
+def check_processes(options: TrainerOptions) -> None:
+    """Raises: ConfigError if more processes than cores would be started; two may try it on one."""
+    on_cpu = options.accelerator == "cpu" or not torch.cuda.is_available()
+    count, most = str(options.devices), max(2, usable_cores())
+    if "LOCAL_RANK" in os.environ or "SLURM_PROCID" in os.environ or not on_cpu:
+        return  # started already, by torchrun or Slurm, which may give each a core of its own
+    if count.isdecimal() and int(count) > most:
+        raise ConfigError(
+            f"trainer.devices={count} would start {count} processes on {usable_cores()} core(s): "
+            f"trainer.devices={most}, or fewer"
+        )
 
 
 def leave_process_group() -> None:
