@@ -16,7 +16,7 @@ from seq2seq.environment import keep_few_kernels, wait_briefly
 from seq2seq.errors import Seq2SeqError, fail
 from seq2seq.training.explain import explain
 from seq2seq.training.resolvers import register_resolvers
-from seq2seq.training.sweep import Job, JobFailedError, is_job, run_job, summary
+from seq2seq.training.sweep import JobFailedError, Sweep, is_job, run_job
 
 
 def conf_dir() -> str:
@@ -28,12 +28,13 @@ def conf_dir() -> str:
     raise SystemExit("the folder conf/ with train.yaml is neither in the package nor beside it")
 
 
-def train(config: DictConfig, ended: list[Job]) -> float | None:
-    """Train what a configuration describes; the jobs of a sweep are added to those that ended."""
+@hydra.main(version_base="1.3", config_path=conf_dir(), config_name="train")
+def train(config: DictConfig) -> float | None:
+    """Train what a configuration describes. Returns: the best validation score, for sweeps."""
     from seq2seq.training.fit import fit  # torch, only once the options are known to exist
 
     if is_job():
-        return run_job(fit, config, ended)
+        return run_job(fit, config)
     try:
         return fit(config)
     except Seq2SeqError as error:
@@ -44,12 +45,6 @@ def main() -> None:
     """Train. A mistake of the user ends in one message, without a traceback; a sweep ends in a line
     a job, with code 2 if one of them failed.
     """
-    ended: list[Job] = []
-
-    @hydra.main(version_base="1.3", config_path=conf_dir(), config_name="train")
-    def run(config: DictConfig) -> float | None:
-        return train(config, ended)
-
     wait_briefly()
     keep_few_kernels()
     register_resolvers()
@@ -57,9 +52,10 @@ def main() -> None:
     # Hydra then raises its errors instead of printing advice that would be wrong here.
     os.environ["HYDRA_FULL_ERROR"] = "1"
     try:
-        run()
+        train()
     except JobFailedError:
-        sys.exit(fail(summary(ended)))
+        assert Sweep.begun is not None
+        sys.exit(fail(Sweep.begun.summary()))
     except (HydraException, OmegaConfBaseException) as error:
         if wants_traceback:
             raise
@@ -72,5 +68,5 @@ def main() -> None:
         if wants_traceback:
             raise
         sys.exit(fail(f"{error} (HYDRA_FULL_ERROR=1 shows where)"))
-    if ended:
-        print(summary(ended))
+    if Sweep.begun is not None and (summary := Sweep.begun.summary()):
+        print(summary)

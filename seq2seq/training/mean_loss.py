@@ -16,9 +16,13 @@ class MeanLoss(L.Callback):
 
     One batch says little: its sentences have like lengths, and the loss differs more between
     lengths than between weeks of training. Sums stay on the device until a line is due.
+
+    Args:
+        every: updates between two lines.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, every: int):
+        self.every = every
         # (2, 2) of each loss, in the order of NAMES: its sum, and the tokens that it is over.
         self.sums = torch.zeros(2, 2, dtype=torch.float64)
 
@@ -41,7 +45,7 @@ class MeanLoss(L.Callback):
         index: int,
     ) -> None:
         self.sums += outputs["sums"]
-        if not ends_update(trainer, index) or trainer.global_step % trainer.log_every_n_steps:
+        if not ends_update(trainer, index) or trainer.global_step % self.every:
             return
         for name, (total, tokens) in zip(NAMES, self._of_all_devices().tolist(), strict=True):
             if tokens:  # no link may have been asked for

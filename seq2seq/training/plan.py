@@ -30,7 +30,6 @@ from seq2seq.training.options import (
     TrainerOptions,
     ValidationOptions,
 )
-from seq2seq.training.processes import check_processes
 from seq2seq.training.schedule import Schedule, build_schedule
 
 # Keys of conf/data that other keys refer to, and that nothing here reads.
@@ -115,8 +114,6 @@ def check(config: dict[str, Any], folder: Path) -> Plan:
     alone = {name: config[name] for name in ALONE}
     made["run"] = attempt(build, RunOptions, alone, "")
     made["data"] = attempt(build, DataOptions, data, "data")
-    if made["trainer"]:
-        attempt(check_processes, made["trainer"])
     if roles and made["loss"]:
         attempt(check_r_drop, made["loss"], model)
     if roles and made["data"]:

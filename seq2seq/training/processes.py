@@ -40,10 +40,12 @@ def wants_many_processes(options: TrainerOptions) -> bool:
 
 def check_processes(options: TrainerOptions) -> None:
     """Raises: ConfigError if more processes than cores would be started; two may try it on one."""
-    on_cpu = options.accelerator == "cpu" or not torch.cuda.is_available()
-    count, most = str(options.devices), max(2, usable_cores())
-    if "LOCAL_RANK" in os.environ or "SLURM_PROCID" in os.environ or not on_cpu:
+    if {"LOCAL_RANK", "SLURM_PROCID"} & os.environ.keys():
         return  # started already, by torchrun or Slurm, which may give each a core of its own
+    gpu = options.accelerator == "auto" and torch.cuda.is_available()
+    if options.accelerator == "gpu" or gpu:
+        return
+    count, most = str(options.devices), max(2, usable_cores())
     if count.isdecimal() and int(count) > most:
         raise ConfigError(
             f"trainer.devices={count} would start {count} processes on {usable_cores()} core(s): "

@@ -128,7 +128,7 @@ def build_callbacks(plan: Plan, sources: list[str]) -> list[L.Callback]:
     found: list[L.Callback] = [RandomState(plan.run.seed)]
     if plan.checkpoint.ema is not None:
         found.append(MovingAverage(plan.checkpoint.ema))
-    found += [MeanLoss(), Reporter(plan.folder, sources)]
+    found += [MeanLoss(plan.trainer.log_every_n_steps), Reporter(plan.folder, sources)]
     if sys.stdout.isatty():
         found.append(Progress())
     if plan.checkpoint.patience is not None:

@@ -11,9 +11,7 @@ class Running:
     """A training of two micro-batches an update, with a line every two updates."""
 
     def __init__(self) -> None:
-        self.trainer: Any = SimpleNamespace(
-            accumulate_grad_batches=2, log_every_n_steps=2, global_step=0, global_rank=0
-        )
+        self.trainer: Any = SimpleNamespace(accumulate_grad_batches=2, global_step=0, global_rank=0)
         self.logged: list[tuple[str, float]] = []
         self.module: Any = SimpleNamespace(
             device="cpu", log=lambda name, value, **_: self.logged.append((name, value))
@@ -29,7 +27,7 @@ class Running:
 
 
 def test_a_line_is_the_mean_over_the_tokens_since_the_last() -> None:
-    running, callback = Running(), MeanLoss()
+    running, callback = Running(), MeanLoss(every=2)
     callback.on_train_start(running.trainer, running.module)
     for total, tokens in ((30, 10), (2, 2), (5, 1), (7, 1)):
         running.add(callback, (total, tokens), (0, 0))
@@ -41,7 +39,7 @@ def test_a_line_is_the_mean_over_the_tokens_since_the_last() -> None:
 
 @pytest.mark.parametrize(("rank", "expected"), [(0, 4.0), (1, 1.0)])
 def test_what_a_checkpoint_holds_is_counted_by_one_device(rank: int, expected: float) -> None:
-    running, before, after = Running(), MeanLoss(), MeanLoss()
+    running, before, after = Running(), MeanLoss(every=2), MeanLoss(every=2)
     for _ in range(3):
         running.add(before, (5, 1), (0, 0))
     after.load_state_dict(before.state_dict())
