@@ -17,6 +17,8 @@ from seq2seq.errors import ConfigError
 
 T = TypeVar("T")
 
+LARGEST = 2**32  # that no number of an option reaches: what libraries compute from it must fit
+
 
 class Table(dict[str, T], Generic[T]):
     """Name -> class, with an error for an unknown name that says which names there are.
@@ -61,7 +63,7 @@ def check_options(callable_: Callable[..., Any], options: Mapping[str, Any], whe
         where: the configuration node, as typed on the command line (`attn`, `model`); empty at the
             top.
 
-    Raises: ConfigError naming every unknown, missing or mistyped option.
+    Raises: ConfigError naming every unknown, missing or mistyped option, and every absurd number.
     """
     accepted = options_of(callable_)
     hints = typing.get_type_hints(
@@ -82,6 +84,8 @@ def check_options(callable_: Callable[..., Any], options: Mapping[str, Any], whe
             default = accepted[name].default
             example = "" if default is inspect.Parameter.empty else f", for example {default!r}"
             problems.append(f"{prefix}{name}={value!r} should be {describe(hints[name])}{example}")
+        elif isinstance(value, int | float) and abs(value) >= LARGEST:
+            problems.append(f"{prefix}{name}={value} is too large: less than {LARGEST} is possible")
     for name, parameter in accepted.items():
         if name not in options and parameter.default is inspect.Parameter.empty:
             problems.append(f"{prefix}{name} is missing: {describe(hints[name])}")

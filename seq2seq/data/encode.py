@@ -30,6 +30,10 @@ class _Pair(NamedTuple):
     target: str
 
 
+# Pairs, and the ids of both sides of each.
+_Encoded = tuple[list[_Pair], list[tuple[list[int], list[int]]]]
+
+
 def _chunks(text: Form) -> Iterator[list[_Pair]]:
     chunk: list[_Pair] = []
     characters = 0
@@ -133,14 +137,10 @@ def write_corpus(
         accounts = []
         for portion in portions:
             tally = _Tally(max_length)
-            marked = tokenizers
-            if portion.tag is not None:
-                marked = tokenizers._replace(source=tokenizers.source.marked(portion.tag))
-            for chunk in _chunks(portion.text):
-                rows, keys = _encode(chunk, marked, tally)
+            for kept, rows in _encoded(portion, tokenizers, tally):
                 sources.append([source for source, _ in rows])
                 targets.append([target for _, target in rows])
-                keys.tofile(hashes)
+                np.array([_hash(pair) for pair in kept], "<u8").tofile(hashes)
             accounts.append(tally.account())
     note = {
         "accounts": [asdict(account) for account in accounts],
@@ -150,10 +150,25 @@ def write_corpus(
     return accounts
 
 
-def _encode(
-    chunk: list[_Pair], tokenizers: Tokenizers, tally: _Tally
-) -> tuple[list[tuple[list[int], list[int]]], np.ndarray]:
-    """The ids of the pairs of a chunk that are kept, and a hash of each; counts all of them."""
+def kept_text(
+    portions: Sequence[Portion], tokenizers: Tokenizers, max_length: int
+) -> Iterator[tuple[str, str]]:
+    """Source and target of each row that `write_corpus` writes, as they stand in the files."""
+    for portion in portions:
+        for kept, _ in _encoded(portion, tokenizers, _Tally(max_length)):
+            yield from ((pair.source, pair.target) for pair in kept)
+
+
+def _encoded(portion: Portion, tokenizers: Tokenizers, tally: _Tally) -> Iterator[_Encoded]:
+    marked = tokenizers
+    if portion.tag is not None:
+        marked = tokenizers._replace(source=tokenizers.source.marked(portion.tag))
+    for chunk in _chunks(portion.text):
+        yield _encode(chunk, marked, tally)
+
+
+def _encode(chunk: list[_Pair], tokenizers: Tokenizers, tally: _Tally) -> _Encoded:
+    """The pairs of a chunk that are kept, and the ids of each; counts all of them."""
     full = [pair for pair in chunk if is_full(pair.source, pair.target)]
     source_ids = tokenizers.source.encode_batch([pair.source for pair in full])
     target_ids = tokenizers.target.encode_batch([pair.target for pair in full])
@@ -167,7 +182,7 @@ def _encode(
     tally.long.add([pair.line for pair, fit in zip(full, fits, strict=True) if not fit])
     tally.add(0, [source for source, _ in kept])
     tally.add(1, [target for _, target in kept])
-    return kept, np.array([_hash(pair) for pair in compress(full, fits)], "<u8")
+    return list(compress(full, fits)), kept
 
 
 def is_full(source: str, target: str) -> bool:

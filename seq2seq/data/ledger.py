@@ -13,8 +13,8 @@ from seq2seq.data.corpus import Corpus
 from seq2seq.data.portions import Portion
 from seq2seq.data.stamps import Stamps
 from seq2seq.data.tokenizer import Tokenizers
-from seq2seq.visible import escaped
 from seq2seq.durable import write_text
+from seq2seq.visible import escaped
 
 
 def make_ledger(

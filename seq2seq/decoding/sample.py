@@ -55,7 +55,7 @@ class Sample(Search):
         "samples": (1, 1000),
         "temperature": (0.001, 1000),
         "top_k": (1, ALL),
-        "seed": (0, 2**63 - 1),
+        "seed": (0, 2**32 - 1),
     }
 
     samples: int = 1

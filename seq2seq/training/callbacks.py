@@ -133,7 +133,7 @@ def ends_update(trainer: L.Trainer, index: int) -> bool:
 
 
 class Progress(RichProgressBar):
-    """The bar on a terminal: loss of the last batch, last BLEU, target tokens a second."""
+    """The bar on a terminal: loss since the last line of metrics.csv, BLEU, tokens a second."""
 
     SHOWN = {"train/loss": "loss", "valid/bleu": "BLEU", "train/tokens_per_second": "tokens/s"}
 

@@ -13,6 +13,7 @@ from seq2seq.training.links import prepare_run
 from seq2seq.training.lock import alone_in
 from seq2seq.training.plan import check
 from seq2seq.training.processes import (
+    check_processes,
     is_job_of_a_sweep_with_many_processes,
     run_in_fresh_processes,
 )
@@ -24,6 +25,8 @@ def fit(config: DictConfig) -> float | None:
     Raises: ConfigError, DataError or CheckpointError for whatever the user can mend.
     """
     plan = check(plain_values(config), Path(HydraConfig.get().runtime.output_dir))
+    if not plan.run.dry_run:
+        check_processes(plan.trainer)
     if not plan.run.dry_run and is_job_of_a_sweep_with_many_processes(plan.trainer):
         return run_in_fresh_processes()
     with nullcontext() if plan.run.dry_run else alone_in(plan.folder):

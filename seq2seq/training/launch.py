@@ -18,7 +18,7 @@ from seq2seq.environment import keep_few_kernels, use_utf8, wait_briefly
 from seq2seq.errors import ConfigError, Seq2SeqError, fail
 from seq2seq.training.explain import explain
 from seq2seq.training.resolvers import register_resolvers
-from seq2seq.training.sweep import Job, JobFailedError, is_job, run_job, summary
+from seq2seq.training.sweep import JobFailedError, Sweep, is_job, run_job
 from seq2seq.visible import shown
 
 
@@ -43,21 +43,22 @@ def check_recordable(texts: Iterable[str]) -> None:
             ) from error
 
 
-def train(config: DictConfig, ended: list[Job], wants_traceback: bool) -> float | None:
-    """Train what a configuration describes; the jobs of a sweep are added to those that ended."""
+def fit(config: DictConfig) -> float | None:
+    """Train. Raises: Seq2SeqError for whatever the user can mend."""
+    from seq2seq.training import fit  # torch, only once the options are known to exist
 
-    def fit(config: DictConfig) -> float | None:
-        from seq2seq.training.fit import fit  # torch, only once the options are known to exist
+    try:
+        return fit.fit(config)
+    except OSError as error:  # a folder that cannot be written, a full disk
+        raise Seq2SeqError(in_words(error)) from error
 
-        try:
-            return fit(config)
-        except OSError as error:  # a folder that cannot be written, a full disk
-            if wants_traceback:
-                raise
-            raise Seq2SeqError(in_words(error)) from error
+
+@hydra.main(version_base="1.3", config_path=conf_dir(), config_name="train")
+def train(config: DictConfig) -> float | None:
+    """Train what a configuration describes. Returns: the best validation score, for sweeps."""
 
     if is_job():
-        return run_job(fit, config, ended)
+        return run_job(fit, config)
     try:
         return fit(config)
     except Seq2SeqError as error:  # here: Hydra would print lines of its own first
@@ -68,20 +69,14 @@ def in_words(error: OSError) -> str:
     """What the system refused, and of a full disk what to do."""
     room = " Make room; resume=auto goes on from last.ckpt, if there is one"
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    return f"{error} (HYDRA_FULL_ERROR=1 shows where).{room if full else ''}"
+    return f"{error}.{room if full else ''}"
 
 
 def main() -> None:
     """Train. A mistake of the user ends in one message, without a traceback; a sweep ends in a line
     a job, with code 2 if one of them failed.
     """
-    ended: list[Job] = []
     wants_traceback = bool(os.environ.get("HYDRA_FULL_ERROR"))
-
-    @hydra.main(version_base="1.3", config_path=conf_dir(), config_name="train")
-    def run(config: DictConfig) -> float | None:
-        return train(config, ended, wants_traceback)
-
     wait_briefly()
     keep_few_kernels()
     use_utf8()
@@ -90,11 +85,12 @@ def main() -> None:
     os.environ["HYDRA_FULL_ERROR"] = "1"
     try:
         check_recordable([*sys.argv[1:], os.getcwd()])
-        run()
+        train()
     except Seq2SeqError as error:
         sys.exit(fail(str(error)))
     except JobFailedError:
-        sys.exit(fail(summary(ended)))
+        assert Sweep.begun is not None
+        sys.exit(fail(Sweep.begun.summary()))
     except (HydraException, OmegaConfBaseException) as error:
         if wants_traceback:
             raise
@@ -107,5 +103,5 @@ def main() -> None:
         if wants_traceback:
             raise
         sys.exit(fail(in_words(error)))
-    if ended:
-        print(shown(summary(ended)))
+    if Sweep.begun is not None and (summary := Sweep.begun.summary()):
+        print(shown(summary))

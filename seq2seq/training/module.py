@@ -1,5 +1,6 @@
 """The Lightning module: what one step of training and of validation is."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import lightning as L
@@ -18,7 +19,7 @@ from seq2seq.training.guided import Guide
 from seq2seq.training.loss import batch_loss
 from seq2seq.training.metrics import CorpusBLEU, CorpusChrF, TokenMean
 from seq2seq.training.optimizer import build_optimizer
-from seq2seq.training.options import LossOptions, OptimizerOptions, ValidationOptions
+from seq2seq.training.options import LossOptions, OptimizerOptions
 from seq2seq.training.schedule import Schedule
 
 
@@ -28,6 +29,15 @@ class TrainingModule(L.LightningModule):
 
     Loss and gradients are sums over micro-batches and devices, divided once by that count, so one
     device with 4096 tokens and four with 1024 make the same update.
+
+    Args:
+        model: what is trained.
+        target: the tokenizer of the target language.
+        language: the target language, which decides what BLEU takes for words.
+        references: the text of the first targets of the validation corpus, which are translated.
+            Not their pieces: a tokenizer may know less than the text says.
+        saved: what makes a checkpoint self-sufficient.
+        guide: the head that is trained on links, if one is.
     """
 
     def __init__(
@@ -39,7 +49,7 @@ class TrainingModule(L.LightningModule):
         loss: LossOptions,
         optimizer: OptimizerOptions,
         schedule: Schedule,
-        validation: ValidationOptions,
+        references: Sequence[str],
         saved: dict[str, Any],
         guide: Guide | None = None,
     ):
@@ -47,30 +57,32 @@ class TrainingModule(L.LightningModule):
         self.model = model
         self.target = target
         self.loss, self.optimizer, self.schedule = loss, optimizer, schedule
-        self.validation = validation
+        self.references = references
         self.guide = guide
         lengths = {name: saved["config"]["decode"][name] for name in options_of(Greedy)}
         self.search = Greedy(**lengths)  # as long as later translations are to be, but quick
-        self.saved = saved  # what makes a checkpoint self-sufficient
+        self.saved = saved
         self.valid_loss = TokenMean()
         self.valid_align_loss = TokenMean()
         self.valid_bleu, self.valid_chrf = CorpusBLEU(language), CorpusChrF()
 
-    def training_step(self, batch: Batch, _: int) -> Tensor:
+    def training_step(self, batch: Batch, _: int) -> dict[str, Tensor]:
+        """Returns: `loss`, and for the curves `sums` (2, 2): of the translation's loss and of the
+        alignment's, the sum and the tokens that it is over.
+        """
         loss, tokens = batch_loss(
             self.model, batch, self.loss.label_smoothing, self.guide, self.loss.r_drop
         )
-        if tokens:
-            self.log("train/loss", loss.nll / tokens, prog_bar=True)
+        sums = torch.zeros(2, 2, dtype=torch.float64, device=loss.nll.device)
+        sums[0, 0], sums[0, 1] = loss.nll, tokens
         # Lightning averages over micro-batches, and DDP over devices; here both are sums.
         pieces = self.trainer.accumulate_grad_batches * self.trainer.world_size
         total = loss.smoothed * (pieces / batch.total)
         if loss.align is not None and self.guide is not None and batch.links is not None:
-            if batch.links.asked:
-                self.log("train/align_loss", loss.align.detach() / batch.links.asked)
+            sums[1, 0], sums[1, 1] = loss.align.detach(), batch.links.asked
             # A batch may have no link at all.
             total = total + loss.align * (self.guide.weight * pieces / max(1, batch.links.total))
-        return total
+        return {"loss": total, "sums": sums}
 
     def validation_step(self, batch: Batch, _: int) -> dict[str, Any]:
         """Returns: `translations`, a row of the corpus -> (translation, reference)."""
@@ -78,16 +90,15 @@ class TrainingModule(L.LightningModule):
         self.valid_loss.update(loss.nll, tokens)
         if loss.align is not None and batch.links is not None:
             self.valid_align_loss.update(loss.align, batch.links.asked)
-        limit = self.validation.sentences
-        rows = [i for i, row in enumerate(batch.indices) if limit is None or row < limit]
+        rows = [i for i, row in enumerate(batch.indices) if row < len(self.references)]
         if not rows:
             return {"translations": {}}
         found = decode(self.model, batch.source[rows], self.search)
         hypotheses = self.target.decode_batch([hypotheses[0].ids for hypotheses in found])
-        references = self.target.decode_batch(batch.target[rows, 1:].tolist())
+        numbers = [batch.indices[i] for i in rows]
+        references = [self.references[number] for number in numbers]
         for metric in (self.valid_bleu, self.valid_chrf):
             metric.update(hypotheses, references)
-        numbers = [batch.indices[i] for i in rows]
         pairs = zip(hypotheses, references, strict=True)
         return {"translations": dict(zip(numbers, pairs, strict=True))}
 

@@ -137,7 +137,15 @@ class TrainerOptions:
         for name in ("accumulate_grad_batches", "val_check_interval", "log_every_n_steps"):
             check_range(f"trainer.{name}", getattr(self, name), 1)
         check_range("trainer.gradient_clip_val", self.gradient_clip_val, 0)
-        if self.max_time is not None and not re.fullmatch(r"\d+:\d\d:\d\d:\d\d", self.max_time):
+        for name in ("max_steps", "max_epochs"):
+            if getattr(self, name) < 1 and getattr(self, name) != -1:
+                raise ConfigError(
+                    f"trainer.{name}={getattr(self, name)} trains nothing: give 1 or more, or -1 "
+                    "for no limit. To look at a run without training: dry_run=true"
+                )
+        if self.max_time is not None and not re.fullmatch(
+            r"(?=.*[1-9])\d{1,6}:\d\d:\d\d:\d\d", self.max_time
+        ):
             raise ConfigError(
                 f"trainer.max_time={self.max_time} should be days:hours:minutes:seconds, for "
                 "example 00:01:30:00"

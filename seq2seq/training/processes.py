@@ -15,10 +15,10 @@ import torch.distributed
 from hydra.core.hydra_config import HydraConfig
 from hydra.types import RunMode
 
+from seq2seq.environment import usable_cores
 from seq2seq.errors import ConfigError
 from seq2seq.training.options import TrainerOptions
-
-RESULT = "result.json"  # in a run's folder: its best score, for whoever started it
+from seq2seq.training.sweep import RESULT
 
 
 def is_job_of_a_sweep_with_many_processes(options: TrainerOptions) -> bool:
@@ -35,6 +35,21 @@ def wants_many_processes(options: TrainerOptions) -> bool:
     if isinstance(options.devices, list):
         return len(options.devices) > 1
     return str(options.devices) != "1"
+
+
+def check_processes(options: TrainerOptions) -> None:
+    """Raises: ConfigError if more processes than cores would be started; two may try it on one."""
+    if {"LOCAL_RANK", "SLURM_PROCID"} & os.environ.keys():
+        return  # started already, by torchrun or Slurm, which may give each a core of its own
+    gpu = options.accelerator == "auto" and torch.cuda.is_available()
+    if options.accelerator == "gpu" or gpu:
+        return
+    count, most = str(options.devices), max(2, usable_cores())
+    if count.isdecimal() and int(count) > most:
+        raise ConfigError(
+            f"trainer.devices={count} would start {count} processes on {usable_cores()} core(s): "
+            f"trainer.devices={most}, or fewer"
+        )
 
 
 def leave_process_group() -> None:

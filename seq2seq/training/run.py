@@ -3,6 +3,7 @@
 import json
 import sys
 from dataclasses import asdict
+from itertools import islice
 from typing import Any
 
 import lightning as L
@@ -10,9 +11,11 @@ import torch
 from lightning.pytorch.callbacks import Timer
 
 from seq2seq import checkpoint
+from seq2seq.data.encode import kept_text
 from seq2seq.data.groups import group_marks
 from seq2seq.data.ledger import write_ledger
 from seq2seq.data.lengths import length_ratio
+from seq2seq.data.portions import find_portions
 from seq2seq.data.prepare import Prepared
 from seq2seq.data.redraw import Redraw
 from seq2seq.durable import write_text
@@ -23,8 +26,9 @@ from seq2seq.training.dry_run import dry_run
 from seq2seq.training.loggers import build_loggers, set_aside
 from seq2seq.training.module import TrainingModule
 from seq2seq.training.plan import Plan
-from seq2seq.training.processes import RESULT, leave_process_group
+from seq2seq.training.processes import leave_process_group
 from seq2seq.training.resume import agreed, check_resumed
+from seq2seq.training.sweep import RESULT
 from seq2seq.training.trainer import best_checkpoint, build_callbacks, build_trainer
 
 
@@ -39,6 +43,7 @@ def train(plan: Plan, prepared: Prepared) -> float | None:
     marks = group_marks(source, plan.data.groups, plan.data.sentence_separator)
     model = build_model(plan.model, source.size, target.size, marks)
     saved = describe(plan, prepared)
+    text = validation_text(plan, prepared)
     module = TrainingModule(
         model,
         target,
@@ -46,7 +51,7 @@ def train(plan: Plan, prepared: Prepared) -> float | None:
         loss=plan.loss,
         optimizer=plan.optimizer,
         schedule=plan.schedule,
-        validation=plan.validation,
+        references=[reference for _, reference in text],
         saved=saved,
         guide=plan.guide,
     )
@@ -54,13 +59,14 @@ def train(plan: Plan, prepared: Prepared) -> float | None:
         start_from(plan.resume, plan, module, prepared)
         dry_run(plan, prepared, module, build_redraw(plan, prepared))
         return None
+    sources = [source for source, _ in text[: plan.validation.samples]]
     timer = Timer(plan.trainer.max_time)  # last.ckpt keeps what it counted
     best = best_checkpoint(plan.folder, plan.checkpoint)
     loggers = build_loggers(plan.logger, plan.folder, plan.run.run_name)
     trainer = build_trainer(
         plan.trainer,
         loggers,
-        [timer, best, *build_callbacks(plan, prepared)],
+        [timer, best, *build_callbacks(plan, sources)],
         progress=sys.stdout.isatty(),
     )
     resume = agreed(trainer, plan.resume)
@@ -99,6 +105,14 @@ def start_from(resume: str | None, plan: Plan, module: TrainingModule, prepared:
         check_resumed(resume, module.saved, plan.folder)
     elif plan.run.init is not None:
         begin_with(plan.run.init, module.model, plan.model, prepared.tokenizers)
+
+
+def validation_text(plan: Plan, prepared: Prepared) -> list[tuple[str, str]]:
+    """The validation pairs that are translated, as they stand in the files."""
+    sides = str(plan.data.source), str(plan.data.target)
+    portions = find_portions(plan.data.valid, *sides, "data.valid")
+    kept = kept_text(portions, prepared.tokenizers, plan.data.max_length)
+    return list(islice(kept, plan.validation.sentences))
 
 
 def circumstances(trainer: L.Trainer, seconds: float) -> dict[str, Any]:

@@ -15,7 +15,6 @@ from lightning.pytorch.plugins.environments import SLURMEnvironment, TorchElasti
 from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from seq2seq import checkpoint
-from seq2seq.data.prepare import Prepared
 from seq2seq.errors import ConfigError
 from seq2seq.training.averaging import MovingAverage
 from seq2seq.training.callbacks import (
@@ -26,6 +25,7 @@ from seq2seq.training.callbacks import (
     Reporter,
 )
 from seq2seq.training.divergence import StopOnDivergence
+from seq2seq.training.mean_loss import MeanLoss
 from seq2seq.training.options import CheckpointOptions, TrainerOptions
 from seq2seq.training.plan import Plan
 from seq2seq.training.saving import Trainer, WholeFiles
@@ -137,19 +137,19 @@ def kept_checkpoints(folder: Path, options: CheckpointOptions) -> list[L.Callbac
     ]
 
 
-def build_callbacks(plan: Plan, prepared: Prepared) -> list[L.Callback]:
-    """Everything beside best.ckpt, in the order in which it acts on an update."""
+def build_callbacks(plan: Plan, sources: list[str]) -> list[L.Callback]:
+    """Everything beside best.ckpt, in the order in which it acts on an update.
+
+    Args:
+        sources: whose translations are shown at each validation.
+    """
     found: list[L.Callback] = [
         RandomState(plan.run.seed),
         StopOnDivergence(plan.folder, plan.optimizer),
     ]
     if plan.checkpoint.ema is not None:
         found.append(MovingAverage(plan.checkpoint.ema))
-    shown = range(min(plan.validation.samples, len(prepared.valid)))
-    sources = prepared.tokenizers.source.decode_batch(
-        [prepared.valid.source(row).tolist() for row in shown]
-    )
-    found.append(Reporter(plan.folder, sources))
+    found += [MeanLoss(plan.trainer.log_every_n_steps), Reporter(plan.folder, sources)]
     if sys.stdout.isatty():
         found.append(Progress())
     if plan.checkpoint.patience is not None:

@@ -26,6 +26,23 @@ def lines_of(source: Path, target: Path) -> list[Portion]:
     return [Portion("", TwoFiles(source, target))]
 
 
+def test_text_is_of_the_same_rows_as_ids(
+    parallel: Parallel, tokenizers: Tokenizers, tmp_path: Path
+) -> None:
+    tagged = Tokenizers(tokenizers.source.with_tags(["t"]), tokenizers.target)
+    letters = ["a" * n for n in range(9)]
+    portions = [
+        Portion("plain", TwoFiles(*parallel("plain", letters, letters))),
+        Portion("tagged", TwoFiles(*parallel("tagged", letters, letters)), tag="t"),
+    ]
+    corpus = encode_corpus(portions, tagged, max_length=6, cache_dir=tmp_path / "c")
+    text = list(encode.kept_text(portions, tagged, 6))
+    assert 2 < len(text) == len(corpus) < 2 * len(letters) - 2
+    ids = [tagged.target.encode_batch([target])[0] for _, target in text]
+    assert [target for _, target in rows(corpus)] == ids
+    assert all(source == target for source, target in text)
+
+
 def report_of(corpus: Corpus) -> Report:
     [account] = corpus.accounts
     return account.report

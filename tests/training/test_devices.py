@@ -10,7 +10,9 @@ import torch
 import torch.distributed
 from tiny_runs import metrics, train_command, train_tiny, weights
 
-from seq2seq.training.processes import leave_process_group
+from seq2seq.errors import ConfigError
+from seq2seq.training.options import TrainerOptions
+from seq2seq.training.processes import check_processes, leave_process_group
 
 # Adam divides a gradient by its size. Where the true gradient is zero (biases of keys), rounding
 # would become a step of full size, so a larger eps is needed to compare. Batches are so small that
@@ -18,6 +20,7 @@ from seq2seq.training.processes import leave_process_group
 OPTIONS = (
     *("model.dropout=0", "optimizer.eps=1e-3", "data.max_tokens=192"),
     *("trainer.max_steps=10", "trainer.val_check_interval=5"),
+    "trainer.log_every_n_steps=2",
 )
 TWO = ("trainer=ddp", "trainer.devices=2", "trainer.accelerator=cpu")
 
@@ -32,8 +35,8 @@ def assert_learnt_the_same(folder: Path, other: Path) -> None:
     expected = weights(other)
     for name, found in weights(folder).items():
         torch.testing.assert_close(found, expected[name], atol=1e-5, rtol=0)
-    for name in ("valid/loss", "valid/bleu"):
-        assert len(metrics(folder, name)) == 2
+    for name, lines in (("train/loss", 5), ("valid/loss", 2), ("valid/bleu", 2)):
+        assert len(metrics(folder, name)) == lines
         assert metrics(folder, name) == pytest.approx(metrics(other, name), abs=1e-5)
 
 
@@ -93,6 +96,20 @@ def test_each_job_of_a_sweep_gets_processes_and_a_folder_of_its_own(
         assert (best["device"], best["devices"]) == ("cpu", 2) and best["seconds"] > 0
     with pytest.raises(AssertionError):
         assert_learnt_the_same(second, alone)
+
+
+@pytest.mark.parametrize("devices", [100_000, "100000"])
+def test_more_processes_than_cores_are_refused(
+    devices: int | str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("LOCAL_RANK", "SLURM_PROCID"):
+        monkeypatch.delenv(name, raising=False)
+    with pytest.raises(ConfigError, match=r"100000 processes on .*: trainer.devices=\d+, or fewer"):
+        check_processes(TrainerOptions(accelerator="cpu", devices=devices))
+    for count in (1, 2, "auto"):
+        check_processes(TrainerOptions(accelerator="cpu", devices=count))
+    monkeypatch.setenv("LOCAL_RANK", "7")  # of those that torchrun has started
+    check_processes(TrainerOptions(accelerator="cpu", devices=devices))
 
 
 def test_a_run_ends_the_threads_that_talk_to_its_other_processes(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from sacrebleu.metrics.bleu import BLEU
 from tiny_runs import (
     corpus,
     demo_lines,
@@ -82,6 +83,24 @@ def test_validation_writes_as_much_as_later_translations_must(base: Path, tmp_pa
     folder = by_heart(base, tmp_path, "decode.min_length_extra=60", "decode.length_extra=60")
     assert Translator.load(folder).translate(PAIRS["de"]) != PAIRS["en"]
     assert metrics(folder, "valid/bleu")[0] < 50
+
+
+@pytest.mark.parametrize("tokenizer", ["word", "char", "bpe"])
+def test_bleu_is_that_of_translations_and_text_as_the_files_hold_it(
+    base: Path, tmp_path: Path, tokenizer: str
+) -> None:
+    """Some words are unknown, and the pairs left out shift the rows against the lines."""
+    (tmp_path / "valid.de").write_text("\n".join(["", "Der " * 200, *PAIRS["de"]]), "utf-8")
+    references = ["A dog runs, running on and on.", "Ach, a cat sleeps: Ω."]
+    (tmp_path / "valid.en").write_text("\n".join(["A.", "The.", *references]), "utf-8")
+    valid = f"data.valid={tmp_path / 'valid'}"
+    folder = by_heart(base, tmp_path, valid, f"tokenizer={tokenizer}", "tokenizer.vocab_size=400")
+    lines = Translator.load(folder).translate(PAIRS["de"], name="greedy")
+    expected = BLEU().corpus_score(lines, [references]).score
+    assert metrics(folder, "valid/bleu") == [pytest.approx(expected, rel=1e-6)]
+    shown = (folder / "samples.txt").read_text(encoding="utf-8").splitlines()[1:-1]
+    assert shown[0::3] == [f"  source       {source}" for source in PAIRS["de"]]
+    assert shown[2::3] == [f"  reference    {reference}" for reference in references]
 
 
 @pytest.mark.parametrize("options", ["attn=additive", "attn=fixed", "attn=dot model.cell=lstm"])

@@ -66,6 +66,15 @@ def test_a_run_interrupted_twice_ends_as_one_that_was_not(base: Path, typed: str
     assert_identical(state_of(folder), state_of(whole))
 
 
+def test_a_line_of_curves_goes_on_where_a_run_was_interrupted(base: Path) -> None:
+    """The first line behind update 7 is over updates 1 to 10."""
+    lines = (*LONG, "trainer.log_every_n_steps=10")
+    whole = train_tiny(base, *lines, "trainer.max_steps=20")
+    before = train_tiny(base, *lines, "trainer.max_steps=7")
+    after = train_tiny(base, *lines, "trainer.max_steps=20", f"resume={before / 'last.ckpt'}")
+    assert metrics(after, "train/loss") == metrics(whole, "train/loss")
+
+
 def test_the_same_command_line_trains_the_same_weights_and_another_seed_others(base: Path) -> None:
     first, second, other = (
         weights(train_tiny(base, *LONG, "trainer.max_steps=3", f"seed={seed}"))

@@ -1,5 +1,6 @@
 """A sweep goes on behind a job that failed, and ends with a line a job."""
 
+import json
 import subprocess
 from pathlib import Path
 
@@ -8,7 +9,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 from tiny_runs import train_command
 
-from seq2seq.training.sweep import Job, JobFailedError, run_job, summary
+from seq2seq.training.sweep import JobFailedError, Sweep, run_job
 
 SHORT = ("trainer.max_steps=2", "trainer.val_check_interval=2")
 
@@ -34,31 +35,82 @@ def test_a_job_that_cannot_be_does_not_stop_the_jobs_behind_it(
     ]
 
 
+@pytest.mark.launchers
+@pytest.mark.parametrize("launcher", ["joblib", "submitit_local"])
+def test_jobs_in_processes_of_a_launcher_are_summed_up_too(
+    launcher: str, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    pytest.importorskip(f"hydra_plugins.hydra_{launcher.partition('_')[0]}_launcher")
+    *command, _ = train_command(tmp_path_factory.getbasetemp(), tmp_path, *SHORT)
+    command += [f"hydra/launcher={launcher}", f"hydra.sweep.dir={tmp_path}"]
+    for heads, code, jobs in (
+        ("4,5", 2, {"0-tiny-seed1": "bleu", "1-tiny-seed1": "failed:"}),
+        ("4", 0, {"0-tiny-seed1": "bleu"}),
+    ):
+        ended = subprocess.run(
+            [*command, f"model.num_heads={heads}", "-m"],
+            capture_output=True,
+            text=True,
+            timeout=300,
+        )
+        assert ended.returncode == code, ended.stderr
+        assert "Traceback" not in ended.stderr
+        told = ended.stderr if code else ended.stdout
+        _, _, listed = told.partition(f"sweep of {len(jobs)} jobs")
+        assert dict(line.split()[:2] for line in listed.splitlines()[1:]) == jobs, told
+
+
 @pytest.fixture
-def config(monkeypatch: pytest.MonkeyPatch) -> DictConfig:
+def config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> DictConfig:
     """The second job of a sweep, as Hydra hands it over."""
-    hydra = OmegaConf.create({"runtime": {"output_dir": "/runs/sweep/1-b"}})
+    (tmp_path / "1-b").mkdir()
+    hydra = OmegaConf.create({"runtime": {"output_dir": str(tmp_path / "1-b")}})
     monkeypatch.setattr(HydraConfig, "get", lambda: hydra)
     return OmegaConf.create({"checkpoint": {"monitor": "chrf"}})
+
+
+@pytest.fixture
+def sweep(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Sweep:
+    """One that has just begun, in a folder where there was one before."""
+    monkeypatch.setattr(Sweep, "begun", None)
+    for name in ("0-longer", "7-earlier"):
+        write_result(tmp_path / name, 12.0)
+    found = Sweep()
+    found.on_multirun_start(OmegaConf.create({"hydra": {"sweep": {"dir": str(tmp_path)}}}))
+    return found
+
+
+def write_result(folder: Path, value: float | None) -> None:
+    folder.mkdir(exist_ok=True)
+    result = {"monitor": "chrf", "value": value}
+    (folder / "result.json").write_text(json.dumps(result), encoding="utf-8")
+
+
+def fit_without_memory(_: object) -> None:
+    raise MemoryError("3 GB wanted\nand more")
 
 
 def test_an_error_that_is_a_bug_shows_where_it_is_and_frees_what_it_held(
     config: DictConfig, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fit(_: object) -> None:
-        raise MemoryError("3 GB wanted\nand more")
-
-    ended: list[Job] = []
     with pytest.raises(JobFailedError) as caught:
-        run_job(fit, config, ended)
+        run_job(fit_without_memory, config)
     assert caught.value.__context__ is None
-    assert ended == [Job(Path("/runs/sweep/1-b"), "MemoryError: 3 GB wanted", True)]
-    assert "in fit" in capsys.readouterr().err
+    assert "in fit_without_memory" in capsys.readouterr().err
 
 
-def test_the_summary_has_a_line_for_each_job(config: DictConfig) -> None:
-    ended = [Job(Path("/runs/sweep/0-longer"), "no validation", False)]
-    assert run_job(lambda _: 31.2, config, ended) == 31.2
-    assert summary(ended).splitlines() == [
-        *("sweep of 2 jobs: /runs/sweep", "  0-longer  no validation", "  1-b       chrf 31.20"),
+def test_the_summary_has_a_line_for_each_job_of_this_sweep(
+    sweep: Sweep, config: DictConfig, tmp_path: Path
+) -> None:
+    with pytest.raises(JobFailedError):
+        run_job(fit_without_memory, config)
+    write_result(tmp_path / "0-longer", None)
+    write_result(tmp_path / "2-c", 31.2)
+    assert sweep.summary().splitlines() == [
+        f"sweep of 3 jobs, 1 of them failed: {tmp_path}",
+        "  1-b       failed: MemoryError: 3 GB wanted",
+        "  0-longer  no validation",
+        "  2-c       chrf 31.20",
     ]
+    assert run_job(lambda _: 31.2, config) == 31.2
+    assert "sweep of 2 jobs: " in sweep.summary()
