@@ -158,13 +158,16 @@ def judge(translator: "Translator", test: TestText) -> "Tested":
         *(range(1, len(sources) + 1), sources, hypotheses, references, confidences),
         sentence_quality(hypotheses, references),
     )
+    known = cautions(references, {"the model": hypotheses}, languages[1])
+    if cut_off := sum(best[0].truncated for best in found if best):
+        known.append(f"{cut_off:,} of the translations were cut off at the length limit")
     return Tested(
         test.name,
         test.total,
         [Judged(*row) for row in zip(*columns, strict=True)],
         assessor.assess(hypotheses),
         by_length(sources, hypotheses, [references], length_ratio, languages[0]),
-        cautions(references, {"the model": hypotheses}, languages[1]),
+        known,
     )
 
 

@@ -13,11 +13,6 @@ from seq2seq.symbols import EOS
 # A piece that no hypothesis looks at counts as looked at so much: the logarithm of 0 is no score.
 UNSEEN = torch.finfo(torch.float32).eps
 
-# Further tokens that an open hypothesis is thought to write with certainty, so that its score per
-# token rises. The limit instead would be a bound that always holds: on Multi30k that took a fifth
-# more steps, and none of 1,000 translations had a better score (docs/inference.md).
-AHEAD = 5
-
 
 class BeamFrontier(Frontier):
     """K lanes a sentence; `Beam` says what happens to them.
@@ -26,11 +21,12 @@ class BeamFrontier(Frontier):
         total: log-probability of each lane, (B, K); -inf of a lane that does not live.
         count: hypotheses finished, (B,).
         best: the highest score of those, (B,); -inf if there is none.
+        greedy: the lane that holds what greedy search would write, (B,); -1 once that has ended.
         seen: how much each lane has looked at each source piece, eos included, (B, K, S); S = 0 if
             nobody asks.
     """
 
-    rows = (*Frontier.rows, "total", "count", "best", "seen")
+    rows = (*Frontier.rows, "total", "count", "best", "greedy", "seen")
     search: "Beam"
 
     def __init__(self, search: "Beam", source_lengths: Tensor, *arguments: Any):
@@ -39,6 +35,7 @@ class BeamFrontier(Frontier):
         self.total[:, :1] = 0.0
         self.count = torch.zeros_like(self.length)
         self.best = torch.full_like(self.total[:, 0], -torch.inf)
+        self.greedy = torch.full_like(self.count, -1 if search.stopping == "count" else 0)
         S = int(source_lengths.max()) + 1 if search.reads_weights and len(source_lengths) else 0
         self.seen = self.total.new_zeros(*self.total.shape, S)
 
@@ -47,18 +44,31 @@ class BeamFrontier(Frontier):
         if weights is not None:
             self._look(weights)
         self._grow()
-        # -> (B, K * C): every continuation of every lane; then (B, 2K): the best of the sentence
+        # -> (B, K * C): every continuation of every lane; then (B, R): the 2K best of the sentence,
+        # and last the choice of greedy search
         gains = logp.double().view(B, K, C)
-        values, index = (self.total[:, :, None] + gains).flatten(1).topk(min(2 * K, K * C))
-        lane = index // C
+        grown = (self.total[:, :, None] + gains).flatten(1)
+        best = grown.topk(min(2 * K, K * C)).indices
+        index = torch.cat((best, self.greedy.clamp(min=0)[:, None] * C), dim=1)
+        values, lane = grown.gather(1, index), index // C
         token, gain = (x.reshape(B, K * C).gather(1, index) for x in (ids, gains))
         ended = (token == EOS) & (values != -torch.inf)
-        finished = ended[:, :K] & values[:, :K].isfinite()
-        self._finish(finished, lane[:, :K], values[:, :K], gain[:, :K])
+        is_greedy = (index == index[:, -1:]) & (self.greedy >= 0)[:, None] & values.isfinite()
+        counts = torch.zeros_like(ended)
+        counts[:, :K] = True
+        counts[:, -1] = is_greedy[:, -1] & ~is_greedy[:, :K].any(1)
+        finished = ended & counts & values.isfinite()
+        self._finish(finished, lane, values, gain)
         self.count = self.count + finished.sum(1)
 
-        # -> (B, K): ranks of the best that go on; a stable sort puts them first, in order
-        going = ended.to(torch.uint8).argsort(dim=1, stable=True)[:, :K]
+        # -> (B, K): ranks of the best that go on; a stable sort puts them first, in order. The last
+        # makes room for greedy search, if it is not among them.
+        going = ended[:, :-1].to(torch.uint8).argsort(dim=1, stable=True)[:, :K]
+        goes_on = is_greedy & ~ended
+        lost = goes_on[:, -1] & ~goes_on.gather(1, going).any(1)
+        going[:, -1] = torch.where(lost, index.shape[1] - 1, going[:, -1])
+        found, place = goes_on.gather(1, going).max(1)
+        self.greedy = torch.where(found, place, -1)
         lane, token, gain, self.total = (x.gather(1, going) for x in (lane, token, gain, values))
         parents = (lane + K * torch.arange(B, device=lane.device)[:, None]).flatten()
         for name in ("tokens", "logp", "seen"):
@@ -81,10 +91,13 @@ class BeamFrontier(Frontier):
         enough = self.count >= search.enough
         if search.stopping == "count" or search.beam_size == 1:
             return enough
-        # The first lane is the best, and its log-probability can only fall.
-        longest = (self.length + AHEAD).minimum(self.limits)
-        attainable = self.total[:, 0] / search.penalty(longest.double())
-        return enough & (self.best >= attainable)
+        # Log-probabilities only fall, and the first lane has the highest. If it ended next:
+        longer = (self.length + 1).minimum(self.limits).double()
+        beaten = self.best >= self.total[:, 0] / search.penalty(longer)
+        # Greedy search is followed to its end, if that could be the best.
+        greedy = self.total.gather(1, self.greedy.clamp(min=0)[:, None]).squeeze(1)
+        beaten &= (self.greedy < 0) | (self.best >= greedy / search.penalty(self.limits.double()))
+        return enough & beaten
 
     def _look(self, weights: Tensor) -> None:
         """Add what each lane looks at in this step, (L, N, H, 1, S), the mean of the heads."""
@@ -134,12 +147,14 @@ class Beam(Search):
        the 2K best of the sentence are looked at.
     2. An eos among the first K is a finished hypothesis of n tokens, eos included. Its score is
        log-probability / penalty(n), plus the coverage.
-    3. The K best others go on.
+    3. The K best others go on; the last of them makes room for what greedy search would write, if
+       that is not among them. So no translation has a lower score than that of greedy search.
     4. A sentence is done when patience * K hypotheses are finished (rounded up) and no open one
        can still win, or at its length limit: what lives then is finished as truncated. An open
-       hypothesis can win if its score would be the best with 5 more tokens of probability 1.
-       Without a length penalty that is exact, since log-probabilities only fall. A beam of one
-       stops at its first end: it is greedy search.
+       hypothesis can win if its score would be the best with an end of probability 1; that of
+       greedy search, if it would be with any number of such tokens. Without a length penalty that
+       is exact, since log-probabilities only fall. A beam of one stops at its first end: it is
+       greedy search.
     5. The best score wins; of equals, the one that finished first, then the one of better rank.
        What is truncated comes after all that ended.
 
@@ -154,8 +169,9 @@ class Beam(Search):
         coverage_layer: of which decoder layer; -1 = the last.
         patience: how many times K hypotheses must finish (Kasai et al. 2022, arXiv:2204.05424);
             more than 1 searches longer.
-        stopping: `score` as in 4, or `count`: as soon as patience * K are finished, whatever is
-            open. Where ends are cheap, that closes sentences whose best translation is longer.
+        stopping: `score` as in 3 and 4, or `count`: as soon as patience * K are finished, whatever
+            is open, and without a place for greedy search. Where ends are cheap, that closes
+            sentences whose best translation is longer.
         length_ratio, length_extra, min_length_ratio, min_length_extra: see `Search`.
     """
 

@@ -203,10 +203,12 @@ class Reporter(L.Callback):
         epoch = loader.state_dict()["epoch"] + 1
         guided = "valid/align_loss" in values
         align = f"  align loss {values['valid/align_loss']:.3f}" if guided else ""
+        share = values.get("valid/truncated", 0)
+        cut_off = f"  {share:.0%} cut off at the length limit" if share else ""
         return (
             f"step {trainer.global_step:,}  epoch {epoch}{train}"
             f"  valid loss {values['valid/loss']:.3f}{align}"
-            f"  BLEU {values['valid/bleu']:.2f}{speed}"
+            f"  BLEU {values['valid/bleu']:.2f}{speed}{cut_off}"
         )
 
     def translations(self) -> list[str]:

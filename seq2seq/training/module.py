@@ -64,6 +64,7 @@ class TrainingModule(L.LightningModule):
         self.saved = saved
         self.valid_loss = TokenMean()
         self.valid_align_loss = TokenMean()
+        self.valid_truncated = TokenMean()  # a mean over sentences
         self.valid_bleu, self.valid_chrf = CorpusBLEU(language), CorpusChrF()
 
     def training_step(self, batch: Batch, _: int) -> dict[str, Tensor]:
@@ -94,7 +95,10 @@ class TrainingModule(L.LightningModule):
         if not rows:
             return {"translations": {}}
         found = decode(self.model, batch.source[rows], self.search)
-        hypotheses = self.target.decode_batch([hypotheses[0].ids for hypotheses in found])
+        best = [hypotheses[0] for hypotheses in found]
+        cut_off = sum(hypothesis.truncated for hypothesis in best)
+        self.valid_truncated.update(torch.tensor(cut_off), len(best))
+        hypotheses = self.target.decode_batch([hypothesis.ids for hypothesis in best])
         numbers = [batch.indices[i] for i in rows]
         references = [self.references[number] for number in numbers]
         for metric in (self.valid_bleu, self.valid_chrf):
@@ -108,6 +112,7 @@ class TrainingModule(L.LightningModule):
             self.log("valid/align_loss", self.valid_align_loss)
         self.log("valid/bleu", self.valid_bleu, prog_bar=True)
         self.log("valid/chrf", self.valid_chrf)
+        self.log("valid/truncated", self.valid_truncated)
 
     def configure_optimizers(self) -> Any:
         # One pass over memory instead of several; but it cannot unscale float16 gradients.

@@ -66,22 +66,27 @@ def beam_score(case: Case, o: Mapping[str, Any], lane: Lane) -> float:
     return score
 
 
-def can_win(case: Case, o: Mapping[str, Any], live: list[Lane], finished: list[Lane]) -> bool:
-    """Would the best open hypothesis win with five more tokens of probability 1?"""
-    if o["beam_size"] == 1 or o["stopping"] == "count" or not finished:
+def can_win(
+    case: Case, o: Mapping[str, Any], live: list[Lane], finished: list[Lane], greedy: Lane | None
+) -> bool:
+    """Would an open hypothesis win with a certain end, or that of greedy search ever?"""
+    if o["beam_size"] == 1 or o["stopping"] == "count":
         return False
-    best = max(live, key=lambda lane: sum(lane.logp), default=None)
-    if best is None:
-        return False
-    n = min(len(best.ids) + 5, limit_of(case, o))
-    base = {"power": n, "gnmt": (5 + n) / 6}[o["penalty_form"]]
-    attainable = sum(best.logp) / base ** o["length_penalty"]
-    return attainable > max(beam_score(case, o, lane) for lane in finished)
+    limit, best = limit_of(case, o), max(beam_score(case, o, lane) for lane in finished)
+
+    def attainable(lane: Lane, n: int) -> float:
+        base = {"power": n, "gnmt": (5 + n) / 6}[o["penalty_form"]]
+        return sum(lane.logp) / base ** o["length_penalty"]
+
+    return any(attainable(lane, min(len(lane.ids) + 1, limit)) > best for lane in live) or (
+        greedy is not None and attainable(greedy, limit) > best
+    )
 
 
 def naive_beam(case: Case, o: Mapping[str, Any]) -> list[Hypothesis]:
     K, limit = o["beam_size"], limit_of(case, o)
     live, finished = [Lane([], [])], []
+    greedy = live[0] if o["stopping"] == "score" else None
     for n in range(1, limit + 1):
         grown = [
             Lane([*lane.ids, token], [*lane.logp, value])
@@ -91,8 +96,16 @@ def naive_beam(case: Case, o: Mapping[str, Any]) -> list[Hypothesis]:
         grown = sorted(grown, key=lambda lane: -sum(lane.logp))[: 2 * K]
         finished += [lane for lane in grown[:K] if lane.ids[-1] == EOS]
         live = [lane for lane in grown if lane.ids[-1] != EOS][:K]
+        if greedy is not None:
+            value, token = candidates(case, o, greedy.ids)[0]
+            greedy = Lane([*greedy.ids, token], [*greedy.logp, value])
+            if token == EOS:
+                finished += [greedy] if greedy not in grown[:K] else []
+                greedy = None
+            elif greedy not in live:
+                live = [*live[: K - 1], greedy]
         enough = len(finished) >= o["patience"] * K and finished
-        if enough and not can_win(case, o, live, finished):
+        if enough and not can_win(case, o, live, finished, greedy):
             break
         if n == limit:
             finished += live

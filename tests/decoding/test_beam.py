@@ -46,6 +46,7 @@ def test_a_beam_as_wide_as_the_tree_is_exhaustive_search(
 
 
 A, B, C = 4, 5, 6
+UNLIKELY = dict.fromkeys((A, B, C, EOS), -90.0)
 
 
 def advance(frontier: Frontier, *lanes: dict[int, float]) -> tuple[list[int], list[int], bool]:
@@ -84,12 +85,23 @@ def test_two_lanes_by_pencil_and_paper() -> None:
     assert second.score == pytest.approx(-2.5 / 2)
 
 
+@pytest.mark.parametrize("seed", range(20))
+def test_no_translation_is_worse_than_that_of_greedy_search(seed: int) -> None:
+    """By the score of the beam. Without a place of its own it is lost now and then."""
+    model, source = TableModel(9, seed, eos=-1.0), source_batch(*range(1, 12))
+    limits = {"length_ratio": 2.0, "length_extra": 20}
+    greedy = decode(model, source, Greedy(**limits))
+    beam = decode(model, source, Beam(beam_size=3, **limits))
+    for (found, *_), (alone,) in zip(beam, greedy, strict=True):
+        if not alone.truncated:
+            assert found.score >= alone.score - 1e-9 and not found.truncated
+
+
 def close_to_its_end(**options: Any) -> tuple[Frontier, bool]:
     """One token and two have finished, with -1.5 and -3.0; A A is open, with -1.0. Is that all?"""
-    frontier = Beam(beam_size=2, length_extra=50, **options).start(torch.tensor([0]))
-    unlikely = dict.fromkeys((A, B, C, EOS), -9.0)
-    advance(frontier, {A: -0.5, EOS: -1.5, B: -9.0, C: -9.0}, unlikely)
-    *_, done = advance(frontier, {A: -0.5, EOS: -2.5, B: -9.0, C: -9.0}, unlikely)
+    frontier = Beam(**{"beam_size": 2, "length_extra": 50, **options}).start(torch.tensor([0]))
+    advance(frontier, {A: -0.5, EOS: -1.5, B: -90.0, C: -90.0}, UNLIKELY)
+    *_, done = advance(frontier, {A: -0.5, EOS: -2.5, B: -90.0, C: -90.0}, UNLIKELY)
     return frontier, done
 
 
@@ -97,7 +109,7 @@ def close_to_its_end(**options: Any) -> tuple[Frontier, bool]:
     "options, done",
     [
         ({"stopping": "count"}, True),
-        # The best has finished with -1.5. A A could have -1.0, and -1.0 / 7 by token.
+        # The best has finished with -1.5. A A could have -1.0, and -1.0 / 3 by token.
         ({"length_penalty": 0.0}, False),
         ({"length_penalty": 1.0}, False),
         ({"length_penalty": 1.0, "patience": 0.0}, False),
@@ -110,19 +122,23 @@ def test_two_ends_close_a_sentence_unless_what_is_open_can_win(
 
 
 def test_a_sentence_is_done_when_nothing_open_can_win() -> None:
-    """Both ends have -1.5 for each token. Three open tokens could become eight: -12 is a draw."""
-    for loss, done in ((-10.9, False), (-11.1, True)):
+    """Both ends have -1.5 for each token, so with an end after the next token -6 is a draw. What
+    greedy search would write may become 52 tokens long: -78 is one.
+    """
+    for loss, done in ((-4.9, False), (-5.1, True)):
         frontier, _ = close_to_its_end(length_penalty=1.0)
-        unlikely = dict.fromkeys((A, B, C, EOS), -20.0)
-        assert advance(frontier, {**unlikely, A: loss}, unlikely)[2] == done
+        # Greedy search ends; B goes on.
+        assert advance(frontier, {EOS: -4.0, B: loss, A: -90.0, C: -90.0}, UNLIKELY)[2] == done
+    for loss, done in ((-76.9, False), (-77.1, True)):
+        frontier, _ = close_to_its_end(length_penalty=1.0, length_extra=52)
+        assert advance(frontier, {A: loss, B: -90.0, C: -90.0, EOS: -90.0}, UNLIKELY)[2] == done
 
 
 def test_without_a_length_penalty_it_stops_at_the_first_moment_it_may() -> None:
     """Log-probabilities only fall: what is open and below the best end can never win."""
     for loss, done in ((-0.4, False), (-0.6, True)):
         frontier, _ = close_to_its_end(length_penalty=0.0)
-        unlikely = dict.fromkeys((A, B, C, EOS), -20.0)
-        assert advance(frontier, {**unlikely, A: loss}, unlikely)[2] == done
+        assert advance(frontier, {**UNLIKELY, A: loss}, UNLIKELY)[2] == done
 
 
 def test_of_equals_the_one_that_finished_first_wins() -> None:
