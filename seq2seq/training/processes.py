@@ -18,8 +18,7 @@ from hydra.types import RunMode
 from seq2seq.environment import usable_cores
 from seq2seq.errors import ConfigError
 from seq2seq.training.options import TrainerOptions
-
-RESULT = "result.json"  # in a run's folder: its best score, for whoever started it
+from seq2seq.training.sweep import RESULT
 
 
 def is_job_of_a_sweep_with_many_processes(options: TrainerOptions) -> bool:

@@ -24,8 +24,9 @@ from seq2seq.training.dry_run import dry_run
 from seq2seq.training.loggers import build_loggers
 from seq2seq.training.module import TrainingModule
 from seq2seq.training.plan import Plan
-from seq2seq.training.processes import RESULT, leave_process_group
+from seq2seq.training.processes import leave_process_group
 from seq2seq.training.resume import check_resumed
+from seq2seq.training.sweep import RESULT
 from seq2seq.training.trainer import best_checkpoint, build_callbacks, build_trainer
 
 

@@ -16,9 +16,9 @@ from hydra.types import RunMode
 from omegaconf import DictConfig
 
 from seq2seq.errors import Seq2SeqError, fail
-from seq2seq.training.processes import RESULT
 
-ERROR = "error.txt"
+RESULT = "result.json"  # in a run's folder: its best score, for whoever started it
+ERROR = "error.txt"  # in the folder of a job that failed: why
 
 
 class JobFailedError(Exception):
