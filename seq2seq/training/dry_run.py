@@ -16,7 +16,8 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from seq2seq.data.batch import Batch
-from seq2seq.data.batching import BatchLoader
+from seq2seq.data.batching import BatchLoader, eval_batches
+from seq2seq.data.corpus import Corpus
 from seq2seq.data.prepare import Prepared
 from seq2seq.data.redraw import Redraw
 from seq2seq.errors import ConfigError
@@ -24,13 +25,17 @@ from seq2seq.training.module import TrainingModule
 from seq2seq.training.plan import Plan
 from seq2seq.training.trainer import build_trainer
 
-ROUNDS = 3  # of which the first warms up
+ROUNDS = 2  # of which the first warms up
+SHAPES = 12
+# Least and most that a run on a CPU needs for each byte of a dry run, as measured. It meets more
+# shapes, between whose tensors gaps are left; in 16 bits oneDNN writes a kernel for each.
+GROWTH = {"32-true": (1.0, 1.5), "bf16-mixed": (1.15, 1.7), "16-mixed": (1.15, 1.7)}
 GB = 2**30
 
 
 def dry_run(plan: Plan, prepared: Prepared, module: TrainingModule, redraw: Redraw | None) -> None:
-    """Update on the largest batches of the first epoch, as one device of the run would meet them,
-    and print what they took. No model is written.
+    """Update on batches of the first epoch, the largest among them, and validate on the largest,
+    as one device of the run would meet them; print what they took. No model is written.
 
     Raises: ConfigError, with what to make smaller, if the memory does not suffice.
     """
@@ -40,8 +45,10 @@ def dry_run(plan: Plan, prepared: Prepared, module: TrainingModule, redraw: Redr
     steps = plan.trainer.accumulate_grad_batches
     loader = first_loader(plan, prepared, redraw, world)
     epoch, rows = list(loader.batches(0)), loader.rows(0)
-    batches = largest_batches(loader.lengths, epoch)
+    largest = largest_batches(loader.lengths, epoch)
+    batches = [*largest, *spread(epoch)]
     pieces = [loader.piece(rows, batch, step) for batch in batches for step in range(steps)]
+    valid = valid_batches(prepared.valid, plan.data.max_tokens, world)
     meter = Meter()
     alone = replace(
         plan.trainer,
@@ -50,14 +57,14 @@ def dry_run(plan: Plan, prepared: Prepared, module: TrainingModule, redraw: Redr
         strategy="auto",
         max_steps=ROUNDS * len(batches),
         max_epochs=-1,
-        val_check_interval=10**9,
+        val_check_interval=ROUNDS * len(batches),
     )
     trainer = build_trainer(alone, [], [meter], progress=False)
-    shape = " and ".join(f"{b.source.shape[0]} x {b.source.shape[1]}" for b in pieces[::steps])
+    tried = pieces[: steps * len(largest) : steps]
+    shape = " and ".join(f"{b.source.shape[0]} x {b.source.shape[1]}" for b in tried)
     try:
         with memory_bound():
-            largest = DataLoader(cast(Dataset[Batch], pieces), batch_size=None)
-            trainer.fit(module, train_dataloaders=largest)
+            trainer.fit(module, loader_of(pieces), loader_of(valid))
     except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
         if not is_out_of_memory(error):
             raise
@@ -95,6 +102,26 @@ def largest_batches(lengths: Sequence[np.ndarray], batches: list[np.ndarray]) ->
     return [batches[i] for i in sorted(found)]
 
 
+def spread(epoch: list[np.ndarray]) -> list[np.ndarray]:
+    """Some batches of an epoch, from the one with the most rows to the one with the fewest.
+
+    Memory falls into gaps between tensors of many shapes; of the largest alone a process would need
+    less than a run does.
+    """
+    ordered = sorted(epoch, key=len, reverse=True)
+    return [ordered[i] for i in np.linspace(0, len(ordered) - 1, SHAPES).astype(int)]
+
+
+def valid_batches(corpus: Corpus, max_tokens: int, world: int) -> list[Batch]:
+    """What the first device validates with the most rows, and with the longest."""
+    batches = eval_batches(corpus, max_tokens=max_tokens, world=world)
+    return [max(batches, key=lambda batch: len(batch.source)), batches[-1]]
+
+
+def loader_of(batches: list[Batch]) -> DataLoader[Batch]:
+    return DataLoader(cast(Dataset[Batch], batches), batch_size=None)
+
+
 class Meter(L.Callback):
     """Seconds and target tokens of all updates but those of the first round."""
 
@@ -119,12 +146,15 @@ def report(plan: Plan, tokens: float, meter: Meter) -> str:
     """Memory, speed, and how long an epoch of so many target tokens a device would take."""
     if torch.cuda.is_available() and plan.trainer.accelerator != "cpu":
         used, there = torch.cuda.max_memory_allocated(), torch.cuda.mem_get_info()[1]
+        peak = f"{used / GB:.2f}"
     else:
         used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         there = used + (available_memory() or 0)
+        least, most = (growth * used / GB for growth in GROWTH[plan.trainer.precision])
+        peak = f"{least:.2f} to {most:.2f}"
     speed = meter.tokens / meter.seconds
     lines = [
-        f"memory   {used / GB:.2f} GB at the peak, of {there / GB:.1f} GB",
+        f"memory   {peak} GB at the peak, of {there / GB:.1f} GB",
         f"speed    {speed:,.0f} target tokens/s a device",
         f"epoch    about {tokens / speed / 60:,.1f} minutes without validation",
     ]

@@ -17,8 +17,8 @@ from omegaconf import DictConfig
 
 from seq2seq.errors import Seq2SeqError, fail
 
-# In the folder of a run: its best score, or why it failed, for whoever started it.
-RESULT, ERROR = "result.json", "error.txt"
+RESULT = "result.json"  # in a run's folder: its best score, for whoever started it
+ERROR = "error.txt"  # in the folder of a job that failed: why
 
 
 class JobFailedError(Exception):
