@@ -27,9 +27,9 @@ def main() -> None:
     commands = list(sentences())
     random.Random(arguments.seed).shuffle(commands)
     split = len(commands) * 8 // 10
-    rest = commands[split:]
-    parts = {"train": commands[:split], "valid": rest[: len(rest) // 10], "test": rest}
-    parts["test"] = rest[len(rest) // 10 :]
+    train, rest = commands[:split], commands[split:]
+    tenth = len(rest) // 10
+    parts = {"train": train, "valid": rest[:tenth], "test": rest[tenth:]}
     arguments.output.mkdir(parents=True, exist_ok=True)
     for name, pairs in parts.items():
         for suffix, side in (("command", 0), ("action", 1)):
