@@ -182,11 +182,12 @@ class Translator:
         between = "" if is_spaceless(self.config["data"]["target"]) else " "
         if isinstance(engine, Search):
             engine = Engine(self.model, engine)
-        truncated: list[int] = []
+        first, truncated = [], 0  # of lines that the limit cut off, the first numbers and how many
         for line in passage.through(engine):
             joined = join(line.found, between)
             if joined and joined[0].truncated:
-                truncated.append(line.number)
+                first += [line.number] if truncated < SHOWN else []
+                truncated += 1
             failed = bool(line.parts) and not joined
             if failed:
                 warnings.warn(
@@ -195,10 +196,10 @@ class Translator:
                 )
             yield None if line.refused or failed else joined
         if truncated:
-            first = ", ".join(map(str, truncated[:SHOWN])) + ", ..." * (len(truncated) > SHOWN)
+            numbers = ", ".join(map(str, first)) + ", ..." * (truncated > SHOWN)
             warnings.warn(
-                f"cut off at the length limit: {len(truncated):,} translation(s), of line {first}. "
-                "A larger length ratio lets them be longer, for example --length-ratio 5",
+                f"cut off at the length limit: {truncated:,} translation(s), of line {numbers}. A "
+                "larger --length-ratio than the one that was learnt or given lets them be longer",
                 stacklevel=2,
             )
 

@@ -1,5 +1,6 @@
 """A file is whole or as it was."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -63,3 +64,29 @@ def test_what_a_killed_process_left_is_removed_by_the_next_that_writes(tmp_path:
     assert file.read_text() == "before" and len(names(tmp_path)) == 2
     write_text(file, "after")
     assert file.read_text() == "after" and names(tmp_path) == ["a[1].ckpt"]
+
+
+def test_links_names_of_any_length_and_modes_are_kept(tmp_path: Path) -> None:
+    file = tmp_path / ("ä" * 120 + ".ckpt")
+    write_text(file, "before")
+    file.chmod(0o640)
+    link = tmp_path / "last.ckpt"
+    link.symlink_to(file)
+    write_text(link, "after")
+    assert link.is_symlink() and file.read_text() == "after"
+    assert file.stat().st_mode & 0o777 == 0o640
+
+
+def test_a_folder_that_cannot_be_synced_ends_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fsync = os.fsync
+
+    def of_files_only(opened: int) -> None:
+        if Path(os.readlink(f"/proc/self/fd/{opened}")).is_dir():
+            raise OSError(errno.EINVAL, "Invalid argument")
+        fsync(opened)
+
+    monkeypatch.setattr(os, "fsync", of_files_only)
+    write_text(tmp_path / "a", "whole")
+    assert (tmp_path / "a").read_text() == "whole"

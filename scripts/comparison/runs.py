@@ -11,7 +11,8 @@ from omegaconf import OmegaConf
 from seq2seq import checkpoint
 from seq2seq.attention import ATTENTION, Role
 from seq2seq.errors import DataError
-from seq2seq.training.sweep import RESULT
+from seq2seq.training.record import RECORD
+from seq2seq.training.sweep import ERROR, RESULT
 
 # What a mechanism may be typed with that makes no other mechanism of it.
 NO_DIFFERENCE = ("seed=", "run_name=", "hydra.")
@@ -93,7 +94,9 @@ def run_folders(folder: Path) -> list[Path]:
 
 
 def is_run(folder: Path) -> bool:
-    return any((folder / name).exists() for name in (".hydra", RESULT, "metrics.csv", "last.ckpt"))
+    return any(
+        (folder / name).exists() for name in (RECORD, RESULT, ERROR, "metrics.csv", "last.ckpt")
+    )
 
 
 def job_number(folder: Path) -> int:

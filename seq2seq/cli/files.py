@@ -15,7 +15,7 @@ STDIN, STDOUT = Path("/dev/stdin"), Path("/dev/stdout")
 # What a run, and `align --choose`, write into the run's folder, and folders in it that are theirs.
 OF_A_RUN = (
     *("best.ckpt", "last.ckpt", "metrics*.csv", "samples.txt", "data.json", "result.json"),
-    *("*.alignment.json", "*.lock"),
+    *("error.txt", "*.alignment.json", "*.lock", "multirun.yaml"),
 )
 FOLDERS_OF_A_RUN = (".hydra", "kept", "tensorboard", "wandb")
 

@@ -5,11 +5,13 @@ import json
 import os
 import shutil
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
 from filelock import FileLock
 
 from seq2seq.data.stamps import Stamps
+from seq2seq.durable import sync
 from seq2seq.errors import DataError
 
 SEAL = "sha256.json"  # in a folder, written last: the hashes of all its other files
@@ -56,8 +58,11 @@ def cached_folder(cache: Path, name: str, write: Callable[[Path], None]) -> Path
 def seal(folder: Path, stamps: Stamps) -> None:
     """Wait until the disk has all files of a folder, and note their hashes in it."""
     files = sorted(folder.iterdir())
-    for path in (*files, folder, folder.parent):
+    for path in files:
         sync(path)
+    for path in (folder, folder.parent):
+        with suppress(OSError):  # some file systems cannot, nor can Windows
+            sync(path)
     hashes = {path.name: stamps.sha256(path) for path in files}
     (folder / SEAL).write_text(json.dumps(hashes), encoding="utf-8")
 
@@ -74,17 +79,6 @@ def is_sealed(folder: Path, stamps: Stamps) -> bool:
         return all(stamps.sha256(folder / name) == known for name, known in hashes.items())
     except (OSError, ValueError, AttributeError, DataError):
         return False
-
-
-def sync(path: Path) -> None:
-    """Wait until the disk has a file, or the names in a folder."""
-    if os.name == "nt" and path.is_dir():  # Windows cannot open it
-        return
-    opened = os.open(path, os.O_RDWR if path.is_file() else os.O_RDONLY)
-    try:
-        os.fsync(opened)
-    finally:
-        os.close(opened)
 
 
 def digest(parts: Iterable[str]) -> str:

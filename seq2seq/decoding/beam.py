@@ -148,7 +148,8 @@ class Beam(Search):
     2. An eos among the first K is a finished hypothesis of n tokens, eos included. Its score is
        log-probability / penalty(n), plus the coverage.
     3. The K best others go on; the last of them makes room for what greedy search would write, if
-       that is not among them. So no translation has a lower score than that of greedy search.
+       that is not among them. So no translation has a lower score than that of greedy search,
+       if that ends.
     4. A sentence is done when patience * K hypotheses are finished (rounded up) and no open one
        can still win, or at its length limit: what lives then is finished as truncated. An open
        hypothesis can win if its score would be the best with an end of probability 1; that of

@@ -61,8 +61,6 @@ def build_search(options: Mapping[str, Any]) -> Search:
     """
     own = {name: value for name, value in options.items() if name not in ENGINE_OPTIONS}
     search = SEARCHES.find(own.pop("name"))
-    if own.get("length_ratio", 0) is None:  # to be learnt from a corpus: any value is possible
-        own["length_ratio"] = search.ranges["length_ratio"][1]
     check_options(search, own, "decode")
     built: Search = search(**own)
     return built

@@ -26,16 +26,16 @@ class StopOnDivergence(L.Callback):
     Args:
         folder: of the run, whose checkpoints stay as they are.
         optimizer: what the run goes by.
+        every: updates between two lines of metrics.
     """
 
-    def __init__(self, folder: Path, optimizer: OptimizerOptions):
-        self.folder, self.optimizer = folder, optimizer
+    def __init__(self, folder: Path, optimizer: OptimizerOptions, every: int):
+        self.folder, self.optimizer, self.every = folder, optimizer, every
 
     def on_train_batch_end(
         self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, index: int
     ) -> None:
-        interval = getattr(trainer, "log_every_n_steps", 1)
-        if ends_update(trainer, index) and trainer.global_step % interval == 0:
+        if ends_update(trainer, index) and trainer.global_step % self.every == 0:
             self._check_weights(trainer, pl_module)
 
     def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:

@@ -29,7 +29,7 @@ ROUNDS = 2  # of which the first warms up
 SHAPES = 12
 # Least and most that a run on a CPU needs for each byte of a dry run, as measured. It meets more
 # shapes, between whose tensors gaps are left; in 16 bits oneDNN writes a kernel for each.
-GROWTH = {"32-true": (1.0, 1.5), "bf16-mixed": (1.15, 1.7), "16-mixed": (1.15, 1.7)}
+GROWTH = {"32-true": (1.0, 1.45), "bf16-mixed": (1.15, 1.65), "16-mixed": (1.15, 1.65)}
 GB = 2**30
 
 

@@ -1,6 +1,7 @@
 """From a composed configuration to a trained model: check, prepare, train."""
 
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from seq2seq.training.processes import (
     is_job_of_a_sweep_with_many_processes,
     run_in_fresh_processes,
 )
+from seq2seq.training.record import write_record
 
 
 def fit(config: DictConfig) -> float | None:
@@ -34,7 +36,7 @@ def fit(config: DictConfig) -> float | None:
         prepared = prepare_run(plan, given)
         from seq2seq.training.run import train  # Lightning takes seconds to import
 
-        return train(plan, prepared)
+        return train(plan, prepared, partial(write_record, config, plan.folder))
 
 
 def plain_values(config: DictConfig) -> dict[str, Any]:

@@ -21,6 +21,8 @@ from seq2seq.training.resolvers import register_resolvers
 from seq2seq.training.sweep import JobFailedError, Sweep, is_job, run_job
 from seq2seq.visible import shown
 
+TRACEBACK = "SEQ2SEQ_TRACEBACK"  # in the environment of a run whose user set HYDRA_FULL_ERROR
+
 
 def conf_dir() -> str:
     """The folder of configurations: in an installed package inside it, in a checkout beside it."""
@@ -43,13 +45,15 @@ def check_recordable(texts: Iterable[str]) -> None:
             ) from error
 
 
-def fit(config: DictConfig) -> float | None:
+def fit_or_say_why(config: DictConfig) -> float | None:
     """Train. Raises: Seq2SeqError for whatever the user can mend."""
     from seq2seq.training import fit  # torch, only once the options are known to exist
 
     try:
         return fit.fit(config)
     except OSError as error:  # a folder that cannot be written, a full disk
+        if TRACEBACK in os.environ:
+            raise
         raise Seq2SeqError(in_words(error)) from error
 
 
@@ -58,9 +62,9 @@ def train(config: DictConfig) -> float | None:
     """Train what a configuration describes. Returns: the best validation score, for sweeps."""
 
     if is_job():
-        return run_job(fit, config)
+        return run_job(fit_or_say_why, config)
     try:
-        return fit(config)
+        return fit_or_say_why(config)
     except Seq2SeqError as error:  # here: Hydra would print lines of its own first
         sys.exit(fail(str(error)))
 
@@ -69,7 +73,7 @@ def in_words(error: OSError) -> str:
     """What the system refused, and of a full disk what to do."""
     room = " Make room; resume=auto goes on from last.ckpt, if there is one"
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
-    return f"{error}.{room if full else ''}"
+    return f"{error} (HYDRA_FULL_ERROR=1 shows where).{room if full else ''}"
 
 
 def main() -> None:
@@ -81,6 +85,8 @@ def main() -> None:
     keep_few_kernels()
     use_utf8()
     register_resolvers()
+    if wants_traceback:
+        os.environ[TRACEBACK] = "1"
     # Hydra then raises its errors instead of printing advice that would be wrong here.
     os.environ["HYDRA_FULL_ERROR"] = "1"
     try:
@@ -103,5 +109,10 @@ def main() -> None:
         if wants_traceback:
             raise
         sys.exit(fail(in_words(error)))
+    except Exception as error:  # of a launcher, one of whose processes was killed
+        if wants_traceback or Sweep.begun is None:
+            raise
+        reason = f"{type(error).__name__}: {error}".partition("\n")[0]
+        sys.exit(fail(f"{Sweep.begun.summary()}\nThe launcher gave up: {reason}".strip()))
     if Sweep.begun is not None and (summary := Sweep.begun.summary()):
         print(shown(summary))

@@ -34,14 +34,3 @@ def alone_in(folder: Path) -> Iterator[None]:
         yield
     finally:
         lock.release()
-
-
-def is_in_use(folder: Path) -> bool:
-    """Is a run writing to this folder, as far as this process can tell?"""
-    if not (folder / LOCK).is_file():
-        return False
-    try:
-        with FileLock(folder / LOCK, timeout=0):
-            return False
-    except Timeout:
-        return True

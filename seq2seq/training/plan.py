@@ -15,7 +15,7 @@ from seq2seq.attention.roles import Choice, resolve_roles
 from seq2seq.checkpoint import LAST
 from seq2seq.data.prepare import DataOptions
 from seq2seq.data.recipes import build_recipe
-from seq2seq.decoding import build_search, check_coverage, engine_options
+from seq2seq.decoding import Search, build_search, check_coverage, engine_options
 from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.models import MODELS, Seq2Seq, check_model
 from seq2seq.tables import check_options, did_you_mean
@@ -105,7 +105,10 @@ def check(config: dict[str, Any], folder: Path) -> Plan:
     built = attempt(check_model, model) if roles and not problems else None
     if built is not None:
         attempt(check_reach, built, config["data"])
-    search = attempt(build_search, config["decode"])
+    decode = dict(config["decode"])
+    if decode.get("length_ratio", 0) is None:  # to be learnt from the corpus
+        decode["length_ratio"] = Search.ranges["length_ratio"][1]
+    search = attempt(build_search, decode)
     if built is not None and search is not None:
         attempt(check_coverage, search, built)
     attempt(engine_options, config["decode"])

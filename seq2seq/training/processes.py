@@ -39,7 +39,7 @@ def wants_many_processes(options: TrainerOptions) -> bool:
 
 def check_processes(options: TrainerOptions) -> None:
     """Raises: ConfigError if more processes than cores would be started; two may try it on one."""
-    if {"LOCAL_RANK", "SLURM_PROCID"} & os.environ.keys():
+    if "LOCAL_RANK" in os.environ or int(os.environ.get("SLURM_NTASKS", 1)) > 1:
         return  # started already, by torchrun or Slurm, which may give each a core of its own
     gpu = options.accelerator == "auto" and torch.cuda.is_available()
     if options.accelerator == "gpu" or gpu:

@@ -13,6 +13,7 @@ from yaml import YAMLError  # type: ignore[import-untyped]
 
 from seq2seq import checkpoint
 from seq2seq.errors import ConfigError
+from seq2seq.training.record import RECORD
 
 SAID = "SEQ2SEQ_RESUME"  # in the environment: the checkpoint that the first process goes on from
 
@@ -57,13 +58,12 @@ OTHER = {
 }
 
 
-def check_resumed(path: str, entry: Mapping[str, Any], folder: Path) -> None:
+def check_resumed(path: str, entry: Mapping[str, Any]) -> None:
     """Compare what a checkpoint trained, and in what order, with what is about to go on.
 
     Args:
         path: of the checkpoint.
         entry: from `checkpoint.describe`, of the run that begins.
-        folder: of that run.
 
     Raises: ConfigError with every difference; CheckpointError if the file is no checkpoint.
     """
@@ -92,7 +92,7 @@ def check_resumed(path: str, entry: Mapping[str, Any], folder: Path) -> None:
         again = f". Type {' '.join(typed)}" if typed else ""
         raise ConfigError(
             f"resume={path} goes on only as the run began: {'; '.join(found)}{again}"
-            f"{recorded(Path(path).parent, folder)}"
+            f"{recorded(Path(path).parent)}"
         )
 
 
@@ -126,13 +126,13 @@ def what_to_type(differences: Sequence[checkpoint.Difference]) -> list[str]:
     return list(dict.fromkeys(found))
 
 
-def recorded(before: Path, folder: Path) -> str:
-    """What the run in a folder was started with, unless this run, in the same, has replaced it."""
+def recorded(before: Path) -> str:
+    """What the run in a folder was started with, as far as it is known."""
     try:
-        typed = OmegaConf.to_container(OmegaConf.load(before / ".hydra" / "overrides.yaml"))
+        typed = OmegaConf.to_container(OmegaConf.load(before / RECORD / "overrides.yaml"))
     except (OSError, ValueError, OmegaConfBaseException, YAMLError):
         return ""
-    if before.resolve() == folder.resolve() or not isinstance(typed, list):
+    if not isinstance(typed, list):
         return ""
     own = [str(o) for o in typed if not str(o).startswith(("resume=", "hydra."))]
     return f". It was started with: {shlex.join(own)}" if own else ""

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from collections.abc import Callable
 from dataclasses import asdict
 from itertools import islice
 from typing import Any
@@ -32,9 +33,14 @@ from seq2seq.training.sweep import RESULT
 from seq2seq.training.trainer import best_checkpoint, build_callbacks, build_trainer
 
 
-def train(plan: Plan, prepared: Prepared) -> float | None:
+def train(
+    plan: Plan, prepared: Prepared, record: Callable[[], None] = lambda: None
+) -> float | None:
     """Train, leaving best.ckpt, last.ckpt, metrics.csv, samples.txt and result.json in the run's
     folder.
+
+    Args:
+        record: writes down what was typed; called once nothing can be refused any more.
 
     Returns: the best value of the monitored metric, or None if there was no validation.
     """
@@ -71,6 +77,7 @@ def train(plan: Plan, prepared: Prepared) -> float | None:
     )
     resume = agreed(trainer, plan.resume)
     start_from(resume, plan, module, prepared)
+    record()
     if loggers:
         set_aside(plan.folder / "metrics.csv")  # Lightning would delete that of an earlier run
     if resume is None:
@@ -102,7 +109,7 @@ def train(plan: Plan, prepared: Prepared) -> float | None:
 def start_from(resume: str | None, plan: Plan, module: TrainingModule, prepared: Prepared) -> None:
     """Check the checkpoint that a run goes on from; or give it the weights it is to begin with."""
     if resume is not None:
-        check_resumed(resume, module.saved, plan.folder)
+        check_resumed(resume, module.saved)
     elif plan.run.init is not None:
         begin_with(plan.run.init, module.model, plan.model, prepared.tokenizers)
 

@@ -7,6 +7,8 @@ their folders: result.json where one ended well, error.txt where it did not.
 import json
 import traceback
 from collections.abc import Callable
+from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -43,7 +45,7 @@ class Sweep(Callback):
         ended = sorted((time, path) for path, time in found if self.before.get(path) != time)
         lines = {str(path.parent.relative_to(self.folder)): outcome(path) for _, path in ended}
         width = max(map(len, lines), default=0)
-        failed = sum(path.name == ERROR for _, path in ended)
+        failed = sum(line.startswith("failed: ") for line in lines.values())
         count = f"{len(lines)} jobs" + (f", {failed} of them failed" if failed else "")
         listed = (f"  {name:<{width}}  {line}" for name, line in lines.items())
         if not lines:
@@ -52,8 +54,11 @@ class Sweep(Callback):
 
     def _outcomes(self) -> dict[Path, int]:
         """The files that say what a job came to, and when they were written, in nanoseconds."""
-        found = (path for name in (RESULT, ERROR) for path in self.folder.rglob(name))
-        return {path: path.stat().st_mtime_ns for path in found}
+        found = {}
+        for path in chain(*(self.folder.glob(f"*/{name}") for name in (RESULT, ERROR))):
+            with suppress(OSError):  # it may vanish meanwhile
+                found[path] = path.stat().st_mtime_ns
+        return found
 
 
 def outcome(path: Path) -> str:

@@ -145,7 +145,7 @@ def build_callbacks(plan: Plan, sources: list[str]) -> list[L.Callback]:
     """
     found: list[L.Callback] = [
         RandomState(plan.run.seed),
-        StopOnDivergence(plan.folder, plan.optimizer),
+        StopOnDivergence(plan.folder, plan.optimizer, plan.trainer.log_every_n_steps),
     ]
     if plan.checkpoint.ema is not None:
         found.append(MovingAverage(plan.checkpoint.ema))

@@ -29,9 +29,10 @@ def test_weights_that_are_no_numbers_end_the_run_before_they_are_saved(
 ) -> None:
     step = TrainingModule.training_step
 
-    def spoilt(self: TrainingModule, *given: object) -> torch.Tensor:
-        loss = step(self, *given)  # type: ignore[arg-type]
-        return loss * float("nan") if self.trainer.global_step == 4 else loss
+    def spoilt(self: TrainingModule, *given: object) -> dict[str, torch.Tensor]:
+        found = step(self, *given)  # type: ignore[arg-type]
+        nan = float("nan") if self.trainer.global_step == 4 else 1.0
+        return {**found, "loss": found["loss"] * nan}
 
     monkeypatch.setattr(TrainingModule, "training_step", spoilt)
     words = r"diverged: at step 5 weights.*init=.*/best.ckpt.*optimizer.lr=0.*schedule.warmup"

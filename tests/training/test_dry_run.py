@@ -41,7 +41,7 @@ def test_a_dry_run_says_between_what_bounds_the_peak_of_a_run_will_lie(
     found = re.search(r"memory   (\S+) to (\S+) GB at the peak, of", capsys.readouterr().out)
     assert found is not None
     least, most = map(float, found.groups())
-    assert 0.1 < least < most <= 1.55 * least  # 1.5, but for rounding
+    assert 0.1 < least < most <= 1.5 * least
 
 
 def test_a_dry_run_meets_all_sizes_of_batches_and_the_largest_of_validation(base: Path) -> None:

@@ -78,9 +78,11 @@ def test_what_the_system_refuses_is_one_message(
 
     monkeypatch.setattr(fit, "fit", full)
     monkeypatch.setattr(launch, "is_job", lambda: False)
+    train = launch.train.__wrapped__  # without Hydra around it
     with pytest.raises(SystemExit) as ended:
-        launch.train(DictConfig({}), [], wants_traceback=False)
+        train(DictConfig({}))
     (line,) = capsys.readouterr().err.splitlines()
     assert ended.value.code == 2 and "runs/x/metrics.csv" in line and "Make room" in line
+    monkeypatch.setenv(launch.TRACEBACK, "1")
     with pytest.raises(OSError):
-        launch.train(DictConfig({}), [], wants_traceback=True)
+        train(DictConfig({}))
