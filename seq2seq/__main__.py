@@ -1,6 +1,11 @@
 """`python -m seq2seq` is `seq2seq`."""
 
-from seq2seq.environment import quiet_interrupt
+import sys
+
+try:
+    from seq2seq.environment import quiet_interrupt
+except KeyboardInterrupt:  # before it could be asked for
+    sys.exit(130)
 
 
 def main() -> None:

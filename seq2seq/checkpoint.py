@@ -238,6 +238,8 @@ def find(path: Path) -> Path:
         return path
     if not path.exists():
         raise CheckpointError(f"there is no {path}: give a .ckpt file or the folder of a run")
+    if not path.is_dir():
+        raise CheckpointError(f"{path} is a pipe or a device: give a .ckpt file, or a run's folder")
     for name in ("best.ckpt", "last.ckpt"):
         if (path / name).is_file():
             return path / name

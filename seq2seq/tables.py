@@ -85,7 +85,8 @@ def check_options(callable_: Callable[..., Any], options: Mapping[str, Any], whe
             example = "" if default is inspect.Parameter.empty else f", for example {default!r}"
             problems.append(f"{prefix}{name}={value!r} should be {describe(hints[name])}{example}")
         elif isinstance(value, int | float) and abs(value) >= LARGEST:
-            problems.append(f"{prefix}{name}={value} is too large: less than {LARGEST} is possible")
+            beyond = f"large: less than {LARGEST}" if value > 0 else f"small: more than {-LARGEST}"
+            problems.append(f"{prefix}{name}={value} is too {beyond} is possible")
     for name, parameter in accepted.items():
         if name not in options and parameter.default is inspect.Parameter.empty:
             problems.append(f"{prefix}{name} is missing: {describe(hints[name])}")

@@ -144,7 +144,7 @@ def not_text(head: bytes) -> str | None:
     count, even = head.count(0), head[::2].count(0)
     if not count or (count <= head.count(b"\n") + 1 and is_utf8(head)):
         return None
-    if even in (0, count) and 2 * count <= len(head) + 1:
+    if even in (0, count) and len(head) <= 8 * count <= 4 * len(head) + 4:
         form = "UTF-16BE" if even else "UTF-16LE"
         return f"looks like UTF-16 without a mark: iconv -f {form} -t UTF-8 OLD > NEW"
     return "holds NUL bytes, as programs, pictures and UTF-32 do"

@@ -40,6 +40,7 @@ MISTAKES = [
     ("loss.label_smoothing=1", "loss.label_smoothing=1 should be in [0, 1)"),
     ("loss.r_drop=-1", "loss.r_drop=-1 should be at least 0"),
     ("loss.r_drop=5 model.dropout=0", "and this one drops nothing: model.dropout=0.3"),
+    ("optimizer.lr=-inf", "optimizer.lr=-inf is too small: more than -4294967296 is possible"),
     ("seed=-1", "seed=-1 should be in [0, "),
     ("seed=99999999999", "seed=99999999999 is too large: less than 4294967296"),
     ("trainer.max_epochs=0", "trainer.max_epochs=0 trains nothing: give 1 or more, or -1"),

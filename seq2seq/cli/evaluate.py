@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from seq2seq.evaluation.assessment import Assessor
 
 HELP = "score translations of a test set"
+MOST_RESAMPLES = 100_000  # each holds a number for every sentence
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -99,8 +100,10 @@ def add_comparison(command: argparse.ArgumentParser) -> None:
 
 def resamples(text: str) -> int:
     value = int(text)
-    if value < 0 or value == 1:
-        raise argparse.ArgumentTypeError(f"{value} should be 0, or 2 or more; 1000 is usual")
+    if value < 0 or value == 1 or value > MOST_RESAMPLES:
+        raise argparse.ArgumentTypeError(
+            f"{value} should be 0, or 2 to {MOST_RESAMPLES:,}; 1000 is usual"
+        )
     return value
 
 

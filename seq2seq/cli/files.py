@@ -14,10 +14,11 @@ ARCHIVE = b"PK\x03\x04"  # the first bytes of a checkpoint
 STDIN, STDOUT = Path("/dev/stdin"), Path("/dev/stdout")
 # What a run, and `align --choose`, write into the run's folder, and folders in it that are theirs.
 OF_A_RUN = (
-    *("best.ckpt", "last.ckpt", "metrics*.csv", "samples.txt", "data.json", "result.json"),
+    *("best.ckpt", "best-[0-9]*.ckpt", "last.ckpt", "last-[0-9]*.ckpt", "metrics*.csv"),
+    *("samples*.txt", "data.json", "result*.json"),
     *("error.txt", "*.alignment.json", "*.lock", "multirun.yaml"),
 )
-FOLDERS_OF_A_RUN = (".hydra", "kept", "tensorboard", "wandb")
+FOLDERS_OF_A_RUN = (".hydra", "kept", "kept-[0-9]*", "tensorboard", "wandb")
 
 
 def check_input(path: Path) -> None:
@@ -96,7 +97,11 @@ def _check_apart(output: Path, called: str, read: Iterable[Path | None]) -> None
 def run_of(path: Path) -> Path | None:
     """The folder of the run that writes, or wrote, a file of this name there; None if none does."""
     path = path.resolve()
-    inside = [folder for folder in path.parents if folder.name in FOLDERS_OF_A_RUN]
+    inside = [
+        folder
+        for folder in path.parents
+        if any(fnmatch(folder.name, name) for name in FOLDERS_OF_A_RUN)
+    ]
     folder = inside[-1].parent if inside else path.parent
     named = inside or any(fnmatch(path.name, name) for name in OF_A_RUN)
     is_run = (folder / ".hydra").is_dir() or any(folder.glob("*.ckpt"))

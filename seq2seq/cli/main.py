@@ -4,6 +4,7 @@ import argparse
 import os
 import sys
 import warnings
+from typing import NoReturn
 
 from seq2seq import __version__
 from seq2seq.cli import align, average, evaluate, export, report, score, translate
@@ -58,6 +59,13 @@ def run_command() -> int:
     return code
 
 
+class Parser(argparse.ArgumentParser):
+    """Shows what was typed as escapes where a terminal would obey it."""
+
+    def error(self, message: str) -> NoReturn:
+        super().error(shown(message))
+
+
 def parse(words: list[str]) -> argparse.Namespace:
     """The arguments of a command line, its options before, behind or between the texts."""
     root, commands = parsers()
@@ -69,11 +77,11 @@ def parse(words: list[str]) -> argparse.Namespace:
 
 def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
     """The parser of what stands before a command, and those of the commands by their names."""
-    root = argparse.ArgumentParser(prog="seq2seq", description=__doc__)
+    root = Parser(prog="seq2seq", description=__doc__)
     root.add_argument("--version", action="version", version=__version__)
     commands = root.add_subparsers(metavar="COMMAND", required=True)
     commands.add_parser("train", help="train a model; options as in `python train.py`")
-    found = {}
+    found: dict[str, argparse.ArgumentParser] = {}
     for name, module in COMMANDS.items():
         command = commands.add_parser(
             name,

@@ -3,6 +3,7 @@
 import argparse
 from typing import Any
 
+from seq2seq.environment import usable_cores
 from seq2seq.errors import ConfigError
 
 ANY = ("length_ratio", "length_extra", "min_length_ratio", "min_length_extra")
@@ -107,8 +108,17 @@ def positive(text: str) -> int:
     value = int(text)
     if value < 1:
         raise argparse.ArgumentTypeError(f"{value} should be at least 1")
+    if value >= 2**31:
+        raise argparse.ArgumentTypeError(f"{value} is too large")
     return value
 
 
 def workers(text: str) -> int | str:
-    return text if text == "auto" else positive(text)
+    if text == "auto":
+        return text
+    count, cores = positive(text), usable_cores()
+    if count > max(2, cores):  # two may be tried on one core
+        raise argparse.ArgumentTypeError(
+            f"{count} processes on {cores} core(s) would wait for each other: {cores}, or auto"
+        )
+    return count

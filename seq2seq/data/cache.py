@@ -49,7 +49,8 @@ def cached_folder(cache: Path, name: str, write: Callable[[Path], None]) -> Path
                     shutil.rmtree(unfinished, ignore_errors=True)
     except OSError as error:
         raise DataError(
-            f"the cache {folder} cannot be written: {error.strerror or error}. "
+            f"the cache {folder} cannot be written: "
+            f"{error.strerror or f'{error} (is the disk full?)'}. "
             "Choose another place: data.cache=FOLDER"
         ) from error
     return folder

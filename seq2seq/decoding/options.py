@@ -45,8 +45,8 @@ def engine_options(options: Mapping[str, Any]) -> dict[str, Any]:
     """
     own = {name: options[name] for name in ENGINE_OPTIONS if name in options}
     workers = own.pop("workers", "auto")
-    if workers != "auto" and (not isinstance(workers, int) or workers < 1):
-        raise ConfigError(f"decode.workers={workers!r} should be auto, or 1 or more")
+    if workers != "auto" and (not isinstance(workers, int) or not 1 <= workers <= 10_000):
+        raise ConfigError(f"decode.workers={workers!r} should be auto, or 1 or more, to 10,000")
     check_options(build_engine, own, "decode")
     for name in ("rows", "pages", "page_size"):
         check_range(f"decode.{name}", own.get(name), 1, most=10_000_000)

@@ -32,6 +32,11 @@ from seq2seq.training.resume import agreed, check_resumed
 from seq2seq.training.sweep import RESULT
 from seq2seq.training.trainer import best_checkpoint, build_callbacks, build_trainer
 
+# What an earlier run in the same folder has left, and what an earlier part of a resumed run has:
+# Lightning would delete the metrics.
+OF_A_PART = ("metrics.csv",)
+OF_A_RUN = (*OF_A_PART, "best.ckpt", checkpoint.LAST, checkpoint.KEPT, "samples.txt", RESULT)
+
 
 def train(
     plan: Plan, prepared: Prepared, record: Callable[[], None] = lambda: None
@@ -78,10 +83,8 @@ def train(
     resume = agreed(trainer, plan.resume)
     start_from(resume, plan, module, prepared)
     record()
-    if loggers:
-        set_aside(plan.folder / "metrics.csv")  # Lightning would delete that of an earlier run
-    if resume is None:
-        set_aside(plan.folder / checkpoint.KEPT)
+    for name in OF_A_RUN if resume is None else OF_A_PART:
+        set_aside(plan.folder / name)
     if trainer.is_global_zero:
         write_ledger(prepared.ledger, plan.folder)
         print("\n".join((*prepared.report, headline(plan, model, trainer.world_size))), flush=True)
