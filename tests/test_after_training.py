@@ -49,7 +49,7 @@ def test_an_example_runs_as_it_is_written(command: str, checkout: Path, seq2seq:
     program, *words = shlex.split(re.sub(r"[<>] *\S+", "", command))
     reads = re.search(r"< *(\S+)", command)
     ended = seq2seq(*words, stdin=(checkout / reads[1]).read_bytes() if reads else b"")
-    assert (program, ended.code, ended.err.count("warning")) == ("seq2seq", 0, 0)
+    assert (program, ended.code, ended.complaints.count("warning")) == ("seq2seq", 0, 0)
     assert ended.out
     for name in re.findall(r"-o (\S+)", command):
         assert (checkout / name).stat().st_size > 0

@@ -150,8 +150,8 @@ def test_a_guided_run_that_was_interrupted_ends_as_one_that_was_not(base: Path) 
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        (["guided.weight=0.1"], "update.guided.weight was 0.5 and is 0.1 now"),
-        (["guided.head=2"], "update.guided.head was 0 and is 1 now"),
+        (["guided.weight=0.1"], "guided.weight was 0.5 and is 0.1 now"),
+        (["guided.head=2"], "guided.head was 0 and is 1 now"),
         (["guided.links=null", "guided.valid=null"], r"order.links was \['"),
     ],
 )

@@ -48,7 +48,14 @@ def test_a_full_disk_ends_the_run_and_leaves_the_last_good_files(
     monkeypatch.setattr(os, "fsync", fill)
     words = f"{name} cannot be written, and is as it was: No space left on device.*last.ckpt goes"
     with pytest.raises(CheckpointError, match=words):
-        train_again(folder, *tiny_overrides(base), *STEPS, "checkpoint.monitor=loss")
+        train_again(
+            folder,
+            *tiny_overrides(base),
+            *STEPS,
+            "checkpoint.monitor=loss",
+            "trainer.max_steps=8",
+            f"resume={folder / 'last.ckpt'}",
+        )
     assert (folder / name).read_bytes() == good[folder / name]
     for path in good:
         checkpoint.load(path)
