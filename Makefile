@@ -3,10 +3,13 @@ PYTHON ?= python3
 BIN := .venv/bin
 RUN := runs/demo/quickstart
 
-.PHONY: help install demo check test clean
+TEST := $(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal
+
+.PHONY: help install demo check test test-all clean
 help:
 	@echo "make demo     install, train on the embedded corpus, evaluate, translate, draw alignment maps"
 	@echo "make test     install, then check the style, the types and the tests"
+	@echo "make test-all the same with the slow tests: three times as long"
 	@echo "make install  only install, into .venv"
 	@echo "make clean    remove .venv, runs/ and caches"
 
@@ -43,7 +46,10 @@ check: install
 	$(BIN)/mypy
 
 test: check
-	$(BIN)/pytest -n auto --maxprocesses 4 --dist loadfile
+	$(TEST)
+
+test-all: check
+	$(TEST) -m ''
 
 clean:
 	rm -rf .venv runs .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

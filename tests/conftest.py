@@ -1,5 +1,6 @@
 """What every test may count on: one thread, its own seed, and memory that nobody has tidied."""
 
+import gc
 import os
 
 # Before torch is imported: waiting threads sleep instead of spinning on the cores of others.
@@ -25,6 +26,12 @@ settings.load_profile("any machine")
 # Begun in the background of a script, tests hear no Ctrl-C; what they start should all the same.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_finish() -> None:
+    """Thousands of collected tests are there to stay: no collection of garbage need visit them."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_runtest_setup() -> None:

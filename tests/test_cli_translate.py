@@ -333,6 +333,7 @@ def in_group(group: int) -> list[str]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="processes are not in /proc")
 def test_an_interrupt_of_workers_leaves_whole_lines_and_no_process(
     run: Path, tmp_path: Path
@@ -383,6 +384,7 @@ def watched(run: Path, source: Path, *arguments: str) -> str:
     return shown.decode()
 
 
+@pytest.mark.slow
 def test_a_terminal_shows_how_fast_it_goes(run: Path, tmp_path: Path) -> None:
     source = tmp_path / "source"
     source.write_bytes(b"Ja.\n" * 50)

@@ -56,6 +56,7 @@ def type_in(checkout: Path, page: str) -> str:
     return ended.stdout
 
 
+@pytest.mark.slow
 def test_own_data_becomes_a_translator_as_the_page_says(checkout: Path) -> None:
     printed = type_in(checkout, "own-data.md")
     assert "dry run on the largest batches" in printed and "BLEU" in printed
@@ -63,6 +64,7 @@ def test_own_data_becomes_a_translator_as_the_page_says(checkout: Path) -> None:
     assert (checkout / "my" / "map.png").stat().st_size > 1000
 
 
+@pytest.mark.slow
 def test_every_way_to_train_works_as_the_page_says(checkout: Path) -> None:
     type_in(checkout, "training.md")
     runs = checkout / "runs" / "guide"

@@ -39,6 +39,11 @@ class Case(NamedTuple):
         return "-".join(filter(None, self))
 
     @property
+    def changes(self) -> int:
+        """How many things are not as the preset has them: where two are, the test is slow."""
+        return (self.position != "none") + (self.kernel != "auto") + (self.variant != "")
+
+    @property
     def options(self) -> dict[str, Any]:
         """The node of the configuration that stands in this role."""
         options = without_elsewhere(small(self.model, f"attn={self.preset}")["attn"])
@@ -128,7 +133,8 @@ Condition = Callable[[Case], bool]
 def every(*conditions: Condition) -> Callable[[Test], Test]:
     """Run the test for every case that meets the conditions."""
     cases = [case for case in BUILT if all(condition(case) for condition in conditions)]
-    return pytest.mark.parametrize("case", cases, ids=str)
+    marked = [pytest.param(c, marks=pytest.mark.slow) if c.changes > 1 else c for c in cases]
+    return pytest.mark.parametrize("case", marked, ids=str)
 
 
 def reads_source(case: Case) -> bool:

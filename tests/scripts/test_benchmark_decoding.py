@@ -157,6 +157,7 @@ def test_the_best_batch_size_is_found_and_taken() -> None:
     assert found.results["hf-1x2"].seconds == [1.0, 1.0, 1.0]
 
 
+@pytest.mark.slow
 def test_the_script_compares_in_processes_and_writes(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -55,6 +55,10 @@ def bleu(hypotheses: list[str], pairs: list[Pair]) -> float:
     return sacrebleu.corpus_bleu(hypotheses, [references]).score
 
 
+# The corpus hardly ever changes; to make it again takes a while.
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(scope="module")
 def train() -> list[Pair]:
     return read("train")

@@ -48,6 +48,7 @@ def test_batches_in_three_pieces_teach_what_whole_ones_do(
     assert_learnt_the_same(folder, alone)
 
 
+@pytest.mark.slow
 def test_two_processes_of_two_pieces_learn_what_one_does(
     alone: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
 ) -> None:
@@ -78,6 +79,7 @@ def test_torchrun_starts_a_run_in_one_folder(
     assert_learnt_the_same(folder, alone)
 
 
+@pytest.mark.slow
 def test_each_job_of_a_sweep_gets_processes_and_a_folder_of_its_own(
     alone: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
 ) -> None:

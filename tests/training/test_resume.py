@@ -53,7 +53,12 @@ def assert_identical(found: Any, expected: Any) -> None:
 
 
 @pytest.mark.parametrize(
-    "typed", ["", "trainer.accumulate_grad_batches=2", "tokenizer.dropout=0.1"]
+    "typed",
+    [
+        "tokenizer.dropout=0.1",
+        pytest.param("", marks=pytest.mark.slow),
+        pytest.param("trainer.accumulate_grad_batches=2", marks=pytest.mark.slow),
+    ],
 )
 def test_a_run_interrupted_twice_ends_as_one_that_was_not(base: Path, typed: str) -> None:
     options = (*LONG, *typed.split())
@@ -198,7 +203,7 @@ class KilledError(Exception):
     """Stands for a signal that nothing can catch."""
 
 
-@pytest.mark.parametrize("step", [3, 4])
+@pytest.mark.parametrize("step", [3, pytest.param(4, marks=pytest.mark.slow)])
 def test_a_killed_run_repeats_no_validation_and_leaves_none_out(
     base: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:

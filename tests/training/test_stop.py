@@ -37,8 +37,12 @@ def wait_for_updates(folder: Path, process: "subprocess.Popen[str]") -> None:
     ("number", "options"),
     [
         (signal.SIGTERM, ("trainer.accumulate_grad_batches=2",)),
-        (signal.SIGINT, ()),
-        (signal.SIGUSR1, ("trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2")),
+        pytest.param(signal.SIGINT, (), marks=pytest.mark.slow),
+        pytest.param(
+            signal.SIGUSR1,
+            ("trainer=ddp", "trainer.accelerator=cpu", "trainer.devices=2"),
+            marks=pytest.mark.slow,
+        ),
     ],
 )
 def test_a_signal_ends_a_run_that_then_goes_on_to_the_same_end(

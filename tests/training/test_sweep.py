@@ -14,6 +14,7 @@ from seq2seq.training.sweep import JobFailedError, Sweep, run_job
 SHORT = ("trainer.max_steps=2", "trainer.val_check_interval=2")
 
 
+@pytest.mark.slow
 def test_a_job_that_cannot_be_does_not_stop_the_jobs_behind_it(
     tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
 ) -> None:
@@ -35,7 +36,7 @@ def test_a_job_that_cannot_be_does_not_stop_the_jobs_behind_it(
     ]
 
 
-@pytest.mark.launchers
+@pytest.mark.slow
 @pytest.mark.parametrize("launcher", ["joblib", "submitit_local"])
 def test_jobs_in_processes_of_a_launcher_are_summed_up_too(
     launcher: str, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
