@@ -29,8 +29,9 @@ class Word:
         joint: one tokenizer for both languages (True), or one for each.
         normalize: None keeps characters as they are; "nfc" first writes accents in composed form.
         min_frequency: how often a word must occur to be a piece.
-        isolate_punctuation: each mark of punctuation and each symbol is a word of its own; decoding
-            still knows whether there was a space before it.
+        isolate_punctuation: False keeps what stands between white space whole (`I_TURN_LEFT`); True
+            makes each punctuation mark and each symbol a word of its own; decoding still knows
+            whether there was a space before it.
 
     Raises: ConfigError for a value out of range.
     """
@@ -39,7 +40,7 @@ class Word:
     joint: bool = True
     normalize: Literal["nfc"] | None = None
     min_frequency: int = 1
-    isolate_punctuation: bool = True
+    isolate_punctuation: bool = False
 
     def __post_init__(self) -> None:
         check(self.vocab_size, self.min_frequency, self.normalize, "words")

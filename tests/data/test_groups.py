@@ -19,7 +19,7 @@ RECIPES: dict[str, Any] = {
     "bpe": ByteLevelBPE(vocab_size=300),
     "cjk": ByteLevelBPE(vocab_size=300, isolate_cjk=True),
     "unigram": Unigram(vocab_size=420),
-    "word": Word(),
+    "word": Word(isolate_punctuation=True),
     "char": Character(),
 }
 LINES = [*demo_lines("train", "de", 200), "unhappiness is a\tb here. Na?! 3.14 \u00a0 中文。"]

@@ -36,7 +36,7 @@ KINDS = {
     "unigram": {"vocab_size": 700},
     "unigram cjk": {"name": "unigram", "vocab_size": 700, "isolate_cjk": True},
     "word": {},
-    "word space": {"name": "word", "isolate_punctuation": False},
+    "word marks": {"name": "word", "isolate_punctuation": True},
     "char": {},
 }
 # Trained on hostile text, so that no reason is left not to form a piece called like a symbol.
@@ -87,7 +87,7 @@ def test_subwords_give_back_any_text(kind: str, text: str, learnt: dict[str, Tok
     assert tokenizer.decode_batch(ids) == [kept(kind, text)]
 
 
-@pytest.mark.parametrize("kind", ["word", "word space", "char"])
+@pytest.mark.parametrize("kind", ["word", "word marks", "char"])
 @given(text=texts)
 def test_words_and_characters_give_back_any_text_they_have_seen(kind: str, text: str) -> None:
     tokenizer = learn(kind, [text])
@@ -104,7 +104,7 @@ def test_no_text_produces_a_symbol_of_any_tokenizer(
     [ids] = learnt[kind].encode_batch(["".join(parts)])
     assert not {PAD, BOS, EOS} & set(ids)
     # UNK stands for what is not in the vocabulary, never for its name.
-    known = kind not in ("word", "word space")
+    known = kind not in ("word", "word marks")
     assert not known or UNK not in ids
 
 
@@ -196,14 +196,14 @@ def test_training_of_any_kind_prints_nothing(kind: str, capfd: pytest.CaptureFix
     assert capfd.readouterr() == ("", "")
 
 
-def test_words_are_what_space_and_punctuation_separate(learnt: dict[str, Tokenizer]) -> None:
-    tokenizer = learn("word", ["(a  b.) c-d $5 '"])
+def test_words_are_what_space_separates_and_if_asked_punctuation() -> None:
+    assert learn("word", ["a"]).pieces("(a  b.)\tI_TURN_LEFT") == ["(a", "b.)", "I_TURN_LEFT"]
+    tokenizer = learn("word marks", ["(a  b.) c-d $5 '"])
     assert tokenizer.pieces("(a  b.) c-d $5 '") == [*"(ab.)", *"c-d", *"$5", "'"]
-    assert learn("word space", ["a"]).pieces("(a  b.)\tc") == ["(a", "b.)", "c"]
 
 
 def test_a_mark_knows_whether_a_space_stood_before_it() -> None:
-    tokenizer = learn("word", ["a (b ) , c"])
+    tokenizer = learn("word marks", ["a (b ) , c"])
     text = "a(b) ,c"
     [ids] = tokenizer.encode_batch([text])
     # "▁)" and "c" after a mark were not in the text; "▁(" was, "(" was not.
@@ -211,9 +211,9 @@ def test_a_mark_knows_whether_a_space_stood_before_it() -> None:
     assert tokenizer.decode_batch(tokenizer.encode_batch(["a (b ) , c"])) == ["a (b ) , c"]
 
 
-@pytest.mark.parametrize("kind", ["word space", "char"])
+@pytest.mark.parametrize("kind", ["word marks", "char"])
 def test_only_the_most_frequent_pieces_are_kept(kind: str) -> None:
-    lines = ["a b c c b c"] if kind == "word space" else ["abccbc"]
+    lines = ["a b c c b c"] if kind == "word marks" else ["abccbc"]
     assert learn(kind, lines, vocab_size=6).pieces(lines[0]) == ["a", *"bccbc"]
     [ids] = learn(kind, lines, vocab_size=6).encode_batch(lines)
     assert [i == UNK for i in ids] == [True, False, False, False, False, False]
