@@ -8,14 +8,14 @@ Hugging Face), the same piece ids, the same search, and as many cores: 2x1 is tw
 thread each, 1x2 one worker of two. `floor` is the bare matrix products of our own run, without
 anything between them. Tokenisation, loading and conversion are not timed. Each candidate has
 processes of its own, which stay warm; all translate everything in turn, round by round. CTranslate2
-and Hugging Face get the batch size that is fastest here.
+and Hugging Face get the batch size that is fastest here, CTranslate2 also in tokens.
 
 Free lengths: a translation ends where the model ends it. Forced lengths: no translation ends before
 --forced-length pieces, and all end there, so that no engine gains by shorter translations.
 
 Writes decoding.md (tables), decoding.json (every round) and decoding.png into --output. Needs
 pip install ctranslate2 transformers; what is missing is left out, and the report says so. The
-machine must be idle: disturbed rounds are repeated; --anyway counts all the same.
+machine must be idle: disturbed runs are repeated; --anyway counts all the same.
 """
 
 import argparse
@@ -34,7 +34,7 @@ from typing import Any
 import torch
 from benchmarking import processor
 from decoding_bench.bars import draw
-from decoding_bench.candidates import ALL, Candidate, parse
+from decoding_bench.candidates import ALL, BatchSize, Candidate, parse
 from decoding_bench.crews import CannotError, Crew, Job
 from decoding_bench.measure import Protocol
 from decoding_bench.report import lines, record, section
@@ -145,7 +145,9 @@ def compare(options: argparse.Namespace, folder: Path) -> tuple[list[str], list[
     saved = checkpoint.read(options.checkpoint)
     rows, references = read_sources(saved, options.source, options.reference, options.sentences)
     crews, left_out = hire(options.candidates, forms(options.checkpoint, folder, options.regimes))
-    protocol = Protocol(options.rounds, options.warmup, options.batch_sizes, options.anyway)
+    sizes = [BatchSize(size, "sentences") for size in options.batch_sizes]
+    sizes += [BatchSize(size, "tokens") for size in options.batch_tokens]
+    protocol = Protocol(options.rounds, options.warmup, sizes, options.anyway)
     head = ["# Decoding, side by side", *said(options, rows), *(f"Left out {e}" for e in left_out)]
     pages, records, drawn = ["\n\n".join(head) + "\n"], [], {}
     print(pages[0], flush=True)
@@ -176,6 +178,9 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--regimes", type=regimes, default=["free", "forced"])
     parser.add_argument("--forced-length", type=int, default=20, help="pieces of a translation")
     parser.add_argument("--batch-sizes", type=numbers, default=[16, 32, 64, 128], help="to try")
+    parser.add_argument(
+        "--batch-tokens", type=numbers, default=[512, 1024, 2048], help="to try, of CTranslate2"
+    )
     parser.add_argument("--rounds", type=int, default=5, help="that count")
     parser.add_argument("--warmup", type=int, default=2, help="rounds before them")
     parser.add_argument("--output", type=Path, default=Path("runs/benchmark/decoding"))

@@ -4,9 +4,12 @@
     python scripts/benchmark_training.py memory  --train ...
     python scripts/benchmark_training.py quality --train ... --valid ...
 
-`speed`: the same batches in turn through every candidate; target tokens a second, median of steps.
-`memory`: each candidate in a process of its own; the peak of resident memory over what the imports
-took, with MALLOC_MMAP_THRESHOLD_=65536 so that freed memory goes back to the system.
+Five candidates, each in a process of its own: the plain loop as a tutorial writes it, with a fused
+Adam, and with that and bfloat16 (autocast); ours in float32 and in bfloat16.
+
+`speed`: they take turns, update by update, with the same batches; target tokens a second.
+`memory`: one after the other; the peak of resident memory less what the imports took, with
+MALLOC_MMAP_THRESHOLD_=65536 so that freed memory goes back to the system.
 `quality`: float32 and bfloat16 from the same seed over the same updates; the validation loss.
 
 Both loops are bare: model, loss, optimizer, without logging, schedule or validation, so the figures
@@ -15,17 +18,16 @@ idle; --anyway measures all the same, and the report says how busy it was.
 """
 
 import argparse
-import json
 import math
 import os
 import resource
 import statistics
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
+from multiprocessing import get_context
+from multiprocessing.connection import Connection
+from typing import NamedTuple
 
 from seq2seq.environment import keep_few_kernels, wait_briefly
 
@@ -33,7 +35,15 @@ wait_briefly()  # before torch, as in training
 keep_few_kernels()
 
 import torch  # noqa: E402
-from benchmarking import await_idle, conditions, foreign_load, interleave, spread  # noqa: E402
+from benchmarking import (  # noqa: E402
+    await_idle,
+    conditions,
+    cpu_seconds,
+    foreign_load,
+    interleave,
+    resident,
+    spread,
+)
 from torch import Tensor, nn  # noqa: E402
 from torch.optim.lr_scheduler import LinearLR  # noqa: E402
 
@@ -47,7 +57,9 @@ from seq2seq.symbols import PAD  # noqa: E402
 from seq2seq.training.loss import batch_loss  # noqa: E402
 
 DIM, FFN, LAYERS, HEADS, DROPOUT, SMOOTHING, LR = 256, 1024, 3, 4, 0.1, 0.1, 1e-3
-CANDIDATES = ("plain", "ours", "ours-bf16")
+# Ours, and what each is compared with.
+RIVALS = {"ours": ("plain", "plain-fused"), "ours-bf16": ("plain", "plain-bf16")}
+CANDIDATES = ("plain", "plain-fused", "plain-bf16", "ours", "ours-bf16")
 
 
 class Plain(nn.Module):
@@ -99,19 +111,22 @@ class Trainer:
 
 def build_trainer(name: str, vocabulary: int, seed: int) -> Trainer:
     torch.manual_seed(seed)
-    if name == "plain":
+    bf16 = name.endswith("bf16")
+    if name.startswith("plain"):
         plain = Plain(vocabulary)
         criterion = nn.CrossEntropyLoss(label_smoothing=SMOOTHING, ignore_index=PAD)
 
         def plain_loss(batch: Batch) -> Tensor:
-            logits = plain(batch.source, batch.target[:, :-1])
-            return criterion(logits.flatten(0, 1), batch.target[:, 1:].flatten())
+            with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
+                logits = plain(batch.source, batch.target[:, :-1])
+                return criterion(logits.flatten(0, 1), batch.target[:, 1:].flatten())
 
-        return Trainer(plain, torch.optim.Adam(plain.parameters(), lr=LR), plain_loss)
+        fused = None if name == "plain" else True
+        return Trainer(plain, torch.optim.Adam(plain.parameters(), lr=LR, fused=fused), plain_loss)
     model = our_model(vocabulary)
 
     def our_loss(batch: Batch) -> Tensor:
-        with torch.autocast("cpu", torch.bfloat16, enabled=name == "ours-bf16"):
+        with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
             return batch_loss(model, batch, SMOOTHING)[0].smoothed / batch.total
 
     return Trainer(model, torch.optim.Adam(model.parameters(), lr=LR, fused=True), our_loss)
@@ -146,69 +161,110 @@ def our_model(vocabulary: int) -> Seq2Seq:
 
 
 def speed(options: argparse.Namespace) -> None:
-    train, _, vocabulary = corpora(options)
-    batches = list(some_batches(train, options, options.rounds + options.warmup))
-    trainers = {name: build_trainer(name, vocabulary, options.seed) for name in CANDIDATES}
-    runs = {
-        name: lambda number, trainer=trainer: trainer.update(batches[number])
-        for name, trainer in trainers.items()
-    }
+    corpora(options)  # what is cached now is learnt in none of the processes
     if not options.anyway:
         await_idle()
-    with foreign_load() as load:
-        seconds = interleave(runs, options.rounds, options.warmup)
-    totals = [batch.total for batch in batches[options.warmup :]]
+    crew = {name: Candidate(name, options) for name in CANDIDATES}
+    with foreign_load(lambda: sum(each.cpu_seconds() for each in crew.values())) as load:
+        measured = interleave(
+            {name: each.update for name, each in crew.items()}, options.rounds, options.warmup
+        )
+    for each in crew.values():
+        each.end()
     print(conditions())
     print(f"other processes used {load.cores:.2f} cores meanwhile")
-    rates = {
-        name: [total / each for total, each in zip(totals, spent, strict=True)]
-        for name, spent in seconds.items()
-    }
-    base = statistics.median(rates["plain"])
-    print("\n| candidate | target tokens/s, median (lowest - highest) | ratio |\n|---|---|---|")
-    for name, values in rates.items():
-        print(f"| {name} | {spread(values)} | {statistics.median(values) / base:.2f} |")
+    print("\n| candidate | target tokens/s, median (lowest - highest) | CPU seconds for 1,000 |")
+    print("|---|---|---|")
+    for name, updates in measured.items():
+        seconds = 1000 * statistics.median(each.cpu / each.tokens for each in updates)
+        print(f"| {name} | {spread([u.tokens / u.wall for u in updates])} | {seconds:.3f} |")
+    print("\n| ours | against | by wall time, median (lowest - highest) | by CPU time, likewise |")
+    print("|---|---|---|---|")
+    for ours, rivals in RIVALS.items():
+        for rival in rivals:
+            pairs = list(zip(measured[rival], measured[ours], strict=True))
+            wall = ratios([theirs.wall / own.wall for theirs, own in pairs])
+            cpu = ratios([theirs.cpu / own.cpu for theirs, own in pairs])
+            print(f"| {ours} | {rival} | {wall} | {cpu} |")
+
+
+def ratios(values: list[float]) -> str:
+    return f"**{statistics.median(values):.2f}** ({min(values):.2f} - {max(values):.2f})"
+
+
+class Update(NamedTuple):
+    """What an update took, in seconds: by the clock, and of all cores."""
+
+    tokens: int
+    wall: float
+    cpu: float
+
+
+class Candidate:
+    """A process that trains one candidate, an update when it is asked, and sleeps meanwhile."""
+
+    def __init__(self, name: str, options: argparse.Namespace):
+        processes = get_context("spawn")
+        self._pipe, there = processes.Pipe()
+        self._process = processes.Process(target=train, args=(there, name, options))
+        self._process.start()
+        there.close()
+        self._pipe.recv()  # it is ready
+
+    def update(self, number: int) -> Update:
+        """The update with the batch of that number."""
+        self._pipe.send(number)
+        found: Update = self._pipe.recv()
+        return found
+
+    def cpu_seconds(self) -> float:
+        return cpu_seconds(self._process.pid or 0)
+
+    def end(self) -> int:
+        """Returns: the most bytes of memory it held, less what it held after the imports."""
+        self._pipe.send(None)
+        peak: int = self._pipe.recv()
+        self._process.join()
+        return peak
+
+
+def train(pipe: Connection, name: str, options: argparse.Namespace) -> None:
+    """What a candidate's process does: an update for each number that comes, until None does."""
+    torch.set_num_threads(options.threads)
+    imported = resident()
+    corpus, _, vocabulary = corpora(options)
+    batches = list(some_batches(corpus, options, options.rounds + options.warmup))
+    trainer = build_trainer(name, vocabulary, options.seed)
+    pipe.send("ready")
+    while (number := pipe.recv()) is not None:
+        cpu = time.process_time()
+        wall = trainer.update(batches[number])
+        spent = Update(batches[number].total, wall, time.process_time() - cpu)
+        pipe.send(spent)
+    pipe.send(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - imported)
 
 
 def memory(options: argparse.Namespace) -> None:
-    """Each candidate in a process of its own."""
-    corpora(options)  # what is cached now is learnt in none of them
+    """Each candidate alone."""
+    corpora(options)
+    os.environ["MALLOC_MMAP_THRESHOLD_"] = "65536"
     found = {}
     for name in CANDIDATES:
-        command = [sys.executable, *sys.argv, "--candidate", name]
-        environment = {**os.environ, "MALLOC_MMAP_THRESHOLD_": "65536"}
-        done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-        found[name] = json.loads(done.stdout)
+        candidate = Candidate(name, options)
+        for number in range(options.rounds):
+            candidate.update(number)
+        found[name] = candidate.end()
     print(conditions())
     print("\n| candidate | peak less imports, MB | ratio |\n|---|---|---|")
     for name, bytes_ in found.items():
         print(f"| {name} | {bytes_ / 2**20:,.0f} | {bytes_ / found['plain']:.2f} |")
 
 
-def memory_of(options: argparse.Namespace) -> None:
-    """Peak resident bytes of some updates, less what stood after the imports."""
-    imported = resident()
-    train, _, vocabulary = corpora(options)
-    trainer = build_trainer(options.candidate, vocabulary, options.seed)
-    for batch in some_batches(train, options, options.rounds):
-        trainer.update(batch)
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    print(json.dumps(peak - imported))
-
-
-def resident() -> int:
-    """Bytes of memory this process holds now (Linux)."""
-    for line in Path("/proc/self/status").read_text(encoding="ascii").split("\n"):
-        if line.startswith("VmRSS:"):
-            return int(line.split()[1]) * 1024
-    raise SystemExit("this system does not say how much memory a process holds")
-
-
 def quality(options: argparse.Namespace) -> None:
     train, valid, vocabulary = corpora(options)
     print(conditions())
     print(f"\n| candidate | validation loss after {options.updates} updates |\n|---|---|")
-    for name in CANDIDATES[1:]:
+    for name in RIVALS:
         trainer = build_trainer(name, vocabulary, options.seed)
         schedule = LinearLR(trainer.optimizer, 0.01, total_iters=options.updates // 5)
         for batch in some_batches(train, options, options.updates):
@@ -272,17 +328,13 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--anyway", action="store_true", help="measure on a busy machine too")
-    parser.add_argument("--candidate", choices=CANDIDATES, help=argparse.SUPPRESS)
     return parser.parse_args()
 
 
 def main() -> None:
     options = parse()
     torch.set_num_threads(options.threads)
-    if options.candidate is not None:
-        memory_of(options)
-    else:
-        {"speed": speed, "memory": memory, "quality": quality}[options.what](options)
+    {"speed": speed, "memory": memory, "quality": quality}[options.what](options)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,7 @@
 
 import os
 import platform
+import re
 import statistics
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -50,6 +51,25 @@ def _busy_seconds() -> float:
     ticks = [int(field) for field in fields]
     idle = ticks[3] + ticks[4]  # idle, and waiting for a disk
     return (sum(ticks[:8]) - idle) / os.sysconf("SC_CLK_TCK")
+
+
+def cpu_seconds(pid: int) -> float:
+    """What a process has used of all cores so far; 0 on a system that does not say."""
+    stat = Path(f"/proc/{pid}/stat")
+    if not stat.is_file():
+        return 0.0
+    # After the name, which may hold anything, in brackets.
+    fields = stat.read_text(encoding="utf-8").rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def resident(pid: int | str = "self") -> int:
+    """Bytes of memory that a process holds now; 0 on a system that does not say."""
+    status = Path(f"/proc/{pid}/status")
+    if not status.is_file():
+        return 0
+    found = re.search(r"^VmRSS:\s+(\d+) kB", status.read_text(encoding="utf-8"), re.MULTILINE)
+    return int(found[1]) * 1024 if found else 0
 
 
 def await_idle(patience: float = 60.0) -> None:

@@ -2,9 +2,20 @@
 
 import re
 from dataclasses import dataclass
+from typing import NamedTuple
 
 ENGINES = ("floor", "ours", "ct2", "hf")
 LAYOUTS = ("2x1", "1x2")  # workers x threads of each
+
+
+class BatchSize(NamedTuple):
+    """How much is decoded at once."""
+
+    size: int
+    unit: str  # sentences, or tokens of the padded sources
+
+    def __str__(self) -> str:
+        return f"{self.size:,} {self.unit}"
 
 
 @dataclass(frozen=True)
@@ -44,9 +55,9 @@ class Candidate:
         return 1 if self.engine == "ct2" else self.workers
 
     @property
-    def has_batch_size(self) -> bool:
-        """Is its number of sentences a batch ours to choose? Then the best is."""
-        return self.engine in ("ct2", "hf")
+    def batch_units(self) -> tuple[str, ...]:
+        """In what the size of its batches can be chosen; then the best is. None: it chooses."""
+        return {"ct2": ("sentences", "tokens"), "hf": ("sentences",)}.get(self.engine, ())
 
 
 def parse(name: str) -> Candidate:

@@ -9,7 +9,9 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from decoding_bench.candidates import Candidate
+from benchmarking import cpu_seconds, resident
+
+from decoding_bench.candidates import BatchSize, Candidate
 
 SCRIPTS = Path(__file__).resolve().parents[1]
 
@@ -66,7 +68,7 @@ class Crew:
             self.close()
             raise
 
-    def prepare(self, job: Job, rows: Sequence[list[int]], batch_size: int | None) -> None:
+    def prepare(self, job: Job, rows: Sequence[list[int]], batch_size: BatchSize | None) -> None:
         """Give each process its share, of all lengths."""
         self.count = len(rows)
         self.shares = deal([len(row) for row in rows], len(self.processes))
@@ -93,6 +95,10 @@ class Crew:
     def cpu_seconds(self) -> float:
         """What its processes have used of all cores so far (Linux; elsewhere 0)."""
         return sum(cpu_seconds(process.pid) for process in self.processes)
+
+    def resident(self) -> int:
+        """Bytes of memory that its processes hold, together (Linux; elsewhere 0)."""
+        return sum(resident(process.pid) for process in self.processes)
 
     def close(self) -> None:
         for process in self.processes:
@@ -123,12 +129,3 @@ def deal(lengths: Sequence[int], hands: int) -> list[list[int]]:
     """Indices in as many shares, each with as much of every length."""
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     return [order[hand::hands] for hand in range(hands)]
-
-
-def cpu_seconds(pid: int) -> float:
-    stat = Path(f"/proc/{pid}/stat")
-    if not stat.is_file():
-        return 0.0
-    # Behind the name, which may hold anything, in brackets.
-    fields = stat.read_text(encoding="utf-8").rpartition(")")[2].split()
-    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")

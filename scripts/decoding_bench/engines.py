@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import torch
 
 from decoding_bench import marian
-from decoding_bench.candidates import Candidate
+from decoding_bench.candidates import BatchSize, Candidate
 from decoding_bench.floor import Floor, Record
 from seq2seq import checkpoint, decoding
 from seq2seq.data.windows import padded
@@ -31,7 +31,7 @@ class Work(NamedTuple):
     rows: list[list[int]]  # sources, eos last
     beams: int
     limit: int  # pieces of a translation at most
-    batch_size: int | None  # sentences, where it is chosen
+    batch_size: BatchSize | None  # where it is chosen
 
 
 class Engine(ABC):
@@ -147,15 +147,18 @@ class CTranslate2(Engine):
         self.translator = self.translators[work.regime]
         # It takes pieces and adds the end itself.
         self.pieces = [[self.source[i] for i in row[:-1]] for row in work.rows]
-        self.options = {
+        self.options: dict[str, Any] = {
             "beam_size": work.beams,
             "length_penalty": 1.0,
             "min_decoding_length": 0,
             "max_decoding_length": work.limit,
             "max_input_length": 0,
             "return_end_token": True,  # so that the length counts eos, as ours does
-            "max_batch_size": work.batch_size,
         }
+        if work.batch_size is not None:
+            self.options["max_batch_size"] = work.batch_size.size
+            by_tokens = work.batch_size.unit == "tokens"
+            self.options["batch_type"] = "tokens" if by_tokens else "examples"
 
     def run(self) -> None:
         self.raw = self.translator.translate_batch(self.pieces, **self.options)
@@ -178,14 +181,14 @@ class HuggingFace(Engine):
     def prepare(self, work: Work) -> None:
         self.model = self.models[work.regime]
         order = sorted(range(len(work.rows)), key=lambda i: -len(work.rows[i]))
-        size = work.batch_size or len(order)
+        size = work.batch_size.size if work.batch_size else len(order)
         self.batches = [order[i : i + size] for i in range(0, len(order), size)]
         self.rows = work.rows
         self.options = {
             "num_beams": work.beams,
             "max_new_tokens": work.limit,
             "length_penalty": 1.0,
-            "early_stopping": work.beams > 1,  # done when so many hypotheses are finished, as ours
+            "early_stopping": work.beams > 1,  # done when as many hypotheses have finished
             "do_sample": False,
         }
 

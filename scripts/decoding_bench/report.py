@@ -17,6 +17,7 @@ TITLES = (
     "same as ours",
     "BLEU",
     "batch",
+    "resident, MB",
 )
 STEADY = 1.1  # between the slowest and the fastest round of a floor
 Quality = Callable[[list[list[int]]], float]  # BLEU of hypotheses
@@ -33,7 +34,8 @@ class Line(NamedTuple):
     hf: float | None  # its rate, as a multiple of the best of Hugging Face
     same: float | None  # share of hypotheses equal to ours in float32
     bleu: float | None
-    batch_size: int | None
+    batch_size: str | None
+    resident: int  # bytes
 
 
 def lines(measured: Measured, quality: Quality | None = None) -> list[Line]:
@@ -58,7 +60,8 @@ def line(result: Result, measured: Measured, quality: Quality | None) -> Line:
         hf=None if bare else ratio(hf, result),
         same=None if bare or ours is None else same(result.found, ours.found),
         bleu=None if bare or quality is None else quality(result.found),
-        batch_size=result.batch_size,
+        batch_size=None if result.batch_size is None else str(result.batch_size),
+        resident=result.resident,
     )
 
 
@@ -98,22 +101,25 @@ def table(found: Sequence[Line]) -> str:
             *(written(value, ".2f") for value in (each.floor, each.ct2, each.hf)),
             written(each.same, ".1%"),
             written(each.bleu, ".1f"),
-            written(each.batch_size, "d"),
+            written(each.batch_size, "s"),
+            f"{each.resident / 1e6:,.0f}",
         ]
         for each in found
     ]
     return "\n".join([head, *(f"| {' | '.join(row)} |" for row in rows)])
 
 
-def written(value: float | None, form: str) -> str:
+def written(value: float | str | None, form: str) -> str:
     return "" if value is None else format(value, form)
 
 
 def section(measured: Measured, found: Sequence[Line]) -> str:
     """A job's table and what one has to know of its rounds."""
+    runs = [run for result in measured.results.values() for run in result.runs]
+    load, disturbed = max(run.load for run in runs), sum(run.disturbed for run in runs)
     said = (
-        f"{len(measured.loads)} rounds, other processes used {max(measured.loads):.2f} cores at "
-        f"most; {measured.void} rounds were disturbed and do not count."
+        f"{len(runs)} runs, beside which other processes used {load:.2f} cores at most; "
+        f"{disturbed} others were disturbed and do not count."
     )
     unsteady = [
         result.candidate.name
@@ -130,10 +136,9 @@ def record(measured: Measured, found: Sequence[Line]) -> dict[str, Any]:
     """The same for programs, with the seconds of every round."""
     return {
         **measured.job._asdict(),
-        "loads": measured.loads,
-        "void": measured.void,
         "left_out": measured.left_out,
         "candidates": [
-            {**each._asdict(), "seconds": measured.results[each.name].seconds} for each in found
+            {**each._asdict(), "runs": [run._asdict() for run in measured.results[each.name].runs]}
+            for each in found
         ],
     }

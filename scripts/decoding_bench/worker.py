@@ -8,7 +8,7 @@ import sys
 import time
 from typing import Any
 
-from decoding_bench.candidates import parse
+from decoding_bench.candidates import BatchSize, parse
 from seq2seq.environment import keep_memory, wait_briefly
 from seq2seq.errors import Seq2SeqError
 
@@ -37,7 +37,8 @@ def main() -> None:
                     files = {regime: Files(*paths) for regime, paths in order["files"].items()}
                     engine = ENGINES[candidate.engine](candidate, files)
                 case "prepare":
-                    engine.prepare(Work(*order["work"]))
+                    regime, rows, beams, limit, size = order["work"]
+                    engine.prepare(Work(regime, rows, beams, limit, size and BatchSize(*size)))
                 case "go":
                     start = time.perf_counter()
                     engine.run()

@@ -8,10 +8,11 @@ from typing import Any
 import benchmark_decoding
 import pytest
 import torch
-from decoding_bench.candidates import ALL, Candidate, parse
-from decoding_bench.crews import Job, cpu_seconds, deal
+from benchmarking import cpu_seconds, resident
+from decoding_bench.candidates import ALL, BatchSize, Candidate, parse
+from decoding_bench.crews import Job, deal
 from decoding_bench.floor import Floor, Record, Step
-from decoding_bench.measure import Measured, Protocol, Result
+from decoding_bench.measure import Measured, Protocol, Result, Run
 from decoding_bench.report import lines, section
 from tiny_runs import TINY_MODEL, demo_lines, save_model
 
@@ -54,6 +55,12 @@ def test_the_seconds_of_a_process_grow_with_its_work() -> None:
     assert cpu_seconds(2**30) == 0.0
 
 
+def test_memory_that_is_written_is_resident() -> None:
+    before = resident()
+    written = torch.ones(2**24)
+    assert not before or resident() - before >= 0.9 * written.nbytes
+
+
 def test_the_floor_counts_the_products_of_a_translation_without_padding(tmp_path: Path) -> None:
     model = save_model(tmp_path / "a.ckpt", *TINY_MODEL, "attn=mqa", "model.activation=swiglu")
     record, floor = Record(model), Floor(model)
@@ -89,8 +96,9 @@ def measured(**seconds: list[float]) -> Measured:
     for name, spent in seconds.items():
         candidate = parse(name.replace("_", "-"))
         found = [[4, 5], [6]] if name != "hf_1x2" else [[4, 5], [7]]
-        results[candidate.name] = Result(candidate, spent, found, None)
-    return Measured(Job("free", 5, 40), results, [0.02, 0.05], 1, ["`ours-int8`: no"])
+        runs = [Run(each, 0.05, number % 2) for number, each in enumerate(spent)]
+        results[candidate.name] = Result(candidate, runs, found, None, 250_000_000)
+    return Measured(Job("free", 5, 40), results, ["`ours-int8`: no"])
 
 
 def test_ratios_are_to_the_best_of_the_others_and_the_floor_of_the_same_layout() -> None:
@@ -122,7 +130,7 @@ def test_ratios_are_to_the_best_of_the_others_and_the_floor_of_the_same_layout()
 def test_a_section_says_what_was_left_out_void_or_unsteady() -> None:
     result = measured(floor_2x1=[1.0, 1.05], floor_1x2=[2.0, 2.5])
     text = section(result, lines(result))
-    assert "2 rounds, other processes used 0.05 cores at most; 1 rounds were disturbed" in text
+    assert "4 runs, beside which other processes used 0.05 cores at most; 2 others were" in text
     assert "Not steady: the rounds of floor-1x2 differ" in text
     assert "left out `ours-int8`: no" in text and "## beam 5, free lengths" in text
 
@@ -133,13 +141,13 @@ class Sprinter:
     candidate = parse("hf-1x2")
 
     def __init__(self) -> None:
-        self.prepared: list[int | None] = []
+        self.prepared: list[BatchSize] = []
 
-    def prepare(self, job: Job, rows: Any, batch_size: int | None) -> None:
+    def prepare(self, job: Job, rows: Any, batch_size: BatchSize) -> None:
         self.prepared.append(batch_size)
 
     def go(self) -> float:
-        return abs((self.prepared[-1] or 0) - 32) + 1.0
+        return abs(self.prepared[-1].size - 32) + 1.0
 
     def found(self) -> list[list[int]]:
         return [[4]]
@@ -147,13 +155,18 @@ class Sprinter:
     def cpu_seconds(self) -> float:
         return 0.0
 
+    def resident(self) -> int:
+        return 0
+
 
 def test_the_best_batch_size_is_found_and_taken() -> None:
     crew = Sprinter()
-    protocol = Protocol(rounds=3, warmup=1, batch_sizes=(16, 32, 64), anyway=True)
+    sizes = [BatchSize(size, "sentences") for size in (16, 32, 64)]
+    tokens = BatchSize(32, "tokens")  # which this candidate does not know
+    protocol = Protocol(rounds=3, warmup=1, batch_sizes=[*sizes, tokens], anyway=True)
     found = protocol.measure({"hf-1x2": crew}, Job("free", 1, 9), [[4, EOS]])  # type: ignore[dict-item]
-    assert crew.prepared == [16, 32, 64, 32]
-    assert found.results["hf-1x2"].batch_size == 32
+    assert crew.prepared == [*sizes, sizes[1]]
+    assert found.results["hf-1x2"].batch_size == sizes[1]
     assert found.results["hf-1x2"].seconds == [1.0, 1.0, 1.0]
 
 
@@ -177,7 +190,7 @@ def test_the_script_compares_in_processes_and_writes(
     assert by_name["ours-float32-dense-1x1"]["same"] == 1.0
     assert by_name["ours-float32-dense-1x1"]["floor"] > 1
     for each in by_name.values():  # four translations of three pieces
-        assert each["tokens"] == pytest.approx(12 / each["seconds"][0])
+        assert each["tokens"] == pytest.approx(12 / each["runs"][0]["seconds"])
     assert "## greedy, all of 3 pieces" in stem.with_suffix(".md").read_text(encoding="utf-8")
     assert stem.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
     assert "| ours-float32-dense-2x1 |" in capsys.readouterr().out
