@@ -63,7 +63,8 @@ def tiny_overrides(base: Path) -> list[str]:
         *(f"data.train={folder / 'train'}", f"data.valid={folder / 'valid'}"),
         *("data.vocab_size=400", "data.max_length=128", "data.max_tokens=512"),
         *("run_name=tiny", "trainer=cpu", "trainer.log_every_n_steps=1", "schedule.warmup=5"),
-        *("decode.beam_size=3", "decode.length_ratio=0.5", *TINY_MODEL),
+        *("decode.beam_size=3", "decode.length_ratio=0.5", "decode.length_extra=4"),
+        *("validation.sentences=8", *TINY_MODEL),
     ]
 
 
