@@ -14,7 +14,7 @@ from tiny_runs import DEMO
 
 run, seq2seq = test_cli.run, test_cli.seq2seq
 RUN = "runs/demo/quickstart"
-PAGES = ("after-training.md", "evaluation.md", "alignment.md")
+PAGES = ("after-training.md", "evaluation.md", "alignment.md", "faq.md")
 BLOCKS = [
     block
     for page in PAGES
@@ -33,7 +33,8 @@ def checkout(run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path
     for name in (f"{part}.{end}" for part in parts for end in ("de", "en", "align")):
         lines = (DEMO / name).read_text(encoding="utf-8").splitlines(keepends=True)
         (data / name).write_text("".join(lines[:5]), encoding="utf-8")
-    shutil.copy(data / "test.en", tmp_path / "greedy.en")  # translations, as an example makes them
+    for name in ("greedy.en", "out.en"):  # translations, as examples make them
+        shutil.copy(data / "test.en", tmp_path / name)
     monkeypatch.chdir(tmp_path)
     return tmp_path
 

@@ -80,7 +80,7 @@ class Attention(nn.Module, Generic[M]):
     advance_shows_weights: ClassVar[bool] = True  # also of a step, so must it keep what it read?
     reads_groups: ClassVar[bool] = False  # does `memory_of` use what groups tokens are in?
     reads_queries: bool = True  # does the answer depend on x in `attend`?
-    sums_to_one: bool = True  # do the weights of a real query?
+    sums_to_one: bool = True  # do the weights of a real query that sees a key? Else they are zeros
     max_length: int | None = None  # tokens it can attend to at most; None = any number
 
     def __init__(self, place: Place):

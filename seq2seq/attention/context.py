@@ -94,7 +94,8 @@ class GlobalContext(PooledContext):
             attention; a gate starts half open.
 
     Raises: ConfigError, as `MultiHead`.
-    Source: Yang et al. 2019, arXiv:1902.05766, for `additive` and `gated`.
+    Source: `gated` is that of Yang et al. 2019, arXiv:1902.05766; `additive` is
+    after a simpler form in their published code; `keys`, the default, is our own.
     """
 
     def __init__(

@@ -19,7 +19,8 @@ class DynamicContext(MultiHead):
 
         o_i = attention(q_i, K, V),  out_i = attention(q_i (1 + Wf o_i), K, V)
 
-    Weights are those of the second pass.
+    Weights are those of the second pass, before its dropout. In training the first pass has dropped
+    weights of its own, so they change from call to call; in evaluation nothing is dropped.
 
     Args:
         place: where it stands.

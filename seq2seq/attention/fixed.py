@@ -20,7 +20,9 @@ class Fixed(Attention[StateMemory]):
             `project`, else mean.
         project: pass the context through a linear map to the decoder's width.
 
-    Source: Sutskever et al. 2014, arXiv:1409.3215; Cho et al. 2014, arXiv:1406.1078.
+    Source: Sutskever et al. 2014, arXiv:1409.3215, whose decoder begins with the vector and does
+    not see it again; Cho et al. 2014, arXiv:1406.1078, whose decoder sees it at every step, as
+    here.
     """
 
     roles = frozenset({Role.CROSS})

@@ -54,7 +54,8 @@ class LocalMonotonic(MultiHead):
 
         out = concat_h( softmax_s(e(q_h, k_hs)) v_hs ) Wo,   |s - t| <= radius
 
-    A word more than `radius` behind the source's end reads nothing, and its answer is zero.
+    A word more than `radius` after the source's last token reads nothing: its window is empty, its
+    weights are zeros and so is what it reads.
 
     Args:
         place: where it stands; cross-attention.

@@ -66,7 +66,9 @@ class Reformer(Attention[StateMemory]):
 
     Raises: ConfigError for heads that do not divide, and for an odd number of buckets.
     Source: Kitaev et al. 2020, arXiv:2001.04451. Their chunks are cut from all tokens sorted by
-    bucket, where later tokens and padding move the borders; these are not.
+    bucket, where later tokens and padding move the borders; these are not. They also divide each
+    e^(e_ij) by the number of rounds in which i meets j (N_ij of their appendix A), so that rounds
+    form a union in which a key counts once; here it counts in each round.
     """
 
     roles = frozenset({Role.ENCODER, Role.DECODER})

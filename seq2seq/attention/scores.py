@@ -64,7 +64,8 @@ class Dot(Score):
     """e = q . k. Source: Luong et al. 2015, arXiv:1508.04025.
 
     A sum of D products has sqrt(D) times the size of one. Projections before it that start, and
-    learn, at D^(-1/4) of the usual size make of it what they make of `scaled_dot`.
+    learn, at D^(-1/4) of the usual size make of it what they make of `scaled_dot`: see
+    `Attention.paces`. Without projections, as in an RNN, nothing is changed.
     """
 
     is_dot = True

@@ -45,7 +45,8 @@ class Alignment(NamedTuple):
 
     `weights` (R, L, H, T, S + 1) for each of the R = 2 readings (`Choice.shift`), layer, head,
     target word and source word; the last column belongs to the end of the source. A row sums to
-    one, less what lies on a tag before the source, which is no word and has no column.
+    what the mechanism's do (`Attention.sums_to_one`), less what lies on a tag before the source,
+    which is no word and has no column.
     """
 
     source: list[Word]

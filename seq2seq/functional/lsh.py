@@ -196,7 +196,8 @@ def lsh_attention(
         dropout: probability of dropping a weight; pass 0 outside training.
 
     Returns: (B, H, T, M), zeros for padding.
-    Source: Kitaev et al. 2020, arXiv:2001.04451, with chunks counted inside a bucket.
+    Source: Kitaev et al. 2020, arXiv:2001.04451, with chunks counted inside a bucket, and without
+    their division by the number of rounds in which a key is seen.
     """
     sizes = check("B H T D, B H T D, B H T M, B H R T", q=q, k=k, v=v, buckets=buckets)
     T = sizes["T"]

@@ -20,7 +20,10 @@ class RNN(Recurrent):
     In the first line and in the last, s is that of the last layer. Encoder, first state and options
     are those of `Recurrent`.
 
-    Source: Bahdanau et al. 2015, arXiv:1409.0473.
+    Source: Bahdanau et al. 2015, arXiv:1409.0473. In their appendix A the first state is
+    s_0 = tanh(Ws h_1), of the backward direction alone, where ours reads the ends of both; and the
+    output is made by a layer of maxout, where ours is one tanh layer. Dropout, tied embeddings and
+    the LSTM are ours, and the GRU is torch's, whose reset gate comes after the product with U.
     """
 
     @staticmethod

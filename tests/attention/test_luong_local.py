@@ -36,6 +36,7 @@ def test_a_window_moves_along_the_source_with_the_target() -> None:
     sums = weights.sum(-1)
     assert_equal(sums[..., :8], torch.ones(1, H, 8).double())
     assert not sums[..., 8].any()
+    assert layer.sums_to_one  # which is said of queries that see a key
 
 
 def test_a_word_far_behind_the_source_reads_nothing() -> None:

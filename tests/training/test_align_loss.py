@@ -10,7 +10,7 @@ from torch import Tensor
 from seq2seq.data.links import BatchLinks
 from seq2seq.errors import ConfigError
 from seq2seq.models import build_model, check_model
-from seq2seq.training.guided import Guide, align_loss, find_guide
+from seq2seq.training.guided import LEAST, Guide, align_loss, find_guide, untrainable
 from seq2seq.training.options import GuidedOptions
 
 B, T, S = 2, 4, 5
@@ -140,6 +140,19 @@ def test_a_head_that_cannot_be_trained_is_refused_by_name(
 ) -> None:
     with pytest.raises(ConfigError, match=words):
         guide_of(*overrides, **options)
+
+
+def test_a_link_outside_the_window_costs_a_constant_and_teaches_nothing() -> None:
+    built = build_model(model_config("rnn_luong", "attn=local_m", "attn.radius=1"), 13, 11)
+    assert untrainable(built.cross) is None
+    source, target = source_batch(3), torch.randint(4, 11, (1, 6))
+    weights = built(source, target, (0,)).weights[0, :, 0].detach().requires_grad_()
+    # Of three source pieces, word 3 sees the last and word 5 none.
+    assert_equal(weights.sum(-1), torch.tensor([[1.0, 1.0, 1.0, 1.0, 0.0, 0.0]]))
+    for word, piece, reached in ((1, 2, True), (3, 0, False), (5, 2, False)):
+        loss = align_loss(weights, links_of([(0, word, piece, 1.0)]))
+        assert gradients(loss, weights)[0].any() == reached
+        assert reached or loss.item() == pytest.approx(-math.log(LEAST))
 
 
 def test_every_model_gives_gradients_of_the_loss_to_its_weights() -> None:
