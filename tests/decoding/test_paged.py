@@ -122,7 +122,7 @@ def nothing() -> Tensor:
     return torch.zeros(0, dtype=torch.long)
 
 
-def at_random(model: Seq2Seq, beams: int, size: int, steps: int = 14) -> PagePool:
+def at_random(model: Seq2Seq, beams: int, size: int, steps: int = 9) -> PagePool:
     """Sentences enter, grow, fork and leave in any order. Returns: the pool when all have left."""
     pool = Poisoned(400, size)
     pair = Pair(model, beams, pool)
@@ -166,7 +166,7 @@ def test_sentences_in_slabs_go_on_as_each_would_alone(variant: str) -> None:
     for beams in (1, 3):
         pair = Pair(model, beams, None)
         pair.enter([5, 1, 9, 4])
-        for _ in range(14):
+        for _ in range(9):
             pair.step(random.choice([1, 1, 1, 2, 5]))
             if random.random() < 0.7:
                 pair.fork()
