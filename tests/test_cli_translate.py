@@ -182,6 +182,30 @@ def test_translations_that_the_length_limit_cuts_off_are_counted_and_named(
     assert "cut off" not in whole.err
 
 
+def test_max_length_bounds_every_translation_whatever_its_source(
+    seq2seq: Command, run: Path
+) -> None:
+    typed = "--length-ratio", 20, "--json"
+    free = [json.loads(line) for line in seq2seq("translate", run, *typed, *SENTENCES).lines]
+    ended = seq2seq("translate", run, *typed, "--max-length", 4, *SENTENCES)
+    capped = [json.loads(line) for line in ended.lines]
+    assert {len(one["tokens"]) for one in free} - {1, 2, 3, 4}, "else there is nothing to bound"
+    assert max(len(one["tokens"]) for one in capped) == 4
+    assert f"cut off at the length limit: {sum(one['truncated'] for one in capped)} " in ended.err
+
+
+def test_batch_size_bounds_what_is_decoded_at_once_and_changes_nothing(
+    seq2seq: Command, run: Path
+) -> None:
+    expected = seq2seq("translate", run, "--stats", *SENTENCES)
+    for size in (1, 5):
+        ended = seq2seq("translate", run, "--stats", "--batch-size", size, *SENTENCES)
+        assert ended.lines == expected.lines
+        (rows,) = re.findall(r"steps of ([\d.]+) hypotheses", ended.err)
+        assert 0 < float(rows) <= 3 * size < 3 * len(SENTENCES)  # a beam of 3
+    assert float(*re.findall(r"steps of ([\d.]+) hypotheses", expected.err)) > 3 * 5
+
+
 def test_a_translation_never_makes_two_lines_of_one(
     seq2seq: Command, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

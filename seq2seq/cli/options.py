@@ -6,10 +6,10 @@ from typing import Any
 from seq2seq.environment import usable_cores
 from seq2seq.errors import ConfigError
 
-ANY = ("length_ratio", "length_extra", "min_length_ratio", "min_length_extra")
+ANY = ("length_ratio", "length_extra", "max_length", "min_length_ratio", "min_length_extra")
 BEAM = ("beam_size", "length_penalty", "penalty_form", "coverage", "patience", "stopping")
 SAMPLE = ("temperature", "top_k", "top_p", "seed")
-ENGINE = ("cache", "precision", "workers")
+ENGINE = ("batch_size", "cache", "precision", "workers")
 
 
 def add_model(command: argparse.ArgumentParser, nargs: str | None = None) -> None:
@@ -41,6 +41,12 @@ def add_search(command: argparse.ArgumentParser) -> None:
     )
     add("--length-ratio", type=float, metavar="R", help="most pieces: R * S + E, S of the source")
     add("--length-extra", type=int, metavar="E", help="see --length-ratio")
+    add(
+        "--max-length",
+        type=positive,
+        metavar="N",
+        help="most pieces of any translation, its end included, whatever R * S + E allows",
+    )
     add("--min-length-ratio", type=float, metavar="R", help="fewest pieces: R * S + E")
     add("--min-length-extra", type=int, metavar="E", help="see --min-length-ratio")
     add("--sample", action="store_true", help="draw at random instead of searching the best")
@@ -53,6 +59,12 @@ def add_search(command: argparse.ArgumentParser) -> None:
 def add_engine(command: argparse.ArgumentParser) -> None:
     group = command.add_argument_group("engine")
     add = group.add_argument
+    add(
+        "--batch-size",
+        type=positive,
+        metavar="N",
+        help="sentences decoded at once, at most, by each process: fewer take less memory",
+    )
     add("--cache", choices=("auto", "dense", "paged"), help="how what was seen is kept")
     add("--precision", choices=("float32", "bfloat16", "int8"), help="of the arithmetic")
     add(
