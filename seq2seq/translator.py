@@ -106,10 +106,10 @@ class Translator:
         search = build_search({**kept, **changed, "name": name})
         check_coverage(search, self.model)
         if search.beams > self.target.size:
-            option = "nbest" if name == "sample" else "beam-size"
+            option = "decode.samples" if name == "sample" else "decode.beam_size"
             raise ConfigError(
                 f"{option}={search.beams} is more than the {self.target.size} pieces that this "
-                f"model can write. 5 is usual: --{option} 5"
+                f"model can write. 5 is usual: {option}=5"
             )
         return search
 
@@ -217,7 +217,7 @@ class Translator:
         tags = len(self.source.prefix)
         if limit < 2 + tags:
             raise ConfigError(
-                f"max-source={limit} leaves no room for a piece and the end: {2 + tags} or more"
+                f"--max-source {limit} leaves no room for a piece and the end: {2 + tags} or more"
             )
         # What positions or attention do not reach is cut like any other text that is too long.
         return min(limit, self.model.max_source or limit) - tags
