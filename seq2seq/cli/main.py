@@ -81,7 +81,7 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     root = Parser(prog="seq2seq", description=__doc__)
     root.add_argument("--version", action="version", version=__version__)
     commands = root.add_subparsers(metavar="COMMAND", required=True)
-    commands.add_parser("train", help="train a model; options as in `python train.py`")
+    commands.add_parser("train", help="train a model; `seq2seq train --help` shows its options")
     found: dict[str, argparse.ArgumentParser] = {}
     for name, module in COMMANDS.items():
         command = commands.add_parser(
