@@ -68,6 +68,11 @@ def is_first() -> bool:
     return not any(int(os.environ.get(name, 0)) for name in named)
 
 
+def training_command() -> str:
+    """How training is started where this process was: in a checkout, or of an installed package."""
+    return "python train.py" if os.path.basename(sys.argv[0]) == "train.py" else "seq2seq train"
+
+
 @contextmanager
 def uninterrupted() -> Iterator[None]:
     """Ctrl-C waits until this is over. A process that is started meanwhile never hears of it."""

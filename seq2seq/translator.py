@@ -32,7 +32,7 @@ from seq2seq.evaluation.maps import SHIFTS, Alignment
 from seq2seq.forcing.pairs import Pair, read_pairs
 from seq2seq.forcing.passes import Score, cross_weights, log_probabilities
 from seq2seq.symbols import EOS, NAMES
-from seq2seq.tables import options_of
+from seq2seq.tables import check_range, options_of
 from seq2seq.translation import Passage, Translates, Translation, join
 
 # Requests that make a process worth starting: it takes about as long as importing torch.
@@ -106,18 +106,21 @@ class Translator:
         search = build_search({**kept, **changed, "name": name})
         check_coverage(search, self.model)
         if search.beams > self.target.size:
-            option = "nbest" if name == "sample" else "beam-size"
+            option = "decode.samples" if name == "sample" else "decode.beam_size"
             raise ConfigError(
                 f"{option}={search.beams} is more than the {self.target.size} pieces that this "
-                f"model can write. 5 is usual: --{option} 5"
+                f"model can write. 5 is usual: {option}=5"
             )
         return search
 
-    def engine(self, search: Search | None = None, **options: Any) -> Engine | Workers:
+    def engine(
+        self, search: Search | None = None, *, batch_size: int | None = None, **options: Any
+    ) -> Engine | Workers:
         """What runs a search over any number of sentences, for `stream`.
 
         Args:
             search: from `search`; None for the model's own.
+            batch_size: sentences decoded at once, at most, by each process; None as `rows` says.
             options: of conf/decode, None for what the model was configured with. `cache`: `auto`,
                 `dense` or `paged`; `rows`, `pages`, `page_size`: see `Engine`; `precision`:
                 `float32`, `bfloat16` or `int8`; `workers`: processes at most, one thread each,
@@ -126,10 +129,14 @@ class Translator:
 
         Raises: ConfigError for values that make no sense.
         """
+        search = search or self.search()
         given = {name: value for name, value in options.items() if value is not None}
+        if batch_size is not None:
+            check_range("decode.batch_size", batch_size, 1, most=10_000)
+            given["rows"] = batch_size * search.beams
         own = engine_options({**self.config["decode"], **given})
         workers = own.pop("workers")
-        build = partial(build_engine, self.model, search or self.search(), **own)
+        build = partial(build_engine, self.model, search, **own)
         count, least = (usable_cores(), WORTH_A_PROCESS) if workers == "auto" else (workers, 1)
         if count == 1 or self.device.type != "cpu":
             return build()
@@ -199,7 +206,8 @@ class Translator:
             numbers = ", ".join(map(str, first)) + ", ..." * (truncated > SHOWN)
             warnings.warn(
                 f"cut off at the length limit: {truncated:,} translation(s), of line {numbers}. A "
-                "larger --length-ratio than the one that was learnt or given lets them be longer",
+                "larger --length-ratio than the one that was learnt or given (and --max-length, if "
+                "given) lets them be longer",
                 stacklevel=2,
             )
 
@@ -209,7 +217,7 @@ class Translator:
         tags = len(self.source.prefix)
         if limit < 2 + tags:
             raise ConfigError(
-                f"max-source={limit} leaves no room for a piece and the end: {2 + tags} or more"
+                f"--max-source {limit} leaves no room for a piece and the end: {2 + tags} or more"
             )
         # What positions or attention do not reach is cut like any other text that is too long.
         return min(limit, self.model.max_source or limit) - tags

@@ -53,6 +53,27 @@ def test_a_report_tells_all_of_a_run(
     assert window.requests == [path.as_uri()] and window.complaints == []
 
 
+@pytest.mark.parametrize("name", ["", "best.ckpt", "kept/one.ckpt"])
+def test_a_report_and_a_picture_lie_in_the_folder_of_the_run_unless_told_otherwise(
+    seq2seq: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (tmp_path / "run" / "kept").mkdir(parents=True)
+    save_model(tmp_path / "run" / (name or "best.ckpt"), *TINY_MODEL)
+    monkeypatch.chdir(tmp_path)
+    model = Path("run", name)
+    for typed, file in (("report",), "report.html"), (("align", "Ja.", "Yes."), "map.png"):
+        ended = seq2seq(typed[0], model, *typed[1:])
+        assert ended.lines[0].startswith(f"{Path('run', file)}: ")
+        assert (tmp_path / "run" / file).is_file()
+    assert [path.name for path in tmp_path.iterdir()] == ["run"]
+
+
+def test_a_report_of_what_is_not_there_says_that(seq2seq: Command, tmp_path: Path) -> None:
+    path = tmp_path / "no" / "run"
+    assert f"there is no {path}" in refused(seq2seq("report", path))
+    assert f"there is no {path}" in refused(seq2seq("align", path, "Ja.", "Yes."))
+
+
 def test_the_alignments_of_a_report_answer_the_pointer(
     seq2seq: Command, run: Path, tmp_path: Path, window: Browser
 ) -> None:

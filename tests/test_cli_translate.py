@@ -164,9 +164,9 @@ def test_the_longest_line_there_may_be_is_read_whole() -> None:
 
 def test_a_search_that_would_fill_the_memory_is_refused(seq2seq: Command, run: Path) -> None:
     words = refused(seq2seq("translate", run, "--beam-size", 100_000, "Ja."))
-    assert "beam_size=100000 should be at least 1 and at most 1,000" in words
+    assert words.startswith("--beam-size 100000 should be at least 1 and at most 1,000")
     words = refused(seq2seq("translate", run, "--beam-size", 500, "Ja."))
-    assert "beam-size=500 is more than the 400 pieces that this model can write" in words
+    assert words.startswith("--beam-size 500 is more than the 400 pieces that this model can write")
 
 
 def test_translations_that_the_length_limit_cuts_off_are_counted_and_named(
@@ -180,6 +180,30 @@ def test_translations_that_the_length_limit_cuts_off_are_counted_and_named(
     assert "cut off at the length limit: 2 sentences" in ended.err.splitlines()[-1]
     whole = seq2seq("translate", run, "--length-ratio", 20, "Ein Hund.")
     assert "cut off" not in whole.err
+
+
+def test_max_length_bounds_every_translation_whatever_its_source(
+    seq2seq: Command, run: Path
+) -> None:
+    typed = "--length-ratio", 20, "--json"
+    free = [json.loads(line) for line in seq2seq("translate", run, *typed, *SENTENCES).lines]
+    ended = seq2seq("translate", run, *typed, "--max-length", 4, *SENTENCES)
+    capped = [json.loads(line) for line in ended.lines]
+    assert {len(one["tokens"]) for one in free} - {1, 2, 3, 4}, "else there is nothing to bound"
+    assert max(len(one["tokens"]) for one in capped) == 4
+    assert f"cut off at the length limit: {sum(one['truncated'] for one in capped)} " in ended.err
+
+
+def test_batch_size_bounds_what_is_decoded_at_once_and_changes_nothing(
+    seq2seq: Command, run: Path
+) -> None:
+    expected = seq2seq("translate", run, "--stats", *SENTENCES)
+    for size in (1, 5):
+        ended = seq2seq("translate", run, "--stats", "--batch-size", size, *SENTENCES)
+        assert ended.lines == expected.lines
+        (rows,) = re.findall(r"steps of ([\d.]+) hypotheses", ended.err)
+        assert 0 < float(rows) <= 3 * size < 3 * len(SENTENCES)  # a beam of 3
+    assert float(*re.findall(r"steps of ([\d.]+) hypotheses", expected.err)) > 3 * 5
 
 
 def test_a_translation_never_makes_two_lines_of_one(
@@ -214,13 +238,33 @@ def test_more_hypotheses_than_beams_are_refused(seq2seq: Command, run: Path) -> 
         (("--device", "nonsense"), "device 'nonsense' cannot be used here"),
         (("--device", "meta"), "device 'meta' cannot be used here"),
         (("--beam-size", "0"), "0 should be at least 1"),
-        (("--max-source", "1"), "max-source=1 leaves no room"),
+        (("--max-source", "1"), "--max-source 1 leaves no room"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_message(
     seq2seq: Command, run: Path, arguments: tuple[str, ...], words: str
 ) -> None:
     assert words in refused(seq2seq("translate", run, "Ja.", *arguments))
+
+
+@pytest.mark.parametrize(
+    ("typed", "words"),
+    [
+        ("--length-penalty 99", "--length-penalty 99 should be at least 0 and at most 10"),
+        ("--batch-size 99999", "--batch-size 99999 should be at least 1 and at most 10,000"),
+        ("--max-length 3 --min-length-extra 4", "--min-length-extra 4 should be at most --max-len"),
+        ("--sample --nbest 2000", "--nbest 2000 should be at least 1 and at most 1,000"),
+        (
+            "--temperature 0",
+            "--temperature 0 should be above 0. For the most probable piece "
+            "at each step: --beam-size 1",
+        ),
+    ],
+)
+def test_a_refusal_calls_options_as_they_were_typed(
+    seq2seq: Command, run: Path, typed: str, words: str
+) -> None:
+    assert refused(seq2seq("translate", run, "Ja.", *typed.split())).startswith(words)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")

@@ -1,14 +1,20 @@
 """How idle threads wait, which kernels are kept, and what becomes of freed memory."""
 
+import ast
 import os
 import platform
 import subprocess
 import sys
+import tomllib
+from pathlib import Path
 
 import pytest
 import torch
+from helpers import CONF
+from packaging.requirements import Requirement
 
-from seq2seq.environment import keep_few_kernels, wait_briefly
+import seq2seq
+from seq2seq.environment import keep_few_kernels, training_command, wait_briefly
 
 CAPACITY = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "DNNL_PRIMITIVE_CACHE_CAPACITY")
 
@@ -42,6 +48,40 @@ def test_a_number_of_kernels_that_the_user_has_chosen_stays(
     before = dict(os.environ)
     keep_few_kernels()
     assert dict(os.environ) == before
+
+
+@pytest.mark.parametrize(
+    ("program", "command"),
+    [
+        ("train.py", "python train.py"),
+        ("/home/me/seq2seq/train.py", "python train.py"),
+        ("/usr/lib/python3/site-packages/seq2seq/training/__main__.py", "seq2seq train"),
+        ("/usr/bin/seq2seq", "seq2seq train"),
+    ],
+)
+def test_training_is_called_as_it_was_typed(
+    program: str, command: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "argv", [program, "model.dim=7"])
+    assert training_command() == command
+
+
+def test_no_message_but_one_says_how_training_was_started() -> None:
+    """Outside docstrings and comments."""
+    naming = []
+    for path in Path(seq2seq.__file__).parent.rglob("*.py"):
+        tree = ast.parse(path.read_text(encoding="utf-8"))
+        docs = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+        strings = (n for n in ast.walk(tree) if isinstance(n, ast.Constant) and id(n) not in docs)
+        naming += [path.name for string in strings if "train.py" in str(string.value)]
+    assert set(naming) == {"environment.py"}
+
+
+def test_malicious_releases_of_lightning_are_never_installed() -> None:
+    project = tomllib.loads((CONF.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (one,) = (r for r in map(Requirement, project["dependencies"]) if r.name == "lightning")
+    releases = ["2.6.1", "2.6.2", "2.6.3", "2.6.4"]
+    assert list(one.specifier.filter(releases)) == ["2.6.1", "2.6.4"]
 
 
 KERNELS = """

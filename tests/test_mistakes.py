@@ -79,7 +79,7 @@ MISTAKES = [
     ("data.groups=words", "data.groups=words changes nothing here: no attention to the source"),
     (
         "data.groups=words attn@decoder_attn=hierarchical_context",
-        "python train.py attn=hierarchical_context data.groups=words",
+        "seq2seq train attn=hierarchical_context data.groups=words",
     ),
     ("data.groups=sentences attn=hierarchical_context", "needs to know what ends one"),
     ("data.sentence_separator=.", "data.sentence_separator='.' means nothing with"),

@@ -309,7 +309,7 @@ def test_options_of_an_engine_are_checked(translator: Translator) -> None:
 
 
 def test_a_limit_without_room_for_a_piece_is_refused(translator: Translator) -> None:
-    with pytest.raises(ConfigError, match="max-source=1 leaves no room"):
+    with pytest.raises(ConfigError, match="max-source 1 leaves no room"):
         next(translator.stream(["Ja."], translator.search(), max_source=1))
 
 

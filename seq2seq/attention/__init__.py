@@ -31,6 +31,7 @@ from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.page_local import PageLocal
 from seq2seq.attention.performer import Performer
 from seq2seq.attention.reformer import Reformer
+from seq2seq.environment import training_command
 from seq2seq.errors import ConfigError
 from seq2seq.tables import Table, check_options
 
@@ -98,7 +99,7 @@ def refusal(name: str, mechanism: type[Attention[Any]], role: Role) -> str:
     return (
         f"{name} is not defined for {role.description}: {mechanism.undefined.get(role, '')}. "
         f"It is defined for: {defined}. For {role.description} choose for example: {others} "
-        f"(python train.py attn@{role}_attn=gqa)"
+        f"({training_command()} attn@{role}_attn=gqa)"
     )
 
 
@@ -107,7 +108,8 @@ def position_refusal(name: str, mechanism: type[Attention[Any]], role: Role, hoo
     schemes = {"rotate": "position=rope", "bias": "position=alibi and position=t5"}
     reason = mechanism.blind.get(hook, "it forms no scores that these positions could act on")
     others = as_typed(n for n, m in ATTENTION.items() if role in m.roles and hook in m.honours)
-    instead = f", or for example: {others} (python train.py attn@{role}_attn=gqa)" if others else ""
+    typed = f"{training_command()} attn@{role}_attn=gqa"
+    instead = f", or for example: {others} ({typed})" if others else ""
     return (
         f"{name} in the {role.description} does not honour "
         f"{schemes.get(hook, 'these positions')}: {reason}. Take position=sinusoidal{instead}"

@@ -5,6 +5,7 @@ their numbers.
 from torch import Tensor, nn
 
 from seq2seq.attention.base import Place
+from seq2seq.environment import training_command
 from seq2seq.errors import ConfigError
 from seq2seq.functional import distances
 
@@ -42,13 +43,13 @@ def check_heads(num_heads: int, groups: int, dim: int) -> None:
         divisor = next(h for h in range(min(max(1, num_heads), dim), 0, -1) if dim % h == 0)
         raise ConfigError(
             f"num_heads={num_heads} does not divide dim={dim}. Choose dim={near}, "
-            f"or num_heads={divisor} (python train.py model.num_heads={divisor})"
+            f"or num_heads={divisor} ({training_command()} model.num_heads={divisor})"
         )
     if groups < 1 or num_heads % groups:
         divisors = ", ".join(str(g) for g in range(1, num_heads + 1) if num_heads % g == 0)
         raise ConfigError(
             f"num_kv_heads={groups} does not divide num_heads={num_heads}. "
-            f"Choose one of {divisors} (python train.py attn.num_kv_heads=...)"
+            f"Choose one of {divisors} ({training_command()} attn.num_kv_heads=...)"
         )
 
 

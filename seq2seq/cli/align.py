@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from seq2seq.cli import choice
 from seq2seq.cli.align_files import align_files
 from seq2seq.cli.align_links import align_links
-from seq2seq.cli.files import check_written, warn_of_files
+from seq2seq.cli.files import check_written, folder_of, warn_of_files
 from seq2seq.cli.links import LINKS, add_directions
 from seq2seq.cli.options import add_model
 from seq2seq.cli.page import PAGE, align_page
@@ -43,7 +43,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         *("-o", "--output"),
         type=Path,
         help="its ending says what: .png, .svg, .pdf a picture, .align links, .html a page to look "
-        "around in (map.png)",
+        "around in (of a sentence, map.png in the folder of the run)",
     )
     command.add_argument("--json", action="store_true", help="of files: print one JSON object")
     choice.add_choice(command)
@@ -68,7 +68,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     check_what(arguments)
     if arguments.source is not None:
-        arguments.output = arguments.output or Path("map.png")
+        arguments.output = arguments.output or folder_of(Path(arguments.path)) / "map.png"
     output: Path | None = arguments.output
     models = [Path(path) for path in (arguments.path, arguments.reverse) if path]
     texts = arguments.source_file, arguments.target_file, arguments.gold

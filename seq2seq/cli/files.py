@@ -21,6 +21,16 @@ OF_A_RUN = (
 FOLDERS_OF_A_RUN = (".hydra", "kept", "kept-[0-9]*", "tensorboard", "wandb")
 
 
+def folder_of(model: Path) -> Path:
+    """The folder of the run that a path means, or a checkpoint is of: there goes what is written
+    about it, unless another place is given.
+    """
+    folder = model if model.is_dir() else model.parent
+    kept = any(fnmatch(folder.name, name) for name in FOLDERS_OF_A_RUN)
+    folder = folder.parent if kept else folder
+    return folder if folder.is_dir() else Path()  # there is none; whoever opens the model says so
+
+
 def check_input(path: Path) -> None:
     """Raises: ConfigError if there is no such file; DataError if it is clearly no text."""
     if not path.exists():
@@ -81,7 +91,7 @@ def _check_possible(path: Path) -> None:
     if path.is_dir():
         raise ConfigError(f"-o {path} is a folder: give the name of a file")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise ConfigError(f"-o {path}: you may not write there")
+        raise ConfigError(f"-o {path}: you may not write there: give another place")
 
 
 def _check_apart(output: Path, called: str, read: Iterable[Path | None]) -> None:

@@ -8,6 +8,7 @@ from typing import NoReturn
 
 from seq2seq import __version__
 from seq2seq.cli import align, average, evaluate, export, report, score, translate
+from seq2seq.cli.options import as_typed
 from seq2seq.environment import keep_memory, quiet_interrupt, use_utf8, wait_briefly
 from seq2seq.errors import Seq2SeqError, fail
 from seq2seq.visible import shown
@@ -47,7 +48,7 @@ def run_command() -> int:
         code: int = arguments.run(arguments)
         sys.stdout.flush()  # here, where a reader that has gone is expected
     except Seq2SeqError as error:
-        return fail(str(error))
+        return fail(as_typed(str(error), arguments))
     except BrokenPipeError:
         # The reader has gone (`| head`); nothing is left to say, not even when Python exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -80,7 +81,7 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
     root = Parser(prog="seq2seq", description=__doc__)
     root.add_argument("--version", action="version", version=__version__)
     commands = root.add_subparsers(metavar="COMMAND", required=True)
-    commands.add_parser("train", help="train a model; options as in `python train.py`")
+    commands.add_parser("train", help="train a model; `seq2seq train --help` shows its options")
     found: dict[str, argparse.ArgumentParser] = {}
     for name, module in COMMANDS.items():
         command = commands.add_parser(

@@ -1,15 +1,16 @@
 """Options that several commands share."""
 
 import argparse
+import re
 from typing import Any
 
 from seq2seq.environment import usable_cores
 from seq2seq.errors import ConfigError
 
-ANY = ("length_ratio", "length_extra", "min_length_ratio", "min_length_extra")
+ANY = ("length_ratio", "length_extra", "max_length", "min_length_ratio", "min_length_extra")
 BEAM = ("beam_size", "length_penalty", "penalty_form", "coverage", "patience", "stopping")
 SAMPLE = ("temperature", "top_k", "top_p", "seed")
-ENGINE = ("cache", "precision", "workers")
+ENGINE = ("batch_size", "cache", "precision", "workers")
 
 
 def add_model(command: argparse.ArgumentParser, nargs: str | None = None) -> None:
@@ -30,29 +31,41 @@ def add_search(command: argparse.ArgumentParser) -> None:
     group = command.add_argument_group("search")
     add = group.add_argument
     add("--beam-size", type=positive, metavar="K", help="hypotheses kept; 1 is greedy")
-    add("--length-penalty", type=float, metavar="A", help="score = log-probability / length^A")
+    add("--length-penalty", type=number, metavar="A", help="score = log-probability / length^A")
     add("--penalty-form", choices=("power", "gnmt"), help="gnmt: ((5 + length) / 6)^A")
-    add("--coverage", type=float, metavar="B", help="weight of source pieces not looked at")
-    add("--patience", type=float, metavar="P", help="P * K hypotheses must finish")
+    add("--coverage", type=number, metavar="B", help="weight of source pieces not looked at")
+    add("--patience", type=number, metavar="P", help="P * K hypotheses must finish")
     add(
         "--stopping",
         choices=("score", "count"),
         help="score: when no open hypothesis can still win; count: when P * K have finished",
     )
-    add("--length-ratio", type=float, metavar="R", help="most pieces: R * S + E, S of the source")
+    add("--length-ratio", type=number, metavar="R", help="most pieces: R * S + E, S of the source")
     add("--length-extra", type=int, metavar="E", help="see --length-ratio")
-    add("--min-length-ratio", type=float, metavar="R", help="fewest pieces: R * S + E")
+    add(
+        "--max-length",
+        type=positive,
+        metavar="N",
+        help="most pieces of any translation, its end included, whatever R * S + E allows",
+    )
+    add("--min-length-ratio", type=number, metavar="R", help="fewest pieces: R * S + E")
     add("--min-length-extra", type=int, metavar="E", help="see --min-length-ratio")
     add("--sample", action="store_true", help="draw at random instead of searching the best")
-    add("--temperature", type=float, metavar="T", help="of --sample: below 1, fewer surprises")
+    add("--temperature", type=number, metavar="T", help="of --sample: below 1, fewer surprises")
     add("--top-k", type=positive, metavar="K", help="of --sample: among the K best pieces only")
-    add("--top-p", type=float, metavar="P", help="of --sample: among the best of probability P")
+    add("--top-p", type=number, metavar="P", help="of --sample: among the best of probability P")
     add("--seed", type=int, metavar="N", help="of --sample: another one draws others")
 
 
 def add_engine(command: argparse.ArgumentParser) -> None:
     group = command.add_argument_group("engine")
     add = group.add_argument
+    add(
+        "--batch-size",
+        type=positive,
+        metavar="N",
+        help="sentences decoded at once, at most, by each process: fewer take less memory",
+    )
     add("--cache", choices=("auto", "dense", "paged"), help="how what was seen is kept")
     add("--precision", choices=("float32", "bfloat16", "int8"), help="of the arithmetic")
     add(
@@ -102,6 +115,26 @@ def of_models(arguments: argparse.Namespace) -> list[str]:
 def typed(name: str) -> str:
     """An option as one types it."""
     return f"--{name.replace('_', '-')}"
+
+
+def as_typed(message: str, arguments: argparse.Namespace) -> str:
+    """A message in which options of conf/decode are called as this command calls them."""
+
+    def own(found: re.Match[str]) -> str:
+        name = "nbest" if found[1] == "samples" else found[1]
+        return f"{typed(name)} " if hasattr(arguments, name) else found[0]
+
+    if hasattr(arguments, "beam_size"):
+        message = message.replace("decode=greedy", "--beam-size 1")
+    return re.sub(r"\bdecode\.(\w+)=", own, message)
+
+
+def number(text: str) -> float:
+    """As it was typed: 99 stays 99 in a message."""
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
 
 
 def positive(text: str) -> int:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from seq2seq.cli import choice
-from seq2seq.cli.files import check_written
+from seq2seq.cli.files import check_written, folder_of
 from seq2seq.cli.options import add_model, positive
 from seq2seq.cli.testset import is_table
 from seq2seq.data.text import check_parallel, read_lines
@@ -44,7 +44,7 @@ class TestText(NamedTuple):
 def add_arguments(command: argparse.ArgumentParser) -> None:
     add_model(command)
     add = command.add_argument
-    add("-o", "--output", type=Path, default=Path("report.html"), help="the page (%(default)s)")
+    add("-o", "--output", type=Path, help="the page (report.html in the folder of the run)")
     add("--source", type=Path, metavar="FILE", help="sentences to translate, instead of the run's")
     add("--reference", type=Path, metavar="FILE", help="their translations")
     add(
@@ -60,6 +60,8 @@ def run(arguments: argparse.Namespace) -> int:
     if (arguments.source is None) != (arguments.reference is None):
         raise ConfigError("--source FILE and --reference FILE belong together: give both, or none")
     path = Path(arguments.path)
+    folder = folder_of(path)
+    arguments.output = arguments.output or folder / "report.html"
     check_written(arguments.output, path, arguments.source, arguments.reference)
     if arguments.source:
         check_parallel(arguments.source, arguments.reference)
@@ -74,7 +76,6 @@ def run(arguments: argparse.Namespace) -> int:
 
     saved = checkpoint.read(arguments.path)
     check_written(arguments.output, *files_of(saved.config))
-    folder = path if path.is_dir() else path.parent
     found = find_test(arguments, saved.config["data"])
     tag = None if isinstance(found, Missing) else found.tag
     translator = Translator(saved, arguments.device, arguments.tag or tag)

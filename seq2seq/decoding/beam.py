@@ -173,7 +173,7 @@ class Beam(Search):
         stopping: `score` as in 3 and 4, or `count`: as soon as patience * K are finished, whatever
             is open, and without a place for greedy search. Where ends are cheap, that closes
             sentences whose best translation is longer.
-        length_ratio, length_extra, min_length_ratio, min_length_extra: see `Search`.
+        length_ratio, length_extra, max_length, min_length_ratio, min_length_extra: see `Search`.
     """
 
     frontier = BeamFrontier

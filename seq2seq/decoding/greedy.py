@@ -54,7 +54,7 @@ class Greedy(Search):
     length.
 
     Args:
-        length_ratio, length_extra, min_length_ratio, min_length_extra: see `Search`.
+        length_ratio, length_extra, max_length, min_length_ratio, min_length_extra: see `Search`.
     """
 
     frontier = GreedyFrontier

@@ -44,7 +44,7 @@ class Sample(Search):
         top_p: draw among the fewest best that have this probability together, after temperature
             and top_k (Holtzman et al. 2020).
         seed: another one draws other translations.
-        length_ratio, length_extra, min_length_ratio, min_length_extra: see `Search`.
+        length_ratio, length_extra, max_length, min_length_ratio, min_length_extra: see `Search`.
 
     Raises: ConfigError for a value out of range.
     """

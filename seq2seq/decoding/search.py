@@ -48,6 +48,7 @@ class Search:
     Args:
         length_ratio, length_extra: a translation has at most length_ratio * S + length_extra
             tokens,
+        max_length: and never more than that, whatever its source; None = any number,
         min_length_ratio, min_length_extra: and at least min_length_ratio * S + min_length_extra.
 
     Raises: ConfigError for a value out of range.
@@ -55,6 +56,7 @@ class Search:
 
     length_ratio: float = 1.5
     length_extra: int = 10
+    max_length: int | None = None
     min_length_ratio: float = 0.0
     min_length_extra: int = 0
 
@@ -63,6 +65,7 @@ class Search:
     ranges: ClassVar[dict[str, tuple[float, float]]] = {
         "length_ratio": (0, 1000),
         "length_extra": (1, 1_000_000),
+        "max_length": (1, 1_000_000),
         "min_length_ratio": (0, 1000),
         "min_length_extra": (0, 1_000_000),
     }
@@ -70,11 +73,15 @@ class Search:
     def __post_init__(self) -> None:
         for name, (least, most) in self.ranges.items():
             check_range(f"decode.{name}", getattr(self, name), least, most=most)
-        for name in ("length_ratio", "length_extra"):
-            most, least = getattr(self, name), getattr(self, f"min_{name}")
-            if least > most:
+        for fewest, name in (
+            ("min_length_ratio", "length_ratio"),
+            ("min_length_extra", "length_extra"),
+            ("min_length_extra", "max_length"),
+        ):
+            least, most = getattr(self, fewest), getattr(self, name)
+            if most is not None and least > most:
                 raise ConfigError(
-                    f"decode.min_{name}={least} should be at most decode.{name}={most}: else some "
+                    f"decode.{fewest}={least} should be at most decode.{name}={most}: else some "
                     "translation has no length that is allowed"
                 )
 
@@ -127,7 +134,8 @@ class Search:
         who gives it wants to see how it goes on.
         """
         most = int(max(self.length_ratio * source_length, prefix) + self.length_extra)
-        return max(1, most if longest is None else min(most, longest))
+        caps = [cap for cap in (longest, self.max_length) if cap is not None]
+        return max(1, min([most, *caps]))
 
     def least(self, source_length: int) -> int:
         """Fewest tokens of a translation, eos included."""
@@ -225,10 +233,11 @@ class Frontier:
     def results(self, sentences: Iterable[int]) -> list[list[Hypothesis]]:
         """What has finished of these sentences (by their present rows), best first.
 
-        What the limit cut off comes after all that ended: a loop that never ends can have the
-        better score.
+        What the source's limit cut off comes after all that ended: a loop that never ends can have
+        the better score. What `max_length` cut off may be a good beginning, and its score decides.
         """
-        ranked = partial(sorted, key=lambda h: (h.truncated, -h.score))
+        most = self.search.max_length
+        ranked = partial(sorted, key=lambda h: (h.truncated and len(h.ids) != most, -h.score))
         return [ranked(self.finished[i]) for i in sentences]
 
     def _grow(self) -> None:

@@ -59,15 +59,15 @@ def build_model(
     return model
 
 
-def check_model(config: Mapping[str, Any]) -> Seq2Seq:
+def check_model(config: Mapping[str, Any], source_size: int = 4, target_size: int = 4) -> Seq2Seq:
     """Build the model without memory for its numbers, to find every mistake before any data is
-    read.
+    read; the vocabularies may be unknown then.
 
     Returns: the model, of shapes without numbers.
     Raises: ConfigError, as `build_model`.
     """
     with torch.device("meta"):
-        return build_model(config, source_size=4, target_size=4)
+        return build_model(config, source_size, target_size)
 
 
 __all__ = [

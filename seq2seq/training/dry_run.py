@@ -20,6 +20,7 @@ from seq2seq.data.batching import BatchLoader, eval_batches
 from seq2seq.data.corpus import Corpus
 from seq2seq.data.prepare import Prepared
 from seq2seq.data.redraw import Redraw
+from seq2seq.environment import training_command
 from seq2seq.errors import ConfigError
 from seq2seq.training.module import TrainingModule
 from seq2seq.training.plan import Plan
@@ -40,7 +41,9 @@ def dry_run(plan: Plan, prepared: Prepared, module: TrainingModule, redraw: Redr
     Raises: ConfigError, with what to make smaller, if the memory does not suffice.
     """
     if "TORCHELASTIC_RUN_ID" in os.environ:
-        raise ConfigError("dry_run=true tries one device, without torchrun: python train.py ...")
+        raise ConfigError(
+            f"dry_run=true tries one device, without torchrun: {training_command()} ..."
+        )
     world = build_trainer(plan.trainer, [], [], progress=False).world_size
     steps = plan.trainer.accumulate_grad_batches
     loader = first_loader(plan, prepared, redraw, world)

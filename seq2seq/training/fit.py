@@ -8,6 +8,7 @@ from typing import Any
 from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
+from seq2seq.environment import training_command
 from seq2seq.errors import ConfigError
 from seq2seq.training.begin import given_tokenizers
 from seq2seq.training.links import prepare_run
@@ -47,6 +48,6 @@ def plain_values(config: DictConfig) -> dict[str, Any]:
     missing = sorted(OmegaConf.missing_keys(config))
     if missing:
         typed = " ".join(f"{key}=..." for key in missing)
-        raise ConfigError(f"{', '.join(missing)} must be given: python train.py ... {typed}")
+        raise ConfigError(f"{', '.join(missing)} must be given: {training_command()} ... {typed}")
     values: Any = OmegaConf.to_container(config, resolve=True)
     return values

@@ -16,6 +16,7 @@ from seq2seq.checkpoint import LAST
 from seq2seq.data.prepare import DataOptions
 from seq2seq.data.recipes import build_recipe
 from seq2seq.decoding import Search, build_search, check_coverage, engine_options
+from seq2seq.environment import training_command
 from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.models import MODELS, Seq2Seq, check_model
 from seq2seq.tables import check_options, did_you_mean
@@ -251,7 +252,7 @@ def check_readers(roles: Mapping[Role, Choice], groups: str) -> None:
         readers = ", ".join(sorted(name for name, m in ATTENTION.items() if m.reads_groups))
         raise ConfigError(
             f"data.groups={groups} changes nothing here: no attention to the source reads groups. "
-            f"Those that do: {readers} (python train.py attn={readers.split(', ')[0]} "
+            f"Those that do: {readers} ({training_command()} attn={readers.split(', ')[0]} "
             f"data.groups={groups}), or data.groups=none"
         )
 

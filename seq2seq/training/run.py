@@ -35,7 +35,10 @@ from seq2seq.training.trainer import best_checkpoint, build_callbacks, build_tra
 # What an earlier run in the same folder has left, and what an earlier part of a resumed run has:
 # Lightning would delete the metrics.
 OF_A_PART = ("metrics.csv",)
-OF_A_RUN = (*OF_A_PART, "best.ckpt", checkpoint.LAST, checkpoint.KEPT, "samples.txt", RESULT)
+OF_A_RUN = (
+    *(*OF_A_PART, "best.ckpt", checkpoint.LAST, checkpoint.KEPT, "samples.txt", RESULT),
+    *("report.html", "map.png"),  # what commands have written about it
+)
 
 
 def train(

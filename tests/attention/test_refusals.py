@@ -40,7 +40,7 @@ def test_a_wrong_role_is_refused_by_name(case: Case) -> None:
     assert reason and reason in message
     for role in case.mechanism.roles:
         assert role.description in message.split("It is defined for")[1].split(".")[0]
-    typed = re.search(r"\(python train\.py (.*)\)", message)
+    typed = re.search(r"\(seq2seq train (.*)\)", message)
     assert typed, "the message says what to type"
     check_model(model_config(case.model, f"attn={case.preset}", *shlex.split(typed[1])))
 
@@ -91,7 +91,7 @@ def test_a_position_is_refused_with_the_reason_of_the_mechanism_and_with_those_t
     assert "position=rope: it closes its eyes. Take position=sinusoidal, or" in message
     others = message.split("for example: ")[1].split(" (")[0].split(", ")
     assert {"gqa", "mla"} <= set(others) and not {"blind", "fixed", "multihead"} & set(others)
-    typed = re.search(r"\(python train\.py (.*)\)", message)
+    typed = re.search(r"\(seq2seq train (.*)\)", message)
     assert typed, "the message says what to type"
     check_model(model_config("transformer", "attn=fixed", typed[1], "position=rope"))
     with pytest.raises(ConfigError, match=r"position=t5: it forms no scores .*position=sinusoidal"):

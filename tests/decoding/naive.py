@@ -40,7 +40,7 @@ def defaults(options: Mapping[str, Any]) -> dict[str, Any]:
 
 def limit_of(case: Case, o: Mapping[str, Any]) -> int:
     most = max(o["length_ratio"] * case.pieces, len(case.prefix)) + o["length_extra"]
-    return math.floor(most)
+    return math.floor(min(most, o["max_length"] or math.inf))
 
 
 def candidates(case: Case, o: Mapping[str, Any], ids: list[int]) -> list[tuple[float, int]]:
@@ -110,7 +110,11 @@ def naive_beam(case: Case, o: Mapping[str, Any]) -> list[Hypothesis]:
         if n == limit:
             finished += live
     found = [hypothesis(lane, beam_score(case, o, lane)) for lane in finished]
-    return sorted(found, key=lambda h: (h.truncated, -h.score))
+    return ranked(found, o)
+
+
+def ranked(found: list[Hypothesis], o: Mapping[str, Any]) -> list[Hypothesis]:
+    return sorted(found, key=lambda h: (h.truncated and len(h.ids) != o["max_length"], -h.score))
 
 
 def hypothesis(lane: Lane, score: float) -> Hypothesis:
@@ -161,7 +165,7 @@ def naive(case: Case, options: Mapping[str, Any]) -> list[Hypothesis]:
     if o["name"] == "greedy":
         return [naive_lane(case, o, lambda best, _: best[0])]
     found = [naive_sample(case, o, sample) for sample in range(o["samples"])]
-    return sorted(found, key=lambda h: (h.truncated, -h.score))
+    return ranked(found, o)
 
 
 def some_options(seed: int) -> Sequence[dict[str, Any]]:
@@ -182,6 +186,7 @@ def some_options(seed: int) -> Sequence[dict[str, Any]]:
     limits: list[dict[str, Any]] = [
         {"length_ratio": 0.0, "length_extra": 1},
         {"length_ratio": 1.0, "length_extra": 2},
+        {"max_length": 3},
         {"length_ratio": 1.5, "min_length_ratio": 0.7, "min_length_extra": 2, "length_extra": 4},
     ]
     return [{**search, **limit} for search in searches for limit in limits]

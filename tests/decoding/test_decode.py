@@ -190,6 +190,10 @@ def test_searches_are_built_from_plain_values() -> None:
             {"name": "greedy", "min_length_extra": 11},
             r"decode\.min_length_extra=11 should be at most decode\.length_extra=10",
         ),
+        (
+            {"name": "greedy", "min_length_extra": 5, "max_length": 4},
+            r"decode\.min_length_extra=5 should be at most decode\.max_length=4",
+        ),
     ],
 )
 def test_options_that_make_no_sense_are_refused(options: dict[str, Any], message: str) -> None:

@@ -81,6 +81,9 @@ def test_a_prefix_too_long_for_its_source_raises_the_limit() -> None:
     assert search.limit(4, prefix=20) == 30
     assert search.limit(4, longest=25, prefix=20) == 25
     assert search.limit(4, longest=9) == 9
+    capped = Greedy(length_ratio=1.5, length_extra=10, max_length=12)
+    assert [capped.limit(0), capped.limit(100), capped.limit(4, prefix=20)] == [10, 12, 12]
+    assert capped.limit(100, longest=9) == 9
 
 
 @pytest.mark.parametrize("symbol, name", [(PAD, "<pad>"), (BOS, "<s>"), (EOS, "</s>")])
