@@ -354,7 +354,7 @@ def test_links_take_the_place_of_others_only_when_all_are_there(
     monkeypatch.setattr(Translator, "alignments", failing)
     monkeypatch.setattr("seq2seq.cli.align_files.FIRST", 1)
     files = "--source", test_set[0], "--target", test_set[1]
-    assert "No space left" in refused(seq2seq("align", run, *files, "-o", output))
+    assert f"{output}: No space left" in refused(seq2seq("align", run, *files, "-o", output))
     assert output.read_text() == "0-0\n" and set(tmp_path.iterdir()) == before
 
 

@@ -54,7 +54,8 @@ def run_command() -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:  # a file that cannot be written, a full disk
-        return fail(str(error))
+        where = error.filename or getattr(arguments, "output", None)
+        return fail(f"{where}: {error.strerror}" if where and error.strerror else str(error))
     except UnicodeEncodeError as error:  # broken bytes of the command line, where text is needed
         return fail(f"{error.object!r} is not UTF-8")
     return code
