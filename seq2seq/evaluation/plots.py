@@ -56,8 +56,8 @@ def plot_alignment(
 
     Words are drawn as they are, dollar signs and underscores too; control characters as escapes;
     long words with an ellipsis in the middle. What no installed font has is drawn as boxes, with
-    one warning that says what to install. Words of a right-to-left script stand in the order of the
-    sentence from left to right; inside a word, matplotlib 3.11 and later join and order
+    one warning that says what to install. A source most of whose words are of a right-to-left
+    script runs from right to left. Inside a word, matplotlib 3.11 and later join and order
     Arabic letters; with an earlier one a warning says that it does not.
 
     Args:
@@ -209,9 +209,11 @@ def _figure(weights: np.ndarray, labels: Labels) -> Figure:
     layout = _Layout.of(weights.shape)
     figure = Figure(figsize=layout.size())
     FigureCanvasAgg(figure)
+    # A sentence of a right-to-left script begins at the right.
+    backwards = 2 * sum(map(is_right_to_left, labels.source)) > len(labels.source)
     for head, grid in enumerate(weights):
         axes = _axes(figure, *layout.corner(head), layout.width, layout.height)
-        _draw_map(axes, grid, layout)
+        _draw_map(axes, grid, layout, backwards)
         if head < layout.columns:
             _label_source(axes, labels.source, layout)
         if head % layout.columns == 0:
@@ -230,11 +232,13 @@ def _axes(figure: Figure, left: float, bottom: float, width: float, height: floa
     return figure.add_axes((left / across, bottom / up, width / across, height / up))
 
 
-def _draw_map(axes: Axes, grid: np.ndarray, layout: _Layout) -> None:
+def _draw_map(axes: Axes, grid: np.ndarray, layout: _Layout, backwards: bool) -> None:
     # Lines between cells help the eye along a row; in tiny cells they would be all that one sees.
     line = min(0.8, layout.cell * 2)
     axes.pcolormesh(grid, cmap=RAMP, vmin=0, vmax=1, edgecolors=RULE, linewidth=line)
     axes.invert_yaxis()
+    if backwards:
+        axes.invert_xaxis()
     axes.set(xticks=[], yticks=[])
     axes.spines[:].set(color=RULE, linewidth=line)
 

@@ -103,6 +103,25 @@ def test_cells_stand_where_the_weights_are(tmp_path):
     assert widths == {round(rows[1] - rows[0], 3)}
 
 
+def test_a_source_of_a_right_to_left_script_runs_from_right_to_left(tmp_path):
+    """Its map is the mirror image of the same map with other words."""
+    weights = [[0.0, 0.5, 1.0], [0.2, 0.0, 0.1]]
+    colours = {}
+    for name, words in {
+        "hebrew": ["שלום", "UN", "עולם"],
+        "latin": ["a", "b", "c"],
+        "mostly latin": ["a", "b", "שלום"],
+    }.items():
+        plot_alignment(weights, words, ["x", "y"], path=tmp_path / "map.svg")
+        mesh = (tmp_path / "map.svg").read_text().split('id="QuadMesh_1"')[1].split("</g>")[0]
+        cells = re.findall(r'<path d="M ([\d.]+) ([\d.]+).*?fill: (#\w+)', mesh, re.DOTALL)
+        places = sorted((round(float(y)), round(float(x)), colour) for x, y, colour in cells)
+        colours[name] = [colour for *_, colour in places]
+    rows = colours["latin"][:3], colours["latin"][3:]
+    assert colours["hebrew"] == [*rows[0][::-1], *rows[1][::-1]]
+    assert colours["mostly latin"] == colours["latin"]
+
+
 def test_the_picture_grows_with_the_words_up_to_a_limit(tmp_path):
     def size(n):
         label = [f"word{i}" for i in range(n)]
