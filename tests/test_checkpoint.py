@@ -277,3 +277,57 @@ def test_a_description_that_is_not_whole_is_answered_in_words(
     monkeypatch.setattr(checkpoint, "load", lambda file: content)
     with pytest.raises(CheckpointError, match="damaged"):
         checkpoint.read(run / "last.ckpt").build()
+
+
+HUGE = [
+    ("model.dim", 10**6, TINY_MODEL),
+    ("model.dim", 10**9, TINY_MODEL),  # more than a machine has
+    ("model.ffn_dim", 10**7, TINY_MODEL),
+    ("model.encoder_layers", 10**6, TINY_MODEL),
+    ("model.decoder_layers", 10**9, TINY_MODEL),
+    ("model.layers", 10**6, ("model=rnn", "model.dim=32")),
+    ("position.num_buckets", 10**7, (*TINY_MODEL, "position=t5", "position.max_distance=10000000")),
+    ("position.length", 10**7, (*TINY_MODEL, "position=learned")),
+    ("attention.encoder.latent_dim", 10**7, (*TINY_MODEL, "attn=mla")),
+    ("attention.encoder.num_features", 10**7, (*TINY_MODEL, "attn=performer")),
+    ("attention.encoder.rounds", 10**6, (*TINY_MODEL, "attn=reformer")),
+    ("attention.encoder.length", 10**7, (*TINY_MODEL, "attn=linformer")),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "overrides"), HUGE, ids=[f"{n}={v}" for n, v, _ in HUGE])
+def test_a_description_of_more_than_the_file_holds_is_refused_before_memory_is_taken(
+    tmp_path: Path, name: str, value: int, overrides: tuple[str, ...]
+) -> None:
+    save_model(tmp_path / "any.ckpt", *overrides)
+    saved = checkpoint.read(tmp_path / "any.ckpt")
+    *above, last = name.split(".")
+    node = saved.config
+    for key in above:
+        node = node[key]
+    assert last in node
+    node[last] = value
+    with pytest.raises(CheckpointError, match="a larger model than the file has weights for"):
+        saved.build()
+
+
+def test_numbers_that_a_tensor_repeats_are_no_weights(tmp_path: Path) -> None:
+    """A file of a few bytes can hold a tensor of any shape."""
+    save_model(tmp_path / "any.ckpt", *TINY_MODEL)
+    saved = checkpoint.read(tmp_path / "any.ckpt")
+    saved.config["model"]["ffn_dim"] = 10**7
+    for name, value in saved.weights.items():
+        if "feed.up" in name:
+            saved.weights[name] = value[:1].expand(10**7, *value.shape[1:])
+        if "feed.down.weight" in name:
+            saved.weights[name] = value[:, :1].expand(-1, 10**7)
+    with pytest.raises(CheckpointError, match="a larger model than the file has weights for"):
+        saved.build()
+
+
+def test_weights_of_another_shape_than_described_are_refused(tmp_path: Path) -> None:
+    save_model(tmp_path / "any.ckpt", *TINY_MODEL)
+    saved = checkpoint.read(tmp_path / "any.ckpt")
+    saved.config["model"]["ffn_dim"] += 1
+    with pytest.raises(CheckpointError, match="the weights are not those of the model"):
+        saved.build()

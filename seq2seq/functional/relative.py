@@ -1,5 +1,7 @@
 """Biases of scores by distance: what ALiBi and T5 add instead of position vectors."""
 
+import math
+
 import torch
 from torch import Tensor
 
@@ -73,13 +75,14 @@ def bucket_starts(buckets: int, farthest: int) -> list[int]:
     Half of the classes are for single distances; the others grow geometrically up to `farthest`,
     beyond which all is one class: with m single ones of n, class c > m begins where
     m (farthest / m)^((c - m) / (n - m)) is reached. In whole numbers, since a logarithm in floating
-    point would put a distance on such a border on either side.
+    point would put a distance on such a border on either side; it says where to begin.
     """
     single = buckets // 2
     starts = list(range(1, single + 1))
     for step in range(1, buckets - single):
         rest = buckets - single
-        distance = starts[-1]
+        near = math.floor(single * (farthest / single) ** (step / rest)) - 1
+        distance = max(starts[-1], near)
         while (distance**rest) * single**step < (farthest**step) * single**rest:
             distance += 1
         starts.append(distance)

@@ -159,9 +159,9 @@ class T5Bias(PositionScheme):
             raise ConfigError(f"position.num_buckets={num_buckets} should be even")
         check_range("position.max_distance", max_distance, num_buckets)
         self.heads, self.max_distance = num_heads, max_distance
+        self.table = nn.Embedding(num_buckets, num_heads)
         starts = bucket_starts(num_buckets if causal else num_buckets // 2, max_distance)
         self.register_buffer("starts", torch.tensor(starts), persistent=False)
-        self.table = nn.Embedding(num_buckets, num_heads)
         nn.init.normal_(self.table.weight, std=dim**-0.5)
 
     def bias(self, distance: Tensor, heads: int) -> Tensor:
