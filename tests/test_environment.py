@@ -5,10 +5,13 @@ import os
 import platform
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
 import torch
+from helpers import CONF
+from packaging.requirements import Requirement
 
 import seq2seq
 from seq2seq.environment import keep_few_kernels, training_command, wait_briefly
@@ -72,6 +75,13 @@ def test_no_message_but_one_says_how_training_was_started() -> None:
         strings = (n for n in ast.walk(tree) if isinstance(n, ast.Constant) and id(n) not in docs)
         naming += [path.name for string in strings if "train.py" in str(string.value)]
     assert set(naming) == {"environment.py"}
+
+
+def test_malicious_releases_of_lightning_are_never_installed() -> None:
+    project = tomllib.loads((CONF.parent / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    (one,) = (r for r in map(Requirement, project["dependencies"]) if r.name == "lightning")
+    releases = ["2.6.1", "2.6.2", "2.6.3", "2.6.4"]
+    assert list(one.specifier.filter(releases)) == ["2.6.1", "2.6.4"]
 
 
 KERNELS = """
