@@ -22,11 +22,11 @@ from seq2seq.errors import ConfigError
 
 _WHERE_TO_GET = {
     "demo": "data/demo is in the repository, not in the package: clone it and run from its root.",
-    "multi30k": "To download it: python scripts/prepare_multi30k.py",
-    "multi30k_tok": "To download it: python scripts/prepare_multi30k.py --tok",
     "iwslt14_de_en": "docs/data.md says where to get it and how to name the files.",
     "wmt14_en_de": "docs/data.md says where to get it and how to name the files.",
 }
+_MULTI30K = {"multi30k": "", "multi30k_tok": " --tok"}  # how scripts/prepare_multi30k.py is called
+MULTI30K_LANGUAGES = ("en", "de", "fr")  # that it has; the first two, if nobody names others
 
 
 @dataclass(frozen=True)
@@ -152,11 +152,26 @@ def _checked_portions(data: DataOptions, stamps: Stamps) -> dict[str, list[Porti
             if spec is not None
         }
     except MissingFileError as error:
-        hint = _WHERE_TO_GET.get(data.name, "")
-        raise MissingFileError(f"{error} {hint}".strip()) from error
+        raise MissingFileError(f"{error} {_where_to_get(data)}".strip()) from error
     for portion in chain.from_iterable(portions.values()):
         portion.text.check(stamps)
     return portions
+
+
+def _where_to_get(data: DataOptions) -> str:
+    """What to do about a corpus that is not there."""
+    if data.name not in _MULTI30K:
+        return _WHERE_TO_GET.get(data.name, "")
+    wanted = [str(data.source), str(data.target)]
+    script = f"python scripts/prepare_multi30k.py{_MULTI30K[data.name]}"
+    if others := [side for side in wanted if side not in MULTI30K_LANGUAGES]:
+        return (
+            f"{script} fetches {', '.join(MULTI30K_LANGUAGES)} only, and no {', '.join(others)}: "
+            "put its files there yourself, or name files of your own with data=files"
+        )
+    usual = set(wanted) <= set(MULTI30K_LANGUAGES[:2])
+    chosen = "" if usual else f" --languages {' '.join(wanted)}"
+    return f"To download it: {script}{chosen}"
 
 
 def _check_tags(portions: Mapping[str, list[Portion]], known: list[str]) -> None:

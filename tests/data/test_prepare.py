@@ -192,6 +192,21 @@ def test_a_missing_corpus_says_where_to_get_it(name: str, words: str, options: O
         prepare(options(name=name, train=f"data/{name}/none"), BPE)
 
 
+@pytest.mark.parametrize(
+    ("source", "target", "words"),
+    [
+        ("fr", "en", "download it: python scripts/prepare_multi30k.py --tok --languages fr en$"),
+        ("en", "cs", "--tok fetches en, de, fr only, and no cs: put its files there yourself, or"),
+    ],
+)
+def test_where_to_get_a_corpus_depends_on_its_languages(
+    source: str, target: str, words: str, options: Options
+) -> None:
+    named = options(name="multi30k_tok", source=source, target=target, train="data/none")
+    with pytest.raises(DataError, match=words):
+        prepare(named, BPE)
+
+
 def test_a_broken_file_is_no_missing_corpus(options: Options, tmp_path: Path) -> None:
     (tmp_path / "train.de").write_bytes(b"\xff\n" * 4)
     with pytest.raises(DataError, match="not UTF-8") as caught:
