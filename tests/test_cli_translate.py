@@ -10,8 +10,10 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,6 +21,7 @@ import test_cli
 import torch
 from test_cli import SENTENCES, Command, Ended, refused, started
 
+from seq2seq.cli import progress
 from seq2seq.cli.lines import LONGEST_INPUT_LINE, InputLines
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.decoding import Engine, Hypothesis
@@ -192,6 +195,33 @@ def test_max_length_bounds_every_translation_whatever_its_source(
     assert {len(one["tokens"]) for one in free} - {1, 2, 3, 4}, "else there is nothing to bound"
     assert max(len(one["tokens"]) for one in capped) == 4
     assert f"cut off at the length limit: {sum(one['truncated'] for one in capped)} " in ended.err
+
+
+def test_without_a_terminal_lines_say_how_far_a_translation_has_come(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Even before the first result is there."""
+    monkeypatch.setattr(progress, "SILENCE", 0.001)
+    monkeypatch.setattr(sys, "stderr", io.StringIO())
+
+    def results() -> Iterator[str]:
+        for line in ("0 lines, 0.0/s\n", "1 lines, "):
+            while line not in sys.stderr.getvalue():  # type: ignore[attr-defined]
+                time.sleep(0.001)
+            yield line
+
+    assert len(list(progress.as_lines(results()))) == 2
+    assert threading.active_count() == 1
+
+
+@pytest.mark.parametrize("typed", [(), ("--quiet",)])
+def test_quiet_shows_no_progress(
+    seq2seq: Command, run: Path, monkeypatch: pytest.MonkeyPatch, typed: tuple[str, ...]
+) -> None:
+    monkeypatch.setattr(progress, "SILENCE", 0.001)
+    ended = seq2seq("translate", run, *typed, stdin="\n".join(SENTENCES).encode())
+    assert len(ended.lines) == len(SENTENCES)
+    assert bool(re.search(r"^[\d,]+ lines, [\d,.]+/s$", ended.err, re.M)) == (not typed)
 
 
 def test_batch_size_bounds_what_is_decoded_at_once_and_changes_nothing(

@@ -45,7 +45,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="a JSON object a line: score, confidence, pieces")
     add("--prefix", default="", metavar="TEXT", help="what every translation must begin with")
     add("--max-source", type=positive, metavar="N", help="pieces beyond which a line is cut")
-    add("--quiet", action="store_true", help="show no progress, even on a terminal")
+    add("--quiet", action="store_true", help="show no progress")
     add_search(command)
     add_engine(command)
 

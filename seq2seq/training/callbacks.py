@@ -1,9 +1,11 @@
 """What happens around training: exact randomness on resume, and a report for people."""
 
+import math
 import shutil
 import time
+from datetime import timedelta
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import lightning as L
 import numpy as np
@@ -152,16 +154,20 @@ class Reporter(L.Callback):
     Args:
         folder: of the run; the translations are also written to samples.txt in it.
         sources: the first source sentences of the validation set; as many translations are shown.
+        silence: seconds without a line after which one says how far the run has come; infinite
+            where a bar does.
     """
 
-    def __init__(self, folder: Path, sources: list[str]):
-        self.folder, self.sources = folder, sources
+    def __init__(self, folder: Path, sources: list[str], silence: float = math.inf):
+        self.folder, self.sources, self.silence = folder, sources, silence
         self.tokens = self.seconds = 0.0
         self.samples: dict[int, tuple[str, str]] = {}
-        self.since = time.perf_counter()
+        self.begun = self.since = self.said = time.perf_counter()
+        self.first_step = 0
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self.since = time.perf_counter()
+        self.begun = self.since = self.said = time.perf_counter()
+        self.first_step = trainer.global_step
 
     def on_train_batch_end(
         self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Batch, *_: Any
@@ -172,13 +178,24 @@ class Reporter(L.Callback):
         self.since = now
         if self.seconds:
             pl_module.log("train/tokens_per_second", self.tokens / self.seconds, prog_bar=True)
+        if self.is_silent(trainer):
+            self.say(f"{self.standing(trainer)}{self.speed()}{self.left(trainer)}")
 
     def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self.samples = {}
 
     def on_validation_batch_end(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, *_: Any
+        self,
+        trainer: L.Trainer,
+        pl_module: L.LightningModule,
+        outputs: Any,
+        batch: Batch,
+        index: int,
+        *_: Any,
     ) -> None:
+        if self.is_silent(trainer):
+            (count,) = trainer.num_val_batches
+            self.say(f"{self.standing(trainer)}  validation batch {index + 1:,} of {count:,}")
         wanted = range(len(self.sources))
         self.samples.update(
             {row: pair for row, pair in outputs["translations"].items() if row in wanted}
@@ -192,23 +209,43 @@ class Reporter(L.Callback):
             with (self.folder / "samples.txt").open("a", encoding="utf-8") as file:
                 file.write("\n".join(lines) + "\n\n")
         self.tokens = self.seconds = 0.0
-        self.since = time.perf_counter()
+        self.since = self.said = time.perf_counter()
+
+    def is_silent(self, trainer: L.Trainer) -> bool:
+        """Was nothing said for so long that a line is due?"""
+        return time.perf_counter() - self.said >= self.silence and trainer.is_global_zero
+
+    def say(self, line: str) -> None:
+        print(line, flush=True)
+        self.said = time.perf_counter()
+
+    def standing(self, trainer: L.Trainer) -> str:
+        """`step 500  epoch 3  train loss 2.31`."""
+        values, loader = trainer.callback_metrics, cast(Any, trainer.train_dataloader)
+        train = f"  train loss {values['train/loss']:.3f}" if "train/loss" in values else ""
+        return f"step {trainer.global_step:,}  epoch {loader.state_dict()['epoch'] + 1}{train}"
+
+    def speed(self) -> str:
+        return f"  {self.tokens / self.seconds:,.0f} tokens/s" if self.seconds else ""
+
+    def left(self, trainer: L.Trainer) -> str:
+        """What remains of the updates, if they went on as until now: `  about 0:12:30 left`."""
+        done, last = trainer.global_step - self.first_step, trainer.estimated_stepping_batches
+        if not done or math.isinf(last):
+            return ""
+        seconds = (time.perf_counter() - self.begun) / done * (last - trainer.global_step)
+        return f"  about {timedelta(seconds=round(seconds))} left"
 
     def figures(self, trainer: L.Trainer) -> str:
         """`step 500  epoch 3  train loss 2.31  valid loss 1.98  BLEU 31.20  9,120 tokens/s`."""
         values = trainer.callback_metrics
-        speed = f"  {self.tokens / self.seconds:,.0f} tokens/s" if self.seconds else ""
-        train = f"  train loss {values['train/loss']:.3f}" if "train/loss" in values else ""
-        loader: Any = trainer.train_dataloader
-        epoch = loader.state_dict()["epoch"] + 1
         guided = "valid/align_loss" in values
         align = f"  align loss {values['valid/align_loss']:.3f}" if guided else ""
         share = values.get("valid/truncated", 0)
         cut_off = f"  {share:.0%} cut off at the length limit" if share else ""
         return (
-            f"step {trainer.global_step:,}  epoch {epoch}{train}"
-            f"  valid loss {values['valid/loss']:.3f}{align}"
-            f"  BLEU {values['valid/bleu']:.2f}{speed}{cut_off}"
+            f"{self.standing(trainer)}  valid loss {values['valid/loss']:.3f}{align}"
+            f"  BLEU {values['valid/bleu']:.2f}{self.speed()}{cut_off}"
         )
 
     def translations(self) -> list[str]:

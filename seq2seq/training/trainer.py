@@ -1,6 +1,7 @@
 """Lightning's Trainer from the options of a run, with what happens around its updates."""
 
 import logging
+import math
 import os
 import sys
 import warnings
@@ -30,6 +31,8 @@ from seq2seq.training.options import CheckpointOptions, TrainerOptions
 from seq2seq.training.plan import Plan
 from seq2seq.training.saving import Trainer, WholeFiles
 from seq2seq.training.stop import StopOnSignal
+
+SILENCE = 60.0  # seconds that a run without a terminal is silent, at most
 
 
 def build_trainer(
@@ -149,8 +152,10 @@ def build_callbacks(plan: Plan, sources: list[str]) -> list[L.Callback]:
     ]
     if plan.checkpoint.ema is not None:
         found.append(MovingAverage(plan.checkpoint.ema))
-    found += [MeanLoss(plan.trainer.log_every_n_steps), Reporter(plan.folder, sources)]
-    if sys.stdout.isatty():
+    bar = sys.stdout.isatty()
+    found.append(MeanLoss(plan.trainer.log_every_n_steps))
+    found.append(Reporter(plan.folder, sources, math.inf if bar else SILENCE))
+    if bar:
         found.append(Progress())
     if plan.checkpoint.patience is not None:
         found.append(
