@@ -17,21 +17,24 @@ import os
 import zipfile
 from collections import deque
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
-from torch.nn.modules.module import register_module_parameter_registration_hook
+from torch.nn.modules.module import (
+    register_module_buffer_registration_hook,
+    register_module_parameter_registration_hook,
+)
 
 from seq2seq import __version__
 from seq2seq.data.groups import group_marks
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.durable import replacing
 from seq2seq.errors import CheckpointError, DataError
-from seq2seq.models import Seq2Seq, build_model, check_model
+from seq2seq.models import Seq2Seq, build_model
 
 FORMAT = 1
 ENTRY = "seq2seq"
@@ -68,51 +71,56 @@ class Saved(NamedTuple):
 
         Raises: CheckpointError if configuration, tokenizers and weights are not of one model.
         """
-        sizes = self.source.size, self.target.size
         try:
             marks = group_marks(self.source, **grouping(self.config))
             with at_most(self.weights):
-                described = check_model(self.config, *sizes)
+                model = build_model(self.config, self.source.size, self.target.size, marks)
         # A model was built from this once. Of what is damaged, torch raises almost anything.
         except Exception as error:
             raise CheckpointError(
                 f"the checkpoint is damaged: no model can be built from what it says: {error}"
             ) from error
         try:
-            described.load_state_dict(self.weights, assign=True)  # compares, and takes no memory
+            model.load_state_dict(self.weights)
         except RuntimeError as error:
             raise CheckpointError(f"the weights are not those of the model: {error}") from error
-        model = build_model(self.config, *sizes, marks)
-        model.load_state_dict(self.weights)
         return model.eval()
 
 
 @contextmanager
 def at_most(weights: Mapping[str, Tensor]) -> Iterator[None]:
-    """Inside, no model is built of clearly more parameters than these weights fill in a file, so
-    that no description takes more time or memory than the file is large. Twice as many may be
-    made: a matrix that is tied to another replaces its own.
+    """Inside, no model is built of clearly more numbers than these weights fill in a file, so that
+    no description takes more time or memory than the file is large. Layers ask for memory, name
+    what it is for, and only then fill it: the system has given none before that. Twice as much is
+    let pass, since a matrix that is tied to another replaces its own.
 
     Raises: CheckpointError as soon as there are more.
     """
     tensors = 2 * len(weights)
-    # Not the shape's product: a tensor may repeat the few numbers that it holds.
+    # Not the product of a shape: a tensor may repeat the few numbers that it holds.
     stored = (
         value.untyped_storage().nbytes() // value.element_size() for value in weights.values()
     )
     numbers = 2 * sum(stored)
 
-    def count(module: nn.Module, name: str, parameter: nn.Parameter) -> None:
-        nonlocal tensors, numbers
-        tensors, numbers = tensors - 1, numbers - parameter.numel()
-        if tensors < 0 or numbers < 0:
-            raise CheckpointError("it describes a larger model than the file has weights for")
+    larger = CheckpointError("it describes a larger model than the file has weights for")
 
-    hook = register_module_parameter_registration_hook(count)
-    try:
-        yield
-    finally:
-        hook.remove()
+    def count(module: nn.Module, name: str, value: Tensor | None) -> None:
+        nonlocal tensors, numbers
+        if value is not None:
+            tensors, numbers = tensors - 1, numbers - value.numel()
+        if tensors < 0 or numbers < 0:
+            raise larger
+
+    with ExitStack() as hooks:
+        hooks.enter_context(register_module_parameter_registration_hook(count))
+        hooks.enter_context(register_module_buffer_registration_hook(count))
+        try:
+            yield
+        except RuntimeError as error:
+            if "allocate" in str(error):  # more than the machine has: it was not even named
+                raise larger from error
+            raise
 
 
 def grouping(config: Mapping[str, Any]) -> dict[str, Any]:

@@ -280,22 +280,22 @@ def test_a_description_that_is_not_whole_is_answered_in_words(
 
 
 HUGE = [
-    ("model.dim", 10**9, TINY_MODEL),
-    ("model.ffn_dim", 10**9, TINY_MODEL),
+    ("model.dim", 10**6, TINY_MODEL),
+    ("model.dim", 10**9, TINY_MODEL),  # more than a machine has
+    ("model.ffn_dim", 10**7, TINY_MODEL),
     ("model.encoder_layers", 10**6, TINY_MODEL),
     ("model.decoder_layers", 10**9, TINY_MODEL),
     ("model.layers", 10**6, ("model=rnn", "model.dim=32")),
-    (
-        "position.num_buckets",
-        10**9,
-        (*TINY_MODEL, "position=t5", "position.max_distance=1000000000"),
-    ),
-    ("position.length", 10**9, (*TINY_MODEL, "position=learned")),
-    ("attention.encoder.latent_dim", 10**9, (*TINY_MODEL, "attn=mla")),
+    ("position.num_buckets", 10**7, (*TINY_MODEL, "position=t5", "position.max_distance=10000000")),
+    ("position.length", 10**7, (*TINY_MODEL, "position=learned")),
+    ("attention.encoder.latent_dim", 10**7, (*TINY_MODEL, "attn=mla")),
+    ("attention.encoder.num_features", 10**7, (*TINY_MODEL, "attn=performer")),
+    ("attention.encoder.rounds", 10**6, (*TINY_MODEL, "attn=reformer")),
+    ("attention.encoder.length", 10**7, (*TINY_MODEL, "attn=linformer")),
 ]
 
 
-@pytest.mark.parametrize(("name", "value", "overrides"), HUGE, ids=[name for name, *_ in HUGE])
+@pytest.mark.parametrize(("name", "value", "overrides"), HUGE, ids=[f"{n}={v}" for n, v, _ in HUGE])
 def test_a_description_of_more_than_the_file_holds_is_refused_before_memory_is_taken(
     tmp_path: Path, name: str, value: int, overrides: tuple[str, ...]
 ) -> None:
@@ -315,12 +315,12 @@ def test_numbers_that_a_tensor_repeats_are_no_weights(tmp_path: Path) -> None:
     """A file of a few bytes can hold a tensor of any shape."""
     save_model(tmp_path / "any.ckpt", *TINY_MODEL)
     saved = checkpoint.read(tmp_path / "any.ckpt")
-    saved.config["model"]["ffn_dim"] = 10**9
+    saved.config["model"]["ffn_dim"] = 10**7
     for name, value in saved.weights.items():
         if "feed.up" in name:
-            saved.weights[name] = value[:1].expand(10**9, *value.shape[1:])
+            saved.weights[name] = value[:1].expand(10**7, *value.shape[1:])
         if "feed.down.weight" in name:
-            saved.weights[name] = value[:, :1].expand(-1, 10**9)
+            saved.weights[name] = value[:, :1].expand(-1, 10**7)
     with pytest.raises(CheckpointError, match="a larger model than the file has weights for"):
         saved.build()
 

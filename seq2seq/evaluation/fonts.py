@@ -2,6 +2,8 @@
 
 import unicodedata
 from collections import defaultdict
+from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -65,6 +67,14 @@ def advice(missing: list[str]) -> str:
 def is_right_to_left(text: str) -> bool:
     """Whether there is a letter of a script like Arabic or Hebrew."""
     return any(unicodedata.bidirectional(c) in ("R", "AL") for c in text)
+
+
+def begins_at_the_right(words: Iterable[str]) -> bool:
+    """Does a sentence run from right to left? Its first letter that has a direction decides, as in
+    a browser (UAX 9, rule P2).
+    """
+    kinds = map(unicodedata.bidirectional, chain.from_iterable(words))
+    return next((kind for kind in kinds if kind in ("L", "R", "AL")), "L") != "L"
 
 
 def _package(character: str) -> str:

@@ -19,7 +19,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from seq2seq.errors import ConfigError, DataError
-from seq2seq.evaluation.fonts import advice, choose_fonts, is_right_to_left
+from seq2seq.evaluation.fonts import advice, begins_at_the_right, choose_fonts, is_right_to_left
 from seq2seq.evaluation.labels import Labels
 
 # No date and no name of a program: the same weights give the same bytes.
@@ -56,9 +56,9 @@ def plot_alignment(
 
     Words are drawn as they are, dollar signs and underscores too; control characters as escapes;
     long words with an ellipsis in the middle. What no installed font has is drawn as boxes, with
-    one warning that says what to install. A source most of whose words are of a right-to-left
-    script runs from right to left. Inside a word, matplotlib 3.11 and later join and order
-    Arabic letters; with an earlier one a warning says that it does not.
+    one warning that says what to install. Columns of a source in a right-to-left script run from
+    right to left; inside a word, matplotlib 3.11 and later join and order Arabic letters; with an
+    earlier one a warning says that it does not.
 
     Args:
         weights: (T, S), from 0 to 1, one row a target word.
@@ -207,13 +207,14 @@ def _settings(families: list[str]) -> AbstractContextManager[None]:
 
 def _figure(weights: np.ndarray, labels: Labels) -> Figure:
     layout = _Layout.of(weights.shape)
+    leftwards = begins_at_the_right(labels.source)
     figure = Figure(figsize=layout.size())
     FigureCanvasAgg(figure)
-    # A sentence of a right-to-left script begins at the right.
-    backwards = 2 * sum(map(is_right_to_left, labels.source)) > len(labels.source)
     for head, grid in enumerate(weights):
         axes = _axes(figure, *layout.corner(head), layout.width, layout.height)
-        _draw_map(axes, grid, layout, backwards)
+        _draw_map(axes, grid, layout)
+        if leftwards:
+            axes.invert_xaxis()
         if head < layout.columns:
             _label_source(axes, labels.source, layout)
         if head % layout.columns == 0:
@@ -232,13 +233,11 @@ def _axes(figure: Figure, left: float, bottom: float, width: float, height: floa
     return figure.add_axes((left / across, bottom / up, width / across, height / up))
 
 
-def _draw_map(axes: Axes, grid: np.ndarray, layout: _Layout, backwards: bool) -> None:
+def _draw_map(axes: Axes, grid: np.ndarray, layout: _Layout) -> None:
     # Lines between cells help the eye along a row; in tiny cells they would be all that one sees.
     line = min(0.8, layout.cell * 2)
     axes.pcolormesh(grid, cmap=RAMP, vmin=0, vmax=1, edgecolors=RULE, linewidth=line)
     axes.invert_yaxis()
-    if backwards:
-        axes.invert_xaxis()
     axes.set(xticks=[], yticks=[])
     axes.spines[:].set(color=RULE, linewidth=line)
 
@@ -251,8 +250,10 @@ def _label_source(axes: Axes, words: Sequence[str], layout: _Layout) -> None:
     labels = axes.get_xticklabels()
     widest = max(label.get_window_extent().width for label in labels) / axes.figure.dpi
     if widest > 0.9 * layout.cell * layout.step:
+        # Each word begins at its column.
+        turn, side = (-60, "right") if axes.xaxis_inverted() else (60, "left")
         for label in labels:
-            label.set(rotation=60, ha="left", va="bottom", rotation_mode="anchor")
+            label.set(rotation=turn, ha=side, va="bottom", rotation_mode="anchor")
 
 
 def _label_target(axes: Axes, words: Sequence[str], layout: _Layout) -> None:

@@ -1,6 +1,12 @@
 import pytest
 
-from seq2seq.evaluation.fonts import DEFAULT, advice, choose_fonts, is_right_to_left
+from seq2seq.evaluation.fonts import (
+    DEFAULT,
+    advice,
+    begins_at_the_right,
+    choose_fonts,
+    is_right_to_left,
+)
 
 UNDRAWABLE = "\U00017000"  # Tangut is in few fonts
 
@@ -51,3 +57,5 @@ def test_advice_names_ten_characters_and_counts_the_rest():
 def test_scripts_that_run_from_right_to_left_are_known():
     assert is_right_to_left("a القاهرة") and is_right_to_left("שלום")
     assert not is_right_to_left("Zürich 東京 12, нет!")
+    assert begins_at_the_right(["(12", "שלום", "abc"]) and begins_at_the_right(["القاهرة"])
+    assert not begins_at_the_right(["abc", "שלום"]) and not begins_at_the_right(["12"])

@@ -200,6 +200,18 @@ def test_a_right_to_left_line_starts_at_the_right_and_is_walked_that_way(shown: 
     assert held(shown) == ["source", 1]
 
 
+def test_the_columns_of_a_right_to_left_source_run_that_way(shown: Browser) -> None:
+    shown.choose("[name=pair]", "1")
+    shown.run("document.querySelector('[value=map]').click()")
+    lefts = shown.run(
+        "[...document.querySelectorAll('.map .word[data-side=source], .map tr:last-child td')]"
+        ".map(w => w.getBoundingClientRect().left)"
+    )
+    words, cells = lefts[: len(lefts) // 2], lefts[len(lefts) // 2 :]
+    assert words == sorted(words, reverse=True) and cells == sorted(cells, reverse=True)
+    assert texts(shown, ".map .word[data-side=target]") == ["一只", "狗", "在", "跑"]
+
+
 HOSTILE = (
     "</script><script>document.title='broken'</script>",
     "<!--<script>",

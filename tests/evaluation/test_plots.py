@@ -103,23 +103,23 @@ def test_cells_stand_where_the_weights_are(tmp_path):
     assert widths == {round(rows[1] - rows[0], 3)}
 
 
-def test_a_source_of_a_right_to_left_script_runs_from_right_to_left(tmp_path):
-    """Its map is the mirror image of the same map with other words."""
-    weights = [[0.0, 0.5, 1.0], [0.2, 0.0, 0.1]]
-    colours = {}
-    for name, words in {
-        "hebrew": ["שלום", "UN", "עולם"],
-        "latin": ["a", "b", "c"],
-        "mostly latin": ["a", "b", "שלום"],
-    }.items():
-        plot_alignment(weights, words, ["x", "y"], path=tmp_path / "map.svg")
-        mesh = (tmp_path / "map.svg").read_text().split('id="QuadMesh_1"')[1].split("</g>")[0]
-        cells = re.findall(r'<path d="M ([\d.]+) ([\d.]+).*?fill: (#\w+)', mesh, re.DOTALL)
-        places = sorted((round(float(y)), round(float(x)), colour) for x, y, colour in cells)
-        colours[name] = [colour for *_, colour in places]
-    rows = colours["latin"][:3], colours["latin"][3:]
-    assert colours["hebrew"] == [*rows[0][::-1], *rows[1][::-1]]
-    assert colours["mostly latin"] == colours["latin"]
+@pytest.mark.parametrize("source", [["שלום", "b", "c"], ["(القاهرة", "b", "c"]])
+def test_the_columns_of_a_right_to_left_source_run_from_right_to_left(source, tmp_path):
+    weights = np.zeros((2, 3))
+    weights[0, 0] = weights[1, 1] = 1.0
+    path = tmp_path / "map.svg"
+    for words, order in ((["a", "b", "c"], 1), (source, -1)):
+        plot_alignment(weights, words, ["x", "y"], path=path)
+        mesh = path.read_text().split('id="QuadMesh_1"')[1].split("</g>")[0]
+        cells = re.findall(r'd="M (\S+) (\S+) .*?fill: (#\w+)', mesh, re.DOTALL)
+        dark = [(float(x), float(y)) for x, y, fill in cells if fill == "#0b2a5c"]
+        columns = sorted({float(x) for x, _, _ in cells})[::order]
+        rows = sorted({float(y) for _, y, _ in cells})  # the target runs down in either case
+        assert dark == [(columns[0], rows[0]), (columns[1], rows[1])]
+        svg = ElementTree.parse(path)
+        texts = [e for e in svg.iter("{http://www.w3.org/2000/svg}text") if e.text in words]
+        places = [float(e.attrib["x"]) for e in texts]
+        assert [e.text for e in texts] == words and places == sorted(places, reverse=order < 0)
 
 
 def test_the_picture_grows_with_the_words_up_to_a_limit(tmp_path):

@@ -1,5 +1,6 @@
 import itertools
 import re
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -7,10 +8,11 @@ from typing import Any
 import pytest
 import torch
 from lightning import Trainer
-from tiny_runs import train_tiny
+from tiny_runs import plan_of, train_tiny
 
 from seq2seq.training import callbacks
 from seq2seq.training.callbacks import RandomState, Reporter
+from seq2seq.training.trainer import build_callbacks
 
 MODULE: Any = None
 
@@ -82,15 +84,17 @@ def test_without_a_terminal_a_line_says_how_far_a_run_has_come(
     assert any(re.search(r"  validation batch 1 of \d+$", line) for line in lines)
 
 
-def test_on_a_terminal_or_within_a_minute_no_such_line_is_printed(
-    tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+@pytest.mark.parametrize(("terminal", "rank", "said"), [(0, 0, 1), (1, 0, 0), (0, 1, 0)])
+def test_where_there_is_a_bar_or_another_process_no_such_line_is_printed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminal: int, rank: int, said: int
 ) -> None:
-    train_tiny(tmp_path_factory.getbasetemp(), "trainer.max_steps=3")
-    assert " left" not in capsys.readouterr().out
-    waiting: Any = SimpleNamespace(is_global_zero=True)
-    report = Reporter(Path(), [])
-    report.said -= 10**9
-    assert not report.is_silent(waiting)
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: bool(terminal), raising=False)
+    built = build_callbacks(plan_of(tmp_path, "data=demo", "run_name=tiny"), [])
+    (report,) = (each for each in built if isinstance(each, Reporter))
+    process: Any = SimpleNamespace(is_global_zero=rank == 0)
+    assert not report.is_silent(process)
+    report.said -= 61
+    assert report.is_silent(process) == bool(said)
 
 
 def test_speed_counts_the_target_tokens_of_all_devices_once(tmp_path: Path) -> None:

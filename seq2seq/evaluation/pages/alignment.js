@@ -108,6 +108,7 @@
     head.append(across);
     body.append(...rows);
     made.append(head, body);
+    table.dir = getComputedStyle(lines.source).direction; // columns run as the source does
     table.replaceChildren(made);
   }
 
@@ -180,10 +181,10 @@
     controls.previous.disabled = controls.pair.selectedIndex === 0;
     controls.next.disabled = controls.pair.selectedIndex === data.pairs.length - 1;
     drawWords();
+    arrange();
     // A large map of a view that is not shown would only be slow.
     if (controls.view.value === "map") drawMap();
     else table.replaceChildren();
-    arrange();
     const first = words()[0];
     if (first) first.tabIndex = 0;
     mark();
