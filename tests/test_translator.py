@@ -67,7 +67,7 @@ def test_the_model_on_disk_translates_as_the_model_in_training(
     translator: Translator, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """BLEU of the best validation, from the file that was written then."""
-    sources, references = (demo_lines("valid", side, 40) for side in ("de", "en"))
+    sources, references = (demo_lines("valid", side, 8) for side in ("de", "en"))
     limits = {name: translator.config["decode"][name] for name in ("length_ratio", "length_extra")}
     greedy = build_search({"name": "greedy", **limits})
     found = [texts[0].text for texts in translator.stream(sources, greedy)]
