@@ -149,8 +149,8 @@ def python(*arguments: str) -> subprocess.CompletedProcess[str]:
     ("typed", "words"),
     [
         ("attn.num_kv_head=4", "did you mean 'attn.num_kv_heads'?"),
-        ("logger=null", "logger=none"),
-        ("hydra.run.dir=/dev/null/run", "/dev/null/run"),
+        pytest.param("logger=null", "logger=none", marks=pytest.mark.slow),
+        pytest.param("hydra.run.dir=/dev/null/run", "/dev/null/run", marks=pytest.mark.slow),
     ],
 )
 def test_the_command_line_ends_in_one_message(typed: str, words: str) -> None:

@@ -101,6 +101,7 @@ def test_what_means_nothing_is_refused_with_the_reason(mechanism: str, scheme: s
         )
 
 
+@pytest.mark.slow
 @cells("yes", "no", "-")
 def test_a_model_is_refused_if_a_self_attention_is(mechanism: str, scheme: str) -> None:
     # What stands `elsewhere` honours every scheme, and cross-attention skips it.

@@ -27,7 +27,7 @@ def logits(model: Seq2Seq, *batch: torch.Tensor) -> torch.Tensor:
     return model.logits(model(*batch).hidden)
 
 
-@pytest.mark.parametrize("precision", ["int8", "bfloat16"])
+@pytest.mark.parametrize("precision", ["int8", pytest.param("bfloat16", marks=pytest.mark.slow)])
 @pytest.mark.parametrize("variant", VARIANTS)
 @torch.no_grad()
 def test_every_model_decodes_in_fewer_bits_and_stays_as_it_was(

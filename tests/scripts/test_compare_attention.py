@@ -21,6 +21,8 @@ from tiny_runs import corpus, metrics, train_command
 
 from seq2seq.errors import DataError
 
+pytestmark = pytest.mark.slow  # a sweep of four runs, and what is made of it
+
 SMOKE = ("trainer=smoke", "decode=greedy", "attn=mha,fixed", "seed=1,2")
 
 

@@ -34,6 +34,7 @@ def current_weights(folder: Path) -> dict[str, torch.Tensor]:
     return {name.removeprefix("model."): value for name, value in content.items()}
 
 
+@pytest.mark.slow
 def test_a_moving_average_follows_the_weights_that_a_run_without_it_has(base: Path) -> None:
     """Its first value is that of the weights after the first update."""
     decay, expected = 0.23, None  # reached at the third update
@@ -71,6 +72,7 @@ def test_a_run_with_a_moving_average_resumes_exactly(base: Path) -> None:
     assert_identical(current_weights(second), current_weights(whole))
 
 
+@pytest.mark.slow
 def test_what_an_earlier_run_kept_is_not_mixed_with_what_a_new_one_keeps(base: Path) -> None:
     options = (*SHORT, "checkpoint.keep_last=2")
     folder = train_tiny(base, *options)

@@ -61,6 +61,7 @@ def test_two_processes_of_two_pieces_learn_what_one_does(
     assert_learnt_the_same(tmp_path, alone)
 
 
+@pytest.mark.slow
 def test_torchrun_starts_a_run_in_one_folder(
     alone: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
 ) -> None:

@@ -132,6 +132,7 @@ def test_two_processes_guide_a_head_as_one_does(
     assert_aligned_the_same(tmp_path, guided_alone)
 
 
+@pytest.mark.slow
 def test_the_comparison_would_see_a_head_that_is_not_guided(base: Path, guided_alone: Path) -> None:
     """With another weight of the alignment's loss the model learns something else."""
     other = train_tiny(base, *OPTIONS, *links_options(base), "guided.weight=0.1")

@@ -71,6 +71,7 @@ def test_a_run_interrupted_twice_ends_as_one_that_was_not(base: Path, typed: str
     assert_identical(state_of(folder), state_of(whole))
 
 
+@pytest.mark.slow
 def test_a_line_of_curves_goes_on_where_a_run_was_interrupted(base: Path) -> None:
     """The first line behind update 7 is over updates 1 to 10."""
     lines = (*LONG, "trainer.log_every_n_steps=10")
