@@ -289,7 +289,9 @@ HUGE = [
     ("position.num_buckets", 10**7, (*TINY_MODEL, "position=t5", "position.max_distance=10000000")),
     ("position.length", 10**7, (*TINY_MODEL, "position=learned")),
     ("attention.encoder.latent_dim", 10**7, (*TINY_MODEL, "attn=mla")),
+    ("attention.encoder.num_features", 10**7, (*TINY_MODEL, "attn=performer")),
     ("attention.encoder.rounds", 10**6, (*TINY_MODEL, "attn=reformer")),
+    ("attention.encoder.length", 10**7, (*TINY_MODEL, "attn=linformer")),
 ]
 
 

@@ -83,9 +83,10 @@ class Linformer(Attention[StateMemory]):
         self.v = projection(source_dim, dim, bias, gain=0.5**0.5)
         self.out = projection(dim, dim, bias)
         shape = (num_heads if share == "none" else 1, rank, length)
+        self.E = nn.Parameter(torch.empty(shape))
         # Position j goes to mixture j mod R: a sentence of up to R tokens starts unmixed.
         start = torch.eye(rank).repeat(1, -(-length // rank))[:, :length].expand(shape)
-        self.E = nn.Parameter(start.clone())
+        self.E.data.copy_(start)
         self.register_parameter("F", None if share == "key_value" else nn.Parameter(start.clone()))
 
     @classmethod

@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, Literal
 
+import torch
 from torch import Tensor
 
 from seq2seq.attention.base import Facts, Place
@@ -63,9 +64,9 @@ class Performer(FeatureAttention):
         self.features = features
         self.sums_to_one = features == "positive"
         width = place.dim // num_heads
-        self.register_buffer(
-            "w", orthogonal_features(num_features or default_features(width), width)
-        )
+        count = num_features or default_features(width)
+        self.register_buffer("w", torch.empty(count, width))
+        self.w.copy_(orthogonal_features(count, width))
 
     @classmethod
     def facts(cls, options: Mapping[str, Any]) -> Facts:

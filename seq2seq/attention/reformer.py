@@ -112,8 +112,8 @@ class Reformer(Attention[StateMemory]):
         self.qk = projection(place.dim, place.dim, bias, gain=0.5**0.5)
         self.v = projection(place.dim, place.dim, bias, gain=0.5**0.5)
         self.out = projection(place.dim, place.dim, bias)
-        rotations = torch.randn(rounds, num_heads, width, num_buckets // 2)
-        self.register_buffer("rotations", rotations)
+        self.register_buffer("rotations", torch.empty(rounds, num_heads, width, num_buckets // 2))
+        self.rotations.normal_()
 
     @classmethod
     def facts(cls, options: Mapping[str, Any]) -> Facts:
