@@ -12,8 +12,11 @@ from seq2seq.data.stamps import Stamps
 from seq2seq.errors import ConfigError, DataError
 
 PAIRS = [("ein Hund", "a dog"), ('"zwei" \u2028 Hunde', "two\x85dogs"), ("", "x"), ("drei", " ")]
-cells = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\n\t\r"), max_size=9)
-strings = st.text(st.characters(exclude_categories=["Cs"]), max_size=9)
+MARK = "\ufeff"  # of byte order: no text keeps one, wherever it stands
+cells = st.text(
+    st.characters(exclude_categories=["Cs"], exclude_characters=f"\n\t\r{MARK}"), max_size=9
+)
+strings = st.text(st.characters(exclude_categories=["Cs"], exclude_characters=MARK), max_size=9)
 
 
 def write(folder: Path, name: str, content: str | bytes) -> Path:
