@@ -19,8 +19,8 @@ from torch import Tensor
 
 torch.set_num_threads(1)
 
-# torch lists what makes tensors when a device is first chosen, and `poisoned_memory` replaces some of
-# that: listed then, a model "on meta" would take real memory in every later test.
+# torch lists what makes tensors when a device is first chosen, and `poisoned_memory` replaces some
+# of that: listed then, a model "on meta" would take real memory in every later test.
 with torch.device("meta"):
     torch.empty(0)
 
