@@ -42,8 +42,8 @@ from decoding_bench.report import lines, record, section
 from seq2seq import checkpoint
 from seq2seq.data.text import read_lines
 from seq2seq.errors import ConfigError
-from seq2seq.evaluation.bleu import score
-from seq2seq.export.ctranslate2 import NEVER, export
+from seq2seq.interchange.ctranslate2 import NEVER, export
+from seq2seq.metrics.scores import score
 from seq2seq.symbols import EOS
 
 OUTPUT_BIAS = f"{checkpoint.PREFIX}embeddings.output.bias"

@@ -35,7 +35,7 @@ from comparison.speed import Material, Speeds, parameters, speeds  # noqa: E402
 
 from seq2seq.data.text import check_parallel, read_lines  # noqa: E402
 from seq2seq.errors import Seq2SeqError, fail  # noqa: E402
-from seq2seq.evaluation.bleu import score  # noqa: E402
+from seq2seq.metrics.scores import score  # noqa: E402
 from seq2seq.translator import Translator  # noqa: E402
 
 

@@ -7,8 +7,8 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from seq2seq.evaluation.curves import points
-from seq2seq.evaluation.plots import INK, METADATA, QUIET, RULE
+from seq2seq.pages.charts import points
+from seq2seq.pages.plots import INK, METADATA, QUIET, RULE
 
 TRAIN, VALID = QUIET, "#376cb4"
 

@@ -20,10 +20,10 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 from torch import Tensor
 
-from seq2seq.evaluation.plots import INK, METADATA, QUIET, RAMP, RULE
 from seq2seq.functional import attend, masked_softmax
 from seq2seq.functional.pooling import nearest, uniform
 from seq2seq.functional.scores import gaussian
+from seq2seq.pages.plots import INK, METADATA, QUIET, RAMP, RULE
 
 POINTS, QUERIES, SPAN = 40, 160, 5.0
 DARKEST = 0.2  # weights from here on look alike; a mean of 40 is pale

@@ -28,7 +28,7 @@ from omegaconf import OmegaConf
 
 from seq2seq import checkpoint
 from seq2seq.errors import Seq2SeqError, fail
-from seq2seq.evaluation.curves import read_rows
+from seq2seq.pages.charts import read_rows
 
 ROOT = Path(__file__).resolve().parent.parent
 CONF, RESULTS = ROOT / "conf", ROOT / "docs" / "results"

@@ -11,6 +11,8 @@ import torch
 from torch import Tensor
 
 from seq2seq import checkpoint
+from seq2seq.alignment.choice import SHIFTS, Alignment
+from seq2seq.alignment.links import Span, Word, pieces, word_weights, words
 from seq2seq.attention import ATTENTION
 from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.decoding import (
@@ -26,14 +28,11 @@ from seq2seq.decoding import (
 from seq2seq.decoding.workers import Workers
 from seq2seq.environment import usable_cores
 from seq2seq.errors import ConfigError
-from seq2seq.evaluation.alignment import Span, Word, pieces, word_weights, words
-from seq2seq.evaluation.languages import is_spaceless
-from seq2seq.evaluation.maps import SHIFTS, Alignment
-from seq2seq.forcing.pairs import Pair, read_pairs
-from seq2seq.forcing.passes import Score, cross_weights, log_probabilities
+from seq2seq.languages import is_spaceless
+from seq2seq.scoring import Pair, Score, cross_weights, log_probabilities, read_pairs
 from seq2seq.symbols import EOS, NAMES
 from seq2seq.tables import check_range, options_of
-from seq2seq.translation import Passage, Translates, Translation, join
+from seq2seq.text_stream import Passage, Translates, Translation, join
 
 # Requests that make a process worth starting: it takes about as long as importing torch.
 WORTH_A_PROCESS = 256

@@ -14,8 +14,8 @@ import test_cli
 from test_cli import SENTENCES, Command, refused
 from tiny_runs import DEMO, TINY_MODEL, demo_lines, save_model, tokenizer
 
+from seq2seq.alignment.links import alignment_error_rate, parse_links, read_alignment
 from seq2seq.data.tokenizer import ByteLevelBPE
-from seq2seq.evaluation.alignment import alignment_error_rate, parse_links, read_alignment
 from seq2seq.translator import Translator
 
 run, seq2seq, test_set = test_cli.run, test_cli.seq2seq, test_cli.test_set
@@ -352,7 +352,7 @@ def test_links_take_the_place_of_others_only_when_all_are_there(
     output.write_text("0-0\n")
     before = set(tmp_path.iterdir())
     monkeypatch.setattr(Translator, "alignments", failing)
-    monkeypatch.setattr("seq2seq.cli.align_files.FIRST", 1)
+    monkeypatch.setattr("seq2seq.cli.align.files.FIRST", 1)
     files = "--source", test_set[0], "--target", test_set[1]
     assert f"{output}: No space left" in refused(seq2seq("align", run, *files, "-o", output))
     assert output.read_text() == "0-0\n" and set(tmp_path.iterdir()) == before

@@ -9,7 +9,7 @@ import test_cli
 from test_cli import Command, refused
 from tiny_runs import demo_lines
 
-from seq2seq.cli import page
+from seq2seq.cli.align import page
 
 run, seq2seq = test_cli.run, test_cli.seq2seq
 

@@ -24,10 +24,8 @@ from seq2seq.models import FOR_ATTENTION, MODELS
 from seq2seq.nn.embedding import Embeddings
 from seq2seq.nn.positions import POSITIONS
 from seq2seq.tables import options_of
-from seq2seq.training.explain import explain
-from seq2seq.training.fit import plain_values
-from seq2seq.training.logger_options import LOGGERS
-from seq2seq.training.options import (
+from seq2seq.training.config.explain import explain
+from seq2seq.training.config.options import (
     CheckpointOptions,
     GuidedOptions,
     LossOptions,
@@ -35,8 +33,10 @@ from seq2seq.training.options import (
     TrainerOptions,
     ValidationOptions,
 )
-from seq2seq.training.plan import NODES, REFERRED, Plan, check
-from seq2seq.training.schedule import SCHEDULES
+from seq2seq.training.config.plan import NODES, REFERRED, Plan, check
+from seq2seq.training.loggers import LOGGERS
+from seq2seq.training.optimizer import SCHEDULES
+from seq2seq.training.run import plain_values
 
 GROUPS = sorted(path.name for path in CONF.iterdir() if path.is_dir())
 FILES = sorted(CONF.rglob("*.yaml"))
@@ -129,7 +129,7 @@ def test_a_preset_of_model_holds_the_options_of_its_class_and_of_its_parts(
 
 @pytest.fixture(autouse=True)
 def every_logger_is_installed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("seq2seq.training.logger_options.is_installed", lambda package: True)
+    monkeypatch.setattr("seq2seq.training.loggers.is_installed", lambda package: True)
 
 
 TABLES: dict[str, Any] = {

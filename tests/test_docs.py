@@ -17,8 +17,8 @@ from torch import Tensor
 from seq2seq.attention import ATTENTION, Attention, Role
 from seq2seq.models import build_model
 from seq2seq.symbols import BOS, EOS
-from seq2seq.training.fit import plain_values
-from seq2seq.training.plan import check
+from seq2seq.training.config.plan import check
+from seq2seq.training.run import plain_values
 
 ROOT = CONF.parent
 DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]

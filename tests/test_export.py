@@ -12,9 +12,8 @@ from seq2seq import checkpoint
 from seq2seq.cli.export import why
 from seq2seq.data.words import Character, Word
 from seq2seq.errors import ConfigError
-from seq2seq.export.agreement import Agreement, Judge, random_rows
-from seq2seq.export.ctranslate2 import NEVER, export
-from seq2seq.export.expressible import check_expressible
+from seq2seq.interchange.agreement import Agreement, Judge, random_rows
+from seq2seq.interchange.ctranslate2 import NEVER, check_expressible, export
 from seq2seq.models import build_model
 from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
 

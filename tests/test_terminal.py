@@ -11,8 +11,8 @@ import test_cli
 from test_cli import Command, Ended, refused
 from tiny_runs import tiny_overrides, train_again
 
+from seq2seq.errors import escaped, shown
 from seq2seq.translator import Translator
-from seq2seq.visible import escaped, shown
 
 run, seq2seq, test_set = test_cli.run, test_cli.seq2seq, test_cli.test_set
 
@@ -102,7 +102,7 @@ runpy.run_module(package, run_name="__main__", alter_sys=True)
 
 @pytest.mark.parametrize(
     ("package", "imported"),
-    [("seq2seq", "seq2seq.cli.align"), ("seq2seq", "torch"), ("seq2seq.training", "hydra")],
+    [("seq2seq", "seq2seq.cli.align.command"), ("seq2seq", "torch"), ("seq2seq.training", "hydra")],
 )
 def test_an_interrupt_while_importing_ends_without_a_traceback(
     package: str, imported: str, run: Path

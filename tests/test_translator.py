@@ -9,10 +9,10 @@ import pytest
 import torch
 from tiny_runs import TINY_MODEL, demo_lines, demo_run, metrics, save_model
 
-from seq2seq.data.segments import segments
+from seq2seq.data.windows import segments
 from seq2seq.decoding import Beam, Engine, Greedy, Hypothesis, Request, build_search, workers
 from seq2seq.errors import CheckpointError, ConfigError
-from seq2seq.evaluation.bleu import score
+from seq2seq.metrics.scores import score
 from seq2seq.symbols import BOS, EOS
 from seq2seq.translator import Translation, Translator, find_device, join
 

@@ -16,13 +16,12 @@ from helpers import CONF
 from hydra import compose, initialize_config_dir
 
 from seq2seq import checkpoint
+from seq2seq.data.guided_links import prepare_run
 from seq2seq.data.tokenizer import ByteLevelBPE, Tokenizer
 from seq2seq.models import Seq2Seq, build_model
-from seq2seq.training.begin import given_tokenizers
-from seq2seq.training.fit import plain_values
-from seq2seq.training.links import prepare_run
-from seq2seq.training.plan import Plan, check
-from seq2seq.training.run import train
+from seq2seq.training.config.plan import Plan, check
+from seq2seq.training.resume import given_tokenizers
+from seq2seq.training.run import plain_values, train
 
 DEMO = CONF.parent / "data" / "demo"
 TINY_MODEL = (

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
 from attention_bench.report import SUMMARY, Growth, Quantity, name_of, power
-from seq2seq.evaluation.plots import INK, METADATA, QUIET, RULE
+from seq2seq.pages.plots import INK, METADATA, QUIET, RULE
 
 # Shades in turn: sub-quadratic by its claim, and not.
 LESS, FULL = ("#376cb4", "#0b2a5c", "#5e90d2"), ("#c2703d", "#7d3c12", "#b98a68")

@@ -9,7 +9,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from comparison.rows import Mean, Row, figure, size
-from seq2seq.evaluation.plots import INK, METADATA, QUIET, RULE
+from seq2seq.pages.plots import INK, METADATA, QUIET, RULE
 
 POINT, REFERENCE = "#376cb4", "#c2703d"
 # Inches: a line, a panel, the names at the left, what is above and below.

@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 from seq2seq import checkpoint
 from seq2seq.attention import ATTENTION, Role
 from seq2seq.errors import DataError
-from seq2seq.training.record import RECORD
+from seq2seq.training.launch import RECORD
 from seq2seq.training.sweep import ERROR, RESULT
 
 # What a mechanism may be typed with that makes no other mechanism of it.

@@ -10,7 +10,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from decoding_bench.report import Line
-from seq2seq.evaluation.plots import INK, METADATA, QUIET
+from seq2seq.pages.plots import INK, METADATA, QUIET
 
 COLORS = {"floor": "#b9bfc7", "ours": "#376cb4", "ct2": "#c2703d", "hf": "#7d9a6a"}
 WIDTH, BAR, ROOM = 6.0, 0.26, 0.9  # inches: a panel, a bar, what is above and below the bars

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.scores import ScaledDot
-from seq2seq.export.ctranslate2 import NEVER
+from seq2seq.interchange.ctranslate2 import NEVER
 from seq2seq.models import Seq2Seq
 from seq2seq.models.transformer import DecoderLayer, Transformer
 from seq2seq.nn.positions import Sinusoidal

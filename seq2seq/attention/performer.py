@@ -8,13 +8,13 @@ from torch import Tensor
 
 from seq2seq.attention.base import Facts, Place
 from seq2seq.attention.linear import FeatureAttention
-from seq2seq.functional.favor import (
+from seq2seq.functional.features import (
+    FeatureMap,
     default_features,
     favor_map,
     orthogonal_features,
     relu_map,
 )
-from seq2seq.functional.features import FeatureMap
 from seq2seq.tables import check_range
 
 

@@ -10,8 +10,7 @@ from pathlib import Path
 
 from seq2seq.cli.files import check_written
 from seq2seq.cli.options import positive
-from seq2seq.errors import ConfigError
-from seq2seq.visible import shown
+from seq2seq.errors import ConfigError, shown
 
 HELP = "average the weights of several checkpoints"
 

@@ -10,12 +10,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seq2seq.cli.options import positive
-from seq2seq.errors import ConfigError
-from seq2seq.visible import shown
+from seq2seq.errors import ConfigError, shown
 
 if TYPE_CHECKING:
     from seq2seq.checkpoint import Saved
-    from seq2seq.export.agreement import Agreement
+    from seq2seq.interchange.agreement import Agreement
 
 HELP = "write a model for another engine"
 
@@ -50,8 +49,8 @@ def run(arguments: argparse.Namespace) -> int:
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"-o {folder} is there already: give a folder that is new or empty")
     from seq2seq import checkpoint  # only here: torch takes a second
-    from seq2seq.export.agreement import Judge
-    from seq2seq.export.ctranslate2 import export
+    from seq2seq.interchange.agreement import Judge
+    from seq2seq.interchange.ctranslate2 import export
 
     saved = checkpoint.read(arguments.path)
     rows, whence = sentences(saved, arguments.check, arguments.sentences)
@@ -85,7 +84,7 @@ def why(agreement: "Agreement") -> str:
 def sentences(saved: "Saved", given: Path | None, most: int) -> tuple[list[list[int]], str]:
     """Sources, ids without eos, and where they are from."""
     from seq2seq.data.text import read_lines
-    from seq2seq.export.agreement import random_rows
+    from seq2seq.interchange.agreement import random_rows
 
     found = given or validation(saved)
     if found is None:
@@ -100,7 +99,7 @@ def sentences(saved: "Saved", given: Path | None, most: int) -> tuple[list[list[
 
 def validation(saved: "Saved") -> Path | None:
     """The sources that the training was judged by, if they are a file of lines and still there."""
-    from seq2seq.data.forms import TwoFiles, find_form
+    from seq2seq.data.formats import TwoFiles, find_form
     from seq2seq.errors import DataError
 
     data = saved.config["data"]

@@ -7,11 +7,12 @@ import warnings
 from typing import NoReturn
 
 from seq2seq import __version__
-from seq2seq.cli import align, average, evaluate, export, report, score, translate
+from seq2seq.cli import average, export, report, score, translate
+from seq2seq.cli.align import command as align
+from seq2seq.cli.evaluate import command as evaluate
 from seq2seq.cli.options import as_typed
 from seq2seq.environment import keep_memory, quiet_interrupt, use_utf8, wait_briefly
-from seq2seq.errors import Seq2SeqError, fail
-from seq2seq.visible import shown
+from seq2seq.errors import Seq2SeqError, fail, shown
 
 COMMANDS = {
     "translate": translate,

@@ -14,17 +14,16 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from seq2seq.cli import choice
+from seq2seq.cli.align import choice
+from seq2seq.cli.evaluate.testset import is_table
 from seq2seq.cli.files import check_written, folder_of
 from seq2seq.cli.options import add_model, positive
-from seq2seq.cli.testset import is_table
 from seq2seq.data.text import check_parallel, read_lines
-from seq2seq.errors import ConfigError, DataError, Seq2SeqError
-from seq2seq.visible import shown
+from seq2seq.errors import ConfigError, DataError, Seq2SeqError, shown
 
 if TYPE_CHECKING:
     from seq2seq.checkpoint import Saved
-    from seq2seq.evaluation.report import Missing, Samples, Tested
+    from seq2seq.pages.report import Missing, Samples, Tested
     from seq2seq.translator import Translator
 
 HELP = "what a run did, as one HTML page"
@@ -71,7 +70,7 @@ def run(arguments: argparse.Namespace) -> int:
                 "a table with several give one: cut -f1"
             )
     from seq2seq import checkpoint  # only here: torch takes a second
-    from seq2seq.evaluation.report import Missing, Report, write_report
+    from seq2seq.pages.report import Missing, Report, write_report
     from seq2seq.translator import Translator
 
     saved = checkpoint.read(arguments.path)
@@ -99,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def files_of(config: Mapping[str, Any]) -> list[Path]:
     """The files that a run was trained and judged on, as far as they are there."""
-    from seq2seq.data.portions import find_portions
+    from seq2seq.data.mixture import find_portions
 
     data = config["data"]
     found: list[Path] = []
@@ -113,8 +112,8 @@ def files_of(config: Mapping[str, Any]) -> list[Path]:
 
 def find_test(arguments: argparse.Namespace, data: Mapping[str, Any]) -> "TestText | Missing":
     """What to translate: the given files, else those of the run's configuration."""
-    from seq2seq.data.portions import find_portions
-    from seq2seq.evaluation.report import Missing
+    from seq2seq.data.mixture import find_portions
+    from seq2seq.pages.report import Missing
 
     if arguments.source:
         files = arguments.source, arguments.reference
@@ -140,13 +139,13 @@ def find_test(arguments: argparse.Namespace, data: Mapping[str, Any]) -> "TestTe
 
 def judge(translator: "Translator", test: TestText) -> "Tested":
     """Translate, and score by corpus, length and sentence."""
-    from seq2seq.evaluation.assessment import Assessor
-    from seq2seq.evaluation.buckets import by_length
-    from seq2seq.evaluation.judged import Judged, length_ratio, sentence_quality
-    from seq2seq.evaluation.looks import cautions, usual_metrics
-    from seq2seq.evaluation.metrics import find_metrics
-    from seq2seq.evaluation.report import Tested
-    from seq2seq.evaluation.scores import usual_resamples
+    from seq2seq.metrics.assessment import Assessor
+    from seq2seq.metrics.buckets import by_length
+    from seq2seq.metrics.registry import find_metrics
+    from seq2seq.metrics.scores import usual_resamples
+    from seq2seq.metrics.sentence_quality import Judged, length_ratio, sentence_quality
+    from seq2seq.metrics.text_checks import cautions, usual_metrics
+    from seq2seq.pages.report import Tested
 
     sources, references = (list(side) for side in zip(*test.pairs, strict=True))
     found = list(translator.stream(sources, translator.engine()))
@@ -180,7 +179,7 @@ def samples(
     Args:
         path: of the checkpoint, beside which it may stand how its alignments are best read.
     """
-    from seq2seq.evaluation.report import Missing, Samples
+    from seq2seq.pages.report import Missing, Samples
 
     if isinstance(tested, Missing):
         return tested
@@ -199,7 +198,7 @@ def samples(
 
 def facts(folder: Path, saved: "Saved", translator: "Translator") -> list[tuple[str, str]]:
     """What stands at the top of the page."""
-    from seq2seq.evaluation.report import Missing
+    from seq2seq.pages.report import Missing
 
     config = saved.config
     count = sum(p.numel() for p in translator.model.parameters())
@@ -219,8 +218,8 @@ def facts(folder: Path, saved: "Saved", translator: "Translator") -> list[tuple[
 
 
 def read_metrics(folder: Path) -> "list[dict[str, str]] | Missing":
-    from seq2seq.evaluation.curves import read_rows
-    from seq2seq.evaluation.report import Missing
+    from seq2seq.pages.charts import read_rows
+    from seq2seq.pages.report import Missing
 
     try:
         return read_rows(folder)
@@ -229,7 +228,7 @@ def read_metrics(folder: Path) -> "list[dict[str, str]] | Missing":
 
 
 def read_json(path: Path) -> "dict[str, Any] | Missing":
-    from seq2seq.evaluation.report import Missing
+    from seq2seq.pages.report import Missing
 
     try:
         found = json.loads(path.read_text(encoding="utf-8"))
@@ -239,8 +238,7 @@ def read_json(path: Path) -> "dict[str, Any] | Missing":
 
 
 def read_ledger(path: Path) -> "dict[str, Any] | Missing":
-    from seq2seq.evaluation.ledger_table import ledger_table
-    from seq2seq.evaluation.report import Missing
+    from seq2seq.pages.report import Missing, ledger_table
 
     found = read_json(path)
     if isinstance(found, Missing):

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from seq2seq.cli import progress
 from seq2seq.cli.files import STDIN, check_input, check_written, warn_of_files
-from seq2seq.cli.lines import InputLines, Readable, write_line
+from seq2seq.cli.lines import Format, InputLines, Readable, format_of, write_line
 from seq2seq.cli.options import (
     add_engine,
     add_model,
@@ -26,11 +26,10 @@ from seq2seq.cli.options import (
     positive,
     search_options,
 )
-from seq2seq.cli.results import Format, format_of
 from seq2seq.errors import ConfigError
 
 if TYPE_CHECKING:
-    from seq2seq.translation import Translation
+    from seq2seq.text_stream import Translation
 
 HELP = "translate texts, or stdin to stdout"
 

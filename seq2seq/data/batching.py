@@ -12,8 +12,8 @@ import numpy as np
 
 from seq2seq.data.batch import Batch, make_batch
 from seq2seq.data.corpus import Corpus, Share
-from seq2seq.data.redraw import Redraw, Redrawn
-from seq2seq.data.visits import chunks, first_places, longest_visits, take_places, visits
+from seq2seq.data.epoch_sampling import chunks, first_places, longest_visits, take_places, visits
+from seq2seq.data.subword_regularization import Redraw, Redrawn
 from seq2seq.errors import ConfigError
 
 # Among rows with the same longer side, how far (in pieces) the shorter sides may be mixed. More

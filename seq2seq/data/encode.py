@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from seq2seq.data.account import Account, Pieces, Report
-from seq2seq.data.forms import Form
-from seq2seq.data.portions import Portion
+from seq2seq.data.encoding_stats import Account, Pieces, Report
+from seq2seq.data.formats import Form
+from seq2seq.data.mixture import Portion
 from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.symbols import UNK
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from seq2seq.data.account import Account, Pieces
+from seq2seq.data.cache import Stamps
 from seq2seq.data.corpus import Corpus
-from seq2seq.data.portions import Portion
-from seq2seq.data.stamps import Stamps
+from seq2seq.data.encoding_stats import Account, Pieces
+from seq2seq.data.mixture import Portion
 from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.durable import write_text
-from seq2seq.visible import escaped
+from seq2seq.errors import escaped
 
 
 def make_ledger(

@@ -8,14 +8,12 @@ from typing import Any, NamedTuple
 
 import tokenizers as library
 
-from seq2seq.data.cache import cached_folder, digest
+from seq2seq.data.cache import Stamps, cached_folder, digest
 from seq2seq.data.corpus import Corpus, encode_corpus
 from seq2seq.data.groups import Groups, check_groups
-from seq2seq.data.learnable import learnable
 from seq2seq.data.ledger import make_ledger, summary
-from seq2seq.data.portions import Portion, check_spec, find_portions
-from seq2seq.data.recipes import build_recipe
-from seq2seq.data.stamps import Stamps
+from seq2seq.data.mixture import Portion, check_spec, find_portions
+from seq2seq.data.recipes import build_recipe, learnable
 from seq2seq.data.text import MissingFileError
 from seq2seq.data.tokenizer import Recipe, Tokenizer, Tokenizers
 from seq2seq.errors import ConfigError

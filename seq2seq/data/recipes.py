@@ -1,6 +1,6 @@
 """All ways to learn a tokenizer, by the name they have in conf/tokenizer."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 from seq2seq.data.tokenizer import ByteLevelBPE, Recipe
@@ -22,3 +22,47 @@ def build_recipe(options: Mapping[str, Any]) -> Recipe:
     own = {name: value for name, value in options.items() if name != "name"}
     check_options(recipe, own, "tokenizer")
     return recipe(**own)
+
+
+# Far more than pieces have on average, in characters: a line of more than this for every piece
+# allowed is not worth the time, whatever the tokenizer.
+CHARACTERS_PER_PIECE = 20
+# The time to learn merges grows faster than the longest run of characters without a space.
+LONGEST_PART = 1000
+
+
+def learnable(lines: Iterable[str], max_length: int) -> Iterator[str]:
+    """The text that a tokenizer should be learnt from.
+
+    A line of more than 20 * `max_length` characters is left out: hardly a tokenizer makes at most
+    `max_length` pieces of it. Lines of more than 1,000 characters are given in parts that begin
+    with a space if they can; nothing is lost between them. If only lines too long were left, the
+    beginning of the first stands for all, because there must be a tokenizer to say what is kept.
+
+    Args:
+        lines: of one or both sides of the training text.
+        max_length: most pieces of a sentence, its end symbol included.
+    """
+    instead, given = "", False
+    for line in lines:
+        if len(line) <= CHARACTERS_PER_PIECE * max_length:
+            given = given or bool(line.strip())
+            yield from parts(line)
+        else:
+            instead = instead or line[:LONGEST_PART]
+    if not given and instead:
+        yield instead
+
+
+def parts(line: str) -> Iterator[str]:
+    """A line in parts of at most 1,000 characters, each as long as possible, cut before spaces if
+    there are any.
+    """
+    start = 0
+    while len(line) - start > LONGEST_PART:
+        # Not at the start itself: the part would be empty.
+        space = line.rfind(" ", start + 1, start + LONGEST_PART + 1)
+        end = space if space > start else start + LONGEST_PART
+        yield line[start:end]
+        start = end
+    yield line[start:]

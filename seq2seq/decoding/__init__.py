@@ -1,9 +1,9 @@
 """From a model to translations: searches, and the engine that runs them."""
 
 from seq2seq.decoding.beam import Beam
+from seq2seq.decoding.decoding_batch import decode
 from seq2seq.decoding.engine import Engine, Request
 from seq2seq.decoding.greedy import Greedy
-from seq2seq.decoding.hypothesis import Hypothesis
 from seq2seq.decoding.options import (
     ENGINE_OPTIONS,
     SEARCHES,
@@ -12,9 +12,8 @@ from seq2seq.decoding.options import (
     check_coverage,
     engine_options,
 )
-from seq2seq.decoding.running import decode
 from seq2seq.decoding.sample import Sample
-from seq2seq.decoding.search import Advance, Ask, Frontier, Search
+from seq2seq.decoding.search import Advance, Ask, Frontier, Hypothesis, Search
 from seq2seq.decoding.stats import Stats
 
 __all__ = [

@@ -8,9 +8,8 @@ import torch
 
 from seq2seq.attention.pages import PagePool
 from seq2seq.data.windows import padded
-from seq2seq.decoding.hypothesis import Hypothesis
-from seq2seq.decoding.running import Found, Running
-from seq2seq.decoding.search import Search
+from seq2seq.decoding.decoding_batch import Found, Running
+from seq2seq.decoding.search import Hypothesis, Search
 from seq2seq.decoding.stats import Stats
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq

@@ -9,8 +9,7 @@ from torch import Tensor, nn
 
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
-from seq2seq.nn.packed import PackedLinear
-from seq2seq.nn.quantized import Int8Linear
+from seq2seq.nn.packed import Int8Linear, PackedLinear
 from seq2seq.tables import Table
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, fields
 from functools import partial
 from typing import Self
 
-from seq2seq.decoding.hypothesis import Hypothesis
+from seq2seq.decoding.search import Hypothesis
 
 
 @dataclass

@@ -20,7 +20,7 @@ from typing import NamedTuple
 import torch
 
 from seq2seq.decoding.engine import Engine, Request
-from seq2seq.decoding.hypothesis import Hypothesis
+from seq2seq.decoding.search import Hypothesis
 from seq2seq.decoding.stats import Stats
 from seq2seq.environment import keep_memory, uninterrupted
 from seq2seq.errors import Seq2SeqError

@@ -18,9 +18,7 @@ from seq2seq.functional.fused import fused_attention
 from seq2seq.functional.lowrank import linformer_attention, project_length
 from seq2seq.functional.luong_local import local_attention, predicted_centres
 from seq2seq.functional.masks import causal_mask
-from seq2seq.functional.relative import alibi, distances, t5_buckets
-from seq2seq.functional.rotary import rotate
-from seq2seq.functional.sinusoid import sinusoid
+from seq2seq.functional.positions import alibi, distances, rotate, sinusoid, t5_buckets
 from seq2seq.functional.softmax import attend, explicit_attention, masked_softmax
 
 __all__ = [

@@ -3,8 +3,8 @@
 import torch
 from torch import Tensor
 
-from seq2seq.functional.precision import widened
 from seq2seq.functional.shapes import check, check_groups
+from seq2seq.functional.softmax import widened
 
 # Beyond that the fused kernel, which never holds all scores, is the faster of the two.
 FEW = 16

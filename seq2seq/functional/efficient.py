@@ -5,9 +5,8 @@ keys.
 import torch
 from torch import Tensor
 
-from seq2seq.functional.precision import widened
 from seq2seq.functional.shapes import check
-from seq2seq.functional.softmax import masked_softmax
+from seq2seq.functional.softmax import masked_softmax, widened
 
 
 def position_softmax(k: Tensor, mask: Tensor | None = None) -> Tensor:

@@ -4,13 +4,15 @@ query is known.
 Letters beside those of the package: F features.
 """
 
+import math
 from collections.abc import Callable
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from seq2seq.functional.precision import widened
+from seq2seq.functional.shapes import check
+from seq2seq.functional.softmax import widened
 
 
 class Features(NamedTuple):
@@ -66,3 +68,85 @@ def masked(x: Tensor, mask: Tensor | None, value: float) -> Tensor:
 
 
 ELU = without_level(elu_features)
+
+
+# Added to denominators. Those of features at their level may be small, where no large feature of a
+# query meets one of a key, and are still right to the last digit: 1e-6 would be seen.
+GUARD = 1e-20
+
+
+def default_features(width: int) -> int:
+    """At least D ln D features, in whole blocks of D."""
+    return width * max(1, math.ceil(math.log(width)))
+
+
+def orthogonal_features(count: int, width: int) -> Tensor:
+    """Directions w_1 ... w_F, each N(0, I), orthogonal to each other within blocks of D.
+
+    Drawn from torch's default generator, on torch's default device.
+
+    Args:
+        count: F.   width: D.
+
+    Returns: (F, D).
+    """
+    blocks = math.ceil(count / width)
+    q, r = torch.linalg.qr(torch.randn(blocks, width, width))
+    # The signs of a QR decomposition are a convention, not chance: without this its columns are no
+    # uniform directions, and the estimate of the kernel is biased.
+    sign = torch.where(r.diagonal(dim1=-2, dim2=-1) < 0, -1.0, 1.0)
+    directions = (q * sign[:, None]).transpose(-2, -1).flatten(0, 1)[:count]
+    # Rows of an orthogonal matrix have length 1, a Gaussian vector has a random one.
+    return directions * torch.randn(count, width).norm(dim=-1, keepdim=True)
+
+
+def projected(x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+    """x' = x / D^(1/4) and w . x': (B, H, T, D), (F, D) -> (B, H, T, D), (B, H, T, F)."""
+    sizes = check("B H T D, F D", x=x, w=w)
+    small = widened(x) * sizes["D"] ** -0.25
+    with torch.autocast(x.device.type, enabled=False):
+        return small, small @ w.to(small.dtype).T
+
+
+def log_features(x: Tensor, w: Tensor) -> Tensor:
+    """w_m . x' - |x'|^2 / 2: (B, H, T, D), (F, D) -> (B, H, T, F), float32 at least."""
+    small, products = projected(x, w)
+    return products - small.square().sum(-1, keepdim=True) / 2
+
+
+def favor_map(w: Tensor) -> FeatureMap:
+    """phi(x)_m = exp(w_m . x' - |x'|^2 / 2) / sqrt(F).
+
+    A query is divided by its own largest feature. The level of a key is the largest logarithm of
+    all keys up to it. So the level at which a key enters a sum depends on nothing that comes later,
+    and on no padding.
+
+    Args:
+        w: (F, D), from `orthogonal_features`.
+    """
+    scale = len(w) ** -0.5
+
+    def queries(q: Tensor) -> Tensor:
+        logs = log_features(q, w)
+        return (logs - logs.detach().amax(-1, keepdim=True)).exp() * scale
+
+    def keys(k: Tensor, mask: Tensor | None, before: Tensor | None) -> Features:
+        # Masked before the exponential, since one of padding may overflow.
+        logs = masked(log_features(k, w), mask, -torch.inf)
+        # A finite number where no key is yet, since -inf - -inf is NaN.
+        largest = logs.detach().amax(-1).clamp(min=torch.finfo(logs.dtype).min)
+        if before is not None:
+            largest = torch.maximum(largest, before[..., None])
+        level = largest.cummax(-1).values
+        return Features((logs - level[..., None]).exp() * scale, level)
+
+    return FeatureMap(queries, keys, GUARD)
+
+
+def relu_map(w: Tensor) -> FeatureMap:
+    """phi(x)_m = max(0, w_m . x') + 1e-3, the kernel that the paper calls generalised attention.
+
+    Args:
+        w: (F, D), from `orthogonal_features`.
+    """
+    return without_level(lambda x: projected(x, w)[1].relu() + 1e-3)

@@ -9,8 +9,8 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from seq2seq.functional.precision import widened
 from seq2seq.functional.shapes import check, check_groups
+from seq2seq.functional.softmax import widened
 from seq2seq.functional.tiles import Cut, Tiles, part, products
 
 # The fastest of those measured on a CPU, for few heads and for many.

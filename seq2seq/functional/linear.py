@@ -16,8 +16,8 @@ from torch.nn.functional import pad
 from torch.utils.checkpoint import checkpoint
 
 from seq2seq.functional.features import FeatureMap, Features
-from seq2seq.functional.precision import widened
 from seq2seq.functional.shapes import check
+from seq2seq.functional.softmax import widened
 
 # Tokens whose weights are written out at once in the causal form: as many as keep the weights of a
 # chunk (C x C) and the sums before it (F x M) of about one size.

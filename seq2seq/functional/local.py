@@ -12,9 +12,8 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from seq2seq.functional.dropout import dropout as drop
-from seq2seq.functional.precision import widened
 from seq2seq.functional.shapes import check
-from seq2seq.functional.softmax import masked_softmax
+from seq2seq.functional.softmax import masked_softmax, widened
 
 # What is added to scores, by the distance j - i of key j from query i: (C, Q, W) -> (C, H, Q, W).
 Bias = Callable[[Tensor], Tensor | None]

@@ -12,9 +12,8 @@ from torch import Tensor
 
 from seq2seq.functional.dropout import dropout as drop
 from seq2seq.functional.local import Bias, Keys
-from seq2seq.functional.precision import widened
 from seq2seq.functional.scores import dot
-from seq2seq.functional.softmax import attend, masked_softmax
+from seq2seq.functional.softmax import attend, masked_softmax, widened
 
 
 def page_local_rows(

@@ -4,11 +4,10 @@ import torch
 from torch import Tensor
 
 from seq2seq.functional.dropout import dropout as drop
-from seq2seq.functional.precision import widened
-from seq2seq.functional.relative import distances
+from seq2seq.functional.positions import distances
 from seq2seq.functional.scores import project_per_head
 from seq2seq.functional.shapes import check, check_groups
-from seq2seq.functional.softmax import attend, explicit_attention, masked_softmax
+from seq2seq.functional.softmax import attend, explicit_attention, masked_softmax, widened
 
 
 def predicted_centres(q: Tensor, wp: Tensor, vp: Tensor, lengths: Tensor) -> Tensor:

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from seq2seq.functional.precision import widened
 from seq2seq.functional.shapes import check, check_groups
+from seq2seq.functional.softmax import widened
 
 # Numbers that a score with an axis beside T and S holds at once: 64 MiB of float32.
 MOST_HELD = 2**24

@@ -4,8 +4,12 @@ import torch
 from torch import Tensor
 
 from seq2seq.functional.dropout import dropout as drop
-from seq2seq.functional.precision import widened
 from seq2seq.functional.shapes import check, check_groups
+
+
+def widened(x: Tensor) -> Tensor:
+    """x in float32, or in float64 if it is."""
+    return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def masked_softmax(

@@ -8,8 +8,7 @@ from torch import Tensor
 
 from seq2seq.attention import Role
 from seq2seq.models.base import Decoded, Encoded, Seq2Seq
-from seq2seq.models.rnn import RNN
-from seq2seq.models.rnn_luong import LuongRNN
+from seq2seq.models.rnn import RNN, LuongRNN
 from seq2seq.models.state import DecodeState
 from seq2seq.models.transformer import Transformer
 from seq2seq.nn.embedding import Embeddings

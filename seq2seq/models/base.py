@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from seq2seq.attention import Attention, Role
 from seq2seq.attention.base import TokenAttention
 from seq2seq.attention.pages import PagePool
-from seq2seq.functional.groups import token_groups
+from seq2seq.functional.context import token_groups
 from seq2seq.models.state import DecodeState
 from seq2seq.nn.embedding import Embeddings
 

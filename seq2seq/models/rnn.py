@@ -1,12 +1,148 @@
-"""The recurrent encoder-decoder that learns to align while it translates."""
+"""What the recurrent encoder-decoders share: the encoder, the cells, the state between words."""
+
+from typing import ClassVar, Literal
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
-from seq2seq.attention import StateMemory
-from seq2seq.models.base import Decoded
-from seq2seq.models.recurrent import Recurrent
+from seq2seq.attention import Memory, Place, Role, StateMemory, build_attention
+from seq2seq.attention.fixed import final_state
+from seq2seq.attention.pages import PagePool
+from seq2seq.errors import ConfigError
+from seq2seq.models.base import Attentions, Decoded, Encoded, Layers, Seq2Seq, is_asked
 from seq2seq.models.state import DecodeState
+from seq2seq.nn.dropout import Dropout
+from seq2seq.nn.embedding import Embeddings
+from seq2seq.nn.positions import Positions
+from seq2seq.symbols import PAD
+from seq2seq.tables import check_range
+
+Cell = Literal["gru", "lstm"]
+
+
+class Recurrent(Seq2Seq):
+    """A bidirectional encoder and a stack of cells that writes. A model says how a word is made.
+
+        h_j = [forward cell up to j; backward cell down to j]
+        s_0 = tanh(W0 [forward last; backward first])
+
+    Args:
+        embeddings: the matrices over vocabularies; their width is E, also that of the decoder's
+            state and of the two encoder directions together.
+        attention: the mechanism of the cross role; with `fixed` the context is the same for every
+            word.
+        position: `none`; recurrence gives the order.
+        cell: gru or lstm.
+        layers: of the encoder and of the decoder.
+        dropout: on embeddings, between layers, and on what the model gives out.
+
+    Raises: ConfigError for an odd width, or a position scheme.
+    """
+
+    roles = frozenset({Role.CROSS})
+    lacks: ClassVar[dict[str, str]] = {
+        "activation_dropout": "a recurrent model has no feed-forward networks. model.dropout is "
+        "between its layers"
+    }
+
+    def __init__(
+        self,
+        embeddings: Embeddings,
+        attention: Attentions,
+        position: Positions,
+        *,
+        cell: Cell = "gru",
+        layers: int = 1,
+        dropout: float = 0.2,
+    ):
+        super().__init__()
+        check_range("model.layers", layers, 1)
+        dim = embeddings.dim
+        if dim % 2:
+            raise ConfigError(
+                f"model.dim={dim} must be even: each encoder direction has half of it"
+            )
+        if position.encoder.hook is not None:
+            raise ConfigError(
+                "an RNN takes no positions, recurrence gives the order: position=none"
+            )
+        self.embeddings = embeddings
+        self.dropout = Dropout(dropout)
+        self.layers = layers
+        recurrent = nn.GRU if cell == "gru" else nn.LSTM
+        self.encoder = recurrent(
+            dim,
+            dim // 2,
+            layers,
+            batch_first=True,
+            bidirectional=True,
+            dropout=dropout if layers > 1 else 0.0,
+        )
+        self.cross = build_attention(attention[Role.CROSS], Place(Role.CROSS, dim, dim))
+        build_cell = nn.GRUCell if cell == "gru" else nn.LSTMCell
+        fed = self.fed_width(dim, self.cross.out_dim)
+        self.cells = nn.ModuleList(
+            build_cell(dim + fed if layer == 0 else dim, dim) for layer in range(layers)
+        )
+        self.has_cell_state = cell == "lstm"
+        self.first_state = nn.Linear(dim, dim * layers * (2 if self.has_cell_state else 1))
+        self.readout = nn.Linear(self.read_width(dim, self.cross.out_dim), dim)
+
+    @staticmethod
+    def fed_width(dim: int, context: int) -> int:
+        """Width of what enters the first cell beside the embedding."""
+        raise NotImplementedError
+
+    @staticmethod
+    def read_width(dim: int, context: int) -> int:
+        """Width of what the output is made from."""
+        raise NotImplementedError
+
+    def encode(self, source: Tensor) -> Encoded:
+        mask = source != PAD
+        x = self.dropout(self.embeddings.embed_source(source))
+        # Packed, so that the backward direction of each row begins at its own last token.
+        packed = pack_padded_sequence(x, mask.sum(1).cpu(), batch_first=True, enforce_sorted=False)
+        states, _ = pad_packed_sequence(
+            self.encoder(packed)[0], batch_first=True, total_length=source.shape[1]
+        )
+        return Encoded(states, mask, self.groups(source))
+
+    def forward(self, source: Tensor, target: Tensor, need_weights: Layers = False) -> Decoded:
+        # There is one attention, of the last layer; it is the first that has one.
+        return self.step(target, self.start(self.encode(source)), is_asked(need_weights, 0))
+
+    def start(self, encoded: Encoded, beams: int = 1, pages: PagePool | None = None) -> DecodeState:
+        first = self.first_state(final_state(encoded.states, encoded.mask)).tanh()
+        first = first.repeat_interleave(beams, dim=0).unflatten(-1, (-1, self.embeddings.dim))
+        memory = StateMemory(hidden=first[:, : self.layers])  # (N, layers, E)
+        if self.has_cell_state:
+            memory.state["cell"] = first[:, self.layers :]
+        sources: list[Memory] = [self.cross.memory_of(*encoded)]
+        return DecodeState(sources, [memory], beams, encoded.states.device, pages)
+
+    def advance(self, x: Tensor, memory: StateMemory) -> Tensor:
+        """One token through the stack of cells: x (N, E + what is fed) -> the last layer's state
+        (N, E).
+        """
+        hidden = memory.state["hidden"].unbind(1)
+        cells = memory.state["cell"].unbind(1) if self.has_cell_state else ()
+        new_hidden: list[Tensor] = []
+        new_cells: list[Tensor] = []
+        for layer, cell in enumerate(self.cells):
+            if layer > 0:
+                x = self.dropout(x)
+            if self.has_cell_state:
+                x, c = cell(x, (hidden[layer], cells[layer]))
+                new_cells.append(c)
+            else:
+                x = cell(x, hidden[layer])
+            new_hidden.append(x)
+        memory.state["hidden"] = torch.stack(new_hidden, dim=1)
+        if self.has_cell_state:
+            memory.state["cell"] = torch.stack(new_cells, dim=1)
+        return x
 
 
 class RNN(Recurrent):
@@ -53,5 +189,56 @@ class RNN(Recurrent):
         state.end(tokens.shape[1])
         read = torch.cat((torch.stack(tops, dim=1), torch.cat(contexts, dim=1), embedded), dim=-1)
         hidden = self.dropout(self.readout(read).tanh())
+        # n x (N, H, 1, S) -> (1, N, H, n, S)
+        return Decoded(hidden, torch.cat(weights, dim=2)[None] if need_weights else None)
+
+
+class LuongRNN(Recurrent):
+    """A decoder whose query is its new state, and which is fed what it attended to last.
+
+        s_i = cell([y_{i-1}; t_{i-1}], s_{i-1})     input feeding; t_0 = 0
+        a_i = softmax(e(s_i, h))                    the query is the state after the word
+        c_i = sum_j a_ij h_j
+        t_i = tanh(W [c_i; s_i])                    the attentional state, which gives the output
+
+    In the second line and in the last, s is that of the last layer. Encoder, first state and
+    options are those of `Recurrent`. Dropout acts on what t gives out, not on what is fed.
+
+    Source: Luong et al. 2015, arXiv:1508.04025.
+    """
+
+    @staticmethod
+    def fed_width(dim: int, context: int) -> int:
+        return dim
+
+    @staticmethod
+    def read_width(dim: int, context: int) -> int:
+        return dim + context
+
+    def start(self, encoded: Encoded, beams: int = 1, pages: PagePool | None = None) -> DecodeState:
+        state = super().start(encoded, beams, pages)
+        memory = state.past[0]
+        assert isinstance(memory, StateMemory)
+        memory.state["attentional"] = torch.zeros_like(memory.state["hidden"][:, 0])
+        return state
+
+    def step(self, tokens: Tensor, state: DecodeState, need_weights: bool = False) -> Decoded:
+        memory = state.past[0]
+        assert isinstance(memory, StateMemory)
+        positions = state.begin(tokens.shape[1])
+        embedded = self.dropout(self.embeddings.embed_target(tokens))  # (N, n, E)
+        attentional, weights = [], []
+        for y, position in zip(embedded.unbind(1), positions.split(1, dim=-1), strict=True):
+            top = self.advance(torch.cat((y, memory.state["attentional"]), dim=-1), memory)
+            context, step_weights = self.cross.consult(
+                top[:, None], state.source[0], position, need_weights
+            )
+            read = torch.cat((context.squeeze(1), top), dim=-1)
+            memory.state["attentional"] = self.readout(read).tanh()
+            attentional.append(memory.state["attentional"])
+            if step_weights is not None:
+                weights.append(step_weights)
+        state.end(tokens.shape[1])
+        hidden = self.dropout(torch.stack(attentional, dim=1))
         # n x (N, H, 1, S) -> (1, N, H, n, S)
         return Decoded(hidden, torch.cat(weights, dim=2)[None] if need_weights else None)

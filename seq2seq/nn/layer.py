@@ -1,12 +1,41 @@
 """What is around and behind the attentions of every layer of a Transformer."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Literal
 
-from torch import nn
+from torch import Tensor, nn
 
+from seq2seq.nn.dropout import Dropout
 from seq2seq.nn.feedforward import Activation, FeedForward
-from seq2seq.nn.norm import NormName, NormOrder, Residual, build_norm
 from seq2seq.tables import check_range
+
+NormName = Literal["layernorm", "rmsnorm"]
+NormOrder = Literal["pre", "post"]
+
+
+def build_norm(name: NormName, dim: int) -> nn.Module:
+    """LayerNorm (Ba et al. 2016, arXiv:1607.06450) or RMSNorm (Zhang and Sennrich 2019,
+    arXiv:1910.07467).
+    """
+    return nn.LayerNorm(dim) if name == "layernorm" else nn.RMSNorm(dim, eps=1e-6)
+
+
+class Residual(nn.Module):
+    """x + dropout(f(norm(x))) in the `pre` order, norm(x + dropout(f(x))) in the `post` order of
+    the paper.
+    """
+
+    def __init__(self, norm: nn.Module, order: NormOrder, dropout: float):
+        super().__init__()
+        self.norm = norm
+        self.pre = order == "pre"
+        self.dropout = Dropout(dropout)
+
+    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        if self.pre:
+            return x + self.dropout(sublayer(self.norm(x)))
+        return self.norm(x + self.dropout(sublayer(x)))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from seq2seq.errors import ConfigError
 from seq2seq.functional import alibi, rotate, sinusoid, t5_buckets
-from seq2seq.functional.relative import bucket_starts
+from seq2seq.functional.positions import bucket_starts
 from seq2seq.tables import Table, check_range
 
 

@@ -1,25 +1,15 @@
-"""What happens around training: exact randomness on resume, and a report for people."""
+"""What happens around an update: exact randomness on resume, mean losses, averaged weights."""
 
-import math
-import shutil
-import time
-from datetime import timedelta
-from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import lightning as L
 import numpy as np
 import torch
 import torch.distributed as dist
-from lightning.pytorch.callbacks import Checkpoint, ModelCheckpoint, RichProgressBar
-from lightning.pytorch.utilities import rank_zero_only
+from lightning.pytorch.callbacks import WeightAveraging
 from torch import Tensor
 
-from seq2seq import checkpoint
 from seq2seq.data.batch import Batch
-from seq2seq.durable import replacing
-from seq2seq.training.module import TrainingModule
-from seq2seq.visible import escaped
 
 
 class RandomState(L.Callback):
@@ -74,187 +64,92 @@ def gather(state: Tensor) -> list[Tensor]:
     return [s.cpu() for s in states]
 
 
-class BestCheckpoint(ModelCheckpoint):
-    """Saves the best model, and carries it over when a run goes on in another folder."""
-
-    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
-        super().load_state_dict(state_dict)
-        before = Path(state_dict["best_model_path"])
-        here = Path(self.dirpath or "", before.name)
-        if state_dict["best_model_score"] is None or before == here or not before.is_file():
-            return
-        if getattr(rank_zero_only, "rank", 0) == 0:
-            with before.open("rb") as best, replacing(here) as file:
-                shutil.copyfileobj(best, file)
-        self.best_model_path = self.kth_best_model_path = str(here)
-        self.best_model_score = self.kth_value = state_dict["best_model_score"]
-        self.best_k_models = {str(here): state_dict["best_model_score"]}
-
-
-class LastCheckpoint(Checkpoint):
-    """Writes last.ckpt every so many updates, when asked to, and when training ends.
-
-    It is written when a step is complete: after its validation, if one is due. A checkpoint from
-    before it would leave out that validation for good, and what it says about the best model.
-
-    Args:
-        folder: of the run.
-        every: updates between two.
-    """
-
-    def __init__(self, folder: Path, every: int):
-        self.file, self.every = folder / checkpoint.LAST, every
-        self.wanted = False  # at the next complete step
-
-    def on_train_batch_end(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, index: int
-    ) -> None:
-        if not ends_update(trainer, index):
-            return
-        if trainer.global_step % self.every == 0:
-            self.wanted = True
-        interval = int(trainer.val_check_batch or 1) // trainer.accumulate_grad_batches
-        if self.wanted and trainer.global_step % interval:
-            self._save(trainer)
-
-    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        if self.wanted:
-            self._save(trainer)
-
-    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self._save(trainer)
-
-    def _save(self, trainer: L.Trainer) -> None:
-        self.wanted = False
-        trainer.save_checkpoint(self.file)
-
-
 def ends_update(trainer: L.Trainer, index: int) -> bool:
     """Was this micro-batch, by its number in the epoch, the last one of an update?"""
     return (index + 1) % trainer.accumulate_grad_batches == 0
 
 
-class Progress(RichProgressBar):
-    """The bar on a terminal: loss since the last line of metrics.csv, BLEU, tokens a second."""
+class MovingAverage(WeightAveraging):
+    """Exponential moving average: after update n, average = d average + (1 - d) weights with
+    d = min(decay, (1 + n) / (10 + n)), so that the random weights of the start are soon forgotten.
 
-    SHOWN = {"train/loss": "loss", "valid/bleu": "BLEU", "train/tokens_per_second": "tokens/s"}
-
-    def get_metrics(self, trainer: L.Trainer, pl_module: L.LightningModule) -> dict[str, Any]:
-        values = trainer.progress_bar_metrics
-        return {word: f"{values[key]:,.2f}" for key, word in self.SHOWN.items() if key in values}
-
-    def _get_train_description(self, current_epoch: int) -> str:
-        # Lightning's own counts up to max_epochs, which is -1 where max_steps ends training.
-        return f"epoch {current_epoch + 1}"
-
-
-class Reporter(L.Callback):
-    """Target tokens a second, and after each validation a line of figures and a few translations.
+    Checkpoints hold the average as the model, and beside it the weights that training goes on with.
 
     Args:
-        folder: of the run; the translations are also written to samples.txt in it.
-        sources: the first source sentences of the validation set; as many translations are shown.
-        silence: seconds without a line after which one says how far the run has come; infinite
-            where a bar does.
+        decay: 0.999 looks back over about a thousand updates.
+
+    Source: Polyak and Juditsky 1992, SIAM J. Control Optim. 30(4).
     """
 
-    def __init__(self, folder: Path, sources: list[str], silence: float = math.inf):
-        self.folder, self.sources, self.silence = folder, sources, silence
-        self.tokens = self.seconds = 0.0
-        self.samples: dict[int, tuple[str, str]] = {}
-        self.begun = self.since = self.said = time.perf_counter()
-        self.first_step = 0
+    def __init__(self, decay: float):
+        self.decay = decay
+        # Buffers are constants here, some of them whole numbers, which have no average.
+        super().__init__(use_buffers=False, multi_avg_fn=self._mix)
+
+    def _mix(self, averages: Any, weights: Any, updates: Tensor | int) -> None:
+        # A tensor where `updates` is one: to know its number would be to wait for the GPU.
+        n = torch.as_tensor(updates)
+        decay = ((1 + n) / (10 + n)).clamp(max=self.decay)
+        for average, weight in zip(averages, weights, strict=True):
+            average.lerp_(weight, (1 - decay).to(average.dtype))
+
+    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        """Keep the weights. Lightning puts the average in their place here, before last.ckpt is
+        written, and a resumed run would begin with the wrong ones.
+        """
+
+
+def replace_by_average(trainer: L.Trainer, module: L.LightningModule, content: Any) -> None:
+    """Put the average into a checkpoint of weights alone: for such, Lightning asks no callback."""
+    for callback in trainer.callbacks:  # type: ignore[attr-defined]
+        if isinstance(callback, MovingAverage):
+            callback.on_save_checkpoint(trainer, module, content)
+            del content["current_model_state"], content["averaging_state"]
+
+
+NAMES = ("train/loss", "train/align_loss")
+
+
+class MeanLoss(L.Callback):
+    """Logs the losses of training, each a mean over all its tokens since the last line.
+
+    One batch says little: its sentences have like lengths, and the loss differs more between
+    lengths than between weeks of training. Sums stay on the device until a line is due.
+
+    Args:
+        every: updates between two lines.
+    """
+
+    def __init__(self, every: int):
+        self.every = every
+        # (2, 2) of each loss, in the order of NAMES: its sum, and the tokens that it is over.
+        self.sums = torch.zeros(2, 2, dtype=torch.float64)
+
+    def state_dict(self) -> dict[str, Any]:
+        return {"sums": self._of_all_devices()}
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        self.sums = state["sums"]
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self.begun = self.since = self.said = time.perf_counter()
-        self.first_step = trainer.global_step
+        # What was loaded is of all devices together: one of them goes on with it.
+        self.sums = self.sums.to(pl_module.device) * (trainer.global_rank == 0)
 
     def on_train_batch_end(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Batch, *_: Any
-    ) -> None:
-        self.tokens += batch.total / trainer.accumulate_grad_batches
-        now = time.perf_counter()
-        self.seconds += now - self.since
-        self.since = now
-        if self.seconds:
-            pl_module.log("train/tokens_per_second", self.tokens / self.seconds, prog_bar=True)
-        if self.is_silent(trainer):
-            self.say(f"{self.standing(trainer)}{self.speed()}{self.left(trainer)}")
-
-    def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self.samples = {}
-
-    def on_validation_batch_end(
         self,
         trainer: L.Trainer,
         pl_module: L.LightningModule,
         outputs: Any,
         batch: Batch,
         index: int,
-        *_: Any,
     ) -> None:
-        if self.is_silent(trainer):
-            (count,) = trainer.num_val_batches
-            self.say(f"{self.standing(trainer)}  validation batch {index + 1:,} of {count:,}")
-        wanted = range(len(self.sources))
-        self.samples.update(
-            {row: pair for row, pair in outputs["translations"].items() if row in wanted}
-        )
+        self.sums += outputs["sums"]
+        if not ends_update(trainer, index) or trainer.global_step % self.every:
+            return
+        for name, (total, tokens) in zip(NAMES, self._of_all_devices().tolist(), strict=True):
+            if tokens:  # no link may have been asked for
+                pl_module.log(name, total / tokens, prog_bar=name == NAMES[0])
+        self.sums.zero_()
 
-    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        if trainer.is_global_zero and not trainer.sanity_checking:
-            assert isinstance(pl_module, TrainingModule)
-            lines = [self.figures(trainer), *map(escaped, self.translations())]
-            print("\n".join(lines), flush=True)
-            with (self.folder / "samples.txt").open("a", encoding="utf-8") as file:
-                file.write("\n".join(lines) + "\n\n")
-        self.tokens = self.seconds = 0.0
-        self.since = self.said = time.perf_counter()
-
-    def is_silent(self, trainer: L.Trainer) -> bool:
-        """Was nothing said for so long that a line is due?"""
-        return time.perf_counter() - self.said >= self.silence and trainer.is_global_zero
-
-    def say(self, line: str) -> None:
-        print(line, flush=True)
-        self.said = time.perf_counter()
-
-    def standing(self, trainer: L.Trainer) -> str:
-        """`step 500  epoch 3  train loss 2.31`."""
-        values, loader = trainer.callback_metrics, cast(Any, trainer.train_dataloader)
-        train = f"  train loss {values['train/loss']:.3f}" if "train/loss" in values else ""
-        return f"step {trainer.global_step:,}  epoch {loader.state_dict()['epoch'] + 1}{train}"
-
-    def speed(self) -> str:
-        return f"  {self.tokens / self.seconds:,.0f} tokens/s" if self.seconds else ""
-
-    def left(self, trainer: L.Trainer) -> str:
-        """What remains of the updates, if they went on as until now: `  about 0:12:30 left`."""
-        done, last = trainer.global_step - self.first_step, trainer.estimated_stepping_batches
-        if not done or math.isinf(last):
-            return ""
-        seconds = (time.perf_counter() - self.begun) / done * (last - trainer.global_step)
-        return f"  about {timedelta(seconds=round(seconds))} left"
-
-    def figures(self, trainer: L.Trainer) -> str:
-        """`step 500  epoch 3  train loss 2.31  valid loss 1.98  BLEU 31.20  9,120 tokens/s`."""
-        values = trainer.callback_metrics
-        guided = "valid/align_loss" in values
-        align = f"  align loss {values['valid/align_loss']:.3f}" if guided else ""
-        share = values.get("valid/truncated", 0)
-        cut_off = f"  {share:.0%} cut off at the length limit" if share else ""
-        return (
-            f"{self.standing(trainer)}  valid loss {values['valid/loss']:.3f}{align}"
-            f"  BLEU {values['valid/bleu']:.2f}{self.speed()}{cut_off}"
-        )
-
-    def translations(self) -> list[str]:
-        """Source, translation and reference of each sample, a line each."""
-        lines = []
-        for row, (hypothesis, reference) in sorted(self.samples.items()):
-            lines += [
-                f"  source       {self.sources[row]}",
-                f"  translation  {hypothesis}",
-                f"  reference    {reference}",
-            ]
-        return lines
+    def _of_all_devices(self) -> torch.Tensor:
+        return torch.stack(gather(self.sums)).sum(0)

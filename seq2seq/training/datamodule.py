@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, Dataset
 from seq2seq.data.batch import Batch
 from seq2seq.data.batching import BatchLoader, eval_batches
 from seq2seq.data.prepare import Prepared
-from seq2seq.data.redraw import Redraw
+from seq2seq.data.subword_regularization import Redraw
 
 
 class DataModule(L.LightningDataModule):

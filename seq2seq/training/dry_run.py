@@ -19,11 +19,11 @@ from seq2seq.data.batch import Batch
 from seq2seq.data.batching import BatchLoader, eval_batches
 from seq2seq.data.corpus import Corpus
 from seq2seq.data.prepare import Prepared
-from seq2seq.data.redraw import Redraw
+from seq2seq.data.subword_regularization import Redraw
 from seq2seq.environment import training_command
 from seq2seq.errors import ConfigError
+from seq2seq.training.config.plan import Plan
 from seq2seq.training.module import TrainingModule
-from seq2seq.training.plan import Plan
 from seq2seq.training.trainer import build_trainer
 
 ROUNDS = 2  # of which the first warms up

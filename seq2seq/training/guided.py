@@ -15,7 +15,7 @@ from seq2seq.data.prepare import DataOptions
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
 from seq2seq.tables import did_you_mean
-from seq2seq.training.options import GuidedOptions
+from seq2seq.training.config.options import GuidedOptions
 
 # Below it a weight counts as this: a logarithm of zero would be no number. Weights this small are
 # met only where a mechanism's window leaves a piece out; a softmax does not get there.

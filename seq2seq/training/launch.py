@@ -6,20 +6,79 @@ Imports neither torch nor lightning, so that a misspelt option is answered at on
 import errno
 import os
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from datetime import datetime
 from pathlib import Path
 
 import hydra
+from filelock import FileLock, Timeout
+from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
-from omegaconf import DictConfig
+from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from seq2seq.environment import keep_few_kernels, use_utf8, wait_briefly
-from seq2seq.errors import ConfigError, Seq2SeqError, fail
-from seq2seq.training.explain import explain
-from seq2seq.training.resolvers import register_resolvers
+from seq2seq.durable import write_text
+from seq2seq.environment import is_first, keep_few_kernels, use_utf8, wait_briefly
+from seq2seq.errors import ConfigError, Seq2SeqError, fail, shown
+from seq2seq.training.config.explain import explain
 from seq2seq.training.sweep import JobFailedError, Sweep, is_job, run_job
-from seq2seq.visible import shown
+
+RECORD = ".hydra"
+
+
+def write_record(config: DictConfig, folder: Path) -> None:
+    """Write what Hydra composed, and what was typed, into a run's folder; the first process does.
+
+    Hydra would do it before anything is checked: a command that is refused, or only looks, would
+    write over the record of the run that is there.
+    """
+    if not is_first():
+        return
+    typed = HydraConfig.get().overrides.task
+    parts = {"config": config, "hydra": HydraConfig.instance().cfg, "overrides": typed}
+    (folder / RECORD).mkdir(exist_ok=True)
+    for name, part in parts.items():
+        write_text(folder / RECORD / f"{name}.yaml", OmegaConf.to_yaml(part))
+
+
+LOCK = ".lock"  # in the run's folder; the system forgets who held it when that process ends
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Keep other runs out of a folder; the first process of a run does so for all of them.
+
+    Raises: ConfigError if another run is there.
+    """
+    if not is_first():
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / LOCK)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise ConfigError(
+            f"another run is writing to {folder}: the files of the two would be mixed. "
+            "Wait until it has ended, or take another folder: hydra.run.dir=ANOTHER"
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
+
+
+def register_resolvers() -> None:
+    """What conf/train.yaml asks for: `${start:}`, the same in all processes of a run."""
+    OmegaConf.register_new_resolver("start", start, use_cache=True, replace=True)
+
+
+def start() -> str:
+    """When the run began, or the name that torchrun gave it."""
+    given = os.environ.get("TORCHELASTIC_RUN_ID", "none")
+    return f"{datetime.now():%m%d-%H%M%S}" if given == "none" else given
+
 
 TRACEBACK = "SEQ2SEQ_TRACEBACK"  # in the environment of a run whose user set HYDRA_FULL_ERROR
 

@@ -1,7 +1,11 @@
 """Where the curves of a run go: a file, and for those who want it a program that draws them."""
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
+from typing import Any, ClassVar
 
 from lightning.pytorch.loggers import (
     CSVLogger,
@@ -12,13 +16,83 @@ from lightning.pytorch.loggers import (
 )
 from lightning.pytorch.utilities import rank_zero_only
 
-from seq2seq.training.logger_options import (
-    LoggerOptions,
-    MLflow,
-    NoMetrics,
-    TensorBoard,
-    WeightsAndBiases,
+from seq2seq.errors import ConfigError
+from seq2seq.tables import Table, check_options
+
+
+@dataclass(frozen=True)
+class LoggerOptions:
+    """The base of all; `package` is what the logger needs installed."""
+
+    package: ClassVar[str | None] = None
+
+
+@dataclass(frozen=True)
+class NoMetrics(LoggerOptions):
+    """No curves at all."""
+
+
+@dataclass(frozen=True)
+class CSV(LoggerOptions):
+    """metrics.csv in the run's folder."""
+
+
+@dataclass(frozen=True)
+class TensorBoard(LoggerOptions):
+    """metrics.csv, and event files for TensorBoard in the run's folder."""
+
+    package = "tensorboard"
+
+
+@dataclass(frozen=True)
+class WeightsAndBiases(LoggerOptions):
+    """metrics.csv, and Weights & Biases: into a project; offline keeps everything in the folder."""
+
+    package = "wandb"
+    project: str
+    offline: bool
+
+
+@dataclass(frozen=True)
+class MLflow(LoggerOptions):
+    """metrics.csv, and MLflow: into an experiment, at a tracking server or in a database file."""
+
+    package = "mlflow"
+    experiment: str
+    uri: str
+
+
+LOGGERS: Table[type[LoggerOptions]] = Table(
+    "logger",
+    {
+        "none": NoMetrics,
+        "csv": CSV,
+        "tensorboard": TensorBoard,
+        "wandb": WeightsAndBiases,
+        "mlflow": MLflow,
+    },
 )
+
+
+def read_logger(node: Mapping[str, Any]) -> LoggerOptions:
+    """The options of a node of conf/logger. Raises: ConfigError, also if its package is missing."""
+    options = dict(node)
+    name = options.pop("name", None)
+    chosen = LOGGERS.find(name)
+    check_options(chosen, options, "logger")
+    if chosen.package is not None and not is_installed(chosen.package):
+        raise ConfigError(
+            f"logger={name} needs the package {chosen.package}: pip install {chosen.package}"
+        )
+    return chosen(**options)
+
+
+def is_installed(package: str) -> bool:
+    """Is there a package of that name? Found without importing it."""
+    spec = find_spec(package)
+    # Any folder of that name, such as the wandb/ that earlier runs wrote, passes for a package
+    # too; but it has no __init__.py, and so no origin.
+    return spec is not None and spec.origin is not None
 
 
 def build_loggers(options: LoggerOptions, folder: Path, run_name: str) -> list[Logger]:

@@ -1,11 +1,74 @@
 """Validation metrics whose states are sums, so that they are the same on any number of devices."""
 
+from collections.abc import Sequence
+
 import torch
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
 from torch import Tensor
 from torchmetrics import Metric
 
-from seq2seq.evaluation.bleu import bleu_from_statistics, bleu_statistics
-from seq2seq.evaluation.chrf import chrf_from_statistics, chrf_statistics
+from seq2seq.metrics.registry import ORDER, bleu
+from seq2seq.metrics.scores import check_counts
+
+COUNTS = 3 * CHRF.CHAR_ORDER  # for n = 1..6: n-grams of hypothesis, of reference, in both
+
+
+def chrf_statistics(hypotheses: Sequence[str], references: Sequence[str]) -> list[int]:
+    """The counts that chrF is computed from: those of two corpora add up to those of both.
+
+    Args:
+        hypotheses: translations, detokenised.
+        references: as many, in the same order.
+
+    Source: Popovic 2015 (W15-3049), with the settings of sacreBLEU.
+    """
+    if not hypotheses:
+        return [0] * COUNTS
+    # sacreBLEU offers the counts of a corpus only by this name; the tests hold it to the score.
+    rows = CHRF()._extract_corpus_statistics(list(hypotheses), [list(references)])
+    return [sum(column) for column in zip(*rows, strict=True)]
+
+
+def chrf_from_statistics(statistics: Sequence[int]) -> float:
+    """Corpus chrF, 0 to 100, from summed `chrf_statistics`."""
+    return CHRF()._compute_score_from_stats(list(statistics)).score
+
+
+def bleu_statistics(
+    hypotheses: Sequence[str], references: Sequence[str], *, language: str | None = None
+) -> list[int]:
+    """The ten counts that BLEU is computed from: those of two corpora add up to those of both.
+
+    Returns: matched n-grams for n = 1..4, n-grams of the hypotheses for n = 1..4, words of the
+        hypotheses, words of the references. No sentences give ten zeros.
+    Raises: DataError if the counts of sentences differ.
+    """
+    check_counts(hypotheses, references)
+    if not hypotheses:
+        return [0] * (2 * ORDER + 2)
+    result = bleu(language).corpus_score(hypotheses, [references])
+    return [
+        int(count) for count in (*result.counts, *result.totals, result.sys_len, result.ref_len)
+    ]
+
+
+def bleu_from_statistics(statistics: Sequence[float]) -> float:
+    """Corpus BLEU from summed `bleu_statistics`, equal to `score` on all the sentences at once.
+
+    Raises: ValueError unless there are ten counts.
+    """
+    if len(statistics) != 2 * ORDER + 2:
+        raise ValueError(f"{len(statistics)} counts; expected {2 * ORDER + 2} from bleu_statistics")
+    counts = [int(count) for count in statistics]
+    return BLEU.compute_bleu(
+        correct=counts[:ORDER],
+        total=counts[ORDER : 2 * ORDER],
+        sys_len=counts[-2],
+        ref_len=counts[-1],
+        smooth_method="exp",
+        max_ngram_order=ORDER,
+    ).score
 
 
 class SummedCounts(Metric):

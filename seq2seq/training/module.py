@@ -14,13 +14,12 @@ from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.decoding import Greedy, decode
 from seq2seq.models import Seq2Seq
 from seq2seq.tables import options_of
-from seq2seq.training.averaging import replace_by_average
+from seq2seq.training.callbacks import replace_by_average
+from seq2seq.training.config.options import LossOptions, OptimizerOptions
 from seq2seq.training.guided import Guide
 from seq2seq.training.loss import batch_loss
 from seq2seq.training.metrics import CorpusBLEU, CorpusChrF, TokenMean
-from seq2seq.training.optimizer import build_optimizer
-from seq2seq.training.options import LossOptions, OptimizerOptions
-from seq2seq.training.schedule import Schedule
+from seq2seq.training.optimizer import Schedule, build_optimizer
 
 
 class TrainingModule(L.LightningModule):

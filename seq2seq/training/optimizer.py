@@ -1,13 +1,17 @@
 """The optimizer of a run, and which parameters learn at a rate of their own."""
 
+import math
 from collections import defaultdict
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
 
 from seq2seq.attention import Attention
+from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
-from seq2seq.training.options import OptimizerOptions
+from seq2seq.tables import Table, check_options, check_range
+from seq2seq.training.config.options import OptimizerOptions
 
 OPTIMIZERS = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
 
@@ -36,3 +40,55 @@ def parameter_groups(model: Seq2Seq, lr: float) -> list[dict[str, Any]]:
     for parameter in model.parameters():
         groups[paces.get(parameter, 1.0)].append(parameter)
     return [{"params": found, "lr": lr * pace} for pace, found in groups.items()]
+
+
+Schedule = Callable[[int], float]
+
+
+def warm(step: int, warmup: int) -> float:
+    """The linear rise from 1 / warmup at the first update (step 0) to 1."""
+    return min(1.0, (step + 1) / max(1, warmup))
+
+
+def inverse_sqrt(*, warmup: int) -> Schedule:
+    """Up linearly, then down with 1 / sqrt(step). Source: Vaswani et al. 2017, arXiv:1706.03762."""
+    return lambda step: min(warm(step, warmup), (max(1, warmup) / (step + 1)) ** 0.5)
+
+
+def cosine(*, warmup: int, steps: int) -> Schedule:
+    """Up linearly, then down half a cosine that would reach 0 one update after the last.
+
+    Raises: ConfigError if there is no end.
+    """
+    if steps < 1:
+        raise ConfigError(
+            f"schedule.steps={steps}: a cosine needs an end. Set trainer.max_steps=10000, for "
+            "example, or take schedule=inverse_sqrt"
+        )
+
+    def factor(step: int) -> float:
+        if step < warmup:
+            return warm(step, warmup)
+        progress = min(1.0, (step + 1 - warmup) / (max(0, steps - warmup) + 1))
+        return 0.5 * (1 + math.cos(math.pi * progress))
+
+    return factor
+
+
+def constant(*, warmup: int) -> Schedule:
+    """Up linearly, then level."""
+    return lambda step: warm(step, warmup)
+
+
+SCHEDULES: Table[Callable[..., Schedule]] = Table(
+    "schedule", {"inverse_sqrt": inverse_sqrt, "cosine": cosine, "constant": constant}
+)
+
+
+def build_schedule(options: Mapping[str, Any]) -> Schedule:
+    """The schedule that a node of conf/schedule describes. Raises: ConfigError."""
+    own = dict(options)
+    schedule = SCHEDULES.find(own.pop("name"))
+    check_options(schedule, own, "schedule")
+    check_range("schedule.warmup", own.get("warmup"), 0)
+    return schedule(**own)

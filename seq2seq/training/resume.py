@@ -9,11 +9,15 @@ from typing import Any
 import lightning as L
 from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
+from torch import Tensor, nn
 from yaml import YAMLError  # type: ignore[import-untyped]
 
 from seq2seq import checkpoint
+from seq2seq.attention.multihead import MultiHead
+from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.errors import ConfigError
-from seq2seq.training.record import RECORD
+from seq2seq.models import Seq2Seq
+from seq2seq.training.launch import RECORD
 
 SAID = "SEQ2SEQ_RESUME"  # in the environment: the checkpoint that the first process goes on from
 
@@ -136,3 +140,116 @@ def recorded(before: Path) -> str:
         return ""
     own = [str(o) for o in typed if not str(o).startswith(("resume=", "hydra."))]
     return f". It was started with: {shlex.join(own)}" if own else ""
+
+
+def share_heads(weights: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
+    """Weights with more heads of keys and values than `model` has, made to fit it: each of its
+    heads is the mean of those that it stands for.
+
+    Training then goes on from there; the paper takes 5 % of the steps of the first training.
+
+    Args:
+        weights: a state dict of the same model but for `num_kv_heads`; it is not changed.
+        model: what the weights shall fit.
+
+    Returns: a state dict for `model`; what needs no change is the same tensor.
+    Raises: ConfigError if the heads of an attention are no multiple of those it should have.
+    Source: Ainslie et al. 2023, arXiv:2305.13245.
+    """
+    fitted = dict(weights)
+    for name, module in model.named_modules():
+        if not isinstance(module, MultiHead):
+            continue
+        for projection in ("k", "v"):
+            for kind in ("weight", "bias"):
+                key = f"{name}.{projection}.{kind}".removeprefix(".")
+                if key in fitted:
+                    fitted[key] = mean_of_groups(fitted[key], module.num_kv_heads, module.width)
+    return fitted
+
+
+def mean_of_groups(rows: Tensor, groups: int, width: int) -> Tensor:
+    """The mean of the heads of each group, heads that follow each other.
+
+    Args:
+        rows: (heads * width, ...), a projection's weight or bias.
+        groups: G; heads is a multiple of it.
+        width: D, rows of a head.
+
+    Returns: (G * width, ...), `rows` itself where there is nothing to share.
+    """
+    heads = rows.shape[0] // width
+    if heads == groups:
+        return rows
+    if heads * width != rows.shape[0] or heads % groups:
+        raise ConfigError(
+            f"a projection of {rows.shape[0]} rows, {width} a head, cannot be shared by "
+            f"num_kv_heads={groups}: take a divisor of {heads}"
+        )
+    return rows.unflatten(0, (groups, heads // groups, width)).mean(1).flatten(0, 1)
+
+
+FROM_CHECKPOINT = "checkpoint"  # the name of conf/tokenizer/checkpoint.yaml
+SHOWN = 3  # differences named in a message
+MAY_DIFFER = (*checkpoint.INDIFFERENT, "num_kv_heads", "length")
+
+
+def given_tokenizers(tokenizer: Mapping[str, Any], path: str | None) -> Tokenizers | None:
+    """The tokenizers of the checkpoint at `path`, if a run is to take those; None to learn them."""
+    if tokenizer["name"] != FROM_CHECKPOINT or path is None:
+        return None
+    saved = checkpoint.read(path)
+    return Tokenizers(saved.source, saved.target)
+
+
+def begin_with(
+    path: str, model: Seq2Seq, config: Mapping[str, Any], tokenizers: Tokenizers
+) -> None:
+    """Put the weights of a checkpoint into a model.
+
+    Its attention may share heads that the checkpoint's does not: they take the mean.
+
+    Args:
+        path: of a checkpoint, or the folder of a run.
+        model: changed in place.
+        config: what it was built from.
+        tokenizers: of the run that begins; the embeddings belong to them.
+
+    Raises: ConfigError if the tokenizers are others, or the weights do not fit; CheckpointError for
+        what is no checkpoint.
+    """
+    saved = checkpoint.read(path)
+    before, now = (saved.source, saved.target), tuple(tokenizers)
+    if [t.to_json() for t in before] != [t.to_json() for t in now]:
+        raise ConfigError(
+            f"init={path}: its embeddings belong to other tokenizers "
+            f"({before[0].size:,} and {before[1].size:,} pieces, here {now[0].size:,} and "
+            f"{now[1].size:,}). To take its tokenizers: tokenizer={FROM_CHECKPOINT}"
+        )
+    found = [
+        str(difference)
+        for node in ("model", "position", "attention")
+        for difference in checkpoint.differences(saved.config[node], config[node], node)
+        if difference.option not in MAY_DIFFER
+    ]
+    weights = share_heads(saved.weights, model)
+    wrong = found or misfits(weights, model.state_dict())
+    if wrong:
+        more = f" and {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
+        raise ConfigError(
+            f"init={path} is another model: {'; '.join(wrong[:SHOWN])}{more}. Give the options of "
+            "model, position and attention that it was trained with"
+        )
+    model.load_state_dict(weights)
+
+
+def misfits(weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> list[str]:
+    """What keeps weights from fitting a model, a phrase each."""
+    found = [f"it has no {name}" for name in wanted if name not in weights]
+    found += [f"it has {name}, which is not here" for name in weights if name not in wanted]
+    found += [
+        f"{name} is {tuple(weights[name].shape)} there and {tuple(value.shape)} here"
+        for name, value in wanted.items()
+        if name in weights and weights[name].shape != value.shape
+    ]
+    return found

@@ -3,33 +3,46 @@
 import json
 import sys
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import asdict
+from functools import partial
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import lightning as L
 import torch
+from hydra.core.hydra_config import HydraConfig
 from lightning.pytorch.callbacks import Timer
+from omegaconf import DictConfig, OmegaConf
 
 from seq2seq import checkpoint
+from seq2seq.data.corpus import length_ratio
 from seq2seq.data.encode import kept_text
 from seq2seq.data.groups import group_marks
+from seq2seq.data.guided_links import prepare_run
 from seq2seq.data.ledger import write_ledger
-from seq2seq.data.lengths import length_ratio
-from seq2seq.data.portions import find_portions
+from seq2seq.data.mixture import find_portions
 from seq2seq.data.prepare import Prepared
-from seq2seq.data.redraw import Redraw
+from seq2seq.data.subword_regularization import Redraw
 from seq2seq.durable import write_text
+from seq2seq.environment import training_command
+from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq, build_model
-from seq2seq.training.begin import begin_with
+from seq2seq.training.config.plan import Plan, check
 from seq2seq.training.datamodule import DataModule
 from seq2seq.training.dry_run import dry_run
+from seq2seq.training.launch import alone_in, write_record
 from seq2seq.training.loggers import build_loggers, set_aside
 from seq2seq.training.module import TrainingModule
-from seq2seq.training.plan import Plan
-from seq2seq.training.processes import leave_process_group
-from seq2seq.training.resume import agreed, check_resumed
-from seq2seq.training.sweep import RESULT
+from seq2seq.training.resume import agreed, begin_with, check_resumed, given_tokenizers
+from seq2seq.training.sweep import (
+    RESULT,
+    check_processes,
+    is_job_of_a_sweep_with_many_processes,
+    leave_process_group,
+    run_in_fresh_processes,
+)
 from seq2seq.training.trainer import best_checkpoint, build_callbacks, build_trainer
 
 # What an earlier run in the same folder has left, and what an earlier part of a resumed run has:
@@ -219,3 +232,33 @@ def headline(plan: Plan, model: Seq2Seq, devices: int) -> str:
         f"batch: {plan.data.max_tokens:,} padded pieces a side over {devices} device(s) "
         f"x {accumulate} micro-batch(es) | {plan.folder}"
     )
+
+
+def fit(config: DictConfig) -> float | None:
+    """Train what the configuration describes. Returns: the best validation score, for sweeps.
+
+    Raises: ConfigError, DataError or CheckpointError for whatever the user can mend.
+    """
+    plan = check(plain_values(config), Path(HydraConfig.get().runtime.output_dir))
+    if not plan.run.dry_run:
+        check_processes(plan.trainer)
+    if not plan.run.dry_run and is_job_of_a_sweep_with_many_processes(plan.trainer):
+        return run_in_fresh_processes()
+    with nullcontext() if plan.run.dry_run else alone_in(plan.folder):
+        given = given_tokenizers(plan.tokenizer, plan.resume or plan.run.init)
+        prepared = prepare_run(plan, given)
+
+        return train(plan, prepared, partial(write_record, config, plan.folder))
+
+
+def plain_values(config: DictConfig) -> dict[str, Any]:
+    """The configuration resolved to dicts, lists, numbers and strings.
+
+    Raises: ConfigError if a value that only the user knows was not given.
+    """
+    missing = sorted(OmegaConf.missing_keys(config))
+    if missing:
+        typed = " ".join(f"{key}=..." for key in missing)
+        raise ConfigError(f"{', '.join(missing)} must be given: {training_command()} ... {typed}")
+    values: Any = OmegaConf.to_container(config, resolve=True)
+    return values

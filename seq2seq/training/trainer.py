@@ -17,20 +17,12 @@ from lightning.pytorch.utilities.exceptions import MisconfigurationException
 
 from seq2seq import checkpoint
 from seq2seq.errors import ConfigError
-from seq2seq.training.averaging import MovingAverage
-from seq2seq.training.callbacks import (
-    BestCheckpoint,
-    LastCheckpoint,
-    Progress,
-    RandomState,
-    Reporter,
-)
-from seq2seq.training.divergence import StopOnDivergence
-from seq2seq.training.mean_loss import MeanLoss
-from seq2seq.training.options import CheckpointOptions, TrainerOptions
-from seq2seq.training.plan import Plan
-from seq2seq.training.saving import Trainer, WholeFiles
-from seq2seq.training.stop import StopOnSignal
+from seq2seq.training.callbacks import MeanLoss, MovingAverage, RandomState
+from seq2seq.training.checkpointing import BestCheckpoint, LastCheckpoint, Trainer, WholeFiles
+from seq2seq.training.config.options import CheckpointOptions, TrainerOptions
+from seq2seq.training.config.plan import Plan
+from seq2seq.training.reporter import Progress, Reporter
+from seq2seq.training.stopping import StopOnDivergence, StopOnSignal
 
 SILENCE = 60.0  # seconds that a run without a terminal is silent, at most
 

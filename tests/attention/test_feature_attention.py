@@ -8,7 +8,7 @@ from helpers import assert_equal, mask_of, randomised
 from seq2seq.attention import Place, Role, build_attention
 from seq2seq.errors import ConfigError
 from seq2seq.functional import rotate
-from seq2seq.functional.favor import log_features
+from seq2seq.functional.features import log_features
 from seq2seq.nn.positions import ALiBi, Rotary
 
 NAMES = ("linear", "performer", "efficient")

@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from seq2seq.data.account import Account, Pieces, Report
 from seq2seq.data.corpus import Corpus, Side
+from seq2seq.data.encoding_stats import Account, Pieces, Report
 from seq2seq.data.text import find_side, read_lines
 from seq2seq.data.tokenizer import ByteLevelBPE, Tokenizer, Tokenizers
 from seq2seq.errors import DataError

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.data.cache import cached_folder, digest, is_sealed
-from seq2seq.data.stamps import Stamps
+from seq2seq.data.cache import Stamps, cached_folder, digest, is_sealed
 from seq2seq.errors import DataError
 
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 
 from seq2seq.data import corpus as corpus_module
 from seq2seq.data import encode
-from seq2seq.data.account import Report
 from seq2seq.data.corpus import Corpus, encode_corpus
-from seq2seq.data.forms import TwoFiles
-from seq2seq.data.portions import Portion
+from seq2seq.data.encoding_stats import Report
+from seq2seq.data.formats import TwoFiles
+from seq2seq.data.mixture import Portion
 from seq2seq.data.tokenizer import ByteLevelBPE, Tokenizers
 from seq2seq.errors import DataError
 

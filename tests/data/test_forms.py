@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.data.forms import Form, JsonLines, TabTable, TwoFiles, find_form
-from seq2seq.data.stamps import Stamps
+from seq2seq.data.cache import Stamps
+from seq2seq.data.formats import Form, JsonLines, TabTable, TwoFiles, find_form
 from seq2seq.errors import ConfigError, DataError
 
 PAIRS = [("ein Hund", "a dog"), ('"zwei" \u2028 Hunde', "two\x85dogs"), ("", "x"), ("drei", " ")]

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.data.learnable import LONGEST_PART, learnable, parts
 from seq2seq.data.prepare import DataOptions, prepare
+from seq2seq.data.recipes import LONGEST_PART, learnable, parts
 from seq2seq.errors import DataError
 
 SHORT = ["ein hund", "", "中文中文"]

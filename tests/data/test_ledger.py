@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.data import forms
+from seq2seq.data import formats as forms
 from seq2seq.data.ledger import count_shared, write_ledger
 from seq2seq.data.prepare import DataOptions, Prepared, prepare
 from seq2seq.errors import ConfigError, DataError
@@ -86,7 +86,7 @@ def test_a_ledger_counts_unknown_pieces(made: Callable[..., Prepared]) -> None:
 def test_the_second_ledger_is_the_first_and_reads_no_text(
     made: Callable[..., Prepared], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("seq2seq.data.stamps.SETTLED_NS", -(10**9))
+    monkeypatch.setattr("seq2seq.data.cache.SETTLED_NS", -(10**9))
     first = made().ledger
 
     def refuse(path: Path) -> None:
@@ -94,7 +94,7 @@ def test_the_second_ledger_is_the_first_and_reads_no_text(
 
     monkeypatch.setattr(forms, "read_lines", refuse)
     monkeypatch.setattr(forms, "count_lines", refuse)
-    monkeypatch.setattr("seq2seq.data.stamps._sha256", refuse)
+    monkeypatch.setattr("seq2seq.data.cache._sha256", refuse)
     assert made().ledger == first
 
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from seq2seq.data.lengths import length_ratio
+from seq2seq.data.corpus import length_ratio
 from seq2seq.decoding import Greedy
 
 

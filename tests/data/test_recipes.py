@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from seq2seq.data.recipes import TOKENIZERS, build_recipe
-from seq2seq.data.segments import segments
 from seq2seq.data.tokenizer import Tokenizer
+from seq2seq.data.windows import segments
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
 

@@ -8,7 +8,7 @@ from tiny_runs import corpus as demo_corpus
 from seq2seq.data.batch import Batch
 from seq2seq.data.batching import BatchLoader
 from seq2seq.data.prepare import DataOptions, Prepared, prepare
-from seq2seq.data.redraw import Redraw, Redrawn
+from seq2seq.data.subword_regularization import Redraw, Redrawn
 from seq2seq.symbols import PAD
 
 RECIPE = {"name": "bpe", "vocab_size": 400, "joint": True}

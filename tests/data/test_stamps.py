@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.data import stamps as stamps_module
-from seq2seq.data.stamps import Stamps
+from seq2seq.data import cache as stamps_module
+from seq2seq.data.cache import Stamps
 from seq2seq.data.text import count_lines
 from seq2seq.errors import DataError
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from seq2seq.alignment.links import read_alignment
 from seq2seq.cli.lines import InputLines
 from seq2seq.data import text
 from seq2seq.data.text import check_parallel, count_lines, find_side, parallel_paths, read_lines
 from seq2seq.errors import ConfigError, DataError
-from seq2seq.evaluation.alignment import read_alignment
-from seq2seq.forcing.pairs import clean_line
+from seq2seq.scoring import clean_line
 
 sentences = st.lists(
     st.text(

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.data import visits as visits_module
-from seq2seq.data.account import Account, Pieces, Report
+from seq2seq.data import epoch_sampling as visits_module
 from seq2seq.data.batching import BatchLoader, ends, epoch_batches
 from seq2seq.data.corpus import Corpus, Share, Side
-from seq2seq.data.visits import chunks, longest_visits, visits
+from seq2seq.data.encoding_stats import Account, Pieces, Report
+from seq2seq.data.epoch_sampling import chunks, longest_visits, visits
 
 weights = st.sampled_from([0.001, 0.25, 0.5, 0.7, 1.0, 1.5, 2.0, 3.3])
 

@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 
 from seq2seq.decoding.engine import Request, Stats
-from seq2seq.decoding.hypothesis import Hypothesis
+from seq2seq.decoding.search import Hypothesis
 from seq2seq.errors import ConfigError
 
 

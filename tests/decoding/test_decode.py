@@ -9,7 +9,7 @@ from helpers import SMALL, small_model, source_batch
 from toys import TableModel, assert_same
 
 from seq2seq.decoding import SEARCHES, Ask, Beam, Greedy, Sample, Search, build_search, decode
-from seq2seq.decoding.head import top_candidates
+from seq2seq.decoding.decoding_batch import top_candidates
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
 from seq2seq.symbols import BOS, EOS, PAD, UNK

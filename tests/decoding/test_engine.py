@@ -9,7 +9,7 @@ from helpers import SMALL, small_model, source_batch
 from toys import assert_same
 
 from seq2seq.decoding import Engine, Hypothesis, Request, Search, build_search, decode
-from seq2seq.decoding.head import top_of_rows
+from seq2seq.decoding.decoding_batch import top_of_rows
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
 from seq2seq.symbols import PAD

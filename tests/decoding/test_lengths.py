@@ -11,7 +11,7 @@ from torch import Tensor
 from toys import TableModel, assert_same
 
 from seq2seq.decoding import SEARCHES, Ask, Beam, Frontier, Greedy, Search, build_search, decode
-from seq2seq.decoding.head import top_candidates
+from seq2seq.decoding.decoding_batch import top_candidates
 from seq2seq.symbols import BOS, EOS, PAD, UNK
 
 LENGTHS = (9, 1, 5, 3, 5)

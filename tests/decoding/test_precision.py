@@ -9,8 +9,7 @@ from seq2seq.decoding import Beam, decode
 from seq2seq.decoding.precision import with_precision
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
-from seq2seq.nn.packed import PackedLinear
-from seq2seq.nn.quantized import Int8Linear
+from seq2seq.nn.packed import Int8Linear, PackedLinear
 
 VARIANTS = [f"transformer attn={preset}" for preset in presets("attn")]
 VARIANTS += ["transformer position=t5 model.norm=rmsnorm model.activation=swiglu"]

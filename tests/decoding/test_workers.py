@@ -15,7 +15,7 @@ from helpers import small_model
 from seq2seq.decoding import workers as module
 from seq2seq.decoding.engine import Engine, Request
 from seq2seq.decoding.greedy import Greedy
-from seq2seq.decoding.hypothesis import Hypothesis
+from seq2seq.decoding.search import Hypothesis
 from seq2seq.decoding.workers import Window, Workers
 from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.symbols import EOS

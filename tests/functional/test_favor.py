@@ -7,7 +7,7 @@ import torch
 from helpers import assert_equal, gradients
 from torch import Tensor
 
-from seq2seq.functional.favor import (
+from seq2seq.functional.features import (
     default_features,
     favor_map,
     log_features,

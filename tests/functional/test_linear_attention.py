@@ -14,8 +14,7 @@ from seq2seq.functional.efficient import (
     efficient_context,
     efficient_weights,
 )
-from seq2seq.functional.favor import favor_map, log_features
-from seq2seq.functional.features import ELU, FeatureMap, elu_features
+from seq2seq.functional.features import ELU, FeatureMap, elu_features, favor_map, log_features
 from seq2seq.functional.linear import (
     causal_linear_attention,
     key_sums,

@@ -7,7 +7,7 @@ import torch
 from helpers import assert_equal
 
 from seq2seq.functional import alibi, t5_buckets
-from seq2seq.functional.relative import alibi_slopes, bucket_starts, distances
+from seq2seq.functional.positions import alibi_slopes, bucket_starts, distances
 
 
 def test_a_distance_is_key_minus_query() -> None:

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
-from seq2seq.models.convert import mean_of_groups, share_heads
+from seq2seq.training.resume import mean_of_groups, share_heads
 
 HEADS, WIDTH = 4, 8
 SHARED = [".k.weight", ".k.bias", ".v.weight", ".v.bias"]

@@ -4,7 +4,7 @@ import pytest
 import torch
 from helpers import SMALL, SOURCE_SIZE, TARGET_SIZE, assert_equal, small_model, source_batch
 
-from seq2seq.functional.groups import token_groups
+from seq2seq.functional.context import token_groups
 from seq2seq.models import Seq2Seq
 from seq2seq.symbols import BOS, EOS, PAD
 

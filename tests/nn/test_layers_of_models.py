@@ -13,7 +13,7 @@ from seq2seq.functional import rotate, sinusoid
 from seq2seq.nn.dropout import Dropout
 from seq2seq.nn.embedding import Embeddings
 from seq2seq.nn.feedforward import FeedForward
-from seq2seq.nn.norm import Residual, build_norm
+from seq2seq.nn.layer import Residual, build_norm
 
 
 def numbers(*shape: int) -> Tensor:

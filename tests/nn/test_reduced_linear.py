@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from seq2seq.nn.packed import PackedLinear
-from seq2seq.nn.quantized import Int8Linear
+from seq2seq.nn.packed import Int8Linear, PackedLinear
 
 
 @pytest.mark.parametrize("bias", [True, False])

@@ -8,7 +8,7 @@ from decoding_bench import marian
 from tiny_runs import TINY_MODEL, save_model
 
 from seq2seq.data.windows import padded
-from seq2seq.export.ctranslate2 import NEVER
+from seq2seq.interchange.ctranslate2 import NEVER
 from seq2seq.symbols import BOS, EOS, PAD, UNK
 
 

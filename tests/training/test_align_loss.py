@@ -10,8 +10,8 @@ from torch import Tensor
 from seq2seq.data.links import BatchLinks
 from seq2seq.errors import ConfigError
 from seq2seq.models import build_model, check_model
+from seq2seq.training.config.options import GuidedOptions
 from seq2seq.training.guided import LEAST, Guide, align_loss, find_guide, untrainable
-from seq2seq.training.options import GuidedOptions
 
 B, T, S = 2, 4, 5
 # Row, target piece, source piece, share: a piece from two, two pieces from one, one row in reverse.

@@ -11,7 +11,8 @@ from lightning import Trainer
 from tiny_runs import plan_of, train_tiny
 
 from seq2seq.training import callbacks
-from seq2seq.training.callbacks import RandomState, Reporter
+from seq2seq.training.callbacks import RandomState
+from seq2seq.training.reporter import Reporter
 from seq2seq.training.trainer import build_callbacks
 
 MODULE: Any = None

@@ -11,8 +11,8 @@ import torch.distributed
 from tiny_runs import metrics, train_command, train_tiny, weights
 
 from seq2seq.errors import ConfigError
-from seq2seq.training.options import TrainerOptions
-from seq2seq.training.processes import check_processes, leave_process_group
+from seq2seq.training.config.options import TrainerOptions
+from seq2seq.training.sweep import check_processes, leave_process_group
 
 # Adam divides a gradient by its size. Where the true gradient is zero (biases of keys), rounding
 # would become a step of full size, so a larger eps is needed to compare. Batches are so small that

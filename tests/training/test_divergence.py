@@ -6,9 +6,9 @@ import pytest
 import torch
 from tiny_runs import train_tiny, weights
 
-from seq2seq.training.divergence import DivergedError
 from seq2seq.training.metrics import TokenMean
 from seq2seq.training.module import TrainingModule
+from seq2seq.training.stopping import DivergedError
 
 
 @pytest.fixture

@@ -20,7 +20,7 @@ from tiny_runs import (
 from seq2seq import checkpoint
 from seq2seq.data.prepare import prepare
 from seq2seq.errors import ConfigError, DataError
-from seq2seq.training.plan import check_nodes
+from seq2seq.training.config.plan import check_nodes
 from seq2seq.training.run import train
 from seq2seq.training.trainer import build_trainer, validation_interval
 from seq2seq.translator import Translator

@@ -16,7 +16,7 @@ from seq2seq.data.groups import group_marks
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.windows import padded
 from seq2seq.errors import CheckpointError, ConfigError
-from seq2seq.functional.groups import token_groups
+from seq2seq.functional.context import token_groups
 from seq2seq.symbols import EOS
 
 GROUPED = ("attn=hierarchical_context", "data.groups=sentences", "data.sentence_separator=.")

@@ -23,9 +23,9 @@ from tiny_runs import (
 )
 
 from seq2seq import checkpoint
+from seq2seq.alignment.choice import GUIDED_NEAR, Choice, guided
+from seq2seq.alignment.links import alignment_error_rate, parse_links
 from seq2seq.errors import ConfigError
-from seq2seq.evaluation.alignment import alignment_error_rate, parse_links
-from seq2seq.evaluation.maps import GUIDED_NEAR, Choice, guided
 from seq2seq.models import Seq2Seq
 from seq2seq.training.loss import batch_loss
 from seq2seq.translator import Translator

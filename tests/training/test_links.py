@@ -10,13 +10,12 @@ import torch
 from helpers import assert_equal
 from tiny_runs import corpus, demo_lines, plan_of, tiny_overrides
 
+from seq2seq.alignment.links import parse_links, word_weights, words
 from seq2seq.data.batch import make_batch
 from seq2seq.data.batching import BatchLoader, count
+from seq2seq.data.guided_links import as_entries, prepare_run, project
 from seq2seq.data.prepare import Prepared
 from seq2seq.errors import ConfigError, DataError
-from seq2seq.evaluation.alignment import parse_links, word_weights, words
-from seq2seq.training.links import prepare_run
-from seq2seq.training.projection import as_entries, project
 
 # "ab c" is cut into a, b, " c"; "xy z" into xy, " z". Spans leave the space out.
 SOURCE, SOURCE_SPANS = "ab c", [(0, 1), (1, 2), (3, 4)]
@@ -161,7 +160,7 @@ def test_what_was_projected_once_is_mapped_again(
 ) -> None:
     lines = demo_lines("train", "align", 300)
     first = prepared(base, gold(tmp_path, lines)).train.links
-    monkeypatch.setattr("seq2seq.training.links.write_links", lambda *_: 1 / 0)
+    monkeypatch.setattr("seq2seq.data.guided_links.write_links", lambda *_: 1 / 0)
     second = prepared(base, gold(tmp_path, lines, "copy.align")).train.links
     assert first is not None and second is not None
     assert second.row(5).tolist() == first.row(5).tolist()
@@ -220,7 +219,7 @@ def test_links_that_cannot_be_are_found_before_anything_is_computed(
     def compute(*_: object) -> None:
         raise AssertionError("text is prepared before the links are checked")
 
-    monkeypatch.setattr("seq2seq.training.links.prepare", compute)
+    monkeypatch.setattr("seq2seq.data.guided_links.prepare", compute)
     good = {
         name: gold(tmp_path, demo_lines(name, "align", n), f"{name}.align") for name, n in SIZES
     }

@@ -6,7 +6,7 @@ import pytest
 from filelock import FileLock, Timeout
 
 from seq2seq.errors import ConfigError
-from seq2seq.training.lock import LOCK, alone_in
+from seq2seq.training.launch import LOCK, alone_in
 
 OF_OTHERS = [
     {"RANK": "1", "LOCAL_RANK": "0"},

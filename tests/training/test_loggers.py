@@ -7,8 +7,7 @@ import pytest
 from tiny_runs import metrics, train_tiny
 
 from seq2seq.errors import ConfigError
-from seq2seq.training.logger_options import LOGGERS, is_installed, read_logger
-from seq2seq.training.loggers import set_aside
+from seq2seq.training.loggers import LOGGERS, is_installed, read_logger, set_aside
 
 FEW = ("trainer.max_steps=2",)
 NODES = {
@@ -57,7 +56,7 @@ def test_a_service_beside_the_file_of_metrics(
 def test_a_logger_whose_package_is_missing_is_refused_before_anything_else(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("seq2seq.training.logger_options.is_installed", lambda package: False)
+    monkeypatch.setattr("seq2seq.training.loggers.is_installed", lambda package: False)
     node = {"name": name, **NODES[name]}
     package = LOGGERS[name].package
     if package is None:

@@ -4,7 +4,7 @@ from typing import Any
 import pytest
 import torch
 
-from seq2seq.training.mean_loss import MeanLoss
+from seq2seq.training.callbacks import MeanLoss
 
 
 class Running:

@@ -6,8 +6,8 @@ from helpers import model_config, small_model, source_batch
 
 from seq2seq.models import Seq2Seq, build_model
 from seq2seq.symbols import BOS
+from seq2seq.training.config.options import OptimizerOptions
 from seq2seq.training.optimizer import build_optimizer, parameter_groups
-from seq2seq.training.options import OptimizerOptions
 
 ADAM = OptimizerOptions("adam", lr=0.01, betas=(0.9, 0.98), eps=1e-12, weight_decay=0.0)
 

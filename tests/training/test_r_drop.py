@@ -18,8 +18,7 @@ from seq2seq.data.links import BatchLinks
 from seq2seq.models import build_model
 from seq2seq.symbols import BOS, EOS, PAD
 from seq2seq.training.guided import Guide, align_loss
-from seq2seq.training.loss import batch_loss, cross_entropy
-from seq2seq.training.r_drop import r_drop
+from seq2seq.training.loss import batch_loss, cross_entropy, r_drop
 
 R, E, V = 7, 5, 13
 

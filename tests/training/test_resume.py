@@ -18,7 +18,7 @@ from tiny_runs import (
 
 from seq2seq.average import average
 from seq2seq.errors import CheckpointError, ConfigError
-from seq2seq.training.callbacks import LastCheckpoint
+from seq2seq.training.checkpointing import LastCheckpoint
 from seq2seq.training.resume import SAID, agreed
 
 # About ten batches an epoch: interruptions at 7 and 14 fall into the middle of one.

@@ -13,8 +13,9 @@ from tiny_runs import tiny_overrides, train_again, train_tiny
 
 from seq2seq import checkpoint
 from seq2seq.errors import CheckpointError
-from seq2seq.training import fit, launch
-from seq2seq.training.saving import Trainer, WholeFiles
+from seq2seq.training import launch
+from seq2seq.training import run as fit
+from seq2seq.training.checkpointing import Trainer, WholeFiles
 
 STEPS = ("trainer.max_steps=4", "trainer.val_check_interval=2", "checkpoint.every=2")
 

@@ -8,7 +8,7 @@ import torch
 from helpers import presets
 
 from seq2seq.errors import ConfigError
-from seq2seq.training.schedule import SCHEDULES, build_schedule
+from seq2seq.training.optimizer import SCHEDULES, build_schedule
 
 WARMUP, STEPS = 100, 1000
 OPTIONS: dict[str, dict[str, Any]] = {

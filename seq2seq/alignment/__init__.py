@@ -1,0 +1,1 @@
+"""Word alignments: links, reading them from attention, and choosing how."""

@@ -1,0 +1,97 @@
+"""Every reading, layer and head of a model as an aligner, compared on links made by hand."""
+
+from itertools import product
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from seq2seq.alignment.choice import GUIDED_NEAR, SHIFTS, Alignment, Choice
+from seq2seq.alignment.links import Link, LinkCounts, Links
+
+# Parts of the weight on words that the largest must have: where a word looks about, the largest is
+# seldom right, and how much models look about differs.
+LEAST = (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+# The largest weight alone, or others beside it, as of a head that was trained to align.
+NEAR = (1.0, GUIDED_NEAR)
+
+
+class Candidate(NamedTuple):
+    """A choice, and how its links agree with those made by hand."""
+
+    choice: Choice
+    counts: LinkCounts
+
+
+class Candidates:
+    """Counts the links of all choices over a validation set; `add` a pair, then `ranked`.
+
+    A model of one head has no mean beside it.
+    """
+
+    def __init__(self, layers: int, heads: int):
+        self.heads: list[int | None] = [None, *range(heads)] if heads > 1 else [None]
+        self.counts = torch.zeros(
+            3, len(NEAR), len(LEAST), len(SHIFTS), layers, len(self.heads), dtype=torch.long
+        )
+        self.sure = 0
+
+    def add(self, alignment: Alignment, gold: Links) -> None:
+        """Links of a pair by all choices, as `Alignment.links`, counted against the gold ones.
+
+        Links of the gold alignment beyond the words of the pair are never found.
+        """
+        self.sure += len(gold.sure)
+        mean = alignment.weights.mean(2, keepdim=True)
+        maps = torch.cat([mean, alignment.weights], 2)[:, :, : len(self.heads)].double()
+        to_words, to_end = maps[..., :-1], maps[..., -1]  # (R, L, heads, T, S)
+        if not to_words.numel():
+            return
+        most, best = to_words.max(-1)  # the first of equal ones
+        linked = (most > 0) & (most >= to_end)
+        held = to_words.sum(-1)
+        sure, possible = (_table(links, *to_words.shape[-2:]) for links in gold)
+        for i, near in enumerate(NEAR):
+            if near == 1:
+                chosen = torch.zeros_like(to_words, dtype=torch.bool).scatter(
+                    -1, best[..., None], 1
+                )
+            else:
+                chosen = to_words >= near * most[..., None]
+            agreeing = chosen, chosen & sure, chosen & (sure | possible)
+            by_word = torch.stack([kind.sum(-1) for kind in agreeing])  # (3, R, L, heads, T)
+            for j, least in enumerate(LEAST):
+                told = linked & (most >= least * held)
+                self.counts[:, i, j] += (by_word * told).sum(-1)
+
+    def miss(self, gold: Links) -> None:
+        """Count the gold links of a pair that cannot be aligned: no choice finds them."""
+        self.sure += len(gold.sure)
+
+    def ranked(self) -> list[Candidate]:
+        """The best of each reading, layer and head, the least error rate first; of equal ones the
+        one that looked earlier, in an earlier layer, at the mean over heads.
+        """
+        *_, shifts, layers, heads = self.counts.shape
+        found = []
+        for shift, layer, head in product(range(shifts), range(layers), range(heads)):
+            rivals = []
+            for (i, near), (j, least) in product(enumerate(NEAR), enumerate(LEAST)):
+                predicted, sure, possible = self.counts[:, i, j, shift, layer, head].tolist()
+                choice = Choice(shift, layer, self.heads[head], least, near)
+                rivals.append(Candidate(choice, LinkCounts(predicted, self.sure, sure, possible)))
+            found.append(min(rivals, key=_error))
+        return sorted(found, key=_error)
+
+
+def _error(candidate: Candidate) -> float:
+    return candidate.counts.aer
+
+
+def _table(links: set[Link], targets: int, sources: int) -> Tensor:
+    """Which words are linked, (T, S) bool."""
+    table = torch.zeros(targets, sources, dtype=torch.bool)
+    for i, j in links:
+        if i < sources and j < targets:
+            table[j, i] = True
+    return table

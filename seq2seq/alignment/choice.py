@@ -1,0 +1,121 @@
+"""Where a model looked while it wrote a translation, word by word, and what of it is read.
+
+Attention says what was fetched to write the next piece. A row can be read in two ways: as that of
+the word which is written, or as that of the word which has just been read, one step later. Which of
+the two, and which layer and head, says best what translates what, differs between models; so all of
+them are candidates, and links of a validation set decide (`seq2seq.alignment.candidates`).
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from seq2seq.alignment.links import Link, Word, links
+from seq2seq.errors import ConfigError
+
+# A head that was trained to align shares itself out evenly over all words that a word is linked to,
+# so what has half of the largest weight is one of them.
+GUIDED_NEAR = 0.5
+
+SHIFTS = (0, 1)  # a word's row is that of the step that writes it, or of the next one
+
+
+class Choice(NamedTuple):
+    """What of an alignment is read.
+
+    Attributes:
+        shift: 0 for where the model looked when it wrote a word, 1 for one step later, when the
+            decoder has read the word.
+        layer: of the decoder, from 0.
+        head: from 0; None for the mean over heads.
+        least, near: which weights of it are links, see `seq2seq.alignment.links.links`.
+    """
+
+    shift: int
+    layer: int
+    head: int | None
+    least: float = 0.0
+    near: float = 1.0
+
+
+class Alignment(NamedTuple):
+    """Where a model looked while it wrote each word of a translation.
+
+    `weights` (R, L, H, T, S + 1) for each of the R = 2 readings (`Choice.shift`), layer, head,
+    target word and source word; the last column belongs to the end of the source. A row sums to
+    what the mechanism's do (`Attention.sums_to_one`), less what lies on a tag before the source,
+    which is no word and has no column.
+    """
+
+    source: list[Word]
+    target: list[Word]
+    weights: Tensor
+
+    def map(self, choice: Choice) -> Tensor:
+        """The weights of one head, or the mean over those of a layer; (T, S + 1)."""
+        heads = self.weights[choice.shift, choice.layer]
+        return heads.mean(0) if choice.head is None else heads[choice.head]
+
+    def links(self, choice: Choice) -> set[Link]:
+        """Each target word linked to the source word that it looks at most, by that map."""
+        return links(self.map(choice), end=True, near=choice.near, least=choice.least)
+
+    def entropies(self) -> Tensor:
+        """(R, L): how widely a word looks, in nats, by the mean over heads and target words."""
+        return torch.special.entr(self.weights.mean(2)).sum(-1).mean(-1)
+
+
+def sharpest(alignments: Sequence[Alignment], shift: int = 0) -> Choice:
+    """The layer whose words agree best on where to look, and the mean over its heads.
+
+    A guess by the least entropy of the mean over heads, for where there are no links to choose by.
+
+    Args:
+        alignments: some by one model, at least one.
+    """
+    entropies = torch.stack([a.entropies()[shift] for a in alignments]).mean(0)
+    return Choice(shift, int(entropies.argmin()), None)
+
+
+def guided(config: Mapping[str, Any]) -> Choice | None:
+    """The head that was trained to align, when a word is written; None if none was.
+
+    Args:
+        config: of a checkpoint; one that is older says nothing of guidance.
+    """
+    options = config.get("guided")
+    if options is None:
+        return None
+    return Choice(0, options["layer"] - 1, options["head"] - 1, near=GUIDED_NEAR)
+
+
+def check_choice(choice: Choice, layers: int, heads: int) -> None:
+    """Raises: ConfigError for a layer or head that a model does not have."""
+    _check("layer", choice.layer, layers)
+    if choice.head is not None:
+        _check("head", choice.head, heads)
+
+
+def describe(choice: Choice, layers: int, heads: int, *, apart: bool = False) -> str:
+    """A choice in words, as a user counts: from 1.
+
+    Args:
+        apart: whether each head is shown on its own.
+    """
+    if choice.head is not None:
+        shown = f", head {choice.head + 1} of {heads}"
+    elif heads > 1:
+        shown = f", each of {heads} heads" if apart else ", all heads"
+    else:
+        shown = ""
+    later = ", one step later" if choice.shift else ""
+    least = f", links of {choice.least:.0%} or more" if choice.least else ""
+    near = f", and of {choice.near:.0%} of the largest" if choice.near < 1 else ""
+    return f"decoder layer {choice.layer + 1} of {layers}{shown}{later}{least}{near}"
+
+
+def _check(what: str, index: int, count: int) -> None:
+    if not 0 <= index < count:
+        raise ConfigError(f"{what} {index + 1} does not exist: there are 1 ... {count}")

@@ -1,0 +1,101 @@
+"""What was chosen to be read of a model, in a small file beside its checkpoint.
+
+`best.ckpt` has its choice in `best.alignment.json`, counted from 1 as on the command line:
+
+    {"checkpoint": "best.ckpt", "sha256": "...", "shift": 0, "layer": 2, "heads": "mean",
+     "least": 0.4, "near": 1.0, "aer": 0.137, "pairs": 500, "gold": "valid.align"}
+
+The checksum is that of the checkpoint's file, so a choice is never taken for another model's.
+"""
+
+import hashlib
+import json
+import warnings
+from pathlib import Path
+from typing import Any
+
+from seq2seq.alignment.choice import SHIFTS, Choice
+from seq2seq.durable import write_text
+from seq2seq.errors import DataError
+
+
+def choice_file(checkpoint: Path) -> Path:
+    """Where the choice for a checkpoint is kept."""
+    return checkpoint.with_suffix(".alignment.json")
+
+
+def save_choice(checkpoint: Path, choice: Choice, **known: Any) -> Path:
+    """Keep a choice for a checkpoint. Returns: the file.
+
+    Args:
+        known: what else may interest who opens the file, such as the error rate.
+
+    Raises: OSError if it cannot be written.
+    """
+    entry = {"checkpoint": checkpoint.name, "sha256": _checksum(checkpoint), **counted(choice)}
+    path = choice_file(checkpoint)
+    write_text(path, json.dumps({**entry, **known}, indent=1) + "\n")
+    return path
+
+
+def counted(choice: Choice) -> dict[str, Any]:
+    """A choice as options of the command line, from 1."""
+    heads = "mean" if choice.head is None else choice.head + 1
+    return {
+        "shift": choice.shift,
+        "layer": choice.layer + 1,
+        "heads": heads,
+        "least": choice.least,
+        "near": choice.near,
+    }
+
+
+def load_choice(checkpoint: Path) -> Choice | None:
+    """The choice that was kept for a checkpoint; None if there is none, and with a warning if it
+    was made for other weights.
+
+    Raises: DataError if the file is damaged.
+    """
+    path = choice_file(checkpoint)
+    try:
+        entry = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        return None
+    except (OSError, ValueError, RecursionError) as error:
+        raise DataError(f"cannot read what was chosen in {path}: {error}. {_MEND}") from error
+    choice = _read(entry)
+    if choice is None:
+        raise DataError(f"{path} holds no choice of a layer, heads and a shift. {_MEND}")
+    if entry.get("sha256") != _checksum(checkpoint):
+        warnings.warn(
+            f"{path} is not used: it was chosen for other weights than those that {checkpoint.name}"
+            f" holds now. {_MEND}",
+            stacklevel=2,
+        )
+        return None
+    return choice
+
+
+_MEND = "Choose again with --choose, or remove the file"
+
+
+def _read(entry: Any) -> Choice | None:
+    if not isinstance(entry, dict):
+        return None
+    values: list[Any] = [entry.get(key) for key in ("shift", "layer", "heads")]
+    shift, layer, heads = values
+    if not all(type(number) is int for number in values if number != "mean"):
+        return None
+    if "mean" in (shift, layer):
+        return None
+    parts = [entry.get(key, default) for key, default in (("least", 0.0), ("near", 1.0))]
+    if not all(type(part) in (int, float) and 0 <= part <= 1 for part in parts) or not parts[1]:
+        return None
+    choice = Choice(shift, layer - 1, None if heads == "mean" else heads - 1, *parts)
+    known = choice.shift in SHIFTS and choice.layer >= 0 and (choice.head or 0) >= 0
+    return choice if known else None
+
+
+def _checksum(file: Path) -> str:
+    with file.open("rb") as content:
+        return hashlib.file_digest(content, "sha256").hexdigest()

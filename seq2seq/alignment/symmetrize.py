@@ -1,0 +1,90 @@
+"""One alignment from two: that of a model, and that of one which translates the other way.
+
+In one direction a target word has at most one source word; in the other it is the reverse. What
+both say is precise, what either says is complete, and between the two a heuristic grows links from
+what both say along what one of them says.
+
+Sources: Och and Ney 2003 (J03-1002); Koehn, Och and Marcu 2003 (N03-1017); Koehn et al. 2005,
+Edinburgh System Description for the 2005 IWSLT Speech Translation Evaluation.
+"""
+
+import heapq
+from collections.abc import Iterable
+from collections.abc import Set as AbstractSet
+
+from seq2seq.alignment.links import Link
+
+HEURISTICS = ("intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and")
+
+# Of a link, as steps in the target and in the source: first those beside it, then the diagonal.
+NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
+
+
+def symmetrize(forward: AbstractSet[Link], reverse: AbstractSet[Link], heuristic: str) -> set[Link]:
+    """The links of a sentence pair from those of two directions.
+
+    Args:
+        forward, reverse: pairs (source word, target word), in this order in both.
+        heuristic: `intersection` or `union`; `grow-diag`: from the intersection, every link of the
+            union beside or diagonal to a link, if one of its words has none yet, again and again;
+            `grow-diag-final`: then the links of either direction of which one word has none yet;
+            `grow-diag-final-and`: of which both words have none yet. The order is that of the
+            paper: by target word, then by source word; forward before reverse.
+
+    Raises: ValueError for another heuristic.
+    """
+    if heuristic not in HEURISTICS:
+        raise ValueError(f"{heuristic!r} is no heuristic: {', '.join(HEURISTICS)}")
+    if heuristic == "union":
+        return {*forward, *reverse}
+    found = _Links(forward & reverse)
+    if heuristic != "intersection":
+        _grow(found, forward | reverse)
+    if heuristic.startswith("grow-diag-final"):
+        for direction in (forward, reverse):
+            _finish(found, direction, both=heuristic.endswith("-and"))
+    return found.links
+
+
+class _Links:
+    """Links, and the words that have one."""
+
+    def __init__(self, links: Iterable[Link]):
+        self.links = set(links)
+        self.sources = {i for i, _ in self.links}
+        self.targets = {j for _, j in self.links}
+
+    def add(self, link: Link) -> None:
+        self.links.add(link)
+        self.sources.add(link[0])
+        self.targets.add(link[1])
+
+    def lack(self, link: Link) -> int:
+        """How many of its two words have no link."""
+        return (link[0] not in self.sources) + (link[1] not in self.targets)
+
+
+def _grow(found: _Links, union: AbstractSet[Link]) -> None:
+    """Pass over all links, target first, until a pass adds none. A link that is added ahead of
+    where the pass stands is passed over, too.
+    """
+    added = True
+    while added:
+        added = False
+        ahead = [(j, i) for i, j in found.links]
+        heapq.heapify(ahead)
+        while ahead:
+            here = heapq.heappop(ahead)
+            for step in NEIGHBOURS:
+                j, i = here[0] + step[0], here[1] + step[1]
+                if (i, j) in union and found.lack((i, j)):
+                    found.add((i, j))
+                    added = True
+                    if (j, i) > here:
+                        heapq.heappush(ahead, (j, i))
+
+
+def _finish(found: _Links, direction: AbstractSet[Link], *, both: bool) -> None:
+    for j, i in sorted((j, i) for i, j in direction):
+        if found.lack((i, j)) >= 1 + both:
+            found.add((i, j))

@@ -1,0 +1,209 @@
+"""Which layer, heads and reading of a model `seq2seq align` reads, and why."""
+
+import argparse
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from seq2seq.cli.align.links import entry, table
+from seq2seq.cli.options import positive
+from seq2seq.errors import ConfigError
+
+if TYPE_CHECKING:
+    from seq2seq.alignment.candidates import Candidate
+    from seq2seq.alignment.choice import Alignment, Choice
+    from seq2seq.alignment.links import Links
+
+GIVEN = ("layer", "heads", "shift")
+SHOWN = 5  # of the candidates, the best
+GUESS = (
+    "a guess, the layer that looks sharpest; links of a validation set choose better: seq2seq "
+    "align PATH --source FILE --target FILE --gold FILE --choose"
+)
+
+
+Shape = tuple[int, int]  # how many decoder layers a model has, and heads in each
+
+
+class Reading(NamedTuple):
+    """What is read of a model, and why: by options, by validation, or by a guess."""
+
+    choice: "Choice"
+    shape: Shape
+    why: str
+
+    def in_words(self, *, apart: bool = False) -> str:
+        from seq2seq.alignment.choice import describe
+
+        what = describe(self.choice, *self.shape, apart=apart)
+        return f"{what} ({self.why})" if self.why else what
+
+    def entry(self) -> dict[str, Any]:
+        """For JSON, counted from 1 as on the command line."""
+        from seq2seq.alignment.saved_choice import counted
+
+        return {**counted(self.choice), "why": self.why or "as given"}
+
+
+def add_choice(command: argparse.ArgumentParser) -> None:
+    group = command.add_argument_group("what is read; of what is not given, what --choose kept")
+    group.add_argument("--layer", type=positive, metavar="N", help="decoder layer, from 1")
+    group.add_argument(
+        "--heads",
+        type=heads,
+        metavar="mean|all|N",
+        help="the mean over heads, a map of each, or head N, from 1",
+    )
+    group.add_argument(
+        "--shift",
+        type=int,
+        choices=(0, 1),
+        help="where the model looked when it wrote a word (0), or one step later (1)",
+    )
+    group.add_argument(
+        "--choose",
+        action="store_true",
+        help="try all on --gold, and keep the one of the least error rate beside the checkpoint",
+    )
+
+
+def heads(text: str) -> str | int:
+    return text if text in ("mean", "all") else positive(text)
+
+
+def nothing_given() -> argparse.Namespace:
+    """Options that leave everything open, for the reverse model: a layer is that of one model."""
+    return argparse.Namespace(**dict.fromkeys(GIVEN))
+
+
+def read(
+    options: argparse.Namespace,
+    checkpoint: Path,
+    config: Mapping[str, Any],
+    alignments: Sequence["Alignment"],
+) -> Reading:
+    """What the options say; the rest as it was chosen for the model, or trained; else a guess.
+
+    A layer that is given stands alone: heads and shift that were chosen belong to another.
+
+    Args:
+        checkpoint, config: of the model.
+        alignments: some by the model, at least one.
+
+    Raises: ConfigError for a layer or head that the model does not have.
+    """
+    from seq2seq.alignment.choice import check_choice, guided, sharpest
+    from seq2seq.alignment.saved_choice import choice_file, load_choice
+
+    shape = shape_of(alignments[0])
+    free = [name for name in GIVEN if getattr(options, name) is None]
+    choice, why = load_choice(checkpoint) if free else None, ""
+    if choice:
+        why = f"chosen on validation: {choice_file(checkpoint)}"
+    elif free and (trained := guided(config)):
+        choice, why = trained, "trained to align, by guided.links"
+    else:
+        choice = sharpest(alignments, options.shift or 0)
+        why = GUESS if "layer" in free else ""
+    if shape[1] == 1 and choice.head == 0:
+        choice = choice._replace(head=None)  # the mean of one head is that head
+    wanted = with_options(choice, options, shape)
+    check_choice(wanted, *shape)
+    # Of what was chosen or trained nothing is left to say if another map is read.
+    return Reading(wanted, shape, why if why == GUESS or wanted == choice else "")
+
+
+def shape_of(alignment: "Alignment") -> Shape:
+    _, layers, heads, *_ = alignment.weights.shape
+    return layers, heads
+
+
+def with_options(choice: "Choice", options: argparse.Namespace, shape: Shape) -> "Choice":
+    """The choice with what is given instead of its own. Of what was chosen for a layer nothing
+    holds in another, and which weights are links not for another head or reading.
+    """
+    if options.layer is not None and options.layer - 1 != choice.layer:
+        choice = type(choice)(0, options.layer - 1, None)
+    if options.heads is not None and (head := given_head(options, shape)) != choice.head:
+        choice = choice._replace(head=head, least=0.0, near=1.0)
+    if options.shift is not None and options.shift != choice.shift:
+        choice = choice._replace(shift=options.shift, least=0.0, near=1.0)
+    return choice
+
+
+def given_head(options: argparse.Namespace, shape: Shape) -> int | None:
+    """The head of --heads, from 0; None for the mean, which of a model of one head is that head."""
+    if not isinstance(options.heads, int) or (options.heads == 1 and shape[1] == 1):
+        return None
+    return options.heads - 1
+
+
+def compare(
+    options: argparse.Namespace,
+    alignments: Iterable["Alignment | None"],
+    gold: Sequence["Links"],
+) -> tuple[list["Candidate"], Shape]:
+    """All choices that the options leave open, the least error rate first; and the model's shape.
+
+    Raises: ConfigError for a layer or head that the model does not have, and if no pair can be
+        aligned.
+    """
+    from seq2seq.alignment.candidates import Candidates
+    from seq2seq.alignment.choice import Choice, check_choice
+
+    candidates, missed = None, []
+    for alignment, links in zip(alignments, gold, strict=True):
+        if alignment is None:
+            missed.append(links)
+            continue
+        if candidates is None:
+            shape = shape_of(alignment)
+            check_choice(with_options(Choice(0, 0, None), options, shape), *shape)
+            candidates = Candidates(*shape)
+        candidates.add(alignment, links)
+    if candidates is None:
+        raise ConfigError("there is nothing to choose by: no pair can be aligned")
+    for links in missed:
+        candidates.miss(links)
+    return [c for c in candidates.ranked() if is_open(c.choice, options, shape)], shape
+
+
+def is_open(choice: "Choice", options: argparse.Namespace, shape: Shape) -> bool:
+    """Do the options leave this choice open?"""
+    return (
+        (options.layer is None or choice.layer == options.layer - 1)
+        and (options.heads is None or choice.head == given_head(options, shape))
+        and (options.shift is None or choice.shift == options.shift)
+    )
+
+
+def keep(checkpoint: Path, ranked: Sequence["Candidate"], gold: Path, pairs: int) -> Path:
+    """Keep the best beside the checkpoint. Returns: the file."""
+    from seq2seq.alignment.saved_choice import save_choice
+
+    best, counts = ranked[0]
+    return save_choice(checkpoint, best, aer=round(counts.aer, 4), pairs=pairs, gold=str(gold))
+
+
+def check_keep(checkpoint: Path) -> None:
+    """Raises: ConfigError if nothing can be kept beside it. Asked before the work is done."""
+    if not os.access(checkpoint.parent, os.W_OK):
+        raise ConfigError(
+            f"--choose keeps what it finds in {checkpoint.parent}, where you may not write: copy "
+            "the checkpoint to a folder of yours"
+        )
+
+
+def best_of(ranked: Sequence["Candidate"], shape: Shape) -> list[str]:
+    """The best few as a table."""
+    from seq2seq.alignment.choice import describe
+
+    return table([(describe(c.choice, *shape), c.counts) for c in ranked[:SHOWN]])
+
+
+def entries(ranked: Sequence["Candidate"]) -> list[dict[str, Any]]:
+    """All for JSON, the best first."""
+    from seq2seq.alignment.saved_choice import counted
+
+    return [{**counted(c.choice), **entry(c.counts)} for c in ranked]

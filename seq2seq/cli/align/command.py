@@ -1,0 +1,152 @@
+"""Where a model looks while it writes a translation: a picture, or links between words as text.
+
+    seq2seq align PATH "Ein Hund." "A dog." -o map.png           a picture: .png, .svg or .pdf
+    seq2seq align PATH "Ein Hund." "A dog." -o links.align       links i-j, counted from 0
+    seq2seq align PATH --source a.de --target a.en -o a.align    a line of links for each pair
+    seq2seq align PATH --source a.de --target a.en -o a.html     a page to look around in
+    seq2seq align PATH --source a.de --target a.en --gold a.align            the error rate (AER)
+    seq2seq align PATH --source a.de --target a.en --gold a.align --choose   what to read of PATH
+    seq2seq align PATH --reverse PATH2 --source a.de --target a.en -o a.align      two directions
+    seq2seq align --links a.align --gold gold.align              compare what any aligner wrote
+
+Without TGT the model's own translation is taken. Of files, a pair that cannot be aligned is an
+empty line, and then the exit code is 1.
+"""
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from seq2seq.cli.align import choice
+from seq2seq.cli.align.files import align_files
+from seq2seq.cli.align.links import LINKS, add_directions, align_links
+from seq2seq.cli.align.page import PAGE, align_page
+from seq2seq.cli.files import check_written, folder_of, warn_of_files
+from seq2seq.cli.options import add_model
+from seq2seq.errors import ConfigError, shown
+
+if TYPE_CHECKING:
+    from seq2seq.alignment.choice import Alignment, Choice
+
+HELP = "align words of sentences and translations: a picture, or links as text"
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    add_model(command, nargs="?")
+    command.add_argument("source", nargs="?", metavar="SRC", help="a sentence")
+    command.add_argument(
+        "target", nargs="?", metavar="TGT", help="its translation; without it the model's own"
+    )
+    command.add_argument(
+        *("-o", "--output"),
+        type=Path,
+        help="its ending says what: .png, .svg, .pdf a picture, .align links, .html a page to look "
+        "around in (of a sentence, map.png in the folder of the run)",
+    )
+    command.add_argument("--json", action="store_true", help="of files: print one JSON object")
+    choice.add_choice(command)
+    command.add_argument(
+        "--units",
+        choices=("words", "subwords"),
+        default="words",
+        help="what is aligned: words between spaces, or the tokenizer's pieces (%(default)s)",
+    )
+    files = command.add_argument_group("whole files, a sentence a line, may be .gz")
+    files.add_argument("--source", dest="source_file", type=Path, metavar="FILE")
+    files.add_argument("--target", dest="target_file", type=Path, metavar="FILE")
+    files.add_argument(
+        "--gold",
+        type=Path,
+        metavar="FILE",
+        help="links made by hand: print error rate (AER), precision, recall, F1",
+    )
+    add_directions(command)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    check_what(arguments)
+    if arguments.source is not None:
+        arguments.output = arguments.output or folder_of(Path(arguments.path)) / "map.png"
+    output: Path | None = arguments.output
+    models = [Path(path) for path in (arguments.path, arguments.reverse) if path]
+    texts = arguments.source_file, arguments.target_file, arguments.gold
+    check_written(output, *models, *texts, *(arguments.links or ()))
+    warn_of_files(
+        (arguments.source, arguments.target),
+        "To align what files hold: --source FILE --target FILE -o FILE.align",
+    )
+    to_links = output.suffix == LINKS if output is not None else arguments.source is None
+    if to_links and arguments.heads == "all":
+        raise ConfigError(
+            "links are of one alignment, and a map of each head is a picture: --heads mean, or "
+            "--heads 1"
+        )
+    if output is not None and output.suffix == PAGE:
+        return align_page(arguments)
+    if arguments.links:
+        return align_links(arguments)
+    return align_sentence(arguments) if arguments.source is not None else align_files(arguments)
+
+
+def check_what(arguments: argparse.Namespace) -> None:
+    """Raises: ConfigError if it is not one thing that is to be aligned."""
+    files = arguments.source_file, arguments.target_file
+    if arguments.links:
+        given = any(getattr(arguments, name) is not None for name in choice.GIVEN)
+        if arguments.path or arguments.reverse or arguments.choose or given:
+            raise ConfigError(
+                "links that are there already need no model: leave out PATH, --reverse, --choose, "
+                "--layer, --heads and --shift, or else --links"
+            )
+    elif arguments.path is None:
+        raise ConfigError(
+            "it is not said by which model: give a .ckpt file or the folder of a run; or --links "
+            "FILE that any aligner wrote"
+        )
+    elif arguments.source is not None:
+        of_files = arguments.gold, arguments.reverse, arguments.choose, arguments.json
+        if any((*files, *of_files)):
+            raise ConfigError(
+                "a sentence and files cannot be aligned at once, and --gold, --choose, --reverse "
+                "and --json are of files: give SRC and TGT, or --source FILE and --target FILE"
+            )
+    elif not any(files):
+        raise ConfigError(
+            "there is nothing to align: give a sentence, or both --source FILE and --target FILE"
+        )
+    if any(files) and not all(files):
+        raise ConfigError("of two files there is one: give both --source FILE and --target FILE")
+
+
+def align_sentence(arguments: argparse.Namespace) -> int:
+    from seq2seq import checkpoint  # only here: torch takes a second
+    from seq2seq.alignment.links import format_links
+    from seq2seq.pages.plots import picture_format
+    from seq2seq.translator import Translator
+
+    output: Path = arguments.output
+    if output.suffix != LINKS:
+        picture_format(output, LINKS, PAGE)
+    path = checkpoint.find(Path(arguments.path))
+    translator = Translator.load(path, arguments.device, arguments.tag)
+    alignment = translator.align(arguments.source, arguments.target, units=arguments.units)
+    reading = choice.read(arguments, path, translator.config, [alignment])
+    apart = arguments.heads == "all"
+    if output.suffix == LINKS:
+        links = format_links(alignment.links(reading.choice))
+        output.write_text(f"{links}\n", encoding="utf-8", newline="\n")
+    else:
+        draw(alignment, reading.choice, output, apart=apart)
+    print(shown(f"{output}: {reading.in_words(apart=apart)}"))
+    return 0
+
+
+def draw(alignment: "Alignment", choice: "Choice", path: Path, *, apart: bool) -> None:
+    from seq2seq.pages.plots import plot_alignment, plot_heads
+
+    words = [w.text for w in alignment.source], [w.text for w in alignment.target]
+    if apart:
+        maps = alignment.weights[choice.shift, choice.layer]
+        plot_heads(maps[..., :-1], *words, path=path)
+    else:
+        plot_alignment(alignment.map(choice)[:, :-1], *words, path=path)

@@ -1,0 +1,253 @@
+"""Score translations of a test set: BLEU, chrF and TER by sacreBLEU, on detokenised text, with
+signatures. BLEU and chrF: 100 is best; TER counts edits for 100 words, 0 is best.
+
+A PATH is a checkpoint, the folder of a run, or a file of translations that somebody has made, a
+line a sentence. Several are compared; the first is the baseline.
+"""
+
+import argparse
+import json
+import warnings
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from seq2seq.cli.evaluate.printed import Comet, Findings, as_json, as_lines
+from seq2seq.cli.evaluate.systems import (
+    System,
+    as_text,
+    check_systems,
+    translations,
+    warn_of_recipes,
+    warn_of_twins,
+)
+from seq2seq.cli.evaluate.testset import USAGE, TestSet, read_test_set, split_files
+from seq2seq.cli.files import check_written
+from seq2seq.cli.options import (
+    add_device,
+    add_engine,
+    add_search,
+    engine_options,
+    of_models,
+    search_options,
+)
+from seq2seq.data.text import check_rereadable, count_lines, read_lines
+from seq2seq.errors import ConfigError, DataError, shown
+
+if TYPE_CHECKING:
+    from seq2seq.metrics.assessment import Assessor
+
+
+def check_options(arguments: argparse.Namespace, paths: list[Path], files: list[Path]) -> None:
+    """Raises: ConfigError for options that cannot work; DataError for a text of --frequencies."""
+    search_options(arguments)
+    engine_options(arguments)
+    check_comparison(arguments, paths)
+    check_translations(arguments.output, paths)
+    check_written(arguments.output, *paths, *files, arguments.frequencies)
+    if arguments.frequencies:
+        check_rereadable(arguments.frequencies)
+        count_lines(arguments.frequencies)
+    from seq2seq.metrics.comet import comet_command
+    from seq2seq.metrics.registry import find_metrics
+    from seq2seq.metrics.scores import check_seed
+
+    check_seed()
+    if arguments.metrics:
+        find_metrics(arguments.metrics)
+    if arguments.comet is not None:
+        comet_command(arguments.comet)
+
+
+def check_comparison(arguments: argparse.Namespace, paths: list[Path]) -> None:
+    asked = {"--paired": arguments.paired, "--seeds": arguments.seeds}
+    for option in [option for option, given in asked.items() if given]:
+        if len(paths) == 1:
+            raise ConfigError(
+                f"{option} compares systems, and there is only {paths[0]}: {USAGE} with two PATHs "
+                "or more"
+            )
+
+
+def check_translations(output: Path | None, paths: list[Path]) -> None:
+    """Are there translations of one PATH only, if they are to be written?"""
+    if output and len(paths) > 1:
+        raise ConfigError(
+            f"-o {output} takes the translations of one PATH, not of {len(paths)}: leave it out, "
+            "or evaluate them one by one"
+        )
+
+
+HELP = "score translations of a test set"
+MOST_RESAMPLES = 100_000  # each holds a number for every sentence
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.usage = f"{USAGE} [options]"
+    add = command.add_argument
+    add(
+        "files",
+        type=Path,
+        nargs="+",
+        metavar="PATH",
+        help="systems, then SRC, a sentence a line, and REF, its translations; each may be .gz. A "
+        "REF that ends in .tsv has a column for each of several references",
+    )
+    add_device(command)
+    add("-o", "--output", type=Path, help="also write the translations here, of one PATH")
+    add("--json", action="store_true", help="print one JSON object instead")
+    add_scores(command)
+    add_comparison(command)
+    add_search(command)
+    add_engine(command)
+
+
+def add_scores(command: argparse.ArgumentParser) -> None:
+    group = command.add_argument_group("scores")
+    add = group.add_argument
+    add(
+        "--metrics",
+        type=lambda text: text.split(","),
+        metavar="A,B",
+        help="of bleu, chrf, ter, bleu-tokenized, exact, ser; by default bleu,chrf,ter, and "
+        "bleu-tokenized if the references look tokenized",
+    )
+    add(
+        "--resamples",
+        type=resamples,
+        metavar="N",
+        help="test sets drawn for 95%% intervals; 0 for none. By default 1000, and none for more "
+        "than 10,000 sentences, which would fill the memory",
+    )
+    add("--language", metavar="CODE", help="target language; by default the model's")
+    add("--test-set", metavar="NAME", help="sacreBLEU's, fetched, instead of SRC REF: wmt14/full")
+    add("--langpair", metavar="PAIR", help="of --test-set, such as en-de")
+    add("--lengths", action="store_true", help="also the first score by the source's length")
+    add(
+        "--frequencies",
+        type=Path,
+        metavar="FILE",
+        help="the training text's target side: also how many words of which frequency are found",
+    )
+    add("--comet", metavar="COMMAND", help="also COMET, by the comet-score of another environment")
+
+
+def add_comparison(command: argparse.ArgumentParser) -> None:
+    group = command.add_argument_group("comparison of several PATHs")
+    group.add_argument(
+        "--paired",
+        choices=("bootstrap", "randomization"),
+        help="a test of each against the first: is the difference more than chance?",
+    )
+    group.add_argument(
+        "--seeds",
+        action="store_true",
+        help="they are runs of one recipe: their mean and standard deviation",
+    )
+
+
+def resamples(text: str) -> int:
+    value = int(text)
+    if value < 0 or value == 1 or value > MOST_RESAMPLES:
+        raise argparse.ArgumentTypeError(
+            f"{value} should be 0, or 2 to {MOST_RESAMPLES:,}; 1000 is usual"
+        )
+    return value
+
+
+def run(arguments: argparse.Namespace) -> int:
+    paths, files = split_files(arguments)
+    check_options(arguments, paths, files)
+    test_set = read_test_set(arguments, files)
+    check_systems(paths, test_set, of_models(arguments))
+    from seq2seq.metrics.text_checks import cautions, usual_metrics  # sacreBLEU takes a moment
+
+    names = arguments.metrics or usual_metrics(test_set.first)
+    systems = list(translations(paths, test_set, arguments))
+    if arguments.output:
+        arguments.output.write_bytes(as_text(systems[0].lines))
+    warn_of_twins(systems)
+    if arguments.seeds:
+        warn_of_recipes(systems)
+    if {"bleu", "chrf"} & set(names):
+        lines = {system.name: system.lines for system in systems}
+        for caution in cautions(test_set.first, lines, spoken(systems, test_set)[1]):
+            warnings.warn(caution, stacklevel=1)
+    found = find_out(systems, test_set, names, arguments)
+    if arguments.json:
+        print(json.dumps(as_json(found), ensure_ascii=False))
+    else:
+        for line in as_lines(found, lengths=arguments.lengths):
+            print(shown(line))
+    unknown = found.comet is not None and None in found.comet.scores
+    return int(unknown or any(system.failed for system in systems))
+
+
+def find_out(
+    systems: list[System], test_set: TestSet, names: list[str], arguments: argparse.Namespace
+) -> Findings:
+    """Score the systems, and compare them as was asked."""
+    from seq2seq.metrics.scores import compare, scatter
+
+    assessor = build_assessor(systems, test_set, names, arguments)
+    assessed = [(system, assessor.assess(system.lines)) for system in systems]
+    paired = None
+    if arguments.paired:
+        lines = {system.name: system.lines for system in systems}
+        paired = arguments.paired, compare(lines, assessor.metrics, arguments.paired)
+    return Findings(
+        test_set,
+        assessor.languages,
+        assessed,
+        assessor.resamples,
+        paired,
+        scatter([each.scores for _, each in assessed]) if arguments.seeds else None,
+        ask_comet(systems, test_set, arguments.comet) if arguments.comet else None,
+    )
+
+
+def build_assessor(
+    systems: list[System], test_set: TestSet, names: list[str], arguments: argparse.Namespace
+) -> "Assessor":
+    from seq2seq.metrics.assessment import Assessor
+    from seq2seq.metrics.buckets import count_words
+    from seq2seq.metrics.registry import find_metrics
+    from seq2seq.metrics.scores import usual_resamples
+
+    languages = spoken(systems, test_set)
+    resamples = arguments.resamples
+    if resamples is None:
+        resamples = usual_resamples(len(test_set.source))
+    counts = None
+    if arguments.frequencies:
+        counts = count_words(read_lines(arguments.frequencies), languages[1])
+    return Assessor(
+        test_set.source,
+        test_set.references,
+        find_metrics(names),
+        languages,
+        resamples,
+        counts,
+    )
+
+
+def ask_comet(systems: list[System], test_set: TestSet, typed: str) -> Comet:
+    """COMET of each system. What goes wrong there is a warning: the other scores are known."""
+    from seq2seq.metrics.comet import comet_command, comet_score
+
+    scores: list[float | None] = []
+    for system in systems:
+        try:
+            command = comet_command(typed)
+            scores.append(comet_score(command, test_set.source, system.lines, test_set.first))
+        except (DataError, OSError) as error:
+            warnings.warn(f"no COMET of {system.name}: {error}", stacklevel=1)
+            scores.append(None)
+    return Comet(typed, scores)
+
+
+def spoken(systems: list[System], test_set: TestSet) -> tuple[str | None, str | None]:
+    """Source and target language: what was typed, else what the first model says."""
+    configs = [system.config["data"] for system in systems if system.config]
+    config = configs[0] if configs else {}
+    source, target = test_set.languages
+    return source or config.get("source"), target or config.get("target")

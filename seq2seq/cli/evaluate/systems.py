@@ -1,0 +1,144 @@
+"""What systems make of a test set: models translate it, files hold what others have translated."""
+
+import argparse
+import hashlib
+import sys
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from seq2seq.cli.evaluate.testset import TestSet, check_hypotheses
+from seq2seq.cli.files import is_archive
+from seq2seq.cli.lines import one_line
+from seq2seq.cli.options import engine_options, search_options
+from seq2seq.data.text import check_rereadable, neighbours, read_lines
+from seq2seq.errors import ConfigError
+
+if TYPE_CHECKING:
+    from seq2seq.checkpoint import Difference
+
+
+class System(NamedTuple):
+    """A system and its translations of the test set."""
+
+    name: str  # as it was typed
+    lines: list[str]
+    config: dict[str, Any] | None  # of a model; None of a file
+    failed: bool  # is there a sentence that it could not translate?
+    truncated: int | None  # translations that the length limit cut off; None of a file
+
+    @property
+    def sha256(self) -> str:
+        """Of the translations as `-o` writes them."""
+        return hashlib.sha256(as_text(self.lines)).hexdigest()
+
+
+def as_text(lines: Sequence[str]) -> bytes:
+    """A file of translations."""
+    return "".join(f"{line}\n" for line in lines).encode()
+
+
+def check_systems(paths: Sequence[Path], test_set: TestSet, asked: Sequence[str]) -> None:
+    """Asked before the first model is loaded.
+
+    Args:
+        asked: options that were given and mean something to models only.
+
+    Raises: ConfigError if a path is no system, or given twice, or no model is there that could do
+        what is asked; DataError for a file of translations that does not suit the test set;
+        CheckpointError for a later model that cannot be opened.
+    """
+    for number, path in enumerate(paths):
+        if path in paths[:number]:
+            raise ConfigError(f"{path} is given twice: a system is compared with others only")
+        if not path.exists():
+            raise ConfigError(
+                f"there is no {path}: give a checkpoint, the folder of a run, or a file of "
+                f"translations. {neighbours(path)}"
+            )
+        if not is_model(path):
+            check_hypotheses(path, test_set)
+    models = [path for path in paths if is_model(path)]
+    if not models and asked:
+        raise ConfigError(
+            f"{asked[0]} is for models, and there are only translations: leave it out"
+        )
+    if len(models) > 1:
+        from seq2seq import checkpoint
+
+        # The first is opened next. The others would be after it has translated all, perhaps hours.
+        for path in models[1:]:
+            checkpoint.read(path)
+
+
+def is_model(path: Path) -> bool:
+    """Is it a folder or a checkpoint, and not a file of translations?"""
+    if path.is_dir() or path.suffix == ".ckpt":
+        return True
+    check_rereadable(path)
+    return is_archive(path)
+
+
+def translations(
+    paths: Sequence[Path], test_set: TestSet, arguments: argparse.Namespace
+) -> Iterator[System]:
+    """The systems with their translations, one after the other."""
+    for path in paths:
+        if is_model(path):
+            yield translate(path, test_set, arguments)
+        else:
+            lines = [one_line(line) for line in read_lines(path)]
+            yield System(str(path), lines, None, False, None)
+
+
+def translate(path: Path, test_set: TestSet, arguments: argparse.Namespace) -> System:
+    from seq2seq.translator import Translator  # only here: torch takes a second
+
+    search, options = search_options(arguments), engine_options(arguments)
+    translator = Translator.load(path, arguments.device, arguments.tag)
+    engine = translator.engine(translator.search(**search), **options)
+    found = list(translator.stream(test_set.source, engine))
+    if arguments.stats:
+        print(engine.stats, file=sys.stderr)
+    # As a file would hold them, so that this score is that of the file.
+    lines = [one_line(best[0].text) if best else "" for best in found]
+    truncated = sum(best[0].truncated for best in found if best)
+    return System(str(path), lines, translator.config, None in found, truncated)
+
+
+def warn_of_twins(systems: Sequence[System]) -> None:
+    """Two systems that are one make a comparison mean nothing."""
+    seen: dict[str, str] = {}
+    for system in systems:
+        other = seen.setdefault(system.sha256, system.name)
+        if other != system.name:
+            warnings.warn(
+                f"{system.name} translates every sentence exactly as {other}: is it the same?",
+                stacklevel=2,
+            )
+
+
+def warn_of_recipes(systems: Sequence[System]) -> None:
+    """Runs that differ in more than the seed, or not even in it, do not tell what seeds do."""
+    models = [(system, system.config) for system in systems if system.config]
+    for system, config in models[1:]:
+        first, its = models[0]
+        differing = {each.name: each for each in in_training(its, config)}
+        if not differing.pop("order.seed", None):
+            warnings.warn(f"{system.name} has the seed of {first.name}", stacklevel=2)
+        if differing:
+            each = next(iter(differing.values()))
+            warnings.warn(
+                f"{each.name} is {each.one} in {first.name}, and {each.other} in {system.name}: no "
+                "runs of one recipe, so their deviation is not that of seeds",
+                stacklevel=2,
+            )
+
+
+def in_training(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator["Difference"]:
+    """Whatever differs in how two models were trained, and in how they search."""
+    from seq2seq.checkpoint import differences
+
+    for node in ("model", "position", "attention", "order", "update", "decode"):
+        yield from differences(one.get(node) or {}, other.get(node) or {}, node)

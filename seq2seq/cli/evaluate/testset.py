@@ -1,0 +1,117 @@
+"""The sentences and references that systems are scored on, checked before a model is loaded."""
+
+import argparse
+from pathlib import Path
+from typing import NamedTuple
+
+from seq2seq.data.text import check_parallel, count_lines, read_lines
+from seq2seq.errors import ConfigError, DataError
+
+USAGE = "seq2seq evaluate PATH [PATH ...] SRC REF"
+
+
+class TestSet(NamedTuple):
+    """What is to be translated, and how it may be."""
+
+    name: str  # of sacreBLEU's, or the path of the source
+    source_path: Path
+    source: list[str]
+    # The first reference of each sentence, then the second of each...; None where there is none.
+    references: list[list[str | None]]
+    languages: tuple[str | None, str | None]  # source and target, as far as they were given
+
+    @property
+    def first(self) -> list[str]:
+        """The first reference of each sentence."""
+        return [reference or "" for reference in self.references[0]]
+
+
+def split_files(arguments: argparse.Namespace) -> tuple[list[Path], list[Path]]:
+    """The systems, and the files of the test set, of which there are none if it has a name.
+
+    Raises: ConfigError if there are too few files, or if they are in a wrong order.
+    """
+    files: list[Path] = arguments.files
+    if bool(arguments.test_set) != bool(arguments.langpair):
+        raise ConfigError(
+            "--test-set and --langpair belong together: --test-set wmt14/full --langpair en-de"
+        )
+    if arguments.test_set:
+        return files, []
+    if len(files) < 3:
+        raise ConfigError(
+            f"{len(files)} given ({' '.join(map(str, files))}), three or more are needed: {USAGE}, "
+            "where PATH is a checkpoint, the folder of a run or a file of translations"
+        )
+    for path, role in zip(files[-2:], ("SRC", "REF"), strict=True):
+        if path.is_dir() or path.suffix == ".ckpt":
+            raise ConfigError(
+                f"{path} stands where {role} is expected, and is a folder or a checkpoint. Models "
+                f"come first: {USAGE}"
+            )
+    return files[:-2], files[-2:]
+
+
+def read_test_set(arguments: argparse.Namespace, files: list[Path]) -> TestSet:
+    """Read sources and references.
+
+    Raises: DataError if a file cannot be read, or the numbers of lines differ.
+    """
+    languages: tuple[str | None, str | None] = None, arguments.language
+    if files:
+        source, references = files[0], files[1:]
+        name = str(source)
+    else:
+        from seq2seq.metrics.named_sets import find_test_set
+
+        source, references = find_test_set(arguments.test_set, arguments.langpair)
+        spoken = arguments.langpair.split("-")
+        languages, name = (spoken[0], arguments.language or spoken[-1]), arguments.test_set
+    for path in references:
+        check_parallel(source, path)
+    streams = [stream for path in references for stream in read_references(path)]
+    lines = list(read_lines(source))
+    if len(streams) > 1 and all(map(_same, lines, streams[0])):
+        path = references[0]
+        cut = f"zcat {path} | cut -f2-" if path.suffix == ".gz" else f"cut -f2- {path}"
+        raise DataError(
+            f"the first column of {path} is the source itself. Leave it out: {cut} > references.tsv"
+        )
+    return TestSet(name, source, lines, streams, languages)
+
+
+def is_table(path: Path) -> bool:
+    """Does a file of references have a column for each of several?"""
+    return ".tsv" in path.suffixes[-2:]
+
+
+def read_references(path: Path) -> list[list[str | None]]:
+    """The references of a file: a line a sentence, or a .tsv with a column for each reference.
+
+    Lines of a .tsv may have any number of columns; empty ones count for nothing.
+
+    Raises: DataError if a line of a .tsv has no reference at all.
+    """
+    lines = list(read_lines(path))
+    if not is_table(path):
+        return [list(lines)]
+    rows = [[column for column in line.split("\t") if column.strip()] for line in lines]
+    for number, row in enumerate(rows, start=1):
+        if not row:
+            raise DataError(f"{path}, line {number}: there is no reference. One or more are needed")
+    width = max(map(len, rows))
+    return [[row[i] if i < len(row) else None for row in rows] for i in range(width)]
+
+
+def check_hypotheses(path: Path, test_set: TestSet) -> None:
+    """Raises: DataError if a file of translations has not a line for each sentence."""
+    count, expected = count_lines(path), len(test_set.source)
+    if count != expected:
+        raise DataError(
+            f"lines of {path}: {count:,}, of {test_set.source_path}: {expected:,}. Line n of the "
+            "translations must translate line n; a sentence without one is an empty line."
+        )
+
+
+def _same(source: str, reference: str | None) -> bool:
+    return "".join(source.split()) == "".join((reference or "").split())

@@ -1,0 +1,253 @@
+"""The links of a corpus: found, checked, brought from words to pieces, and cached."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from seq2seq.alignment.links import (
+    Links,
+    Span,
+    check_count,
+    check_words,
+    parse_links,
+    piece_shares,
+    words,
+)
+from seq2seq.data.cache import Stamps, cached_folder, digest
+from seq2seq.data.corpus import Corpus, settings_of
+from seq2seq.data.encode import is_full, is_kept
+from seq2seq.data.links import ENTRY, PieceLinks, is_whole, write_links
+from seq2seq.data.mixture import Portion, find_portions
+from seq2seq.data.prepare import DataOptions, Prepared, prepare
+from seq2seq.data.text import (
+    MissingFileError,
+    check_rereadable,
+    count_lines,
+    neighbours,
+    read_lines,
+)
+from seq2seq.data.tokenizer import Tokenizers
+from seq2seq.data.windows import windows
+from seq2seq.errors import DataError
+from seq2seq.training.config.options import GuidedOptions
+from seq2seq.training.config.plan import Plan
+
+LOOK_AHEAD = 4096  # pairs whose pieces are found together
+
+
+class Linked(NamedTuple):
+    """A corpus of a part, and the file of its links if it has one."""
+
+    portion: Portion
+    file: Path | None
+
+
+class _Line(NamedTuple):
+    number: int
+    source: str
+    target: str
+    links: str
+
+
+def entries(
+    linked: Linked, tokenizers: Tokenizers, max_length: int, to_end: bool
+) -> Iterator[np.ndarray]:
+    """The entries of each pair that is kept, in order.
+
+    Raises: DataError for what is no link, or a link to a word that is not there.
+    """
+    portion, file = linked
+    # Before every source stands the tag.
+    prefix = 0 if portion.tag is None else len(tokenizers.source.marked(portion.tag).prefix)
+    for window in windows(_lines(portion, file), LOOK_AHEAD, lambda e: len(e[1]) + len(e[2])):
+        parsed = [checked(line, file) for line in window]
+        full = [i for i, line in enumerate(window) if is_full(line.source, line.target)]
+        sources = tokenizers.source.spans_batch([window[i].source for i in full])
+        targets = tokenizers.target.spans_batch([window[i].target for i in full])
+        for i, source, target in zip(full, sources, targets, strict=True):
+            if is_kept(prefix + len(source), len(target), max_length):
+                shares = project(
+                    parsed[i], window[i].source, window[i].target, source, target, to_end=to_end
+                )
+                yield as_entries(shares, prefix)
+
+
+def _lines(portion: Portion, file: Path | None) -> Iterable[_Line]:
+    pairs = enumerate(portion.text.pairs(), start=1)
+    if file is None:
+        return (_Line(number, *pair, "") for number, pair in pairs)
+    lines = zip(pairs, read_lines(file), strict=True)
+    return (_Line(number, *pair, links) for (number, pair), links in lines)
+
+
+def check_fit(portion: Portion, file: Path) -> int:
+    """Returns: the lines. Raises: DataError, as `entries`, without a tokenizer."""
+    number = 0
+    for line in _lines(portion, file):
+        checked(line, file)
+        number = line.number
+    return number
+
+
+def checked(line: _Line, file: Path | None) -> Links:
+    """The links of a line. Raises: DataError for what is none, or names a word too many."""
+    where = f"{file}:{line.number}"
+    found = parse_links(line.links, where)
+    check_words(found, (len(words(line.source)), len(words(line.target))), where, "the text")
+    return found
+
+
+def project(
+    links: Links,
+    source: str,
+    target: str,
+    source_spans: Sequence[Span],
+    target_spans: Sequence[Span],
+    *,
+    to_end: bool,
+) -> Tensor:
+    """Links between words as what each target piece should look at.
+
+    A target piece is shared out evenly over the words that its word is linked to, a word evenly
+    over its pieces; a piece of several words counts for each as far as it overlaps. Sure links
+    count, and possible ones of a target word that has no sure one. A pair without any link asks for
+    nothing.
+
+    Args:
+        source_spans, target_spans: where the S and the T pieces stand in the two texts.
+        to_end: a target word without link should look at the source's end, which says that it
+            comes from no word. Else nothing is asked of it.
+
+    Returns: (T, S + 1), the last column that of the source's end. Each row adds up to one or is 0.
+    """
+    source_words, target_words = words(source), words(target)
+    of_words = torch.zeros(len(target_words), len(source_words) + 1)
+    certain = {j for _, j in links.sure}
+    for i, j in links.sure | {link for link in links.possible if link[1] not in certain}:
+        of_words[j, i] = 1
+    if to_end and links.possible:
+        of_words[of_words.sum(1) == 0, -1] = 1
+    of_words /= of_words.sum(1, keepdim=True).clamp(min=1)
+    among = piece_shares(source_spans, source_words)  # (S, source words)
+    among /= among.sum(0).clamp(min=1e-9)
+    rows = piece_shares(target_spans, target_words) @ of_words  # (T, source words + 1)
+    found = torch.cat([rows[:, :-1] @ among.T, rows[:, -1:]], 1)
+    return found / found.sum(1, keepdim=True).clamp(min=1e-9)
+
+
+def as_entries(shares: Tensor, prefix: int) -> np.ndarray:
+    """Shares (T, S + 1) as entries, of sources that have `prefix` pieces more before them."""
+    places = shares.nonzero()
+    found = np.empty(len(places), ENTRY)
+    found["target"], found["source"] = places[:, 0].numpy(), places[:, 1].numpy() + prefix
+    found["share"] = shares[shares > 0].numpy()
+    return found
+
+
+# Part of every cache's name: raise it when the entries change their meaning.
+FORMAT = "1"
+
+
+def prepare_run(plan: Plan, given: Tokenizers | None = None) -> Prepared:
+    """What a run trains on: `prepare`, and the links if a head is to be trained on them.
+
+    Links are checked against the text before anything is computed, which may take hours.
+
+    Raises: as `prepare`; DataError for a link that cannot be, naming the file and the line.
+    """
+    stamps = Stamps(Path(plan.data.cache).expanduser())
+    found = find_links(plan.guided, plan.data, stamps)
+    prepared = prepare(plan.data, plan.tokenizer, given)
+    return with_links(prepared, found, plan, stamps)
+
+
+def find_links(
+    options: GuidedOptions, data: DataOptions, stamps: Stamps
+) -> dict[str, list[Linked]]:
+    """The corpora of each part that has links, which fit their pairs.
+
+    Raises: DataError for a file that is not there, or has more or fewer lines; for what is no link,
+        or a link to a word that is not there.
+    """
+    found = {}
+    for part, spec in (("train", options.links), ("valid", options.valid)):
+        if spec is None:
+            continue
+        sides = str(data.source), str(data.target)
+        portions = find_portions(getattr(data, part), *sides, f"data.{part}")
+        files = spec if isinstance(spec, dict) else {"": spec}
+        found[part] = [
+            Linked(p, Path(files[p.name]).expanduser() if p.name in files else None)
+            for p in portions
+        ]
+        for portion, file in found[part]:
+            if file is not None:
+                check_lines(portion, file, stamps)
+                text = [*portion.text.settings, *map(stamps.sha256, portion.text.files)]
+                stamps.recall(file, f"fits {digest(text)}", partial(check_fit, portion))
+    return found
+
+
+def check_lines(portion: Portion, file: Path, stamps: Stamps) -> None:
+    """Raises: DataError unless there is a line of links for each pair."""
+    check_rereadable(file)
+    if not file.is_file():
+        raise MissingFileError(f"the links {file} are not there. {neighbours(file)}")
+    lines = stamps.recall(file, "lines", count_lines)
+    pairs = portion.text.check(stamps)
+    check_count(file, lines, pairs, " and ".join(str(path) for path in portion.text.files))
+
+
+def with_links(
+    prepared: Prepared, found: Mapping[str, Sequence[Linked]], plan: Plan, stamps: Stamps
+) -> Prepared:
+    """What was prepared, its corpora with links between pieces, and its report and ledger too."""
+    report, ledger = list(prepared.report), dict(prepared.ledger)
+    corpora = {"train": prepared.train, "valid": prepared.valid}
+    for part, linked in found.items():
+        links = piece_links(corpora[part], linked, prepared.tokenizers, plan, stamps)
+        corpora[part] = corpora[part].with_links(links)
+        pairs = int(np.count_nonzero(links.asked))
+        if pairs == 0:
+            files = ", ".join(str(file) for _, file in linked if file is not None)
+            raise DataError(
+                f"no pair that is kept has a link in {files}: there is nothing to train a head on. "
+                "A line holds links i-j between words counted from 0, source first: 0-0 1-2"
+            )
+        report.append(f"{part}: links for {pairs:,} of {len(corpora[part]):,} pairs")
+        ledger["links"] = {**ledger.get("links", {}), part: _ledger(linked, stamps)}
+    return Prepared(**corpora, tokenizers=prepared.tokenizers, report=tuple(report), ledger=ledger)
+
+
+def _ledger(linked: Sequence[Linked], stamps: Stamps) -> list[dict[str, Any]]:
+    return [
+        {"corpus": portion.name, "path": str(file), "sha256": stamps.sha256(file)}
+        for portion, file in linked
+        if file is not None
+    ]
+
+
+def piece_links(
+    corpus: Corpus, linked: Sequence[Linked], tokenizers: Tokenizers, plan: Plan, stamps: Stamps
+) -> PieceLinks:
+    """The links of a corpus between pieces, computed once."""
+    to_end = plan.guided.unlinked == "end"
+    portions, files = [portion for portion, _ in linked], [file for _, file in linked]
+    settings = settings_of(portions, tokenizers, plan.data.max_length, stamps)
+    settings += [FORMAT, str(to_end)]
+    settings += ["" if file is None else stamps.sha256(file) for file in files]
+
+    def write(folder: Path) -> None:
+        of_portions = (entries(each, tokenizers, plan.data.max_length, to_end) for each in linked)
+        write_links(folder, chain.from_iterable(of_portions))
+        # A row more or fewer would give all that follow the links of another pair.
+        assert is_whole(folder, len(corpus)), "links and corpus leave out different pairs"
+
+    cache = Path(plan.data.cache).expanduser()
+    return PieceLinks(cached_folder(cache, f"links-{digest(settings)}", write))

@@ -1,0 +1,234 @@
+"""The pairs of a corpus cut into other pieces in every epoch, by BPE dropout.
+
+Nothing but the corpus is kept: its plain pieces give back the text that is cut anew.
+"""
+
+import heapq
+import json
+from collections.abc import Iterator
+from functools import lru_cache
+from itertools import chain, pairwise, repeat
+from typing import NamedTuple
+
+import numpy as np
+import tokenizers
+
+from seq2seq.data.corpus import Corpus
+from seq2seq.data.tokenizer import Tokenizer, Tokenizers
+from seq2seq.errors import ConfigError
+
+CACHED_WORDS = 2**16  # of which the plain pieces are remembered
+DRAWS = 64  # made at a time
+
+
+class _Word(NamedTuple):
+    """A word as bytes, and as the pieces it has without dropout."""
+
+    symbols: list[int]
+    plain: list[int]
+
+
+class Merger:
+    """Cuts text into the pieces of a byte-level BPE tokenizer, some merges left out.
+
+    At each step every possible merge of a word is dropped with a probability, and the first learnt
+    of the others is made; where all were dropped, the word is left as it is. Merges are drawn in
+    the order in which they were learnt until one is kept: what the others would have drawn changes
+    nothing.
+
+    Args:
+        tokenizer: learnt with `ByteLevelBPE`.
+
+    Raises: ConfigError for a tokenizer of another kind.
+    """
+
+    def __init__(self, tokenizer: Tokenizer):
+        model = json.loads(tokenizer.to_json())["model"]
+        if model["type"] != "BPE":
+            raise ConfigError(
+                f"tokenizer.dropout leaves out merges, and a tokenizer like {model['type']} has "
+                "none: tokenizer=bpe, or leave it out"
+            )
+        library = tokenizers.Tokenizer.from_str(tokenizer.to_json())
+        self._tokenizer, self._cut = tokenizer, library.pre_tokenizer
+        self._ids: dict[str, int] = model["vocab"]
+        pairs = (merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"])
+        ids = self._ids
+        # Two pieces -> the number of the merge, and what it makes.
+        self._merges = {
+            (ids[one], ids[other]): (number, ids[one + other])
+            for number, (one, other) in enumerate(pairs)
+        }
+        self._word = lru_cache(CACHED_WORDS)(self._plain_word)
+
+    def segment(self, text: str, drops: Iterator[bool]) -> list[int]:
+        """The ids of a text as the tokenizer would normalise it, without a tag.
+
+        Args:
+            drops: for each merge in turn, whether it is dropped.
+        """
+        words = (word for word, _ in self._cut.pre_tokenize_str(text))
+        return list(chain.from_iterable(self._pieces(word, drops) for word in words))
+
+    def tags(self, ids: list[int]) -> list[int]:
+        """What stands before the pieces of a text: the tag of its corpus, if it has one."""
+        return [piece for piece in ids[:1] if piece >= len(self._ids)]
+
+    def _pieces(self, word: str, drops: Iterator[bool]) -> list[int]:
+        symbols, plain = self._word(word)
+        for made in range(len(symbols) - len(plain)):
+            if next(drops):
+                # What was drawn already leads as far as this merge, which is dropped.
+                return self._merged(symbols, chain(repeat(False, made), (True,), drops))
+        return plain
+
+    def _plain_word(self, word: str) -> _Word:
+        symbols = [self._ids[letter] for letter in word]
+        return _Word(symbols, self._merged(symbols, repeat(False)))
+
+    def _merged(self, symbols: list[int], drops: Iterator[bool]) -> list[int]:
+        """Symbols after all their merges but those that are dropped."""
+        pieces, end = symbols.copy(), len(symbols)
+        after, before = list(range(1, end + 1)), list(range(-1, end - 1))
+        possible = [
+            (*self._merges[pair], place, *pair)
+            for place, pair in enumerate(pairwise(pieces))
+            if pair in self._merges
+        ]
+        heapq.heapify(possible)
+        dropped = []  # in this step
+        while possible:
+            merge = heapq.heappop(possible)
+            _, made, place, one, other = merge
+            second = after[place]
+            if pieces[place] != one or second == end or pieces[second] != other:
+                continue  # another merge has taken one of the two
+            if next(drops):
+                dropped.append(merge)
+                continue
+            pieces[place], pieces[second] = made, -1
+            third = after[place] = after[second]
+            neighbours = [(before[place], place)] if before[place] >= 0 else []
+            if third < end:
+                before[third] = place
+                neighbours.append((place, third))
+            for left, right in neighbours:
+                pair = pieces[left], pieces[right]
+                if pair in self._merges:
+                    heapq.heappush(possible, (*self._merges[pair], left, *pair))
+            for merge in dropped:
+                heapq.heappush(possible, merge)
+            dropped.clear()
+        return [piece for piece in pieces if piece >= 0]
+
+
+def drops(p: float, seed: int, epoch: int, row: int, side: int) -> Iterator[bool]:
+    """Endless draws, True with probability p: a pure function of the other four numbers.
+
+    From a generator that counts (Philox; Salmon et al. 2011), so any row's draws are at hand at
+    once: they do not depend on who asks for which rows in which order.
+
+    Args:
+        p: 0 <= p < 1.
+        seed: 0 <= seed < 2^32.
+        epoch, row: from 0.
+        side: 0 for sources, 1 for targets.
+    """
+    generator = np.random.Philox(key=[seed, epoch], counter=[0, 0, row, side])
+    bound = np.uint64(int(p * 2**64))
+    while True:
+        yield from (generator.random_raw(DRAWS) < bound).tolist()
+
+
+SAMPLE = 500  # rows that say how much longer sentences become
+
+
+class Redraw:
+    """How the rows of a corpus are cut in an epoch: a pure function of (seed, epoch, row, side).
+
+    Pieces with dropout are more. So that no batch exceeds its bound, each row is given room for
+    more pieces than it has, and batches are formed by that. Room is what rows of its length come to
+    on average and the root of its length, which most rows fit into, but never more than
+    `max_length` allows. A row that would not fit keeps its plain pieces in this epoch.
+
+    Args:
+        corpus: of plain pieces.
+        tokenizers: of byte-level BPE, those of the corpus.
+        p: with which a merge is dropped, 0 < p < 1.
+        seed: of the draws.
+        max_length: most pieces of a sentence, its end symbol included.
+
+    Attributes:
+        growth: how many times as many pieces there are on average, of sources and of targets.
+        rooms: (rows,) int32 most pieces of each source, and of each target, the end not counted.
+
+    Raises: ConfigError for tokenizers of another kind.
+    """
+
+    def __init__(
+        self, corpus: Corpus, tokenizers: Tokenizers, *, p: float, seed: int, max_length: int
+    ):
+        self._corpus, self._tokenizers = corpus, tokenizers
+        self._p, self._seed = p, seed
+        source = Merger(tokenizers.source)
+        same = tokenizers.source is tokenizers.target
+        self._mergers = source, source if same else Merger(tokenizers.target)
+        lengths = corpus.source_lengths, corpus.target_lengths
+        sample = np.linspace(0, len(corpus) - 1, min(SAMPLE, len(corpus)), dtype=np.int64)
+        growth = [
+            sum(len(self._cut(side, int(row), 0)) for row in sample)
+            / int(lengths[side][sample].sum())
+            for side in (0, 1)
+        ]
+        self.growth = growth[0], growth[1]
+        self.rooms = tuple(
+            room(each, rate, max_length - 1) for each, rate in zip(lengths, growth, strict=True)
+        )
+
+    def draw(self, side: int, row: int, epoch: int) -> list[int] | np.ndarray:
+        """The pieces of a row in an epoch: of its source (side 0) or its target (1)."""
+        cut = self._cut(side, row, epoch)
+        return cut if len(cut) <= self.rooms[side][row] else self._plain(side, row)
+
+    def _plain(self, side: int, row: int) -> np.ndarray:
+        return self._corpus.target(row) if side else self._corpus.source(row)
+
+    def _cut(self, side: int, row: int, epoch: int) -> list[int]:
+        plain = self._plain(side, row).tolist()
+        merger = self._mergers[side]
+        text = self._tokenizers[side].decode_batch([plain])[0]
+        draws = drops(self._p, self._seed, epoch, row, side)
+        return [*merger.tags(plain), *merger.segment(text, draws)]
+
+
+class Redrawn:
+    """A corpus as an epoch sees it; what was drawn is remembered."""
+
+    links = None
+
+    def __init__(self, redraw: Redraw, epoch: int):
+        self._redraw, self._epoch = redraw, epoch
+        self._known: dict[tuple[int, int], list[int] | np.ndarray] = {}
+
+    def source(self, index: int) -> list[int] | np.ndarray:
+        """The ids of a source sentence."""
+        return self._row(0, index)
+
+    def target(self, index: int) -> list[int] | np.ndarray:
+        """The ids of a target sentence."""
+        return self._row(1, index)
+
+    def count_tokens(self, rows: np.ndarray) -> int:
+        """Target tokens of some rows, EOS counted."""
+        return sum(len(self.target(int(row))) + 1 for row in rows)
+
+    def _row(self, side: int, row: int) -> list[int] | np.ndarray:
+        if (side, row) not in self._known:
+            self._known[side, row] = self._redraw.draw(side, row, self._epoch)
+        return self._known[side, row]
+
+
+def room(lengths: np.ndarray, growth: float, most: int) -> np.ndarray:
+    """Most pieces that rows of these lengths may come to, int32."""
+    wanted = np.ceil(lengths * np.float32(growth) + np.sqrt(lengths, dtype=np.float32))
+    return np.maximum(lengths, np.minimum(wanted, most)).astype(np.int32)

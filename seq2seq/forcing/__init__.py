@@ -1,1 +1,0 @@
-"""A model led along given translations: how probable it finds each piece, and where it looks."""

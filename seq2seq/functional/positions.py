@@ -1,0 +1,132 @@
+"""Rotary position embedding: a position is an angle by which pairs of numbers are turned."""
+
+import math
+
+import torch
+from torch import Tensor
+
+
+def rotate(x: Tensor, positions: Tensor, base: float = 10_000.0) -> Tensor:
+    """Turn the pair (x_i, x_{i + D/2}) by the angle p * base^(-2i/D), so that q . k depends on p_q
+    - p_k only.
+
+    Args:
+        x: (B, H, T, D), D even.
+        positions: (T,), or (B, T) where rows stand at different places.
+        base: wavelengths run from 2 pi to 2 pi * base.
+
+    Returns: (B, H, T, D) in the type of `x`; angles are float32 at least.
+    Raises: ValueError if D is odd.
+    Source: Su et al. 2021, arXiv:2104.09864, in the "half" layout.
+    """
+    D = x.shape[-1]
+    if D % 2:
+        raise ValueError(f"rotary positions need an even head width, not {D}")
+    wide = torch.float64 if x.dtype == torch.float64 else torch.float32
+    half = torch.arange(D // 2, device=x.device, dtype=wide)
+    angle = positions.to(wide)[..., None] * base ** (-2 * half / D)  # (T, D / 2) or (B, T, D / 2)
+    if angle.dim() == 3:
+        angle = angle[:, None]
+    cos, sin = angle.cos(), angle.sin()
+    first, second = x.to(wide).chunk(2, dim=-1)
+    return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1).to(x.dtype)
+
+
+def sinusoid(positions: Tensor, dim: int) -> Tensor:
+    """A vector for each position: sin(p w_i) in the first half, cos(p w_i) in the second, w_i =
+    10000^(-2i/dim).
+
+    Args:
+        positions: (...,) whole numbers.
+        dim: E; if it is odd, the last cosine is left out.
+
+    Returns: (..., E), float32 (bfloat16 cannot tell position 256 from 257).
+    Source: Vaswani et al. 2017, arXiv:1706.03762, with the halves side by side instead of
+    interleaved.
+    """
+    half = torch.arange((dim + 1) // 2, device=positions.device, dtype=torch.float32)
+    angle = positions.float()[..., None] * 10_000.0 ** (-2 * half / dim)
+    return torch.cat((angle.sin(), angle.cos()), dim=-1)[..., :dim]
+
+
+def distances(positions: Tensor, keys: int) -> Tensor:
+    """How far each key stands behind its query, negative for one before it.
+
+    Args:
+        positions: of the queries, (T,) or (N, T).
+        keys: S; they stand at 0 ... S - 1.
+
+    Returns: j - i, (T, S) or (N, T, S).
+    """
+    return torch.arange(keys, device=positions.device) - positions[..., None]
+
+
+def alibi_slopes(heads: int, device: torch.device | None = None) -> Tensor:
+    """The slope of each head: 2^(-8h/H), h = 1 ... H.
+
+    Where H is no power of two, the slopes of the next lower power n come first, then every other
+    one of those for 2n, so that the new ones lie between the old.
+
+    Returns: (H,), float32.
+    Source: Press et al. 2022, arXiv:2108.12409.
+    """
+    power = 2 ** (heads.bit_length() - 1)
+    # Made where they are needed: a list of numbers would have to be copied to a GPU each time.
+    head = torch.arange(heads, device=device)
+    between = (2 * (head - power) + 1) / (2 * power)
+    return torch.exp2(-8 * torch.where(head < power, (head + 1) / power, between))
+
+
+def alibi(distance: Tensor, heads: int) -> Tensor:
+    """-m_h |i - j|: the further a key, the less; each head has its own slope.
+
+    Before a causal mask it is the paper's -m (i - j); without one it is the same to both sides.
+
+    Args:
+        distance: j - i of key j and query i, (..., T, S); see `distances`.
+        heads: H.
+
+    Returns: (..., H, T, S), float32.
+    Source: Press et al. 2022, arXiv:2108.12409.
+    """
+    slopes = alibi_slopes(heads, distance.device)
+    return -slopes[:, None, None] * distance.abs().unsqueeze(-3)
+
+
+def t5_buckets(distance: Tensor, starts: Tensor, both_sides: bool) -> Tensor:
+    """The class of a distance: near ones have a class each, far ones share wider and wider classes.
+
+    With `both_sides` keys at or before the query have the first classes, and those behind it as
+    many further ones; otherwise a key behind the query counts as at it.
+
+    Args:
+        distance: j - i of key j and query i, whole numbers of any shape.
+        starts: from `bucket_starts`.
+
+    Returns: classes from 0, in the shape of `distance`.
+    Source: Raffel et al. 2020, arXiv:1910.10683.
+    """
+    if not both_sides:
+        return torch.bucketize((-distance).clamp(min=0), starts, right=True)
+    behind = (distance > 0) * (len(starts) + 1)
+    return torch.bucketize(distance.abs(), starts, right=True) + behind
+
+
+def bucket_starts(buckets: int, farthest: int) -> list[int]:
+    """The least distance of each class of one side but the first, which is 0.
+
+    Half of the classes are for single distances; the others grow geometrically up to `farthest`,
+    beyond which all is one class: with m single ones of n, class c > m begins where
+    m (farthest / m)^((c - m) / (n - m)) is reached. In whole numbers, since a logarithm in floating
+    point would put a distance on such a border on either side; it says where to begin.
+    """
+    single = buckets // 2
+    starts = list(range(1, single + 1))
+    for step in range(1, buckets - single):
+        rest = buckets - single
+        near = math.floor(single * (farthest / single) ** (step / rest)) - 1
+        distance = max(starts[-1], near)
+        while (distance**rest) * single**step < (farthest**step) * single**rest:
+            distance += 1
+        starts.append(distance)
+    return starts

@@ -1,0 +1,130 @@
+"""Does CTranslate2 translate with a folder as the model it was made from does?"""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from seq2seq.checkpoint import Saved
+from seq2seq.data.windows import padded
+from seq2seq.decoding import build_search, decode
+from seq2seq.interchange.ctranslate2 import library
+from seq2seq.models import Seq2Seq
+from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
+
+BATCH = 32  # sentences
+ALIKE = 0.9  # share of the hypotheses that must be equal, where all scores are
+CLOSE = 1e-3  # scores, per token, that differ by rounding alone
+
+
+class Agreement(NamedTuple):
+    """What became of the same sentences under the same search."""
+
+    beams: int
+    sentences: int
+    equal: int  # hypotheses that are equal in every piece
+    difference: float  # the largest between the scores that both models give one hypothesis
+    symbols: float  # the largest probability of what may not be chosen: pad, bos and unk together
+
+    @property
+    def same_function(self) -> bool:
+        """One model in two programs: the scores are equal up to rounding."""
+        return self.difference <= CLOSE
+
+    @property
+    def holds(self) -> bool:
+        """And so are the hypotheses, but where rounding decided between two that are as good as
+        each other.
+        """
+        return self.same_function and self.equal >= ALIKE * self.sentences
+
+    def __str__(self) -> str:
+        search = "greedy" if self.beams == 1 else f"beam {self.beams}"
+        return (
+            f"{search}: {self.equal} of {self.sentences} hypotheses equal, scores of one "
+            f"hypothesis differ by {self.difference:.1e} at most"
+        )
+
+
+class Judge:
+    """Compares a folder that was exported with the model it was made from, in float32.
+
+    Args:
+        saved: the model.
+        folder: from `export`.
+    """
+
+    def __init__(self, saved: Saved, folder: Path):
+        self.model = saved.build()
+        self.source, self.target = saved.source.symbols(), saved.target.symbols()
+        self.ids = {symbol: number for number, symbol in enumerate(self.target)}
+        ct2 = library()
+        self.engine: Any = ct2.Translator(str(folder), device="cpu", compute_type="float32")
+
+    def compare(self, rows: Sequence[list[int]], beams: int) -> Agreement:
+        """Translate sources, ids without eos, with both."""
+        limit = min(max(map(len, rows)) * 3 // 2 + 10, self.model.max_length or 256)
+        equal, difference, symbols = 0, 0.0, 0.0
+        for first in range(0, len(rows), BATCH):
+            batch = rows[first : first + BATCH]
+            theirs = self._theirs(batch, beams, limit)
+            forced, probable = scores(self.model, batch, [ids for ids, _ in theirs])
+            symbols = max(symbols, probable)
+            for mine, (ids, score), true in zip(
+                ours(self.model, batch, beams, limit), theirs, forced, strict=True
+            ):
+                equal += mine == ids
+                difference = max(difference, abs(score - true))
+        return Agreement(beams, len(rows), equal, difference, symbols)
+
+    def _theirs(
+        self, rows: Sequence[list[int]], beams: int, limit: int
+    ) -> list[tuple[list[int], float]]:
+        """The best hypothesis of CTranslate2, with eos if it has one, and its score."""
+        found = self.engine.translate_batch(
+            [[self.source[i] for i in row] for row in rows],
+            beam_size=beams,
+            length_penalty=1.0,
+            min_decoding_length=0,
+            max_decoding_length=limit,
+            max_input_length=0,
+            # Otherwise the length by which a score is divided leaves eos out.
+            return_end_token=True,
+            return_scores=True,
+        )
+        return [([self.ids[s] for s in each.hypotheses[0]], each.scores[0]) for each in found]
+
+
+def ours(model: Seq2Seq, rows: Sequence[list[int]], beams: int, limit: int) -> list[list[int]]:
+    """The best hypothesis of our own search, with eos if it has one."""
+    lengths = {"length_ratio": 0.0, "length_extra": limit}
+    beam = {"name": "beam", "beam_size": beams, "length_penalty": 1.0}
+    search = build_search({**({"name": "greedy"} if beams == 1 else beam), **lengths})
+    found = decode(model, padded([[*row, EOS] for row in rows]), search)
+    return [each[0].ids + ([] if each[0].truncated else [EOS]) for each in found]
+
+
+@torch.no_grad()
+def scores(
+    model: Seq2Seq, rows: Sequence[list[int]], targets: Sequence[list[int]]
+) -> tuple[list[float], float]:
+    """The mean log-probability of the pieces of given targets, if pad, bos and unk cannot be; and
+    the largest probability that these three have where they can.
+    """
+    source, target = padded([[*row, EOS] for row in rows]), padded([[BOS, *t] for t in targets])
+    logits = model.logits(model(source, target[:, :-1]).hidden)
+    symbols = logits.softmax(-1)[..., [PAD, BOS, UNK]].sum(-1)[target[:, 1:] != PAD]
+    logits[..., [PAD, BOS, UNK]] = -torch.inf
+    logp = logits.log_softmax(-1).gather(2, target[:, 1:, None])[..., 0]
+    means = [float(logp[i, : len(t)].mean()) for i, t in enumerate(targets)]
+    return means, float(symbols.max())
+
+
+def random_rows(saved: Saved, count: int) -> list[list[int]]:
+    """Sources of random pieces, the same every time."""
+    generator = torch.Generator().manual_seed(1)
+    longest = min(24, saved.config["data"]["max_length"] - 1)
+    lengths = torch.randint(1, longest + 1, (count,), generator=generator).tolist()
+    size, first = saved.source.size, len(NAMES)
+    return [torch.randint(first, size, (n,), generator=generator).tolist() for n in lengths]

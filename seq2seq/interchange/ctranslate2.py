@@ -1,0 +1,247 @@
+"""A Transformer as a folder that CTranslate2 loads.
+
+What it holds: `model.bin`, `config.json` and the vocabularies, which CTranslate2 reads; and
+`source_tokenizer.json` and `target_tokenizer.json` of the `tokenizers` library, which make pieces
+of text and text of pieces, since CTranslate2 takes and gives pieces.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from seq2seq.attention import Role
+from seq2seq.attention.base import Attention
+from seq2seq.attention.multihead import MultiHead
+from seq2seq.attention.scores import Dot, ScaledDot
+from seq2seq.checkpoint import Saved
+from seq2seq.errors import ConfigError
+from seq2seq.models import Seq2Seq
+from seq2seq.models.transformer import DecoderLayer, Transformer
+from seq2seq.nn.embedding import Embeddings
+from seq2seq.nn.positions import ALiBi, PositionScheme, Rotary, T5Bias
+from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
+
+OTHERWISE = "`seq2seq translate` computes every model"
+
+
+def check_expressible(model: Seq2Seq) -> Transformer:
+    """The model, if CTranslate2 has all its parts.
+
+    Raises: ConfigError that names every part it lacks, and what would be right.
+    """
+    if not isinstance(model, Transformer):
+        raise ConfigError(
+            f"CTranslate2 has no recurrent models, and this is one ({type(model).__name__}). "
+            f"Train with model=transformer to export it; {OTHERWISE}"
+        )
+    found = [*attentions_it_lacks(model), *heads_it_lacks(model)]
+    if isinstance(model.encoder_position, ALiBi):
+        found.append(
+            "position=alibi: it has ALiBi in decoders only. Train with position=sinusoidal, "
+            "learned, rope or t5"
+        )
+    if found:
+        lines = "\n".join(f"  {reason}" for reason in dict.fromkeys(found))
+        raise ConfigError(f"CTranslate2 cannot compute this model:\n{lines}\n{OTHERWISE}")
+    return model
+
+
+def attentions_it_lacks(model: Transformer) -> list[str]:
+    """A reason for every attention that is not multi-head attention of dot products."""
+    return [
+        f"{attention.place.role.description}: it has no {kind}. Train with attn=mha, gqa or mqa"
+        for attention in attentions(model)
+        if (kind := what_it_lacks(attention)) is not None
+    ]
+
+
+def what_it_lacks(attention: Attention[Any]) -> str | None:
+    """The part of an attention that CTranslate2 has no word for; None if there is none."""
+    # A class derived from it computes something else.
+    if type(attention) is not MultiHead:
+        return f"attention like {type(attention).__name__}"
+    if type(attention.score) not in (Dot, ScaledDot):
+        return f"score like {type(attention.score).__name__}"
+    if not hasattr(attention.q, "weight"):
+        return "attention without projections"
+    return None
+
+
+def heads_it_lacks(model: Transformer) -> list[str]:
+    """A reason if the attentions of a stack differ in their number of heads."""
+    for stack in (model.encoder, model.decoder):
+        inside = [a for a in attentions(stack) if isinstance(a, MultiHead)]
+        if len(numbers := sorted({a.num_heads for a in inside})) > 1:
+            return [
+                f"num_heads={numbers[0]} beside num_heads={numbers[1]}: it has one number of heads "
+                "for self- and cross-attention of the decoder. Train with equal ones"
+            ]
+    return []
+
+
+def attentions(module: Any) -> list[Attention[Any]]:
+    return [part for part in module.modules() if isinstance(part, Attention)]
+
+
+POSITIONS = 4096  # rows of the table of a scheme that has no longest sentence
+NEVER = -1e4  # what no softmax notices, and float16 can still hold
+ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
+
+
+def library() -> Any:
+    """The package ctranslate2. Raises: ConfigError if it is not installed."""
+    try:
+        import ctranslate2
+    except ImportError as error:
+        raise ConfigError(
+            "the package ctranslate2 is not installed: pip install ctranslate2"
+        ) from error
+    return ctranslate2
+
+
+def export(saved: Saved, folder: Path) -> None:
+    """Write a model, its vocabularies and its tokenizers, in float32.
+
+    CTranslate2 then finds what the model's own searches find: pad, bos and unk, which no text
+    contains, cannot be chosen, and the end of a source is added to it.
+
+    Raises: ConfigError if CTranslate2 is not installed or cannot compute the model, ValueError if
+        the vocabularies are not those of the model.
+    """
+    ct2 = library()
+    model = check_expressible(saved.build())
+    spec = model_spec(ct2.specs, model)
+    spec.register_source_vocabulary(saved.source.symbols())
+    spec.register_target_vocabulary(saved.target.symbols())
+    spec.validate()
+    spec.optimize()
+    folder.mkdir(parents=True, exist_ok=True)
+    spec.save(str(folder))
+    for side, tokenizer in (("source", saved.source), ("target", saved.target)):
+        (folder / f"{side}_tokenizer.json").write_text(tokenizer.to_json(), encoding="utf-8")
+
+
+def model_spec(specs: Any, model: Transformer) -> Any:
+    """CTranslate2's description of a model, with its weights."""
+    first, embeddings = model.encoder[0], model.embeddings
+    shared = {
+        "pre_norm": first.around_feed.pre,
+        "rms_norm": isinstance(first.around_feed.norm, nn.RMSNorm),
+        "activation": getattr(specs.Activation, ACTIVATIONS[first.feed.activation.__name__]),
+        "ffn_glu": first.feed.gate is not None,
+        "relative_attention_bias": isinstance(model.encoder_position, T5Bias),
+    }
+    if isinstance(model.encoder_position, Rotary):
+        shared["rotary_dim"] = 0  # all of a head
+    heads = [stack[0].attention.num_heads for stack in (model.encoder, model.decoder)]
+    spec = specs.TransformerSpec(
+        specs.TransformerEncoderSpec(len(model.encoder), heads[0], **shared),
+        specs.TransformerDecoderSpec(len(model.decoder), heads[1], **shared),
+    )
+    set_config(spec.config, first.around_feed.norm.eps)
+    spec.encoder.embeddings[0].weight = numbers(embeddings.source.weight)
+    spec.decoder.embeddings.weight = numbers(embeddings.target.weight)
+    set_linear(spec.decoder.projection, embeddings.output)
+    spec.decoder.projection.bias = without_symbols(embeddings.output.bias)
+    set_stack(
+        specs, spec.encoder, model.encoder, model.encoder_position, model.encoder_norm, embeddings
+    )
+    set_stack(
+        specs, spec.decoder, model.decoder, model.decoder_position, model.decoder_norm, embeddings
+    )
+    return spec
+
+
+def set_config(config: Any, epsilon: float) -> None:
+    config.layer_norm_epsilon = epsilon
+    config.unk_token, config.bos_token, config.eos_token = NAMES[UNK], NAMES[BOS], NAMES[EOS]
+    config.decoder_start_token = NAMES[BOS]
+    config.add_source_eos = True
+
+
+def set_stack(
+    specs: Any,
+    spec: Any,
+    layers: Any,
+    position: PositionScheme,
+    norm: nn.Module,
+    embeddings: Embeddings,
+) -> None:
+    """What encoder and decoder both have: positions, layers and a last norm."""
+    spec.scale_embeddings = embeddings.scale != 1.0
+    if not isinstance(position, T5Bias | Rotary):
+        spec.position_encodings.encodings = table(position, embeddings.dim)
+    if isinstance(norm, nn.LayerNorm | nn.RMSNorm):
+        set_norm(spec.layer_norm, norm)
+    for layer_spec, layer in zip(spec.layer, layers, strict=True):
+        layer_spec.self_attention = attention_spec(
+            specs, layer.attention, layer.around_attention.norm, position
+        )
+        if isinstance(layer, DecoderLayer):
+            layer_spec.attention = attention_spec(specs, layer.cross, layer.around_cross.norm, None)
+        set_linear(layer_spec.ffn.linear_0, layer.feed.up)
+        set_linear(layer_spec.ffn.linear_1, layer.feed.down)
+        if layer.feed.gate is not None:
+            set_linear(layer_spec.ffn.linear_0_noact, layer.feed.gate)
+        set_norm(layer_spec.ffn.layer_norm, layer.around_feed.norm)
+
+
+def attention_spec(
+    specs: Any, attention: Any, norm: nn.Module, position: PositionScheme | None
+) -> Any:
+    """An attention of a layer and its norm; `position` is the scheme that acts inside it."""
+    rotary = {}
+    if isinstance(position, Rotary):
+        rotary = {"rotary_dim": 0, "rotary_interleave": False, "rotary_base": position.base}
+    shared = attention.num_kv_heads != attention.num_heads
+    spec = specs.attention_spec.MultiHeadAttentionSpec(
+        self_attention=attention.place.role is not Role.CROSS,
+        relative_attention_bias=isinstance(position, T5Bias),
+        num_heads_kv=attention.num_kv_heads if shared else None,
+        rms_norm=isinstance(norm, nn.RMSNorm),
+        **rotary,
+    )
+    if isinstance(position, T5Bias):
+        spec.relative_attention_bias = numbers(position.table.weight)
+        spec.relative_attention_max_distance = np.int32(position.max_distance)
+    spec.queries_scale = np.float32(attention.score.scale)
+    set_norm(spec.layer_norm, norm)
+    # Maps of one input are one map: of x in self-attention, of the source in cross-attention.
+    q, k, v, out = attention.q, attention.k, attention.v, attention.out
+    inputs = [(q, k, v)] if len(spec.linear) == 2 else [(q,), (k, v)]
+    for linear, maps in zip(spec.linear, [*inputs, (out,)], strict=True):
+        set_linear(linear, *maps)
+    return spec
+
+
+def set_linear(spec: Any, *maps: Any) -> None:
+    """One map that gives the outputs of all maps, side by side."""
+    spec.weight = numbers(torch.cat([each.weight for each in maps]))
+    if maps[0].bias is not None:
+        spec.bias = numbers(torch.cat([each.bias for each in maps]))
+
+
+def set_norm(spec: Any, norm: Any) -> None:
+    spec.gamma = numbers(norm.weight)
+    if isinstance(norm, nn.LayerNorm):
+        spec.beta = numbers(norm.bias)
+
+
+def table(position: PositionScheme, dim: int) -> np.ndarray:
+    """The vector that a scheme adds at each position, (positions, E)."""
+    length = position.max_length or POSITIONS
+    return numbers(position.embed(torch.zeros(1, length, dim), torch.arange(length))[0])
+
+
+def without_symbols(bias: Tensor) -> np.ndarray:
+    """The bias of the output with which no symbol is chosen that no search of ours chooses."""
+    changed = bias.detach().clone()
+    changed[[PAD, BOS, UNK]] = NEVER
+    return numbers(changed)
+
+
+def numbers(weight: Tensor) -> np.ndarray:
+    return weight.detach().float().numpy()

@@ -1,0 +1,112 @@
+"""Where a system is good and where not: by the length of the source, and by how rare words are.
+
+Corpus scores hide both. The idea is that of compare-mt, Neubig et al. 2019, arXiv:1903.07926.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+from seq2seq.languages import is_spaceless
+from seq2seq.metrics.registry import References, bleu
+
+LENGTHS = (0, 11, 21, 31, 41, 51)  # the least length of each bucket
+FREQUENCIES = (0, 1, 2, 5, 10, 100, 1000)  # the least number of occurrences of each bucket
+
+
+class LengthBucket(NamedTuple):
+    """The score of the sentences whose source has from `least` to `most` words."""
+
+    least: int
+    most: int | None  # None: no limit
+    sentences: int
+    score: float
+
+
+class FrequencyBucket(NamedTuple):
+    """How many of the references' words that stand so often in a text are in the outputs."""
+
+    least: int
+    most: int | None
+    words: int  # of the references
+    recall: float  # of 100
+
+
+def length_unit(language: str | None) -> str:
+    """What sources of this language are measured in."""
+    return "characters" if is_spaceless(language) else "words"
+
+
+def by_length(
+    source: Sequence[str],
+    hypotheses: Sequence[str],
+    references: References,
+    score: Callable[[list[str], References], float],
+    language: str | None = None,
+) -> list[LengthBucket]:
+    """A score for the sentences of each range of source lengths that there are.
+
+    Args:
+        score: of hypotheses and references.
+        language: of the source: characters are counted where no spaces separate words.
+    """
+    spaceless = is_spaceless(language)
+    lengths = [len("".join(s.split())) if spaceless else len(s.split()) for s in source]
+    found = []
+    for least, most in _ranges(LENGTHS):
+        rows = [i for i, n in enumerate(lengths) if n >= least and (most is None or n <= most)]
+        if rows:
+            some = [[stream[i] for i in rows] for stream in references]
+            value = score([hypotheses[i] for i in rows], some)
+            found.append(LengthBucket(least, most, len(rows), value))
+    return found
+
+
+def count_words(lines: Iterable[str], language: str | None = None) -> Counter[str]:
+    """How often each word stands in a text, words being those that BLEU counts."""
+    split = _splitter(language)
+    counts: Counter[str] = Counter()
+    for line in lines:
+        counts.update(split(line))
+    return counts
+
+
+def by_frequency(
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    frequencies: Counter[str],
+    language: str | None = None,
+) -> list[FrequencyBucket]:
+    """Recall of the references' words, by how often they stand in the training text.
+
+    A word of a reference is found if its output has it, each as often as both have it; where it
+    stands is not asked. Words are those of BLEU, with their case.
+
+    Args:
+        references: the first reference of each sentence.
+        frequencies: `count_words` of the target side of the training text.
+        language: of the target.
+    """
+    split = _splitter(language)
+    asked, found = [0] * len(FREQUENCIES), [0] * len(FREQUENCIES)
+    for hypothesis, reference in zip(hypotheses, references, strict=True):
+        written = Counter(split(hypothesis))
+        for word, count in Counter(split(reference)).items():
+            bucket = sum(frequencies[word] >= least for least in FREQUENCIES) - 1
+            asked[bucket] += count
+            found[bucket] += min(count, written[word])
+    return [
+        FrequencyBucket(least, most, words, 100 * hits / words)
+        for (least, most), words, hits in zip(_ranges(FREQUENCIES), asked, found, strict=True)
+        if words
+    ]
+
+
+def _ranges(starts: Sequence[int]) -> list[tuple[int, int | None]]:
+    ends = [start - 1 for start in starts[1:]]
+    return list(zip(starts, [*ends, None], strict=True))
+
+
+def _splitter(language: str | None) -> Callable[[str], list[str]]:
+    tokenizer = bleu(language).tokenizer
+    return lambda line: tokenizer(line.rstrip()).split()

@@ -1,0 +1,182 @@
+"""The scores one can ask for, each a metric of sacreBLEU's kind.
+
+That kind brings intervals by bootstrap, paired tests and signatures to all of them alike.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, cast
+
+from sacrebleu.metrics.base import Metric, Score, Signature
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
+from torchmetrics.functional.text import word_error_rate
+
+from seq2seq.errors import ConfigError
+from seq2seq.languages import is_spaceless, language_code
+
+ORDER = 4  # the longest n-gram that BLEU counts
+
+# All references of a corpus: the first of each sentence, then the second of each, and so on; None
+# where a sentence has no further one, which sacreBLEU allows and its types do not say.
+References = Sequence[Sequence[str | None]]
+Streams = Sequence[Sequence[str]]
+
+
+class Kind(NamedTuple):
+    """A score one can ask for."""
+
+    label: str  # its name in front of the number
+    build: Callable[[Streams, str | None], Metric]  # from references and the target language
+
+
+def bleu(
+    language: str | None = None, references: Streams | None = None, tokenize: str | None = None
+) -> BLEU:
+    """BLEU that finds words as suits the language: sacreBLEU's `zh` for Chinese, characters for
+    other languages that put no spaces between words, else 13a.
+
+    Args:
+        tokenize: another of sacreBLEU's ways to find words, instead of the language's.
+    """
+    tokenizer = BLEU.TOKENIZER_DEFAULT
+    if language_code(language) == "zh":
+        tokenizer = "zh"
+    elif is_spaceless(language):
+        # 13a would take a whole clause for one word, and sacreBLEU's tokenizers that find words in
+        # these languages need a dictionary or a model that has to be installed apart.
+        tokenizer = "char"
+    # `force` silences the advice to detokenise: `seq2seq.metrics.text_checks` gives better.
+    return BLEU(
+        tokenize=tokenize or tokenizer,
+        max_ngram_order=ORDER,
+        force=True,
+        references=references,
+    )
+
+
+def _ter(references: Streams, language: str | None) -> Metric:
+    spaceless = is_spaceless(language)
+    return TER(normalized=spaceless, asian_support=spaceless, references=references)
+
+
+def _exact(references: Streams, language: str | None) -> Metric:
+
+    return ExactMatch(references)
+
+
+def _symbols(references: Streams, language: str | None) -> Metric:
+
+    return SymbolErrorRate(references)
+
+
+METRICS = {
+    "bleu": Kind("BLEU", lambda references, language: bleu(language, references)),
+    "chrf": Kind("chrF", lambda references, language: CHRF(references=references)),
+    "ter": Kind("TER", _ter),
+    "bleu-tokenized": Kind(
+        "BLEU-tokenized", lambda references, _: bleu(None, references, tokenize="none")
+    ),
+    "exact": Kind("exact", _exact),
+    "ser": Kind("SER", _symbols),
+}
+DEFAULT = ("bleu", "chrf", "ter")
+
+
+def build_metrics(
+    kinds: Sequence[Kind], references: References, language: str | None = None
+) -> dict[str, Metric]:
+    """The metrics by their labels, with what they need of the references computed once.
+
+    Args:
+        language: of the target; see `bleu`.
+    """
+    streams = cast(Streams, references)
+    return {kind.label: kind.build(streams, language) for kind in kinds}
+
+
+def find_metrics(names: Sequence[str]) -> list[Kind]:
+    """The scores of these names, in their order.
+
+    Raises: ConfigError for an unknown name, or one that is given twice.
+    """
+    unknown = [name for name in names if name not in METRICS]
+    if unknown:
+        raise ConfigError(
+            f"there is no metric {unknown[0]!r}. Known, as in --metrics {','.join(DEFAULT)}: "
+            f"{', '.join(METRICS)}"
+        )
+    if len(set(names)) < len(names):
+        raise ConfigError(f"a metric is given twice in {','.join(names)}: leave one out")
+    return [METRICS[name] for name in names]
+
+
+class SymbolSignature(Signature):
+    """Says what is compared."""
+
+    def __init__(self, args: dict[str, Any]):
+        super().__init__(args)
+        self.info["unit"] = args["unit"]
+        self.info["case"] = "mixed"
+
+
+class SymbolMetric(Metric):
+    """What the two have in common: each sentence is compared with the reference nearest to it."""
+
+    _SIGNATURE_TYPE = SymbolSignature
+    label: str
+    unit: str
+
+    def __init__(self, references: Sequence[Sequence[str]]):
+        super().__init__()
+        self.unit = type(self).unit  # where the signature looks for it
+        self._ref_cache = self._cache_references(references)
+
+    def _preprocess_segment(self, sent: str) -> str:
+        return " ".join(sent.split())
+
+    def _extract_reference_info(self, refs: Sequence[str]) -> dict[str, Any]:
+        return {"references": refs}
+
+    def _aggregate_and_compute(self, stats: list[list[int]]) -> Score:
+        return self._compute_score_from_stats([sum(column) for column in zip(*stats, strict=True)])
+
+    def _compute_score_from_stats(self, stats: list[Any]) -> Score:
+        part, whole = stats
+        if not whole:  # no symbol in any reference: all that was written is wrong
+            return Score(self.label, 100.0 if part else 0.0)
+        return Score(self.label, 100 * float(part) / float(whole))
+
+
+class ExactMatch(SymbolMetric):
+    """How many of 100 outputs equal a reference, white space aside."""
+
+    label = "exact"
+    unit = "line"
+
+    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[int]:
+        return [int(hypothesis in ref_kwargs["references"]), 1]
+
+
+class SymbolErrorRate(SymbolMetric):
+    """Insertions, deletions and substitutions for 100 symbols of the references.
+
+    Of several references the one that takes the fewest edits counts, and of those the first. More
+    than 100 is possible.
+    """
+
+    label = "SER"
+    unit = "symbol"
+
+    def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[int]:
+        pairs = [(edits(hypothesis, r), len(r.split())) for r in ref_kwargs["references"]]
+        nearest = min(pairs, key=lambda pair: pair[0])
+        return list(nearest)
+
+
+def edits(hypothesis: str, reference: str) -> int:
+    """The fewest insertions, deletions and substitutions of symbols that make one of the other."""
+    length = len(reference.split())
+    if not length:
+        return len(hypothesis.split())
+    return round(word_error_rate(hypothesis, reference).item() * length)

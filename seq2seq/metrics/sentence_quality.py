@@ -1,0 +1,87 @@
+"""Translations judged one by one: how good each is, and how good the model thought it was."""
+
+from collections.abc import Sequence
+from statistics import StatisticsError, correlation, fmean
+from typing import NamedTuple
+
+from sacrebleu.metrics.chrf import CHRF
+
+from seq2seq.metrics.registry import References
+
+BINS = 10
+
+
+class Judged(NamedTuple):
+    """A translation of a test set.
+
+    Attributes:
+        number: of its line, from 1.
+        confidence: the geometric mean of the probabilities of its pieces, 0 to 1; None for an empty
+            one.
+        quality: sentence chrF, 0 to 100.
+    """
+
+    number: int
+    source: str
+    hypothesis: str
+    reference: str
+    confidence: float | None
+    quality: float
+
+
+class Bin(NamedTuple):
+    """Translations of like confidence: the means of both."""
+
+    confidence: float
+    quality: float
+    sentences: int
+
+
+def sentence_quality(hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
+    """sacreBLEU's chrF of each sentence, 0 to 100.
+
+    Source: Popovic 2015 (W15-3049).
+    """
+    metric = CHRF()
+    pairs = zip(hypotheses, references, strict=True)
+    return [metric.sentence_score(hypothesis, [reference]).score for hypothesis, reference in pairs]
+
+
+def length_ratio(hypotheses: Sequence[str], references: References) -> float:
+    """Characters of translations for each of their first references, white space left out."""
+    written, expected = (
+        sum(len("".join((text or "").split())) for text in texts)
+        for texts in (hypotheses, references[0])
+    )
+    return written / max(expected, 1)
+
+
+def reliability(judged: Sequence[Judged], bins: int = BINS) -> list[Bin]:
+    """Mean quality by confidence, in bins of equally many sentences, least confident first.
+
+    Confidence is of use where quality rises with it: a probability of pieces is not in the units of
+    chrF, so the two need not be equal.
+    """
+    known = [(j.confidence, j.quality) for j in judged if j.confidence is not None]
+    known.sort()
+    edges = [len(known) * n // bins for n in range(bins + 1)]
+    groups = [known[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+    return [Bin(fmean(c for c, _ in g), fmean(q for _, q in g), len(g)) for g in groups if g]
+
+
+def agreement(judged: Sequence[Judged]) -> float | None:
+    """Pearson's correlation of confidence and quality; None where one of them does not vary."""
+    known = [(j.confidence, j.quality) for j in judged if j.confidence is not None]
+    try:
+        return correlation([c for c, _ in known], [q for _, q in known])
+    except StatisticsError:
+        return None
+
+
+def extremes(judged: Sequence[Judged], count: int) -> tuple[list[Judged], list[Judged]]:
+    """The worst sentences and the best, none in both; of equally good ones the longer first."""
+    ranked = sorted(judged, key=lambda j: (j.quality, -len(j.reference)))
+    count = min(count, len(ranked) // 2)
+    best = sorted(judged, key=lambda j: (-j.quality, -len(j.reference)))
+    worst = ranked[:count]
+    return worst, [j for j in best if j not in worst][:count]

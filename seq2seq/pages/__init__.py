@@ -1,0 +1,1 @@
+"""Pictures and pages: attention maps, learning curves, reports."""

@@ -1,0 +1,240 @@
+"""Small charts as SVG that stands in a page and takes its colours from the page's style."""
+
+import csv
+import math
+from collections.abc import Mapping, Sequence
+from html import escape
+from itertools import pairwise
+from pathlib import Path
+from typing import NamedTuple
+
+from matplotlib.ticker import MaxNLocator
+
+WIDTH, HEIGHT = 480, 250
+LEFT, RIGHT, TOP, BOTTOM = 46, 76, 26, 40
+
+Point = tuple[float, float]
+
+
+class Series(NamedTuple):
+    """A line of a chart; `best` is a point to mark on it."""
+
+    name: str
+    points: Sequence[Point]
+    best: Point | None = None
+
+
+class Bar(NamedTuple):
+    """A bar of a chart, and what is written below its label."""
+
+    label: str
+    value: float
+    note: str
+
+
+class _Axes(NamedTuple):
+    """What of the numbers the chart shows, and where ticks stand."""
+
+    x: Sequence[float]
+    y: Sequence[float]
+
+    def across(self, value: float) -> float:
+        return LEFT + (WIDTH - LEFT - RIGHT) * _share(value, self.x)
+
+    def up(self, value: float) -> float:
+        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * _share(value, self.y)
+
+
+def line_chart(series: Sequence[Series], *, x: str, y: str, until: float) -> str:
+    """Lines from 0 to `until`, with their names at the right."""
+    points = [point for each in series for point in each.points]
+    axes = _Axes(_ticks([0.0, until]), _ticks([p[1] for p in points]))
+    drawn = _rules(axes)
+    names = _apart([axes.up(each.points[-1][1]) for each in series])
+    for number, (each, height) in enumerate(zip(series, names, strict=True)):
+        line = " ".join(f"{axes.across(a):.1f},{axes.up(b):.1f}" for a, b in each.points)
+        drawn.append(f'<polyline class="line s{number}" points="{line}"/>')
+        if each.best:
+            step, value = each.best
+            title = f"{each.name} {value:.4g}, {x} {step:,g}"
+            drawn.append(_dot(axes, each.best, f"s{number}", title))
+        if len(series) > 1:
+            drawn.append(_text(WIDTH - RIGHT + 7, height + 4, each.name, f"name s{number}"))
+    return _svg(drawn, axes, x, y)
+
+
+def bar_chart(bars: Sequence[Bar], *, x: str, y: str, level: float | None = None) -> str:
+    """Bars from zero.
+
+    Args:
+        level: where a line goes across, as something to compare with.
+    """
+    heights = [0.0, *(bar.value for bar in bars), *([] if level is None else [level])]
+    axes = _Axes((0, len(bars)), _ticks(heights))
+    drawn = _rules(axes, vertical=False)
+    for number, bar in enumerate(bars):
+        left, right = axes.across(number + 0.18), axes.across(number + 0.82)
+        top, foot = axes.up(bar.value), axes.up(0)
+        middle = (left + right) / 2
+        drawn.append(
+            f'<rect class="bar" x="{left:.1f}" y="{top:.1f}" width="{right - left:.1f}" '
+            f'height="{foot - top:.1f}" rx="1.5"><title>{escape(bar.note)}</title></rect>'
+        )
+        inside = foot - top > 20
+        where = (top + 15, "value middle") if inside else (top - 5, "value above middle")
+        drawn.append(_text(middle, where[0], f"{bar.value:.3g}", where[1]))
+        drawn.append(_text(middle, foot + 15, bar.label, "tick middle"))
+    if level is not None:
+        height = axes.up(level)
+        drawn.append(f'<path class="level" d="M{LEFT} {height:.1f}H{WIDTH - RIGHT}"/>')
+    return _svg(drawn, axes, x, y)
+
+
+def point_chart(points: Sequence[Point], line: Sequence[Point], *, x: str, y: str) -> str:
+    """A cloud of points, and a line of larger ones through it."""
+    everything = [*points, *line]
+    axes = _Axes(_ticks([p[0] for p in everything]), _ticks([0.0, *(p[1] for p in everything)]))
+    drawn = _rules(axes)
+    drawn += [
+        f'<circle class="cloud" cx="{axes.across(a):.1f}" cy="{axes.up(b):.1f}" r="2"/>'
+        for a, b in points
+    ]
+    path = " ".join(f"{axes.across(a):.1f},{axes.up(b):.1f}" for a, b in line)
+    drawn.append(f'<polyline class="line s0" points="{path}"/>')
+    drawn += [_dot(axes, p, "s0", f"{x} {p[0]:.2f}: {y} {p[1]:.1f}") for p in line]
+    return _svg(drawn, axes, x, y)
+
+
+def _share(value: float, ticks: Sequence[float]) -> float:
+    return (value - ticks[0]) / (ticks[-1] - ticks[0])
+
+
+def _ticks(values: Sequence[float]) -> list[float]:
+    """Round numbers that enclose the values."""
+    low, high = min(values), max(values)
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    return list(MaxNLocator(nbins=5, steps=[1, 2, 5, 10]).tick_values(low, high))
+
+
+def _apart(heights: Sequence[float], least: float = 14) -> list[float]:
+    """Heights of names, moved up where they would hide each other: below them stand numbers."""
+    placed = list(heights)
+    order = sorted(range(len(placed)), key=lambda n: placed[n], reverse=True)
+    for below, above in pairwise(order):
+        placed[above] = min(placed[above], placed[below] - least)
+    return placed
+
+
+def _rules(axes: _Axes, vertical: bool = True) -> list[str]:
+    drawn = []
+    for tick in axes.y:
+        height = axes.up(tick)
+        drawn.append(f'<path class="rule" d="M{LEFT} {height:.1f}H{WIDTH - RIGHT}"/>')
+        drawn.append(_text(LEFT - 7, height + 4, f"{tick:,.6g}", "tick end"))
+    for tick in axes.x if vertical else ():
+        drawn.append(_text(axes.across(tick), HEIGHT - BOTTOM + 16, f"{tick:,.6g}", "tick middle"))
+    return drawn
+
+
+def _dot(axes: _Axes, point: Point, kind: str, title: str) -> str:
+    x, y = axes.across(point[0]), axes.up(point[1])
+    return (
+        f'<circle class="dot {kind}" cx="{x:.1f}" cy="{y:.1f}" r="3.5">'
+        f"<title>{escape(title)}</title></circle>"
+    )
+
+
+def _text(x: float, y: float, text: str, kind: str) -> str:
+    return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>'
+
+
+def _svg(drawn: Sequence[str], axes: _Axes, x: str, y: str) -> str:
+    title = escape(f"{y} by {x}")
+    captions = _text(LEFT - 7, 12, y, "caption") + _text(
+        (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 5, x, "caption middle"
+    )
+    inside = "".join(drawn)
+    return (
+        f'<svg class="chart" viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{title}">'
+        f"{inside}{captions}</svg>"
+    )
+
+
+PARTS = ("train", "valid")
+TITLES = {"bleu": "BLEU", "chrf": "chrF"}
+FALLING = ("loss", "align_loss")  # what is best where it is least
+
+
+def curves(rows: Sequence[Mapping[str, str]]) -> str:
+    """A chart for each metric, training and validation in one; the best validation is marked."""
+    columns = (name.partition("/") for name in {name for row in rows for name in row})
+    names = sorted({name for part, _, name in columns if part in PARTS}, key=_rank)
+    charts, until = [], max((update for update, _ in points(rows, "step")), default=0.0)
+    for name in names:
+        found = [(part, points(rows, f"{part}/{name}")) for part in PARTS]
+        series = [_series(part, name, of) for part, of in found if of]
+        if series:
+            title = TITLES.get(name, name.replace("_", " "))
+            charts.append(line_chart(series, x="update", y=title, until=until))
+    if not charts:
+        return '<p class="missing">Not here: nothing was measured yet</p>'
+    return (
+        '<p class="note">A dot marks the best validation.</p>'
+        f'<div class="charts">{"".join(charts)}</div>'
+    )
+
+
+def read_rows(folder: Path) -> list[dict[str, str]]:
+    """The rows of a run's metrics.csv, behind those of the runs that it resumed.
+
+    Those were given a number when it began: metrics-1.csv is the oldest. A run that began anew in
+    the same folder starts no later than the one before it, of which nothing is read then.
+
+    Raises: OSError, UnicodeDecodeError or csv.Error if metrics.csv cannot be read.
+    """
+    rows = _read(folder / "metrics.csv")
+    number = len(list(folder.glob("metrics-*.csv")))
+    while number and (earlier := folder / f"metrics-{number}.csv").is_file():
+        before, begin = _read(earlier), _first(rows)
+        if not _first(before) < begin < math.inf:
+            break
+        rows = [row for row in before if _first([row]) < begin] + rows
+        number -= 1
+    return rows
+
+
+def _read(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        # Cells that no column is for stand in a damaged file only; they get a name, as all do.
+        return list(csv.DictReader(file, restkey="more"))
+
+
+def _first(rows: Sequence[Mapping[str, str]]) -> float:
+    """The update of the first of some rows; infinite if there is none."""
+    return next((update for update, _ in points(rows, "step")), math.inf)
+
+
+def points(rows: Sequence[Mapping[str, str]], column: str) -> list[Point]:
+    """(update, value) of all finite values of a column; updates count from 1, steps from 0."""
+    found = []
+    for row in rows:
+        try:
+            step, value = float(row["step"]), float(row[column])
+        except (KeyError, TypeError, ValueError):  # no such column, an empty cell, half a line
+            continue
+        if math.isfinite(value):
+            found.append((step + 1, value))
+    return found
+
+
+def _series(part: str, name: str, of: list[Point]) -> Series:
+    if part == "train":
+        return Series(part, of)
+    choose = min if name in FALLING else max
+    return Series(part, of, choose(of, key=lambda point: point[1]))
+
+
+def _rank(name: str) -> tuple[int, str]:
+    """The loss first, the speed last."""
+    return {"loss": 0, "tokens_per_second": 2}.get(name, 1), name

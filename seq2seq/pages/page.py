@@ -1,0 +1,124 @@
+"""One HTML page that shows alignments: it needs no network, and nothing but a browser.
+
+The files of `pages/` and the data become one file. Whatever a text holds is shown as text: data
+stands in a script element as JSON without `<`, and the page's content security policy tells the
+browser to load nothing, and to run only the script that was hashed here.
+"""
+
+import base64
+import hashlib
+import json
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from itertools import product
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import torch
+
+from seq2seq.alignment.choice import Alignment, Choice
+from seq2seq.alignment.links import Word, format_links
+from seq2seq.errors import ConfigError, DataError
+from seq2seq.pages.labels import visible
+
+# Characters of a word at most.
+LONGEST = 60
+
+
+def write_page(path: Path, alignments: Sequence[Alignment], choice: Choice) -> None:
+    """Write a page that shows alignments, in which one chooses the pair, layer, head and reading.
+
+    Weights are written in steps of 1/255; links as `alignment.links` finds them for every reading,
+    layer and head, and for that of `choice` as all of it says.
+
+    Args:
+        alignments: by one model, at least one.
+        choice: what is shown first.
+
+    Raises: DataError without alignments; ConfigError if the file cannot be written.
+    """
+    body = '<h1>Alignment</h1>\n<p class="lead">Where the model looked in the source (above, or on '
+    body += "the left) when it wrote each word of the translation. Blue: a link. Grey: the rest of "
+    body += f"its attention.</p>\n{part('alignment.html')}"
+    data = {"alignments": alignment_data(alignments, choice)}
+    styles, scripts = ("theme.css", "alignment.css"), ("alignment.js",)
+    write_html(path, page("Alignment", body, data, styles, scripts))
+
+
+def alignment_data(alignments: Sequence[Alignment], choice: Choice) -> dict[str, Any]:
+    """What `pages/alignment.js` reads, in plain values. Raises: DataError without alignments."""
+    if not alignments:
+        raise DataError("there is no alignment to show: no pair could be aligned")
+    return {
+        "choice": {"shift": choice.shift, "layer": choice.layer, "head": choice.head},
+        "shape": list(alignments[0].weights.shape[:3]),
+        "pairs": [_pair(alignment, choice) for alignment in alignments],
+    }
+
+
+def page(
+    title: str,
+    body: str,
+    data: Mapping[str, Any],
+    styles: Sequence[str],
+    scripts: Sequence[str],
+) -> str:
+    """A whole HTML document.
+
+    Args:
+        title, body: HTML; what is text in it is escaped.
+        data: what the scripts find in the element `data`.
+        styles, scripts: files of `pages/`.
+    """
+    style = "\n".join(part(name) for name in styles)
+    script = "\n".join(part(name) for name in scripts)
+    policy = (
+        f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; "
+        f"script-src '{_hash(script)}'"
+    )
+    found = {"policy": policy, "title": title, "body": body, "style": style, "script": script}
+    # ASCII only, and none of the characters by which an HTML parser leaves a script element.
+    plain = json.dumps(data, separators=(",", ":"))
+    for character in "<>&":
+        plain = plain.replace(character, f"\\u{ord(character):04x}")
+    return Template(part("page.html")).substitute(found, data=plain)
+
+
+def part(name: str) -> str:
+    """A file of `pages/`."""
+    return files("seq2seq.evaluation").joinpath("pages", name).read_text(encoding="utf-8")
+
+
+def write_html(path: Path, html: str) -> None:
+    """Raises: ConfigError if the file cannot be written."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(html, encoding="utf-8", newline="\n")
+    except OSError as error:
+        raise ConfigError(f"cannot write the page {path}: {error.strerror}") from error
+
+
+def _pair(alignment: Alignment, choice: Choice) -> dict[str, Any]:
+    """The words, the weights as bytes, and the links of each map: by reading, layer, head, the mean
+    over heads before all heads."""
+    shifts, layers, heads = alignment.weights.shape[:3]
+    maps = product(range(shifts), range(layers), (None, *range(heads)))
+    # What was chosen of a map beside its place holds for that map alone.
+    links = [alignment.links(choice if each == choice[:3] else Choice(*each)) for each in maps]
+    steps = (alignment.weights.clamp(0, 1) * 255).round().to(torch.uint8)
+    return {
+        "source": _texts(alignment.source),
+        "target": _texts(alignment.target),
+        "weights": base64.b64encode(steps.cpu().contiguous().numpy().tobytes()).decode("ascii"),
+        "links": [format_links(found) for found in links],
+    }
+
+
+def _texts(words: Sequence[Word]) -> list[str]:
+    return [visible(word.text, LONGEST) for word in words]
+
+
+def _hash(text: str) -> str:
+    digest = hashlib.sha256(text.encode("utf-8")).digest()
+    return f"sha256-{base64.b64encode(digest).decode('ascii')}"

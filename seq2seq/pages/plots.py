@@ -1,0 +1,293 @@
+"""Pictures of attention: source along the top, target down the side, dark where it looked."""
+
+import io
+import itertools
+import math
+import warnings
+from collections.abc import Sequence
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import NamedTuple
+
+import matplotlib
+import numpy as np
+from matplotlib import style
+from matplotlib.axes import Axes
+from matplotlib.backends.backend_agg import FigureCanvasAgg
+from matplotlib.colors import LinearSegmentedColormap
+from matplotlib.figure import Figure
+from numpy.typing import ArrayLike
+
+from seq2seq.errors import ConfigError, DataError
+from seq2seq.pages.fonts import advice, begins_at_the_right, choose_fonts, is_right_to_left
+from seq2seq.pages.labels import Labels
+
+# No date and no name of a program: the same weights give the same bytes.
+METADATA: dict[str, dict[str, None]] = {
+    "png": {"Software": None},
+    "svg": {"Date": None},
+    "pdf": {"CreationDate": None},
+}
+
+# One hue from white to ink. Equal steps of weight are equal steps of lightness (CIE L*).
+RAMP = LinearSegmentedColormap.from_list(
+    "attention", ["#ffffff", "#c5daf3", "#8eb5e6", "#5e90d2", "#376cb4", "#1c498c", "#0b2a5c"]
+)
+INK, QUIET, RULE = "#1f2328", "#6e7781", "#e4e8ee"
+
+# Inches: the longer side of all maps at most, a cell of a single map and of one of several at most,
+# the gap between maps, the width of the scale.
+PAGE, CELL, SMALL_CELL, GAP, BAR = 14.0, 0.42, 0.26, 0.42, 0.09
+# The first matplotlib that joins and orders the letters of right-to-left scripts.
+SHAPES = (3, 11)
+# Points: the largest and the smallest label.
+LARGE, SMALL = 10.5, 3.4
+
+
+def plot_alignment(
+    weights: ArrayLike,
+    source_words: Sequence[str],
+    target_words: Sequence[str],
+    *,
+    title: str | None = None,
+    path: Path,
+) -> None:
+    """Draw one map of attention: a row says where the model looked when it wrote that word.
+
+    Words are drawn as they are, dollar signs and underscores too; control characters as escapes;
+    long words with an ellipsis in the middle. What no installed font has is drawn as boxes, with
+    one warning that says what to install. Columns of a source in a right-to-left script run from
+    right to left; inside a word, matplotlib 3.11 and later join and order Arabic letters; with an
+    earlier one a warning says that it does not.
+
+    Args:
+        weights: (T, S), from 0 to 1, one row a target word.
+        path: `.png`, `.svg` or `.pdf`; missing folders are made.
+
+    Raises: ConfigError for another suffix or if the file cannot be written; DataError without
+        words; ValueError if the weights do not fit the words or are not finite.
+    """
+    grid = np.asarray(weights, dtype=float)
+    _check(grid, (len(target_words), len(source_words)))
+    _draw(grid[None], Labels.of(source_words, target_words, [], title), path)
+
+
+def plot_heads(
+    weights: ArrayLike,
+    source_words: Sequence[str],
+    target_words: Sequence[str],
+    *,
+    names: Sequence[str] | None = None,
+    title: str | None = None,
+    path: Path,
+) -> None:
+    """Draw one map for each head side by side, on one scale.
+
+    Args:
+        weights: (H, T, S), from 0 to 1.
+        names: what to write under each map; `head 1` and so on if not given.
+
+    The rest is as for `plot_alignment`.
+    """
+    grid = np.asarray(weights, dtype=float)
+    heads = grid.shape[0] if grid.ndim else 0
+    if names is None:
+        names = [f"head {h + 1}" for h in range(heads)]
+    _check(grid, (len(names), len(target_words), len(source_words)))
+    _draw(grid, Labels.of(source_words, target_words, names, title), path)
+
+
+def picture_format(path: Path, *others: str) -> str:
+    """`png`, `svg` or `pdf`, by the suffix. Raises: ConfigError for another, naming these, and
+    `others`, which are written elsewhere.
+    """
+    suffix = path.suffix.lower().removeprefix(".")
+    if suffix not in METADATA:
+        raise ConfigError(
+            f"cannot draw {str(path)!r}: {path.suffix!r} is no picture format known here. "
+            f"Name a file that ends in {', '.join([*('.' + known for known in METADATA), *others])}"
+        )
+    return suffix
+
+
+def _check(grid: np.ndarray, expected: tuple[int, ...]) -> None:
+    if 0 in expected:
+        raise DataError("there is no alignment to draw: the source or the target has no words")
+    if grid.shape != expected:
+        raise ValueError(f"weights have shape {grid.shape}; the words ask for {expected}")
+    if not np.isfinite(grid).all():
+        raise ValueError("weights hold values that are not finite")
+
+
+class _Layout(NamedTuple):
+    """Where the maps stand, in inches; the font size in points; one word in `step` is named."""
+
+    columns: int
+    rows: int
+    cell: float
+    width: float
+    height: float
+    font: float
+    step: int
+
+    @classmethod
+    def of(cls, shape: tuple[int, ...]) -> "_Layout":
+        heads, target, source = shape
+        largest = CELL if heads == 1 else SMALL_CELL
+
+        def cell_in(columns: int) -> float:
+            rows = math.ceil(heads / columns)
+            return min(largest, PAGE / (columns * source), PAGE / (rows * target))
+
+        # The columns that leave most room for a cell; where that is equal, nearly a square of maps.
+        square = math.sqrt(heads)
+        columns = max(range(1, heads + 1), key=lambda c: (cell_in(c), -abs(c - square), c))
+        rows, cell = math.ceil(heads / columns), cell_in(columns)
+        fitting = cell * 72 * 0.62
+        # Where words would be too small to be read, only every second, third... gets its label.
+        font, step = min(max(fitting, SMALL), LARGE), math.ceil(SMALL / fitting)
+        return cls(columns, rows, cell, cell * source, cell * target, font, step)
+
+    def size(self) -> tuple[float, float]:
+        """Width and height of all maps and the gaps between them."""
+        return (
+            self.columns * (self.width + GAP) - GAP,
+            self.rows * (self.height + GAP) - GAP,
+        )
+
+    def corner(self, head: int) -> tuple[float, float]:
+        """Left and lower edge of a map, from the lower left corner of the grid."""
+        row, column = divmod(head, self.columns)
+        return column * (self.width + GAP), (self.rows - 1 - row) * (self.height + GAP)
+
+
+def _draw(weights: np.ndarray, labels: Labels, path: Path) -> None:
+    suffix = picture_format(path)
+    text = "".join(itertools.chain(*labels))
+    families, missing = choose_fonts(text)
+    picture = io.BytesIO()
+    with warnings.catch_warnings(), style.context("default"), _settings(families):
+        # Said once for all characters, below; the second is about shaping, before matplotlib 3.11.
+        known = r"Glyph .* missing from|Matplotlib currently does not support"
+        warnings.filterwarnings("ignore", message=known)
+        figure = _figure(weights, labels)
+        figure.savefig(
+            picture,
+            format=suffix,
+            dpi=200,
+            bbox_inches="tight",
+            pad_inches=0.15,
+            metadata=METADATA[suffix],
+        )
+    _write(path, picture.getvalue())
+    notes = [advice(missing)] if missing else []
+    if is_right_to_left(text) and matplotlib.__version_info__ < SHAPES:
+        notes.append(
+            f"matplotlib {matplotlib.__version__} draws right-to-left words from left to right and "
+            "their letters apart: pip install 'matplotlib>=3.11'"
+        )
+    if notes:
+        warnings.warn(". ".join(notes), stacklevel=3)
+
+
+def _settings(families: list[str]) -> AbstractContextManager[None]:
+    return matplotlib.rc_context(
+        {
+            "font.family": [*families, "sans-serif"],
+            "font.sans-serif": families,
+            "text.color": INK,
+            # Words stay words in vector pictures: they can be searched and copied.
+            "svg.fonttype": "none",
+            "pdf.fonttype": 42,
+            # Identifiers in SVG are random without it.
+            "svg.hashsalt": "attention",
+        }
+    )
+
+
+def _figure(weights: np.ndarray, labels: Labels) -> Figure:
+    layout = _Layout.of(weights.shape)
+    leftwards = begins_at_the_right(labels.source)
+    figure = Figure(figsize=layout.size())
+    FigureCanvasAgg(figure)
+    for head, grid in enumerate(weights):
+        axes = _axes(figure, *layout.corner(head), layout.width, layout.height)
+        _draw_map(axes, grid, layout)
+        if leftwards:
+            axes.invert_xaxis()
+        if head < layout.columns:
+            _label_source(axes, labels.source, layout)
+        if head % layout.columns == 0:
+            _label_target(axes, labels.target, layout)
+        if labels.heads:
+            name = labels.heads[head]
+            axes.set_xlabel(name, color=QUIET, fontsize=8, labelpad=4, parse_math=False)
+    _draw_scale(figure, layout)
+    for title in labels.title:
+        _draw_title(figure, title)
+    return figure
+
+
+def _axes(figure: Figure, left: float, bottom: float, width: float, height: float) -> Axes:
+    across, up = figure.get_size_inches()
+    return figure.add_axes((left / across, bottom / up, width / across, height / up))
+
+
+def _draw_map(axes: Axes, grid: np.ndarray, layout: _Layout) -> None:
+    # Lines between cells help the eye along a row; in tiny cells they would be all that one sees.
+    line = min(0.8, layout.cell * 2)
+    axes.pcolormesh(grid, cmap=RAMP, vmin=0, vmax=1, edgecolors=RULE, linewidth=line)
+    axes.invert_yaxis()
+    axes.set(xticks=[], yticks=[])
+    axes.spines[:].set(color=RULE, linewidth=line)
+
+
+def _label_source(axes: Axes, words: Sequence[str], layout: _Layout) -> None:
+    axes.xaxis.tick_top()
+    shown = range(0, len(words), layout.step)
+    axes.set_xticks([i + 0.5 for i in shown], [words[i] for i in shown], parse_math=False)
+    axes.tick_params("x", length=0, pad=3, labelsize=layout.font, labelcolor=INK)
+    labels = axes.get_xticklabels()
+    widest = max(label.get_window_extent().width for label in labels) / axes.figure.dpi
+    if widest > 0.9 * layout.cell * layout.step:
+        # Each word begins at its column.
+        turn, side = (-60, "right") if axes.xaxis_inverted() else (60, "left")
+        for label in labels:
+            label.set(rotation=turn, ha=side, va="bottom", rotation_mode="anchor")
+
+
+def _label_target(axes: Axes, words: Sequence[str], layout: _Layout) -> None:
+    shown = range(0, len(words), layout.step)
+    axes.set_yticks([j + 0.5 for j in shown], [words[j] for j in shown], parse_math=False)
+    axes.tick_params("y", length=0, pad=4, labelsize=layout.font, labelcolor=INK)
+
+
+def _draw_scale(figure: Figure, layout: _Layout) -> None:
+    right, top = layout.size()
+    height = min(1.2, top)
+    axes = _axes(figure, right + 0.2, 0, BAR, height)
+    axes.pcolormesh(np.linspace(0, 1, 256)[:, None], cmap=RAMP, vmin=0, vmax=1, rasterized=True)
+    axes.yaxis.tick_right()
+    axes.set(xticks=[], yticks=[0, 256])
+    axes.set_yticklabels(["0", "1"])
+    axes.tick_params("y", length=0, pad=3, labelsize=7, labelcolor=QUIET)
+    # Beside a shorter scale the caption would hide its numbers.
+    if height > 1:
+        axes.yaxis.set_label_position("right")
+        axes.set_ylabel("attention", color=QUIET, fontsize=7, labelpad=-2)
+    axes.spines[:].set(color=RULE, linewidth=0.6)
+
+
+def _draw_title(figure: Figure, title: str) -> None:
+    across, up = figure.get_size_inches()
+    box = figure.get_tightbbox()
+    left, top = max(box.x0, 0.0) / across, (box.y1 + 0.12) / up
+    figure.text(left, top, title, fontsize=11, va="bottom", parse_math=False)
+
+
+def _write(path: Path, content: bytes) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    except OSError as error:
+        raise ConfigError(f"cannot write the picture {path}: {error.strerror}") from error

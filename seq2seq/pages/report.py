@@ -1,0 +1,265 @@
+"""What a run did, as one HTML page: how it learnt, how well it translates, where it fails.
+
+Each part stands alone: what its input lacks is said in its place, and the others are there.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from seq2seq.alignment.choice import Alignment, Choice
+from seq2seq.metrics.assessment import Assessment
+from seq2seq.metrics.buckets import LengthBucket
+from seq2seq.metrics.sentence_quality import Judged, agreement, extremes, reliability
+from seq2seq.pages.charts import Bar, bar_chart, curves, point_chart
+from seq2seq.pages.labels import visible
+from seq2seq.pages.page import alignment_data, page, part, write_html
+
+NUMBERS = ("Read", "Kept", "Empty", "Too long", "Twice", "In train", "Unknown pieces")
+
+
+def ledger_table(ledger: Mapping[str, Any]) -> str:
+    """What data.json holds, a row for each corpus. See docs/data.md."""
+    rows = "".join(row for name, part in ledger["parts"].items() for row in _rows(name, part))
+    numbers = "".join(f'<th class="number">{column}</th>' for column in NUMBERS)
+    head = f"<tr><th></th><th>Files</th>{numbers}</tr>"
+    return (
+        f'<p class="note">{_tokenizer(ledger["tokenizer"])}</p>'
+        f'<div class="wide"><table class="plain">{head}{rows}</table></div>'
+    )
+
+
+def _tokenizer(found: Mapping[str, Any]) -> str:
+    sizes = {found["source_size"], found["target_size"]}
+    size = " and ".join(f"{n:,}" for n in sorted(sizes))
+    joint = "one for both languages" if found.get("joint") else "one for each language"
+    return (
+        f"Tokenizer {escape(str(found.get('name', 'of an earlier run')))}, {joint}: {size} pieces."
+    )
+
+
+def _rows(name: str, part: Mapping[str, Any]) -> Iterator[str]:
+    for number, corpus in enumerate(part["corpora"]):
+        # Both are counted over a whole part, and so are said once.
+        whole = [part["duplicates"], part.get("in_train")] if number == 0 else ["", ""]
+        title = ".".join(filter(None, (name, corpus["name"])))
+        dropped = corpus["dropped"]
+        counts = [
+            corpus["read"],
+            corpus["kept"],
+            dropped["empty"]["count"],
+            dropped["long"]["count"],
+            *whole,
+        ]
+        cells = "".join(f'<td class="number">{_number(count)}</td>' for count in counts)
+        rates = [corpus[side]["unknown_rate"] for side in ("source", "target")]
+        unknown = " / ".join(f"{rate:.2%}" for rate in rates)
+        yield (
+            f"<tr><td>{escape(visible(title))}</td><td>{_files(corpus['files'])}</td>{cells}"
+            f'<td class="number">{unknown}</td></tr>'
+        )
+
+
+def _number(count: int | str | None) -> str:
+    return f"{count:,}" if isinstance(count, int) else count or ""
+
+
+def _files(files: list[Mapping[str, Any]]) -> str:
+    return "<br>".join(
+        f"{escape(visible(Path(file['path']).name, 60))} <code>{escape(file['sha256'][:12])}</code>"
+        for file in files
+    )
+
+
+SHOWN = 8  # of the best sentences, and of the worst
+LONGEST = 1500  # characters of a sentence
+
+
+class Missing(NamedTuple):
+    """Why a part of a report is not there."""
+
+    reason: str
+
+
+class Tested(NamedTuple):
+    """What came of a test set.
+
+    Attributes:
+        name: of its files.
+        total: its sentences; those that were translated are the first.
+        ratios: characters of the translations for each of the references, by source length.
+        cautions: what to know before these scores are compared with others.
+    """
+
+    name: str
+    total: int
+    judged: Sequence[Judged]
+    assessment: Assessment
+    ratios: Sequence[LengthBucket]
+    cautions: Sequence[str]
+
+
+class Samples(NamedTuple):
+    """Alignments to look at, and what of them is shown first."""
+
+    alignments: Sequence[Alignment]
+    choice: Choice
+
+
+class Report(NamedTuple):
+    """All that a report tells.
+
+    Attributes:
+        title: the name of the run.
+        facts: name and value of what stands at the top.
+        metrics: from `read_rows`.
+        ledger: data.json.
+    """
+
+    title: str
+    facts: Sequence[tuple[str, str]]
+    metrics: Sequence[Mapping[str, str]] | Missing
+    tested: Tested | Missing
+    samples: Samples | Missing
+    ledger: Mapping[str, Any] | Missing
+
+
+T = TypeVar("T")
+
+
+def write_report(path: Path, report: Report) -> None:
+    """Write a report as a page that needs no network, and nothing but a browser.
+
+    Raises: ConfigError if the file cannot be written.
+    """
+    samples, tested = report.samples, report.tested
+    body = [
+        f"<h1>{text(report.title)}</h1>",
+        _facts([*report.facts, *_scores_in_short(tested)]),
+        _section("Learning curves", report.metrics, curves),
+        _section("Scores", tested, _scores),
+        _section("Length of the source", tested, _lengths),
+        _section("Confidence", tested, _confidence),
+        _section("Worst and best sentences", tested, _sentences),
+        _section("Alignment", samples, lambda _: part("alignment.html")),
+        _section("Data", report.ledger, ledger_table),
+    ]
+    data = {"alignments": None if isinstance(samples, Missing) else alignment_data(*samples)}
+    styles = ("theme.css", "report.css", "alignment.css")
+    title = escape(visible(report.title, 200))
+    write_html(path, page(title, "\n".join(body), data, styles, ("alignment.js",)))
+
+
+def text(found: str) -> str:
+    """A text as HTML: nothing in it is markup, and what cannot be seen is written as an escape."""
+    return escape(visible(found, LONGEST))
+
+
+def _section(title: str, found: T | Missing, draw: Callable[[T], str]) -> str:
+    if isinstance(found, Missing):
+        inside = f'<p class="missing">Not here: {text(found.reason)}</p>'
+    else:
+        inside = draw(found)
+    return f'<section class="part"><h2>{title}</h2>\n{inside}</section>'
+
+
+def _facts(facts: Sequence[tuple[str, str]]) -> str:
+    rows = (f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>" for name, value in facts)
+    return f'<dl class="facts">{"".join(rows)}</dl>'
+
+
+def _scores_in_short(tested: Tested | Missing) -> list[tuple[str, str]]:
+    scores = [] if isinstance(tested, Missing) else tested.assessment.scores
+    return [(score.name, f"{score.value:.1f}") for score in scores]
+
+
+def _scores(tested: Tested) -> str:
+    count = f"{len(tested.judged):,}"
+    if len(tested.judged) < tested.total:
+        count = f"the first {count} of {tested.total:,}"
+    rows = []
+    for score in tested.assessment.scores:
+        found = score.interval
+        interval = f"{found.mean:.1f} ± {found.half_width:.1f}" if found else ""
+        signature = found.signature if found else score.signature
+        rows.append(
+            f'<tr><td>{text(score.name)}</td><td class="number">{score.value:.1f}</td>'
+            f'<td class="number">{interval}</td><td><code>{text(signature)}</code></td></tr>'
+        )
+    head = '<tr><th></th><th class="number">Score</th>'
+    head += '<th class="number">95% interval</th><th>Signature</th></tr>'
+    notes = "".join(f'<p class="note">{text(caution)}</p>' for caution in tested.cautions)
+    return (
+        f'<p class="note">On {text(tested.name)}, {count} sentences, by sacreBLEU. The interval is '
+        "where the score of such a set of sentences would lie 95 times of 100: mean and half width "
+        "over resamples. BLEU and chrF are best at 100, TER at 0.</p>"
+        f'{notes}<div class="wide"><table class="plain">{head}{"".join(rows)}</table></div>'
+    )
+
+
+def _lengths(tested: Tested) -> str:
+    assessment = tested.assessment
+    x = f"{assessment.length_unit} of the source"
+    name = assessment.scores[0].name
+    overall = assessment.scores[0].value
+    charts = (
+        bar_chart(_bars(assessment.lengths), x=x, y=name, level=overall),
+        bar_chart(_bars(tested.ratios), x=x, y="length of translation / reference", level=1.0),
+    )
+    return (
+        '<p class="note">A model that breaks down on long sentences, or writes too little, shows '
+        f"it here. The dashed lines are the {name} of all sentences, and equal lengths.</p>"
+        f'<div class="charts">{"".join(charts)}</div>'
+    )
+
+
+def _bars(buckets: Sequence[LengthBucket]) -> list[Bar]:
+    def label(bucket: LengthBucket) -> str:
+        if bucket.most is None:
+            return f"{bucket.least}+"
+        return f"{bucket.least}–{bucket.most}" if bucket.least else f"≤ {bucket.most}"
+
+    return [Bar(label(b), b.score, f"{b.sentences:,} sentences") for b in buckets]
+
+
+def _confidence(tested: Tested) -> str:
+    known = [(j.confidence, j.quality) for j in tested.judged if j.confidence is not None]
+    if not known:
+        return '<p class="missing">Not here: every translation is empty</p>'
+    line = [(b.confidence, b.quality) for b in reliability(tested.judged)]
+    chart = point_chart(known, line, x="confidence", y="sentence chrF")
+    found = agreement(tested.judged)
+    said = "" if found is None else f" Their correlation is {found:.2f} (Pearson)."
+    return (
+        '<p class="note">Confidence is the geometric mean of the probabilities of the pieces of a '
+        "translation. Where the line rises, it tells good translations from bad ones; where it is "
+        "flat, it tells nothing. The line joins the means of tenths of the sentences, from the "
+        f"least confident.{said}</p>"
+        f'<div class="charts">{chart}</div>'
+    )
+
+
+def _sentences(tested: Tested) -> str:
+    worst, best = extremes(tested.judged, SHOWN)
+    if not worst:
+        return '<p class="missing">Not here: it takes two sentences or more</p>'
+    return (
+        '<p class="note">By sentence chrF, longer ones first where it is equal.</p>'
+        f'<h3>Worst</h3><ul class="sentences">{"".join(map(_sentence, worst))}</ul>'
+        f'<h3>Best</h3><ul class="sentences">{"".join(map(_sentence, best))}</ul>'
+    )
+
+
+def _sentence(judged: Judged) -> str:
+    confidence = "" if judged.confidence is None else f"<br>confidence {judged.confidence:.2f}"
+    texts = (
+        ("source", judged.source),
+        ("translation", judged.hypothesis or "(empty)"),
+        ("reference", judged.reference),
+    )
+    rows = "".join(f'<dt>{name}</dt><dd dir="auto">{text(found)}</dd>' for name, found in texts)
+    return (
+        f'<li><div class="mark"><b>{judged.quality:.0f}</b> chrF{confidence}'
+        f"<br>line {judged.number:,}</div><dl>{rows}</dl></li>"
+    )

@@ -1,0 +1,151 @@
+"""One pass along given translations, instead of a search for the best."""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from seq2seq.data.text import without_end
+from seq2seq.data.tokenizer import Tokenizers
+from seq2seq.data.windows import by_length, padded, windows
+from seq2seq.models import Seq2Seq
+from seq2seq.symbols import BOS, EOS, PAD
+from seq2seq.unpacked import without_marks
+
+
+class Pair(NamedTuple):
+    """A source and its translation, as texts and as piece ids without begin and end.
+
+    `refusal` says why a model cannot read them; None if it can.
+    """
+
+    source: str
+    target: str
+    source_ids: list[int]
+    target_ids: list[int]
+    refusal: str | None
+
+
+def read_pairs(
+    texts: Iterable[tuple[str, str]], tokenizers: Tokenizers, limit: int, look_ahead: int
+) -> Iterator[list[Pair]]:
+    """Pairs of texts in windows of at most `look_ahead`, read as they are needed.
+
+    Args:
+        limit: pieces of either side at most, end included. An empty side cannot be read, either.
+    """
+    clean = ((clean_line(source), clean_line(target)) for source, target in texts)
+    for window in windows(clean, look_ahead, lambda pair: len(pair[0]) + len(pair[1])):
+        sources = tokenizers.source.encode_batch([source for source, _ in window])
+        targets = tokenizers.target.encode_batch([target for _, target in window])
+        yield [
+            Pair(*pair, source, target, refusal(*pair, len(source) + 1, len(target) + 1, limit))
+            for pair, source, target in zip(window, sources, targets, strict=True)
+        ]
+
+
+def refusal(
+    source: str, target: str, source_length: int, target_length: int, limit: int
+) -> str | None:
+    sides = (("source", source, source_length), ("target", target, target_length))
+    for side, text, length in sides:
+        if not text.strip():
+            return f"the {side} is empty"
+        if length > limit:
+            return f"the {side} has {length} pieces; in training none had more than {limit}"
+    return None
+
+
+def clean_line(text: str) -> str:
+    """A text as tokenizers take it, and as training reads it: without the end of its line, if it
+    was read from a file, without byte order marks, and with U+FFFD for what UTF-8 cannot write,
+    broken bytes of a command line.
+    """
+    whole = without_end(text).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    return without_marks(whole)
+
+
+BATCH_PIECES = 4096  # padded pieces of the longer side that are read at once
+ROWS = 256  # of the product with the vocabulary at once
+
+
+class Score(NamedTuple):
+    """How probable a model finds a given translation.
+
+    Attributes:
+        log_probability: natural, summed over all pieces, end included; None for a pair that cannot
+            be scored.
+        tokens: each target piece, and the end `</s>`, with its log-probability.
+        reason: why the pair cannot be scored.
+    """
+
+    log_probability: float | None
+    tokens: list[tuple[str, float]]
+    reason: str | None = None
+
+    @classmethod
+    def of(cls, pieces: Sequence[str], log_probabilities: Sequence[float]) -> "Score":
+        """The score of a translation from those of its pieces, of which there is one each."""
+        total = math.fsum(log_probabilities)
+        if not math.isfinite(total):
+            return cls(None, [], "the model gives it no finite probability")
+        return cls(total, list(zip(pieces, log_probabilities, strict=True)))
+
+
+@torch.no_grad()
+def log_probabilities(model: Seq2Seq, pairs: Sequence[Pair]) -> list[Tensor]:
+    """The natural log-probability of each target piece, given the source and the pieces before it.
+
+        log p(y_t | y_1 ... y_(t-1), x), t = 1 ... T + 1
+
+    Returns: for each pair, in order, (T + 1,) on the CPU; the last one is that of the end.
+    """
+    results: dict[int, Tensor] = {}
+    for batch in _batches(pairs):
+        source, target = _tensors(model, [pairs[i] for i in batch])
+        real = target[:, 1:] != PAD
+        hidden, wanted = model(source, target[:, :-1]).hidden[real], target[:, 1:][real]
+        chunks = zip(hidden.split(ROWS), wanted.split(ROWS), strict=True)
+        found = torch.cat([_of_pieces(model, rows, right) for rows, right in chunks])
+        lengths = [len(pairs[i].target_ids) + 1 for i in batch]
+        results.update(zip(batch, found.cpu().split(lengths), strict=True))
+    return [results[i] for i in range(len(pairs))]
+
+
+@torch.no_grad()
+def cross_weights(model: Seq2Seq, pairs: Sequence[Pair]) -> list[Tensor]:
+    """Where the model looks in the source when it writes each target piece.
+
+    Returns: for each pair, in order, (L, H, T + 1, S + 1) on the CPU for L layers of H heads, T
+        target and S source pieces; the last row wrote the end, the last column is the source's end.
+    """
+    results: dict[int, Tensor] = {}
+    for batch in _batches(pairs):
+        source, target = _tensors(model, [pairs[i] for i in batch])
+        weights = model(source, target[:, :-1], need_weights=True).weights.cpu()
+        for row, i in enumerate(batch):
+            height, width = len(pairs[i].target_ids) + 1, len(pairs[i].source_ids) + 1
+            # A copy, so that the padded batch is not kept alive by a part of it.
+            results[i] = weights[:, row, :, :height, :width].clone()
+    return [results[i] for i in range(len(pairs))]
+
+
+def _batches(pairs: Sequence[Pair]) -> list[list[int]]:
+    longest = [max(len(pair.source_ids), len(pair.target_ids)) + 1 for pair in pairs]
+    return list(by_length(longest, BATCH_PIECES))
+
+
+def _of_pieces(model: Seq2Seq, hidden: Tensor, wanted: Tensor) -> Tensor:
+    logits = model.logits(hidden)
+    logp = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
+    return logp.gather(1, wanted[:, None]).squeeze(1)
+
+
+def _tensors(model: Seq2Seq, pairs: Sequence[Pair]) -> tuple[Tensor, Tensor]:
+    """Padded ids: sources (B, S + 1) with their end, targets (B, T + 2) with begin and end."""
+    device = next(model.parameters()).device
+    source = padded([[*pair.source_ids, EOS] for pair in pairs])
+    target = padded([[BOS, *pair.target_ids, EOS] for pair in pairs])
+    return source.to(device), target.to(device)

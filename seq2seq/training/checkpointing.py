@@ -1,0 +1,107 @@
+"""Which checkpoints a training keeps, and how their files are written."""
+
+import shutil
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+from lightning.fabric.plugins import TorchCheckpointIO
+from lightning.pytorch.callbacks import Checkpoint, ModelCheckpoint
+from lightning.pytorch.utilities import rank_zero_only
+
+from seq2seq import checkpoint
+from seq2seq.checkpoint import save
+from seq2seq.durable import replacing
+from seq2seq.errors import CheckpointError
+from seq2seq.training.callbacks import ends_update
+
+
+class BestCheckpoint(ModelCheckpoint):
+    """Saves the best model, and carries it over when a run goes on in another folder."""
+
+    def load_state_dict(self, state_dict: dict[str, Any]) -> None:
+        super().load_state_dict(state_dict)
+        before = Path(state_dict["best_model_path"])
+        here = Path(self.dirpath or "", before.name)
+        if state_dict["best_model_score"] is None or before == here or not before.is_file():
+            return
+        if getattr(rank_zero_only, "rank", 0) == 0:
+            with before.open("rb") as best, replacing(here) as file:
+                shutil.copyfileobj(best, file)
+        self.best_model_path = self.kth_best_model_path = str(here)
+        self.best_model_score = self.kth_value = state_dict["best_model_score"]
+        self.best_k_models = {str(here): state_dict["best_model_score"]}
+
+
+class LastCheckpoint(Checkpoint):
+    """Writes last.ckpt every so many updates, when asked to, and when training ends.
+
+    It is written when a step is complete: after its validation, if one is due. A checkpoint from
+    before it would leave out that validation for good, and what it says about the best model.
+
+    Args:
+        folder: of the run.
+        every: updates between two.
+    """
+
+    def __init__(self, folder: Path, every: int):
+        self.file, self.every = folder / checkpoint.LAST, every
+        self.wanted = False  # at the next complete step
+
+    def on_train_batch_end(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, index: int
+    ) -> None:
+        if not ends_update(trainer, index):
+            return
+        if trainer.global_step % self.every == 0:
+            self.wanted = True
+        interval = int(trainer.val_check_batch or 1) // trainer.accumulate_grad_batches
+        if self.wanted and trainer.global_step % interval:
+            self._save(trainer)
+
+    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        if self.wanted:
+            self._save(trainer)
+
+    def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self._save(trainer)
+
+    def _save(self, trainer: L.Trainer) -> None:
+        self.wanted = False
+        trainer.save_checkpoint(self.file)
+
+
+class WholeFiles(TorchCheckpointIO):
+    """Writes files that are whole or as they were; Lightning's own writes to $TMPDIR and copies.
+
+    An error is kept for `Trainer`: raised here, in the first process, it would leave the others
+    waiting for one that is gone.
+    """
+
+    error: CheckpointError | None = None
+
+    def save_checkpoint(
+        self, checkpoint: dict[str, Any], path: str | Path, storage_options: Any = None
+    ) -> None:
+        file = Path(path)
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            save(checkpoint, file)
+        except CheckpointError as error:
+            self.error = error
+
+
+class Trainer(L.Trainer):
+    """Lightning's, with `WholeFiles`: all processes end if the first could not write one."""
+
+    def save_checkpoint(self, *arguments: Any, **options: Any) -> None:
+        super().save_checkpoint(*arguments, **options)
+        files = self.strategy.checkpoint_io
+        error = files.error if isinstance(files, WholeFiles) else None
+        if not self.strategy.reduce_boolean_decision(error is not None, all=False):
+            return
+        if error is None:
+            raise SystemExit(2)  # the first process says why
+        last = [c.file for c in self.callbacks if isinstance(c, LastCheckpoint)]  # type: ignore[attr-defined]
+        whole = [f". resume={file} goes on, once that is mended" for file in last if file.is_file()]
+        raise CheckpointError(f"{error}{''.join(whole)}") from error

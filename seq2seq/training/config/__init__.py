@@ -1,0 +1,1 @@
+"""What a command line says, checked: the plan of a run."""

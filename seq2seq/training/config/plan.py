@@ -1,0 +1,276 @@
+"""A composed configuration checked: every name, value and role, before a file is read.
+
+Neither Lightning nor sacreBLEU is imported here, so a mistake is answered in the first seconds.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from seq2seq.attention import ATTENTION, Attention, Place, Role, build_attention
+from seq2seq.attention.roles import Choice, resolve_roles
+from seq2seq.checkpoint import LAST
+from seq2seq.data.prepare import DataOptions
+from seq2seq.data.recipes import build_recipe
+from seq2seq.decoding import Search, build_search, check_coverage, engine_options
+from seq2seq.environment import training_command
+from seq2seq.errors import ConfigError, Seq2SeqError
+from seq2seq.models import MODELS, Seq2Seq, check_model
+from seq2seq.tables import check_options, did_you_mean
+from seq2seq.training.config.options import (
+    AUTO,
+    CheckpointOptions,
+    GuidedOptions,
+    LossOptions,
+    OptimizerOptions,
+    RunOptions,
+    TrainerOptions,
+    ValidationOptions,
+)
+from seq2seq.training.guided import Guide, check_links, find_guide
+from seq2seq.training.loggers import LoggerOptions, read_logger
+from seq2seq.training.optimizer import Schedule, build_schedule
+from seq2seq.training.resume import FROM_CHECKPOINT
+
+# Keys of conf/data that other keys refer to, and that nothing here reads.
+REFERRED = ("root", "steps", "vocab_size")
+
+# What conf/train.yaml holds at its top; a role may have a node of its own beside these.
+ALONE = ("seed", "resume", "init", "dry_run", "run_name")
+NODES = (
+    *ALONE,
+    *("attn", "position", "tokenizer", "optimizer", "schedule", "trainer", "model", "data"),
+    *("decode", "logger", "loss", "guided", "validation", "checkpoint"),
+)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A checked configuration: what `run.train` needs, and nothing of Hydra."""
+
+    folder: Path  # where results go
+    run: RunOptions
+    model: dict[str, Any]  # what `build_model` takes: model, position, attention
+    decode: dict[str, Any]
+    data: DataOptions
+    tokenizer: dict[str, Any]
+    loss: LossOptions
+    guided: GuidedOptions
+    guide: Guide | None  # the head that is guided
+    validation: ValidationOptions
+    checkpoint: CheckpointOptions
+    trainer: TrainerOptions
+    optimizer: OptimizerOptions
+    schedule: Schedule
+    logger: LoggerOptions
+    attention: str  # the roles in words
+
+    @property
+    def resume(self) -> str | None:
+        """The checkpoint to go on from, as this process sees it; see `resume.agreed`."""
+        if self.run.resume != AUTO:
+            return self.run.resume
+        last = self.folder / LAST
+        return str(last) if last.is_file() else None
+
+    @property
+    def bpe_dropout(self) -> float:
+        """The probability with which merges are left out in training."""
+        return float(self.tokenizer.get("dropout", 0.0))
+
+
+def check(config: dict[str, Any], folder: Path) -> Plan:
+    """Check every node of a plain configuration.
+
+    Raises: ConfigError with all problems that were found.
+    """
+    check_nodes(config)
+    problems: list[str] = []
+
+    def attempt(function: Any, *arguments: Any) -> Any:
+        try:
+            return function(*arguments)
+        except Seq2SeqError as error:
+            problems.append(str(error))
+            return None
+
+    roles = attempt(lambda: resolve_roles(config, MODELS.find(config["model"]["name"]).roles)) or {}
+    attention = {role.value: choice.options for role, choice in roles.items()}
+    model = {"model": config["model"], "position": config["position"], "attention": attention}
+    for role, choice in roles.items():
+        attempt(check_mechanism, role, choice, config["model"].get("dim"))
+    attempt(check_attention_dropout, config["model"], attention)
+    built = attempt(check_model, model) if roles and not problems else None
+    if built is not None:
+        attempt(check_reach, built, config["data"])
+    decode = dict(config["decode"])
+    if decode.get("length_ratio", 0) is None:  # to be learnt from the corpus
+        decode["length_ratio"] = Search.ranges["length_ratio"][1]
+    search = attempt(build_search, decode)
+    if built is not None and search is not None:
+        attempt(check_coverage, search, built)
+    attempt(engine_options, config["decode"])
+    attempt(check_length, config["position"], config["data"])
+    data = {k: v for k, v in config["data"].items() if k not in REFERRED}
+    attempt(check_tokenizer, config)
+    nodes = {
+        "loss": LossOptions,
+        "guided": GuidedOptions,
+        "validation": ValidationOptions,
+        "checkpoint": CheckpointOptions,
+        "trainer": TrainerOptions,
+        "optimizer": OptimizerOptions,
+    }
+    made = {name: attempt(build, options, config[name], name) for name, options in nodes.items()}
+    alone = {name: config[name] for name in ALONE}
+    made["run"] = attempt(build, RunOptions, alone, "")
+    made["data"] = attempt(build, DataOptions, data, "data")
+    if roles and made["loss"]:
+        attempt(check_r_drop, made["loss"], model)
+    if roles and made["data"]:
+        attempt(check_readers, roles, made["data"].groups)
+    if made["guided"] and made["data"]:
+        attempt(check_links, made["guided"], made["data"])
+    guide = attempt(find_guide, made["guided"], built) if made["guided"] and built else None
+    schedule = attempt(build_schedule, config["schedule"])
+    logger = attempt(read_logger, config["logger"])
+    if problems:
+        raise ConfigError("\n".join(problems))
+    return Plan(
+        folder=folder,
+        model=model,
+        decode=config["decode"],
+        tokenizer=config["tokenizer"],
+        schedule=schedule,
+        guide=guide,
+        logger=logger,
+        attention=describe_roles(roles, config["attn"]["name"]),
+        **made,
+    )
+
+
+def check_nodes(config: Mapping[str, Any]) -> None:
+    """Raises: ConfigError for a node that nothing would read, and for one that was taken away."""
+    known = (*NODES, *(f"{role}_attn" for role in Role))
+    problems = [
+        f"unknown option {name}{did_you_mean(name, known)} Known: {', '.join(known)}"
+        for name in config
+        if name not in known
+    ]
+    problems += [f"{name} is missing" for name in NODES if name not in config]
+    problems += [
+        f"{name}={config[name]!r} should hold options of its own, as in conf/train.yaml"
+        for name in NODES
+        if name not in ALONE and not isinstance(config.get(name, {}), Mapping)
+    ]
+    if problems:
+        raise ConfigError("\n".join(problems))
+
+
+def build(options: Any, values: Mapping[str, Any], where: str) -> Any:
+    check_options(options, values, where)
+    return options(**values)
+
+
+def check_tokenizer(config: Mapping[str, Any]) -> None:
+    """Raises: ConfigError for a recipe that cannot be, or that does not suit the model."""
+    model, tokenizer = config["model"], config["tokenizer"]
+    if tokenizer.get("name") == FROM_CHECKPOINT:
+        if config["init"] is None and config["resume"] in (None, AUTO):
+            raise ConfigError("tokenizer=checkpoint takes those of init=PATH: name a checkpoint")
+        if more := sorted(tokenizer.keys() - {"name"}):
+            raise ConfigError(
+                f"tokenizer.{more[0]} means nothing with tokenizer=checkpoint: that one is learnt"
+            )
+        return
+    build_recipe(tokenizer)
+    if tokenizer.get("dropout") and config["guided"].get("links") is not None:
+        raise ConfigError(
+            f"tokenizer.dropout={tokenizer['dropout']} cuts words otherwise in every epoch, and "
+            "guided.links belong to the pieces without dropout: tokenizer.dropout=0, or "
+            "guided.links=null"
+        )
+    if model.get("tie") == "all" and not tokenizer.get("joint"):
+        raise ConfigError(
+            "model.tie=all shares one matrix between languages, which needs one vocabulary: "
+            "tokenizer.joint=true, or model.tie=target"
+        )
+
+
+def check_length(position: Mapping[str, Any], data: Mapping[str, Any]) -> None:
+    positions, longest = position.get("length"), data.get("max_length")
+    if isinstance(positions, int) and isinstance(longest, int) and positions < longest:
+        raise ConfigError(
+            f"position.length={positions} is less than data.max_length={longest}: longer sentences "
+            f"would have no positions. Type data.max_length={positions}, or leave position.length "
+            "out"
+        )
+
+
+def check_mechanism(role: Role, choice: Choice, dim: Any) -> None:
+    """Build one attention alone, so that the mistakes of all of them are told at once."""
+    if isinstance(dim, int) and dim > 0:
+        with torch.device("meta"):
+            build_attention(choice.options, Place(role, dim, dim))
+
+
+def check_attention_dropout(
+    model: Mapping[str, Any], attention: Mapping[str, Mapping[str, Any]]
+) -> None:
+    """Raises: ConfigError for a dropout on weights if no attention of the model has any."""
+    p = model.get("attention_dropout")
+    if p and attention and not any("dropout" in options for options in attention.values()):
+        names = ", ".join(sorted({str(options["name"]) for options in attention.values()}))
+        raise ConfigError(
+            f"model.attention_dropout={p} means nothing here: attention like {names} has no "
+            "weights to drop. Type model.attention_dropout=0, or attn=mha"
+        )
+
+
+def check_r_drop(loss: LossOptions, model: Mapping[str, Any]) -> None:
+    """Raises: ConfigError for R-Drop of a model that drops nothing."""
+    own = [
+        p
+        for name, p in model["model"].items()
+        if name in ("dropout", "activation_dropout", "word_dropout")
+    ]
+    of_weights = [options.get("dropout") for options in model["attention"].values()]
+    if loss.r_drop and not any((*own, *of_weights)):
+        raise ConfigError(
+            f"loss.r_drop={loss.r_drop} compares two dropouts of the model, and this one drops "
+            "nothing: model.dropout=0.3, for example, or loss.r_drop=0"
+        )
+
+
+def check_readers(roles: Mapping[Role, Choice], groups: str) -> None:
+    """Raises: ConfigError for groups that no attention to the source reads."""
+    found = [ATTENTION.find(c.options["name"]) for r, c in roles.items() if r is not Role.DECODER]
+    if groups != "none" and not any(mechanism.reads_groups for mechanism in found):
+        readers = ", ".join(sorted(name for name, m in ATTENTION.items() if m.reads_groups))
+        raise ConfigError(
+            f"data.groups={groups} changes nothing here: no attention to the source reads groups. "
+            f"Those that do: {readers} ({training_command()} attn={readers.split(', ')[0]} "
+            f"data.groups={groups}), or data.groups=none"
+        )
+
+
+def check_reach(model: Seq2Seq, data: Mapping[str, Any]) -> None:
+    """Raises: ConfigError if an attention cannot read the longest source that the data may have."""
+    longest = data.get("max_length")
+    for attention in (module for module in model.modules() if isinstance(module, Attention)):
+        reach = attention.max_length
+        if reach is not None and isinstance(longest, int) and reach < longest:
+            raise ConfigError(
+                f"attn.length={reach} in the {attention.place.role.description} is less than "
+                f"data.max_length={longest}: longer sources could not be read. "
+                f"Type data.max_length={reach}, or leave attn.length out"
+            )
+
+
+def describe_roles(roles: Mapping[Any, Choice], common: str) -> str:
+    """`encoder mha (fixed is not defined there), decoder mha (...), cross fixed`."""
+    why = {"attn.elsewhere": f" ({common} is not defined there)"}
+    return ", ".join(f"{role} {c.label}{why.get(c.node, '')}" for role, c in roles.items())

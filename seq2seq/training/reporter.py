@@ -1,0 +1,140 @@
+"""What people see of a training: a line now and then, and translations."""
+
+import math
+import time
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, cast
+
+import lightning as L
+from lightning.pytorch.callbacks import RichProgressBar
+
+from seq2seq.data.batch import Batch
+from seq2seq.errors import escaped
+from seq2seq.training.module import TrainingModule
+
+
+class Progress(RichProgressBar):
+    """The bar on a terminal: loss since the last line of metrics.csv, BLEU, tokens a second."""
+
+    SHOWN = {"train/loss": "loss", "valid/bleu": "BLEU", "train/tokens_per_second": "tokens/s"}
+
+    def get_metrics(self, trainer: L.Trainer, pl_module: L.LightningModule) -> dict[str, Any]:
+        values = trainer.progress_bar_metrics
+        return {word: f"{values[key]:,.2f}" for key, word in self.SHOWN.items() if key in values}
+
+    def _get_train_description(self, current_epoch: int) -> str:
+        # Lightning's own counts up to max_epochs, which is -1 where max_steps ends training.
+        return f"epoch {current_epoch + 1}"
+
+
+class Reporter(L.Callback):
+    """Target tokens a second, and after each validation a line of figures and a few translations.
+
+    Args:
+        folder: of the run; the translations are also written to samples.txt in it.
+        sources: the first source sentences of the validation set; as many translations are shown.
+        silence: seconds without a line after which one says how far the run has come; infinite
+            where a bar does.
+    """
+
+    def __init__(self, folder: Path, sources: list[str], silence: float = math.inf):
+        self.folder, self.sources, self.silence = folder, sources, silence
+        self.tokens = self.seconds = 0.0
+        self.samples: dict[int, tuple[str, str]] = {}
+        self.begun = self.since = self.said = time.perf_counter()
+        self.first_step = 0
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self.begun = self.since = self.said = time.perf_counter()
+        self.first_step = trainer.global_step
+
+    def on_train_batch_end(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Batch, *_: Any
+    ) -> None:
+        self.tokens += batch.total / trainer.accumulate_grad_batches
+        now = time.perf_counter()
+        self.seconds += now - self.since
+        self.since = now
+        if self.seconds:
+            pl_module.log("train/tokens_per_second", self.tokens / self.seconds, prog_bar=True)
+        if self.is_silent(trainer):
+            self.say(f"{self.standing(trainer)}{self.speed()}{self.left(trainer)}")
+
+    def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self.samples = {}
+
+    def on_validation_batch_end(
+        self,
+        trainer: L.Trainer,
+        pl_module: L.LightningModule,
+        outputs: Any,
+        batch: Batch,
+        index: int,
+        *_: Any,
+    ) -> None:
+        if self.is_silent(trainer):
+            (count,) = trainer.num_val_batches
+            self.say(f"{self.standing(trainer)}  validation batch {index + 1:,} of {count:,}")
+        wanted = range(len(self.sources))
+        self.samples.update(
+            {row: pair for row, pair in outputs["translations"].items() if row in wanted}
+        )
+
+    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        if trainer.is_global_zero and not trainer.sanity_checking:
+            assert isinstance(pl_module, TrainingModule)
+            lines = [self.figures(trainer), *map(escaped, self.translations())]
+            print("\n".join(lines), flush=True)
+            with (self.folder / "samples.txt").open("a", encoding="utf-8") as file:
+                file.write("\n".join(lines) + "\n\n")
+        self.tokens = self.seconds = 0.0
+        self.since = self.said = time.perf_counter()
+
+    def is_silent(self, trainer: L.Trainer) -> bool:
+        """Was nothing said for so long that a line is due?"""
+        return time.perf_counter() - self.said >= self.silence and trainer.is_global_zero
+
+    def say(self, line: str) -> None:
+        print(line, flush=True)
+        self.said = time.perf_counter()
+
+    def standing(self, trainer: L.Trainer) -> str:
+        """`step 500  epoch 3  train loss 2.31`."""
+        values, loader = trainer.callback_metrics, cast(Any, trainer.train_dataloader)
+        train = f"  train loss {values['train/loss']:.3f}" if "train/loss" in values else ""
+        return f"step {trainer.global_step:,}  epoch {loader.state_dict()['epoch'] + 1}{train}"
+
+    def speed(self) -> str:
+        return f"  {self.tokens / self.seconds:,.0f} tokens/s" if self.seconds else ""
+
+    def left(self, trainer: L.Trainer) -> str:
+        """What remains of the updates, if they went on as until now: `  about 0:12:30 left`."""
+        done, last = trainer.global_step - self.first_step, trainer.estimated_stepping_batches
+        if not done or math.isinf(last):
+            return ""
+        seconds = (time.perf_counter() - self.begun) / done * (last - trainer.global_step)
+        return f"  about {timedelta(seconds=round(seconds))} left"
+
+    def figures(self, trainer: L.Trainer) -> str:
+        """`step 500  epoch 3  train loss 2.31  valid loss 1.98  BLEU 31.20  9,120 tokens/s`."""
+        values = trainer.callback_metrics
+        guided = "valid/align_loss" in values
+        align = f"  align loss {values['valid/align_loss']:.3f}" if guided else ""
+        share = values.get("valid/truncated", 0)
+        cut_off = f"  {share:.0%} cut off at the length limit" if share else ""
+        return (
+            f"{self.standing(trainer)}  valid loss {values['valid/loss']:.3f}{align}"
+            f"  BLEU {values['valid/bleu']:.2f}{self.speed()}{cut_off}"
+        )
+
+    def translations(self) -> list[str]:
+        """Source, translation and reference of each sample, a line each."""
+        lines = []
+        for row, (hypothesis, reference) in sorted(self.samples.items()):
+            lines += [
+                f"  source       {self.sources[row]}",
+                f"  translation  {hypothesis}",
+                f"  reference    {reference}",
+            ]
+        return lines

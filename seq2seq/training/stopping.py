@@ -1,0 +1,141 @@
+"""Stopping when asked to, without losing an update."""
+
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import lightning as L
+import torch
+
+from seq2seq.errors import Seq2SeqError
+from seq2seq.training.callbacks import ends_update
+from seq2seq.training.checkpointing import LastCheckpoint
+from seq2seq.training.config.options import OptimizerOptions
+
+Handler = Callable[[int, FrameType | None], Any] | int | None
+
+
+class StopOnSignal(L.Callback):
+    """On SIGTERM, SIGUSR1 or Ctrl-C: finish the update in hand, write last.ckpt, exit with 128 +
+    signal.
+
+    A scheduler that takes the machine away sends one of the first two, and the run goes on from
+    that file as if nothing had happened. A second signal stops at once. All processes of a run stop
+    after the same update, whichever of them were told.
+
+    Args:
+        last: writes the file.
+    """
+
+    SIGNALS = [signal.SIGTERM, signal.SIGINT]
+    if hasattr(signal, "SIGUSR1"):  # not on Windows
+        SIGNALS.append(signal.SIGUSR1)
+
+    def __init__(self, last: LastCheckpoint):
+        self.last = last
+        self.received: int | None = None
+        self.stopping = False
+        self.before: dict[int, Handler] = {}
+
+    def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        # After Lightning's own handlers, one of which would stop between two micro-batches.
+        self.before = {number: signal.signal(number, self._note) for number in self.SIGNALS}
+
+    def _note(self, number: int, frame: FrameType | None) -> None:
+        self.received = number
+        self._restore()
+
+    def _restore(self) -> None:
+        for number, handler in self.before.items():
+            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        self.before = {}
+
+    def on_train_batch_end(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, index: int
+    ) -> None:
+        if ends_update(trainer, index):
+            told = self.received is not None
+            self.stopping = trainer.strategy.reduce_boolean_decision(told, all=False)
+            self.last.wanted |= self.stopping
+
+    def on_train_batch_start(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, index: int
+    ) -> None:
+        """By now the last step is complete: its metrics are written, and its validation made."""
+        if not self.stopping:
+            return
+        # Of those told of it late, or not at all, the exit code is to be the same.
+        told = torch.tensor(self.received or 0, device=trainer.strategy.root_device)
+        number = signal.Signals(int(trainer.strategy.reduce(told, reduce_op="max")))
+        if trainer.is_global_zero:
+            print(
+                f"stopped by {number.name} after step {trainer.global_step:,}; "
+                f"resume={self.last.file} goes on exactly there",
+                file=sys.stderr,
+                flush=True,
+            )
+        raise SystemExit(128 + number)
+
+    def teardown(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
+        self._restore()
+
+
+class DivergedError(Seq2SeqError):
+    """Weights or the validation loss are NaN or infinite."""
+
+
+class StopOnDivergence(L.Callback):
+    """Ends a run whose weights, or whose validation loss, are not finite, before it saves them.
+
+    Weights, not the loss of a batch: with float16 that may overflow, and the update is left out.
+    Where it is made, one bad gradient spoils the weights for good, so it is enough to look now and
+    then, which a GPU has to be waited for: when metrics are logged, before a validation, and before
+    anything is saved. All processes have the same weights and end together.
+
+    Args:
+        folder: of the run, whose checkpoints stay as they are.
+        optimizer: what the run goes by.
+        every: updates between two lines of metrics.
+    """
+
+    def __init__(self, folder: Path, optimizer: OptimizerOptions, every: int):
+        self.folder, self.optimizer, self.every = folder, optimizer, every
+
+    def on_train_batch_end(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, index: int
+    ) -> None:
+        if ends_update(trainer, index) and trainer.global_step % self.every == 0:
+            self._check_weights(trainer, pl_module)
+
+    def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        self._check_weights(trainer, pl_module)
+
+    def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
+        if not trainer.callback_metrics["valid/loss"].isfinite():
+            self._end(trainer, "the validation loss is")
+
+    def on_save_checkpoint(
+        self, trainer: L.Trainer, pl_module: L.LightningModule, content: dict[str, Any]
+    ) -> None:
+        self._check_weights(trainer, pl_module)
+
+    def _check_weights(self, trainer: L.Trainer, module: L.LightningModule) -> None:
+        weights = [parameter.detach() for parameter in module.parameters()]
+        if not torch.nn.utils.get_total_norm(weights, float("inf")).isfinite():
+            self._end(trainer, "weights are")
+
+    def _end(self, trainer: L.Trainer, what: str) -> None:
+        if not trainer.is_global_zero:
+            raise SystemExit(2)  # the first process says why
+        kept = [self.folder / name for name in ("best.ckpt", "last.ckpt")]
+        found = [str(file) for file in kept if file.is_file()]
+        begin = f", with init={found[0]} for example" if found else ""
+        raise DivergedError(
+            f"training diverged: at step {trainer.global_step:,} {what} no finite number any more. "
+            f"Begin again{begin}, with less than optimizer.lr={self.optimizer.lr}, a longer "
+            "schedule.warmup, or trainer.gradient_clip_val=1.0 or less. "
+            + (f"From before it: {', '.join(found)}" if found else "Nothing was saved before it")
+        )

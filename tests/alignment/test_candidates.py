@@ -1,0 +1,74 @@
+"""All readings, layers and heads at once, against each alone."""
+
+import pytest
+import torch
+
+from seq2seq.alignment.candidates import LEAST, NEAR, Candidates
+from seq2seq.alignment.choice import Alignment, Choice
+from seq2seq.alignment.links import Links, alignment_error_rate, words
+
+LAYERS, HEADS = 3, 2
+
+
+def alignment(source: int, target: int) -> Alignment:
+    """Random weights, many of them equal or zero."""
+    texts = words(" ".join("s" * source)), words(" ".join("t" * target))
+    weights = torch.randint(0, 4, (2, LAYERS, HEADS, target, source + 1)) / 4.0
+    return Alignment(*texts, weights)
+
+
+def links(source: int, target: int) -> Links:
+    """Random ones, some beyond the words."""
+    every = {(i, j) for i in range(source + 1) for j in range(target + 1)}
+    sure = {link for link in every if torch.rand(()) < 0.3}
+    return Links(sure, sure | {link for link in every if torch.rand(()) < 0.2})
+
+
+def test_each_candidate_has_the_error_rate_of_its_own_links() -> None:
+    torch.manual_seed(0)
+    sizes = [(3, 4), (1, 1), (5, 2), (2, 0), (0, 2)]
+    pairs = [(alignment(*size), links(*size)) for size in sizes]
+    candidates = Candidates(LAYERS, HEADS)
+    for pair in pairs:
+        candidates.add(*pair)
+    ranked = candidates.ranked()
+    sure, possible = zip(*(gold for _, gold in pairs), strict=True)
+    assert len({c.choice[:3] for c in ranked}) == len(ranked) == 2 * LAYERS * (HEADS + 1)
+    for choice, counts in ranked:
+        rivals = [choice._replace(least=least, near=near) for near in NEAR for least in LEAST]
+        alone = [[found.links(rival) for found, _ in pairs] for rival in rivals]
+        rates = [alignment_error_rate(links, sure, possible) for links in alone]
+        assert counts.aer == pytest.approx(min(rates))
+        assert counts.aer == pytest.approx(rates[rivals.index(choice)])
+        assert counts.predicted == sum(map(len, alone[rivals.index(choice)]))
+    rates = [c.counts.aer for c in ranked]
+    assert rates == sorted(rates) and rates[0] < rates[-1]
+
+
+def test_the_reading_that_agrees_with_the_links_comes_first() -> None:
+    found = alignment(4, 4)
+    found.weights.fill_(0.1)
+    found.weights[1, 2, 1] = torch.eye(4, 5)
+    candidates = Candidates(LAYERS, HEADS)
+    candidates.add(found, Links({(i, i) for i in range(4)}, set()))
+    best = candidates.ranked()[0]
+    assert best.counts == (4, 4, 4, 4)
+    # The mean with a head that looks everywhere finds the same links, and is said first.
+    assert best.choice == Choice(1, 2, None)
+    found.weights[1, 2, 0] = torch.eye(4, 5).flip(0)
+    candidates.add(found, Links({(i, i) for i in range(4)}, set()))
+    assert candidates.ranked()[0].choice == Choice(1, 2, 1)
+    assert candidates.ranked()[0].counts == (8, 8, 8, 8)
+
+
+def test_a_word_that_looks_nowhere_in_particular_has_no_link_where_that_is_better() -> None:
+    found = Alignment(words("a b c"), words("x y"), torch.zeros(2, 1, 1, 2, 4))
+    found.weights[:, 0, 0, 0] = torch.tensor([0.0, 0.9, 0.1, 0.0])
+    found.weights[:, 0, 0, 1] = torch.tensor([0.45, 0.3, 0.25, 0.0])
+    candidates = Candidates(1, 1)
+    candidates.add(found, Links({(1, 0)}, set()))
+    ranked = candidates.ranked()
+    # Both readings are alike, and one head is its own mean.
+    assert [c.choice[:3] for c in ranked] == [(0, 0, None), (1, 0, None)]
+    assert ranked[0].choice.least == 0.5  # the first part that 0.45 of 1 falls short of
+    assert ranked[0].counts.aer == 0

@@ -1,0 +1,63 @@
+import pytest
+import torch
+
+from seq2seq.alignment.choice import Alignment, Choice, check_choice, describe, sharpest
+from seq2seq.alignment.links import words
+from seq2seq.errors import ConfigError
+
+# Two layers of two heads, two target words, two source words and the end. In the first layer the
+# heads look at different words, so that their mean is blurred; in the second they agree.
+FIRST = [[[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]], [[0.0, 1.0, 0.0], [0.0, 0.0, 1.0]]]
+SECOND = [[[0.0, 0.9, 0.1], [0.8, 0.0, 0.2]], [[0.0, 0.7, 0.3], [0.4, 0.0, 0.6]]]
+WORDS = words("a b"), words("x y")
+# One step later, the layers have changed places.
+ALIGNMENT = Alignment(*WORDS, torch.tensor([[FIRST, SECOND], [SECOND, FIRST]]))
+
+
+def test_the_sharpest_layer_is_the_one_whose_heads_agree() -> None:
+    entropies = ALIGNMENT.entropies()
+    # Of the blurred layer the means are (1/2, 1/2, 0) and (1/2, 0, 1/2): one bit each.
+    torch.testing.assert_close(entropies[0, 0], torch.tensor(2.0).log())
+    torch.testing.assert_close(entropies[1], entropies[0].flip(0))
+    assert sharpest([ALIGNMENT]) == Choice(0, 1, None)
+    assert sharpest([ALIGNMENT], 1) == Choice(1, 0, None)
+
+
+def test_the_layer_of_several_alignments_is_the_sharpest_on_average() -> None:
+    other = Alignment(*WORDS, ALIGNMENT.weights.flip(0))
+    assert sharpest([ALIGNMENT, ALIGNMENT, other]).layer == 1
+    assert sharpest([ALIGNMENT, other, other]).layer == 0
+
+
+def test_a_layer_or_head_that_does_not_exist_is_named_as_a_user_counts() -> None:
+    for index in (-1, 2):
+        message = rf"layer {index + 1} does not exist: there are 1 ... 2"
+        with pytest.raises(ConfigError, match=message):
+            check_choice(Choice(0, index, None), 2, 4)
+    for index in (-1, 4):
+        with pytest.raises(
+            ConfigError, match=rf"head {index + 1} does not exist: there are 1 ... 4"
+        ):
+            check_choice(Choice(0, 1, index), 2, 4)
+    check_choice(Choice(1, 1, 3), 2, 4)
+
+
+def test_a_choice_is_said_in_words_as_a_user_counts() -> None:
+    assert describe(Choice(0, 0, None), 2, 4) == "decoder layer 1 of 2, all heads"
+    assert describe(Choice(1, 1, 2), 2, 4) == "decoder layer 2 of 2, head 3 of 4, one step later"
+    strict = describe(Choice(0, 0, None, 0.5, 0.25), 2, 4)
+    assert strict.endswith("all heads, links of 50% or more, and of 25% of the largest")
+    apart = describe(Choice(0, 0, None), 2, 4, apart=True)
+    assert apart == "decoder layer 1 of 2, each of 4 heads"
+
+
+def test_a_map_is_of_a_reading_and_of_one_head_or_of_the_mean() -> None:
+    assert ALIGNMENT.map(Choice(0, 0, 1)).tolist() == FIRST[1]
+    assert ALIGNMENT.map(Choice(1, 1, 1)).tolist() == FIRST[1]
+    assert ALIGNMENT.map(Choice(0, 0, None)).tolist() == [[0.5, 0.5, 0.0], [0.5, 0.0, 0.5]]
+
+
+def test_links_are_those_of_the_map_and_none_where_it_looks_at_the_end() -> None:
+    assert ALIGNMENT.links(Choice(0, 0, 1)) == {(1, 0)}
+    assert ALIGNMENT.links(Choice(0, 1, 0)) == {(1, 0), (0, 1)}
+    assert ALIGNMENT.links(Choice(0, 1, None)) == {(1, 0), (0, 1)}  # y: 0.6 on a, 0.4 on the end

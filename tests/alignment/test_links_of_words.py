@@ -1,0 +1,304 @@
+import gzip
+from pathlib import Path
+
+import pytest
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch.testing import assert_close
+
+from seq2seq.alignment.links import (
+    LinkCounts,
+    Links,
+    alignment_error_rate,
+    format_links,
+    links,
+    parse_links,
+    pieces,
+    read_alignment,
+    word_weights,
+    words,
+)
+from seq2seq.errors import DataError
+
+link_sets = st.sets(st.tuples(st.integers(0, 200), st.integers(0, 200)), max_size=20)
+
+
+def tensor(*rows):
+    return torch.tensor(rows, dtype=torch.float32)
+
+
+def test_words_stand_between_white_space_and_know_their_place():
+    assert words(" Ein  Hund\tläuft.\n") == [("Ein", 1, 4), ("Hund", 6, 10), ("läuft.", 11, 17)]
+    assert words("") == words(" \n") == []
+
+
+def test_a_no_break_space_does_not_end_a_word():
+    assert [w.text for w in words("40\u00a0km weit")] == ["40\u00a0km", "weit"]
+
+
+@given(st.text())
+def test_words_are_the_text_without_its_white_space(text):
+    found = words(text)
+    assert all(text[w.start : w.end] == w.text for w in found)
+    assert "".join(w.text for w in found) == text.translate(dict.fromkeys(map(ord, " \t\n\r\f\v")))
+
+
+def test_pieces_of_one_character_are_one_word():
+    # The second character is three bytes, one piece each; spaces belong to the next piece, or are
+    # a piece of their own; the last piece is empty.
+    spans = [(0, 1), (1, 2), (1, 2), (1, 2), (2, 4), (4, 5), (5, 5)]
+    assert pieces("我爱 中 ", spans) == [("我", 0, 1), ("爱", 1, 2), ("中", 3, 4)]
+
+
+def test_pieces_that_cut_through_a_character_are_one_word():
+    assert pieces("ab我", [(0, 3), (2, 3)]) == [("ab我", 0, 3)]
+
+
+def test_source_pieces_are_added_and_target_pieces_averaged():
+    # Source "ab c": pieces a, b, c. Target "x yz": pieces x, y, z. Last come the end symbols.
+    weights = tensor(
+        [0.1, 0.2, 0.3, 0.4],
+        [0.5, 0.1, 0.2, 0.2],
+        [0.1, 0.1, 0.8, 0.0],
+        [0.9, 0.0, 0.0, 0.1],
+    )
+    spans = [(0, 1), (1, 2), (3, 4)], [(0, 1), (2, 3), (3, 4)]
+    known = words("ab c"), words("x yz")
+    assert_close(word_weights(weights, *spans, *known), tensor([0.3, 0.3], [0.4, 0.5]))
+    assert_close(
+        word_weights(weights, *spans, *known, end=True),
+        tensor([0.3, 0.3, 0.4], [0.4, 0.5, 0.1]),
+    )
+
+
+def test_pieces_with_equal_spans_each_count():
+    # The one source character is two pieces, and so is the first target character.
+    weights = tensor([0.2, 0.3, 0.5], [0.4, 0.4, 0.2], [0.0, 0.1, 0.9], [0.0, 0.0, 1.0])
+    found = word_weights(
+        weights, [(0, 1), (0, 1)], [(0, 1), (0, 1), (2, 3)], words("我"), words("你 y")
+    )
+    assert_close(found, tensor([0.65], [0.1]))
+
+
+def test_a_lone_space_belongs_to_the_word_that_follows():
+    # Source "a  b ": pieces a, space, " b", space. Target "x y": pieces x, space, y.
+    weights = tensor(
+        [0.1, 0.2, 0.3, 0.25, 0.15],
+        [0.3, 0.1, 0.2, 0.0, 0.4],
+        [0.7, 0.1, 0.0, 0.0, 0.2],
+        [0.0, 0.0, 0.0, 0.0, 1.0],
+    )
+    spans = [(0, 1), (1, 2), (3, 4), (4, 5)], [(0, 1), (1, 2), (2, 3)]
+    found = word_weights(weights, *spans, words("a  b "), words("x y"), end=True)
+    # Behind b no word follows, so the last space is its own, too; y is the mean of two rows.
+    assert_close(found, tensor([0.1, 0.75, 0.15], [0.5, 0.2, 0.3]))
+
+
+def test_an_empty_span_belongs_to_the_word_that_follows():
+    weights = tensor([0.1, 0.2, 0.3, 0.4], [0.0, 0.0, 0.0, 1.0])
+    found = word_weights(weights, [(0, 1), (1, 1), (2, 3)], [(0, 1)], words("a b"), words("x"))
+    assert_close(found, tensor([0.1, 0.5]))
+
+
+def test_a_word_without_a_piece_has_a_row_of_zeros():
+    weights = tensor([0.5, 0.5], [0.0, 1.0])
+    assert_close(
+        word_weights(weights, [(0, 1)], [(0, 1)], words("a"), words("x y")), tensor([0.5], [0.0])
+    )
+
+
+def test_a_leading_space_in_a_piece_changes_nothing():
+    weights = torch.rand(3, 3)
+    trimmed, untrimmed = [(0, 1), (2, 3)], [(0, 1), (1, 3)]
+    known = words("a b")
+    assert_close(
+        word_weights(weights, trimmed, trimmed, known, known),
+        word_weights(weights, untrimmed, untrimmed, known, known),
+    )
+
+
+def test_a_piece_over_two_words_is_shared_by_its_characters():
+    # The piece "abc d" has three characters in the first word and one in the second.
+    found = word_weights(
+        tensor([0.8, 0.2], [0.0, 1.0]), [(0, 5)], [(0, 1)], words("abc d"), words("x")
+    )
+    assert_close(found, tensor([0.6, 0.2]))
+
+
+def test_weights_of_whole_words_pass_through_and_heads_stay_apart():
+    weights = torch.rand(2, 3, 4, 5)
+    spans, others = [(0, 1), (2, 3), (4, 5), (6, 7)], [(0, 1), (2, 3), (4, 5)]
+    found = word_weights(weights, spans, others, words("a b c d"), words("x y z"))
+    assert_close(found, weights[..., :-1, :-1])
+
+
+@given(st.integers(1, 6), st.integers(1, 6), st.randoms(use_true_random=False))
+def test_rows_that_add_up_to_one_still_do(source, target, random):
+    texts = ["".join(random.choice("ab ") for _ in range(n)) + "." for n in (source, target)]
+    spans = [[(i, i + 1) for i in range(len(text))] for text in texts]
+    weights = torch.rand(len(spans[1]) + 1, len(spans[0]) + 1).softmax(-1)
+    found = word_weights(weights, spans[0], spans[1], words(texts[0]), words(texts[1]), end=True)
+    assert_close(found.sum(-1), torch.ones(len(words(texts[1]))))
+
+
+def test_a_text_without_words_gives_an_empty_map():
+    assert word_weights(torch.ones(1, 1), [], [], [], []).shape == (0, 0)
+    assert word_weights(torch.ones(2, 1), [], [(0, 1)], [], words("x"), end=True).shape == (1, 1)
+
+
+def test_weights_without_the_end_symbols_are_refused():
+    with pytest.raises(ValueError, match=r"shape \(1, 1\); expected \(\.\.\., 2, 2\)"):
+        word_weights(torch.ones(1, 1), [(0, 1)], [(0, 1)], words("a"), words("x"))
+
+
+def test_each_target_word_is_linked_to_its_strongest_source_word():
+    assert links(tensor([0.1, 0.7, 0.2], [0.6, 0.1, 0.3]), end=False) == {(1, 0), (0, 1)}
+
+
+def test_a_target_word_that_looks_at_the_end_symbol_has_no_link():
+    # Word 0 looks at the end most, word 1 at a source word, word 2 as much at either.
+    weights = tensor([0.2, 0.3, 0.5], [0.1, 0.5, 0.4], [0.4, 0.2, 0.4])
+    assert links(weights, end=True) == {(1, 1), (0, 2)}
+
+
+def test_a_target_word_that_looks_nowhere_in_particular_has_no_link_if_asked():
+    # Of what is not on the end, the largest are 0.4 of 0.8 and 0.3 of 0.8.
+    weights = tensor([0.4, 0.2, 0.2, 0.2], [0.2, 0.3, 0.3, 0.2])
+    assert links(weights, end=True, least=0.375) == {(0, 0), (1, 1)}
+    assert links(weights, end=True, least=0.5) == {(0, 0)}
+    assert links(weights, end=True, least=0.6) == set()
+
+
+def test_a_row_without_weight_has_no_link():
+    assert links(tensor([0.0, 0.0], [float("nan"), float("nan")]), end=False) == set()
+    assert links(torch.ones(2, 0), end=False) == links(torch.ones(2, 1), end=True) == set()
+
+
+def test_links_of_several_heads_at_once_are_refused():
+    with pytest.raises(ValueError, match="expected a matrix"):
+        links(torch.ones(2, 3, 3), end=False)
+    with pytest.raises(ValueError, match="expected a matrix"):
+        links(torch.ones(2, 0), end=True)
+
+
+@given(link_sets, link_sets)
+def test_what_is_formatted_is_parsed_back(sure, possible):
+    assert parse_links(format_links(sure, possible)) == Links(sure, sure | possible)
+
+
+def test_links_are_written_in_order_and_sure_ones_once():
+    assert format_links({(10, 0), (2, 1)}, {(2, 1), (2, 0)}) == "2p0 2-1 10-0"
+
+
+def test_both_notations_of_a_possible_link_are_read():
+    assert parse_links(" 0-1\t2p3 4?5\n") == ({(0, 1)}, {(0, 1), (2, 3), (4, 5)})
+
+
+@pytest.mark.parametrize(
+    "damage",
+    ["3", "1-", "-1-2", "1--2", "1-2-3", "1-2,3-4", "a-b", "1x2", "１-2", "1-2:0.5", "9" * 5000],
+)
+def test_a_damaged_link_names_file_and_line(damage, tmp_path):
+    path = tmp_path / "gold.align"
+    path.write_text(f"0-0\n\n0-0 {damage} 1-1\n", encoding="utf-8")
+    with pytest.raises(DataError, match=r"gold\.align:3: .* is not a link\. Write i-j"):
+        read_alignment(path)
+
+
+def test_an_alignment_file_has_a_line_for_every_pair(tmp_path):
+    plain, packed = tmp_path / "a.align", tmp_path / "a.align.gz"
+    content = "\ufeff0-0 1p1\r\n\r\n2-0".encode()
+    plain.write_bytes(content)
+    packed.write_bytes(gzip.compress(content + b"\n"))
+    expected = [({(0, 0)}, {(0, 0), (1, 1)}), (set(), set()), ({(2, 0)}, {(2, 0)})]
+    assert read_alignment(plain) == read_alignment(packed) == expected
+
+
+def test_an_empty_alignment_file_has_no_pairs(tmp_path):
+    path = tmp_path / "a.align"
+    path.write_bytes(b"")
+    assert read_alignment(path) == []
+
+
+def test_a_file_that_cannot_be_read_is_named(tmp_path):
+    broken, packed = tmp_path / "broken.align", tmp_path / "broken.align.gz"
+    broken.write_bytes(b"0-0\n1-1 \xff\n")
+    whole = gzip.compress(b"0-0\n" * 100)
+    for path, content, where in (
+        (broken, b"0-0\n1-1 \xff\n", r"broken\.align:2:"),
+        (packed, whole[:-9], r"broken\.align\.gz"),
+        (packed, whole[:12] + b"\xff\xff" + whole[14:], r"broken\.align\.gz"),
+    ):
+        path.write_bytes(content)
+        with pytest.raises(DataError, match=where):
+            read_alignment(path)
+    with pytest.raises(DataError, match="nowhere"):
+        read_alignment(Path("nowhere"))
+
+
+def test_error_rate_by_pencil_and_paper():
+    # Sentence 1: A & S = 1, A & P = 2, |A| = 3, |S| = 2. Sentence 2: 0, 0, 1, 1. So 1 - 3 / 7.
+    predicted = [{(0, 0), (1, 1), (2, 2)}, {(0, 1)}]
+    sure = [{(0, 0), (3, 3)}, {(0, 0)}]
+    possible = [{(0, 0), (1, 1), (3, 3)}, {(0, 0)}]
+    assert alignment_error_rate(predicted, sure, possible) == pytest.approx(4 / 7)
+    # A sure link is possible even where the possible ones do not repeat it.
+    assert alignment_error_rate(predicted, sure, [{(1, 1)}, set()]) == pytest.approx(4 / 7)
+
+
+@given(link_sets, link_sets)
+def test_error_rate_is_zero_between_sure_and_possible_links(sure, possible):
+    every = sure | possible
+    assert alignment_error_rate([sure], [sure], [possible]) == 0
+    assert alignment_error_rate([every], [sure], [possible]) == 0
+
+
+def test_error_rate_of_foreign_links_is_one():
+    assert alignment_error_rate([{(0, 1)}], [{(1, 0)}], [{(1, 0)}]) == 1
+
+
+def test_error_rate_of_different_numbers_of_sentences_is_refused():
+    with pytest.raises(ValueError, match="1 predicted, 2 sure and 2 possible"):
+        alignment_error_rate([set()], [set(), set()], [set(), set()])
+
+
+def test_precision_and_recall_by_pencil_and_paper() -> None:
+    # Found: 0-0 is sure, 1-1 possible, 2-2 neither. 3-3 is sure and not found.
+    counts = LinkCounts.of({(0, 0), (1, 1), (2, 2)}, {(0, 0), (3, 3)}, {(1, 1)})
+    assert counts == (3, 2, 1, 2)
+    assert (counts.precision, counts.recall) == (pytest.approx(2 / 3), 1 / 2)
+    assert counts.f1 == pytest.approx(4 / 7)
+    assert counts.aer == pytest.approx(1 - 3 / 5)
+
+
+def test_counts_of_a_corpus_are_added_before_they_are_divided() -> None:
+    counts = [LinkCounts(1, 1, 1, 1), LinkCounts(3, 5, 0, 0)]
+    assert LinkCounts.total(counts) == (4, 6, 1, 1)
+    assert LinkCounts.total([]) == (0, 0, 0, 0)
+
+
+def test_where_nothing_is_predicted_or_sure_nothing_is_divided_by_zero() -> None:
+    none = LinkCounts(0, 0, 0, 0)
+    assert (none.aer, none.precision, none.recall, none.f1) == (0, 1, 1, 1)
+    wrong = LinkCounts(2, 3, 0, 0)
+    assert (wrong.aer, wrong.precision, wrong.recall, wrong.f1) == (1, 0, 0, 0)
+
+
+@given(link_sets, link_sets)
+def test_where_all_links_are_sure_the_error_rate_is_one_minus_f1(found: set, sure: set) -> None:
+    counts = LinkCounts.of(found, sure, sure)
+    if found and sure:
+        assert counts.aer == pytest.approx(1 - counts.f1)
+
+
+def test_words_looked_at_nearly_as_much_are_linked_too_if_that_is_asked() -> None:
+    weights = torch.tensor([[0.4, 0.2, 0.3, 0.1], [0.25, 0.25, 0.1, 0.4], [0.5, 0.0, 0.0, 0.5]])
+    assert links(weights, end=True) == {(0, 0), (0, 2)}
+    assert links(weights, end=True, near=0.7) == {(0, 0), (2, 0), (0, 2)}
+    assert links(weights, end=True, near=0.5) == {(0, 0), (1, 0), (2, 0), (0, 2)}
+    # A word that looks at the end most has no link, however much it looks at others together.
+    assert (0, 1) not in links(weights, end=True, near=0.1)
+    for near in (0.0, 1.5):
+        with pytest.raises(ValueError, match="above 0 and at most 1"):
+            links(weights, end=True, near=near)

@@ -1,0 +1,114 @@
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+from sacrebleu.metrics.ter import TER
+
+from seq2seq.errors import DataError
+from seq2seq.metrics.scores import score
+from seq2seq.training.metrics import bleu_from_statistics, bleu_statistics
+
+REFERENCES = [
+    "The cat sat on the mat, and it slept.",
+    "A man in a red shirt rides a bicycle.",
+    "Two dogs run along the beach.",
+    "",
+    "Nobody knows.",
+]
+HYPOTHESES = [
+    "The cat is on the mat and it slept.",
+    "A man with a red shirt is riding a bicycle.",
+    "Two dogs are running along the beach.",
+    "something",
+    "",
+]
+sentences = st.lists(
+    st.sampled_from(["the", "cat", "sat", "on", "mat", ",", "3.5", "$5."]), max_size=9
+)
+pairs = st.lists(st.tuples(sentences.map(" ".join), sentences.map(" ".join)), max_size=12)
+
+
+def test_scores_are_bleu_chrf_and_ter_as_sacrebleu_computes_them():
+    bleu, chrf, ter = score(HYPOTHESES, REFERENCES)
+    assert (bleu.name, chrf.name, ter.name) == ("BLEU", "chrF", "TER")
+    assert ter.value == TER().corpus_score(HYPOTHESES, [REFERENCES]).score
+    assert bleu.value == BLEU().corpus_score(HYPOTHESES, [REFERENCES]).score
+    assert chrf.value == CHRF().corpus_score(HYPOTHESES, [REFERENCES]).score
+
+
+def test_equal_texts_score_100_and_need_no_edits():
+    assert [round(s.value, 6) for s in score(REFERENCES, REFERENCES)] == [100, 100, 0]
+
+
+def test_ter_of_a_short_corpus_by_pencil_and_paper():
+    # One word is replaced and one is missing: two edits, five words in the reference.
+    assert score(["a b x d"], ["a b c d e"])[2].value == pytest.approx(100 * 2 / 5)
+    # Two of five characters are wrong in Chinese; without spaces the sentence would be one word.
+    assert score(["你好中国人"], ["你好世界人"], language="zh")[2].value == pytest.approx(40)
+    assert score(["你好中国人"], ["你好世界人"])[2].value == pytest.approx(100)
+
+
+def test_bleu_of_a_short_corpus_by_pencil_and_paper():
+    # 4 of 5 words, 3 of 4 pairs, 2 of 3 triples, 1 of 2 quadruples match; the lengths are equal.
+    bleu = score(["a b c d x"], ["a b c d e"])[0]
+    assert bleu.value == pytest.approx(100 * (4 / 5 * 3 / 4 * 2 / 3 * 1 / 2) ** (1 / 4))
+    assert bleu_statistics(["a b c d x"], ["a b c d e"]) == [4, 3, 2, 1, 5, 4, 3, 2, 5, 5]
+
+
+@pytest.mark.parametrize(
+    ("language", "tokenizer"),
+    [
+        (None, "13a"),
+        ("de", "13a"),
+        ("zh", "zh"),
+        ("zh-Hans", "zh"),
+        ("zh_CN", "zh"),
+        ("ja", "char"),
+        ("JA", "char"),
+        ("th", "char"),
+    ],
+)
+def test_signature_names_the_tokenizer_of_the_language(language, tokenizer):
+    for name, tok in (("BLEU", f"tok:{tokenizer}|"), ("chrF", "nc:6|")):
+        signature = {s.name: s.signature for s in score(["你好"], ["你好"], language=language)}[
+            name
+        ]
+        assert tok in signature and "version:" in signature
+
+
+def test_chinese_is_compared_character_by_character():
+    hypotheses, references = ["我爱中国和世界"], ["我爱中国和你"]
+    # One word each for 13a, so nothing matches; five of seven characters for zh.
+    assert score(hypotheses, references)[0].value == 0
+    assert bleu_statistics(hypotheses, references, language="zh")[:2] == [5, 4]
+
+
+@settings(deadline=None, max_examples=50)
+@given(pairs, st.data())
+def test_statistics_of_parts_add_up_to_the_bleu_of_the_whole(corpus, data):
+    cuts = sorted(data.draw(st.lists(st.integers(0, len(corpus)), max_size=3)))
+    parts = [
+        corpus[i:j] for i, j in zip([0, *cuts], [*cuts, len(corpus)], strict=True)
+    ]  # some may be empty: a rank without sentences
+    counts = [bleu_statistics([h for h, _ in part], [r for _, r in part]) for part in parts]
+    summed = [float(sum(column)) for column in zip(*counts, strict=True)]
+    hypotheses, references = [h for h, _ in corpus], [r for _, r in corpus]
+    whole = BLEU().corpus_score(hypotheses, [references]).score if corpus else 0.0
+    assert bleu_from_statistics(summed) == whole
+
+
+def test_different_numbers_of_sentences_are_refused_with_both_counts():
+    for function in (score, bleu_statistics):
+        with pytest.raises(DataError, match=r"1 translations.*2 references"):
+            function(["a"], ["a", "b"])
+
+
+def test_nothing_to_score_is_refused():
+    with pytest.raises(DataError, match="no sentence"):
+        score([], [])
+
+
+def test_statistics_of_another_length_are_refused():
+    with pytest.raises(ValueError, match="3 counts; expected 10"):
+        bleu_from_statistics([1, 2, 3])

@@ -1,0 +1,69 @@
+"""Exact match and symbol error rate."""
+
+from itertools import product
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from seq2seq.metrics.registry import build_metrics, edits, find_metrics
+from seq2seq.metrics.scores import CorpusScore, corpus_scores
+
+
+def scores(hypotheses: list[str], references: list[list[str | None]]) -> dict[str, CorpusScore]:
+    metrics = build_metrics(find_metrics(["exact", "ser"]), references)
+    return {score.name: score for score in corpus_scores(hypotheses, metrics, resamples=20)}
+
+
+def naive(a: list[str], b: list[str]) -> int:
+    """The recursion that defines the distance."""
+    if not a or not b:
+        return len(a) + len(b)
+    change = naive(a[1:], b[1:]) + (a[0] != b[0])
+    return min(change, naive(a[1:], b) + 1, naive(a, b[1:]) + 1)
+
+
+def test_edits_are_those_of_the_definition_for_all_short_texts() -> None:
+    texts = [list(word) for length in range(4) for word in product("xy", repeat=length)]
+    for a, b in product(texts, texts):
+        assert edits(" ".join(a), " ".join(b)) == naive(a, b)
+
+
+symbols = st.lists(st.sampled_from(["AH0", "T", "K"]), max_size=30)
+
+
+@settings(deadline=None, max_examples=30)
+@given(symbols, symbols, symbols)
+def test_edits_are_a_distance(a: list[str], b: list[str], c: list[str]) -> None:
+    x, y, z = map(" ".join, (a, b, c))
+    assert edits(x, x) == 0
+    assert edits(x, y) == edits(y, x)
+    assert edits(x, z) <= edits(x, y) + edits(y, z)
+
+
+def test_scores_of_a_few_words_by_pencil_and_paper() -> None:
+    found = scores(["K AE1 T", "T  AH0 ", "B B B B"], [["K AE1 T", "T AH0", "B A"]])
+    assert found["exact"].value == pytest.approx(100 * 2 / 3)  # white space aside
+    assert found["SER"].value == pytest.approx(100 * 3 / 7)
+
+
+def test_of_several_references_the_nearest_counts() -> None:
+    found = scores(["T AH0 M"], [["T EY1 M OW2 X"], ["T AH0 M"]])
+    assert (found["exact"].value, found["SER"].value) == (100, 0)
+    assert "nrefs:2|" in found["SER"].signature
+    found = scores(["A B", "C"], [["A X", "C"], [None, "D"]])
+    assert found["SER"].value == pytest.approx(100 / 3)
+    assert "nrefs:var|" in found["SER"].signature
+
+
+def test_bad_outputs_may_need_more_edits_than_there_are_symbols() -> None:
+    assert scores(["X Y Z"], [["A"]])["SER"].value == 300
+    assert scores([""], [["A B"]])["SER"].value == 100
+
+
+def test_the_signatures_say_what_is_compared_and_intervals_come_with_them() -> None:
+    found = scores(["A"] * 5 + ["B"] * 5, [["A"] * 10])
+    assert "|unit:line|case:mixed|" in found["exact"].signature
+    interval = found["exact"].interval
+    assert interval is not None and "bs:20|seed:12345" in interval.signature
+    assert interval.half_width > 0 and abs(interval.mean - 50) < 2 * interval.half_width

@@ -1,0 +1,106 @@
+"""What a text looks like."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+from tiny_runs import demo_lines
+
+from seq2seq.metrics.text_checks import (
+    cautions,
+    looks_lowercased,
+    looks_spaceless,
+    looks_tokenized,
+    usual_metrics,
+)
+
+RAW = demo_lines("test", "en", 200)
+
+
+def tokenized(lines: list[str]) -> list[str]:
+    return [line.replace(".", " .").replace(",", " ,") for line in lines]
+
+
+def test_raw_text_looks_neither_tokenized_nor_lowercased() -> None:
+    assert not looks_tokenized(RAW) and not looks_lowercased(RAW)
+    assert cautions(RAW, {"x": RAW}) == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "a dog runs .",
+        "a dog , a cat",
+        "the dog &apos;s tail",
+        "a black @-@ white cat",
+        "dog 's tail",
+    ],
+)
+def test_a_text_of_split_punctuation_looks_tokenized(line: str) -> None:
+    assert looks_tokenized([line, "A dog"])
+
+
+def test_the_spaces_of_french_do_not_look_tokenized() -> None:
+    assert not looks_tokenized(["Qui est là ?", "Il dort : enfin.", "Oui ; non !", "« Oui »"])
+
+
+def test_a_few_odd_lines_do_not_make_a_text_tokenized() -> None:
+    assert not looks_tokenized([*RAW, *["a dog runs ."] * 10])
+
+
+def test_a_text_without_capitals_looks_lowercased_but_a_script_without_them_does_not() -> None:
+    assert looks_lowercased([line.lower() for line in RAW])
+    assert not looks_lowercased(["他们在公园里跑步", "我爱中国"])
+    assert not looks_lowercased(["他们在公园里跑步", "我爱中国", "草高 5cm", ""])
+    assert not looks_lowercased([]) and not looks_lowercased(["", "3.5"])
+
+
+def test_each_caution_says_what_to_know() -> None:
+    lower, split = [line.lower() for line in RAW], tokenized(RAW)
+    (both,) = cautions(split, {"x": split})
+    assert "references look tokenized" in both and "bleu-tokenized of --metrics" in both
+    (joined,) = cautions(RAW, {"x": RAW, "y": split})
+    assert "translations of y look tokenized, and the references do not" in joined
+    (small,) = cautions(RAW, {"x": lower, "y": RAW})
+    assert "translations of x look lower-cased, and the references do not" in small
+    (same,) = cautions(lower, {"x": lower})
+    assert "references look lower-cased" in same
+    assert "translations of x have capitals" in cautions(lower, {"x": RAW})[1]
+
+
+@pytest.mark.parametrize(
+    "line",
+    ["他在2008年的夏天买了iPhone。", "彼は犬を見た", "ฉันรักเธอ", "ខ្ញុំស្រឡាញ់", "မြန်မာစာ", "ຂ້ອຍຮັກ"],
+)
+def test_a_language_without_spaces_has_to_be_told(line: str) -> None:
+    assert looks_spaceless([line])
+    (caution,) = cautions([line], {"x": [line]})
+    assert "no spaces between words" in caution and "--language zh" in caution
+    assert cautions([line], {"x": [line]}, "zh") == cautions([line], {"x": [line]}, "ja") == []
+
+
+@pytest.mark.parametrize(
+    "lines", [[], ["", "3.5"], RAW, ["나는 학교에 간다"], ["他 is a word of Chinese"]]
+)
+def test_other_texts_have_spaces(lines: list[str]) -> None:
+    assert not looks_spaceless(lines)
+
+
+def test_tokenized_references_are_scored_as_they_stand_too() -> None:
+    assert usual_metrics(RAW) == ["bleu", "chrf", "ter"]
+    assert usual_metrics(tokenized(RAW)) == ["bleu", "chrf", "ter", "bleu-tokenized"]
+
+
+FLICKR = Path("/work/shared/data/multi30k")
+
+
+@pytest.mark.skipif(not FLICKR.is_dir(), reason="the corpus is not on this machine")
+@pytest.mark.parametrize("language", ["de", "en", "fr"])
+def test_a_real_test_set_is_told_from_its_tokenized_form(language: str) -> None:
+    def lines(name: str) -> list[str]:
+        with gzip.open(FLICKR / f"{name}.{language}.gz", "rt", encoding="utf-8") as file:
+            return file.read().splitlines()
+
+    raw, split = lines("test_2016_flickr"), lines("tok/test_2016_flickr.lc.norm.tok")
+    assert (looks_tokenized(raw), looks_lowercased(raw)) == (False, False)
+    assert (looks_tokenized(split), looks_lowercased(split)) == (True, True)
