@@ -16,8 +16,8 @@ from helpers import CONF
 from hydra import compose, initialize_config_dir
 
 from seq2seq import checkpoint
-from seq2seq.data.guided_links import prepare_run
-from seq2seq.data.tokenizer import ByteLevelBPE, Tokenizer
+from seq2seq.data.prepare import Prepared, prepare
+from seq2seq.data.tokenizer import ByteLevelBPE, Tokenizer, Tokenizers
 from seq2seq.models import Seq2Seq, build_model
 from seq2seq.training.config.plan import Plan, check
 from seq2seq.training.resume import given_tokenizers
@@ -74,6 +74,11 @@ def plan_of(folder: Path, *overrides: str) -> Plan:
     return check(plain_values(config), folder)
 
 
+def prepared_for(plan: Plan, given: Tokenizers | None = None) -> Prepared:
+    """What a run trains on."""
+    return prepare(plan.data, plan.tokenizer, given, plan.link_files)
+
+
 def train_tiny(base: Path, *overrides: str) -> Path:
     """Train in this process. Returns: the folder of the run."""
     folder = Path(mkdtemp(prefix="run-", dir=base))
@@ -85,7 +90,7 @@ def train_again(folder: Path, *overrides: str) -> None:
     """Train in this process, in a folder where there may be a run."""
     plan = plan_of(folder, *overrides)
     given = given_tokenizers(plan.tokenizer, plan.resume or plan.run.init)
-    train(plan, prepare_run(plan, given))
+    train(plan, prepared_for(plan, given))
 
 
 @cache

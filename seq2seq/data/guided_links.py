@@ -1,10 +1,10 @@
-"""The links of a corpus: found, checked, brought from words to pieces, and cached."""
+"""Links between words, from files beside a corpus: checked, brought to pieces, and cached."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -23,8 +23,7 @@ from seq2seq.data.cache import Stamps, cached_folder, digest
 from seq2seq.data.corpus import Corpus, settings_of
 from seq2seq.data.encode import is_full, is_kept
 from seq2seq.data.links import ENTRY, PieceLinks, is_whole, write_links
-from seq2seq.data.mixture import Portion, find_portions
-from seq2seq.data.prepare import DataOptions, Prepared, prepare
+from seq2seq.data.mixture import Portion
 from seq2seq.data.text import (
     MissingFileError,
     check_rereadable,
@@ -35,10 +34,23 @@ from seq2seq.data.text import (
 from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.data.windows import windows
 from seq2seq.errors import DataError
-from seq2seq.training.config.options import GuidedOptions
-from seq2seq.training.config.plan import Plan
 
 LOOK_AHEAD = 4096  # pairs whose pieces are found together
+FORMAT = "1"  # part of every cache's name: raise it when the entries change their meaning
+
+
+class LinkFiles(NamedTuple):
+    """Files with a line of links for each pair of a part, `0-0 1-2`, in the format of Pharaoh.
+
+    Attributes:
+        train: the file, or the files of several corpora by name; None if there are none.
+        valid: likewise.
+        to_end: a target word without link comes from the source's end, see `project`.
+    """
+
+    train: str | dict[str, str] | None
+    valid: str | dict[str, str] | None
+    to_end: bool
 
 
 class Linked(NamedTuple):
@@ -150,48 +162,31 @@ def as_entries(shares: Tensor, prefix: int) -> np.ndarray:
     return found
 
 
-# Part of every cache's name: raise it when the entries change their meaning.
-FORMAT = "1"
-
-
-def prepare_run(plan: Plan, given: Tokenizers | None = None) -> Prepared:
-    """What a run trains on: `prepare`, and the links if a head is to be trained on them.
-
-    Links are checked against the text before anything is computed, which may take hours.
-
-    Raises: as `prepare`; DataError for a link that cannot be, naming the file and the line.
-    """
-    stamps = Stamps(Path(plan.data.cache).expanduser())
-    found = find_links(plan.guided, plan.data, stamps)
-    prepared = prepare(plan.data, plan.tokenizer, given)
-    return with_links(prepared, found, plan, stamps)
-
-
 def find_links(
-    options: GuidedOptions, data: DataOptions, stamps: Stamps
+    files: LinkFiles, portions: Mapping[str, Sequence[Portion]], stamps: Stamps
 ) -> dict[str, list[Linked]]:
     """The corpora of each part that has links, which fit their pairs.
+
+    Links are checked against the text before anything is computed, which may take hours.
 
     Raises: DataError for a file that is not there, or has more or fewer lines; for what is no link,
         or a link to a word that is not there.
     """
-    found = {}
-    for part, spec in (("train", options.links), ("valid", options.valid)):
+    linked = {}
+    for part, spec in (("train", files.train), ("valid", files.valid)):
         if spec is None:
             continue
-        sides = str(data.source), str(data.target)
-        portions = find_portions(getattr(data, part), *sides, f"data.{part}")
-        files = spec if isinstance(spec, dict) else {"": spec}
-        found[part] = [
-            Linked(p, Path(files[p.name]).expanduser() if p.name in files else None)
-            for p in portions
+        by_name = spec if isinstance(spec, dict) else {"": spec}
+        linked[part] = [
+            Linked(p, Path(by_name[p.name]).expanduser() if p.name in by_name else None)
+            for p in portions[part]
         ]
-        for portion, file in found[part]:
+        for portion, file in linked[part]:
             if file is not None:
                 check_lines(portion, file, stamps)
                 text = [*portion.text.settings, *map(stamps.sha256, portion.text.files)]
                 stamps.recall(file, f"fits {digest(text)}", partial(check_fit, portion))
-    return found
+    return linked
 
 
 def check_lines(portion: Portion, file: Path, stamps: Stamps) -> None:
@@ -204,50 +199,45 @@ def check_lines(portion: Portion, file: Path, stamps: Stamps) -> None:
     check_count(file, lines, pairs, " and ".join(str(path) for path in portion.text.files))
 
 
-def with_links(
-    prepared: Prepared, found: Mapping[str, Sequence[Linked]], plan: Plan, stamps: Stamps
-) -> Prepared:
-    """What was prepared, its corpora with links between pieces, and its report and ledger too."""
-    report, ledger = list(prepared.report), dict(prepared.ledger)
-    corpora = {"train": prepared.train, "valid": prepared.valid}
-    for part, linked in found.items():
-        links = piece_links(corpora[part], linked, prepared.tokenizers, plan, stamps)
-        corpora[part] = corpora[part].with_links(links)
-        pairs = int(np.count_nonzero(links.asked))
-        if pairs == 0:
-            files = ", ".join(str(file) for _, file in linked if file is not None)
-            raise DataError(
-                f"no pair that is kept has a link in {files}: there is nothing to train a head on. "
-                "A line holds links i-j between words counted from 0, source first: 0-0 1-2"
-            )
-        report.append(f"{part}: links for {pairs:,} of {len(corpora[part]):,} pairs")
-        ledger["links"] = {**ledger.get("links", {}), part: _ledger(linked, stamps)}
-    return Prepared(**corpora, tokenizers=prepared.tokenizers, report=tuple(report), ledger=ledger)
+def piece_links(
+    corpus: Corpus,
+    linked: Sequence[Linked],
+    tokenizers: Tokenizers,
+    stamps: Stamps,
+    *,
+    max_length: int,
+    to_end: bool,
+    cache_dir: Path,
+) -> PieceLinks:
+    """The links of a corpus between pieces, computed once.
+
+    Raises: DataError if no pair that is kept has a link.
+    """
+    portions, files = [portion for portion, _ in linked], [file for _, file in linked]
+    settings = settings_of(portions, tokenizers, max_length, stamps)
+    settings += [FORMAT, str(to_end)]
+    settings += ["" if file is None else stamps.sha256(file) for file in files]
+
+    def write(folder: Path) -> None:
+        of_portions = (entries(each, tokenizers, max_length, to_end) for each in linked)
+        write_links(folder, chain.from_iterable(of_portions))
+        # A row more or fewer would give all that follow the links of another pair.
+        assert is_whole(folder, len(corpus)), "links and corpus leave out different pairs"
+
+    links = PieceLinks(cached_folder(cache_dir, f"links-{digest(settings)}", write))
+    if not links.asked.any():
+        names = ", ".join(str(file) for file in files if file is not None)
+        raise DataError(
+            f"no pair that is kept has a link in {names}: there is nothing to train a head on. "
+            "A line holds links i-j between words counted from 0, source first: 0-0 1-2"
+        )
+    return links
 
 
-def _ledger(linked: Sequence[Linked], stamps: Stamps) -> list[dict[str, Any]]:
+def links_ledger(linked: Sequence[Linked], stamps: Stamps) -> list[dict[str, str]]:
+    """Which files of links belong to which corpus."""
     return [
         {"corpus": portion.name, "path": str(file), "sha256": stamps.sha256(file)}
         for portion, file in linked
         if file is not None
     ]
-
-
-def piece_links(
-    corpus: Corpus, linked: Sequence[Linked], tokenizers: Tokenizers, plan: Plan, stamps: Stamps
-) -> PieceLinks:
-    """The links of a corpus between pieces, computed once."""
-    to_end = plan.guided.unlinked == "end"
-    portions, files = [portion for portion, _ in linked], [file for _, file in linked]
-    settings = settings_of(portions, tokenizers, plan.data.max_length, stamps)
-    settings += [FORMAT, str(to_end)]
-    settings += ["" if file is None else stamps.sha256(file) for file in files]
-
-    def write(folder: Path) -> None:
-        of_portions = (entries(each, tokenizers, plan.data.max_length, to_end) for each in linked)
-        write_links(folder, chain.from_iterable(of_portions))
-        # A row more or fewer would give all that follow the links of another pair.
-        assert is_whole(folder, len(corpus)), "links and corpus leave out different pairs"
-
-    cache = Path(plan.data.cache).expanduser()
-    return PieceLinks(cached_folder(cache, f"links-{digest(settings)}", write))

@@ -6,11 +6,13 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import numpy as np
 import tokenizers as library
 
 from seq2seq.data.cache import Stamps, cached_folder, digest
 from seq2seq.data.corpus import Corpus, encode_corpus
 from seq2seq.data.groups import Groups, check_groups
+from seq2seq.data.guided_links import LinkFiles, find_links, links_ledger, piece_links
 from seq2seq.data.ledger import make_ledger, summary
 from seq2seq.data.mixture import Portion, check_spec, find_portions
 from seq2seq.data.recipes import build_recipe, learnable
@@ -100,7 +102,10 @@ class Prepared(NamedTuple):
 
 
 def prepare(
-    data: DataOptions, tokenizer: Mapping[str, Any], given: Tokenizers | None = None
+    data: DataOptions,
+    tokenizer: Mapping[str, Any],
+    given: Tokenizers | None = None,
+    link_files: LinkFiles | None = None,
 ) -> Prepared:
     """Check the files, learn the tokenizers on the training text, encode both corpora.
 
@@ -111,6 +116,7 @@ def prepare(
         data: where the text is.
         tokenizer: `name`, an entry of TOKENIZERS, and the options of that entry.
         given: tokenizers to take instead of learning any.
+        link_files: links between the words of the pairs, for a head that is trained on them.
 
     Raises: ConfigError for an option; DataError for a file, naming it and the line.
     """
@@ -120,6 +126,7 @@ def prepare(
     portions = _checked_portions(data, stamps)
     tags = sorted({portion.tag for portion in portions["train"] if portion.tag is not None})
     _check_tags(portions, tags)
+    linked = find_links(link_files, portions, stamps) if link_files else {}
     if recipe is None:
         assert given is not None
         tokenizers = given
@@ -132,12 +139,30 @@ def prepare(
         part: encode_corpus(found, tokenizers, max_length=data.max_length, cache_dir=cache)
         for part, found in portions.items()
     }
-    sizes = f"{tokenizers.source.size:,} pieces for both languages"
-    if tokenizers.source is not tokenizers.target:
-        sizes = f"{tokenizers.source.size:,} source and {tokenizers.target.size:,} target pieces"
     ledger = make_ledger(portions, corpora, tokenizers, tokenizer, stamps)
-    report = (*summary(ledger, corpora), f"tokenizer: {sizes}")
-    return Prepared(corpora["train"], corpora["valid"], tokenizers, report, ledger)
+    report = [*summary(ledger, corpora), f"tokenizer: {_sizes(tokenizers)}"]
+    for part, of_part in linked.items():
+        assert link_files is not None
+        links = piece_links(
+            corpora[part],
+            of_part,
+            tokenizers,
+            stamps,
+            max_length=data.max_length,
+            to_end=link_files.to_end,
+            cache_dir=cache,
+        )
+        corpora[part] = corpora[part].with_links(links)
+        pairs = int(np.count_nonzero(links.asked))
+        report.append(f"{part}: links for {pairs:,} of {len(corpora[part]):,} pairs")
+        ledger.setdefault("links", {})[part] = links_ledger(of_part, stamps)
+    return Prepared(corpora["train"], corpora["valid"], tokenizers, tuple(report), ledger)
+
+
+def _sizes(tokenizers: Tokenizers) -> str:
+    if tokenizers.source is tokenizers.target:
+        return f"{tokenizers.source.size:,} pieces for both languages"
+    return f"{tokenizers.source.size:,} source and {tokenizers.target.size:,} target pieces"
 
 
 def _checked_portions(data: DataOptions, stamps: Stamps) -> dict[str, list[Portion]]:

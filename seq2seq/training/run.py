@@ -20,10 +20,9 @@ from seq2seq import checkpoint
 from seq2seq.data.corpus import length_ratio
 from seq2seq.data.encode import kept_text
 from seq2seq.data.groups import group_marks
-from seq2seq.data.guided_links import prepare_run
 from seq2seq.data.ledger import write_ledger
 from seq2seq.data.mixture import find_portions
-from seq2seq.data.prepare import Prepared
+from seq2seq.data.prepare import Prepared, prepare
 from seq2seq.data.subword_regularization import Redraw
 from seq2seq.durable import write_text
 from seq2seq.environment import training_command
@@ -246,8 +245,7 @@ def fit(config: DictConfig) -> float | None:
         return run_in_fresh_processes()
     with nullcontext() if plan.run.dry_run else alone_in(plan.folder):
         given = given_tokenizers(plan.tokenizer, plan.resume or plan.run.init)
-        prepared = prepare_run(plan, given)
-
+        prepared = prepare(plan.data, plan.tokenizer, given, plan.link_files)
         return train(plan, prepared, partial(write_record, config, plan.folder))
 
 

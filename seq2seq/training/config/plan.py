@@ -13,6 +13,7 @@ import torch
 from seq2seq.attention import ATTENTION, Attention, Place, Role, build_attention
 from seq2seq.attention.roles import Choice, resolve_roles
 from seq2seq.checkpoint import LAST
+from seq2seq.data.guided_links import LinkFiles
 from seq2seq.data.prepare import DataOptions
 from seq2seq.data.recipes import build_recipe
 from seq2seq.decoding import Search, build_search, check_coverage, engine_options
@@ -75,6 +76,12 @@ class Plan:
             return self.run.resume
         last = self.folder / LAST
         return str(last) if last.is_file() else None
+
+    @property
+    def link_files(self) -> LinkFiles:
+        """The links that a head is trained on and measured by."""
+        guided = self.guided
+        return LinkFiles(guided.links, guided.valid, to_end=guided.unlinked == "end")
 
     @property
     def bpe_dropout(self) -> float:

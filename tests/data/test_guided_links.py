@@ -8,12 +8,12 @@ import numpy as np
 import pytest
 import torch
 from helpers import assert_equal
-from tiny_runs import corpus, demo_lines, plan_of, tiny_overrides
+from tiny_runs import corpus, demo_lines, plan_of, prepared_for, tiny_overrides
 
 from seq2seq.alignment.links import parse_links, word_weights, words
 from seq2seq.data.batch import make_batch
 from seq2seq.data.batching import BatchLoader, count
-from seq2seq.data.guided_links import as_entries, prepare_run, project
+from seq2seq.data.guided_links import as_entries, project
 from seq2seq.data.prepare import Prepared
 from seq2seq.errors import ConfigError, DataError
 
@@ -88,7 +88,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def prepared(base: Path, links: Path, *overrides: str) -> Prepared:
     plan = plan_of(base, *tiny_overrides(base), f"guided.links={links}", *overrides)
-    return prepare_run(plan)
+    return prepared_for(plan)
 
 
 def gold(folder: Path, lines: Sequence[str], name: str = "train.align") -> Path:
@@ -219,7 +219,7 @@ def test_links_that_cannot_be_are_found_before_anything_is_computed(
     def compute(*_: object) -> None:
         raise AssertionError("text is prepared before the links are checked")
 
-    monkeypatch.setattr("seq2seq.data.guided_links.prepare", compute)
+    monkeypatch.setattr("seq2seq.data.prepare._tokenizers", compute)
     good = {
         name: gold(tmp_path, demo_lines(name, "align", n), f"{name}.align") for name, n in SIZES
     }
@@ -289,6 +289,6 @@ def test_some_of_several_corpora_may_have_links_and_a_tag_moves_them(
 
 def test_a_run_without_links_has_none(base: Path) -> None:
     plan = plan_of(base, *tiny_overrides(base))
-    train = prepare_run(plan).train
+    train = prepared_for(plan).train
     assert train.links is None and make_batch(train, [0], 1).links is None
     assert plan.guide is None
