@@ -18,7 +18,7 @@ from seq2seq.attention.heads import (
 from seq2seq.attention.memory import TokenMemory
 from seq2seq.errors import ConfigError
 from seq2seq.functional.latent import absorbing_is_cheaper, latent_attention, rms_norm
-from seq2seq.functional.masks import past_mask
+from seq2seq.functional.softmax import past_mask
 from seq2seq.tables import check_range
 
 

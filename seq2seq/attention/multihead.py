@@ -22,7 +22,7 @@ from seq2seq.attention.scores import SCORES, Widths
 from seq2seq.errors import ConfigError
 from seq2seq.functional import explicit_attention, flash_attention, fused_attention
 from seq2seq.functional.decode import are_few, decode_attention
-from seq2seq.functional.masks import past_mask
+from seq2seq.functional.softmax import past_mask
 from seq2seq.tables import check_range
 
 Kernel = Literal["auto", "explicit", "fused", "flash"]

@@ -17,9 +17,8 @@ from seq2seq.functional.flash import flash_attention
 from seq2seq.functional.fused import fused_attention
 from seq2seq.functional.lowrank import linformer_attention, project_length
 from seq2seq.functional.luong_local import local_attention, predicted_centres
-from seq2seq.functional.masks import causal_mask
 from seq2seq.functional.positions import alibi, distances, rotate, sinusoid, t5_buckets
-from seq2seq.functional.softmax import attend, explicit_attention, masked_softmax
+from seq2seq.functional.softmax import attend, causal_mask, explicit_attention, masked_softmax
 
 __all__ = [
     "alibi",

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad, scaled_dot_product_attention
 
-from seq2seq.functional.masks import causal_mask
 from seq2seq.functional.shapes import check, check_groups
+from seq2seq.functional.softmax import causal_mask
 
 
 def fused_attention(

@@ -10,10 +10,9 @@ from torch.nn.functional import linear
 
 from seq2seq.functional.decode import are_few, decode_attention
 from seq2seq.functional.fused import fused_attention
-from seq2seq.functional.masks import causal_mask
 from seq2seq.functional.scores import dot
 from seq2seq.functional.shapes import check
-from seq2seq.functional.softmax import explicit_attention, widened
+from seq2seq.functional.softmax import causal_mask, explicit_attention, widened
 
 
 def rms_norm(x: Tensor, gain: Tensor, eps: float = 1e-6) -> Tensor:

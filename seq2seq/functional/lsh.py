@@ -12,11 +12,10 @@ import torch
 from torch import Tensor
 
 from seq2seq.functional.dropout import dropout as drop
-from seq2seq.functional.masks import causal_mask
 from seq2seq.functional.positions import distances
 from seq2seq.functional.scores import dot
 from seq2seq.functional.shapes import check
-from seq2seq.functional.softmax import masked_softmax, widened
+from seq2seq.functional.softmax import causal_mask, masked_softmax, widened
 
 # Numbers of keys and values that are laid out at once: 16 MiB of float32. Larger blocks are fetched
 # from the system and given back each time, which takes longer than to compute with them.

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.functional.dropout import keep_factors
-from seq2seq.functional.masks import causal_mask
+from seq2seq.functional.softmax import causal_mask
 
 
 class Cut(NamedTuple):

@@ -1,7 +1,14 @@
 """Words as labels of a picture: everything visible, nothing too long."""
 
-from collections.abc import Sequence
+import unicodedata
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from pathlib import Path
 from typing import NamedTuple
+
+from matplotlib.font_manager import FontProperties, findSystemFonts, fontManager
+from matplotlib.ft2font import FT2Font
 
 from seq2seq.errors import escaped
 
@@ -37,3 +44,102 @@ def visible(text: str, limit: int = LABEL) -> str:
         return shown
     tail = (limit - 1) // 2
     return shown[: limit - 1 - tail] + "…" + shown[-tail:]
+
+
+DEFAULT = "DejaVu Sans"
+
+# The beginnings of Unicode names that Debian's fonts-noto-cjk answers for.
+CJK = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "FULLWIDTH", "HALFWIDTH", "IDEOGRAPHIC")
+PICTOGRAPHS = range(0x1F000, 0x20000)
+
+
+class Fonts(NamedTuple):
+    """Font families in the order in which a glyph is looked for, and what none of them has."""
+
+    families: list[str]
+    missing: list[str]
+
+
+def choose_fonts(text: str) -> Fonts:
+    """The few installed fonts that draw `text`: matplotlib's own, then those that add most to it.
+
+    Fonts that were installed after matplotlib made its list of fonts are added to that list.
+    """
+    families = [DEFAULT]
+    missing = {c for c in text if not c.isspace()}
+    missing -= _drawn(_file(DEFAULT), missing)
+    if not missing:
+        return Fonts(families, [])
+    _list_new_fonts()
+    covered: dict[str, set[str]] = defaultdict(set)
+    for entry in fontManager.ttflist:
+        # "Last Resort" claims every character and draws a box for each.
+        if not entry.name.startswith("Last Resort"):
+            covered[entry.name] |= _drawn(entry.fname, missing)
+    while missing and covered:
+        # The name breaks ties, so that the choice is the same on every run.
+        best = max(sorted(covered), key=lambda name: len(covered[name] & missing))
+        if not covered.pop(best) & missing:
+            break
+        # The family may have a glyph in another face (bold) than the one that will be used.
+        found = _drawn(_file(best), missing)
+        if found:
+            families.append(best)
+            missing -= found
+    return Fonts(families, sorted(missing))
+
+
+def advice(missing: list[str]) -> str:
+    """What to tell a user about characters that no font has: which they are, what to install."""
+    shown = ", ".join(f"{c} (U+{ord(c):04X})" for c in missing[:10])
+    more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
+    packages = " ".join(sorted({_package(c) for c in missing}))
+    return (
+        f"no installed font can draw {shown}{more}; boxes stand in the picture instead. "
+        f"On Debian or Ubuntu: apt install {packages}"
+    )
+
+
+def is_right_to_left(text: str) -> bool:
+    """Whether there is a letter of a script like Arabic or Hebrew."""
+    return any(unicodedata.bidirectional(c) in ("R", "AL") for c in text)
+
+
+def begins_at_the_right(words: Iterable[str]) -> bool:
+    """Does a sentence run from right to left? Its first letter that has a direction decides, as in
+    a browser (UAX 9, rule P2).
+    """
+    kinds = map(unicodedata.bidirectional, chain.from_iterable(words))
+    return next((kind for kind in kinds if kind in ("L", "R", "AL")), "L") != "L"
+
+
+def _package(character: str) -> str:
+    if unicodedata.name(character, "").startswith(CJK):
+        return "fonts-noto-cjk"
+    return "fonts-symbola" if ord(character) in PICTOGRAPHS else "fonts-noto-core"
+
+
+def _file(family: str) -> str:
+    return fontManager.findfont(FontProperties(family=[family]))
+
+
+def _list_new_fonts() -> None:
+    known = {Path(entry.fname) for entry in fontManager.ttflist}
+    for file in sorted(findSystemFonts()):
+        if Path(file) not in known:
+            try:
+                fontManager.addfont(file)
+            # FreeType's one error for all that it cannot read; such a file is no font for us.
+            except (RuntimeError, OSError):
+                continue
+
+
+def _drawn(file: str, characters: set[str]) -> set[str]:
+    """What a font file has of the characters: nothing if it holds bitmaps only (coloured emoji)."""
+    try:
+        font = FT2Font(file)
+    except (RuntimeError, OSError):
+        return set()
+    if not font.scalable:
+        return set()
+    return {c for c in characters if font.get_char_index(ord(c))}

@@ -19,8 +19,7 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from seq2seq.errors import ConfigError, DataError
-from seq2seq.pages.fonts import advice, begins_at_the_right, choose_fonts, is_right_to_left
-from seq2seq.pages.labels import Labels
+from seq2seq.pages.labels import Labels, advice, begins_at_the_right, choose_fonts, is_right_to_left
 
 # No date and no name of a program: the same weights give the same bytes.
 METADATA: dict[str, dict[str, None]] = {

@@ -1,6 +1,6 @@
 import pytest
 
-from seq2seq.pages.fonts import (
+from seq2seq.pages.labels import (
     DEFAULT,
     advice,
     begins_at_the_right,

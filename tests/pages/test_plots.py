@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from matplotlib.image import imread
 
 from seq2seq.errors import ConfigError, DataError
-from seq2seq.pages.fonts import choose_fonts
-from seq2seq.pages.labels import visible
+from seq2seq.pages.labels import choose_fonts, visible
 from seq2seq.pages.plots import RAMP, picture_format, plot_alignment, plot_heads
 
 SOURCE = ["Gestern", "las", "ich", "es"]
