@@ -9,7 +9,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 from options_page import CONF, title
 
-from seq2seq.attention import ATTENTION, Attention, Facts, Place, Role, build_attention
+from seq2seq.attention import ATTENTION, Attention, Cost, Place, Role, build_attention
 from seq2seq.attention.roles import without_elsewhere
 from seq2seq.errors import ConfigError
 from seq2seq.nn.positions import POSITIONS, PositionScheme
@@ -32,13 +32,13 @@ class Preset(NamedTuple):
         return ATTENTION.find(self.options["name"])
 
     @property
-    def facts(self) -> Facts:
-        return self.mechanism.facts(self.options)
+    def cost(self) -> Cost:
+        return self.mechanism.cost(self.options)
 
     @property
     def is_subquadratic(self) -> bool:
         """Does it claim to cost less than a number for each pair of a query and a key?"""
-        return not re.search(r"\bT S\b|\bS T\b|\b[TS]\^2", self.facts.time)
+        return not re.search(r"\bT S\b|\bS T\b|\b[TS]\^2", self.cost.time)
 
     def build(self, place: Place) -> Attention[Any]:
         """Raises: ConfigError where it is not defined, or does not honour the positions."""

@@ -28,14 +28,14 @@ DIM, HEADS = 64, 4  # of what is built to see which positions it takes
 
 def cells(preset: Preset) -> list[str]:
     """A line of the table, in the order of `HEADER`."""
-    facts = preset.facts
+    cost = preset.cost
     return [
         f"`{preset.name}`",
         preset.words,
         roles(preset),
-        facts.time,
-        facts.memory,
-        facts.remembers,
+        cost.time,
+        cost.memory,
+        cost.remembers,
         "yes" if preset.mechanism.shows_weights else "no",
         positions(preset),
         preset.paper or "-",

@@ -51,7 +51,7 @@ class Line:
         return len(self.found) == self.parts
 
 
-class Passage:
+class TextStream:
     """Texts that pass through an engine: any number, since only what is awaited is kept.
 
     Args:

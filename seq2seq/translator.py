@@ -32,7 +32,7 @@ from seq2seq.languages import is_spaceless
 from seq2seq.scoring import Pair, Score, cross_weights, log_probabilities, read_pairs
 from seq2seq.symbols import EOS, NAMES
 from seq2seq.tables import check_range, options_of
-from seq2seq.text_stream import Passage, Translates, Translation, join
+from seq2seq.text_stream import TextStream, Translates, Translation, join
 
 # Requests that make a process worth starting: it takes about as long as importing torch.
 WORTH_A_PROCESS = 256
@@ -177,7 +177,7 @@ class Translator:
             pairs = zip(texts, repeat(prefixes), strict=False)
         else:
             pairs = zip(texts, prefixes, strict=True)
-        passage = Passage(
+        passage = TextStream(
             pairs,
             Tokenizers(self.source, self.target),
             self._limit(max_source),

@@ -173,8 +173,8 @@ def test_the_mechanism_in_contributing_takes_positions_of_every_row(config: dict
     positions = torch.arange(5).expand(2, 5)
     out = attention.advance(x, attention.new_memory(), positions).out
     torch.testing.assert_close(out, attention(x).out)
-    facts = type(attention).facts(config["attn"])
-    assert all(facts)
+    cost = type(attention).cost(config["attn"])
+    assert all(cost)
 
 
 @pytest.mark.parametrize("role", [Role.ENCODER, Role.DECODER])

@@ -111,7 +111,7 @@ class Decoding:
         position = torch.tensor([self.length], device=self.setting.device)
         with self.setting.autocast():
             if self.setting.role is Role.CROSS:
-                self.mechanism.consult(self.x, self.memory, position)
+                self.mechanism.attend_beams(self.x, self.memory, position)
             else:
                 self.mechanism.advance(self.x, self.memory, position)
         self.length += 1

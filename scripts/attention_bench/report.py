@@ -96,7 +96,7 @@ def summary(growth: Growth) -> str:
         header += [f"{quantity.title}, {quantity.unit}", "exponent"]
     rows = []
     for name, preset in growth.presets.items():
-        row = [name_of(preset), preset.facts.time]
+        row = [name_of(preset), preset.cost.time]
         for quantity in quantities:
             values = growth.values(name, quantity)
             longest = max(values)

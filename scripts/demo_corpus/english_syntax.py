@@ -181,7 +181,7 @@ def verb_group(clause: Clause, inverted: bool = False) -> VerbGroup:
     return VerbGroup(phrase(support, *paths), phrase(first.lemma, *base) + tail + later)
 
 
-def spoken(clause: Clause, role: str) -> Phrase:
+def languages_of(clause: Clause, role: str) -> Phrase:
     """One role of the clause as a phrase; empty where the clause does not fill it."""
     if role not in clause.parts:
         return []
@@ -193,10 +193,10 @@ def spoken(clause: Clause, role: str) -> Phrase:
 def predicate(clause: Clause, group: VerbGroup, omit: str = "") -> Phrase:
     """Negation, adverb of frequency, the verbs after the auxiliary, objects and adverbials."""
     words = phrase("not", clause.negation) if clause.negation else []
-    words += spoken(clause, "frequency") + group.others
+    words += languages_of(clause, "frequency") + group.others
     for role in AFTER_VERB:
         if role != omit:
-            words += spoken(clause, role)
+            words += languages_of(clause, role)
         if role == "object":
             words += late_particle(clause)
     return words
@@ -213,7 +213,7 @@ def _joined(words: Phrase) -> Phrase:
 
 def statement(clause: Clause, omit: str = "") -> Phrase:
     """Subject, verbs, objects, adverbials; `omit` is the gap of a relative clause."""
-    subject = [] if omit == "subject" else spoken(clause, "subject")
+    subject = [] if omit == "subject" else languages_of(clause, "subject")
     group = verb_group(clause)
     return subject + _joined(group.auxiliary + predicate(clause, group, omit))
 
@@ -221,7 +221,7 @@ def statement(clause: Clause, omit: str = "") -> Phrase:
 def question(clause: Clause, omit: str = "") -> Phrase:
     """Auxiliary before subject; `omit` is the role that was asked for and already said."""
     group = verb_group(clause, inverted=True)
-    return group.auxiliary + spoken(clause, "subject") + predicate(clause, group, omit)
+    return group.auxiliary + languages_of(clause, "subject") + predicate(clause, group, omit)
 
 
 def infinitive_clause(clause: Clause) -> Phrase:

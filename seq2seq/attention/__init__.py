@@ -11,7 +11,7 @@ from typing import Any
 from seq2seq.attention.base import (
     Attended,
     Attention,
-    Facts,
+    Cost,
     Place,
     Position,
     Role,
@@ -80,7 +80,7 @@ def build_attention(options: Mapping[str, Any], place: Place) -> Attention[Any]:
         raise ConfigError(refusal(name, mechanism, place.role))
     check_options(mechanism, own, f"{place.role}_attn")
     position = place.position
-    if position is not None and position.hook not in mechanism.honours:
+    if position is not None and position.hook not in mechanism.supports:
         raise ConfigError(position_refusal(name, mechanism, place.role, str(position.hook)))
     return mechanism(place, **own)
 
@@ -97,7 +97,7 @@ def refusal(name: str, mechanism: type[Attention[Any]], role: Role) -> str:
     defined = ", ".join(r.description for r in Role if r in mechanism.roles)
     others = as_typed(n for n, m in ATTENTION.items() if role in m.roles)
     return (
-        f"{name} is not defined for {role.description}: {mechanism.undefined.get(role, '')}. "
+        f"{name} is not defined for {role.description}: {mechanism.role_refusals.get(role, '')}. "
         f"It is defined for: {defined}. For {role.description} choose for example: {others} "
         f"({training_command()} attn@{role}_attn=gqa)"
     )
@@ -106,8 +106,10 @@ def refusal(name: str, mechanism: type[Attention[Any]], role: Role) -> str:
 def position_refusal(name: str, mechanism: type[Attention[Any]], role: Role, hook: str) -> str:
     """Why a mechanism cannot honour the positions that act at a hook, and what to type."""
     schemes = {"rotate": "position=rope", "bias": "position=alibi and position=t5"}
-    reason = mechanism.blind.get(hook, "it forms no scores that these positions could act on")
-    others = as_typed(n for n, m in ATTENTION.items() if role in m.roles and hook in m.honours)
+    reason = mechanism.position_refusals.get(
+        hook, "it forms no scores that these positions could act on"
+    )
+    others = as_typed(n for n, m in ATTENTION.items() if role in m.roles and hook in m.supports)
     typed = f"{training_command()} attn@{role}_attn=gqa"
     instead = f", or for example: {others} ({typed})" if others else ""
     return (
@@ -126,7 +128,7 @@ __all__ = [
     "Attended",
     "Attention",
     "DenseMemory",
-    "Facts",
+    "Cost",
     "JointMemory",
     "Memory",
     "Place",

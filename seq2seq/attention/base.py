@@ -51,7 +51,7 @@ class Attended(NamedTuple):
     weights: Tensor | None  # (N, H, T, S), before dropout; only when asked for
 
 
-class Facts(NamedTuple):
+class Cost(NamedTuple):
     """What a mechanism costs, up to constant factors: a line of the table of the zoo.
 
     Letters as in `functional`; further ones are options of the mechanism, said in its docstring.
@@ -71,10 +71,14 @@ class Attention(nn.Module, Generic[M]):
     """
 
     roles: ClassVar[frozenset[Role]] = frozenset(Role)  # where it is defined
-    undefined: ClassVar[Mapping[Role, str]] = {}  # why it is not defined elsewhere: "it ..."
-    honours: ClassVar[frozenset[str]] = frozenset()  # hooks of position schemes that it obeys
-    blind: ClassVar[Mapping[str, str]] = {}  # why it does not obey other hooks: "it ..."
-    lacks: ClassVar[Mapping[str, str]] = {}  # options of other mechanisms -> why it has none
+    role_refusals: ClassVar[Mapping[Role, str]] = {}  # why it is not defined elsewhere: "it ..."
+    supports: ClassVar[frozenset[str]] = frozenset()  # hooks of position schemes that it obeys
+    position_refusals: ClassVar[
+        Mapping[str, str]
+    ] = {}  # why it does not obey other hooks: "it ..."
+    absent_options: ClassVar[
+        Mapping[str, str]
+    ] = {}  # options of other mechanisms -> why it has none
     shows_weights: ClassVar[bool] = True  # can it draw a (T, S) map?
     no_weights: ClassVar[str] = ""  # if not: why, "every query ..."
     advance_shows_weights: ClassVar[bool] = True  # also of a step, so must it keep what it read?
@@ -94,11 +98,11 @@ class Attention(nn.Module, Generic[M]):
         return str(options["name"])
 
     @classmethod
-    def facts(cls, options: Mapping[str, Any]) -> Facts:
+    def cost(cls, options: Mapping[str, Any]) -> Cost:
         """What it costs with these options, its `name` included."""
         raise NotImplementedError
 
-    def paces(self) -> dict[nn.Parameter, float]:
+    def lr_multipliers(self) -> dict[nn.Parameter, float]:
         """Parameters that should learn at another rate than the model's: the factor of each.
 
         Adam moves every number by about the learning rate, whatever depends on it. What has to be
@@ -163,7 +167,7 @@ class Attention(nn.Module, Generic[M]):
         memory = self.memory_of(x if source is None else source, mask, groups)
         return self.attend(x, memory, need_weights=need_weights)
 
-    def consult(
+    def attend_beams(
         self, x: Tensor, memory: M, positions: Tensor, need_weights: bool = False
     ) -> Attended:
         """Attention of K beams a sentence to what is stored once a sentence: beams are queries.
@@ -213,15 +217,15 @@ class TokenAttention(Attention[TokenMemory]):
         self, x: Tensor, memory: TokenMemory, positions: Tensor, need_weights: bool = False
     ) -> Attended:
         memory.append(self.remember(x, positions))
-        return self.consult(x, memory, positions, need_weights)
+        return self.attend_beams(x, memory, positions, need_weights)
 
-    def consult(
+    def attend_beams(
         self, x: Tensor, memory: TokenMemory, positions: Tensor, need_weights: bool = False
     ) -> Attended:
-        out, weights = super().consult(x, memory, positions, need_weights)
-        if weights is not None and memory.lanes > 1:
+        out, weights = super().attend_beams(x, memory, positions, need_weights)
+        if weights is not None and memory.beams > 1:
             # Of the keys at a position a hypothesis reads one.
-            weights = weights.unflatten(3, (-1, memory.lanes)).sum(-1)
+            weights = weights.unflatten(3, (-1, memory.beams)).sum(-1)
         return Attended(out, weights)
 
 

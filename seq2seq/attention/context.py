@@ -6,7 +6,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention.base import Attended, Facts, Place, Role, positions_of
+from seq2seq.attention.base import Attended, Cost, Place, Role, positions_of
 from seq2seq.attention.heads import join_heads, projection, split_heads
 from seq2seq.attention.memory import DenseMemory, JointMemory, StateMemory, TokenMemory
 from seq2seq.attention.multihead import Kernel, MultiHead
@@ -30,9 +30,9 @@ class PooledContext(MultiHead):
     keeps_means = False  # do queries read the mean too?
 
     @classmethod
-    def facts(cls, options: Mapping[str, Any]) -> Facts:
-        facts = super().facts(options)
-        return facts._replace(remembers=f"{facts.remembers}, a sum (E) and a count a sentence")
+    def cost(cls, options: Mapping[str, Any]) -> Cost:
+        cost = super().cost(options)
+        return cost._replace(remembers=f"{cost.remembers}, a sum (E) and a count a sentence")
 
     def change_keys(
         self, k: Tensor, x: Tensor, means: Tensor, mask: Tensor | None, groups: Tensor | None
@@ -73,7 +73,7 @@ class PooledContext(MultiHead):
         # Means are for these queries only, beams being queries.
         means = means.reshape(memory.rows, -1, means.shape[-1])
         seen = JointMemory(memory.tokens, StateMemory(means=means))
-        return self.consult(x, seen, positions, need_weights)
+        return self.attend_beams(x, seen, positions, need_weights)
 
 
 class GlobalContext(PooledContext):

@@ -6,7 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention.base import Attended, Facts, Place, positions_of
+from seq2seq.attention.base import Attended, Cost, Place, positions_of
 from seq2seq.attention.heads import join_heads, split_heads
 from seq2seq.attention.memory import TokenMemory
 from seq2seq.attention.multihead import Kernel, MultiHead
@@ -51,9 +51,9 @@ class DynamicContext(MultiHead):
         self.feedback = nn.Parameter(torch.zeros(num_heads, self.width, self.width))
 
     @classmethod
-    def facts(cls, options: Mapping[str, Any]) -> Facts:
-        facts = super().facts(options)
-        return facts._replace(time=f"2 {facts.time}", memory=f"2 ({facts.memory})")
+    def cost(cls, options: Mapping[str, Any]) -> Cost:
+        cost = super().cost(options)
+        return cost._replace(time=f"2 {cost.time}", memory=f"2 ({cost.memory})")
 
     def attend(
         self,

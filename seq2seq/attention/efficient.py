@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import Tensor
 
-from seq2seq.attention.base import Attended, Attention, Facts, Place, Role
+from seq2seq.attention.base import Attended, Attention, Cost, Place, Role
 from seq2seq.attention.heads import check_heads, join_heads, projection, split_heads
 from seq2seq.attention.memory import SourceMemory, StateMemory
 from seq2seq.functional.efficient import (
@@ -31,12 +31,12 @@ class Efficient(Attention[StateMemory]):
     """
 
     roles = frozenset({Role.ENCODER, Role.CROSS})
-    undefined = {
+    role_refusals = {
         Role.DECODER: "its softmax over the positions of the keys mixes the future into the past"
     }
 
-    lacks = {"dropout": "there are no weights to drop; leave it out, or take attn=mha"}
-    blind = {
+    absent_options = {"dropout": "there are no weights to drop; leave it out, or take attn=mha"}
+    position_refusals = {
         "rotate": "it takes a softmax over the channels of queries and one over the positions of "
         "keys, after which a rotation is not relative",
         "bias": "it never forms the scores that a bias is added to",
@@ -53,8 +53,8 @@ class Efficient(Attention[StateMemory]):
         self.out = projection(dim, dim, bias)
 
     @classmethod
-    def facts(cls, options: Mapping[str, Any]) -> Facts:
-        return Facts(time="(T + S) D^2", memory="(T + S) D", remembers="a D x D matrix a head")
+    def cost(cls, options: Mapping[str, Any]) -> Cost:
+        return Cost(time="(T + S) D^2", memory="(T + S) D", remembers="a D x D matrix a head")
 
     def _keys(self, x: Tensor) -> Tensor:
         return split_heads(self.k(x), self.num_heads)

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention.base import Attended, Attention, Facts, Place, Role
+from seq2seq.attention.base import Attended, Attention, Cost, Place, Role
 from seq2seq.attention.memory import StateMemory
 
 
@@ -26,7 +26,7 @@ class Fixed(Attention[StateMemory]):
     """
 
     roles = frozenset({Role.CROSS})
-    undefined = {
+    role_refusals = {
         Role.ENCODER: "it gives every position the same vector",
         Role.DECODER: "it gives every position the same vector, and it would pool over the future",
     }
@@ -47,8 +47,8 @@ class Fixed(Attention[StateMemory]):
         self.out = nn.Linear(place.source_dim, place.dim) if project else nn.Identity()
 
     @classmethod
-    def facts(cls, options: Mapping[str, Any]) -> Facts:
-        return Facts(time="S", memory="1", remembers="one vector a sentence")
+    def cost(cls, options: Mapping[str, Any]) -> Cost:
+        return Cost(time="S", memory="1", remembers="one vector a sentence")
 
     def memory_of(
         self, x: Tensor, mask: Tensor | None = None, groups: Tensor | None = None

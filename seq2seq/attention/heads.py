@@ -54,7 +54,7 @@ def check_heads(num_heads: int, groups: int, dim: int) -> None:
 
 
 def position_bias(
-    place: Place, positions: Tensor, keys: int, heads: int, lanes: int = 1
+    place: Place, positions: Tensor, keys: int, heads: int, beams: int = 1
 ) -> Tensor | None:
     """What the positions of a place add to the scores of queries at `positions` (T,) or (N, T) and
     so many keys, of which so many lie at each position: (..., H, T, S).
@@ -62,8 +62,8 @@ def position_bias(
     position = place.position
     if position is None or position.hook != "bias":
         return None  # without the T x S distances, which may be all that grows so fast
-    bias = position.bias(distances(positions, keys // lanes), heads)
-    return bias if bias is None or lanes == 1 else bias.repeat_interleave(lanes, dim=-1)
+    bias = position.bias(distances(positions, keys // beams), heads)
+    return bias if bias is None or beams == 1 else bias.repeat_interleave(beams, dim=-1)
 
 
 def check_position_of_heads(place: Place, heads: int, width: int) -> None:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention.base import Attended, Facts, Place, Role, TokenAttention, positions_of
+from seq2seq.attention.base import Attended, Cost, Place, Role, TokenAttention, positions_of
 from seq2seq.attention.heads import (
     check_heads,
     check_position_of_heads,
@@ -53,7 +53,7 @@ class Latent(TokenAttention):
     Source: DeepSeek-AI 2024, arXiv:2405.04434.
     """
 
-    honours = frozenset({"rotate", "bias"})
+    supports = frozenset({"rotate", "bias"})
 
     def __init__(
         self,
@@ -97,9 +97,9 @@ class Latent(TokenAttention):
         self.out = projection(num_heads * self.value_dim, dim, bias)
 
     @classmethod
-    def facts(cls, options: Mapping[str, Any]) -> Facts:
+    def cost(cls, options: Mapping[str, Any]) -> Cost:
         held = "T S" if options.get("kernel") == "explicit" else "T + S"
-        return Facts("T S D", held, "latent, rotary key (Rc + Dr) a token")
+        return Cost("T S D", held, "latent, rotary key (Rc + Dr) a token")
 
     def remember(self, x: Tensor, positions: Tensor | None = None) -> dict[str, Tensor]:
         latent = rms_norm(self.kv_down(x), self.kv_gain)  # (N, S, Rc)

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention.base import Attended, Attention, Facts, Place, Role, positions_of
+from seq2seq.attention.base import Attended, Attention, Cost, Place, Role, positions_of
 from seq2seq.attention.heads import (
     check_heads,
     check_position_of_heads,
@@ -35,8 +35,8 @@ class FeatureAttention(Attention[StateMemory]):
     no weights to show. A source that is known whole can be asked for them later.
     """
 
-    lacks = {"dropout": "there are no weights to drop; leave it out, or take attn=mha"}
-    blind = {
+    absent_options = {"dropout": "there are no weights to drop; leave it out, or take attn=mha"}
+    position_refusals = {
         "rotate": "it compares queries and keys by positive features: a rotation after them breaks "
         "their positivity, and one before them is not relative",
         "bias": "it never forms the scores that a bias is added to",
@@ -56,7 +56,7 @@ class FeatureAttention(Attention[StateMemory]):
         self.v = projection(source_dim, dim, bias, gain=0.5**0.5)
         self.out = projection(dim, dim, bias)
 
-    def paces(self) -> dict[nn.Parameter, float]:
+    def lr_multipliers(self) -> dict[nn.Parameter, float]:
         maps = (self.q, self.k) if self.size != 1 else ()
         return {p: self.size for layer in maps for p in layer.parameters()}
 
@@ -162,8 +162,8 @@ class Linear(FeatureAttention):
             nn.init.constant_(self.k.bias, -3.0)
 
     @classmethod
-    def facts(cls, options: Mapping[str, Any]) -> Facts:
-        return Facts(time="(T + S) D^2", memory="(T + S) D", remembers="S (D x D) and z (D) a head")
+    def cost(cls, options: Mapping[str, Any]) -> Cost:
+        return Cost(time="(T + S) D^2", memory="(T + S) D", remembers="S (D x D) and z (D) a head")
 
     @property
     def phi(self) -> FeatureMap:

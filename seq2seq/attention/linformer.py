@@ -6,7 +6,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention.base import Attended, Attention, Facts, Place, Role
+from seq2seq.attention.base import Attended, Attention, Cost, Place, Role
 from seq2seq.attention.heads import check_heads, join_heads, projection, split_heads
 from seq2seq.attention.memory import StateMemory
 from seq2seq.errors import ConfigError
@@ -45,8 +45,8 @@ class Linformer(Attention[StateMemory]):
     """
 
     roles = frozenset({Role.ENCODER, Role.CROSS})
-    undefined = {Role.DECODER: "each compressed key mixes all positions, future ones included"}
-    blind = {
+    role_refusals = {Role.DECODER: "each compressed key mixes all positions, future ones included"}
+    position_refusals = {
         "rotate": "it mixes keys of different rotations before queries meet them",
         "bias": "its keys are mixtures of all positions and stand at no distance from a query",
     }
@@ -90,8 +90,8 @@ class Linformer(Attention[StateMemory]):
         self.register_parameter("F", None if share == "key_value" else nn.Parameter(start.clone()))
 
     @classmethod
-    def facts(cls, options: Mapping[str, Any]) -> Facts:
-        return Facts(
+    def cost(cls, options: Mapping[str, Any]) -> Cost:
+        return Cost(
             time="(T + S) R D", memory="T + S + R D", remembers="E k, F v (2 R H D) a sentence"
         )
 

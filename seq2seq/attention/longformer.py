@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seq2seq.attention.base import Attended, Facts, Place, Role
+from seq2seq.attention.base import Attended, Cost, Place, Role
 from seq2seq.attention.heads import join_heads, split_heads
 from seq2seq.attention.ring import RingMemory
 from seq2seq.attention.windowed import WindowedAttention, keys_of
@@ -69,10 +69,10 @@ class Longformer(WindowedAttention):
             self.v_global = copy.deepcopy(self.v)
 
     @classmethod
-    def facts(cls, options: Mapping[str, Any]) -> Facts:
+    def cost(cls, options: Mapping[str, Any]) -> Cost:
         seen = "T (2 window + 1 + num_global)"
         remembers = "k, v (2 H D) of the last window and the first num_global tokens"
-        return Facts(time=f"{seen} D", memory=seen, remembers=remembers)
+        return Cost(time=f"{seen} D", memory=seen, remembers=remembers)
 
     def remember(self, x: Tensor, positions: Tensor | None = None) -> dict[str, Tensor]:
         """As in the base; for global queries also k_global and v_global, (N, S, H, D)."""

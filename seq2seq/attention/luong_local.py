@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention.base import Attended, Facts, Place, Role, positions_of
+from seq2seq.attention.base import Attended, Cost, Place, Role, positions_of
 from seq2seq.attention.heads import join_heads, split_heads
 from seq2seq.attention.memory import TokenMemory
 from seq2seq.attention.multihead import MultiHead
@@ -69,12 +69,12 @@ class LocalMonotonic(MultiHead):
     """
 
     roles = frozenset({Role.CROSS})
-    undefined = {
+    role_refusals = {
         Role.ENCODER: "it asks where in another sentence a word comes from",
         Role.DECODER: "it asks where in another sentence a word comes from, and its window has "
         "the future in it",
     }
-    honours = frozenset()
+    supports = frozenset()
     looks: ClassVar[type[Centre]] = Centre
     gaussian = False  # does a weight fall with the distance from the centre?
 
@@ -105,8 +105,8 @@ class LocalMonotonic(MultiHead):
         self.reads_queries |= self.centre.reads_queries
 
     @classmethod
-    def facts(cls, options: Mapping[str, Any]) -> Facts:
-        return super().facts({"score": "general", **options, "kernel": "explicit"})
+    def cost(cls, options: Mapping[str, Any]) -> Cost:
+        return super().cost({"score": "general", **options, "kernel": "explicit"})
 
     def attend(
         self,

@@ -44,7 +44,7 @@ class TokenMemory(Memory, Protocol):
             j // K. It is 1 wherever each hypothesis has a row of its own.
     """
 
-    lanes: int
+    beams: int
 
     def append(self, streams: dict[str, Tensor]) -> None:
         """Add n tokens to every row; each stream (N, n, heads, width)."""
@@ -69,7 +69,7 @@ class DenseMemory:
     """
 
     FIRST_CAPACITY = 32
-    lanes = 1
+    beams = 1
 
     def __init__(self, folds: bool = False) -> None:
         self.folds = folds
@@ -114,7 +114,7 @@ class DenseMemory:
 
     def _grow(self, x: Tensor, old: Tensor | None, needed: int) -> Tensor:
         """A buffer of at least twice the size, so that n tokens cost O(n) copies in all."""
-        capacity = max(self.FIRST_CAPACITY * self.lanes, needed, 2 * self.length)
+        capacity = max(self.FIRST_CAPACITY * self.beams, needed, 2 * self.length)
         buffer = x.new_empty(x.shape[0], x.shape[2], capacity, x.shape[3])
         if old is not None:
             buffer[:, :, : self.length] = old[:, :, : self.length]
@@ -229,7 +229,7 @@ class JointMemory:
     """What is remembered of every token, and beside it a state of fixed size, row by row."""
 
     def __init__(self, tokens: TokenMemory, beside: StateMemory) -> None:
-        self.tokens, self.beside, self.lanes = tokens, beside, tokens.lanes
+        self.tokens, self.beside, self.beams = tokens, beside, tokens.beams
         self.parts: tuple[Memory, ...] = (tokens, beside)
 
     @property

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from torch import Tensor, nn
 
-from seq2seq.attention.base import Attended, Facts, Place, Role, TokenAttention, positions_of
+from seq2seq.attention.base import Attended, Cost, Place, Role, TokenAttention, positions_of
 from seq2seq.attention.heads import (
     check_heads,
     check_position_of_heads,
@@ -58,7 +58,7 @@ class MultiHead(TokenAttention):
     2023, arXiv:2305.13245.
     """
 
-    honours = frozenset({"rotate", "bias"})
+    supports = frozenset({"rotate", "bias"})
 
     def __init__(
         self,
@@ -105,12 +105,12 @@ class MultiHead(TokenAttention):
             self.v = projection(source_dim, groups * width, bias, gain=0.5**0.5)
             self.out = projection(dim, dim, bias)
 
-    def paces(self) -> dict[nn.Parameter, float]:
+    def lr_multipliers(self) -> dict[nn.Parameter, float]:
         size = self.score.size
         return {p: size for layer in (self.q, self.k) for p in layer.parameters() if size != 1}
 
     @classmethod
-    def facts(cls, options: Mapping[str, Any]) -> Facts:
+    def cost(cls, options: Mapping[str, Any]) -> Cost:
         name = options.get("score", "scaled_dot")
         score = SCORES.find(name)
         width = "D" if score.is_dot else "A"
@@ -121,7 +121,7 @@ class MultiHead(TokenAttention):
         )
         held = "T S" if writes else "T + S"
         remembers = "1 number a head, v (G D)" if name == "concat_linear" else "k, v (2 G D)"
-        return Facts(time=f"T S {width}", memory=held, remembers=f"{remembers} a token")
+        return Cost(time=f"T S {width}", memory=held, remembers=f"{remembers} a token")
 
     @classmethod
     def label(cls, options: Mapping[str, Any]) -> str:
@@ -172,10 +172,10 @@ class MultiHead(TokenAttention):
         q = self.score.queries(q)
         if self.place.position is not None:
             q = self.place.position.rotate(q, positions)
-        bias = position_bias(self.place, positions, k.shape[2], self.num_heads, memory.lanes)
-        causal = self.place.role is Role.DECODER and q.shape[2] > 1 and memory.lanes == 1
+        bias = position_bias(self.place, positions, k.shape[2], self.num_heads, memory.beams)
+        causal = self.place.role is Role.DECODER and q.shape[2] > 1 and memory.beams == 1
         if mask is not None:
-            mask = mask[:, None, None] if memory.lanes == 1 else mask[:, None]
+            mask = mask[:, None, None] if memory.beams == 1 else mask[:, None]
         dropout = self.dropout if self.training else 0.0
         weights = None
         writes = need_weights or self._writes_weights(dropout, q)

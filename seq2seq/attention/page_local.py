@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from seq2seq.attention.base import Attended, Facts, Place
+from seq2seq.attention.base import Attended, Cost, Place
 from seq2seq.attention.heads import join_heads
 from seq2seq.attention.ring import RingMemory
 from seq2seq.attention.windowed import WindowedAttention, keys_of
@@ -60,10 +60,10 @@ class PageLocal(WindowedAttention):
         self.sums_to_one = form != "per_page"
 
     @classmethod
-    def facts(cls, options: Mapping[str, Any]) -> Facts:
+    def cost(cls, options: Mapping[str, Any]) -> Cost:
         seen = "T (2 radius + 1) page"
         remembers = "k, v (2 H D) of the last (radius + 1) page tokens"
-        return Facts(time=f"{seen} D", memory=seen, remembers=remembers)
+        return Cost(time=f"{seen} D", memory=seen, remembers=remembers)
 
     def new_memory(self) -> RingMemory:
         return RingMemory((self.radius + 1) * self.page)

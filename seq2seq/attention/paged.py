@@ -14,7 +14,7 @@ class PagedMemory:
     whoever holds it forks, keeps and merges it, once for all layers.
     """
 
-    lanes = 1
+    beams = 1
 
     def __init__(self, table: SlotTable, layer: int) -> None:
         self.table, self.layer = table, layer

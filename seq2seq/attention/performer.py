@@ -6,7 +6,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from seq2seq.attention.base import Facts, Place
+from seq2seq.attention.base import Cost, Place
 from seq2seq.attention.linear import FeatureAttention
 from seq2seq.functional.features import (
     FeatureMap,
@@ -46,7 +46,7 @@ class Performer(FeatureAttention):
     Source: Choromanski et al. 2020, arXiv:2009.14794.
     """
 
-    honours = frozenset({"rotate"})
+    supports = frozenset({"rotate"})
     size = 0.5
     w: Tensor  # (F, D)
 
@@ -69,8 +69,8 @@ class Performer(FeatureAttention):
         self.w.copy_(orthogonal_features(count, width))
 
     @classmethod
-    def facts(cls, options: Mapping[str, Any]) -> Facts:
-        return Facts(
+    def cost(cls, options: Mapping[str, Any]) -> Cost:
+        return Cost(
             time="(T + S) F D",
             memory="(T + S) D",  # of 1024 tokens at a time, F
             remembers="S (F x D), z (F) and a maximum a head",

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from seq2seq.attention.base import Attended, Attention, Facts, Place, Role
+from seq2seq.attention.base import Attended, Attention, Cost, Place, Role
 from seq2seq.attention.heads import (
     check_heads,
     check_position_of_heads,
@@ -72,11 +72,11 @@ class Reformer(Attention[StateMemory]):
     """
 
     roles = frozenset({Role.ENCODER, Role.DECODER})
-    undefined = {
+    role_refusals = {
         Role.CROSS: "it makes queries and keys with one projection of the same tokens, so that "
         "they share buckets, and source and target are not the same tokens"
     }
-    honours = frozenset({"rotate", "bias"})
+    supports = frozenset({"rotate", "bias"})
     rotations: Tensor
 
     def __init__(
@@ -116,8 +116,8 @@ class Reformer(Attention[StateMemory]):
         self.rotations.normal_()
 
     @classmethod
-    def facts(cls, options: Mapping[str, Any]) -> Facts:
-        return Facts(
+    def cost(cls, options: Mapping[str, Any]) -> Cost:
+        return Cost(
             time="T log T + T rounds chunk D",
             memory="T rounds (chunk + D)",
             remembers="k, v of 2 rounds num_buckets chunk tokens (2 H D each)",

@@ -10,7 +10,7 @@ from torch import Tensor
 from seq2seq.attention.memory import DenseMemory, JointMemory, Memory
 
 
-class LaneTable:
+class BeamTable:
     """Which tokens of its sentence each of K hypotheses consists of; one for all layers.
 
     The tokens of a sentence lie position by position, K to a position: place t K + k is what lane k
@@ -31,11 +31,11 @@ class LaneTable:
         """Every lane writes tokens at positions (n,), the next ones."""
         new = self._own[:, None].expand(-1, len(positions), -1)
         self._read = torch.cat((self._read, new), dim=1)
-        lanes = self._read.unflatten(0, (-1, self.beams))[:, :, None]  # (B, K, 1, T, K)
+        beams = self._read.unflatten(0, (-1, self.beams))[:, :, None]  # (B, K, 1, T, K)
         if len(positions) > 1:
-            past = torch.arange(lanes.shape[3], device=positions.device) <= positions[:, None]
-            lanes = lanes & past[..., None]
-        self.visible = lanes.flatten(3).flatten(1, 2)
+            past = torch.arange(beams.shape[3], device=positions.device) <= positions[:, None]
+            beams = beams & past[..., None]
+        self.visible = beams.flatten(3).flatten(1, 2)
 
     def fork(self, parents: Tensor) -> None:
         """As of a memory."""
@@ -52,13 +52,13 @@ class SlabMemory(DenseMemory):
     consists of is the table's business: whoever holds it grows, forks and keeps it.
     """
 
-    def __init__(self, table: LaneTable) -> None:
+    def __init__(self, table: BeamTable) -> None:
         super().__init__()
-        self.table, self.lanes = table, table.beams
+        self.table, self.beams = table, table.beams
 
     def append(self, streams: dict[str, Tensor]) -> None:
         """Each stream (B K, n, heads, width)."""
-        super().append({name: by_position(x, self.lanes) for name, x in streams.items()})
+        super().append({name: by_position(x, self.beams) for name, x in streams.items()})
 
     def read(self) -> tuple[dict[str, Tensor], Tensor | None]:
         return super().read()[0], self.table.visible
@@ -67,15 +67,15 @@ class SlabMemory(DenseMemory):
         pass
 
     def keep(self, rows: Tensor) -> None:
-        super().keep(rows[:: self.lanes] // self.lanes)
+        super().keep(rows[:: self.beams] // self.beams)
 
 
-def by_position(x: Tensor, lanes: int) -> Tensor:
+def by_position(x: Tensor, beams: int) -> Tensor:
     """(B K, n, ...) -> (B, n K, ...)."""
-    return x.unflatten(0, (-1, lanes)).transpose(1, 2).flatten(1, 2)
+    return x.unflatten(0, (-1, beams)).transpose(1, 2).flatten(1, 2)
 
 
-def slabbed(memory: Memory, table: LaneTable) -> Memory:
+def slabbed(memory: Memory, table: BeamTable) -> Memory:
     """An empty memory with the tokens to come, if hypotheses can share them, in slabs; others as
     they are.
     """

@@ -29,11 +29,11 @@ class WindowedAttention(Attention[RingMemory]):
     """
 
     roles = frozenset({Role.ENCODER, Role.DECODER})
-    undefined = {
+    role_refusals = {
         Role.CROSS: "it reads the keys near a query, and a place in the target says nothing about "
         "a place in the source"
     }
-    honours = frozenset({"rotate", "bias"})
+    supports = frozenset({"rotate", "bias"})
 
     def __init__(self, place: Place, num_heads: int, bias: bool, dropout: float):
         super().__init__(place)

@@ -99,7 +99,7 @@ def sentences(saved: "Saved", given: Path | None, most: int) -> tuple[list[list[
 
 def validation(saved: "Saved") -> Path | None:
     """The sources that the training was judged by, if they are a file of lines and still there."""
-    from seq2seq.data.formats import TwoFiles, find_form
+    from seq2seq.data.formats import TwoFiles, find_format
     from seq2seq.errors import DataError
 
     data = saved.config["data"]
@@ -107,7 +107,7 @@ def validation(saved: "Saved") -> Path | None:
     if not isinstance(spec, str | list):
         return None
     try:
-        form = find_form(spec, str(data["source"]), str(data["target"]), "data.valid")
+        form = find_format(spec, str(data["source"]), str(data["target"]), "data.valid")
     except DataError:
         return None
     return form.source if isinstance(form, TwoFiles) else None

@@ -98,21 +98,21 @@ def run(arguments: argparse.Namespace) -> int:
 
 def files_of(config: Mapping[str, Any]) -> list[Path]:
     """The files that a run was trained and judged on, as far as they are there."""
-    from seq2seq.data.mixture import find_portions
+    from seq2seq.data.mixture import find_components
 
     data = config["data"]
     found: list[Path] = []
     sides = str(data["source"]), str(data["target"])
     for part in filter(data.get, ("train", "valid", "test")):
         with suppress(Seq2SeqError):
-            for portion in find_portions(data[part], *sides, f"data.{part}"):
-                found += portion.text.files
+            for component in find_components(data[part], *sides, f"data.{part}"):
+                found += component.text.files
     return found
 
 
 def find_test(arguments: argparse.Namespace, data: Mapping[str, Any]) -> "TestText | Missing":
     """What to translate: the given files, else those of the run's configuration."""
-    from seq2seq.data.mixture import find_portions
+    from seq2seq.data.mixture import find_components
     from seq2seq.pages.report import Missing
 
     if arguments.source:
@@ -125,16 +125,16 @@ def find_test(arguments: argparse.Namespace, data: Mapping[str, Any]) -> "TestTe
         return Missing("the run names no test set: --source FILE --reference FILE")
     try:
         # Of corpora with different tags the first: a model is asked for one of them.
-        portions = find_portions(
+        components = find_components(
             data[part], str(data["source"]), str(data["target"]), f"data.{part}"
         )
-        chosen = [portion for portion in portions if portion.tag == portions[0].tag]
-        pairs = [pair for portion in chosen for pair in portion.text.pairs()]
+        chosen = [component for component in components if component.tag == components[0].tag]
+        pairs = [pair for component in chosen for pair in component.text.pairs()]
     except DataError as error:
         return Missing(f"{error} Or give other files: --source FILE --reference FILE")
-    name = ", ".join(str(portion.text.files[0]) for portion in chosen)
+    name = ", ".join(str(component.text.files[0]) for component in chosen)
     kind = "" if part == "test" else ", on which the checkpoint was chosen"
-    return TestText(f"{name}{kind}", pairs[: arguments.sentences], len(pairs), portions[0].tag)
+    return TestText(f"{name}{kind}", pairs[: arguments.sentences], len(pairs), components[0].tag)
 
 
 def judge(translator: "Translator", test: TestText) -> "Tested":
@@ -143,7 +143,7 @@ def judge(translator: "Translator", test: TestText) -> "Tested":
     from seq2seq.metrics.buckets import by_length
     from seq2seq.metrics.registry import find_metrics
     from seq2seq.metrics.scores import usual_resamples
-    from seq2seq.metrics.sentence_quality import Judged, length_ratio, sentence_quality
+    from seq2seq.metrics.sentence_quality import SentenceQuality, length_ratio, sentence_quality
     from seq2seq.metrics.text_checks import cautions, usual_metrics
     from seq2seq.pages.report import Tested
 
@@ -164,7 +164,7 @@ def judge(translator: "Translator", test: TestText) -> "Tested":
     return Tested(
         test.name,
         test.total,
-        [Judged(*row) for row in zip(*columns, strict=True)],
+        [SentenceQuality(*row) for row in zip(*columns, strict=True)],
         assessor.assess(hypotheses),
         by_length(sources, hypotheses, [references], length_ratio, languages[0]),
         known,

@@ -13,7 +13,7 @@ import numpy as np
 from seq2seq.data.batch import Batch, make_batch
 from seq2seq.data.corpus import Corpus, Share
 from seq2seq.data.epoch_sampling import chunks, first_places, longest_visits, take_places, visits
-from seq2seq.data.subword_regularization import Redraw, Redrawn
+from seq2seq.data.subword_regularization import Resegmented, SubwordRegularization
 from seq2seq.errors import ConfigError
 
 # Among rows with the same longer side, how far (in pieces) the shorter sides may be mixed. More
@@ -182,15 +182,15 @@ class BatchLoader:
         rank: int = 0,
         world: int = 1,
         steps: int = 1,
-        redraw: Redraw | None = None,
+        subwords: SubwordRegularization | None = None,
     ):
         if not 0 <= rank < world or steps < 1 or seed < 0:
             raise ValueError(f"rank={rank}, world={world}, steps={steps}, seed={seed}")
         self.corpus, self.max_tokens, self.seed = corpus, max_tokens, seed
         self.rank, self.world, self.steps = rank, world, steps
-        self._redraw = redraw
+        self._subwords = subwords
         plain = corpus.source_lengths, corpus.target_lengths
-        self.lengths = plain if redraw is None else redraw.rooms  # of sources, of targets
+        self.lengths = plain if subwords is None else subwords.rooms  # of sources, of targets
         longer = longer_sides(*self.lengths)
         self._length = len(ends(longest_visits(longer, corpus.shares), max_tokens)) * steps
         self._epoch, self._position, self._resume = -1, 0, False
@@ -231,11 +231,11 @@ class BatchLoader:
             shares=self.corpus.shares,
         )
 
-    def rows(self, epoch: int) -> Corpus | Redrawn:
+    def rows(self, epoch: int) -> Corpus | Resegmented:
         """The pairs as an epoch sees them; what is drawn is remembered as long as this is held."""
-        return self.corpus if self._redraw is None else Redrawn(self._redraw, epoch)
+        return self.corpus if self._subwords is None else Resegmented(self._subwords, epoch)
 
-    def piece(self, rows: Corpus | Redrawn, batch: np.ndarray, step: int) -> Batch:
+    def piece(self, rows: Corpus | Resegmented, batch: np.ndarray, step: int) -> Batch:
         """What this rank gets of a global batch in one accumulation step."""
         mine = share(batch, self.rank, self.world, step, self.steps)
         return make_batch(rows, mine, *count(rows, batch))
@@ -275,7 +275,7 @@ def eval_batches(corpus: Corpus, *, max_tokens: int, rank: int = 0, world: int =
     ]
 
 
-def count(rows: Corpus | Redrawn, batch: np.ndarray) -> tuple[int, int]:
+def count(rows: Corpus | Resegmented, batch: np.ndarray) -> tuple[int, int]:
     """What the losses of a global batch are divided by: its target tokens, EOS counted, and its
     target pieces that have links.
     """

@@ -22,8 +22,8 @@ T = TypeVar("T", str, int)
 SETTLED_NS = 2 * 10**9
 
 
-class Stamps:
-    """Facts about files in a folder of small notes, so that a large file is not read at each start.
+class FileMemo:
+    """Cost about files in a folder of small notes, so that a large file is not read at each start.
 
     A note counts only while size, time of change and time of the entry are those it was made for.
     A note that cannot be read or written costs time, and nothing else.
@@ -109,22 +109,22 @@ def cached_folder(cache: Path, name: str, write: Callable[[Path], None]) -> Path
 
     Raises: DataError if the cache cannot be written, and whatever `write` raises.
     """
-    folder, stamps = cache / name, Stamps(cache)
-    if is_sealed(folder, stamps):
+    folder, memo = cache / name, FileMemo(cache)
+    if is_sealed(folder, memo):
         return folder
     unfinished = cache / f"{name}.unfinished"
     try:
         cache.mkdir(parents=True, exist_ok=True)
         with FileLock(cache / f"{name}.lock"):
             # Another process may have written it while this one waited for the lock.
-            if not is_sealed(folder, stamps):
+            if not is_sealed(folder, memo):
                 for remains in (unfinished, folder):
                     shutil.rmtree(remains, ignore_errors=True)
                 unfinished.mkdir()
                 try:
                     write(unfinished)
                     os.replace(unfinished, folder)
-                    seal(folder, stamps)
+                    seal(folder, memo)
                 finally:
                     shutil.rmtree(unfinished, ignore_errors=True)
     except OSError as error:
@@ -136,7 +136,7 @@ def cached_folder(cache: Path, name: str, write: Callable[[Path], None]) -> Path
     return folder
 
 
-def seal(folder: Path, stamps: Stamps) -> None:
+def seal(folder: Path, memo: FileMemo) -> None:
     """Wait until the disk has all files of a folder, and note their hashes in it."""
     files = sorted(folder.iterdir())
     for path in files:
@@ -144,11 +144,11 @@ def seal(folder: Path, stamps: Stamps) -> None:
     for path in (folder, folder.parent):
         with suppress(OSError):  # some file systems cannot, nor can Windows
             sync(path)
-    hashes = {path.name: stamps.sha256(path) for path in files}
+    hashes = {path.name: memo.sha256(path) for path in files}
     (folder / SEAL).write_text(json.dumps(hashes), encoding="utf-8")
 
 
-def is_sealed(folder: Path, stamps: Stamps) -> bool:
+def is_sealed(folder: Path, memo: FileMemo) -> bool:
     """Does a folder hold what was written, to the last bit?
 
     A corpus of 20 GB takes a minute to hash, encoding it hours. `stamps` remember what a file's
@@ -157,7 +157,7 @@ def is_sealed(folder: Path, stamps: Stamps) -> bool:
     """
     try:
         hashes = json.loads((folder / SEAL).read_text(encoding="utf-8"))
-        return all(stamps.sha256(folder / name) == known for name, known in hashes.items())
+        return all(memo.sha256(folder / name) == known for name, known in hashes.items())
     except (OSError, ValueError, AttributeError, DataError):
         return False
 

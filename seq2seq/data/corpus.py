@@ -9,11 +9,11 @@ from typing import NamedTuple
 import numpy as np
 import tokenizers as library
 
-from seq2seq.data.cache import Stamps, cached_folder, digest
+from seq2seq.data.cache import FileMemo, cached_folder, digest
 from seq2seq.data.encode import SIDES, write_corpus
-from seq2seq.data.encoding_stats import Account
+from seq2seq.data.encoding_stats import EncodingStats
 from seq2seq.data.links import PieceLinks
-from seq2seq.data.mixture import Portion
+from seq2seq.data.mixture import Component
 from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.errors import DataError
 
@@ -62,7 +62,7 @@ class Corpus:
         self,
         source: Side,
         target: Side,
-        accounts: Sequence[Account],
+        all_stats: Sequence[EncodingStats],
         *,
         weights: Sequence[float],
         hashes: np.ndarray,
@@ -71,9 +71,9 @@ class Corpus:
         self._source, self._target = source, target
         self.source_lengths = source.lengths
         self.target_lengths = target.lengths
-        self.accounts = tuple(accounts)
+        self.all_stats = tuple(all_stats)
         self.hashes, self.duplicates = hashes, duplicates
-        ends = np.cumsum([account.report.kept for account in accounts]).tolist()
+        ends = np.cumsum([stats.report.kept for stats in all_stats]).tolist()
         starts = [0, *ends[:-1]]
         self.shares = [Share(*each) for each in zip(starts, ends, weights, strict=True)]
 
@@ -100,7 +100,7 @@ class Corpus:
 
 
 def encode_corpus(
-    portions: Sequence[Portion], tokenizers: Tokenizers, *, max_length: int, cache_dir: Path
+    components: Sequence[Component], tokenizers: Tokenizers, *, max_length: int, cache_dir: Path
 ) -> Corpus:
     """Encode parallel text, or find it encoded already.
 
@@ -116,34 +116,34 @@ def encode_corpus(
 
     Raises: DataError if the files cannot be read or do not match, or if no pair is left of a text.
     """
-    stamps = Stamps(cache_dir)
-    settings = settings_of(portions, tokenizers, max_length, stamps)
+    memo = FileMemo(cache_dir)
+    settings = settings_of(components, tokenizers, max_length, memo)
 
     def write(folder: Path) -> None:
-        for portion in portions:
-            portion.text.check(stamps)
-        accounts = write_corpus(folder, portions, tokenizers, max_length)
-        for portion, account in zip(portions, accounts, strict=True):
-            if account.report.kept == 0:
-                files = " and ".join(str(file) for file in portion.text.files)
+        for component in components:
+            component.text.check(memo)
+        all_stats = write_corpus(folder, components, tokenizers, max_length)
+        for component, stats in zip(components, all_stats, strict=True):
+            if stats.report.kept == 0:
+                files = " and ".join(str(file) for file in component.text.files)
                 raise DataError(
-                    f"no pair of {files} can be used: {account.report}. "
+                    f"no pair of {files} can be used: {stats.report}. "
                     "A larger data.max_length keeps longer sentences."
                 )
 
     folder = cached_folder(cache_dir, f"corpus-{digest(settings)}", write)
-    return _load(folder, [portion.weight for portion in portions])
+    return _load(folder, [component.weight for component in components])
 
 
 def settings_of(
-    portions: Sequence[Portion], tokenizers: Tokenizers, max_length: int, stamps: Stamps
+    components: Sequence[Component], tokenizers: Tokenizers, max_length: int, memo: FileMemo
 ) -> list[str]:
     """All that decides what an encoded corpus is. Raises: DataError if a file cannot be read."""
     descriptions = [tokenizer.to_json() for tokenizer in tokenizers]
     settings = [FORMAT, library.__version__, str(max_length), *descriptions]
-    for portion in portions:
-        settings += [*portion.text.settings, repr(portion.tag)]
-        settings += [stamps.sha256(file) for file in portion.text.files]
+    for component in components:
+        settings += [*component.text.settings, repr(component.tag)]
+        settings += [memo.sha256(file) for file in component.text.files]
     return settings
 
 
@@ -165,7 +165,7 @@ def _load(folder: Path, weights: Sequence[float]) -> Corpus:
     return Corpus(
         source,
         target,
-        [Account.from_plain(each) for each in note["accounts"]],
+        [EncodingStats.from_plain(each) for each in note["accounts"]],
         weights=weights,
         hashes=mapped("hashes", "<u8"),
         duplicates=note["duplicates"],

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from seq2seq.data.encoding_stats import Account, Pieces, Report
-from seq2seq.data.formats import Form
-from seq2seq.data.mixture import Portion
+from seq2seq.data.encoding_stats import EncodingStats, Pieces, Report
+from seq2seq.data.formats import TextFormat
+from seq2seq.data.mixture import Component
 from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.symbols import UNK
 
@@ -34,7 +34,7 @@ class _Pair(NamedTuple):
 _Encoded = tuple[list[_Pair], list[tuple[list[int], list[int]]]]
 
 
-def _chunks(text: Form) -> Iterator[list[_Pair]]:
+def _chunks(text: TextFormat) -> Iterator[list[_Pair]]:
     chunk: list[_Pair] = []
     characters = 0
     for line, pair in enumerate(text.pairs(), start=text.first_line):
@@ -87,7 +87,7 @@ class _LeftOut:
 
 @dataclass
 class _Tally:
-    """What `Account` says of a portion, while it is counted."""
+    """What `EncodingStats` says of a portion, while it is counted."""
 
     max_length: int
     read: int = 0
@@ -103,7 +103,7 @@ class _Tally:
         self.lengths[side].update(len(row) for row in rows)
         self.unknown[side] += sum(row.count(UNK) for row in rows)
 
-    def account(self) -> Account:
+    def stats(self) -> EncodingStats:
         sides = [
             Pieces(tuple(counts[n] for n in range(max(counts, default=-1) + 1)), unknown)
             for counts, unknown in zip(self.lengths, self.unknown, strict=True)
@@ -118,12 +118,12 @@ class _Tally:
             empty_lines=empty.first,
             long_lines=long.first,
         )
-        return Account(report, *sides)
+        return EncodingStats(report, *sides)
 
 
 def write_corpus(
-    folder: Path, portions: Sequence[Portion], tokenizers: Tokenizers, max_length: int
-) -> list[Account]:
+    folder: Path, components: Sequence[Component], tokenizers: Tokenizers, max_length: int
+) -> list[EncodingStats]:
     """Encode the portions one after another into the files of a corpus, and their note.
 
     Returns: an account of each portion.
@@ -134,36 +134,36 @@ def write_corpus(
         _SideWriter(folder, "target") as targets,
         (folder / "hashes").open("wb") as hashes,
     ):
-        accounts = []
-        for portion in portions:
+        all_stats = []
+        for component in components:
             tally = _Tally(max_length)
-            for kept, rows in _encoded(portion, tokenizers, tally):
+            for kept, rows in _encoded(component, tokenizers, tally):
                 sources.append([source for source, _ in rows])
                 targets.append([target for _, target in rows])
                 np.array([_hash(pair) for pair in kept], "<u8").tofile(hashes)
-            accounts.append(tally.account())
+            all_stats.append(tally.stats())
     note = {
-        "accounts": [asdict(account) for account in accounts],
+        "accounts": [asdict(stats) for stats in all_stats],
         "duplicates": _sort_hashes(folder / "hashes"),
     }
     (folder / "report.json").write_text(json.dumps(note), encoding="utf-8")
-    return accounts
+    return all_stats
 
 
 def kept_text(
-    portions: Sequence[Portion], tokenizers: Tokenizers, max_length: int
+    components: Sequence[Component], tokenizers: Tokenizers, max_length: int
 ) -> Iterator[tuple[str, str]]:
     """Source and target of each row that `write_corpus` writes, as they stand in the files."""
-    for portion in portions:
-        for kept, _ in _encoded(portion, tokenizers, _Tally(max_length)):
+    for component in components:
+        for kept, _ in _encoded(component, tokenizers, _Tally(max_length)):
             yield from ((pair.source, pair.target) for pair in kept)
 
 
-def _encoded(portion: Portion, tokenizers: Tokenizers, tally: _Tally) -> Iterator[_Encoded]:
+def _encoded(component: Component, tokenizers: Tokenizers, tally: _Tally) -> Iterator[_Encoded]:
     marked = tokenizers
-    if portion.tag is not None:
-        marked = tokenizers._replace(source=tokenizers.source.marked(portion.tag))
-    for chunk in _chunks(portion.text):
+    if component.tag is not None:
+        marked = tokenizers._replace(source=tokenizers.source.marked(component.tag))
+    for chunk in _chunks(component.text):
         yield _encode(chunk, marked, tally)
 
 

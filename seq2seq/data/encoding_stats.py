@@ -69,7 +69,7 @@ class Pieces:
 
 
 @dataclass(frozen=True)
-class Account:
+class EncodingStats:
     """What became of one portion's text, and what both sides of it are made of."""
 
     report: Report
@@ -77,7 +77,7 @@ class Account:
     target: Pieces
 
     @classmethod
-    def from_plain(cls, values: Mapping[str, Any]) -> "Account":
+    def from_plain(cls, values: Mapping[str, Any]) -> "EncodingStats":
         """What `dataclasses.asdict` and JSON made of one, again.
 
         Raises: LookupError or TypeError if they are not those values.

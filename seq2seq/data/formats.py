@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from seq2seq.data.cache import Stamps
+from seq2seq.data.cache import FileMemo
 from seq2seq.data.text import (
     MissingFileError,
     check_parallel,
@@ -22,7 +22,7 @@ from seq2seq.unpacked import without_marks
 Pair = tuple[str, str]
 
 
-class Form(ABC):
+class TextFormat(ABC):
     """Pairs of sentences in files; every fault of a file is a DataError with its line."""
 
     @property
@@ -49,12 +49,12 @@ class Form(ABC):
         """All sources (0) or all targets (1)."""
 
     @abstractmethod
-    def check(self, stamps: Stamps) -> int:
+    def check(self, memo: FileMemo) -> int:
         """Read every byte, unless it is known that they are in order. Returns: the pairs."""
 
 
 @dataclass(frozen=True)
-class TwoFiles(Form):
+class TwoFiles(TextFormat):
     """Line n of one file is the translation of line n of the other."""
 
     source: Path
@@ -74,15 +74,15 @@ class TwoFiles(Form):
     def side(self, index: int) -> Iterator[str]:
         return read_lines(self.files[index])
 
-    def check(self, stamps: Stamps) -> int:
+    def check(self, memo: FileMemo) -> int:
         def count(path: Path) -> int:
-            return stamps.recall(path, "lines", count_lines)
+            return memo.recall(path, "lines", count_lines)
 
         return check_parallel(self.source, self.target, count)
 
 
 @dataclass(frozen=True)
-class OneFile(Form):
+class OneFile(TextFormat):
     """A file whose every row holds both sentences.
 
     Attributes:
@@ -104,11 +104,11 @@ class OneFile(Form):
     def side(self, index: int) -> Iterator[str]:
         return (pair[index] for pair in self.pairs())
 
-    def check(self, stamps: Stamps) -> int:
+    def check(self, memo: FileMemo) -> int:
         def count(path: Path) -> int:
             return sum(1 for _ in self.pairs())
 
-        return stamps.recall(self.path, json.dumps(self.settings), count)
+        return memo.recall(self.path, json.dumps(self.settings), count)
 
 
 class TabTable(OneFile):
@@ -243,10 +243,10 @@ def _is_text(value: str) -> bool:
     return True
 
 
-FORMS: dict[str, type[OneFile]] = {".tsv": TabTable, ".jsonl": JsonLines}
+FORMATS: dict[str, type[OneFile]] = {".tsv": TabTable, ".jsonl": JsonLines}
 
 
-def find_form(spec: str | list[str], source: str, target: str, what: str) -> Form:
+def find_format(spec: str | list[str], source: str, target: str, what: str) -> TextFormat:
     """The form that an option means: one .tsv or .jsonl file (or .gz), else two files of lines.
 
     Args:
@@ -265,7 +265,7 @@ def find_form(spec: str | list[str], source: str, target: str, what: str) -> For
                 "its own translation: name two different columns or endings, as data.source=de "
                 f"data.target=en, or both files: {what}=[a.txt,b.txt]"
             )
-        kind = FORMS.get(Path(spec.removesuffix(".gz")).suffix)
+        kind = FORMATS.get(Path(spec.removesuffix(".gz")).suffix)
         if kind is not None:
             path = Path(spec).expanduser()
             if not path.is_file():

@@ -19,11 +19,11 @@ from seq2seq.alignment.links import (
     piece_shares,
     words,
 )
-from seq2seq.data.cache import Stamps, cached_folder, digest
+from seq2seq.data.cache import FileMemo, cached_folder, digest
 from seq2seq.data.corpus import Corpus, settings_of
 from seq2seq.data.encode import is_full, is_kept
 from seq2seq.data.links import ENTRY, PieceLinks, is_whole, write_links
-from seq2seq.data.mixture import Portion
+from seq2seq.data.mixture import Component
 from seq2seq.data.text import (
     MissingFileError,
     check_rereadable,
@@ -56,7 +56,7 @@ class LinkFiles(NamedTuple):
 class Linked(NamedTuple):
     """A corpus of a part, and the file of its links if it has one."""
 
-    portion: Portion
+    component: Component
     file: Path | None
 
 
@@ -74,10 +74,10 @@ def entries(
 
     Raises: DataError for what is no link, or a link to a word that is not there.
     """
-    portion, file = linked
+    component, file = linked
     # Before every source stands the tag.
-    prefix = 0 if portion.tag is None else len(tokenizers.source.marked(portion.tag).prefix)
-    for window in windows(_lines(portion, file), LOOK_AHEAD, lambda e: len(e[1]) + len(e[2])):
+    prefix = 0 if component.tag is None else len(tokenizers.source.marked(component.tag).prefix)
+    for window in windows(_lines(component, file), LOOK_AHEAD, lambda e: len(e[1]) + len(e[2])):
         parsed = [checked(line, file) for line in window]
         full = [i for i, line in enumerate(window) if is_full(line.source, line.target)]
         sources = tokenizers.source.spans_batch([window[i].source for i in full])
@@ -90,18 +90,18 @@ def entries(
                 yield as_entries(shares, prefix)
 
 
-def _lines(portion: Portion, file: Path | None) -> Iterable[_Line]:
-    pairs = enumerate(portion.text.pairs(), start=1)
+def _lines(component: Component, file: Path | None) -> Iterable[_Line]:
+    pairs = enumerate(component.text.pairs(), start=1)
     if file is None:
         return (_Line(number, *pair, "") for number, pair in pairs)
     lines = zip(pairs, read_lines(file), strict=True)
     return (_Line(number, *pair, links) for (number, pair), links in lines)
 
 
-def check_fit(portion: Portion, file: Path) -> int:
+def check_fit(component: Component, file: Path) -> int:
     """Returns: the lines. Raises: DataError, as `entries`, without a tokenizer."""
     number = 0
-    for line in _lines(portion, file):
+    for line in _lines(component, file):
         checked(line, file)
         number = line.number
     return number
@@ -163,7 +163,7 @@ def as_entries(shares: Tensor, prefix: int) -> np.ndarray:
 
 
 def find_links(
-    files: LinkFiles, portions: Mapping[str, Sequence[Portion]], stamps: Stamps
+    files: LinkFiles, components: Mapping[str, Sequence[Component]], memo: FileMemo
 ) -> dict[str, list[Linked]]:
     """The corpora of each part that has links, which fit their pairs.
 
@@ -179,31 +179,31 @@ def find_links(
         by_name = spec if isinstance(spec, dict) else {"": spec}
         linked[part] = [
             Linked(p, Path(by_name[p.name]).expanduser() if p.name in by_name else None)
-            for p in portions[part]
+            for p in components[part]
         ]
-        for portion, file in linked[part]:
+        for component, file in linked[part]:
             if file is not None:
-                check_lines(portion, file, stamps)
-                text = [*portion.text.settings, *map(stamps.sha256, portion.text.files)]
-                stamps.recall(file, f"fits {digest(text)}", partial(check_fit, portion))
+                check_lines(component, file, memo)
+                text = [*component.text.settings, *map(memo.sha256, component.text.files)]
+                memo.recall(file, f"fits {digest(text)}", partial(check_fit, component))
     return linked
 
 
-def check_lines(portion: Portion, file: Path, stamps: Stamps) -> None:
+def check_lines(component: Component, file: Path, memo: FileMemo) -> None:
     """Raises: DataError unless there is a line of links for each pair."""
     check_rereadable(file)
     if not file.is_file():
         raise MissingFileError(f"the links {file} are not there. {neighbours(file)}")
-    lines = stamps.recall(file, "lines", count_lines)
-    pairs = portion.text.check(stamps)
-    check_count(file, lines, pairs, " and ".join(str(path) for path in portion.text.files))
+    lines = memo.recall(file, "lines", count_lines)
+    pairs = component.text.check(memo)
+    check_count(file, lines, pairs, " and ".join(str(path) for path in component.text.files))
 
 
 def piece_links(
     corpus: Corpus,
     linked: Sequence[Linked],
     tokenizers: Tokenizers,
-    stamps: Stamps,
+    memo: FileMemo,
     *,
     max_length: int,
     to_end: bool,
@@ -213,14 +213,14 @@ def piece_links(
 
     Raises: DataError if no pair that is kept has a link.
     """
-    portions, files = [portion for portion, _ in linked], [file for _, file in linked]
-    settings = settings_of(portions, tokenizers, max_length, stamps)
+    components, files = [component for component, _ in linked], [file for _, file in linked]
+    settings = settings_of(components, tokenizers, max_length, memo)
     settings += [FORMAT, str(to_end)]
-    settings += ["" if file is None else stamps.sha256(file) for file in files]
+    settings += ["" if file is None else memo.sha256(file) for file in files]
 
     def write(folder: Path) -> None:
-        of_portions = (entries(each, tokenizers, max_length, to_end) for each in linked)
-        write_links(folder, chain.from_iterable(of_portions))
+        of_components = (entries(each, tokenizers, max_length, to_end) for each in linked)
+        write_links(folder, chain.from_iterable(of_components))
         # A row more or fewer would give all that follow the links of another pair.
         assert is_whole(folder, len(corpus)), "links and corpus leave out different pairs"
 
@@ -234,10 +234,10 @@ def piece_links(
     return links
 
 
-def links_ledger(linked: Sequence[Linked], stamps: Stamps) -> list[dict[str, str]]:
+def links_ledger(linked: Sequence[Linked], memo: FileMemo) -> list[dict[str, str]]:
     """Which files of links belong to which corpus."""
     return [
-        {"corpus": portion.name, "path": str(file), "sha256": stamps.sha256(file)}
-        for portion, file in linked
+        {"corpus": component.name, "path": str(file), "sha256": memo.sha256(file)}
+        for component, file in linked
         if file is not None
     ]

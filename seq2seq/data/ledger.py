@@ -8,21 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from seq2seq.data.cache import Stamps
+from seq2seq.data.cache import FileMemo
 from seq2seq.data.corpus import Corpus
-from seq2seq.data.encoding_stats import Account, Pieces
-from seq2seq.data.mixture import Portion
+from seq2seq.data.encoding_stats import EncodingStats, Pieces
+from seq2seq.data.mixture import Component
 from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.durable import write_text
 from seq2seq.errors import escaped
 
 
 def make_ledger(
-    portions: Mapping[str, Sequence[Portion]],
+    components: Mapping[str, Sequence[Component]],
     corpora: Mapping[str, Corpus],
     tokenizers: Tokenizers,
     recipe: Mapping[str, Any],
-    stamps: Stamps,
+    memo: FileMemo,
 ) -> dict[str, Any]:
     """What a run's data is, in plain values: see docs/data.md.
 
@@ -35,9 +35,9 @@ def make_ledger(
     """
     parts = {}
     for part, corpus in corpora.items():
-        pairs = zip(portions[part], corpus.accounts, strict=True)
+        pairs = zip(components[part], corpus.all_stats, strict=True)
         parts[part] = {
-            "corpora": [_corpus(portion, account, stamps) for portion, account in pairs],
+            "corpora": [_corpus(component, stats, memo) for component, stats in pairs],
             "duplicates": corpus.duplicates,
         }
         if part != "train":
@@ -52,15 +52,15 @@ def count_shared(some: np.ndarray, others: np.ndarray) -> int:
     return int(np.count_nonzero(others[places] == some))
 
 
-def _corpus(portion: Portion, account: Account, stamps: Stamps) -> dict[str, Any]:
-    report = account.report
+def _corpus(component: Component, stats: EncodingStats, memo: FileMemo) -> dict[str, Any]:
+    report = stats.report
     return {
-        "name": portion.name,
-        "weight": portion.weight,
-        "tag": portion.tag,
+        "name": component.name,
+        "weight": component.weight,
+        "tag": component.tag,
         "files": [
-            {"path": str(file), "sha256": stamps.sha256(file), "bytes": file.stat().st_size}
-            for file in portion.text.files
+            {"path": str(file), "sha256": memo.sha256(file), "bytes": file.stat().st_size}
+            for file in component.text.files
         ],
         "read": report.read,
         "kept": report.kept,
@@ -69,8 +69,8 @@ def _corpus(portion: Portion, account: Account, stamps: Stamps) -> dict[str, Any
             "empty": {"count": report.empty, "lines": list(report.empty_lines)},
             "long": {"count": report.long, "lines": list(report.long_lines)},
         },
-        "source": _side(account.source),
-        "target": _side(account.target),
+        "source": _side(stats.source),
+        "target": _side(stats.target),
     }
 
 
@@ -83,9 +83,9 @@ def summary(ledger: Mapping[str, Any], corpora: Mapping[str, Corpus]) -> list[st
     """What a user should see of a ledger before training: a few sentences."""
     lines, warnings = [], []
     for part, content in ledger["parts"].items():
-        for each, account in zip(content["corpora"], corpora[part].accounts, strict=True):
+        for each, stats in zip(content["corpora"], corpora[part].all_stats, strict=True):
             where = f"{part}.{each['name']}" if each["name"] else part
-            lines.append(f"{where}: {account.report}")
+            lines.append(f"{where}: {stats.report}")
             for side in ("source", "target"):
                 rate = each[side]["unknown_rate"]
                 if rate > 0:

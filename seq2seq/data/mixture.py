@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from seq2seq.data.formats import Form, find_form
+from seq2seq.data.formats import TextFormat, find_format
 from seq2seq.errors import ConfigError
 from seq2seq.tables import did_you_mean
 
@@ -16,7 +16,7 @@ EXAMPLE = "{news: {path: my/news}, talks: {path: my/talks, weight: 2}}"
 
 
 @dataclass(frozen=True)
-class Portion:
+class Component:
     """One corpus of a part.
 
     Attributes:
@@ -27,7 +27,7 @@ class Portion:
     """
 
     name: str
-    text: Form
+    text: TextFormat
     weight: float = 1.0
     tag: str | None = None
 
@@ -78,19 +78,19 @@ def _check_values(options: Mapping[str, Any], where: str, train: bool) -> None:
         )
 
 
-def find_portions(spec: Spec, source: str, target: str, what: str) -> list[Portion]:
+def find_components(spec: Spec, source: str, target: str, what: str) -> list[Component]:
     """The corpora that an option names; a prefix or a file is one without a name.
 
-    Args: as of `find_form`.
+    Args: as of `find_format`.
 
     Raises: DataError if a file is missing; ConfigError if a list does not hold two paths.
     """
     if not isinstance(spec, dict):
-        return [Portion("", find_form(spec, source, target, what))]
+        return [Component("", find_format(spec, source, target, what))]
     return [
-        Portion(
+        Component(
             str(name),
-            find_form(options["path"], source, target, f"{what}.{name}.path"),
+            find_format(options["path"], source, target, f"{what}.{name}.path"),
             float(options.get("weight", 1)),
             options.get("tag"),
         )

@@ -9,12 +9,12 @@ from typing import Any, NamedTuple
 import numpy as np
 import tokenizers as library
 
-from seq2seq.data.cache import Stamps, cached_folder, digest
+from seq2seq.data.cache import FileMemo, cached_folder, digest
 from seq2seq.data.corpus import Corpus, encode_corpus
 from seq2seq.data.groups import Groups, check_groups
 from seq2seq.data.guided_links import LinkFiles, find_links, links_ledger, piece_links
 from seq2seq.data.ledger import make_ledger, summary
-from seq2seq.data.mixture import Portion, check_spec, find_portions
+from seq2seq.data.mixture import Component, check_spec, find_components
 from seq2seq.data.recipes import build_recipe, learnable
 from seq2seq.data.text import MissingFileError
 from seq2seq.data.tokenizer import Recipe, Tokenizer, Tokenizers
@@ -122,24 +122,24 @@ def prepare(
     """
     recipe = None if given else build_recipe(tokenizer)
     cache = Path(data.cache).expanduser()
-    stamps = Stamps(cache)
-    portions = _checked_portions(data, stamps)
-    tags = sorted({portion.tag for portion in portions["train"] if portion.tag is not None})
-    _check_tags(portions, tags)
-    linked = find_links(link_files, portions, stamps) if link_files else {}
+    memo = FileMemo(cache)
+    components = _checked_components(data, memo)
+    tags = sorted({component.tag for component in components["train"] if component.tag is not None})
+    _check_tags(components, tags)
+    linked = find_links(link_files, components, memo) if link_files else {}
     if recipe is None:
         assert given is not None
         tokenizers = given
     else:
-        tokenizers = _tokenizers(recipe, portions["train"], data.max_length, cache, stamps)
+        tokenizers = _tokenizers(recipe, components["train"], data.max_length, cache, memo)
         tokenizers = _tagged(tokenizers, tags) if tags else tokenizers
     for tag in tags:
         tokenizers.source.tag_id(tag)  # the given ones may lack it
     corpora = {
         part: encode_corpus(found, tokenizers, max_length=data.max_length, cache_dir=cache)
-        for part, found in portions.items()
+        for part, found in components.items()
     }
-    ledger = make_ledger(portions, corpora, tokenizers, tokenizer, stamps)
+    ledger = make_ledger(components, corpora, tokenizers, tokenizer, memo)
     report = [*summary(ledger, corpora), f"tokenizer: {_sizes(tokenizers)}"]
     for part, of_part in linked.items():
         assert link_files is not None
@@ -147,7 +147,7 @@ def prepare(
             corpora[part],
             of_part,
             tokenizers,
-            stamps,
+            memo,
             max_length=data.max_length,
             to_end=link_files.to_end,
             cache_dir=cache,
@@ -155,7 +155,7 @@ def prepare(
         corpora[part] = corpora[part].with_links(links)
         pairs = int(np.count_nonzero(links.asked))
         report.append(f"{part}: links for {pairs:,} of {len(corpora[part]):,} pairs")
-        ledger.setdefault("links", {})[part] = links_ledger(of_part, stamps)
+        ledger.setdefault("links", {})[part] = links_ledger(of_part, memo)
     return Prepared(corpora["train"], corpora["valid"], tokenizers, tuple(report), ledger)
 
 
@@ -165,20 +165,20 @@ def _sizes(tokenizers: Tokenizers) -> str:
     return f"{tokenizers.source.size:,} source and {tokenizers.target.size:,} target pieces"
 
 
-def _checked_portions(data: DataOptions, stamps: Stamps) -> dict[str, list[Portion]]:
+def _checked_components(data: DataOptions, memo: FileMemo) -> dict[str, list[Component]]:
     """The corpora of each part, all found before any is read to its end."""
     specs = {"train": data.train, "valid": data.valid, "test": data.test}
     try:
-        portions = {
-            part: find_portions(spec, str(data.source), str(data.target), f"data.{part}")
+        components = {
+            part: find_components(spec, str(data.source), str(data.target), f"data.{part}")
             for part, spec in specs.items()
             if spec is not None
         }
     except MissingFileError as error:
         raise MissingFileError(f"{error} {_where_to_get(data)}".strip()) from error
-    for portion in chain.from_iterable(portions.values()):
-        portion.text.check(stamps)
-    return portions
+    for component in chain.from_iterable(components.values()):
+        component.text.check(memo)
+    return components
 
 
 def _where_to_get(data: DataOptions) -> str:
@@ -197,12 +197,12 @@ def _where_to_get(data: DataOptions) -> str:
     return f"To download it: {script}{chosen}"
 
 
-def _check_tags(portions: Mapping[str, list[Portion]], known: list[str]) -> None:
-    for part, found in portions.items():
-        for portion in found:
-            if portion.tag is not None and portion.tag not in known:
+def _check_tags(components: Mapping[str, list[Component]], known: list[str]) -> None:
+    for part, found in components.items():
+        for component in found:
+            if component.tag is not None and component.tag not in known:
                 raise ConfigError(
-                    f"data.{part}.{portion.name}.tag={portion.tag}: no training corpus has that "
+                    f"data.{part}.{component.name}.tag={component.tag}: no training corpus has that "
                     f"tag. Theirs: {', '.join(known) or 'none'}"
                 )
 
@@ -213,13 +213,13 @@ def _tagged(tokenizers: Tokenizers, tags: list[str]) -> Tokenizers:
 
 
 def _tokenizers(
-    recipe: Recipe, portions: list[Portion], max_length: int, cache: Path, stamps: Stamps
+    recipe: Recipe, components: list[Component], max_length: int, cache: Path, memo: FileMemo
 ) -> Tokenizers:
     """Learn one tokenizer from all text, or one from each side, or find them learnt already.
 
     Lines too long to be kept are not learnt from, see `learnable`.
     """
-    texts = [portion.text for portion in portions]
+    texts = [component.text for component in components]
     sides = {"joint": (0, 1)} if recipe.joint else {"source": (0,), "target": (1,)}
 
     def write(folder: Path) -> None:
@@ -230,7 +230,7 @@ def _tokenizers(
 
     settings = [library.__version__, repr(recipe), str(max_length)]
     for text in texts:
-        settings += [*text.settings, *(stamps.sha256(file) for file in text.files)]
+        settings += [*text.settings, *(memo.sha256(file) for file in text.files)]
     folder = cached_folder(cache, f"tokenizer-{digest(settings)}", write)
     found = [_read(folder / f"{side}.json") for side in sides]
     return Tokenizers(found[0], found[-1])

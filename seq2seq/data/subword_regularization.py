@@ -143,7 +143,7 @@ def drops(p: float, seed: int, epoch: int, row: int, side: int) -> Iterator[bool
 SAMPLE = 500  # rows that say how much longer sentences become
 
 
-class Redraw:
+class SubwordRegularization:
     """How the rows of a corpus are cut in an epoch: a pure function of (seed, epoch, row, side).
 
     Pieces with dropout are more. So that no batch exceeds its bound, each row is given room for
@@ -201,13 +201,13 @@ class Redraw:
         return [*merger.tags(plain), *merger.segment(text, draws)]
 
 
-class Redrawn:
+class Resegmented:
     """A corpus as an epoch sees it; what was drawn is remembered."""
 
     links = None
 
-    def __init__(self, redraw: Redraw, epoch: int):
-        self._redraw, self._epoch = redraw, epoch
+    def __init__(self, subwords: SubwordRegularization, epoch: int):
+        self._subwords, self._epoch = subwords, epoch
         self._known: dict[tuple[int, int], list[int] | np.ndarray] = {}
 
     def source(self, index: int) -> list[int] | np.ndarray:
@@ -224,7 +224,7 @@ class Redrawn:
 
     def _row(self, side: int, row: int) -> list[int] | np.ndarray:
         if (side, row) not in self._known:
-            self._known[side, row] = self._redraw.draw(side, row, self._epoch)
+            self._known[side, row] = self._subwords.draw(side, row, self._epoch)
         return self._known[side, row]
 
 

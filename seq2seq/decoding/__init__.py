@@ -13,17 +13,17 @@ from seq2seq.decoding.options import (
     engine_options,
 )
 from seq2seq.decoding.sample import Sample
-from seq2seq.decoding.search import Advance, Ask, Frontier, Hypothesis, Search
+from seq2seq.decoding.search import CandidateRequest, Hypothesis, Search, SearchState, StepChoice
 from seq2seq.decoding.stats import Stats
 
 __all__ = [
     "ENGINE_OPTIONS",
     "SEARCHES",
-    "Advance",
-    "Ask",
+    "StepChoice",
+    "CandidateRequest",
     "Beam",
     "Engine",
-    "Frontier",
+    "SearchState",
     "Greedy",
     "Hypothesis",
     "Request",

@@ -7,14 +7,14 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from seq2seq.decoding.search import Advance, Frontier, Search
+from seq2seq.decoding.search import Search, SearchState, StepChoice
 from seq2seq.symbols import EOS
 
 # A piece that no hypothesis looks at counts as looked at so much: the logarithm of 0 is no score.
 UNSEEN = torch.finfo(torch.float32).eps
 
 
-class BeamFrontier(Frontier):
+class BeamState(SearchState):
     """K lanes a sentence; `Beam` says what happens to them.
 
     Attributes:
@@ -26,7 +26,7 @@ class BeamFrontier(Frontier):
             nobody asks.
     """
 
-    rows = (*Frontier.rows, "total", "count", "best", "greedy", "seen")
+    rows = (*SearchState.rows, "total", "count", "best", "greedy", "seen")
     search: "Beam"
 
     def __init__(self, search: "Beam", source_lengths: Tensor, *arguments: Any):
@@ -39,7 +39,7 @@ class BeamFrontier(Frontier):
         S = int(source_lengths.max()) + 1 if search.reads_weights and len(source_lengths) else 0
         self.seen = self.total.new_zeros(*self.total.shape, S)
 
-    def advance(self, logp: Tensor, ids: Tensor, weights: Tensor | None = None) -> Advance:
+    def advance(self, logp: Tensor, ids: Tensor, weights: Tensor | None = None) -> StepChoice:
         (B, K), C = self.total.shape, logp.shape[1]
         if weights is not None:
             self._look(weights)
@@ -50,7 +50,7 @@ class BeamFrontier(Frontier):
         grown = (self.total[:, :, None] + gains).flatten(1)
         best = grown.topk(min(2 * K, K * C)).indices
         index = torch.cat((best, self.greedy.clamp(min=0)[:, None] * C), dim=1)
-        values, lane = grown.gather(1, index), index // C
+        values, beam = grown.gather(1, index), index // C
         token, gain = (x.reshape(B, K * C).gather(1, index) for x in (ids, gains))
         ended = (token == EOS) & (values != -torch.inf)
         is_greedy = (index == index[:, -1:]) & (self.greedy >= 0)[:, None] & values.isfinite()
@@ -58,7 +58,7 @@ class BeamFrontier(Frontier):
         counts[:, :K] = True
         counts[:, -1] = is_greedy[:, -1] & ~is_greedy[:, :K].any(1)
         finished = ended & counts & values.isfinite()
-        self._finish(finished, lane, values, gain)
+        self._finish(finished, beam, values, gain)
         self.count = self.count + finished.sum(1)
 
         # -> (B, K): ranks of the best that go on; a stable sort puts them first, in order. The last
@@ -69,8 +69,8 @@ class BeamFrontier(Frontier):
         going[:, -1] = torch.where(lost, index.shape[1] - 1, going[:, -1])
         found, place = goes_on.gather(1, going).max(1)
         self.greedy = torch.where(found, place, -1)
-        lane, token, gain, self.total = (x.gather(1, going) for x in (lane, token, gain, values))
-        parents = (lane + K * torch.arange(B, device=lane.device)[:, None]).flatten()
+        beam, token, gain, self.total = (x.gather(1, going) for x in (beam, token, gain, values))
+        parents = (beam + K * torch.arange(B, device=beam.device)[:, None]).flatten()
         for name in ("tokens", "logp", "seen"):
             x: Tensor = getattr(self, name)
             setattr(self, name, x.flatten(0, 1).index_select(0, parents).view_as(x))
@@ -79,9 +79,9 @@ class BeamFrontier(Frontier):
         decided = self._decided()
         at_limit = ~decided & (self.length >= self.limits)
         # A dead lane is no result; NaN, of a model that diverged, is one.
-        lanes = torch.arange(K, device=lane.device).expand(B, K)
-        self._finish(at_limit[:, None] & (self.total != -torch.inf), lanes, self.total)
-        return Advance(parents, token.flatten(), decided | at_limit)
+        beams = torch.arange(K, device=beam.device).expand(B, K)
+        self._finish(at_limit[:, None] & (self.total != -torch.inf), beams, self.total)
+        return StepChoice(parents, token.flatten(), decided | at_limit)
 
     def _decided(self) -> Tensor:
         """Sentences in which enough has finished and, if scores say when to stop, nothing open can
@@ -107,7 +107,7 @@ class BeamFrontier(Frontier):
         self.seen[..., :S] += looked[..., :S]
 
     def _finish(
-        self, which: Tensor, lanes: Tensor, totals: Tensor, last: Tensor | None = None
+        self, which: Tensor, beams: Tensor, totals: Tensor, last: Tensor | None = None
     ) -> None:
         """Record some hypotheses.
 
@@ -118,23 +118,23 @@ class BeamFrontier(Frontier):
             last: log-probability of the eos that ends each, (B, R); None = none does.
         """
         at = which.nonzero(as_tuple=True)
-        sentences, lane = at[0], lanes[at]
+        sentences, beam = at[0], beams[at]
         if not len(sentences):
             return
-        tokens, logp = self.tokens[sentences, lane], self.logp[sentences, lane]
+        tokens, logp = self.tokens[sentences, beam], self.logp[sentences, beam]
         if last is not None:
             place = (self.length[sentences] - 1)[:, None]
             tokens.scatter_(1, place, EOS)
             logp.scatter_(1, place, last[at][:, None])
         scores = totals[at] / self.search.penalty(self.length[sentences].double())
         if self.search.reads_weights:
-            scores = scores + self._coverage(sentences, lane)
+            scores = scores + self._coverage(sentences, beam)
         self.best = self.best.scatter_reduce(0, sentences, scores, "amax")
         self._record(sentences, tokens, logp, scores)
 
-    def _coverage(self, sentences: Tensor, lanes: Tensor) -> Tensor:
+    def _coverage(self, sentences: Tensor, beams: Tensor) -> Tensor:
         """What is added to the scores of M lanes, (M,)."""
-        seen, lengths = self.seen[sentences, lanes], self.source_lengths[sentences, None]
+        seen, lengths = self.seen[sentences, beams], self.source_lengths[sentences, None]
         real = torch.arange(seen.shape[1], device=seen.device) <= lengths  # the last is eos
         return self.search.coverage * (seen.clamp(UNSEEN, 1).log() * real).sum(1)
 
@@ -176,7 +176,7 @@ class Beam(Search):
         length_ratio, length_extra, max_length, min_length_ratio, min_length_extra: see `Search`.
     """
 
-    frontier = BeamFrontier
+    search_state = BeamState
 
     beam_size: int = 5
     length_penalty: float = 1.0

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.attention.pages import PagePool
-from seq2seq.decoding.search import Ask, Frontier, Hypothesis, Search
+from seq2seq.decoding.search import CandidateRequest, Hypothesis, Search, SearchState
 from seq2seq.decoding.stats import Stats
 from seq2seq.models import Encoded, Seq2Seq
 from seq2seq.models.state import DecodeState
@@ -26,7 +26,7 @@ class Candidates(NamedTuple):
 
 
 @torch.no_grad()
-def top_candidates(model: Seq2Seq, hidden: Tensor, ask: Ask) -> Candidates:
+def top_candidates(model: Seq2Seq, hidden: Tensor, request: CandidateRequest) -> Candidates:
     """The most probable next tokens of each row: hidden (N, E) -> (N, C).
 
     Symbols that no text contains (pad, bos, unk) are no candidates; probabilities are those of the
@@ -37,13 +37,13 @@ def top_candidates(model: Seq2Seq, hidden: Tensor, ask: Ask) -> Candidates:
     logp = logits.to(torch.promote_types(logits.dtype, torch.float32))
     # In place: a second tensor of N x V numbers would be too large for the caches.
     torch.log_softmax(logp, -1, out=logp)
-    forced = ask.forced
+    forced = request.forced
     own = None if forced is None else logp.gather(1, forced.clamp(min=0)[:, None])
     for never in (PAD, BOS, UNK):
         logp[:, never] = -torch.inf
-    if ask.unending is not None:
-        logp[:, EOS].masked_fill_(ask.unending, -torch.inf)
-    best, ids = top_of_rows(logp, ask.count)
+    if request.unending is not None:
+        logp[:, EOS].masked_fill_(request.unending, -torch.inf)
+    best, ids = top_of_rows(logp, request.count)
     if forced is not None and own is not None:
         rows = forced >= 0
         best.masked_fill_(rows[:, None], -torch.inf)
@@ -79,7 +79,7 @@ CACHED = 2048  # padded source pieces whose activations stay near the processor
 Found = list[tuple[int, list[Hypothesis]]]  # numbers of sentences, and their hypotheses, best first
 
 
-class Running:
+class DecodingBatch:
     """The sentences that are being decoded, K hypotheses each: B * K rows of one batch.
 
     A sentence whose search is done gives its hypotheses at once. Without pages it is dropped a
@@ -107,7 +107,7 @@ class Running:
         self.stats = stats or Stats()
         self.numbers: list[int] = []
         self._state: DecodeState
-        self._frontier: Frontier
+        self._search_state: SearchState
         self._tokens: Tensor  # (N,) the last of every row
         self._answered: set[int] = set()  # places of sentences that are not dropped yet
 
@@ -132,7 +132,7 @@ class Running:
         with self.stats.timed("encode"):
             encoded = encode(self.model, source)
             state = self.model.start(encoded, self.search.beams, self.pages)
-        frontier = self.search.start(
+        search_state = self.search.start(
             (source != PAD).sum(1) - 1,
             longest=self.model.max_length,
             numbers=torch.tensor(numbers if drawn is None else drawn, device=source.device),
@@ -141,10 +141,10 @@ class Running:
         tokens = source.new_full((len(source) * self.search.beams,), BOS)
         if len(self):
             self._state.merge(state)
-            self._frontier.merge(frontier)
+            self._search_state.merge(search_state)
             self._tokens = torch.cat((self._tokens, tokens))
         else:
-            self._state, self._frontier, self._tokens = state, frontier, tokens
+            self._state, self._search_state, self._tokens = state, search_state, tokens
         self.numbers = [*self.numbers, *numbers]
 
     def reserve(self) -> bool:
@@ -168,8 +168,10 @@ class Running:
             self.stats.written += self._state.written
             self.stats.high_water = self.pages.high_water
         with self.stats.timed("choose"):
-            candidates = top_candidates(self.model, step.hidden[:, -1], self._frontier.ask())
-            parents, self._tokens, done = self._frontier.advance(*candidates, step.weights)
+            candidates = top_candidates(
+                self.model, step.hidden[:, -1], self._search_state.request()
+            )
+            parents, self._tokens, done = self._search_state.advance(*candidates, step.weights)
         with self.stats.timed("fork"):
             if parents is not None:
                 self._state.fork(parents)
@@ -179,7 +181,7 @@ class Running:
         places = [i for i, is_done in enumerate(done) if is_done and i not in self._answered]
         if not places:
             return []
-        results = self._frontier.results(places)
+        results = self._search_state.results(places)
         found = [(self.numbers[i], hyps) for i, hyps in zip(places, results, strict=True)]
         self._answered.update(places)
         # Without pages, to drop one sentence is to copy what is remembered of all others.
@@ -197,7 +199,7 @@ class Running:
         index = torch.tensor(kept, dtype=torch.long, device=self._tokens.device)
         with self.stats.timed("drop"):
             self._state.keep(index)
-            self._frontier.keep(index)
+            self._search_state.keep(index)
         self._tokens = self._tokens.view(-1, self.search.beams)[index].flatten()
         self._answered = {place for place, i in enumerate(kept) if i in self._answered}
         self.numbers = [self.numbers[i] for i in kept]
@@ -247,7 +249,7 @@ def decode(
     """
     if not len(source):
         return []
-    running = Running(model, search)
+    running = DecodingBatch(model, search)
     running.join(source, range(len(source)), prefixes)
     found: dict[int, list[Hypothesis]] = {}
     while len(running):

@@ -8,7 +8,7 @@ import torch
 
 from seq2seq.attention.pages import PagePool
 from seq2seq.data.windows import padded
-from seq2seq.decoding.decoding_batch import Found, Running
+from seq2seq.decoding.decoding_batch import DecodingBatch, Found
 from seq2seq.decoding.search import Hypothesis, Search
 from seq2seq.decoding.stats import Stats
 from seq2seq.errors import ConfigError
@@ -74,10 +74,10 @@ class Engine:
             size = page_size or (8 if on_cpu else 16)
             usual = max(rows * TOKENS_A_ROW, LEAST_TOKENS) // size
             self.pool = PagePool(pages or usual, size, self.device)
-        self.places = max(1, rows // search.beams)
+        self.max_sentences = max(1, rows // search.beams)
         self.look_ahead = look_ahead
         self.stats = Stats()
-        self._running = Running(model, search, self.pool, self.stats)
+        self._batch = DecodingBatch(model, search, self.pool, self.stats)
         self._requests: dict[int, Request] = {}  # all that are not answered yet
         self._waiting: list[int] = []  # their numbers, the next one last
         self._count = 0
@@ -115,10 +115,10 @@ class Engine:
         Returns: numbers and hypotheses, best first, of the sentences that are answered.
         """
         self._admit()
-        if not len(self._running):
+        if not len(self._batch):
             return []
         self._reserve()
-        found = self._running.step()
+        found = self._batch.step()
         for number, hypotheses in found:
             del self._requests[number]
             self.stats.answer(hypotheses)
@@ -152,8 +152,8 @@ class Engine:
         return bool(self._waiting)
 
     def _forget(self) -> None:
-        if len(self._running):
-            self._running.keep([])
+        if len(self._batch):
+            self._batch.keep([])
         self._requests.clear()
         self._waiting.clear()
 
@@ -165,8 +165,8 @@ class Engine:
 
     def _admit(self) -> None:
         """Let waiting sentences begin where there is room."""
-        vacant = self.places - len(self._running)
-        if len(self._running) and (self.pool is None or vacant * 8 < self.places):
+        vacant = self.max_sentences - len(self._batch)
+        if len(self._batch) and (self.pool is None or vacant * 8 < self.max_sentences):
             return
         chosen: list[int] = []
         room = None if self.pool is None else self.pool.free - self.pool.pages // 50
@@ -178,7 +178,7 @@ class Engine:
                 break
             if room is not None:
                 room -= self._pages(request, 1)
-                if room < 0 and (chosen or len(self._running)):
+                if room < 0 and (chosen or len(self._batch)):
                     break
             chosen.append(self._waiting.pop())
         if chosen:
@@ -191,13 +191,13 @@ class Engine:
         drawn = [
             n if r.number is None else r.number for n, r in zip(numbers, requests, strict=True)
         ]
-        self._running.join(source, numbers, prefixes, drawn)
+        self._batch.join(source, numbers, prefixes, drawn)
         self.stats.admitted += len(numbers)
 
     def _reserve(self) -> None:
         """Make room for the next tokens: if need be, by letting the youngest begin again."""
-        while not self._running.reserve():
-            youngest = len(self._running) - 1
-            self._waiting.append(self._running.numbers[youngest])
-            self._running.keep(range(youngest))
+        while not self._batch.reserve():
+            youngest = len(self._batch) - 1
+            self._waiting.append(self._batch.numbers[youngest])
+            self._batch.keep(range(youngest))
             self.stats.preempted += 1

@@ -6,11 +6,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seq2seq.decoding.search import Advance, Frontier, Search
+from seq2seq.decoding.search import Search, SearchState, StepChoice
 from seq2seq.symbols import EOS
 
 
-class Lanes(Frontier):
+class IndependentBeams(SearchState):
     """Hypotheses that know nothing of each other: each takes one of its own candidates.
 
     A sentence is done when all of its lanes have ended or are at their limit.
@@ -19,7 +19,7 @@ class Lanes(Frontier):
         live: lanes that have not ended, (B, K).
     """
 
-    rows = (*Frontier.rows, "live")
+    rows = (*SearchState.rows, "live")
 
     def __init__(self, *arguments: Any):
         super().__init__(*arguments)
@@ -29,7 +29,7 @@ class Lanes(Frontier):
         """Which candidate each row takes: log-probabilities (N, C), best first -> (N, 1)."""
         raise NotImplementedError
 
-    def advance(self, logp: Tensor, ids: Tensor, weights: Tensor | None = None) -> Advance:
+    def advance(self, logp: Tensor, ids: Tensor, weights: Tensor | None = None) -> StepChoice:
         choice = self.choose(logp)
         tokens, logp = (x.gather(1, choice).view_as(self.live) for x in (ids, logp.double()))
         self._grow()
@@ -38,10 +38,10 @@ class Lanes(Frontier):
         which = (over & self.live).nonzero(as_tuple=True)
         self._record(which[0], self.tokens[which], self.logp[which])
         self.live = self.live & ~over
-        return Advance(None, tokens.flatten(), ~self.live.any(1))
+        return StepChoice(None, tokens.flatten(), ~self.live.any(1))
 
 
-class GreedyFrontier(Lanes):
+class GreedyState(IndependentBeams):
     """One lane, which takes the best."""
 
     def choose(self, logp: Tensor) -> Tensor:
@@ -57,6 +57,6 @@ class Greedy(Search):
         length_ratio, length_extra, max_length, min_length_ratio, min_length_extra: see `Search`.
     """
 
-    frontier = GreedyFrontier
+    search_state = GreedyState
     beams = 1
     candidates = 1

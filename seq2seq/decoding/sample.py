@@ -5,14 +5,14 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from seq2seq.decoding.greedy import Lanes
+from seq2seq.decoding.greedy import IndependentBeams
 from seq2seq.decoding.search import Search
 from seq2seq.errors import ConfigError
 
 ALL = 2**31 - 1  # candidates: more than any vocabulary has
 
 
-class SampleFrontier(Lanes):
+class SampleState(IndependentBeams):
     """Lanes that draw from the distribution of `Sample`.
 
     What a lane draws depends on the seed, the number of its sentence, its own and that of the step,
@@ -27,8 +27,8 @@ class SampleFrontier(Lanes):
         mass = p.cumsum(-1)
         # The smallest set of the best that has this mass: what is before its last one has not.
         kept = (mass - p < search.top_p).sum(1, keepdim=True).clamp(min=1)
-        lanes = torch.arange(search.beams, device=logp.device)
-        u = uniform(search.seed, self.numbers[:, None], lanes, self.length[:, None])
+        beams = torch.arange(search.beams, device=logp.device)
+        u = uniform(search.seed, self.numbers[:, None], beams, self.length[:, None])
         return (mass <= u.view(-1, 1) * mass.gather(1, kept - 1)).sum(1, keepdim=True)
 
 
@@ -49,7 +49,7 @@ class Sample(Search):
     Raises: ConfigError for a value out of range.
     """
 
-    frontier = SampleFrontier
+    search_state = SampleState
     ranges = {
         **Search.ranges,
         "samples": (1, 1000),

@@ -40,7 +40,7 @@ FREE = -1  # in place of a forced token
 
 
 @dataclass(frozen=True)
-class Ask:
+class CandidateRequest:
     """What the next choice needs to see, for N = B * K rows."""
 
     count: int  # C: candidates of each row; all, if there are not so many
@@ -48,7 +48,7 @@ class Ask:
     unending: Tensor | None = None  # (N,) bool: rows that may not end yet; None = all may
 
 
-class Advance(NamedTuple):
+class StepChoice(NamedTuple):
     """What was chosen in one step, for N = B * K rows."""
 
     parents: Tensor | None  # (N,) the row each row goes on from; None = itself
@@ -78,7 +78,7 @@ class Search:
     min_length_ratio: float = 0.0
     min_length_extra: int = 0
 
-    frontier: ClassVar[type["Frontier"]]
+    search_state: ClassVar[type["SearchState"]]
     # The least and the greatest value of each option that is a number.
     ranges: ClassVar[dict[str, tuple[float, float]]] = {
         "length_ratio": (0, 1000),
@@ -110,12 +110,12 @@ class Search:
 
     @property
     def candidates(self) -> int:
-        """How many of the best next tokens of each row `Frontier.advance` wants to see, C."""
+        """How many of the best next tokens of each row `SearchState.advance` wants to see, C."""
         raise NotImplementedError
 
     @property
     def reads_weights(self) -> bool:
-        """Does `Frontier.advance` want the weights of cross-attention?"""
+        """Does `SearchState.advance` want the weights of cross-attention?"""
         return False
 
     def start(
@@ -125,7 +125,7 @@ class Search:
         longest: int | None = None,
         numbers: Tensor | None = None,
         prefixes: Sequence[Sequence[int]] | None = None,
-    ) -> "Frontier":
+    ) -> "SearchState":
         """Begin with B sentences of so many pieces (B,), eos not counted.
 
         Args:
@@ -143,7 +143,7 @@ class Search:
             check_prefix(prefix, longest)
         if numbers is None:
             numbers = torch.arange(len(source_lengths), device=source_lengths.device)
-        return self.frontier(self, source_lengths, longest, numbers, prefixes)
+        return self.search_state(self, source_lengths, longest, numbers, prefixes)
 
     def limit(self, source_length: int, longest: int | None = None, prefix: int = 0) -> int:
         """Most tokens of a translation, eos included.
@@ -160,7 +160,7 @@ class Search:
         return math.ceil(self.min_length_ratio * source_length + self.min_length_extra)
 
 
-class Frontier:
+class SearchState:
     """The live hypotheses of B sentences, K each, and what has finished of each sentence.
 
     All tensors have the sentence as their first axis, and nothing is shared between sentences: so
@@ -205,7 +205,7 @@ class Frontier:
         self.finished: list[list[Hypothesis]] = [[] for _ in range(B)]
         self._steps = 0  # tokens of the longest
 
-    def ask(self) -> Ask:
+    def request(self) -> CandidateRequest:
         """What the next `advance` needs."""
         K, search = self.search.beams, self.search
         forced = unending = None
@@ -215,9 +215,9 @@ class Frontier:
             forced = forced.expand(-1, K).flatten()
         if search.min_length_ratio > 0 or search.min_length_extra > 1:
             unending = (self.length + 1 < self.least).repeat_interleave(K)
-        return Ask(search.candidates, forced, unending)
+        return CandidateRequest(search.candidates, forced, unending)
 
-    def advance(self, logp: Tensor, ids: Tensor, weights: Tensor | None = None) -> Advance:
+    def advance(self, logp: Tensor, ids: Tensor, weights: Tensor | None = None) -> StepChoice:
         """Choose the next tokens.
 
         Args:

@@ -11,7 +11,7 @@ from seq2seq.metrics.registry import References
 BINS = 10
 
 
-class Judged(NamedTuple):
+class SentenceQuality(NamedTuple):
     """A translation of a test set.
 
     Attributes:
@@ -56,7 +56,7 @@ def length_ratio(hypotheses: Sequence[str], references: References) -> float:
     return written / max(expected, 1)
 
 
-def reliability(judged: Sequence[Judged], bins: int = BINS) -> list[Bin]:
+def reliability(judged: Sequence[SentenceQuality], bins: int = BINS) -> list[Bin]:
     """Mean quality by confidence, in bins of equally many sentences, least confident first.
 
     Confidence is of use where quality rises with it: a probability of pieces is not in the units of
@@ -69,7 +69,7 @@ def reliability(judged: Sequence[Judged], bins: int = BINS) -> list[Bin]:
     return [Bin(fmean(c for c, _ in g), fmean(q for _, q in g), len(g)) for g in groups if g]
 
 
-def agreement(judged: Sequence[Judged]) -> float | None:
+def agreement(judged: Sequence[SentenceQuality]) -> float | None:
     """Pearson's correlation of confidence and quality; None where one of them does not vary."""
     known = [(j.confidence, j.quality) for j in judged if j.confidence is not None]
     try:
@@ -78,7 +78,9 @@ def agreement(judged: Sequence[Judged]) -> float | None:
         return None
 
 
-def extremes(judged: Sequence[Judged], count: int) -> tuple[list[Judged], list[Judged]]:
+def extremes(
+    judged: Sequence[SentenceQuality], count: int
+) -> tuple[list[SentenceQuality], list[SentenceQuality]]:
     """The worst sentences and the best, none in both; of equally good ones the longer first."""
     ranked = sorted(judged, key=lambda j: (j.quality, -len(j.reference)))
     count = min(count, len(ranked) // 2)

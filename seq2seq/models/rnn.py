@@ -41,7 +41,7 @@ class Recurrent(Seq2Seq):
     """
 
     roles = frozenset({Role.CROSS})
-    lacks: ClassVar[dict[str, str]] = {
+    absent_options: ClassVar[dict[str, str]] = {
         "activation_dropout": "a recurrent model has no feed-forward networks. model.dropout is "
         "between its layers"
     }
@@ -178,7 +178,7 @@ class RNN(Recurrent):
         tops, contexts, weights = [], [], []
         for y, position in zip(embedded.unbind(1), positions.split(1, dim=-1), strict=True):
             query = memory.state["hidden"][:, -1:]
-            context, step_weights = self.cross.consult(
+            context, step_weights = self.cross.attend_beams(
                 query, state.source[0], position, need_weights
             )
             top = self.advance(torch.cat((y, context.squeeze(1)), dim=-1), memory)
@@ -230,7 +230,7 @@ class LuongRNN(Recurrent):
         attentional, weights = [], []
         for y, position in zip(embedded.unbind(1), positions.split(1, dim=-1), strict=True):
             top = self.advance(torch.cat((y, memory.state["attentional"]), dim=-1), memory)
-            context, step_weights = self.cross.consult(
+            context, step_weights = self.cross.attend_beams(
                 top[:, None], state.source[0], position, need_weights
             )
             read = torch.cat((context.squeeze(1), top), dim=-1)

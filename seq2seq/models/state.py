@@ -6,7 +6,7 @@ from torch import Tensor
 from seq2seq.attention.memory import Memory, tokens_of
 from seq2seq.attention.paged import paged, source_table
 from seq2seq.attention.pages import PagePool, SlotTable
-from seq2seq.attention.slab import LaneTable, slabbed
+from seq2seq.attention.slab import BeamTable, slabbed
 
 
 class DecodeState:
@@ -45,12 +45,12 @@ class DecodeState:
         self.device = device
         self.pages = pages
         self._sources: SlotTable | None = None
-        self._lanes: SlotTable | None = None
-        self._slabs: LaneTable | None = None
+        self._beam_table: SlotTable | None = None
+        self._slabs: BeamTable | None = None
         if pages is not None:
             self._turn_pages(pages)
         elif beams > 1:
-            self._slabs = LaneTable(len(self.lengths), beams, device)
+            self._slabs = BeamTable(len(self.lengths), beams, device)
             self.past = [slabbed(memory, self._slabs) for memory in past]
         for tokens in map(tokens_of, self.source):
             if tokens is not None:
@@ -62,12 +62,12 @@ class DecodeState:
         if table is not None:
             self.source = [paged(memory, table, i) for i, memory in enumerate(self.source)]
         if any(tokens_of(memory) is not None for memory in self.past):
-            table = self._lanes = SlotTable(pages, len(self.lengths), self.beams)
+            table = self._beam_table = SlotTable(pages, len(self.lengths), self.beams)
             self.past = [paged(memory, table, i) for i, memory in enumerate(self.past)]
 
     @property
     def _tables(self) -> list[SlotTable]:
-        return [table for table in (self._sources, self._lanes) if table is not None]
+        return [table for table in (self._sources, self._beam_table) if table is not None]
 
     @property
     def written(self) -> int:
@@ -81,7 +81,7 @@ class DecodeState:
 
     def reserve(self, n: int) -> bool:
         """Take the pages that the next n tokens of every row need: all, or none and False."""
-        return self._lanes is None or self._lanes.reserve([n] * len(self.lengths))
+        return self._beam_table is None or self._beam_table.reserve([n] * len(self.lengths))
 
     def begin(self, n: int) -> Tensor:
         """Once a step, before the layers: the positions of the next n tokens, (n,), or (N, n) where
@@ -100,8 +100,8 @@ class DecodeState:
         else:
             starts = torch.tensor(self.lengths, device=self.device)
             positions = starts.repeat_interleave(self.beams)[:, None] + positions
-        if self._lanes is not None:
-            self._lanes.grow(positions, [n] * len(self.lengths))
+        if self._beam_table is not None:
+            self._beam_table.grow(positions, [n] * len(self.lengths))
         if self._slabs is not None:
             self._slabs.grow(positions)
         return positions
@@ -115,8 +115,8 @@ class DecodeState:
         rows = torch.arange(len(parents), device=parents.device)
         if parents.device.type == "cpu" and torch.equal(parents, rows):
             return  # elsewhere it is dearer to look than to move
-        if self._lanes is not None:
-            self._lanes.fork(parents)
+        if self._beam_table is not None:
+            self._beam_table.fork(parents)
         if self._slabs is not None:
             self._slabs.fork(parents)
         for memory in self.past:
@@ -124,8 +124,8 @@ class DecodeState:
 
     def keep(self, sentences: Tensor) -> None:
         """Drop all other sentences; (B',), ascending."""
-        lanes = torch.arange(self.beams, device=sentences.device)
-        rows = (sentences[:, None] * self.beams + lanes).flatten()
+        beams = torch.arange(self.beams, device=sentences.device)
+        rows = (sentences[:, None] * self.beams + beams).flatten()
         for memory in self.source:
             memory.keep(sentences)
         for memory in self.past:
@@ -134,8 +134,8 @@ class DecodeState:
         self.lengths = [self.lengths[sentence] for sentence in chosen]
         if self._sources is not None:
             self._sources.keep(chosen, sentences)
-        if self._lanes is not None:
-            self._lanes.keep(chosen, rows)
+        if self._beam_table is not None:
+            self._beam_table.keep(chosen, rows)
         if self._slabs is not None:
             self._slabs.keep(rows)
 

@@ -172,11 +172,11 @@ class DecoderLayer(nn.Module):
                 return self.attention(y).out
             return self.attention.advance(y, past, positions).out
 
-        def consult(y: Tensor) -> Tensor:
-            attended = self.cross.consult(y, source, positions, need_weights)
+        def attend_beams(y: Tensor) -> Tensor:
+            attended = self.cross.attend_beams(y, source, positions, need_weights)
             weights.append(attended.weights)
             return attended.out
 
         x = self.around_attention(x, attend)
-        x = self.around_cross(x, consult)
+        x = self.around_cross(x, attend_beams)
         return self.around_feed(x, self.feed), weights[0]

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, TypeVar
 from seq2seq.alignment.choice import Alignment, Choice
 from seq2seq.metrics.assessment import Assessment
 from seq2seq.metrics.buckets import LengthBucket
-from seq2seq.metrics.sentence_quality import Judged, agreement, extremes, reliability
+from seq2seq.metrics.sentence_quality import SentenceQuality, agreement, extremes, reliability
 from seq2seq.pages.charts import Bar, bar_chart, curves, point_chart
 from seq2seq.pages.labels import visible
 from seq2seq.pages.page import alignment_data, page, part, write_html
@@ -94,7 +94,7 @@ class Tested(NamedTuple):
 
     name: str
     total: int
-    judged: Sequence[Judged]
+    judged: Sequence[SentenceQuality]
     assessment: Assessment
     ratios: Sequence[LengthBucket]
     cautions: Sequence[str]
@@ -251,7 +251,7 @@ def _sentences(tested: Tested) -> str:
     )
 
 
-def _sentence(judged: Judged) -> str:
+def _sentence(judged: SentenceQuality) -> str:
     confidence = "" if judged.confidence is None else f"<br>confidence {judged.confidence:.2f}"
     texts = (
         ("source", judged.source),

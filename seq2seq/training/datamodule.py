@@ -11,7 +11,7 @@ from torch.utils.data import DataLoader, Dataset
 from seq2seq.data.batch import Batch
 from seq2seq.data.batching import BatchLoader, eval_batches
 from seq2seq.data.prepare import Prepared
-from seq2seq.data.subword_regularization import Redraw
+from seq2seq.data.subword_regularization import SubwordRegularization
 
 
 class DataModule(L.LightningDataModule):
@@ -24,9 +24,16 @@ class DataModule(L.LightningDataModule):
         redraw: cuts training pairs otherwise in each epoch.
     """
 
-    def __init__(self, prepared: Prepared, *, max_tokens: int, seed: int, redraw: Redraw | None):
+    def __init__(
+        self,
+        prepared: Prepared,
+        *,
+        max_tokens: int,
+        seed: int,
+        subwords: SubwordRegularization | None,
+    ):
         super().__init__()
-        self.redraw = redraw
+        self.subwords = subwords
         self.prepared, self.max_tokens, self.seed = prepared, max_tokens, seed
 
     def train_dataloader(self) -> BatchLoader:
@@ -38,7 +45,7 @@ class DataModule(L.LightningDataModule):
             rank=self.trainer.global_rank,
             world=self.trainer.world_size,
             steps=self.trainer.accumulate_grad_batches,
-            redraw=self.redraw,
+            subwords=self.subwords,
         )
 
     def val_dataloader(self) -> DataLoader[Batch]:

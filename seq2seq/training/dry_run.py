@@ -19,7 +19,7 @@ from seq2seq.data.batch import Batch
 from seq2seq.data.batching import BatchLoader, eval_batches
 from seq2seq.data.corpus import Corpus
 from seq2seq.data.prepare import Prepared
-from seq2seq.data.subword_regularization import Redraw
+from seq2seq.data.subword_regularization import SubwordRegularization
 from seq2seq.environment import training_command
 from seq2seq.errors import ConfigError
 from seq2seq.training.config.plan import Plan
@@ -34,7 +34,9 @@ GROWTH = {"32-true": (1.0, 1.45), "bf16-mixed": (1.15, 1.65), "16-mixed": (1.15,
 GB = 2**30
 
 
-def dry_run(plan: Plan, prepared: Prepared, module: TrainingModule, redraw: Redraw | None) -> None:
+def dry_run(
+    plan: Plan, prepared: Prepared, module: TrainingModule, subwords: SubwordRegularization | None
+) -> None:
     """Update on batches of the first epoch, the largest among them, and validate on the largest,
     as one device of the run would meet them; print what they took. No model is written.
 
@@ -46,7 +48,7 @@ def dry_run(plan: Plan, prepared: Prepared, module: TrainingModule, redraw: Redr
         )
     world = build_trainer(plan.trainer, [], [], progress=False).world_size
     steps = plan.trainer.accumulate_grad_batches
-    loader = first_loader(plan, prepared, redraw, world)
+    loader = first_loader(plan, prepared, subwords, world)
     epoch, rows = list(loader.batches(0)), loader.rows(0)
     largest = largest_batches(loader.lengths, epoch)
     batches = [*largest, *spread(epoch)]
@@ -79,11 +81,13 @@ def dry_run(plan: Plan, prepared: Prepared, module: TrainingModule, redraw: Redr
         ) from error
     print(f"dry run on the largest batches, {shape} source pieces, on one of {world} device(s)")
     tokens = sum(prepared.train.count_tokens(batch) for batch in epoch)
-    growth = 1.0 if redraw is None else redraw.growth[1]
+    growth = 1.0 if subwords is None else subwords.growth[1]
     print(report(plan, tokens * growth / world, meter))
 
 
-def first_loader(plan: Plan, prepared: Prepared, redraw: Redraw | None, world: int) -> BatchLoader:
+def first_loader(
+    plan: Plan, prepared: Prepared, subwords: SubwordRegularization | None, world: int
+) -> BatchLoader:
     """What the first of so many devices is trained on."""
     return BatchLoader(
         prepared.train,
@@ -91,7 +95,7 @@ def first_loader(plan: Plan, prepared: Prepared, redraw: Redraw | None, world: i
         seed=plan.run.seed,
         world=world,
         steps=plan.trainer.accumulate_grad_batches,
-        redraw=redraw,
+        subwords=subwords,
     )
 
 

@@ -32,14 +32,14 @@ def build_optimizer(
 
 def parameter_groups(model: Seq2Seq, lr: float) -> list[dict[str, Any]]:
     """The parameters of each learning rate, the model's own first; see `Attention.paces`."""
-    paces: dict[Any, float] = {}
+    lr_multipliers: dict[Any, float] = {}
     for module in model.modules():
         if isinstance(module, Attention):
-            paces |= module.paces()
+            lr_multipliers |= module.lr_multipliers()
     groups: dict[float, list[Any]] = defaultdict(list, {1.0: []})
     for parameter in model.parameters():
-        groups[paces.get(parameter, 1.0)].append(parameter)
-    return [{"params": found, "lr": lr * pace} for pace, found in groups.items()]
+        groups[lr_multipliers.get(parameter, 1.0)].append(parameter)
+    return [{"params": found, "lr": lr * lr_multiplier} for lr_multiplier, found in groups.items()]
 
 
 Schedule = Callable[[int], float]

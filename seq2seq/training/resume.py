@@ -202,7 +202,7 @@ def given_tokenizers(tokenizer: Mapping[str, Any], path: str | None) -> Tokenize
     return Tokenizers(saved.source, saved.target)
 
 
-def begin_with(
+def start_from(
     path: str, model: Seq2Seq, config: Mapping[str, Any], tokenizers: Tokenizers
 ) -> None:
     """Put the weights of a checkpoint into a model.
@@ -233,7 +233,7 @@ def begin_with(
         if difference.option not in MAY_DIFFER
     ]
     weights = share_heads(saved.weights, model)
-    wrong = found or misfits(weights, model.state_dict())
+    wrong = found or mismatches(weights, model.state_dict())
     if wrong:
         more = f" and {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
         raise ConfigError(
@@ -243,7 +243,7 @@ def begin_with(
     model.load_state_dict(weights)
 
 
-def misfits(weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> list[str]:
+def mismatches(weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> list[str]:
     """What keeps weights from fitting a model, a phrase each."""
     found = [f"it has no {name}" for name in wanted if name not in weights]
     found += [f"it has {name}, which is not here" for name in weights if name not in wanted]

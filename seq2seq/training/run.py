@@ -21,9 +21,9 @@ from seq2seq.data.corpus import length_ratio
 from seq2seq.data.encode import kept_text
 from seq2seq.data.groups import group_marks
 from seq2seq.data.ledger import write_ledger
-from seq2seq.data.mixture import find_portions
+from seq2seq.data.mixture import find_components
 from seq2seq.data.prepare import Prepared, prepare
-from seq2seq.data.subword_regularization import Redraw
+from seq2seq.data.subword_regularization import SubwordRegularization
 from seq2seq.durable import write_text
 from seq2seq.environment import training_command
 from seq2seq.errors import ConfigError
@@ -34,7 +34,7 @@ from seq2seq.training.dry_run import dry_run
 from seq2seq.training.launch import alone_in, write_record
 from seq2seq.training.loggers import build_loggers, set_aside
 from seq2seq.training.module import TrainingModule
-from seq2seq.training.resume import agreed, begin_with, check_resumed, given_tokenizers
+from seq2seq.training.resume import agreed, check_resumed, given_tokenizers, start_from
 from seq2seq.training.sweep import (
     RESULT,
     check_processes,
@@ -82,8 +82,8 @@ def train(
         guide=plan.guide,
     )
     if plan.run.dry_run:
-        start_from(plan.resume, plan, module, prepared)
-        dry_run(plan, prepared, module, build_redraw(plan, prepared))
+        restore(plan.resume, plan, module, prepared)
+        dry_run(plan, prepared, module, build_subword_regularization(plan, prepared))
         return None
     sources = [source for source, _ in text[: plan.validation.samples]]
     timer = Timer(plan.trainer.max_time)  # last.ckpt keeps what it counted
@@ -96,18 +96,18 @@ def train(
         progress=sys.stdout.isatty(),
     )
     resume = agreed(trainer, plan.resume)
-    start_from(resume, plan, module, prepared)
+    restore(resume, plan, module, prepared)
     record()
     for name in OF_A_RUN if resume is None else OF_A_PART:
         set_aside(plan.folder / name)
     if trainer.is_global_zero:
         write_ledger(prepared.ledger, plan.folder)
         print("\n".join((*prepared.report, headline(plan, model, trainer.world_size))), flush=True)
-    redraw = build_redraw(plan, prepared)
+    subwords = build_subword_regularization(plan, prepared)
     trainer.fit(
         module,
         datamodule=DataModule(
-            prepared, max_tokens=plan.data.max_tokens, seed=plan.run.seed, redraw=redraw
+            prepared, max_tokens=plan.data.max_tokens, seed=plan.run.seed, subwords=subwords
         ),
         ckpt_path=resume,
         weights_only=True,
@@ -124,19 +124,19 @@ def train(
     return score
 
 
-def start_from(resume: str | None, plan: Plan, module: TrainingModule, prepared: Prepared) -> None:
+def restore(resume: str | None, plan: Plan, module: TrainingModule, prepared: Prepared) -> None:
     """Check the checkpoint that a run goes on from; or give it the weights it is to begin with."""
     if resume is not None:
         check_resumed(resume, module.saved)
     elif plan.run.init is not None:
-        begin_with(plan.run.init, module.model, plan.model, prepared.tokenizers)
+        start_from(plan.run.init, module.model, plan.model, prepared.tokenizers)
 
 
 def validation_text(plan: Plan, prepared: Prepared) -> list[tuple[str, str]]:
     """The validation pairs that are translated, as they stand in the files."""
     sides = str(plan.data.source), str(plan.data.target)
-    portions = find_portions(plan.data.valid, *sides, "data.valid")
-    kept = kept_text(portions, prepared.tokenizers, plan.data.max_length)
+    components = find_components(plan.data.valid, *sides, "data.valid")
+    kept = kept_text(components, prepared.tokenizers, plan.data.max_length)
     return list(islice(kept, plan.validation.sentences))
 
 
@@ -160,11 +160,11 @@ def time_limit(timer: Timer, plan: Plan) -> str:
     return f": trainer.max_time={plan.trainer.max_time}, resumed parts included, is used up"
 
 
-def build_redraw(plan: Plan, prepared: Prepared) -> Redraw | None:
+def build_subword_regularization(plan: Plan, prepared: Prepared) -> SubwordRegularization | None:
     """What cuts the training pairs otherwise in each epoch, if that is wanted."""
     if not plan.bpe_dropout:
         return None
-    return Redraw(
+    return SubwordRegularization(
         prepared.train,
         prepared.tokenizers,
         p=plan.bpe_dropout,

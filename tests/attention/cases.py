@@ -101,19 +101,19 @@ def positions(case: Case) -> list[str]:
     """Every position scheme that acts inside attention and that the mechanism claims to honour."""
     if case.role is Role.CROSS:
         return ["none"]
-    inside = [n for n in presets("position") if POSITIONS[n].hook in case.mechanism.honours]
+    inside = [n for n in presets("position") if POSITIONS[n].hook in case.mechanism.supports]
     return ["none", *inside]
 
 
 def sort_cases() -> tuple[list[Case], list[Case], list[Case]]:
     """Cases that can be built, that a position or a kernel forbids, and that the role forbids."""
-    built, refused, undefined = [], [], []
+    built, refused, role_refusals = [], [], []
     for model in SMALL:
         for preset in presets("attn"):
             for role in sorted(MODELS[model].roles):
                 first = Case(preset, model, role)
                 if role not in first.mechanism.roles:
-                    undefined.append(first)
+                    role_refusals.append(first)
                     continue
                 for position, kernel, variant in itertools.product(
                     positions(first), kernels(first), variants(first)
@@ -125,7 +125,7 @@ def sort_cases() -> tuple[list[Case], list[Case], list[Case]]:
                         refused.append(case)
                     else:
                         built.append(case)
-    return built, refused, undefined
+    return built, refused, role_refusals
 
 
 BUILT, REFUSED, UNDEFINED = sort_cases()

@@ -159,9 +159,9 @@ def test_beams_are_queries(case: Case) -> None:
     tiled = attention.memory_of(source.repeat_interleave(K, 0), mask.repeat_interleave(K, 0))
     positions = torch.arange(5, 5 + n)
     need_weights = attention.shows_weights
-    beams = attention.consult(x, memory, positions, need_weights)
+    beams = attention.attend_beams(x, memory, positions, need_weights)
     assert_equal(beams, attention.attend(x, tiled, positions, need_weights))
-    every_row = attention.consult(x, memory, positions.expand(2 * K, n), need_weights)
+    every_row = attention.attend_beams(x, memory, positions.expand(2 * K, n), need_weights)
     assert_equal(every_row, beams)
 
 

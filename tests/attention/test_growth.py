@@ -16,7 +16,7 @@ LENGTH = 1500
 
 
 def grows_with_the_length_alone(case: Case) -> bool:
-    time = case.mechanism.facts(case.options).time
+    time = case.mechanism.cost(case.options).time
     first = case.kernel == kernels(case)[0] and not case.variant
     return first and case.model == "transformer" and "T S" not in time
 

@@ -113,7 +113,7 @@ def test_a_whole_sequence_is_expanded_and_a_step_absorbed(monkeypatch: pytest.Mo
     attention.advance(x[:, :39], memory, torch.arange(39))
     forms.clear()
     attention.advance(x[:, 39:], memory, torch.arange(39, 40))
-    cross.consult(x[:, :1].repeat_interleave(4, 0), cross.memory_of(x), torch.arange(1))
+    cross.attend_beams(x[:, :1].repeat_interleave(4, 0), cross.memory_of(x), torch.arange(1))
     assert forms == [True, True]
 
 

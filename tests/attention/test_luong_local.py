@@ -65,7 +65,7 @@ def test_beams_at_positions_of_their_own_are_queries(kind: Any) -> None:
     layer, K = local(kind, radius=1), 3
     source, mask, x = numbers(2, 7, DIM), mask_of([7, 4], 7), numbers(2 * K, 2, DIM)
     positions = torch.tensor([[0, 1], [3, 4], [2, 3], [1, 2], [2, 3], [5, 6]])
-    beams = layer.consult(x, layer.memory_of(source, mask), positions, need_weights=True)
+    beams = layer.attend_beams(x, layer.memory_of(source, mask), positions, need_weights=True)
     tiled = layer.memory_of(source.repeat_interleave(K, 0), mask.repeat_interleave(K, 0))
     assert_equal(beams, layer.attend(x, tiled, positions, need_weights=True))
 

@@ -36,7 +36,7 @@ def test_a_wrong_role_is_refused_by_name(case: Case) -> None:
         build_attention(case.options, Place(case.role, DIM, DIM))
     message = str(caught.value)
     assert f"{case.options['name']} is not defined for {case.role.description}" in message
-    reason = case.mechanism.undefined[case.role]
+    reason = case.mechanism.role_refusals[case.role]
     assert reason and reason in message
     for role in case.mechanism.roles:
         assert role.description in message.split("It is defined for")[1].split(".")[0]
@@ -80,7 +80,7 @@ def test_a_position_is_refused_with_the_reason_of_the_mechanism_and_with_those_t
 ) -> None:
     class Blind(Fixed):
         roles = frozenset(Role)
-        blind: ClassVar[dict[str, str]] = {"rotate": "it closes its eyes"}
+        position_refusals: ClassVar[dict[str, str]] = {"rotate": "it closes its eyes"}
 
     monkeypatch.setitem(ATTENTION, "blind", Blind)
     place = Place(Role.ENCODER, DIM, DIM, position_scheme("rope"))

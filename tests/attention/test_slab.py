@@ -6,7 +6,7 @@ from helpers import assert_equal
 
 from seq2seq.attention import DenseMemory
 from seq2seq.attention.memory import tokens_of
-from seq2seq.attention.slab import LaneTable, SlabMemory, slabbed
+from seq2seq.attention.slab import BeamTable, SlabMemory, slabbed
 
 CPU = torch.device("cpu")
 
@@ -18,7 +18,7 @@ def folds(case: Case) -> bool:
 
 
 def test_a_lane_reads_what_its_hypothesis_wrote_and_not_what_its_lane_did() -> None:
-    table = LaneTable(1, 2, CPU)
+    table = BeamTable(1, 2, CPU)
     table.grow(torch.tensor([0]))
     table.grow(torch.tensor([1]))
     table.fork(torch.tensor([1, 1]))
@@ -37,7 +37,7 @@ def test_a_lane_reads_what_its_hypothesis_wrote_and_not_what_its_lane_did() -> N
 
 
 def test_tokens_are_written_once_and_do_not_move() -> None:
-    table = LaneTable(2, 3, CPU)
+    table = BeamTable(2, 3, CPU)
     memory, written = SlabMemory(table), torch.randn(6, 32, 2, 4)
     table.grow(torch.tensor([0]))
     memory.append({"k": written[:, :1]})
@@ -59,7 +59,7 @@ def test_tokens_are_written_once_and_do_not_move() -> None:
 @every(in_decoder, folds)
 @torch.no_grad()
 def test_hypotheses_in_a_slab_go_on_as_in_rows_of_their_own(case: Case) -> None:
-    attention, table, B, length = case.build(), LaneTable(3, 4, CPU), 3, 0
+    attention, table, B, length = case.build(), BeamTable(3, 4, CPU), 3, 0
     memories = rows, slabs = attention.new_memory(), slabbed(attention.new_memory(), table)
     need_weights = case.mechanism.advance_shows_weights
     for n in (1, 1, 3, 1, 2, 5, 1):
@@ -75,9 +75,9 @@ def test_hypotheses_in_a_slab_go_on_as_in_rows_of_their_own(case: Case) -> None:
             B = 2
             for memory in (table, *memories):
                 memory.keep(torch.tensor([0, 1, 2, 3, 8, 9, 10, 11]))
-    assert slabs.rows == 2 and slabs.lanes == 4
+    assert slabs.rows == 2 and slabs.beams == 4
 
 
 def test_what_cannot_be_shared_stays_in_rows() -> None:
     memory = DenseMemory()
-    assert slabbed(memory, LaneTable(2, 3, CPU)) is memory
+    assert slabbed(memory, BeamTable(2, 3, CPU)) is memory

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from seq2seq.data.corpus import Corpus, Side
-from seq2seq.data.encoding_stats import Account, Pieces, Report
+from seq2seq.data.encoding_stats import EncodingStats, Pieces, Report
 from seq2seq.data.text import find_side, read_lines
 from seq2seq.data.tokenizer import ByteLevelBPE, Tokenizer, Tokenizers
 from seq2seq.errors import DataError
@@ -52,7 +52,7 @@ def corpus_of() -> Callable[[Sequence[int], Sequence[int]], Corpus]:
         return Side(ids, offsets, np.array(lengths, np.int32))
 
     def build(source: Sequence[int], target: Sequence[int]) -> Corpus:
-        counted = Account(Report(len(source), len(source), 256), Pieces((), 0), Pieces((), 0))
+        counted = EncodingStats(Report(len(source), len(source), 256), Pieces((), 0), Pieces((), 0))
         hashes = np.arange(len(source), dtype=np.uint64)
         return Corpus(side(source), side(target), [counted], weights=[1.0], hashes=hashes)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.data.cache import Stamps, cached_folder, digest, is_sealed
+from seq2seq.data.cache import FileMemo, cached_folder, digest, is_sealed
 from seq2seq.errors import DataError
 
 
@@ -43,8 +43,8 @@ def test_the_disk_has_all_before_it_looks_finished(
         patch.setattr(os, "fsync", full)
         with pytest.raises(DataError, match="cannot be written: No space left on device"):
             cached_folder(tmp_path, "a", write)
-    assert not is_sealed(tmp_path / "a", Stamps(tmp_path))
-    assert is_sealed(cached_folder(tmp_path, "a", write), Stamps(tmp_path))
+    assert not is_sealed(tmp_path / "a", FileMemo(tmp_path))
+    assert is_sealed(cached_folder(tmp_path, "a", write), FileMemo(tmp_path))
 
 
 def test_the_remains_of_a_killed_run_are_cleared_away(tmp_path: Path) -> None:

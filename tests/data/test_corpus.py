@@ -11,7 +11,7 @@ from seq2seq.data import encode
 from seq2seq.data.corpus import Corpus, encode_corpus
 from seq2seq.data.encoding_stats import Report
 from seq2seq.data.formats import TwoFiles
-from seq2seq.data.mixture import Portion
+from seq2seq.data.mixture import Component
 from seq2seq.data.tokenizer import ByteLevelBPE, Tokenizers
 from seq2seq.errors import DataError
 
@@ -22,8 +22,8 @@ def rows(corpus: Corpus) -> list[tuple[list[int], list[int]]]:
     return [(corpus.source(i).tolist(), corpus.target(i).tolist()) for i in range(len(corpus))]
 
 
-def lines_of(source: Path, target: Path) -> list[Portion]:
-    return [Portion("", TwoFiles(source, target))]
+def lines_of(source: Path, target: Path) -> list[Component]:
+    return [Component("", TwoFiles(source, target))]
 
 
 def test_text_is_of_the_same_rows_as_ids(
@@ -31,12 +31,12 @@ def test_text_is_of_the_same_rows_as_ids(
 ) -> None:
     tagged = Tokenizers(tokenizers.source.with_tags(["t"]), tokenizers.target)
     letters = ["a" * n for n in range(9)]
-    portions = [
-        Portion("plain", TwoFiles(*parallel("plain", letters, letters))),
-        Portion("tagged", TwoFiles(*parallel("tagged", letters, letters)), tag="t"),
+    components = [
+        Component("plain", TwoFiles(*parallel("plain", letters, letters))),
+        Component("tagged", TwoFiles(*parallel("tagged", letters, letters)), tag="t"),
     ]
-    corpus = encode_corpus(portions, tagged, max_length=6, cache_dir=tmp_path / "c")
-    text = list(encode.kept_text(portions, tagged, 6))
+    corpus = encode_corpus(components, tagged, max_length=6, cache_dir=tmp_path / "c")
+    text = list(encode.kept_text(components, tagged, 6))
     assert 2 < len(text) == len(corpus) < 2 * len(letters) - 2
     ids = [tagged.target.encode_batch([target])[0] for _, target in text]
     assert [target for _, target in rows(corpus)] == ids
@@ -44,8 +44,8 @@ def test_text_is_of_the_same_rows_as_ids(
 
 
 def report_of(corpus: Corpus) -> Report:
-    [account] = corpus.accounts
-    return account.report
+    [stats] = corpus.all_stats
+    return stats.report
 
 
 def folders_of(cache: Path) -> list[Path]:

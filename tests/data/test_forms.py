@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.data.cache import Stamps
-from seq2seq.data.formats import Form, JsonLines, TabTable, TwoFiles, find_form
+from seq2seq.data.cache import FileMemo
+from seq2seq.data.formats import JsonLines, TabTable, TextFormat, TwoFiles, find_format
 from seq2seq.errors import ConfigError, DataError
 
 PAIRS = [("ein Hund", "a dog"), ('"zwei" \u2028 Hunde', "two\x85dogs"), ("", "x"), ("drei", " ")]
@@ -26,15 +26,15 @@ def write(folder: Path, name: str, content: str | bytes) -> Path:
     return path
 
 
-def form_of(path: Path, source: str = "de", target: str = "en") -> Form:
-    return find_form(str(path), source, target, "data.train")
+def form_of(path: Path, source: str = "de", target: str = "en") -> TextFormat:
+    return find_format(str(path), source, target, "data.train")
 
 
 def complaint(path: Path, source: str = "de", target: str = "en") -> str:
     """What is said of a faulty file; the same when it is checked and when one side is read."""
     form = form_of(path, source, target)
     messages = set()
-    for read in (lambda: form.check(Stamps(path.parent / "cache")), lambda: [*form.side(1)]):
+    for read in (lambda: form.check(FileMemo(path.parent / "cache")), lambda: [*form.side(1)]):
         with pytest.raises(DataError) as caught:
             read()
         messages.add(str(caught.value))
@@ -57,7 +57,7 @@ def test_a_table_gives_back_its_pairs(
     assert isinstance(form, TabTable)
     assert list(form.pairs()) == pairs
     assert [list(form.side(i)) for i in (0, 1)] == [list(side) for side in zip(*pairs, strict=True)]
-    assert form.check(Stamps(path.parent / "cache")) == len(pairs)
+    assert form.check(FileMemo(path.parent / "cache")) == len(pairs)
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz"])
@@ -190,9 +190,9 @@ def test_two_files_that_differ_in_lines_are_refused(tmp_path: Path) -> None:
     write(tmp_path, "a.de", "1\n2\n")
     write(tmp_path, "a.en", "1\n")
     with pytest.raises(DataError, match=r"lines of .*a\.de: 2, of .*a\.en: 1"):
-        form_of(tmp_path / "a").check(Stamps(tmp_path / "cache"))
+        form_of(tmp_path / "a").check(FileMemo(tmp_path / "cache"))
 
 
 def test_a_list_of_one_file_is_no_form(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="lists 1 files"):
-        find_form(["a.tsv"], "de", "en", "data.train")
+        find_format(["a.tsv"], "de", "en", "data.train")

@@ -8,7 +8,7 @@ from tiny_runs import corpus as demo_corpus
 from seq2seq.data.batch import Batch
 from seq2seq.data.batching import BatchLoader
 from seq2seq.data.prepare import DataOptions, Prepared, prepare
-from seq2seq.data.subword_regularization import Redraw, Redrawn
+from seq2seq.data.subword_regularization import Resegmented, SubwordRegularization
 from seq2seq.symbols import PAD
 
 RECIPE = {"name": "bpe", "vocab_size": 400, "joint": True}
@@ -32,9 +32,9 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     return prepare(options, RECIPE)
 
 
-def redraw_of(prepared: Prepared, p: float = 0.1, seed: int = 1) -> Redraw:
+def redraw_of(prepared: Prepared, p: float = 0.1, seed: int = 1) -> SubwordRegularization:
     tokenizers = prepared.tokenizers
-    return Redraw(prepared.train, tokenizers, p=p, seed=seed, max_length=LONGEST)
+    return SubwordRegularization(prepared.train, tokenizers, p=p, seed=seed, max_length=LONGEST)
 
 
 def loader_of(prepared: Prepared, rank: int = 0, world: int = 1, steps: int = 1) -> BatchLoader:
@@ -45,7 +45,7 @@ def loader_of(prepared: Prepared, rank: int = 0, world: int = 1, steps: int = 1)
         rank=rank,
         world=world,
         steps=steps,
-        redraw=redraw_of(prepared),
+        subwords=redraw_of(prepared),
     )
 
 
@@ -89,18 +89,18 @@ def test_no_batch_and_no_sentence_exceeds_its_bound(prepared: Prepared) -> None:
 
 
 def test_most_sentences_fit_into_their_room(prepared: Prepared) -> None:
-    redraw = redraw_of(prepared)
+    subwords = redraw_of(prepared)
     rows = [(side, row) for side in (0, 1) for row in range(len(prepared.train))]
-    fits = [len(redraw._cut(side, row, 1)) <= redraw.rooms[side][row] for side, row in rows]
-    free = [redraw.rooms[side][row] < LONGEST - 1 for side, row in rows]
+    fits = [len(subwords._cut(side, row, 1)) <= subwords.rooms[side][row] for side, row in rows]
+    free = [subwords.rooms[side][row] < LONGEST - 1 for side, row in rows]
     kept = [fit for fit, unbounded in zip(fits, free, strict=True) if unbounded]
     assert sum(kept) / len(kept) > 0.8
 
 
 def test_a_sentence_without_room_keeps_its_plain_pieces(prepared: Prepared) -> None:
-    redraw = redraw_of(prepared, p=0.9)
+    subwords = redraw_of(prepared, p=0.9)
     long = int(np.argmax(prepared.train.target_lengths))
-    drawn = redraw.draw(1, long, epoch=0)
+    drawn = subwords.draw(1, long, epoch=0)
     assert list(drawn) == prepared.train.target(long).tolist()
 
 
@@ -134,6 +134,6 @@ def test_an_epoch_goes_on_in_the_middle_with_the_same_pieces(prepared: Prepared)
 
 
 def test_another_seed_cuts_otherwise(prepared: Prepared) -> None:
-    one, other = (Redrawn(redraw_of(prepared, seed=seed), 0) for seed in (1, 2))
+    one, other = (Resegmented(redraw_of(prepared, seed=seed), 0) for seed in (1, 2))
     rows = range(len(prepared.train))
     assert any(list(one.target(row)) != list(other.target(row)) for row in rows)

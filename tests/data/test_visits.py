@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from seq2seq.data import epoch_sampling as visits_module
 from seq2seq.data.batching import BatchLoader, ends, epoch_batches
 from seq2seq.data.corpus import Corpus, Share, Side
-from seq2seq.data.encoding_stats import Account, Pieces, Report
+from seq2seq.data.encoding_stats import EncodingStats, Pieces, Report
 from seq2seq.data.epoch_sampling import chunks, longest_visits, visits
 
 weights = st.sampled_from([0.001, 0.25, 0.5, 0.7, 1.0, 1.5, 2.0, 3.3])
@@ -160,8 +160,8 @@ def test_an_epoch_read_to_its_length_is_not_kept() -> None:
     lengths = generator(1).integers(1, 20, rows).astype(np.int32)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     side = Side(np.full(offsets[-1], 5, np.int32), offsets, lengths)
-    account = Account(Report(rows, rows, 256), Pieces((), 0), Pieces((), 0))
-    corpus = Corpus(side, side, [account], weights=[1.0], hashes=np.zeros(1, np.uint64))
+    stats = EncodingStats(Report(rows, rows, 256), Pieces((), 0), Pieces((), 0))
+    corpus = Corpus(side, side, [stats], weights=[1.0], hashes=np.zeros(1, np.uint64))
     loader = BatchLoader(corpus, max_tokens=2000, seed=1)
     next(iter(loader))
     tracemalloc.start()
@@ -181,8 +181,8 @@ def corpus_of_two(weights: Sequence[float]) -> Corpus:
     lengths = generator(3).integers(1, 20, 80).astype(np.int32)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     side = Side(np.full(offsets[-1], 5, np.int32), offsets, lengths)
-    accounts = [Account(Report(n, n, 256), Pieces((), 0), Pieces((), 0)) for n in (30, 50)]
-    return Corpus(side, side, accounts, weights=weights, hashes=np.arange(80, dtype=np.uint64))
+    all_stats = [EncodingStats(Report(n, n, 256), Pieces((), 0), Pieces((), 0)) for n in (30, 50)]
+    return Corpus(side, side, all_stats, weights=weights, hashes=np.arange(80, dtype=np.uint64))
 
 
 Loader = Callable[[], BatchLoader]

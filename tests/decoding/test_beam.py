@@ -8,7 +8,7 @@ import torch
 from helpers import source_batch
 from toys import TableModel, assert_same, every_hypothesis
 
-from seq2seq.decoding import Beam, Frontier, Greedy, decode
+from seq2seq.decoding import Beam, Greedy, SearchState, decode
 from seq2seq.symbols import EOS
 
 LIMITS = [(0.0, 1), (0.0, 3), (1.0, 1), (1.5, 10)]  # length_ratio, length_extra
@@ -49,22 +49,24 @@ A, B, C = 4, 5, 6
 UNLIKELY = dict.fromkeys((A, B, C, EOS), -90.0)
 
 
-def advance(frontier: Frontier, *lanes: dict[int, float]) -> tuple[list[int], list[int], bool]:
+def advance(
+    search_state: SearchState, *beams: dict[int, float]
+) -> tuple[list[int], list[int], bool]:
     """One step of one sentence: the candidates of each lane -> parents, tokens, done."""
-    ranked = [sorted(lane.items(), key=lambda item: -item[1]) for lane in lanes]
+    ranked = [sorted(lane.items(), key=lambda item: -item[1]) for lane in beams]
     logp = torch.tensor([[value for _, value in lane] for lane in ranked], dtype=torch.float64)
     ids = torch.tensor([[token for token, _ in lane] for lane in ranked])
-    parents, tokens, done = frontier.advance(logp, ids)
+    parents, tokens, done = search_state.advance(logp, ids)
     assert parents is not None
     return parents.tolist(), tokens.tolist(), bool(done)
 
 
 def test_two_lanes_by_pencil_and_paper() -> None:
     search = Beam(beam_size=2, length_penalty=1.0, stopping="count")
-    frontier = search.start(torch.tensor([10]))
+    search_state = search.start(torch.tensor([10]))
     # Only lane 0 lives at first: A -1, B -2; the other lane's -0.1 must not be seen.
     first = {A: -1.0, B: -2.0, EOS: -3.0, C: -4.0}
-    assert advance(frontier, first, {C: -0.1, B: -0.2, A: -0.3, EOS: -0.4}) == (
+    assert advance(search_state, first, {C: -0.1, B: -0.2, A: -0.3, EOS: -0.4}) == (
         [0, 0],
         [A, B],
         False,
@@ -72,13 +74,15 @@ def test_two_lanes_by_pencil_and_paper() -> None:
     # A: C -1.5, eos -4.0    B: eos -2.5, A -3.0, so ranks: A C -1.5, B eos -2.5, B A -3.0, A eos -4
     # The eos of rank 2 is finished, that of rank 4 is not; A C and B A go on.
     found = advance(
-        frontier, {C: -0.5, EOS: -3.0, B: -9, A: -9}, {EOS: -0.5, A: -1.0, B: -9, C: -9}
+        search_state, {C: -0.5, EOS: -3.0, B: -9, A: -9}, {EOS: -0.5, A: -1.0, B: -9, C: -9}
     )
     assert found == ([0, 1], [C, A], False)
     # A C: eos -2.0, A -2.5    B A: C -3.5, A -4.0. Two are finished now: done.
-    third = advance(frontier, {EOS: -0.5, A: -1, B: -9, C: -9}, {C: -0.5, A: -1, B: -9, EOS: -9})
+    third = advance(
+        search_state, {EOS: -0.5, A: -1, B: -9, C: -9}, {C: -0.5, A: -1, B: -9, EOS: -9}
+    )
     assert third[2]
-    ((best, second, *_),) = frontier.results([0])
+    ((best, second, *_),) = search_state.results([0])
     assert (best.ids, best.log_probability) == ([A, C], -2.0)
     assert best.score == pytest.approx(-2.0 / 3)
     assert (second.ids, second.log_probability) == ([B], -2.5)
@@ -97,12 +101,12 @@ def test_no_translation_is_worse_than_that_of_greedy_search(seed: int) -> None:
             assert found.score >= alone.score - 1e-9 and not found.truncated
 
 
-def close_to_its_end(**options: Any) -> tuple[Frontier, bool]:
+def close_to_its_end(**options: Any) -> tuple[SearchState, bool]:
     """One token and two have finished, with -1.5 and -3.0; A A is open, with -1.0. Is that all?"""
-    frontier = Beam(**{"beam_size": 2, "length_extra": 50, **options}).start(torch.tensor([0]))
-    advance(frontier, {A: -0.5, EOS: -1.5, B: -90.0, C: -90.0}, UNLIKELY)
-    *_, done = advance(frontier, {A: -0.5, EOS: -2.5, B: -90.0, C: -90.0}, UNLIKELY)
-    return frontier, done
+    search_state = Beam(**{"beam_size": 2, "length_extra": 50, **options}).start(torch.tensor([0]))
+    advance(search_state, {A: -0.5, EOS: -1.5, B: -90.0, C: -90.0}, UNLIKELY)
+    *_, done = advance(search_state, {A: -0.5, EOS: -2.5, B: -90.0, C: -90.0}, UNLIKELY)
+    return search_state, done
 
 
 @pytest.mark.parametrize(
@@ -126,28 +130,28 @@ def test_a_sentence_is_done_when_nothing_open_can_win() -> None:
     greedy search would write may become 52 tokens long: -78 is one.
     """
     for loss, done in ((-4.9, False), (-5.1, True)):
-        frontier, _ = close_to_its_end(length_penalty=1.0)
+        search_state, _ = close_to_its_end(length_penalty=1.0)
         # Greedy search ends; B goes on.
-        assert advance(frontier, {EOS: -4.0, B: loss, A: -90.0, C: -90.0}, UNLIKELY)[2] == done
+        assert advance(search_state, {EOS: -4.0, B: loss, A: -90.0, C: -90.0}, UNLIKELY)[2] == done
     for loss, done in ((-76.9, False), (-77.1, True)):
-        frontier, _ = close_to_its_end(length_penalty=1.0, length_extra=52)
-        assert advance(frontier, {A: loss, B: -90.0, C: -90.0, EOS: -90.0}, UNLIKELY)[2] == done
+        search_state, _ = close_to_its_end(length_penalty=1.0, length_extra=52)
+        assert advance(search_state, {A: loss, B: -90.0, C: -90.0, EOS: -90.0}, UNLIKELY)[2] == done
 
 
 def test_without_a_length_penalty_it_stops_at_the_first_moment_it_may() -> None:
     """Log-probabilities only fall: what is open and below the best end can never win."""
     for loss, done in ((-0.4, False), (-0.6, True)):
-        frontier, _ = close_to_its_end(length_penalty=0.0)
-        assert advance(frontier, {**UNLIKELY, A: loss}, UNLIKELY)[2] == done
+        search_state, _ = close_to_its_end(length_penalty=0.0)
+        assert advance(search_state, {**UNLIKELY, A: loss}, UNLIKELY)[2] == done
 
 
 def test_of_equals_the_one_that_finished_first_wins() -> None:
     search = Beam(beam_size=2, length_penalty=0.0)
-    frontier = search.start(torch.tensor([10]))
+    search_state = search.start(torch.tensor([10]))
     unlikely = {A: -9.0, B: -9.0, C: -9.0, EOS: -9.0}
-    advance(frontier, {A: -0.5, EOS: -1.0, B: -9.0, C: -9.0}, unlikely)
-    *_, done = advance(frontier, {EOS: -0.5, A: -5.0, B: -9.0, C: -9.0}, unlikely)
-    first, second = frontier.results([0])[0]
+    advance(search_state, {A: -0.5, EOS: -1.0, B: -9.0, C: -9.0}, unlikely)
+    *_, done = advance(search_state, {EOS: -0.5, A: -5.0, B: -9.0, C: -9.0}, unlikely)
+    first, second = search_state.results([0])[0]
     assert done and first.score == second.score == -1.0
     assert (first.ids, second.ids) == ([], [A])
 
@@ -163,10 +167,10 @@ def test_of_equals_the_one_that_finished_first_wins() -> None:
     ],
 )
 def test_length_penalties_by_pencil_and_paper(options: dict[str, Any], expected: float) -> None:
-    frontier = Beam(beam_size=1, **options).start(torch.tensor([10]))
-    advance(frontier, {A: -1.0, EOS: -5.0})
-    advance(frontier, {EOS: -2.0, A: -5.0})  # two tokens: A, eos
-    ((found,),) = frontier.results([0])
+    search_state = Beam(beam_size=1, **options).start(torch.tensor([10]))
+    advance(search_state, {A: -1.0, EOS: -5.0})
+    advance(search_state, {EOS: -2.0, A: -5.0})  # two tokens: A, eos
+    ((found,),) = search_state.results([0])
     assert (found.ids, found.log_probability, found.token_logp) == ([A], -3.0, [-1.0, -2.0])
     assert found.score == pytest.approx(expected)
     assert found.confidence == pytest.approx(math.exp(-1.5))
@@ -175,7 +179,7 @@ def test_length_penalties_by_pencil_and_paper(options: dict[str, Any], expected:
 def test_coverage_by_pencil_and_paper() -> None:
     search = Beam(beam_size=1, length_penalty=0.0, coverage=0.5)
     assert search.reads_weights and not Beam().reads_weights
-    frontier = search.start(torch.tensor([2, 1]))  # three pieces and two, eos among them
+    search_state = search.start(torch.tensor([2, 1]))  # three pieces and two, eos among them
     ids, logp = torch.tensor([[A, EOS], [A, EOS]]), torch.tensor([[-1.0, -5.0]]).expand(2, -1)
     # (L, N, H, 1, S): the last of two layers counts, and the mean of its two heads.
     ignored = torch.full((2, 2, 3), 9.0)
@@ -184,9 +188,9 @@ def test_coverage_by_pencil_and_paper() -> None:
     for heads, best in ((first, ids), (second, ids.flip(1))):
         # (H, N, S) each -> (L, N, H, 1, S)
         weights = torch.stack((ignored, heads)).transpose(1, 2)[:, :, :, None]
-        done = frontier.advance(logp, best, weights).done
+        done = search_state.advance(logp, best, weights).done
     assert done.all()
-    ((one,), (other,)) = frontier.results([0, 1])
+    ((one,), (other,)) = search_state.results([0, 1])
     # Means: 0.6 0.2 0.2, then 0.8 0.0 0.2. Sums: 1.4, which counts as 1, 0.2 and 0.4.
     assert one.score == pytest.approx(-2.0 + 0.5 * math.log(0.2 * 0.4))
     # The padding behind its two pieces does not count: 0.5 and 1.5.
@@ -195,10 +199,10 @@ def test_coverage_by_pencil_and_paper() -> None:
 
 def test_a_piece_that_is_never_looked_at_costs_much_and_not_everything() -> None:
     search = Beam(beam_size=1, length_penalty=0.0, coverage=1.0)
-    frontier = search.start(torch.tensor([1]))
+    search_state = search.start(torch.tensor([1]))
     weights = torch.tensor([1.0, 0.0]).view(1, 1, 1, 1, 2)
-    frontier.advance(torch.tensor([[-1.0, -2.0]]), torch.tensor([[EOS, A]]), weights)
-    ((found,),) = frontier.results([0])
+    search_state.advance(torch.tensor([[-1.0, -2.0]]), torch.tensor([[EOS, A]]), weights)
+    ((found,),) = search_state.results([0])
     assert -20 < found.score < -10
 
 
@@ -220,7 +224,7 @@ def test_a_sentence_is_done_when_patience_times_the_beams_have_finished(
 ) -> None:
     """Lane 0 ends again and again, as its second choice; so one more is finished at each step."""
     search = Beam(beam_size=beams, patience=patience, length_extra=50, stopping="count")
-    frontier = search.start(torch.tensor([0]))
+    search_state = search.start(torch.tensor([0]))
     logp = torch.full((beams, 2 * beams), -torch.inf)
     logp[:, 0], ids = -0.1, torch.full((beams, 2 * beams), A)
     logp[:, 1 if beams > 1 else 0] = -0.2 if beams > 1 else -0.1
@@ -228,31 +232,33 @@ def test_a_sentence_is_done_when_patience_times_the_beams_have_finished(
     steps, done = 0, False
     while not done:
         logp[1:] = -torch.inf  # one lane
-        done = bool(frontier.advance(logp, ids).done)
+        done = bool(search_state.advance(logp, ids).done)
         steps += 1
     assert steps == enough
-    assert len(frontier.results([0])[0]) == enough
+    assert len(search_state.results([0])[0]) == enough
 
 
 def test_at_the_limit_what_lives_is_truncated_and_what_ended_is_not() -> None:
-    frontier = Beam(beam_size=2, length_ratio=0.0, length_extra=2).start(torch.tensor([9]))
-    advance(frontier, {A: -1.0, B: -2.0, EOS: -9.0, C: -9.0}, {A: 0.0, B: 0.0, C: 0.0, EOS: 0.0})
-    *_, done = advance(frontier, {EOS: -1, B: -2, A: -3, C: -9}, {C: -5, A: -9, B: -9, EOS: -9})
+    search_state = Beam(beam_size=2, length_ratio=0.0, length_extra=2).start(torch.tensor([9]))
+    advance(
+        search_state, {A: -1.0, B: -2.0, EOS: -9.0, C: -9.0}, {A: 0.0, B: 0.0, C: 0.0, EOS: 0.0}
+    )
+    *_, done = advance(search_state, {EOS: -1, B: -2, A: -3, C: -9}, {C: -5, A: -9, B: -9, EOS: -9})
     assert done
-    (found,) = frontier.results([0])
+    (found,) = search_state.results([0])
     assert [(h.ids, h.truncated) for h in found] == [([A], False), ([A, B], True), ([A, A], True)]
     assert [h.token_logp for h in found] == [[-1.0, -1.0], [-1.0, -2.0], [-1.0, -3.0]]
 
 
 def test_what_ended_does_not_go_on_for_want_of_others() -> None:
     """Behind what is possible a head may put any ids, with probability 0."""
-    frontier = Beam(beam_size=2, patience=2.0, length_ratio=0.0, length_extra=2).start(
+    search_state = Beam(beam_size=2, patience=2.0, length_ratio=0.0, length_extra=2).start(
         torch.tensor([9])
     )
     ids = torch.tensor([[A, EOS, EOS, EOS], [EOS, EOS, EOS, EOS]])
     logp = torch.tensor([[-1.0, -2.0, -torch.inf, -torch.inf], [-torch.inf] * 4])
     for _ in range(2):
-        frontier.advance(logp, ids)
-    (found,) = frontier.results([0])
+        search_state.advance(logp, ids)
+    (found,) = search_state.results([0])
     assert [h.token_logp for h in found] == [[-1.0, -2.0], [-2.0], [-1.0, -1.0]]
     assert [(h.ids, h.truncated) for h in found] == [([A], False), ([], False), ([A, A], True)]

@@ -10,7 +10,16 @@ from helpers import small_model, source_batch
 from torch import Tensor
 from toys import TableModel, assert_same
 
-from seq2seq.decoding import SEARCHES, Ask, Beam, Frontier, Greedy, Search, build_search, decode
+from seq2seq.decoding import (
+    SEARCHES,
+    Beam,
+    CandidateRequest,
+    Greedy,
+    Search,
+    SearchState,
+    build_search,
+    decode,
+)
 from seq2seq.decoding.decoding_batch import top_candidates
 from seq2seq.symbols import BOS, EOS, PAD, UNK
 
@@ -40,8 +49,8 @@ def test_no_translation_is_shorter_than_the_minimum_of_its_own_source(
 def test_where_the_maximum_is_less_than_the_minimum_the_end_may_come_last(search: str) -> None:
     """As in a model that cannot write more."""
     built = make(search, min_length_ratio=1.0, min_length_extra=5)
-    frontier = built.start(torch.tensor([8]), longest=4)
-    assert (frontier.limits.item(), frontier.least.item()) == (4, 4)
+    search_state = built.start(torch.tensor([8]), longest=4)
+    assert (search_state.limits.item(), search_state.least.item()) == (4, 4)
 
 
 @every_search
@@ -98,32 +107,32 @@ def test_a_prefix_that_a_model_cannot_write_and_end_is_refused() -> None:
         Greedy().start(torch.tensor([5]), prefixes=[[4] * 6], longest=6)
 
 
-def numbered(frontier: Frontier, step: int) -> Tensor:
+def numbered(search_state: SearchState, step: int) -> Tensor:
     """Advance all rows by one of the tokens 10 * step and 10 * step + 1. Returns: `done`."""
-    rows = len(frontier.length) * frontier.search.beams
+    rows = len(search_state.length) * search_state.search.beams
     ids = torch.tensor([[10 * step, 10 * step + 1]]).expand(rows, -1)
-    return frontier.advance(torch.full((rows, 2), -1.0), ids).done
+    return search_state.advance(torch.full((rows, 2), -1.0), ids).done
 
 
 @every_search
 def test_room_for_tokens_grows_with_the_longest_and_shrinks_without_it(search: str) -> None:
     built = make(search, length_ratio=1.0, length_extra=1)
-    frontier = built.start(torch.tensor([299, 99]))
+    search_state = built.start(torch.tensor([299, 99]))
     for step in range(1, 301):
-        done = numbered(frontier, step)
-        assert frontier.tokens.shape[-1] <= max(32, 2 * step)
+        done = numbered(search_state, step)
+        assert search_state.tokens.shape[-1] <= max(32, 2 * step)
         if step == 100:
             assert done.tolist() == [False, True]
-            frontier.keep(torch.tensor([0]))
-            frontier.merge(built.start(torch.tensor([399])))
-    (found,) = frontier.results([0])
+            search_state.keep(torch.tensor([0]))
+            search_state.merge(built.start(torch.tensor([399])))
+    (found,) = search_state.results([0])
     assert done.tolist() == [True, False] and found[0].truncated
     assert [token // 10 for token in found[0].ids] == list(range(1, 301))
-    assert frontier.tokens.shape[-1] == 512
-    frontier.keep(torch.tensor([1]))  # of 200 tokens
-    assert frontier.tokens.shape[-1] == 256
-    frontier.keep(torch.tensor([], dtype=torch.int64))
-    assert frontier.tokens.numel() == 0
+    assert search_state.tokens.shape[-1] == 512
+    search_state.keep(torch.tensor([1]))  # of 200 tokens
+    assert search_state.tokens.shape[-1] == 256
+    search_state.keep(torch.tensor([], dtype=torch.int64))
+    assert search_state.tokens.numel() == 0
 
 
 @every_search
@@ -142,19 +151,19 @@ def test_the_young_may_take_in_the_old(search: str) -> None:
 
 def test_frontiers_of_other_options_do_not_merge() -> None:
     lengths = torch.tensor([5])
-    frontier = Beam(beam_size=2).start(lengths)
-    frontier.merge(Beam(beam_size=2).start(lengths))
-    assert len(frontier.length) == 2
+    search_state = Beam(beam_size=2).start(lengths)
+    search_state.merge(Beam(beam_size=2).start(lengths))
+    assert len(search_state.length) == 2
     with pytest.raises(ValueError, match="only frontiers of one search merge"):
-        frontier.merge(Beam(beam_size=2, patience=2.0).start(lengths))
+        search_state.merge(Beam(beam_size=2, patience=2.0).start(lengths))
 
 
 def test_a_row_that_may_not_end_has_no_end_among_its_candidates() -> None:
     model, hidden = TableModel(9), torch.randn(3, 9)
     hidden[:, EOS] = 9.0
     unending = torch.tensor([True, False, True])
-    logp, ids = top_candidates(model, hidden, Ask(3, unending=unending))
-    free, free_ids = top_candidates(model, hidden, Ask(4))
+    logp, ids = top_candidates(model, hidden, CandidateRequest(3, unending=unending))
+    free, free_ids = top_candidates(model, hidden, CandidateRequest(4))
     assert (free_ids[:, 0] == EOS).all()
     assert torch.equal(ids[1], free_ids[1, :3])
     for row in (0, 2):
@@ -164,10 +173,12 @@ def test_a_row_that_may_not_end_has_no_end_among_its_candidates() -> None:
 
 def test_a_forced_row_has_its_token_first_and_nothing_behind_it() -> None:
     model, hidden = TableModel(9), torch.randn(3, 9)
-    logp, ids = top_candidates(model, hidden, Ask(4, forced=torch.tensor([UNK, -1, 7])))
+    logp, ids = top_candidates(
+        model, hidden, CandidateRequest(4, forced=torch.tensor([UNK, -1, 7]))
+    )
     expected = hidden.log_softmax(-1)
     for row, token in ((0, UNK), (2, 7)):
         assert ids[row, 0] == token
         assert logp[row, 0] == expected[row, token]
         assert (logp[row, 1:] == -torch.inf).all()
-    assert torch.equal(logp[1], top_candidates(model, hidden, Ask(4)).logp[1])
+    assert torch.equal(logp[1], top_candidates(model, hidden, CandidateRequest(4)).logp[1])

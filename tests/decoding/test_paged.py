@@ -98,10 +98,10 @@ class Pair:
 
     def fork(self) -> None:
         assert self.state is not None
-        lanes = torch.randint(self.beams, (len(self.alone), self.beams))
+        beams = torch.randint(self.beams, (len(self.alone), self.beams))
         first = self.beams * torch.arange(len(self.alone))[:, None]
-        self.state.fork((first + lanes).flatten())
-        for one, parents in zip(self.alone, lanes, strict=True):
+        self.state.fork((first + beams).flatten())
+        for one, parents in zip(self.alone, beams, strict=True):
             one.fork(parents)
 
     def keep(self) -> None:

@@ -9,7 +9,7 @@ from naive import naive_uniform
 from torch import Tensor
 from toys import TableModel
 
-from seq2seq.decoding import Frontier, Hypothesis, Sample, decode
+from seq2seq.decoding import Hypothesis, Sample, SearchState, decode
 from seq2seq.decoding.sample import uniform
 
 DRAWS = 20_000
@@ -19,9 +19,9 @@ LOGP = LOGITS.log_softmax(0)
 
 def drawn(search: Sample, logp: Tensor) -> Tensor:
     """The candidates (B,) that the first step of B sentences draws, from the same row (C,)."""
-    frontier = search.start(torch.full((DRAWS,), 9))
+    search_state = search.start(torch.full((DRAWS,), 9))
     ids = torch.arange(10, 10 + len(logp)).expand(DRAWS, -1)
-    return frontier.advance(logp.expand(DRAWS, -1), ids).tokens - 10
+    return search_state.advance(logp.expand(DRAWS, -1), ids).tokens - 10
 
 
 def chi_square(found: Tensor, p: Tensor) -> float:
@@ -48,7 +48,7 @@ def test_tokens_are_drawn_from_the_softmax_at_the_temperature(
 @pytest.mark.parametrize("seed", range(3))
 def test_top_k_draws_from_the_best_alone(seed: int) -> None:
     search = Sample(top_k=3, seed=seed)
-    assert search.start(torch.tensor([9])).ask().count == 3
+    assert search.start(torch.tensor([9])).request().count == 3
     assert chi_square(drawn(search, LOGP[:3]), LOGITS[:3].softmax(0)) < RARE[2]
 
 
@@ -116,12 +116,14 @@ def test_a_sentence_draws_by_its_number_wherever_it_stands() -> None:
     search = Sample(samples=2, seed=5)
 
     def draws(numbers: list[int]) -> dict[int, list[int]]:
-        frontier: Frontier = search.start(
+        search_state: SearchState = search.start(
             torch.full((len(numbers),), 9), numbers=torch.tensor(numbers)
         )
         rows = 2 * len(numbers)
         ids = torch.arange(10, 16).expand(rows, -1)
-        steps = [frontier.advance(LOGP.expand(rows, -1), ids).tokens.view(-1, 2) for _ in range(5)]
+        steps = [
+            search_state.advance(LOGP.expand(rows, -1), ids).tokens.view(-1, 2) for _ in range(5)
+        ]
         return dict(zip(numbers, torch.stack(steps, 1).tolist(), strict=True))
 
     together = draws([4, 0, 17, 3])

@@ -11,7 +11,7 @@ from naive import Case, candidates, defaults, naive, some_options
 from torch import Tensor
 from toys import TableModel, assert_same, next_logp
 
-from seq2seq.decoding import Ask, Frontier, Hypothesis, Search, build_search, decode
+from seq2seq.decoding import CandidateRequest, Hypothesis, Search, SearchState, build_search, decode
 from seq2seq.models import Seq2Seq
 from seq2seq.symbols import BOS, EOS
 
@@ -43,7 +43,7 @@ class Run:
         self.search, self.options = search, defaults(options)
         self.cases: list[Case] = []
         self.rows: list[list[int]] = []
-        self.frontier: Frontier | None = None
+        self.search_state: SearchState | None = None
         self.found: dict[int, list[Hypothesis]] = {}
 
     def arrive(self, cases: Sequence[Case]) -> None:
@@ -54,41 +54,43 @@ class Run:
         )
         self.cases += cases
         self.rows += [[] for _ in cases for _ in range(self.search.beams)]
-        if self.frontier is None:
-            self.frontier = born
+        if self.search_state is None:
+            self.search_state = born
         else:
-            self.frontier.merge(born)
+            self.search_state.merge(born)
 
     def step(self) -> None:
-        assert self.frontier is not None
+        assert self.search_state is not None
         K = self.search.beams
-        advance = self.frontier.advance(*self._candidates(self.frontier.ask()), self._weights())
+        advance = self.search_state.advance(
+            *self._candidates(self.search_state.request()), self._weights()
+        )
         parents = range(len(self.rows)) if advance.parents is None else advance.parents.tolist()
         self.rows = [
             [*self.rows[p], t] for p, t in zip(parents, advance.tokens.tolist(), strict=True)
         ]
         gone, live = (x.nonzero().flatten().tolist() for x in (advance.done, ~advance.done))
-        for i, found in zip(gone, self.frontier.results(gone), strict=True):
+        for i, found in zip(gone, self.search_state.results(gone), strict=True):
             self.found[self.cases[i].number] = found
         self.cases = [self.cases[i] for i in live]
         self.rows = [row for i in live for row in self.rows[i * K : i * K + K]]
-        self.frontier.keep(torch.tensor(live, dtype=torch.int64))
+        self.search_state.keep(torch.tensor(live, dtype=torch.int64))
 
-    def _candidates(self, ask: Ask) -> tuple[Tensor, Tensor]:
+    def _candidates(self, request: CandidateRequest) -> tuple[Tensor, Tensor]:
         """What a head would answer."""
         logp, ids = [], []
         for r, prefix in enumerate(self.rows):
             case = self.cases[r // self.search.beams]
             best = candidates(case, self.options, prefix)
             is_forced, may_end = len(prefix) < len(case.prefix), EOS in [token for _, token in best]
-            assert (ask.forced is not None and ask.forced[r].item() >= 0) == is_forced
+            assert (request.forced is not None and request.forced[r].item() >= 0) == is_forced
             if is_forced:
-                assert ask.forced is not None and ask.forced[r] == best[0][1]
+                assert request.forced is not None and request.forced[r] == best[0][1]
             else:
-                assert may_end != bool(ask.unending is not None and ask.unending[r])
+                assert may_end != bool(request.unending is not None and request.unending[r])
             best += [(-torch.inf, token) for token in range(9)]
-            logp.append([value for value, _ in best[: min(9, ask.count)]])
-            ids.append([token for _, token in best[: min(9, ask.count)]])
+            logp.append([value for value, _ in best[: min(9, request.count)]])
+            ids.append([token for _, token in best[: min(9, request.count)]])
         return torch.tensor(logp, dtype=torch.float64), torch.tensor(ids)
 
     def _weights(self) -> Tensor | None:

@@ -82,18 +82,18 @@ def next_logp(model: Seq2Seq, source: Tensor) -> NextLogP:
 def every_hypothesis(logp: NextLogP, vocabulary: int, limit: int) -> list[Hypothesis]:
     """All that fits into `limit` tokens, eos included, scored by log-probability alone."""
     found = []
-    frontier = [Hypothesis([], 0.0, 0.0, True)]
+    search_state = [Hypothesis([], 0.0, 0.0, True)]
     for _ in range(limit):
         grown = []
-        for lane in frontier:
+        for lane in search_state:
             values = logp(lane.ids)
             for token in set(range(vocabulary)) - {PAD, BOS, UNK}:
                 ids = lane.ids if token == EOS else [*lane.ids, token]
                 each = [*lane.token_logp, values[token]]
                 one = Hypothesis(ids, sum(each), sum(each), token != EOS, each)
                 (found if token == EOS else grown).append(one)
-        frontier = grown
-    return sorted([*found, *frontier], key=lambda h: -h.score)
+        search_state = grown
+    return sorted([*found, *search_state], key=lambda h: -h.score)
 
 
 def assert_same(actual: Sequence[Hypothesis], expected: Sequence[Hypothesis]) -> None:

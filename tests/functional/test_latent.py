@@ -11,7 +11,7 @@ from torch import Tensor
 from seq2seq.functional.latent import absorbing_is_cheaper, latent_attention, rms_norm
 
 B, H, T, S, C, DN, M = 2, 3, 4, 7, 5, 6, 2
-FORMS = {"absorbed": (True, False), "expanded": (False, False), "fused": (False, True)}
+FORMATS = {"absorbed": (True, False), "expanded": (False, False), "fused": (False, True)}
 
 
 def numbers(*shape: int) -> Tensor:
@@ -66,11 +66,11 @@ def visibility(kind: str) -> tuple[Tensor | None, bool, Tensor]:
 
 @pytest.mark.parametrize("turned", [0, 4])
 @pytest.mark.parametrize("kind", ["all", "padding", "causal", "empty row"])
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", FORMATS)
 def test_every_form_is_the_formula_with_its_gradients(form: str, kind: str, turned: int) -> None:
     leaves, bias = inputs(turned), numbers(H, T, S)
     mask, causal, visible = visibility(kind)
-    absorbed, fused = FORMS[form]
+    absorbed, fused = FORMATS[form]
     out, weights = latent_attention(
         *leaves, absorbed=absorbed, fused=fused, mask=mask, bias=bias, causal=causal
     )

@@ -13,9 +13,9 @@ from torch import Tensor
 from seq2seq.functional import alibi
 from seq2seq.functional.local import Bias, Keys, page_local_attention, window_attention
 
-Form = Literal["joint", "per_page", "mean"]
+TextFormat = Literal["joint", "per_page", "mean"]
 SCALE = 0.4
-FORMS: tuple[Form, ...] = ("joint", "per_page", "mean")
+FORMATS: tuple[TextFormat, ...] = ("joint", "per_page", "mean")
 
 
 def normal(*shape: int) -> Tensor:
@@ -106,10 +106,10 @@ def test_a_window_is_full_attention_behind_its_mask(
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("page, radius", [(1, 2), (4, 0), (4, 1), (5, 3)])
-@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("form", FORMATS)
 @pytest.mark.parametrize("size", [1, 7, 23])
 def test_pages_are_full_attention_behind_their_mask(
-    size: int, form: Form, page: int, radius: int, causal: bool
+    size: int, form: TextFormat, page: int, radius: int, causal: bool
 ) -> None:
     q, k, v = normal(2, 2, size, 4), normal(2, 2, size, 4), normal(2, 2, size, 3)
     mask, bias = mask_of([size, size // 3], size), Learnt(2)
@@ -136,7 +136,7 @@ def test_the_last_queries_need_only_the_last_keys(last: int, forgotten: int) -> 
     start = max(0, min(forgotten, size - last - (radius + 1) * page))
     kept = Keys(k[:, :, start:], v[:, :, start:], start=start)
     shared: dict[str, Any] = {"scale": SCALE, "causal": True, "bias": bias, "need_weights": True}
-    for form in FORMS:
+    for form in FORMATS:
         cut = partial(page_local_attention, page=page, radius=radius, form=form, **shared)
         out, weights = cut(q, Keys(k, v))
         assert weights is not None
@@ -153,7 +153,7 @@ def test_five_equal_scores_in_pages_of_two_give_the_numbers_of_pencil_and_paper(
     keys = Keys(torch.randn(1, 1, 5, 2), values)
     # The query sits in the middle page; the means of the pages are 1.5, 3.5 and 5.
     expected = {"joint": 15 / 5, "per_page": 1.5 + 3.5 + 5, "mean": (1.5 + 3.5 + 5) / 3}
-    for form in FORMS:
+    for form in FORMATS:
         q = torch.zeros(1, 1, 5, 2)
         out, _ = page_local_attention(q, keys, page=2, radius=1, scale=1.0, form=form)
         assert out[0, 0, 2:4].flatten().tolist() == pytest.approx([expected[form]] * 2)

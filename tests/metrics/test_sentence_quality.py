@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2seq.metrics.sentence_quality import (
-    Judged,
+    SentenceQuality,
     agreement,
     extremes,
     length_ratio,
@@ -19,7 +19,7 @@ from seq2seq.metrics.sentence_quality import (
 UNIT = st.floats(0, 1, width=16)
 JUDGED = st.lists(
     st.builds(
-        Judged,
+        SentenceQuality,
         st.integers(1, 99),
         st.just("s"),
         st.just("h"),
@@ -31,9 +31,9 @@ JUDGED = st.lists(
 )
 
 
-def judged(confidences: list[float], qualities: list[float]) -> list[Judged]:
+def judged(confidences: list[float], qualities: list[float]) -> list[SentenceQuality]:
     pairs = enumerate(zip(confidences, qualities, strict=True), 1)
-    return [Judged(number, "s", "h", "r", *pair) for number, pair in pairs]
+    return [SentenceQuality(number, "s", "h", "r", *pair) for number, pair in pairs]
 
 
 def test_the_quality_of_a_sentence_is_that_of_sacrebleu() -> None:
@@ -46,7 +46,7 @@ def test_the_quality_of_a_sentence_is_that_of_sacrebleu() -> None:
 
 
 @given(JUDGED)
-def test_bins_are_of_one_size_and_leave_nobody_out(found: list[Judged]) -> None:
+def test_bins_are_of_one_size_and_leave_nobody_out(found: list[SentenceQuality]) -> None:
     bins = reliability(found)
     known = [j for j in found if j.confidence is not None]
     sizes = [b.sentences for b in bins]
@@ -68,7 +68,9 @@ def test_confidence_that_is_quality_agrees_wholly_and_a_constant_one_says_nothin
 
 
 @given(JUDGED, st.integers(0, 10))
-def test_no_sentence_is_among_the_worst_and_the_best(found: list[Judged], count: int) -> None:
+def test_no_sentence_is_among_the_worst_and_the_best(
+    found: list[SentenceQuality], count: int
+) -> None:
     found = [j._replace(number=n) for n, j in enumerate(found, 1)]
     worst, best = extremes(found, count)
     assert len(worst) == len(best) <= count

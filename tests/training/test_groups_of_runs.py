@@ -57,13 +57,13 @@ def test_translation_scores_and_maps_are_told_the_same_groups(run: Path, seen: l
     translator = Translator.load(run, device="cpu")
     groups = expected(translator.source, [TEXT])
     assert groups[0, -1, 1] == 1  # two sentences, the end in the second
-    for ask in (
+    for request in (
         lambda: translator.translate([TEXT]),
         lambda: list(translator.score([TEXT], ["A dog."])),
         lambda: translator.align(TEXT, "A dog."),
     ):
         seen.clear()
-        ask()
+        request()
         roles = {role for role, _, _ in seen}
         assert {"encoder", "cross"} <= roles
         for role, _, found in seen:

@@ -7,7 +7,7 @@ import torch
 from seq2seq.training.callbacks import MeanLoss
 
 
-class Running:
+class DecodingBatch:
     """A training of two micro-batches an update, with a line every two updates."""
 
     def __init__(self) -> None:
@@ -27,7 +27,7 @@ class Running:
 
 
 def test_a_line_is_the_mean_over_the_tokens_since_the_last() -> None:
-    running, callback = Running(), MeanLoss(every=2)
+    running, callback = DecodingBatch(), MeanLoss(every=2)
     callback.on_train_start(running.trainer, running.module)
     for total, tokens in ((30, 10), (2, 2), (5, 1), (7, 1)):
         running.add(callback, (total, tokens), (0, 0))
@@ -39,7 +39,7 @@ def test_a_line_is_the_mean_over_the_tokens_since_the_last() -> None:
 
 @pytest.mark.parametrize(("rank", "expected"), [(0, 4.0), (1, 1.0)])
 def test_what_a_checkpoint_holds_is_counted_by_one_device(rank: int, expected: float) -> None:
-    running, before, after = Running(), MeanLoss(every=2), MeanLoss(every=2)
+    running, before, after = DecodingBatch(), MeanLoss(every=2), MeanLoss(every=2)
     for _ in range(3):
         running.add(before, (5, 1), (0, 0))
     after.load_state_dict(before.state_dict())

@@ -170,9 +170,9 @@ def run(arguments: argparse.Namespace) -> int:
         warn_of_recipes(systems)
     if {"bleu", "chrf"} & set(names):
         lines = {system.name: system.lines for system in systems}
-        for caution in cautions(test_set.first, lines, spoken(systems, test_set)[1]):
+        for caution in cautions(test_set.first, lines, languages_of(systems, test_set)[1]):
             warnings.warn(caution, stacklevel=1)
-    found = find_out(systems, test_set, names, arguments)
+    found = evaluate(systems, test_set, names, arguments)
     if arguments.json:
         print(json.dumps(as_json(found), ensure_ascii=False))
     else:
@@ -182,7 +182,7 @@ def run(arguments: argparse.Namespace) -> int:
     return int(unknown or any(system.failed for system in systems))
 
 
-def find_out(
+def evaluate(
     systems: list[System], test_set: TestSet, names: list[str], arguments: argparse.Namespace
 ) -> Findings:
     """Score the systems, and compare them as was asked."""
@@ -213,7 +213,7 @@ def build_assessor(
     from seq2seq.metrics.registry import find_metrics
     from seq2seq.metrics.scores import usual_resamples
 
-    languages = spoken(systems, test_set)
+    languages = languages_of(systems, test_set)
     resamples = arguments.resamples
     if resamples is None:
         resamples = usual_resamples(len(test_set.source))
@@ -245,7 +245,7 @@ def ask_comet(systems: list[System], test_set: TestSet, typed: str) -> Comet:
     return Comet(typed, scores)
 
 
-def spoken(systems: list[System], test_set: TestSet) -> tuple[str | None, str | None]:
+def languages_of(systems: list[System], test_set: TestSet) -> tuple[str | None, str | None]:
     """Source and target language: what was typed, else what the first model says."""
     configs = [system.config["data"] for system in systems if system.config]
     config = configs[0] if configs else {}

@@ -65,8 +65,11 @@ def read_test_set(arguments: argparse.Namespace, files: list[Path]) -> TestSet:
         from seq2seq.metrics.named_sets import find_test_set
 
         source, references = find_test_set(arguments.test_set, arguments.langpair)
-        spoken = arguments.langpair.split("-")
-        languages, name = (spoken[0], arguments.language or spoken[-1]), arguments.test_set
+        languages_of = arguments.langpair.split("-")
+        languages, name = (
+            (languages_of[0], arguments.language or languages_of[-1]),
+            arguments.test_set,
+        )
     for path in references:
         check_parallel(source, path)
     streams = [stream for path in references for stream in read_references(path)]

@@ -59,7 +59,7 @@ def lacking(name: str, option: str) -> str | None:
     from seq2seq.attention import ATTENTION  # only here: torch takes a second
 
     mechanism = ATTENTION.get(name)
-    return None if mechanism is None else mechanism.lacks.get(option)
+    return None if mechanism is None else mechanism.absent_options.get(option)
 
 
 def composed(folder: str, overrides: list[str]) -> dict[str, Any]:
