@@ -70,7 +70,7 @@ def check_options(callable_: Callable[..., Any], options: Mapping[str, Any], whe
         callable_ if not inspect.isclass(callable_) else callable_.__init__
     )
     prefix = f"{where}." if where else ""
-    reasons = getattr(callable_, "lacks", {})
+    reasons = getattr(callable_, "absent_options", {})
     problems = []
     for name, value in options.items():
         if name in reasons:

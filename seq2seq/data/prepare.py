@@ -202,8 +202,8 @@ def _check_tags(components: Mapping[str, list[Component]], known: list[str]) -> 
         for component in found:
             if component.tag is not None and component.tag not in known:
                 raise ConfigError(
-                    f"data.{part}.{component.name}.tag={component.tag}: no training corpus has that "
-                    f"tag. Theirs: {', '.join(known) or 'none'}"
+                    f"data.{part}.{component.name}.tag={component.tag}: no training corpus has "
+                    f"that tag. Theirs: {', '.join(known) or 'none'}"
                 )
 
 
