@@ -97,15 +97,15 @@ def check_options(callable_: Callable[..., Any], options: Mapping[str, Any], whe
 def check_range(
     option: str,
     value: float | None,
-    least: float,
+    minimum: float,
     below: float = math.inf,
     *,
-    most: float = math.inf,
+    maximum: float = math.inf,
 ) -> None:
-    """Raises: ConfigError unless least <= value < below and value <= most, or it is None."""
-    if value is not None and not (least <= value < below and value <= most):
-        bounds = f"at least {least}" if below == math.inf else f"in [{least}, {below})"
-        bounds += "" if most == math.inf else f" and at most {most:,}"
+    """Raises: ConfigError unless minimum <= value < below and value <= maximum, or it is None."""
+    if value is not None and not (minimum <= value < below and value <= maximum):
+        bounds = f"at least {minimum}" if below == math.inf else f"in [{minimum}, {below})"
+        bounds += "" if maximum == math.inf else f" and at most {maximum:,}"
         raise ConfigError(f"{option}={value} should be {bounds}")
 
 

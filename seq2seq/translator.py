@@ -131,7 +131,7 @@ class Translator:
         search = search or self.search()
         given = {name: value for name, value in options.items() if value is not None}
         if batch_size is not None:
-            check_range("decode.batch_size", batch_size, 1, most=10_000)
+            check_range("decode.batch_size", batch_size, 1, maximum=10_000)
             given["rows"] = batch_size * search.beams
         own = engine_options({**self.config["decode"], **given})
         workers = own.pop("workers")

@@ -11,7 +11,7 @@ from seq2seq.alignment.links import Link, LinkCounts, Links
 
 # Parts of the weight on words that the largest must have: where a word looks about, the largest is
 # seldom right, and how much models look about differs.
-LEAST = (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
+THRESHOLDS = (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
 # The largest weight alone, or others beside it, as of a head that was trained to align.
 NEAR = (1.0, GUIDED_NEAR)
 
@@ -32,7 +32,7 @@ class Candidates:
     def __init__(self, layers: int, heads: int):
         self.heads: list[int | None] = [None, *range(heads)] if heads > 1 else [None]
         self.counts = torch.zeros(
-            3, len(NEAR), len(LEAST), len(SHIFTS), layers, len(self.heads), dtype=torch.long
+            3, len(NEAR), len(THRESHOLDS), len(SHIFTS), layers, len(self.heads), dtype=torch.long
         )
         self.sure = 0
 
@@ -60,8 +60,8 @@ class Candidates:
                 chosen = to_words >= near * most[..., None]
             agreeing = chosen, chosen & sure, chosen & (sure | possible)
             by_word = torch.stack([kind.sum(-1) for kind in agreeing])  # (3, R, L, heads, T)
-            for j, least in enumerate(LEAST):
-                told = linked & (most >= least * held)
+            for j, threshold in enumerate(THRESHOLDS):
+                told = linked & (most >= threshold * held)
                 self.counts[:, i, j] += (by_word * told).sum(-1)
 
     def miss(self, gold: Links) -> None:
@@ -76,9 +76,9 @@ class Candidates:
         found = []
         for shift, layer, head in product(range(shifts), range(layers), range(heads)):
             rivals = []
-            for (i, near), (j, least) in product(enumerate(NEAR), enumerate(LEAST)):
+            for (i, near), (j, threshold) in product(enumerate(NEAR), enumerate(THRESHOLDS)):
                 predicted, sure, possible = self.counts[:, i, j, shift, layer, head].tolist()
-                choice = Choice(shift, layer, self.heads[head], least, near)
+                choice = Choice(shift, layer, self.heads[head], threshold, near)
                 rivals.append(Candidate(choice, LinkCounts(predicted, self.sure, sure, possible)))
             found.append(min(rivals, key=_error))
         return sorted(found, key=_error)

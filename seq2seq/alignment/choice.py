@@ -36,7 +36,7 @@ class Choice(NamedTuple):
     shift: int
     layer: int
     head: int | None
-    least: float = 0.0
+    threshold: float = 0.0
     near: float = 1.0
 
 
@@ -60,7 +60,7 @@ class Alignment(NamedTuple):
 
     def links(self, choice: Choice) -> set[Link]:
         """Each target word linked to the source word that it looks at most, by that map."""
-        return links(self.map(choice), end=True, near=choice.near, least=choice.least)
+        return links(self.map(choice), end=True, near=choice.near, threshold=choice.threshold)
 
     def entropies(self) -> Tensor:
         """(R, L): how widely a word looks, in nats, by the mean over heads and target words."""
@@ -111,9 +111,9 @@ def describe(choice: Choice, layers: int, heads: int, *, apart: bool = False) ->
     else:
         shown = ""
     later = ", one step later" if choice.shift else ""
-    least = f", links of {choice.least:.0%} or more" if choice.least else ""
+    threshold = f", links of {choice.threshold:.0%} or more" if choice.threshold else ""
     near = f", and of {choice.near:.0%} of the largest" if choice.near < 1 else ""
-    return f"decoder layer {choice.layer + 1} of {layers}{shown}{later}{least}{near}"
+    return f"decoder layer {choice.layer + 1} of {layers}{shown}{later}{threshold}{near}"
 
 
 def _check(what: str, index: int, count: int) -> None:

@@ -126,7 +126,7 @@ def piece_shares(spans: Sequence[Span], known: Sequence[tuple[str, int, int]]) -
     return overlap / overlap.sum(1, keepdim=True).clamp(min=1)
 
 
-def links(weights: Tensor, *, end: bool, near: float = 1.0, least: float = 0.0) -> set[Link]:
+def links(weights: Tensor, *, end: bool, near: float = 1.0, threshold: float = 0.0) -> set[Link]:
     """Each target word linked to the source word that it looks at most.
 
     Args:
@@ -152,7 +152,7 @@ def links(weights: Tensor, *, end: bool, near: float = 1.0, least: float = 0.0) 
     for j, row in enumerate(weights.tolist()):
         to_words, to_end = (row[:-1], row[-1]) if end else (row, 0.0)
         best = max(to_words, default=0.0)
-        if not (best > 0 and best >= to_end and best >= least * sum(to_words)):
+        if not (best > 0 and best >= to_end and best >= threshold * sum(to_words)):
             continue
         if near == 1:
             found.add((to_words.index(best), j))

@@ -3,7 +3,7 @@
 `best.ckpt` has its choice in `best.alignment.json`, counted from 1 as on the command line:
 
     {"checkpoint": "best.ckpt", "sha256": "...", "shift": 0, "layer": 2, "heads": "mean",
-     "least": 0.4, "near": 1.0, "aer": 0.137, "pairs": 500, "gold": "valid.align"}
+     "threshold": 0.4, "near": 1.0, "aer": 0.137, "pairs": 500, "gold": "valid.align"}
 
 The checksum is that of the checkpoint's file, so a choice is never taken for another model's.
 """
@@ -45,7 +45,7 @@ def counted(choice: Choice) -> dict[str, Any]:
         "shift": choice.shift,
         "layer": choice.layer + 1,
         "heads": heads,
-        "least": choice.least,
+        "threshold": choice.threshold,
         "near": choice.near,
     }
 
@@ -88,7 +88,8 @@ def _read(entry: Any) -> Choice | None:
         return None
     if "mean" in (shift, layer):
         return None
-    parts = [entry.get(key, default) for key, default in (("least", 0.0), ("near", 1.0))]
+    # Older files call the threshold "least".
+    parts = [entry.get("threshold", entry.get("least", 0.0)), entry.get("near", 1.0)]
     if not all(type(part) in (int, float) and 0 <= part <= 1 for part in parts) or not parts[1]:
         return None
     choice = Choice(shift, layer - 1, None if heads == "mean" else heads - 1, *parts)

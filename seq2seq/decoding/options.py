@@ -49,7 +49,7 @@ def engine_options(options: Mapping[str, Any]) -> dict[str, Any]:
         raise ConfigError(f"decode.workers={workers!r} should be auto, or 1 or more, to 10,000")
     check_options(build_engine, own, "decode")
     for name in ("rows", "pages", "page_size"):
-        check_range(f"decode.{name}", own.get(name), 1, most=10_000_000)
+        check_range(f"decode.{name}", own.get(name), 1, maximum=10_000_000)
     return {**own, "workers": workers}
 
 

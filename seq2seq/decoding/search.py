@@ -90,7 +90,7 @@ class Search:
 
     def __post_init__(self) -> None:
         for name, (least, most) in self.ranges.items():
-            check_range(f"decode.{name}", getattr(self, name), least, most=most)
+            check_range(f"decode.{name}", getattr(self, name), least, maximum=most)
         for fewest, name in (
             ("min_length_ratio", "length_ratio"),
             ("min_length_extra", "length_extra"),

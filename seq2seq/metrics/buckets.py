@@ -17,8 +17,8 @@ FREQUENCIES = (0, 1, 2, 5, 10, 100, 1000)  # the least number of occurrences of 
 class LengthBucket(NamedTuple):
     """The score of the sentences whose source has from `least` to `most` words."""
 
-    least: int
-    most: int | None  # None: no limit
+    low: int
+    high: int | None  # None: no limit
     sentences: int
     score: float
 
@@ -26,8 +26,8 @@ class LengthBucket(NamedTuple):
 class FrequencyBucket(NamedTuple):
     """How many of the references' words that stand so often in a text are in the outputs."""
 
-    least: int
-    most: int | None
+    low: int
+    high: int | None
     words: int  # of the references
     recall: float  # of 100
 
@@ -53,12 +53,12 @@ def by_length(
     spaceless = is_spaceless(language)
     lengths = [len("".join(s.split())) if spaceless else len(s.split()) for s in source]
     found = []
-    for least, most in _ranges(LENGTHS):
-        rows = [i for i, n in enumerate(lengths) if n >= least and (most is None or n <= most)]
+    for low, high in _ranges(LENGTHS):
+        rows = [i for i, n in enumerate(lengths) if n >= low and (high is None or n <= high)]
         if rows:
             some = [[stream[i] for i in rows] for stream in references]
             value = score([hypotheses[i] for i in rows], some)
-            found.append(LengthBucket(least, most, len(rows), value))
+            found.append(LengthBucket(low, high, len(rows), value))
     return found
 
 
@@ -92,12 +92,12 @@ def by_frequency(
     for hypothesis, reference in zip(hypotheses, references, strict=True):
         written = Counter(split(hypothesis))
         for word, count in Counter(split(reference)).items():
-            bucket = sum(frequencies[word] >= least for least in FREQUENCIES) - 1
+            bucket = sum(frequencies[word] >= low for low in FREQUENCIES) - 1
             asked[bucket] += count
             found[bucket] += min(count, written[word])
     return [
-        FrequencyBucket(least, most, words, 100 * hits / words)
-        for (least, most), words, hits in zip(_ranges(FREQUENCIES), asked, found, strict=True)
+        FrequencyBucket(low, high, words, 100 * hits / words)
+        for (low, high), words, hits in zip(_ranges(FREQUENCIES), asked, found, strict=True)
         if words
     ]
 

@@ -15,13 +15,13 @@ class SentenceQuality(NamedTuple):
     """A translation of a test set.
 
     Attributes:
-        number: of its line, from 1.
+        line_no: the line it stands on, from 1.
         confidence: the geometric mean of the probabilities of its pieces, 0 to 1; None for an empty
             one.
         quality: sentence chrF, 0 to 100.
     """
 
-    number: int
+    line_no: int
     source: str
     hypothesis: str
     reference: str

@@ -216,9 +216,9 @@ def _lengths(tested: Tested) -> str:
 
 def _bars(buckets: Sequence[LengthBucket]) -> list[Bar]:
     def label(bucket: LengthBucket) -> str:
-        if bucket.most is None:
-            return f"{bucket.least}+"
-        return f"{bucket.least}–{bucket.most}" if bucket.least else f"≤ {bucket.most}"
+        if bucket.high is None:
+            return f"{bucket.low}+"
+        return f"{bucket.low}–{bucket.high}" if bucket.low else f"≤ {bucket.high}"
 
     return [Bar(label(b), b.score, f"{b.sentences:,} sentences") for b in buckets]
 
@@ -261,5 +261,5 @@ def _sentence(judged: SentenceQuality) -> str:
     rows = "".join(f'<dt>{name}</dt><dd dir="auto">{text(found)}</dd>' for name, found in texts)
     return (
         f'<li><div class="mark"><b>{judged.quality:.0f}</b> chrF{confidence}'
-        f"<br>line {judged.number:,}</div><dl>{rows}</dl></li>"
+        f"<br>line {judged.line_no:,}</div><dl>{rows}</dl></li>"
     )

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from seq2seq.alignment.candidates import LEAST, NEAR, Candidates
+from seq2seq.alignment.candidates import THRESHOLDS, NEAR, Candidates
 from seq2seq.alignment.choice import Alignment, Choice
 from seq2seq.alignment.links import Links, alignment_error_rate, words
 
@@ -35,7 +35,11 @@ def test_each_candidate_has_the_error_rate_of_its_own_links() -> None:
     sure, possible = zip(*(gold for _, gold in pairs), strict=True)
     assert len({c.choice[:3] for c in ranked}) == len(ranked) == 2 * LAYERS * (HEADS + 1)
     for choice, counts in ranked:
-        rivals = [choice._replace(least=least, near=near) for near in NEAR for least in LEAST]
+        rivals = [
+            choice._replace(threshold=threshold, near=near)
+            for near in NEAR
+            for threshold in THRESHOLDS
+        ]
         alone = [[found.links(rival) for found, _ in pairs] for rival in rivals]
         rates = [alignment_error_rate(links, sure, possible) for links in alone]
         assert counts.aer == pytest.approx(min(rates))
@@ -70,5 +74,5 @@ def test_a_word_that_looks_nowhere_in_particular_has_no_link_where_that_is_bette
     ranked = candidates.ranked()
     # Both readings are alike, and one head is its own mean.
     assert [c.choice[:3] for c in ranked] == [(0, 0, None), (1, 0, None)]
-    assert ranked[0].choice.least == 0.5  # the first part that 0.45 of 1 falls short of
+    assert ranked[0].choice.threshold == 0.5  # the first part that 0.45 of 1 falls short of
     assert ranked[0].counts.aer == 0

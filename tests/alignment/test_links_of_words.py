@@ -165,9 +165,9 @@ def test_a_target_word_that_looks_at_the_end_symbol_has_no_link():
 def test_a_target_word_that_looks_nowhere_in_particular_has_no_link_if_asked():
     # Of what is not on the end, the largest are 0.4 of 0.8 and 0.3 of 0.8.
     weights = tensor([0.4, 0.2, 0.2, 0.2], [0.2, 0.3, 0.3, 0.2])
-    assert links(weights, end=True, least=0.375) == {(0, 0), (1, 1)}
-    assert links(weights, end=True, least=0.5) == {(0, 0)}
-    assert links(weights, end=True, least=0.6) == set()
+    assert links(weights, end=True, threshold=0.375) == {(0, 0), (1, 1)}
+    assert links(weights, end=True, threshold=0.5) == {(0, 0)}
+    assert links(weights, end=True, threshold=0.6) == set()
 
 
 def test_a_row_without_weight_has_no_link():

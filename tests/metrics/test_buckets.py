@@ -17,7 +17,7 @@ def test_each_sentence_is_in_the_bucket_of_its_source() -> None:
     source = [" ".join(["w"] * n) for n in lengths]
     texts = [f"{n} a b c d" for n in lengths]
     found = by_length(source, texts, [texts], lambda some, _: float(some[-1].split()[0]))
-    rows = [(b.least, b.most, b.sentences, b.score) for b in found]
+    rows = [(b.low, b.high, b.sentences, b.score) for b in found]
     assert rows == [
         (0, 10, 3, 10),
         (11, 20, 2, 20),
@@ -39,7 +39,7 @@ def test_a_bucket_is_scored_as_a_corpus_of_its_own() -> None:
 
 def test_sources_without_spaces_are_measured_in_characters() -> None:
     found = by_length(["他们在公园里跑步他们在公园"], ["x"], [["x"]], bleu, "zh")
-    assert [(b.least, b.sentences) for b in found] == [(11, 1)]
+    assert [(b.low, b.sentences) for b in found] == [(11, 1)]
     assert (length_unit("zh"), length_unit("de"), length_unit(None)) == (
         "characters",
         "words",
@@ -52,7 +52,7 @@ def test_recall_of_rare_words_by_pencil_and_paper() -> None:
     hypotheses = ["the dog sees the newt", "the axolotl"]
     references = ["the dog sees the axolotl", "an axolotl"]
     found = by_frequency(hypotheses, references, frequencies)
-    rows = {bucket.least: (bucket.words, bucket.recall) for bucket in found}
+    rows = {bucket.low: (bucket.words, bucket.recall) for bucket in found}
     # Never seen: sees (found) and an (not); once: axolotl twice, found once; the: twice of twice.
     assert rows == {0: (2, 50), 1: (2, 50), 2: (1, 100), 1000: (2, 100)}
 

@@ -33,7 +33,7 @@ JUDGED = st.lists(
 
 def judged(confidences: list[float], qualities: list[float]) -> list[SentenceQuality]:
     pairs = enumerate(zip(confidences, qualities, strict=True), 1)
-    return [SentenceQuality(number, "s", "h", "r", *pair) for number, pair in pairs]
+    return [SentenceQuality(line_no, "s", "h", "r", *pair) for line_no, pair in pairs]
 
 
 def test_the_quality_of_a_sentence_is_that_of_sacrebleu() -> None:
@@ -71,7 +71,7 @@ def test_confidence_that_is_quality_agrees_wholly_and_a_constant_one_says_nothin
 def test_no_sentence_is_among_the_worst_and_the_best(
     found: list[SentenceQuality], count: int
 ) -> None:
-    found = [j._replace(number=n) for n, j in enumerate(found, 1)]
+    found = [j._replace(line_no=n) for n, j in enumerate(found, 1)]
     worst, best = extremes(found, count)
     assert len(worst) == len(best) <= count
     assert not set(worst) & set(best)

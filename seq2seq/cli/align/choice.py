@@ -126,9 +126,9 @@ def with_options(choice: "Choice", options: argparse.Namespace, shape: Shape) ->
     if options.layer is not None and options.layer - 1 != choice.layer:
         choice = type(choice)(0, options.layer - 1, None)
     if options.heads is not None and (head := given_head(options, shape)) != choice.head:
-        choice = choice._replace(head=head, least=0.0, near=1.0)
+        choice = choice._replace(head=head, threshold=0.0, near=1.0)
     if options.shift is not None and options.shift != choice.shift:
-        choice = choice._replace(shift=options.shift, least=0.0, near=1.0)
+        choice = choice._replace(shift=options.shift, threshold=0.0, near=1.0)
     return choice
 
 

@@ -47,11 +47,11 @@ def as_lines(found: Findings, *, lengths: bool) -> Iterator[str]:
             yield f"{name}{of} by {assessment.length_unit} of the source"
             for bucket in assessment.lengths:
                 counted = f"{bucket.sentences:,} sentences"
-                yield f"{_range(bucket.least, bucket.most):>8} {bucket.score:6.1f}  {counted}"
+                yield f"{_range(bucket.low, bucket.high):>8} {bucket.score:6.1f}  {counted}"
         if assessment.frequencies:
             yield f"{name}recall of words by how often the training text has them"
             for rare in assessment.frequencies:
-                yield f"{_range(rare.least, rare.most):>8} {rare.recall:6.1f}  {rare.words:,} words"
+                yield f"{_range(rare.low, rare.high):>8} {rare.recall:6.1f}  {rare.words:,} words"
 
 
 def _single(found: Findings) -> Iterator[str]:
@@ -128,10 +128,10 @@ def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield "  ".join(cells).rstrip()
 
 
-def _range(least: int, most: int | None) -> str:
-    if most is None:
-        return f"{least}+"
-    return f"{least}" if least == most else f"{least}-{most}"
+def _range(low: int, high: int | None) -> str:
+    if high is None:
+        return f"{low}+"
+    return f"{low}" if low == high else f"{low}-{high}"
 
 
 def as_json(found: Findings) -> dict[str, Any]:
