@@ -261,8 +261,8 @@ def test_what_is_chosen_has_the_least_error_rate_and_is_read_from_then_on(
     best, *others = tried["candidates"]
     assert len(others) == 2 * 2 * 5 - 1  # readings, layers, four heads and their mean
     assert all(best["aer"] <= other["aer"] for other in others)
-    assert {name: kept[name] for name in ("shift", "layer", "heads", "least")} == {
-        name: best[name] for name in ("shift", "layer", "heads", "least")
+    assert {name: kept[name] for name in ("shift", "layer", "heads", "threshold")} == {
+        name: best[name] for name in ("shift", "layer", "heads", "threshold")
     }
     after = json.loads(seq2seq("align", own, *files, "--json").out)
     assert after["aer"] == pytest.approx(best["aer"])

@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from seq2seq.alignment.candidates import THRESHOLDS, NEAR, Candidates
+from seq2seq.alignment.candidates import NEAR, THRESHOLDS, Candidates
 from seq2seq.alignment.choice import Alignment, Choice
 from seq2seq.alignment.links import Links, alignment_error_rate, words
 

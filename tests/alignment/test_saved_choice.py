@@ -35,7 +35,7 @@ def test_the_file_says_what_one_would_type(checkpoint: Path) -> None:
         "shift": 1,
         "layer": 2,
         "heads": 4,
-        "least": 0.5,
+        "threshold": 0.5,
         "near": 1.0,
         "aer": 0.25,
     }
@@ -58,7 +58,7 @@ def test_a_damaged_choice_is_refused_by_name(checkpoint: Path, damage: str) -> N
         load_choice(checkpoint)
 
 
-@pytest.mark.parametrize("key", ["shift", "layer", "heads", "least", "near"])
+@pytest.mark.parametrize("key", ["shift", "layer", "heads", "threshold", "near"])
 @pytest.mark.parametrize("value", [None, "all", "mean", True, -1, 1.5])
 def test_a_choice_of_what_cannot_be_is_refused(checkpoint: Path, key: str, value: object) -> None:
     if (key, value) == ("heads", "mean"):
