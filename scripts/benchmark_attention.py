@@ -4,14 +4,14 @@
     python scripts/benchmark_attention.py --role decoder               # causal, and decoding steps
     python scripts/benchmark_attention.py --presets mha,linear --lengths 512,1024
 
-One sequence, width 256, 4 heads of 64. Memory is what tensors hold at most, temporaries inside
-operations included, beyond inputs and parameters; time is the least of several rounds in which all
-mechanisms take turns in one process. A point that would take too long or too much memory, by the
-growth of those before it, is left out, and the report says so. Decoding: the time of one more token
-when so many are remembered.
+One sequence, width 256, 4 heads of 64. Memory is the peak that tensors hold beyond inputs and
+parameters, temporaries inside operations included; time is the minimum of several rounds in which
+all mechanisms take turns in one process. A point that would take too long or too much memory,
+extrapolated from shorter lengths, is left out, and the report says so. Decoding is the time of one
+more token after a sequence.
 
 Writes ROLE.md (tables), ROLE.json (all points) and ROLE.png (log-log curves) into --output.
-The machine must be idle; --anyway measures all the same, and the report says how busy it was.
+The machine must be idle; --anyway measures on a busy one, and the report gives its load.
 """
 
 import argparse
@@ -42,26 +42,26 @@ def standing(names: list[str], options: argparse.Namespace) -> tuple[list[Preset
     """The presets that are defined in the role, and a line for each that is not."""
     longest = max(options.lengths)
     typed = (f"model.dim={options.dim}", f"model.num_heads={options.heads}")
-    found = presets(names, "model=transformer", *typed, f"data.max_length={longest}")
+    known = presets(names, "model=transformer", *typed, f"data.max_length={longest}")
     role = options.role
-    defined = [preset for preset in found if role in preset.mechanism.roles]
+    defined = [preset for preset in known if role in preset.mechanism.roles]
     left_out = [
         f"`{preset.name}`: not defined for {role.description}"
-        for preset in found
+        for preset in known
         if role not in preset.mechanism.roles
     ]
     return defined, left_out
 
 
 def sweep(
-    found: Sequence[Preset], options: argparse.Namespace, left_out: list[str]
+    candidates: Sequence[Preset], options: argparse.Namespace, left_out: list[str]
 ) -> dict[str, list[Point]]:
-    """The points of every preset, from the shortest length to the longest that the limits allow."""
+    """The points of every preset, up to the longest length that the limits allow."""
     device = torch.device(options.device)
     setting = Setting(options.role, options.dim, device, DTYPES[options.precision])
     limits = Limits(options.most_seconds, options.most_gb * 1e9)
-    curves: dict[str, list[Point]] = {preset.name: [] for preset in found}
-    going = list(found)
+    curves: dict[str, list[Point]] = {preset.name: [] for preset in candidates}
+    going = list(candidates)
     for length in options.lengths:
         for preset in list(going):
             if excess := limits.excess(curves[preset.name], length):
@@ -77,20 +77,22 @@ def parse() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--presets", type=words, default=[], help="of conf/attn, by comma; all")
+    parser.add_argument(
+        "--presets", type=words, default=[], help="of conf/attn, a,b (default: all)"
+    )
     parser.add_argument("--role", type=Role, choices=list(Role), default=Role.ENCODER)
-    parser.add_argument("--lengths", type=numbers, default=numbers("512,1024,2048,4096,8192,16384"))
+    parser.add_argument("--lengths", type=integers, default=[2**i for i in range(9, 15)])
     parser.add_argument("--dim", type=int, default=256)
     parser.add_argument("--heads", type=int, default=4)
-    parser.add_argument("--repeats", type=int, default=7, help="rounds that count")
-    parser.add_argument("--most-seconds", type=float, default=10, help="of a round of one point")
-    parser.add_argument("--most-gb", type=float, default=4, help="peak memory of one point")
+    parser.add_argument("--repeats", type=int, default=7, help="measured rounds")
+    parser.add_argument("--most-seconds", type=float, default=10, help="limit of one round")
+    parser.add_argument("--most-gb", type=float, default=4, help="limit of the peak memory")
     parser.add_argument("--device", default="cpu", help="cpu or cuda")
     parser.add_argument("--precision", choices=DTYPES, default="32")
     parser.add_argument("--threads", type=int, default=os.cpu_count())
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--output", type=Path, default=Path("runs/benchmark/attention"))
-    parser.add_argument("--anyway", action="store_true", help="measure on a busy machine too")
+    parser.add_argument("--anyway", action="store_true", help="measure on a busy machine, too")
     return parser.parse_args()
 
 
@@ -98,31 +100,31 @@ def words(text: str) -> list[str]:
     return [word for word in text.split(",") if word]
 
 
-def numbers(text: str) -> list[int]:
-    found = sorted({int(word) for word in words(text)})
-    if not found or found[0] < 1:
+def integers(text: str) -> list[int]:
+    lengths = sorted({int(word) for word in words(text)})
+    if not lengths or lengths[0] < 1:
         raise argparse.ArgumentTypeError(f"{text!r} holds no lengths: --lengths 512,1024")
-    return found
+    return lengths
 
 
 def main() -> None:
     options = parse()
     torch.set_num_threads(options.threads)
     torch.manual_seed(options.seed)
-    found, left_out = standing(options.presets or preset_names(), options)
-    if not found:
+    candidates, left_out = standing(options.presets or preset_names(), options)
+    if not candidates:
         sys.exit("\n".join(["nothing to measure:", *left_out]))
     if not options.anyway:
         await_idle()
     with foreign_load() as load:
-        curves = sweep(found, options, left_out)
+        curves = sweep(candidates, options, left_out)
     device = "" if options.device == "cpu" else f"{torch.cuda.get_device_name(options.device)}, "
     said = [
         f"{device}{conditions()}; other processes used {load.cores:.2f} cores",
         f"{options.role.description}, B=1 H={options.heads} D={options.dim // options.heads}, "
         f"precision {options.precision}, minimum of {options.repeats} rounds",
     ]
-    growth = Growth(curves, {preset.name: preset for preset in found}, options.lengths)
+    growth = Growth(curves, {preset.name: preset for preset in candidates}, options.lengths)
     text = page(growth, said, left_out)
     options.output.mkdir(parents=True, exist_ok=True)
     points = [point._asdict() for curve in curves.values() for point in curve]

@@ -3,19 +3,19 @@
     python scripts/benchmark_decoding.py RUN source.txt --reference reference.txt
     python scripts/benchmark_decoding.py RUN source.txt --candidates floor-1x2,ct2-int8-1x2
 
-All get the weights of one checkpoint (`seq2seq export` for CTranslate2, a Marian-type model for
-Hugging Face), the same piece ids, the same search, and as many cores: 2x1 is two workers of one
-thread each, 1x2 one worker of two. `floor` is the bare matrix products of our own run, without
-anything between them. Tokenisation, loading and conversion are not timed. Each candidate has
-processes of its own, which stay warm; all translate everything in turn, round by round. CTranslate2
+All engines get the weights of one checkpoint (`seq2seq export` for CTranslate2, a Marian-type model
+for Hugging Face), the same piece ids, the same search, and equally many cores: 2x1 is two workers
+of one thread each, 1x2 one worker of two. `floor` is the bare matrix products of our run, with
+nothing between them. Tokenisation, loading and conversion are not timed. Each candidate runs in
+separate processes, which stay warm; all translate everything in turn, round by round. CTranslate2
 and Hugging Face get the batch size that is fastest here, CTranslate2 also in tokens.
 
-Free lengths: a translation ends where the model ends it. Forced lengths: no translation ends before
---forced-length pieces, and all end there, so that no engine gains by shorter translations.
+Free lengths: a translation ends where the model ends it. Forced lengths: every translation has
+--forced-length pieces, so that no engine gains by shorter translations.
 
 Writes decoding.md (tables), decoding.json (every round) and decoding.png into --output. Needs
-pip install ctranslate2 transformers; what is missing is left out, and the report says so. The
-machine must be idle: disturbed runs are repeated; --anyway counts all the same.
+pip install ctranslate2 transformers; missing engines are left out, and the report says so. The
+machine must be idle: disturbed runs are repeated; --anyway counts them too.
 """
 
 import argparse
@@ -50,11 +50,11 @@ OUTPUT_BIAS = f"{checkpoint.PREFIX}embeddings.output.bias"
 
 
 def forms(path: Path, folder: Path, regimes: Sequence[str]) -> dict[str, tuple[str, str]]:
-    """The model of each regime as a checkpoint and as CTranslate2's folder.
+    """The model of each regime as a checkpoint and as a CTranslate2 folder.
 
-    That of the forced regime never ends a translation; nothing else differs.
+    The model of the forced regime never ends a translation; nothing else differs.
     """
-    found = {}
+    files = {}
     for regime in regimes:
         content = checkpoint.load(checkpoint.find(path))
         state = {name: value.clone() for name, value in content["state_dict"].items()}
@@ -64,20 +64,18 @@ def forms(path: Path, folder: Path, regimes: Sequence[str]) -> dict[str, tuple[s
         torch.save({"state_dict": state, checkpoint.ENTRY: content[checkpoint.ENTRY]}, file)
         try:
             export(checkpoint.read(file), exported)
-        except ConfigError as error:  # then CTranslate2 finds no folder and is left out
+        except ConfigError as error:  # CTranslate2 is left out, because it has no folder
             print(f"not exported: {error}", file=sys.stderr)
-        found[regime] = (str(file), str(exported))
-    return found
+        files[regime] = (str(file), str(exported))
+    return files
 
 
 def read_sources(
-    saved: checkpoint.Saved, source: Path, reference: Path | None, most: int | None
+    saved: checkpoint.Saved, source: Path, reference: Path | None, max_sentences: int | None
 ) -> tuple[list[list[int]], list[str] | None]:
-    """Ids of the first sentences, eos last, and their references; empty and too long ones are left
-    out.
-    """
-    texts = list(read_lines(source))[:most]
-    references = None if reference is None else list(read_lines(reference))[:most]
+    """Ids of the first sentences, EOS last, and their references; skips empty and too long ones."""
+    texts = list(read_lines(source))[:max_sentences]
+    references = None if reference is None else list(read_lines(reference))[:max_sentences]
     if references is not None and len(references) != len(texts):
         sys.exit(f"{source} has {len(texts)} lines and {reference} {len(references)}")
     longest = saved.config["data"]["max_length"] - 1
@@ -85,14 +83,14 @@ def read_sources(
     kept = [i for i, row in enumerate(rows) if 0 < len(row) <= longest]
     if not kept:
         sys.exit(f"{source} holds no sentence that the model can read")
-    found = None if references is None else [references[i] for i in kept]
-    return [[*rows[i], EOS] for i in kept], found
+    kept_references = None if references is None else [references[i] for i in kept]
+    return [[*rows[i], EOS] for i in kept], kept_references
 
 
 def hire(
     candidates: Sequence[Candidate], files: dict[str, tuple[str, str]]
 ) -> tuple[dict[str, Crew], list[str]]:
-    """The candidates that run here, ready, and a line for each that does not."""
+    """The candidates that run here, loaded, and a line for each that does not."""
     crews, left_out = {}, []
     for candidate in candidates:
         print(f"loading {candidate.name}", file=sys.stderr, flush=True)
@@ -103,13 +101,13 @@ def hire(
     return crews, left_out
 
 
-def bleu(saved: checkpoint.Saved, references: list[str], found: list[list[int]]) -> float:
+def bleu(saved: checkpoint.Saved, references: list[str], hypotheses: list[list[int]]) -> float:
     language = str(saved.config["data"]["target"])
-    return score(saved.target.decode_batch(found), references, language=language)[0].value
+    return score(saved.target.decode_batch(hypotheses), references, language=language)[0].value
 
 
 def said(options: argparse.Namespace, rows: Sequence[list[int]]) -> list[str]:
-    """On what, and with what."""
+    """The conditions: machine, libraries, checkpoint and data."""
     libraries = ["torch", "ctranslate2", "transformers"]
     commit = subprocess.run(
         ["git", "rev-parse", "--short", "HEAD"], capture_output=True, text=True, check=False
@@ -132,7 +130,7 @@ def installed(name: str) -> str:
 
 
 def jobs(options: argparse.Namespace, rows: Sequence[list[int]]) -> list[Job]:
-    """One limit for all sentences, so that it means the same in every engine."""
+    """All regimes and searches; one length limit for all sentences, the same in every engine."""
     limit = min(256, max(map(len, rows)) * 3 // 2 + 10)
     limits = {"free": limit, "forced": options.forced_length}
     return [
@@ -153,13 +151,13 @@ def compare(options: argparse.Namespace, folder: Path) -> tuple[list[str], list[
     print(pages[0], flush=True)
     for job in jobs(options, rows):
         measured = protocol.measure(crews, job, rows)
-        # What was cut at a length has no BLEU worth reading.
+        # BLEU of truncated translations means nothing.
         judge = partial(bleu, saved, references) if references and job.regime == "free" else None
-        found = lines(measured, judge)
-        pages.append(section(measured, found))
+        figures = lines(measured, judge)
+        pages.append(section(measured, figures))
         print(pages[-1], flush=True)
-        records.append(record(measured, found))
-        drawn[job.title] = found
+        records.append(record(measured, figures))
+        drawn[job.title] = figures
     for crew in crews.values():
         crew.close()
     return pages, [{"conditions": head[1:]}, *records], drawn
@@ -170,21 +168,21 @@ def parse_arguments() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("checkpoint", type=Path, help="a checkpoint, or the folder of a run")
-    parser.add_argument("source", type=Path, help="sentences, one a line, plain or .gz")
+    parser.add_argument("source", type=Path, help="sentences, one per line, plain or .gz")
     parser.add_argument("--reference", type=Path, help="their translations, for BLEU")
-    parser.add_argument("--candidates", type=candidates, default=ALL, help="by comma; all")
-    parser.add_argument("--sentences", type=int, help="the first of the file; all")
-    parser.add_argument("--beams", type=numbers, default=[1, 5], help="by comma; 1,5")
+    parser.add_argument("--candidates", type=candidates, default=ALL, help="separated by commas")
+    parser.add_argument("--sentences", type=int, help="how many of the file (default: all)")
+    parser.add_argument("--beams", type=integers, default=[1, 5], help="beam sizes (1,5)")
     parser.add_argument("--regimes", type=regimes, default=["free", "forced"])
     parser.add_argument("--forced-length", type=int, default=20, help="pieces of a translation")
-    parser.add_argument("--batch-sizes", type=numbers, default=[16, 32, 64, 128], help="to try")
+    parser.add_argument("--batch-sizes", type=integers, default=[16, 32, 64, 128], help="to try")
     parser.add_argument(
-        "--batch-tokens", type=numbers, default=[512, 1024, 2048], help="to try, of CTranslate2"
+        "--batch-tokens", type=integers, default=[512, 1024, 2048], help="to try in CTranslate2"
     )
-    parser.add_argument("--rounds", type=int, default=5, help="that count")
-    parser.add_argument("--warmup", type=int, default=2, help="rounds before them")
+    parser.add_argument("--rounds", type=int, default=5, help="measured rounds")
+    parser.add_argument("--warmup", type=int, default=2, help="rounds before the measured ones")
     parser.add_argument("--output", type=Path, default=Path("runs/benchmark/decoding"))
-    parser.add_argument("--anyway", action="store_true", help="measure on a busy machine too")
+    parser.add_argument("--anyway", action="store_true", help="measure on a busy machine, too")
     return parser.parse_args()
 
 
@@ -196,13 +194,13 @@ def candidates(text: str) -> list[Candidate]:
 
 
 def regimes(text: str) -> list[str]:
-    found = text.split(",")
-    if not set(found) <= {"free", "forced"}:
+    names = text.split(",")
+    if not set(names) <= {"free", "forced"}:
         raise argparse.ArgumentTypeError(f"{text!r} should be free, forced or free,forced")
-    return found
+    return names
 
 
-def numbers(text: str) -> list[int]:
+def integers(text: str) -> list[int]:
     return [int(word) for word in text.split(",")]
 
 

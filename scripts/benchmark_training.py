@@ -4,17 +4,17 @@
     python scripts/benchmark_training.py memory  --train ...
     python scripts/benchmark_training.py quality --train ... --valid ...
 
-Five candidates, each in a process of its own: the plain loop as a tutorial writes it, with a fused
-Adam, and with that and bfloat16 (autocast); ours in float32 and in bfloat16.
+Five candidates, each in a separate process: the plain loop as in a tutorial, with fused Adam, and
+with fused Adam and bfloat16 (autocast); ours in float32 and in bfloat16.
 
-`speed`: they take turns, update by update, with the same batches; target tokens a second.
-`memory`: one after the other; the peak of resident memory less what the imports took, with
-MALLOC_MMAP_THRESHOLD_=65536 so that freed memory goes back to the system.
+`speed`: all take turns, update by update, with the same batches; target tokens per second.
+`memory`: one after the other; peak resident memory minus that of the imports, with
+MALLOC_MMAP_THRESHOLD_=65536 so that freed memory is returned to the system.
 `quality`: float32 and bfloat16 from the same seed over the same updates; the validation loss.
 
-Both loops are bare: model, loss, optimizer, without logging, schedule or validation, so the figures
-compare what is inside an update. Without --train it reads the embedded corpus. The machine must be
-idle; --anyway measures all the same, and the report says how busy it was.
+Both loops are bare: model, loss and optimizer, without logging, schedule or validation, so the
+figures compare the updates themselves. Without --train, the embedded corpus is used. The machine
+must be idle; --anyway measures on a busy one, and the report gives its load.
 """
 
 import argparse
@@ -57,13 +57,13 @@ from seq2seq.symbols import PAD  # noqa: E402
 from seq2seq.training.loss import batch_loss  # noqa: E402
 
 DIM, FFN, LAYERS, HEADS, DROPOUT, SMOOTHING, LR = 256, 1024, 3, 4, 0.1, 0.1, 1e-3
-# Ours, and what each is compared with.
+# Ours, and the baselines of each.
 RIVALS = {"ours": ("plain", "plain-fused"), "ours-bf16": ("plain", "plain-bf16")}
 CANDIDATES = ("plain", "plain-fused", "plain-bf16", "ours", "ours-bf16")
 
 
 class Plain(nn.Module):
-    """What a tutorial writes: embeddings, sinusoids, torch.nn.Transformer, a projection."""
+    """As in a tutorial: embeddings, sinusoids, torch.nn.Transformer, a projection."""
 
     def __init__(self, vocabulary: int):
         super().__init__()
@@ -94,7 +94,7 @@ class Plain(nn.Module):
 
 @dataclass
 class Trainer:
-    """One candidate: its model, its optimizer, and what an update of it is."""
+    """One candidate: its model, its optimizer and its loss."""
 
     model: nn.Module
     optimizer: torch.optim.Optimizer
@@ -133,7 +133,7 @@ def build_trainer(name: str, vocabulary: int, seed: int) -> Trainer:
 
 
 def our_model(vocabulary: int) -> Seq2Seq:
-    """The same sizes, dropout in the same places, and no matrix shared, as in the plain loop."""
+    """The same sizes, dropout in the same places, and no tied matrices, as in the plain loop."""
     attention = {
         "name": "multihead",
         "num_heads": HEADS,
@@ -161,7 +161,7 @@ def our_model(vocabulary: int) -> Seq2Seq:
 
 
 def speed(options: argparse.Namespace) -> None:
-    corpora(options)  # what is cached now is learnt in none of the processes
+    corpora(options)  # fills the cache, so that no process learns a tokenizer
     if not options.anyway:
         await_idle()
     crew = {name: Candidate(name, options) for name in CANDIDATES}
@@ -183,8 +183,8 @@ def speed(options: argparse.Namespace) -> None:
     for ours, rivals in RIVALS.items():
         for rival in rivals:
             pairs = list(zip(measured[rival], measured[ours], strict=True))
-            wall = ratios([theirs.wall / own.wall for theirs, own in pairs])
-            cpu = ratios([theirs.cpu / own.cpu for theirs, own in pairs])
+            wall = ratios([theirs.wall / mine.wall for theirs, mine in pairs])
+            cpu = ratios([theirs.cpu / mine.cpu for theirs, mine in pairs])
             print(f"| {ours} | {rival} | {wall} | {cpu} |")
 
 
@@ -193,7 +193,7 @@ def ratios(values: list[float]) -> str:
 
 
 class Update(NamedTuple):
-    """What an update took, in seconds: by the clock, and of all cores."""
+    """The cost of an update: wall seconds, and CPU seconds of all cores."""
 
     tokens: int
     wall: float
@@ -201,7 +201,7 @@ class Update(NamedTuple):
 
 
 class Candidate:
-    """A process that trains one candidate, an update when it is asked, and sleeps meanwhile."""
+    """A process that trains one candidate, one update per request, and sleeps in between."""
 
     def __init__(self, name: str, options: argparse.Namespace):
         processes = get_context("spawn")
@@ -211,17 +211,17 @@ class Candidate:
         there.close()
         self._pipe.recv()  # it is ready
 
-    def update(self, number: int) -> Update:
-        """The update with the batch of that number."""
-        self._pipe.send(number)
-        found: Update = self._pipe.recv()
-        return found
+    def update(self, index: int) -> Update:
+        """One update, with the batch at `index`."""
+        self._pipe.send(index)
+        result: Update = self._pipe.recv()
+        return result
 
     def cpu_seconds(self) -> float:
         return cpu_seconds(self._process.pid or 0)
 
     def end(self) -> int:
-        """Returns: the most bytes of memory it held, less what it held after the imports."""
+        """Returns: its peak memory in bytes, minus its memory after the imports."""
         self._pipe.send(None)
         peak: int = self._pipe.recv()
         self._process.join()
@@ -229,17 +229,17 @@ class Candidate:
 
 
 def train(pipe: Connection, name: str, options: argparse.Namespace) -> None:
-    """What a candidate's process does: an update for each number that comes, until None does."""
+    """The process of a candidate: one update for each index received, until None."""
     torch.set_num_threads(options.threads)
     imported = resident()
     corpus, _, vocabulary = corpora(options)
     batches = list(some_batches(corpus, options, options.rounds + options.warmup))
     trainer = build_trainer(name, vocabulary, options.seed)
     pipe.send("ready")
-    while (number := pipe.recv()) is not None:
+    while (index := pipe.recv()) is not None:
         cpu = time.process_time()
-        wall = trainer.update(batches[number])
-        spent = Update(batches[number].total, wall, time.process_time() - cpu)
+        wall = trainer.update(batches[index])
+        spent = Update(batches[index].total, wall, time.process_time() - cpu)
         pipe.send(spent)
     pipe.send(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 - imported)
 
@@ -248,16 +248,16 @@ def memory(options: argparse.Namespace) -> None:
     """Each candidate alone."""
     corpora(options)
     os.environ["MALLOC_MMAP_THRESHOLD_"] = "65536"
-    found = {}
+    peaks = {}
     for name in CANDIDATES:
         candidate = Candidate(name, options)
-        for number in range(options.rounds):
-            candidate.update(number)
-        found[name] = candidate.end()
+        for index in range(options.rounds):
+            candidate.update(index)
+        peaks[name] = candidate.end()
     print(conditions())
     print("\n| candidate | peak less imports, MB | ratio |\n|---|---|---|")
-    for name, bytes_ in found.items():
-        print(f"| {name} | {bytes_ / 2**20:,.0f} | {bytes_ / found['plain']:.2f} |")
+    for name, bytes_ in peaks.items():
+        print(f"| {name} | {bytes_ / 2**20:,.0f} | {bytes_ / peaks['plain']:.2f} |")
 
 
 def quality(options: argparse.Namespace) -> None:
@@ -274,7 +274,7 @@ def quality(options: argparse.Namespace) -> None:
 
 
 def validation_loss(model: nn.Module, valid: Corpus, options: argparse.Namespace) -> float:
-    """Nats a token, in float32, whatever the model was trained in."""
+    """Nats per token, in float32, whatever precision the model was trained in."""
     assert isinstance(model, Seq2Seq)
     model.eval()
     nll = tokens = 0.0
@@ -301,7 +301,7 @@ def corpora(options: argparse.Namespace) -> tuple[Corpus, Corpus, int]:
 
 
 def some_batches(train: Corpus, options: argparse.Namespace, count: int) -> Iterator[Batch]:
-    """The first batches of training, over as many epochs as it takes."""
+    """The first `count` batches of training, over as many epochs as needed."""
     loader = BatchLoader(train, max_tokens=options.max_tokens, seed=options.seed)
     while True:
         for batch in loader:
@@ -322,12 +322,12 @@ def parse() -> argparse.Namespace:
     parser.add_argument("--target", default="de")
     parser.add_argument("--max-tokens", type=int, default=4096, help="padded pieces of a batch")
     parser.add_argument("--vocabulary", type=int, default=8000)
-    parser.add_argument("--rounds", type=int, default=20, help="updates that count")
-    parser.add_argument("--warmup", type=int, default=3, help="updates before them")
+    parser.add_argument("--rounds", type=int, default=20, help="measured updates")
+    parser.add_argument("--warmup", type=int, default=3, help="updates before the measured ones")
     parser.add_argument("--updates", type=int, default=500, help="of `quality`")
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--anyway", action="store_true", help="measure on a busy machine too")
+    parser.add_argument("--anyway", action="store_true", help="measure on a busy machine, too")
     return parser.parse_args()
 
 

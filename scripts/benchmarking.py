@@ -1,4 +1,4 @@
-"""What the benchmark scripts share: an idle machine, interleaved rounds, honest conditions."""
+"""Shared by the benchmark scripts: idle machine, interleaved rounds, honest conditions."""
 
 import os
 import platform
@@ -19,32 +19,32 @@ BUSY = 0.15  # cores that other processes may use, on average over a second
 
 
 class BusyMachineError(SystemExit):
-    """Other processes use the cores that were to be measured."""
+    """Other processes use the cores to be measured."""
 
 
 @dataclass
 class Load:
-    """How many cores everything but this process kept busy, on average over a time."""
+    """How many cores all other processes kept busy, on average."""
 
     cores: float = 0.0
 
 
 @contextmanager
-def foreign_load(own_seconds: Callable[[], float] = time.process_time) -> Iterator[Load]:
-    """The load of other processes over the `with` block; 0 on a system that does not say.
+def foreign_load(used_seconds: Callable[[], float] = time.process_time) -> Iterator[Load]:
+    """The load of other processes over the `with` block; 0 on a system that does not report it.
 
     Args:
-        own_seconds: of all cores that what is measured has used so far; by default this process.
+        used_seconds: CPU seconds used so far by what is measured; by default this process.
     """
     load = Load()
-    start, own, busy = time.perf_counter(), own_seconds(), _busy_seconds()
+    start, used, busy = time.perf_counter(), used_seconds(), _busy_seconds()
     yield load
-    own, busy = own_seconds() - own, _busy_seconds() - busy
-    load.cores = max(0.0, busy - own) / (time.perf_counter() - start)
+    used, busy = used_seconds() - used, _busy_seconds() - busy
+    load.cores = max(0.0, busy - used) / (time.perf_counter() - start)
 
 
 def _busy_seconds() -> float:
-    """Seconds of all cores since the start of the machine that were not idle."""
+    """Busy seconds of all cores since the machine started."""
     if not Path("/proc/stat").is_file():
         return 0.0
     fields = Path("/proc/stat").read_text(encoding="ascii").split("\n", 1)[0].split()[1:]
@@ -54,28 +54,28 @@ def _busy_seconds() -> float:
 
 
 def cpu_seconds(pid: int) -> float:
-    """What a process has used of all cores so far; 0 on a system that does not say."""
+    """CPU seconds of a process so far, of all cores; 0 on a system that does not report them."""
     stat = Path(f"/proc/{pid}/stat")
     if not stat.is_file():
         return 0.0
-    # After the name, which may hold anything, in brackets.
+    # After the name in brackets, which may contain anything.
     fields = stat.read_text(encoding="utf-8").rpartition(")")[2].split()
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
 def resident(pid: int | str = "self") -> int:
-    """Bytes of memory that a process holds now; 0 on a system that does not say."""
+    """Resident bytes of a process; 0 on a system that does not report them."""
     status = Path(f"/proc/{pid}/status")
     if not status.is_file():
         return 0
-    found = re.search(r"^VmRSS:\s+(\d+) kB", status.read_text(encoding="utf-8"), re.MULTILINE)
-    return int(found[1]) * 1024 if found else 0
+    match = re.search(r"^VmRSS:\s+(\d+) kB", status.read_text(encoding="utf-8"), re.MULTILINE)
+    return int(match[1]) * 1024 if match else 0
 
 
 def await_idle(patience: float = 60.0) -> None:
-    """Wait until the machine has nothing else to do.
+    """Wait until the machine is idle.
 
-    Raises: BusyMachineError, with what to do, if it is still busy after `patience` seconds.
+    Raises: BusyMachineError if it is still busy after `patience` seconds.
     """
     end = time.monotonic() + patience
     while True:
@@ -96,18 +96,18 @@ def interleave(
     """Run round 0, 1, ... of every candidate in turn, so that all meet the same disturbances.
 
     Args:
-        candidates: name -> a function of the round that returns what it measured.
-        rounds: that count.
-        warmup: rounds before them, that do not.
+        candidates: name -> a function of the round that returns its measurement.
+        rounds: measured rounds.
+        warmup: rounds before the measured ones.
 
-    Returns: name -> what each round that counts returned.
+    Returns: name -> the measurement of each measured round.
     """
     measured: dict[str, list[T]] = {name: [] for name in candidates}
-    for number in range(warmup + rounds):
+    for index in range(warmup + rounds):
         for name, run in candidates.items():
-            found = run(number)
-            if number >= warmup:
-                measured[name].append(found)
+            result = run(index)
+            if index >= warmup:
+                measured[name].append(result)
     return measured
 
 
@@ -117,7 +117,7 @@ def spread(values: list[float]) -> str:
 
 
 def conditions() -> str:
-    """One line that says on what figures were measured."""
+    """The conditions of a measurement in one line."""
     return (
         f"{processor()}, {torch.get_num_threads()} threads, torch {torch.__version__}, Python "
         f"{platform.python_version()}, OMP_WAIT_POLICY={os.environ.get('OMP_WAIT_POLICY', 'unset')}"

@@ -3,16 +3,16 @@
     python train.py -m attn=mha,gqa,fixed seed=1,2 hydra.sweep.dir=runs/sweeps/zoo
     python scripts/compare_attention.py runs/sweeps/zoo --test data/demo/test.de data/demo/test.en
 
-A row a mechanism: roles, BLEU and loss of the best validation (and BLEU of a test set, translated
-now with the best weights), parameters, speeds, bytes remembered while decoding. Seeds become a mean
-and a deviation. The first row is the reference (--reference mha, or the best if there is none);
-the others follow by BLEU.
+One row per mechanism: roles, BLEU and loss of the best validation (and BLEU of a test set,
+translated now with the best weights), parameters, speeds, and bytes cached while decoding. Several
+seeds give a mean and a deviation. The first row is the reference (--reference mha, or the best if
+there is none); the others follow by BLEU.
 
-Speeds are measured now, all mechanisms taking turns on the same batches in this process: the least
+Speeds are measured now, all mechanisms taking turns on the same batches in this process: the best
 of the rounds, on an idle machine (--anyway measures on a busy one; --no-speed leaves them out).
-Bytes are the growth of what is remembered from 512 to 1,024 tokens, in all layers; `0 + 66,560` has
-a fixed size. Runs that have not ended are named and left out; what else than the attention differs
-between the runs is said. Writes comparison.md, .csv and .png into the first sweep, or --output.
+Bytes are the growth of the cache from 512 to 1,024 tokens, in all layers; `0 + 66,560` is a fixed
+size. Unfinished runs are named and left out; differences between the runs other than attention are
+named. Writes comparison.md, .csv and .png into the first sweep, or --output.
 """
 
 import argparse
@@ -61,23 +61,23 @@ def test_bleu(folder: Path, source: Path, reference: Path) -> float:
     """BLEU of a run's best weights, with the search it was configured with."""
     print(f"translating {source} with {folder.name}", file=sys.stderr, flush=True)
     translator = Translator.load(folder / "best.ckpt", "cpu")
-    found = translator.translate(list(read_lines(source)))
+    translations = translator.translate(list(read_lines(source)))
     language = translator.config["data"]["target"]
-    return score(found, list(read_lines(reference)), language=language)[0].value
+    return score(translations, list(read_lines(reference)), language=language)[0].value
 
 
 def measure(groups: Sequence[Group], options: argparse.Namespace) -> tuple[dict[str, Speeds], str]:
-    """The speeds of the first run of each mechanism, and on what they were measured."""
+    """The speeds of the first run of each mechanism, and the conditions."""
     material = Material.of(groups[0].runs[0].saved, options.batches, options.sentences)
     if not options.anyway:
         await_idle()
     with foreign_load() as load:
-        found = speeds({g.name: g.runs[0].saved for g in groups}, material, options.rounds)
+        result = speeds({g.name: g.runs[0].saved for g in groups}, material, options.rounds)
     said = (
         f"Speeds: {conditions()}; minimum of {options.rounds} rounds, {len(material.batches)} "
         f"batches, {len(material.source)} sentences; other processes used {load.cores:.2f} cores."
     )
-    return found, said
+    return result, said
 
 
 def compare(options: argparse.Namespace) -> None:
@@ -107,15 +107,15 @@ def parse() -> argparse.Namespace:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("sweeps", nargs="+", type=Path, help="folders of sweeps, or of single runs")
-    parser.add_argument("--test", nargs=2, type=Path, metavar=("SRC", "REF"), help="also BLEU here")
-    parser.add_argument("--reference", default="mha", help="the row that ratios are to")
-    parser.add_argument("--no-speed", action="store_true", help="measure no speeds")
-    parser.add_argument("--batches", type=int, default=4, help="of training, in each round")
-    parser.add_argument("--sentences", type=int, default=50, help="translated in each round")
+    parser.add_argument("--test", nargs=2, type=Path, metavar=("SRC", "REF"), help="for BLEU, too")
+    parser.add_argument("--reference", default="mha", help="the row that ratios refer to")
+    parser.add_argument("--no-speed", action="store_true", help="do not measure speeds")
+    parser.add_argument("--batches", type=int, default=4, help="training batches per round")
+    parser.add_argument("--sentences", type=int, default=50, help="sentences translated per round")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--threads", type=int, default=torch.get_num_threads())
     parser.add_argument("--output", type=Path, help="folder for the results")
-    parser.add_argument("--anyway", action="store_true", help="measure on a busy machine too")
+    parser.add_argument("--anyway", action="store_true", help="measure on a busy machine, too")
     return parser.parse_args()
 
 

@@ -14,11 +14,11 @@ TRAIN, VALID = QUIET, "#376cb4"
 
 
 def draw_curves(rows: Sequence[Mapping[str, str]], path: Path) -> None:
-    """Loss of training and validation at the left, BLEU of validation at the right."""
+    """Training and validation loss at the left, validation BLEU at the right."""
     figure = Figure(figsize=(7.2, 2.6), layout="constrained")
     FigureCanvasAgg(figure)
     left, right = figure.subplots(1, 2)
-    _panel(left, "loss a piece")
+    _panel(left, "loss per piece")
     for name, colour, width in (("train/loss", TRAIN, 0.8), ("valid/loss", VALID, 1.6)):
         if curve := points(rows, name):
             label = name.partition("/")[0]

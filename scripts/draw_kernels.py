@@ -2,11 +2,11 @@
 
     python scripts/draw_kernels.py [FOLDER]
 
-Keys are the places of 40 noisy points, values their heights, queries a fine grid of places.
+Keys are the x of 40 noisy points, values their y, queries a fine grid of x.
 
-`kernels.png` goes from a plain mean to a Gaussian kernel. Above: what attention answers; below: its
-weights, a row a query. `kernel_width.png` is the learning of the kernel's width: what it answers
-then, the error that is made small, and the width after each step.
+`kernels.png` goes from a plain mean to a Gaussian kernel. Above: the output of attention; below:
+its weights, one row per query. `kernel_width.png` shows how the width of the kernel is learnt: the
+output with the learnt width, the error that is minimised, and the width after each step.
 """
 
 import math
@@ -26,17 +26,17 @@ from seq2seq.functional.scores import gaussian
 from seq2seq.pages.plots import INK, METADATA, QUIET, RAMP, RULE
 
 POINTS, QUERIES, SPAN = 40, 160, 5.0
-DARKEST = 0.2  # weights from here on look alike; a mean of 40 is pale
+DARKEST = 0.2  # weights above look alike; a mean of 40 is pale
 POINT, CURVE = "#8eb5e6", "#1c498c"
-STEPS, RATE = 30, 2.0  # of the descent of log w
+STEPS, RATE = 30, 2.0  # of gradient descent in log w
 
 
 class Sample(NamedTuple):
     """A regression problem in the shapes of attention."""
 
-    k: Tensor  # (1, 1, S, 1), places of the points, ascending
-    v: Tensor  # (1, 1, S, 1), their heights
-    q: Tensor  # (1, 1, T, 1), where heights are wanted
+    k: Tensor  # (1, 1, S, 1), x of the points, ascending
+    v: Tensor  # (1, 1, S, 1), y of the points
+    q: Tensor  # (1, 1, T, 1), x of the queries
     truth: Tensor  # (T,), the curve without noise
 
 
@@ -68,13 +68,13 @@ def weights_of(given: Sample) -> dict[str, Tensor]:
 
 
 def error_of(given: Sample, w: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Mean squared error of what the points answer at their own places, with a width w (1,)."""
+    """Mean squared error at the points themselves, with a width w (1,)."""
     weights = masked_softmax(gaussian(given.k, given.k, w), mask)
     return (attend(weights, given.v) - given.v).square().mean()
 
 
 def others() -> Tensor:
-    """(S, S): every point but itself, so that none answers for itself."""
+    """(S, S): every point except itself."""
     return ~torch.eye(POINTS, dtype=torch.bool)
 
 
@@ -86,7 +86,7 @@ class Learning(NamedTuple):
 
 
 def learn_width(given: Sample) -> Learning:
-    """The w of least leave-one-out error, by gradient descent from w = 1 in log w."""
+    """The w that minimises the leave-one-out error, by gradient descent from w = 1 in log w."""
     path = Learning([], [])
     log_w = torch.zeros(1, requires_grad=True)
     for _ in range(STEPS + 1):

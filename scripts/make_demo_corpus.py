@@ -1,10 +1,10 @@
-"""Write data/demo: a small German-English corpus with exact word alignments, from our own grammar.
+"""Write data/demo: a small German-English corpus with exact word alignments, from a grammar.
 
     python scripts/make_demo_corpus.py [--out data/demo] [--seed 1]
 
 Every part is three files of equal length: sentences in .de and .en, links in .align, where "i-j"
-says that word i of the German line and word j of the English one translate each other (counted from
-0, words separated by spaces). The same seed gives the same bytes on every machine.
+links word i of the German line to word j of the English line (from 0, words separated by spaces).
+The same seed gives the same bytes on every machine.
 """
 
 import argparse

@@ -1,9 +1,9 @@
-"""SCAN: commands of a small grammar, and the actions that they mean, a task of symbols.
+"""SCAN: commands of a small grammar and the actions they mean, a symbolic task.
 
-    python scripts/make_scan.py              # into data/scan: 80 % to train on, the others to test
+    python scripts/make_scan.py              # into data/scan: 80 % for training, the rest for tests
 
-Every command that the grammar can say, 20,910 of them, split at random as the `simple` task of
-Lake and Baroni 2018, arXiv:1711.00350; a tenth of the test commands is the validation set.
+All 20,910 commands of the grammar, split at random as in the `simple` task of Lake and Baroni 2018,
+arXiv:1711.00350; a tenth of the test commands is the validation set.
 """
 
 import argparse
@@ -39,7 +39,7 @@ def main() -> None:
 
 
 def sentences() -> Iterator[Pair]:
-    """A phrase, or two of which `after` says that the second is done first."""
+    """A phrase, or two; with `after`, the second is done first."""
     every = list(phrases())
     yield from every
     for (first, one), (second, two) in product(every, every):
@@ -56,7 +56,7 @@ def phrases() -> Iterator[Pair]:
 
 
 def motions() -> Iterator[Pair]:
-    """A verb alone, or where to: to a side, to the opposite side, or all around."""
+    """A verb alone, or with a direction: a side, the opposite side, or all around."""
     for verb in VERBS:
         yield [verb], [action(verb)]
     for verb, side in product((*VERBS, "turn"), SIDES):

@@ -2,7 +2,7 @@
 
     python scripts/options_page.py
 
-The files of conf/ are the only place where options are explained; this page shows them together.
+Options are explained only in the files of conf/; this page shows them together.
 """
 
 import re
@@ -21,7 +21,7 @@ INTRODUCTION = """# Options
 Written by `scripts/options_page.py` from the files of `conf/`: change them, not this page.
 
 `python train.py GROUP=OPTION key=value ...` chooses a file of a folder and changes a value; a dot
-goes down into a node (`attn.num_kv_heads=2`). An experiment is a file that chooses all of that.
+goes down into a node (`attn.num_kv_heads=2`). An experiment is a file that makes such choices.
 """
 
 
@@ -30,11 +30,11 @@ class Option(NamedTuple):
 
     key: str  # with the nodes above it: checkpoint.every
     value: str
-    meaning: str  # what stands behind it as a comment
+    meaning: str  # its comment
 
 
 def options(file: Path) -> Iterator[Option]:
-    """The values that a file sets, in order; nodes and the list of defaults are not among them."""
+    """The values that a file sets, in order, without nodes and the list of defaults."""
     above: list[tuple[int, str]] = []
     for line in file.read_text(encoding="utf-8").splitlines():
         match = SETTING.fullmatch(line)
@@ -61,7 +61,7 @@ def title(file: Path) -> str:
 
 
 def meanings(files: Iterable[Path]) -> dict[str, str]:
-    """What each key of some files means, for those that only change its value."""
+    """The meaning of each key, for files that only change its value."""
     return {o.key: o.meaning for file in files for o in options(file) if o.meaning}
 
 
@@ -73,20 +73,20 @@ def known_meanings() -> dict[str, str]:
     """`model.dim` -> its meaning, over all groups."""
     known = meanings([CONF / "train.yaml"])
     for group in groups():
-        own = meanings(sorted(group.glob("*.yaml"), reverse=True))
-        known |= {f"{group.name}.{key}": meaning for key, meaning in own.items()}
+        of_group = meanings(sorted(group.glob("*.yaml"), reverse=True))
+        known |= {f"{group.name}.{key}": meaning for key, meaning in of_group.items()}
     return known
 
 
 def meaning_of(option: Option, group: str, known: dict[str, str]) -> str:
-    """Its own comment; else that of the key in another file; else that of the node it is in."""
+    """The comment of the option; else of its key in another file; else of its node."""
     key = option.key if group == "experiment" else f"{group}.{option.key}"
     return option.meaning or known.get(key) or known.get(key.rsplit(".", 1)[0], "")
 
 
-def table(found: list[Option], group: str, known: dict[str, str]) -> str:
+def table(listed: list[Option], group: str, known: dict[str, str]) -> str:
     rows = ["| option | default | meaning |", "|---|---|---|"]
-    for option in found:
+    for option in listed:
         meaning = meaning_of(option, group, known).replace("|", "\\|")
         rows.append(f"| `{option.key}` | `{option.value}` | {meaning} |")
     return "\n".join(rows)
@@ -95,13 +95,13 @@ def table(found: list[Option], group: str, known: dict[str, str]) -> str:
 def page() -> str:
     known = known_meanings()
     alone = [o for o in options(CONF / "train.yaml") if not o.key.startswith(("hydra", "defaults"))]
-    parts = [INTRODUCTION, "## Beside the groups", table(alone, "", known)]
+    parts = [INTRODUCTION, "## Outside the groups", table(alone, "", known)]
     for group in groups():
         parts.append(f"## `{group.name}=`")
         for file in sorted(group.glob("*.yaml")):
             parts.append(f"### `{group.name}={file.stem}`\n\n{title(file)}")
-            if found := [o for o in options(file) if o.key != "name"]:
-                parts.append(table(found, group.name, known))
+            if listed := [o for o in options(file) if o.key != "name"]:
+                parts.append(table(listed, group.name, known))
     return "\n\n".join(parts) + "\n"
 
 

@@ -1,11 +1,11 @@
 """Fetch the Multi30k corpus (task 1: image captions in English, German and French).
 
     python scripts/prepare_multi30k.py [--languages en de fr] [--out data/multi30k] [--from FOLDER]
-    python scripts/prepare_multi30k.py --tok     lower-cased, normalised, tokenised: as papers score
+    python scripts/prepare_multi30k.py --tok     lower-cased, normalised, tokenised, as in papers
 
-Every file is checked against its SHA-256 before it gets its name, and one that is there already is
-kept, so an interrupted run is simply repeated. Then: python train.py data=multi30k, or
-data=multi30k_tok for the second form.
+Every file is checked against its SHA-256 before it gets its name, and existing files are kept, so
+an interrupted run is simply repeated. Then: python train.py data=multi30k, or data=multi30k_tok for
+the second form.
 
 The captions derive from Flickr30K and are for research and education, not for commercial use. Cite
 Elliott et al. 2016 (W16-3210), Elliott et al. 2017 (W17-4718) and Barrault et al. 2018 (W18-6402).
@@ -49,7 +49,7 @@ CHECKSUMS = {
 
 
 class PrepareError(Exception):
-    """What could not be fetched, and what to do."""
+    """A file could not be fetched; the message says what to do."""
 
 
 def names_of(languages: Sequence[str], tokenised: bool) -> list[str]:
@@ -63,16 +63,16 @@ def address(name: str) -> str:
 
 
 def fetch(name: str, out: Path, local: Path | None) -> str:
-    """Bring one file into a folder, from another folder or from the network.
+    """Copy one file into a folder, from another folder or from the network.
 
     Returns: what was done, in one word.
-    Raises: PrepareError; the folder then holds nothing new.
+    Raises: PrepareError; the folder is then unchanged.
     """
     file = out / name
     if file.exists():
         if not is_right(name, file.read_bytes()):
             raise PrepareError(
-                f"{file} is there, but it is not the published file (its SHA-256 differs). "
+                f"{file} exists, but is not the published file (another SHA-256). "
                 "Move it away and run this again."
             )
         return "kept"
@@ -99,7 +99,7 @@ def download(url: str) -> bytes:
     except (OSError, http.client.HTTPException) as error:
         raise PrepareError(
             f"cannot download {url}: {error}. Files already there are kept; run this again later. "
-            "Without a network, take them from a folder: --from FOLDER"
+            "Without a network, copy them from a folder: --from FOLDER"
         ) from error
 
 
@@ -109,7 +109,7 @@ def read_local(file: Path) -> bytes:
     except OSError as error:
         raise PrepareError(
             f"cannot read {file}: {error.strerror}. The folder of --from should hold the files of "
-            f"{address(file.name).rpartition('/')[0]} under their own names."
+            f"{address(file.name).rpartition('/')[0]} under the same names."
         ) from error
 
 
@@ -126,11 +126,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "--tok",
         action="store_true",
-        help="the lower-cased, normalised and tokenised files that papers score, into OUT/tok",
+        help="the lower-cased, normalised and tokenised files that papers use, into OUT/tok",
     )
     parser.add_argument("--out", type=Path, default=DEFAULT_OUT, help="default: data/multi30k")
     parser.add_argument(
-        "--from", type=Path, dest="local", metavar="FOLDER", help="take the files from here"
+        "--from", type=Path, dest="local", metavar="FOLDER", help="copy the files from here"
     )
     options = parser.parse_args(arguments)
     out = options.out / "tok" if options.tok else options.out
@@ -145,7 +145,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(f"error: cannot write to {out}: {error.strerror}.", file=sys.stderr)
         return 1
     data = "multi30k_tok" if options.tok else "multi30k"
-    print(f"Research and education only, as Flickr30K. Next: python train.py data={data}")
+    print(f"For research and education only, like Flickr30K. Next: python train.py data={data}")
     return 0
 
 

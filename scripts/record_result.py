@@ -1,12 +1,12 @@
-"""Write down what a recipe came to: docs/results/NAME.md, its curves, and what they are drawn from.
+"""Record the result of a recipe: docs/results/NAME.md, its learning curves, and their data.
 
     python train.py experiment=multi30k_en_de hydra.run.dir=runs/recipes/multi30k_en_de
     seq2seq average runs/recipes/multi30k_en_de --last 10
     python scripts/record_result.py runs/recipes/multi30k_en_de --average 10 --test TEST.en TEST.de
 
-The page is named after the experiment, or --name. It holds the commands, the conditions, the scores
-with signatures and intervals, and the SHA-256 of the translations; no line of the corpus. Whoever
-types its commands again, on the same machine, should get the same page.
+The page is named after the experiment, or --name. It has the commands, the conditions, the scores
+with signatures and intervals, and the SHA-256 of the translations, but no line of the corpus. The
+same commands on the same machine should give the same page.
 """
 
 import argparse
@@ -34,17 +34,17 @@ ROOT = Path(__file__).resolve().parent.parent
 CONF, RESULTS = ROOT / "conf", ROOT / "docs" / "results"
 # An absolute path, as a value or in a list or mapping: not the slash inside a/b.
 PATH = re.compile(r"(?<![^=\[,: ])/[^],} ]+")
-# What only other options refer to.
+# Only other options refer to these.
 REFERRED = (".data.steps", ".data.vocab_size")
-# Entries of result.json that a page needs; runs of older versions lack some.
+# Entries of result.json that a page needs; those of older versions lack some.
 NEEDED = ("seconds", "device", "devices", "threads", "torch")
 
 
 class Evaluated(NamedTuple):
-    """A test set, how it was scored, and what `seq2seq evaluate --json` found."""
+    """A test set: the command that scored it, and the output of `seq2seq evaluate --json`."""
 
     command: str
-    found: dict[str, Any]
+    result: dict[str, Any]
 
 
 def evaluate(run: Path, model: Path, test: Sequence[Path], options: Sequence[str]) -> Evaluated:
@@ -54,26 +54,26 @@ def evaluate(run: Path, model: Path, test: Sequence[Path], options: Sequence[str
     )
     if done.returncode:
         raise Seq2SeqError(f"{' '.join(typed)} ended with {done.returncode}: {done.stderr.strip()}")
-    # The same text, however it is packed here.
+    # The same text, whether or not it is compressed here.
     files = [named(path, run).removesuffix(".gz") for path in test]
     shown = ["seq2seq", "evaluate", str(model), *files, *options]
     return Evaluated(shlex.join(shown), json.loads(done.stdout))
 
 
 def overrides(run: Path) -> list[str]:
-    """What was typed behind train.py, as the run itself recorded it."""
+    """The arguments of train.py, as the run recorded them."""
     return [str(each) for each in OmegaConf.load(run / ".hydra" / "overrides.yaml")]
 
 
 def experiment_of(run: Path) -> str:
-    """The recipe that was typed. Raises: Seq2SeqError if the run is not finished, or of none."""
+    """The recipe of a run. Raises: Seq2SeqError if the run is unfinished, or has no recipe."""
     for needed in (".hydra/overrides.yaml", "metrics.csv", "data.json", "result.json"):
         if not (run / needed).is_file():
             raise Seq2SeqError(f"there is no {run / needed}: give the folder of a finished run")
     words = (each.partition("=") for each in overrides(run))
     typed = [value for key, _, value in words if key == "experiment"]
     if not typed or not recipe(typed[0]).is_file():
-        raise Seq2SeqError(f"{run} is of no recipe: python train.py experiment=NAME, of {CONF}")
+        raise Seq2SeqError(f"{run} has no recipe: python train.py experiment=NAME, of {CONF}")
     return typed[0]
 
 
@@ -82,9 +82,7 @@ def recipe(name: str) -> Path:
 
 
 def training_command(run: Path) -> str:
-    """What was typed, with FOLDER for the folders of this machine. How often the run was resumed
-    makes no difference.
-    """
+    """The command of a run, with FOLDER for the folders of this machine, and without `resume`."""
     typed = [each for each in overrides(run) if not each.startswith("resume=")]
     words = [PATH.sub(lambda path: named(Path(path[0]), run), word) for word in typed]
     result = result_of(run)
@@ -93,10 +91,10 @@ def training_command(run: Path) -> str:
 
 
 def named(path: Path, run: Path) -> str:
-    """A path with FOLDER for the folder of all that the run was given, and for any other folder."""
+    """A path with FOLDER in place of the common folder of the run's inputs, or of its parent."""
     if not path.is_absolute():
         return str(path)
-    typed = {found for word in overrides(run) for found in PATH.findall(word)}
+    typed = {each for word in overrides(run) for each in PATH.findall(word)}
     folder = Path(os.path.commonpath(typed)) if typed else path.parent
     if len(typed) == 1 and not folder.is_dir():
         folder = folder.parent
@@ -104,11 +102,11 @@ def named(path: Path, run: Path) -> str:
 
 
 def changed(run: Path) -> list[str]:
-    """The options that the same words mean otherwise by now: what they were, and what they are."""
+    """Options whose values have changed since, under the same command: old and new value."""
     with initialize_config_dir(str(CONF), version_base="1.3"):
         configs = OmegaConf.load(run / ".hydra" / "config.yaml"), compose("train", overrides(run))
     then, now = (_resolved(config) for config in configs)
-    # An option that there was not yet was as it is by default.
+    # A new option had its default value.
     return [
         f"`{name[1:]}` was {one}, and is {other}"
         for name, one, other in checkpoint.differences(then, now, "")
@@ -117,26 +115,24 @@ def changed(run: Path) -> list[str]:
 
 
 def _resolved(config: Any) -> Any:
-    config.run_name = "any"  # by default it asks the Hydra of a run
+    config.run_name = "any"  # by default it needs the Hydra of a run
     return OmegaConf.to_container(config, resolve=True)
 
 
 def result_of(run: Path) -> dict[str, Any]:
-    """Raises: Seq2SeqError of a run that did not write down yet what it took, and where."""
+    """Raises: Seq2SeqError if a run of an older version did not record time and machine."""
     path = run / "result.json"
-    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-    if missing := [name for name in NEEDED if name not in found]:
-        raise Seq2SeqError(
-            f"{path} of an older version does not tell {', '.join(missing)}: train anew"
-        )
-    return found
+    result: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+    if missing := [name for name in NEEDED if name not in result]:
+        raise Seq2SeqError(f"{path} of an older version lacks {', '.join(missing)}: train again")
+    return result
 
 
 def machine(run: Path) -> str:
     result = result_of(run)
     device = result["device"]
-    found = processor() if device == "cpu" else f"{result['devices']} x {device}"
-    return f"{found}, {result['threads']} thread(s), torch {result['torch']}"
+    name = processor() if device == "cpu" else f"{result['devices']} x {device}"
+    return f"{name}, {result['threads']} thread(s), torch {result['torch']}"
 
 
 def minutes(run: Path) -> str:
@@ -195,20 +191,20 @@ def page(
 
 def scores(tests: Sequence[Evaluated]) -> list[str]:
     lines = ["| test set | score | 95% interval | signature |", "|---|---|---|---|"]
-    for number, (_, found) in enumerate(tests):
-        for name, value in found.items():
+    for index, (_, result) in enumerate(tests):
+        for name, value in result.items():
             if isinstance(value, dict) and "signature" in value:
                 interval = value["interval"]
                 around = f"± {interval['half_width']:.1f}" if interval else ""
                 signature = value["signature"].replace("|", "\\|")
                 lines.append(
-                    f"| {number + 1} | {name} **{value['score']:.1f}** | {around} | `{signature}` |"
+                    f"| {index + 1} | {name} **{value['score']:.1f}** | {around} | `{signature}` |"
                 )
     lines.append("")
-    for number, (_, found) in enumerate(tests):
+    for index, (_, result) in enumerate(tests):
         lines.append(
-            f"Test set {number + 1}: {found['sentences']:,} sentences; sha256 of the translations "
-            f"`{found['sha256']}`."
+            f"Test set {index + 1}: {result['sentences']:,} sentences; sha256 of the translations "
+            f"`{result['sha256']}`."
         )
     return lines
 
@@ -216,11 +212,13 @@ def scores(tests: Sequence[Evaluated]) -> list[str]:
 def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("run", type=Path)
-    parser.add_argument("--name", help="of the page; default: the experiment")
+    parser.add_argument("--name", help="name of the page; default: the experiment")
     parser.add_argument("--test", type=Path, nargs=2, action="append", required=True)
-    parser.add_argument("--average", type=int, help="RUN/average.ckpt of so many last checkpoints")
-    parser.add_argument("--beside", help="what else the machine did meanwhile")
-    parser.add_argument("--metrics", help="as of seq2seq evaluate")
+    parser.add_argument(
+        "--average", type=int, help="use RUN/average.ckpt, of this many last checkpoints"
+    )
+    parser.add_argument("--beside", help="other load of the machine meanwhile")
+    parser.add_argument("--metrics", help="as in seq2seq evaluate")
     options = parser.parse_args(arguments)
     options.experiment = experiment_of(options.run)
     name = options.name or options.experiment

@@ -1,4 +1,4 @@
-"""Every preset of conf/attn as the code declares it, for the scripts that go through them."""
+"""The presets of conf/attn as the code declares them, for the scripts that list them."""
 
 import re
 from collections.abc import Iterator
@@ -14,7 +14,7 @@ from seq2seq.attention.roles import without_elsewhere
 from seq2seq.errors import ConfigError
 from seq2seq.nn.positions import POSITIONS, PositionScheme
 
-# The first full stop that a capital follows: formulas have dots of their own.
+# A full stop before a capital: formulas contain dots, too.
 SENTENCE_END = re.compile(r"(?<=\S)\. (?=[A-Z])")
 INSIDE = ("rotate", "bias")  # hooks of positions that act inside attention
 
@@ -23,8 +23,8 @@ class Preset(NamedTuple):
     """A file of conf/attn."""
 
     name: str
-    words: str  # what it is
-    paper: str  # where it is from; empty where the file names none
+    words: str  # description
+    paper: str  # source; empty if the file names none
     options: dict[str, Any]  # `name` and the arguments of the class, in a Transformer
 
     @property
@@ -37,11 +37,11 @@ class Preset(NamedTuple):
 
     @property
     def is_subquadratic(self) -> bool:
-        """Does it claim to cost less than a number for each pair of a query and a key?"""
+        """Does it claim to cost less than one score for each query-key pair?"""
         return not re.search(r"\bT S\b|\bS T\b|\b[TS]\^2", self.cost.time)
 
     def build(self, place: Place) -> Attention[Any]:
-        """Raises: ConfigError where it is not defined, or does not honour the positions."""
+        """Raises: ConfigError if it is not defined here, or does not support the positions."""
         return build_attention(self.options, place)
 
 
@@ -50,7 +50,7 @@ def preset_names() -> list[str]:
 
 
 def presets(names: list[str], *overrides: str) -> list[Preset]:
-    """The presets of these names, with what is typed beside them, such as `model.dim=256`.
+    """The presets of these names, with overrides such as `model.dim=256`.
 
     Raises: SystemExit for a name that is not in conf/attn.
     """
@@ -68,7 +68,7 @@ def read(name: str, overrides: tuple[str, ...]) -> Preset:
 
 
 def described(file: Path) -> tuple[str, str]:
-    """What the first comment of a preset says: what it is, and the paper behind the last dash."""
+    """The description in the first comment of a preset, and the paper after its last dash."""
     text = title(file)
     words, dash, paper = text.rpartition(" - ")
     if not dash:
@@ -77,22 +77,22 @@ def described(file: Path) -> tuple[str, str]:
 
 
 def schemes(dim: int, heads: int, causal: bool) -> Iterator[tuple[str, PositionScheme]]:
-    """Every scheme of positions that acts inside attention, by its name in conf/position."""
+    """Every position scheme that acts inside attention, by its name in conf/position."""
     for name, scheme in POSITIONS.items():
         if scheme.hook in INSIDE:
             options = {"num_heads": heads} if name == "t5" else {}
             yield name, scheme(causal, dim, **options)
 
 
-def honoured(preset: Preset, role: Role, dim: int, heads: int) -> list[str]:
-    """The positions that act inside this mechanism: those that it can be built with."""
+def supported(preset: Preset, role: Role, dim: int, heads: int) -> list[str]:
+    """The position schemes that act inside this mechanism: those it can be built with."""
     if role is Role.CROSS or role not in preset.mechanism.roles:
         return []
-    found = []
+    names = []
     for name, scheme in schemes(dim, heads, role is Role.DECODER):
         try:
             preset.build(Place(role, dim, dim, scheme))
         except ConfigError:
             continue
-        found.append(name)
-    return found
+        names.append(name)
+    return names

@@ -1,18 +1,17 @@
 """Write the table of all attention mechanisms, as the code declares them, into a page.
 
     python scripts/zoo_table.py            # into docs/attention.md, between its two marks
-    python scripts/zoo_table.py --check    # say whether the page is up to date, and write nothing
+    python scripts/zoo_table.py --check    # only check whether the page is up to date
 
-A line a preset of conf/attn. What it is and its paper are the first comment of the preset; roles,
-cost, what it remembers and whether it has weights are what its class says of itself; positions are
-those that it can be built with.
+One line per preset of conf/attn. Description and paper are the first comment of the preset; roles,
+cost, cache and weights are declared by its class; positions are those it can be built with.
 """
 
 import argparse
 import sys
 from pathlib import Path
 
-from zoo import Preset, honoured, preset_names, presets
+from zoo import Preset, preset_names, presets, supported
 
 from seq2seq.attention import Role
 
@@ -23,7 +22,7 @@ HEADER = (
     *("`attn=`", "what it is", "roles", "time", "held in training", "remembered in decoding"),
     *("weights", "positions inside", "source"),
 )
-DIM, HEADS = 64, 4  # of what is built to see which positions it takes
+DIM, HEADS = 64, 4  # of the mechanisms built to see which positions they support
 
 
 def cells(preset: Preset) -> list[str]:
@@ -48,9 +47,9 @@ def roles(preset: Preset) -> str:
 
 
 def positions(preset: Preset) -> str:
-    """`rope, alibi, t5`; where the two self-attentions differ, each for itself."""
+    """`rope, alibi, t5`; separately for encoder and decoder if they differ."""
     of_roles = {
-        role: ", ".join(honoured(preset, role, DIM, HEADS)) or "none"
+        role: ", ".join(supported(preset, role, DIM, HEADS)) or "none"
         for role in (Role.ENCODER, Role.DECODER)
         if role in preset.mechanism.roles
     }
@@ -66,9 +65,9 @@ def table() -> str:
 
 
 def written_into(page: str, content: str) -> str:
-    """The page with this content between its two marks, and nothing else changed.
+    """The page with this content between its two marks.
 
-    Raises: SystemExit if it has not one of each.
+    Raises: SystemExit unless the page has one of each.
     """
     if page.count(BEGIN) != 1 or page.count(END) != 1 or page.index(BEGIN) > page.index(END):
         raise SystemExit(f"the page needs these two lines where the table goes:\n{BEGIN}\n{END}")
@@ -82,11 +81,11 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     parser.add_argument("page", nargs="?", type=Path, default=PAGE)
-    parser.add_argument("--check", action="store_true", help="write nothing; 1 if out of date")
+    parser.add_argument("--check", action="store_true", help="only check; 1 if out of date")
     options = parser.parse_args()
-    found = options.page.read_text(encoding="utf-8")
-    wanted = written_into(found, table())
-    if options.check and found != wanted:
+    page = options.page.read_text(encoding="utf-8")
+    wanted = written_into(page, table())
+    if options.check and page != wanted:
         sys.exit(f"{options.page} is out of date: python scripts/zoo_table.py")
     if not options.check:
         options.page.write_text(wanted, encoding="utf-8")

@@ -1,7 +1,7 @@
-"""Sequence-to-sequence models whose every attention is a choice.
+"""Sequence-to-sequence models in which every attention is configurable.
 
-`Translator.load(path).translate(["..."])` is the whole Python interface for a trained model; it is
-imported on first use, so that `seq2seq --help` and errors of configuration do not wait for torch.
+`Translator.load(path).translate(["..."])` is the whole Python interface to a trained model. It is
+imported on first use, so that `seq2seq --help` and configuration errors do not wait for torch.
 """
 
 from typing import TYPE_CHECKING, Any

@@ -4,12 +4,12 @@ import sys
 
 try:
     from seq2seq.environment import quiet_interrupt
-except KeyboardInterrupt:  # before it could be asked for
+except KeyboardInterrupt:  # the import itself was interrupted
     sys.exit(130)
 
 
 def main() -> None:
-    """Run a command; Ctrl-C ends it quietly while it is imported, too."""
+    """Run a command; Ctrl-C ends it quietly, also during its import."""
     with quiet_interrupt():
         from seq2seq.cli.main import main
 

@@ -1,7 +1,7 @@
 """One model from several checkpoints of a run: the mean of their weights.
 
 Near the end of training the weights wander around a point that is better than any of them.
-Vaswani et al. 2017, arXiv:1706.03762, average their last checkpoints so.
+Vaswani et al. 2017, arXiv:1706.03762, average their last checkpoints.
 """
 
 import re
@@ -14,13 +14,13 @@ from seq2seq.errors import CheckpointError
 
 
 def average(files: Sequence[Path], output: Path) -> None:
-    """Write a checkpoint whose weights are the mean of those of some others.
+    """Write a checkpoint whose weights are the mean of those of others.
 
     Args:
         files: checkpoints of the same model with the same tokenizers.
-        output: where to write; it is self-sufficient, as they are.
+        output: where to write; self-sufficient, as they are.
 
-    Raises: CheckpointError for a file that is no checkpoint, or of another model, and if the
+    Raises: CheckpointError for a file that is not a checkpoint, or of another model, and if the
         average cannot be written.
     """
     if not files:
@@ -43,7 +43,7 @@ def average(files: Sequence[Path], output: Path) -> None:
 
 
 def difference(model: checkpoint.Saved, first: checkpoint.Saved) -> str | None:
-    """What makes a mean of the weights of two models nonsense; None if nothing does."""
+    """Why the weights of two models cannot be averaged; None if they can."""
     options = [
         f"{option.name}={option.one}, not {option.other}"
         for node in ("model", "position", "attention")
@@ -65,25 +65,25 @@ def difference(model: checkpoint.Saved, first: checkpoint.Saved) -> str | None:
 
 
 def kept(folder: Path, which: Literal["best", "last"], count: int) -> list[Path]:
-    """The checkpoints that a run kept of its best, or its last, validations; the best ones first.
+    """The checkpoints that a run kept of its best, or its last, validations; best or latest first.
 
-    Raises: CheckpointError if there are fewer, with what to train with, or if it is no run.
+    Raises: CheckpointError if there are fewer, or if the folder is not a run's.
     """
-    found = sorted((folder / checkpoint.KEPT).glob(f"{which}-*.ckpt"), key=rank, reverse=True)
-    if len(found) < count:
-        checkpoint.find(folder)  # a folder of runs is answered with one of them
+    files = sorted((folder / checkpoint.KEPT).glob(f"{which}-*.ckpt"), key=rank, reverse=True)
+    if len(files) < count:
+        checkpoint.find(folder)  # for a folder of runs, its message names one of them
         raise CheckpointError(
-            f"{folder} keeps {len(found)} checkpoints of its {which} validations, not {count}: "
+            f"{folder} keeps {len(files)} checkpoints of its {which} validations, not {count}: "
             f"train with checkpoint.keep_{which}={count}"
         )
-    return found[:count]
+    return files[:count]
 
 
 def rank(file: Path) -> float:
     """How good `best-step0000500-bleu31.2500.ckpt` is, or how late `last-step0000500.ckpt`."""
     match = re.fullmatch(r"(best|last)-step(\d+)(?:-([a-z]+)(-?\d+\.\d+))?", file.stem)
     if match is None:
-        raise CheckpointError(f"{file} is not named as a run names what it keeps")
+        raise CheckpointError(f"{file} is not named like a checkpoint that a run keeps")
     kind, step, metric, score = match.groups()
     if kind == "last":
         return float(step)

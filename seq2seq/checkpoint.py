@@ -1,4 +1,4 @@
-"""What a trained model is on disk: one file that needs nothing else.
+"""A trained model on disk: one self-sufficient file.
 
 A Lightning checkpoint with one more entry, `seq2seq`:
 
@@ -10,7 +10,7 @@ A Lightning checkpoint with one more entry, `seq2seq`:
      "tokenizer": {"source": "<json>", "target": "<json>"}}
 
 `config` is resolved and plain: dicts, lists, numbers, strings. So `torch.load(weights_only=True)`
-opens the file, and no code is run that the file names.
+opens the file, and runs no code that the file names.
 """
 
 import os
@@ -39,7 +39,7 @@ from seq2seq.models import Seq2Seq, build_model
 FORMAT = 1
 ENTRY = "seq2seq"
 SIDES = ("source", "target")
-MOST_ENTRIES = 10_000  # of folders that are searched for a run
+MAX_ENTRIES = 10_000  # of folders, in the search for a run
 # Parts of the entry in every format; and what readers rely on in this one.
 EVER = {"format": int, "version": str, "config": dict, "tokenizer": dict}
 RELIED_ON = {
@@ -48,11 +48,11 @@ RELIED_ON = {
     **{f"tokenizer.{side}": str for side in SIDES},
     "config.data.max_length": int,
 }
-LAST = "last.ckpt"  # in a run's folder, where its training stands
+LAST = "last.ckpt"  # in a run's folder, the state of its training
 KEPT = "kept"  # folder in a run's folder, for the weights of several validations
-# Options that a trained model computes the same with.
+# Options that do not change what a trained model computes.
 INDIFFERENT = ("dropout", "activation_dropout", "attention_dropout", "word_dropout", "kernel")
-# What an option did before there was one of that name: older checkpoints lack it.
+# Values of options that older checkpoints lack.
 BEFORE = {"attention_dropout": 0.0, "word_dropout": 0.0, "r_drop": 0.0, "bpe_dropout": 0.0}
 PREFIX = "model."  # of the weights, in the state of the Lightning module
 
@@ -64,52 +64,52 @@ class Saved(NamedTuple):
     source: Tokenizer
     target: Tokenizer
     weights: dict[str, Tensor]
-    resumable: bool  # does it hold where the training stood?
+    resumable: bool  # does it hold the state of the training?
 
     def build(self) -> Seq2Seq:
         """The model, on the CPU, in evaluation mode.
 
-        Raises: CheckpointError if configuration, tokenizers and weights are not of one model.
+        Raises: CheckpointError if configuration, tokenizers and weights do not fit together.
         """
         try:
             marks = group_marks(self.source, **grouping(self.config))
-            with at_most(self.weights):
+            with limited_to(self.weights):
                 model = build_model(self.config, self.source.size, self.target.size, marks)
-        # A model was built from this once. Of what is damaged, torch raises almost anything.
+        # A model was built from this once. If it is damaged, torch raises almost anything.
         except Exception as error:
             raise CheckpointError(
-                f"the checkpoint is damaged: no model can be built from what it says: {error}"
+                f"the checkpoint is damaged: no model can be built from its description: {error}"
             ) from error
         try:
             model.load_state_dict(self.weights)
         except RuntimeError as error:
-            raise CheckpointError(f"the weights are not those of the model: {error}") from error
+            raise CheckpointError(f"the weights do not fit the model: {error}") from error
         return model.eval()
 
 
 @contextmanager
-def at_most(weights: Mapping[str, Tensor]) -> Iterator[None]:
-    """Inside, no model is built of clearly more numbers than these weights fill in a file, so that
-    no description takes more time or memory than the file is large. Layers ask for memory, name
-    what it is for, and only then fill it: the system has given none before that. Twice as much is
-    let pass, since a matrix that is tied to another replaces its own.
+def limited_to(weights: Mapping[str, Tensor]) -> Iterator[None]:
+    """Inside, no model can be built with many more elements than these weights store, so that a
+    description costs no more time and memory than its file warrants. Layers allocate memory,
+    register it and only then fill it: until then the system has committed none. Twice the size is
+    allowed, since a tied matrix replaces one that was allocated before.
 
     Raises: CheckpointError as soon as there are more.
     """
     tensors = 2 * len(weights)
-    # Not the product of a shape: a tensor may repeat the few numbers that it holds.
+    # Not the product of a shape: a tensor may repeat the few elements that it stores.
     stored = (
         value.untyped_storage().nbytes() // value.element_size() for value in weights.values()
     )
-    numbers = 2 * sum(stored)
+    elements = 2 * sum(stored)
 
     larger = CheckpointError("it describes a larger model than the file has weights for")
 
     def count(module: nn.Module, name: str, value: Tensor | None) -> None:
-        nonlocal tensors, numbers
+        nonlocal tensors, elements
         if value is not None:
-            tensors, numbers = tensors - 1, numbers - value.numel()
-        if tensors < 0 or numbers < 0:
+            tensors, elements = tensors - 1, elements - value.numel()
+        if tensors < 0 or elements < 0:
             raise larger
 
     with ExitStack() as hooks:
@@ -118,13 +118,13 @@ def at_most(weights: Mapping[str, Tensor]) -> Iterator[None]:
         try:
             yield
         except RuntimeError as error:
-            if "allocate" in str(error):  # more than the machine has: it was not even named
+            if "allocate" in str(error):  # more than the machine has, so it was not registered
                 raise larger from error
             raise
 
 
 def grouping(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What a configuration says of the groups of tokens; one that is older says nothing."""
+    """The options of a configuration for groups of tokens; older ones lack them."""
     data = config["data"]
     return {
         "groups": data.get("groups", "none"),
@@ -145,7 +145,7 @@ def describe(config: Mapping[str, Any], source: Tokenizer, target: Tokenizer) ->
 def read(path: str | Path) -> Saved:
     """Open a checkpoint, or the best one of a run's folder.
 
-    Raises: CheckpointError that says what is at the path instead.
+    Raises: CheckpointError if there is none, with what is at the path instead.
     """
     file = find(Path(path))
     content = load(file)
@@ -154,7 +154,7 @@ def read(path: str | Path) -> Saved:
         raise CheckpointError(f"{file} was not written by seq2seq: it has no entry {ENTRY!r}")
     if not is_whole(entry):
         raise CheckpointError(
-            f"{file} is damaged: its entry {ENTRY!r} is not whole; if it is a copy, copy it again"
+            f"{file} is damaged: its entry {ENTRY!r} is incomplete; if it is a copy, copy it again"
         )
     if entry["format"] > FORMAT:
         raise CheckpointError(
@@ -165,7 +165,7 @@ def read(path: str | Path) -> Saved:
     if not isinstance(state, dict) or not all(
         isinstance(name, str) and isinstance(value, Tensor) for name, value in state.items()
     ):
-        raise CheckpointError(f"{file} is damaged: it holds no weights with names")
+        raise CheckpointError(f"{file} is damaged: it holds no named weights")
     weights = {name.removeprefix(PREFIX): value for name, value in state.items()}
     texts = [entry["tokenizer"][side] for side in SIDES]
     try:
@@ -177,46 +177,46 @@ def read(path: str | Path) -> Saved:
 
 
 def load(file: Path) -> Any:
-    """What a file of torch's holds, if that is no more than numbers and text.
+    """The content of a file that torch wrote, if that is only numbers and text.
 
-    Raises: CheckpointError if it holds more, or is no such file.
+    Raises: CheckpointError if there is more in it, or if torch did not write it.
     """
     if not zipfile.is_zipfile(file):
         raise CheckpointError(
-            f"{file} is no checkpoint, or only the first part of one: it is no zip archive. Give a "
-            ".ckpt file or the folder of a run; if this is one, copy it again"
+            f"{file} is not a checkpoint, or only the first part of one: it is not a zip archive. "
+            "Give a .ckpt file or the folder of a run; if this is one, copy it again"
         )
     try:
         with zipfile.ZipFile(file) as archive:
-            damaged = archive.testzip()  # torch itself leaves the checksums unread
+            damaged = archive.testzip()  # torch itself does not verify the checksums
         content = None if damaged else torch.load(file, map_location="cpu", weights_only=True)
-    # Of a damaged file torch raises almost anything: it takes what it reads for text, for numbers,
-    # and for the names of what to call.
+    # For a damaged file torch raises almost anything: it takes the bytes for text, for numbers, and
+    # for names of functions.
     except Exception as error:
         raise CheckpointError(
-            f"{file} is no checkpoint of seq2seq: it is damaged, or holds more than numbers and "
+            f"{file} is not a checkpoint of seq2seq: it is damaged, or holds more than numbers and "
             "text"
         ) from error
     if damaged:
         raise CheckpointError(
-            f"{file} is damaged: what it holds in {damaged} does not fit its checksum. If it is a "
-            "copy, copy it again"
+            f"{file} is damaged: its part {damaged} does not match its checksum. If it is a copy, "
+            "copy it again"
         )
     return content
 
 
 def save(content: Mapping[str, Any], path: Path) -> None:
-    """Write a checkpoint so that its file is whole or as it was.
+    """Write a checkpoint; if that fails, the file stays as it was.
 
     Raises: CheckpointError if it cannot be written.
     """
     if path.exists() and not path.is_file():
-        raise CheckpointError(f"{path} is no file, so it cannot hold a model: give another name")
+        raise CheckpointError(f"{path} is not a file, so it cannot hold a model: give another name")
     try:
         with replacing(path) as file:
             torch.save(content, file)
     except (RuntimeError, OSError) as error:
-        # Where a write fails, torch complains of its own; the reason stands behind it.
+        # When a write fails, torch raises an error of its own, whose context is the reason.
         reason = error if isinstance(error, OSError) else error.__context__ or error
         words = getattr(reason, "strerror", None) or str(reason).partition("\n")[0]
         before = ", and is as it was" if path.exists() else ""
@@ -224,11 +224,11 @@ def save(content: Mapping[str, Any], path: Path) -> None:
 
 
 def is_whole(entry: Any) -> bool:
-    """Has the entry all that every format has and readers rely on, of the right types?"""
+    """Does the entry have what every format has and readers rely on, of the right types?"""
     if not all(_holds(entry, name, kind) for name, kind in EVER.items()):
         return False
     if entry["format"] > FORMAT:
-        return True  # what is in the parts, only a newer version knows
+        return True  # only a newer version knows what the parts contain
     config = entry["config"]
     later = [config.get(node, {}) for node in ("order", "update")]  # older ones lack them
     return (
@@ -239,7 +239,7 @@ def is_whole(entry: Any) -> bool:
 
 
 def _holds(node: Any, name: str, kind: type) -> bool:
-    """Is there something of that type under a name such as config.model.name?"""
+    """Is there a value of that type under a name such as config.model.name?"""
     for key in name.split("."):
         node = node.get(key) if isinstance(node, dict) else None
     return isinstance(node, kind)
@@ -264,7 +264,7 @@ class Difference(NamedTuple):
 def differences(
     one: Mapping[str, Any], other: Mapping[str, Any], name: str
 ) -> Iterator[Difference]:
-    """All options in which two nodes of that name differ, however deep."""
+    """All options in which two nodes of that name differ, at any depth."""
     for key in sorted({*one, *other}):
         a, b = one.get(key, BEFORE.get(key)), other.get(key, BEFORE.get(key))
         if isinstance(a, Mapping) and isinstance(b, Mapping):
@@ -284,16 +284,16 @@ def find(path: Path) -> Path:
     for name in ("best.ckpt", "last.ckpt"):
         if (path / name).is_file():
             return path / name
-    found = max(runs_below(path), default=None)
-    hint = f"; did you mean {found}?" if found else ""
+    suggestion = max(runs_below(path), default=None)
+    hint = f"; did you mean {suggestion}?" if suggestion else ""
     raise CheckpointError(f"{path} holds neither best.ckpt nor last.ckpt{hint}")
 
 
 def runs_below(folder: Path) -> Iterator[Path]:
-    """The best.ckpt of runs in a folder of folders, those near the top first. Of a large tree only
-    a part is looked at, and of what vanishes meanwhile or may not be read nothing.
+    """The best.ckpt of all runs below a folder, those near the top first. Looks at `MAX_ENTRIES`
+    entries at most, and skips folders that vanish meanwhile or cannot be read.
     """
-    folders, left = deque([folder]), MOST_ENTRIES
+    folders, left = deque([folder]), MAX_ENTRIES
     while folders and left > 0:
         with suppress(OSError), os.scandir(folders.popleft()) as entries:
             for entry in islice(entries, left):

@@ -1,7 +1,7 @@
-"""Files that are whole or as they were, whatever happens: a kill, a full disk, a power cut.
+"""Atomic writes: a file is complete or unchanged after a kill, a full disk or a power cut.
 
-What is written to another file system first, such as $TMPDIR, is copied in the end, and a kill
-leaves a part of it. Only a rename within one folder is made at once.
+Data written to another file system first, such as $TMPDIR, must be copied in the end, and a kill
+leaves a part of it. Only a rename within one folder is atomic.
 """
 
 import glob
@@ -14,18 +14,18 @@ from typing import BinaryIO
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """A file to write to; it takes the place of `path` once it is written and on the disk.
+    """A file to write to, which replaces `path` once it is written and synced to disk.
 
-    Meanwhile it lies beside `path`, hidden. If this process is killed it stays there, until the
-    next one writes to `path`. Of a link, what it leads to is replaced.
+    Until then it is a hidden file beside `path`. If this process is killed, the next that writes to
+    `path` removes it. For a symbolic link, its target is replaced.
 
-    Raises: OSError if it cannot be written; `path` is then as it was.
+    Raises: OSError if it cannot be written; `path` is then unchanged.
     """
     path = path.resolve()
-    name = path.name[:50]  # which may be as long as names can be
+    name = path.name[:50]  # which may already have the maximum length
     for remains in path.parent.glob(f".{glob.escape(name)}.*.unfinished"):
-        number = remains.name.split(".")[-2]
-        if number.isdecimal() and not _lives(int(number)):
+        pid = remains.name.split(".")[-2]
+        if pid.isdecimal() and not _is_alive(int(pid)):
             remains.unlink(missing_ok=True)
     stage = path.with_name(f".{name}.{os.getpid()}.unfinished")
     try:
@@ -39,18 +39,18 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     except BaseException:
         stage.unlink(missing_ok=True)
         raise
-    with suppress(OSError):  # some file systems cannot, nor can Windows: the name comes in time
+    with suppress(OSError):  # not on Windows and some file systems; the rename is synced later
         sync(path.parent)
 
 
 def write_text(path: Path, text: str) -> None:
-    """`path.write_text` in UTF-8, with the file whole or as it was. Raises: OSError."""
+    """`path.write_text` in UTF-8, atomically. Raises: OSError."""
     with replacing(path) as file:
         file.write(text.encode("utf-8"))
 
 
 def sync(path: Path) -> None:
-    """Wait until the disk has a file, or the names in a folder. Raises: OSError."""
+    """Wait until a file, or the names in a folder, are on disk. Raises: OSError."""
     opened = os.open(path, os.O_RDWR if path.is_file() else os.O_RDONLY)
     try:
         os.fsync(opened)
@@ -58,12 +58,12 @@ def sync(path: Path) -> None:
         os.close(opened)
 
 
-def _lives(process: int) -> bool:
-    """Is there a process of this number on this machine?"""
+def _is_alive(pid: int) -> bool:
+    """Is there a process with this id on this machine?"""
     try:
-        os.kill(process, 0)
+        os.kill(pid, 0)
     except ProcessLookupError:
         return False
-    except OSError:  # there is one, of somebody else
+    except OSError:  # it belongs to another user
         pass
     return True

@@ -1,6 +1,6 @@
-"""What is to be known about a language: whether white space separates its words."""
+"""Language codes, and whether white space separates the words of a language."""
 
-# Languages whose words no white space separates.
+# Languages that write no white space between words.
 SPACELESS = frozenset({"zh", "ja", "th", "km", "lo", "my"})
 
 

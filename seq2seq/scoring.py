@@ -1,4 +1,4 @@
-"""One pass along given translations, instead of a search for the best."""
+"""Given translations in one pass, without a search: their pieces, scores and attention weights."""
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
@@ -13,6 +13,9 @@ from seq2seq.data.windows import by_length, padded, windows
 from seq2seq.models import Seq2Seq
 from seq2seq.symbols import BOS, EOS, PAD
 from seq2seq.unpacked import without_marks
+
+BATCH_PIECES = 4096  # padded pieces of the longer side in one batch
+ROWS = 256  # of one product with the vocabulary
 
 
 class Pair(NamedTuple):
@@ -34,7 +37,7 @@ def read_pairs(
     """Pairs of texts in windows of at most `look_ahead`, read as they are needed.
 
     Args:
-        limit: pieces of either side at most, end included. An empty side cannot be read, either.
+        limit: maximum pieces of either side, end included. An empty side is refused, too.
     """
     clean = ((clean_line(source), clean_line(target)) for source, target in texts)
     for window in windows(clean, look_ahead, lambda pair: len(pair[0]) + len(pair[1])):
@@ -59,16 +62,11 @@ def refusal(
 
 
 def clean_line(text: str) -> str:
-    """A text as tokenizers take it, and as training reads it: without the end of its line, if it
-    was read from a file, without byte order marks, and with U+FFFD for what UTF-8 cannot write,
-    broken bytes of a command line.
+    """A text as tokenizers and training read it: without its line ending, without byte order marks,
+    and with U+FFFD for what UTF-8 cannot encode (invalid bytes of a command line).
     """
     whole = without_end(text).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     return without_marks(whole)
-
-
-BATCH_PIECES = 4096  # padded pieces of the longer side that are read at once
-ROWS = 256  # of the product with the vocabulary at once
 
 
 class Score(NamedTuple):
@@ -87,7 +85,7 @@ class Score(NamedTuple):
 
     @classmethod
     def of(cls, pieces: Sequence[str], log_probabilities: Sequence[float]) -> "Score":
-        """The score of a translation from those of its pieces, of which there is one each."""
+        """The score of a translation from the log-probability of each of its pieces."""
         total = math.fsum(log_probabilities)
         if not math.isfinite(total):
             return cls(None, [], "the model gives it no finite probability")
@@ -108,9 +106,9 @@ def log_probabilities(model: Seq2Seq, pairs: Sequence[Pair]) -> list[Tensor]:
         real = target[:, 1:] != PAD
         hidden, wanted = model(source, target[:, :-1]).hidden[real], target[:, 1:][real]
         chunks = zip(hidden.split(ROWS), wanted.split(ROWS), strict=True)
-        found = torch.cat([_of_pieces(model, rows, right) for rows, right in chunks])
+        logp = torch.cat([_of_pieces(model, rows, right) for rows, right in chunks])
         lengths = [len(pairs[i].target_ids) + 1 for i in batch]
-        results.update(zip(batch, found.cpu().split(lengths), strict=True))
+        results.update(zip(batch, logp.cpu().split(lengths), strict=True))
     return [results[i] for i in range(len(pairs))]
 
 
@@ -127,7 +125,7 @@ def cross_weights(model: Seq2Seq, pairs: Sequence[Pair]) -> list[Tensor]:
         weights = model(source, target[:, :-1], need_weights=True).weights.cpu()
         for row, i in enumerate(batch):
             height, width = len(pairs[i].target_ids) + 1, len(pairs[i].source_ids) + 1
-            # A copy, so that the padded batch is not kept alive by a part of it.
+            # A copy: a view would keep the padded batch alive.
             results[i] = weights[:, row, :, :height, :width].clone()
     return [results[i] for i in range(len(pairs))]
 

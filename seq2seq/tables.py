@@ -1,5 +1,4 @@
-"""Tables from a name in a configuration to the class it means, and the check of that class's
-options.
+"""Tables of classes by the names they have in a configuration, and checks of their options.
 
 The constructor is the schema: an option file is a preset of its keyword arguments, so names and
 types are compared with its signature before anything is built.
@@ -17,13 +16,13 @@ from seq2seq.errors import ConfigError
 
 T = TypeVar("T")
 
-LARGEST = 2**32  # that no number of an option reaches: what libraries compute from it must fit
+LIMIT = 2**32  # of any option: what libraries compute from it must not overflow
 
 
 class Table(dict[str, T], Generic[T]):
-    """Name -> class, with an error for an unknown name that says which names there are.
+    """Name -> class, with an error for an unknown name that lists the known ones.
 
-    Adding a line to a table (`ATTENTION["mine"] = Mine`) is all that a plug-in has to do.
+    A plug-in only has to add an entry (`ATTENTION["mine"] = Mine`).
     """
 
     def __init__(self, kind: str, entries: Mapping[str, T]):
@@ -31,7 +30,7 @@ class Table(dict[str, T], Generic[T]):
         self.kind = kind
 
     def find(self, name: str) -> T:
-        """The entry called `name`. Raises: ConfigError with the nearest name and all known ones."""
+        """The entry called `name`. Raises: ConfigError with the closest name and all known ones."""
         if not isinstance(name, str) or name not in self:
             raise ConfigError(
                 f"unknown {self.kind} {name!r}{did_you_mean(name, self)} "
@@ -41,13 +40,13 @@ class Table(dict[str, T], Generic[T]):
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """`; did you mean 'gqa'?`, or a full stop if nothing known is near."""
+    """`; did you mean 'gqa'?`, or a full stop if no known name is close."""
     near = difflib.get_close_matches(str(name), [str(k) for k in known], n=1, cutoff=0.6)
     return f"; did you mean {near[0]!r}?" if near else "."
 
 
 def options_of(callable_: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """The options of a constructor: its keyword-only arguments, and all fields of a dataclass."""
+    """The options of a constructor: its keyword-only arguments, or all fields of a dataclass."""
     parameters = inspect.signature(callable_).parameters.values()
     every = hasattr(callable_, "__dataclass_fields__")
     return {p.name: p for p in parameters if every or p.kind is p.KEYWORD_ONLY}
@@ -57,13 +56,13 @@ def check_options(callable_: Callable[..., Any], options: Mapping[str, Any], whe
     """Compare a mapping of options with the keyword-only arguments of a constructor.
 
     Args:
-        callable_: class or function whose keyword-only arguments are annotated. A class may say in
-            `lacks` why it has no option of a name that others have.
-        options: what the user asked for, plain values.
+        callable_: class or function whose keyword-only arguments are annotated. A class may explain
+            in `absent_options` why it lacks an option that others have.
+        options: plain values as the user gave them.
         where: the configuration node, as typed on the command line (`attn`, `model`); empty at the
             top.
 
-    Raises: ConfigError naming every unknown, missing or mistyped option, and every absurd number.
+    Raises: ConfigError naming every option that is unknown, missing, mistyped or out of range.
     """
     accepted = options_of(callable_)
     hints = typing.get_type_hints(
@@ -84,8 +83,8 @@ def check_options(callable_: Callable[..., Any], options: Mapping[str, Any], whe
             default = accepted[name].default
             example = "" if default is inspect.Parameter.empty else f", for example {default!r}"
             problems.append(f"{prefix}{name}={value!r} should be {describe(hints[name])}{example}")
-        elif isinstance(value, int | float) and abs(value) >= LARGEST:
-            beyond = f"large: less than {LARGEST}" if value > 0 else f"small: more than {-LARGEST}"
+        elif isinstance(value, int | float) and abs(value) >= LIMIT:
+            beyond = f"large: less than {LIMIT}" if value > 0 else f"small: more than {-LIMIT}"
             problems.append(f"{prefix}{name}={value} is too {beyond} is possible")
     for name, parameter in accepted.items():
         if name not in options and parameter.default is inspect.Parameter.empty:
@@ -135,7 +134,7 @@ def matches(value: Any, hint: Any) -> bool:
 
 
 def describe(hint: Any) -> str:
-    """An annotation in a reader's words."""
+    """An annotation in plain words."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
         return " or ".join(describe(a) for a in arguments)

@@ -34,10 +34,10 @@ from seq2seq.symbols import EOS, NAMES
 from seq2seq.tables import check_range, options_of
 from seq2seq.text_stream import TextStream, Translates, Translation, join
 
-# Requests that make a process worth starting: it takes about as long as importing torch.
+# Requests that make it worth starting a process, which takes about as long as importing torch.
 WORTH_A_PROCESS = 256
-SHOWN = 10  # numbers of lines in a warning
-DIVERGED = "the model computes what is no number. Its weights are damaged, or its training diverged"
+SHOWN = 10  # line numbers listed in a warning
+DIVERGED = "the output of the model is not finite (NaN or infinity). Its weights are damaged, or its training diverged"
 
 
 class Translator:
@@ -58,10 +58,10 @@ class Translator:
 
         Args:
             device: `cpu`, `cuda`, or `auto`: a GPU if there is one.
-            tag: of the training corpus whose translations are wanted; it is put before all sources.
+            tag: of the training corpus to translate like; it is put before all sources.
 
-        Raises: CheckpointError if the path holds no model; ConfigError if there is no such device
-            or tag.
+        Raises: CheckpointError if the path holds no model; ConfigError for an unknown device or
+            tag.
         """
         return cls(checkpoint.read(path), device, tag)
 
@@ -73,7 +73,7 @@ class Translator:
         workers: int | Literal["auto"] = 1,
         **options: Any,
     ) -> list[str]:
-        """The best translation of each text, in order; an empty text for an empty one.
+        """The best translation of each text, in order; an empty string for an empty text.
 
         Args:
             prefixes: what the translations must begin with: one for all, or one for each text.
@@ -81,27 +81,27 @@ class Translator:
             options: of the search: `beam_size=4`, `length_penalty=0.6`; see `search`.
         """
         engine = self.engine(self.search(**options), workers=workers)
-        return [found[0].text if found else "" for found in self.stream(texts, engine, prefixes)]
+        return [best[0].text if best else "" for best in self.stream(texts, engine, prefixes)]
 
     def search(self, name: str | None = None, **options: Any) -> Search:
-        """The search of the model's configuration, with these options instead of its own.
+        """The search of the model's configuration, with these options changed.
 
         Args:
-            name: `greedy`, `beam`, ...; None for the model's own if it has all these options, else
-                the first that has.
-            options: of conf/decode; None for what the model was configured with.
+            name: `greedy`, `beam`, ...; None = the configured one if it has all these options, else
+                the first that has them.
+            options: of conf/decode; None = as configured.
 
-        Raises: ConfigError for values that make no sense, and for a beam of more hypotheses than
-            the target has pieces.
+        Raises: ConfigError for invalid values, and for a beam of more hypotheses than the target
+            has pieces.
         """
-        own = {k: v for k, v in self.config["decode"].items() if k not in ENGINE_OPTIONS}
+        configured = {k: v for k, v in self.config["decode"].items() if k not in ENGINE_OPTIONS}
         changed = {key: value for key, value in options.items() if value is not None}
         if name is None:
-            names = (own["name"], *SEARCHES)
+            names = (configured["name"], *SEARCHES)
             able = [n for n in names if changed.keys() <= options_of(SEARCHES.find(n)).keys()]
-            name = able[0] if able else own["name"]
+            name = able[0] if able else configured["name"]
         accepted = options_of(SEARCHES.find(name))
-        kept = {key: value for key, value in own.items() if key in accepted}
+        kept = {key: value for key, value in configured.items() if key in accepted}
         search = build_search({**kept, **changed, "name": name})
         check_coverage(search, self.model)
         if search.beams > self.target.size:
@@ -115,31 +115,30 @@ class Translator:
     def engine(
         self, search: Search | None = None, *, batch_size: int | None = None, **options: Any
     ) -> Engine | Workers:
-        """What runs a search over any number of sentences, for `stream`.
+        """The engine that runs a search over any number of sentences, for `stream`.
 
         Args:
-            search: from `search`; None for the model's own.
-            batch_size: sentences decoded at once, at most, by each process; None as `rows` says.
-            options: of conf/decode, None for what the model was configured with. `cache`: `auto`,
-                `dense` or `paged`; `rows`, `pages`, `page_size`: see `Engine`; `precision`:
-                `float32`, `bfloat16` or `int8`; `workers`: processes at most, one thread each,
-                `auto` for one on each CPU core, and none for a few sentences. 1, and a GPU, take
-                none.
+            search: from `search`; None = the configured one.
+            batch_size: maximum sentences decoded at once by each process; None = as `rows` says.
+            options: of conf/decode; None = as configured. `cache`: `auto`, `dense` or `paged`;
+                `rows`, `pages`, `page_size`: see `Engine`; `precision`: `float32`, `bfloat16` or
+                `int8`; `workers`: maximum number of processes, one thread each; `auto` is one per
+                CPU core, and none for a few sentences. None are started with 1 or on a GPU.
 
-        Raises: ConfigError for values that make no sense.
+        Raises: ConfigError for invalid values.
         """
         search = search or self.search()
-        given = {name: value for name, value in options.items() if value is not None}
+        changed = {name: value for name, value in options.items() if value is not None}
         if batch_size is not None:
             check_range("decode.batch_size", batch_size, 1, maximum=10_000)
-            given["rows"] = batch_size * search.beams
-        own = engine_options({**self.config["decode"], **given})
-        workers = own.pop("workers")
-        build = partial(build_engine, self.model, search, **own)
-        count, least = (usable_cores(), WORTH_A_PROCESS) if workers == "auto" else (workers, 1)
+            changed["rows"] = batch_size * search.beams
+        values = engine_options({**self.config["decode"], **changed})
+        workers = values.pop("workers")
+        build = partial(build_engine, self.model, search, **values)
+        count, minimum = (usable_cores(), WORTH_A_PROCESS) if workers == "auto" else (workers, 1)
         if count == 1 or self.device.type != "cpu":
             return build()
-        return Workers(build, count, least=least)
+        return Workers(build, count, min_requests=minimum)
 
     def stream(
         self,
@@ -152,32 +151,32 @@ class Translator:
         look_ahead: int = 2**16,
     ) -> Generator[list[Translation] | None, None, None]:
         """All hypotheses of each text, best first, in the order of the texts; none for an empty
-        text, None for what cannot be translated.
+        text, None for a text that cannot be translated.
 
-        Works through any number of texts in constant memory: an engine reads ahead as far as it
-        needs for batches of like lengths. No translation depends on which texts share its batch. A
-        model that finds no translation of finite probability gives a warning with the number of the
-        text, and so do, at the end, best translations that the length limit cut off.
+        Translates any number of texts in constant memory: an engine reads ahead as far as it needs
+        for batches of similar lengths. No translation depends on which texts share its batch. A
+        warning names each text without a translation of finite probability; another, at the end,
+        those whose best translation the length limit cut off.
 
         Args:
-            texts: read as they are needed, an open file for example: the end of a line is no part
-                of a text. None stands for one that could not be read.
-            engine: from `engine` above; a search stands for an engine of no options, in this
-                process.
+            texts: read as they are needed, from an open file for example: line endings are not part
+                of a text. None stands for a text that could not be read.
+            engine: from `engine` above; a search means an engine in this process with default
+                options.
             prefixes: what translations must begin with: one for all, or one for each text.
             max_source: pieces (with eos) beyond which a text is cut and translated in parts; None
-                as in training.
-            ready: says whether another text, or the end, is there without waiting for it. If not,
-                what was read is translated first.
-            look_ahead: texts that are read before the first is answered, at most.
+                = as in training.
+            ready: can another text, or the end, be read without waiting? If not, the texts already
+                read are translated first.
+            look_ahead: maximum texts that are read before the first is answered.
         """
         if isinstance(texts, str):
-            raise TypeError("one text is given as a list of one: [text]")
+            raise TypeError("texts should be a list, and this is one string: give [text]")
         if isinstance(prefixes, str):
             pairs = zip(texts, repeat(prefixes), strict=False)
         else:
             pairs = zip(texts, prefixes, strict=True)
-        passage = TextStream(
+        text_stream = TextStream(
             pairs,
             Tokenizers(self.source, self.target),
             self._limit(max_source),
@@ -188,41 +187,41 @@ class Translator:
         between = "" if is_spaceless(self.config["data"]["target"]) else " "
         if isinstance(engine, Search):
             engine = Engine(self.model, engine)
-        first, truncated = [], 0  # of lines that the limit cut off, the first numbers and how many
-        for line in passage.through(engine):
-            joined = join(line.found, between)
+        first, truncated = [], 0  # lines that the limit cut off: the first ones, and their count
+        for line in text_stream.through(engine):
+            joined = join(line.translations, between)
             if joined and joined[0].truncated:
-                first += [line.number] if truncated < SHOWN else []
+                first += [line.line_no] if truncated < SHOWN else []
                 truncated += 1
             failed = bool(line.parts) and not joined
             if failed:
                 warnings.warn(
-                    f"line {line.number} has no translation of finite probability: {DIVERGED}",
+                    f"line {line.line_no} has no translation of finite probability: {DIVERGED}",
                     stacklevel=2,
                 )
             yield None if line.refused or failed else joined
         if truncated:
-            numbers = ", ".join(map(str, first)) + ", ..." * (truncated > SHOWN)
+            lines = ", ".join(map(str, first)) + ", ..." * (truncated > SHOWN)
             warnings.warn(
-                f"cut off at the length limit: {truncated:,} translation(s), of line {numbers}. A "
-                "larger --length-ratio than the one that was learnt or given (and --max-length, if "
-                "given) lets them be longer",
+                f"cut off at the length limit: {truncated:,} translation(s), of line {lines}. To "
+                "allow longer ones, raise --length-ratio (and --max-length, if given)",
                 stacklevel=2,
             )
 
     def _limit(self, max_source: int | None) -> int:
-        """Pieces of a text at most, its end counted and its tag not."""
+        """Maximum pieces of a text, with its end and without its tag."""
         limit = self.config["data"]["max_length"] if max_source is None else max_source
         tags = len(self.source.prefix)
         if limit < 2 + tags:
             raise ConfigError(
-                f"--max-source {limit} leaves no room for a piece and the end: {2 + tags} or more"
+                f"--max-source {limit} leaves no room for a piece and the end: give {2 + tags} or "
+                "more"
             )
-        # What positions or attention do not reach is cut like any other text that is too long.
+        # A text that positions or attention cannot cover is cut like any other that is too long.
         return min(limit, self.model.max_source or limit) - tags
 
     def align(self, source: str, target: str | None = None, *, units: str = "words") -> Alignment:
-        """Where the model looks while it writes `target`, or else its own translation.
+        """Where the model looks while it writes `target`, by default its translation of `source`.
 
         One pass over the given pair: the weights are those of teacher forcing.
 
@@ -258,17 +257,17 @@ class Translator:
         Raises: ConfigError if the model's cross-attention has no weights.
         """
         self._check_weights()
-        number = 0
+        line_no = 0
         for window in self._pairs(pairs, look_ahead):
-            found = iter(cross_weights(self.model, [p for p in window if p.refusal is None]))
+            maps = iter(cross_weights(self.model, [p for p in window if p.refusal is None]))
             for pair in window:
-                number += 1
-                weights = next(found) if pair.refusal is None else None
+                line_no += 1
+                weights = next(maps) if pair.refusal is None else None
                 if weights is not None and weights.isfinite().all():
                     yield self._alignment(pair, weights, units)
                 else:
                     reason = pair.refusal or DIVERGED
-                    warnings.warn(f"line {number} cannot be aligned: {reason}", stacklevel=2)
+                    warnings.warn(f"line {line_no} cannot be aligned: {reason}", stacklevel=2)
                     yield None
 
     def score(self, sources: Iterable[str], targets: Iterable[str]) -> list[Score]:
@@ -282,13 +281,13 @@ class Translator:
         self, pairs: Iterable[tuple[str, str]], *, look_ahead: int = 2000
     ) -> Iterator[Score]:
         """`score` for any number of sources and targets, read as they are needed, in constant
-        memory: `look_ahead` of them at a time are put in batches of like lengths.
+        memory: `look_ahead` at a time, in batches of similar lengths.
         """
         for window in self._pairs(pairs, look_ahead):
-            found = iter(log_probabilities(self.model, [p for p in window if p.refusal is None]))
+            logps = iter(log_probabilities(self.model, [p for p in window if p.refusal is None]))
             for pair in window:
                 if pair.refusal is None:
-                    values = next(found).tolist()
+                    values = next(logps).tolist()
                     yield Score.of([*self.target.pieces(pair.target), NAMES[EOS]], values)
                 else:
                     yield Score(None, [], pair.refusal)
@@ -302,17 +301,17 @@ class Translator:
         mechanism = ATTENTION.find(cross)
         if not mechanism.shows_weights:
             raise ConfigError(
-                f"attention {cross!r} has no weights to draw: {mechanism.no_weights}. Maps are of "
-                "models whose cross-attention has them: train with attn@cross_attn=mha, for example"
+                f"attention {cross!r} has no weights to draw: {mechanism.no_weights}. Train "
+                "with a cross-attention that has weights, such as attn@cross_attn=mha"
             )
 
     def _alignment(self, pair: Pair, weights: Tensor, units: str) -> Alignment:
-        """Weights between pieces as weights between the units of both texts."""
+        """The weights between pieces, as weights between the units of both texts."""
         spans = self.source.spans(pair.source), self.target.spans(pair.target)
         source = self._units(pair.source, spans[0], "source", units)
         target = self._units(pair.target, spans[1], "target", units)
-        of_text = weights[..., len(self.source.prefix) :]  # nobody wants to see the tag
-        # Row t wrote piece t, and row t + 1 had read it. The row that comes last is dropped.
+        of_text = weights[..., len(self.source.prefix) :]  # without the tag
+        # Row t is the step that wrote piece t, row t + 1 the one that read it. The last is dropped.
         readings = torch.stack([of_text.roll(-shift, -2) for shift in SHIFTS])
         return Alignment(source, target, word_weights(readings, *spans, source, target, end=True))
 
@@ -320,7 +319,7 @@ class Translator:
         return pieces(text, spans) if self.by_piece(side, units) else words(text)
 
     def by_piece(self, side: str, units: str) -> bool:
-        """Is the `source` or `target` aligned by pieces, and not by words between spaces?"""
+        """Is this side, `source` or `target`, aligned by pieces, not by words between spaces?"""
         return units == "subwords" or is_spaceless(self.config["data"][side])
 
 

@@ -1,7 +1,7 @@
-"""The bytes of a text: gzip is unpacked as it comes, and what is clearly no UTF-8 is refused.
+"""The bytes of a text: decompresses gzip on the fly, and refuses what is clearly not UTF-8.
 
-The first bytes decide, not the name. Nothing is read further than is asked for, so that lines of a
-pipe can be answered one by one.
+The first bytes decide, not the name. Nothing is read ahead, so that lines of a pipe can be answered
+one by one.
 """
 
 import io
@@ -15,11 +15,11 @@ from typing import Any, Protocol
 from seq2seq.errors import DataError
 
 GZIP = b"\x1f\x8b"
-GZIP_WINDOW = 31  # zlib's name for: with gzip's header and checksum
+GZIP_WINDOW = 31  # for zlib: with the header and checksum of gzip
 BLOCK = 2**16
-HEAD = 16  # bytes that tell all formats below apart
+HEAD = 16  # bytes that are enough to tell the formats below apart
 
-# How other formats begin, what they are called, and what makes a text of them.
+# First bytes of other formats, their names, and the commands that turn them into text.
 OTHERS = (
     (rb"\xff\xfe\x00\x00|\x00\x00\xfe\xff", "UTF-32", "iconv -f UTF-32 -t UTF-8 OLD > NEW"),
     (rb"\xff\xfe|\xfe\xff", "UTF-16", "iconv -f UTF-16 -t UTF-8 OLD > NEW"),
@@ -43,44 +43,44 @@ class Readable(Protocol):
 
 
 class TextBytes(io.RawIOBase):
-    """The bytes of a text that a stream holds, plain or in gzip.
+    """The bytes of a text in a stream, plain or gzip.
 
     Args:
-        stream: is not closed with it.
+        stream: is left open.
         name: of the stream, for messages.
 
-    Reading raises: DataError for a format that is no text, and for gzip that is damaged or cut.
+    Reading raises: DataError for a format that is not text, and for gzip that is damaged or cut.
     """
 
     def __init__(self, stream: Readable, name: str):
         self._stream, self._name = stream, name
-        self._unpacks: Any = None  # zlib's, of one member of the file; None for plain text
-        self._ahead: bytes | None = None  # was read to be looked at; None before that
+        self._unpacks: Any = None  # zlib's, for one member of the file; None for plain text
+        self._ahead: bytes | None = None  # the first bytes, already read; None before that
         self._packed = b""
 
     @property
     def packed(self) -> bool:
-        """Is it gzip? Reads the beginning."""
+        """Is it gzip? Reads the first bytes."""
         self._begin()
         return self._unpacks is not None
 
     @property
     def pending(self) -> bool:
-        """Is there more of it, without reading from the stream?"""
+        """Can more be had without reading from the stream?"""
         return bool(self._ahead or self._packed)
 
     def read1(self, size: int, /) -> bytes:
-        """At most so many bytes, as soon as there is one; none at the end."""
+        """Up to `size` bytes, as soon as there is one; none at the end."""
         self._begin()
         if self._ahead:
-            found, self._ahead = self._ahead[:size], self._ahead[size:]
-            return found
+            taken, self._ahead = self._ahead[:size], self._ahead[size:]
+            return taken
         return self._stream.read1(size) if self._unpacks is None else self._unpack(size)
 
     def readinto(self, buffer: Any) -> int:
-        found = self.read1(len(buffer))
-        buffer[: len(found)] = found
-        return len(found)
+        data = self.read1(len(buffer))
+        buffer[: len(data)] = data
+        return len(data)
 
     def readable(self) -> bool:
         return True
@@ -93,7 +93,7 @@ class TextBytes(io.RawIOBase):
             self._unpacks, self._packed = zlib.decompressobj(GZIP_WINDOW), head
             head = _head(self._unpack)
         if problem := not_text(head):
-            raise DataError(f"{self._name} is no text in UTF-8: it {problem}")
+            raise DataError(f"{self._name} is not UTF-8 text: it {problem}")
         self._ahead = head
 
     def _unpack(self, size: int) -> bytes:
@@ -104,10 +104,10 @@ class TextBytes(io.RawIOBase):
                 packed = self._packed or self._stream.read1(BLOCK)
                 if not packed:
                     raise EOFError("it ends too early")
-                found: bytes = self._unpacks.decompress(packed, size)
+                data: bytes = self._unpacks.decompress(packed, size)
                 self._packed = self._unpacks.unconsumed_tail
-                if found:
-                    return found
+                if data:
+                    return data
         except (EOFError, zlib.error) as error:
             raise DataError(
                 f"{self._name} is not a whole gzip file: {error}. Copy or download it again; "
@@ -115,8 +115,8 @@ class TextBytes(io.RawIOBase):
             ) from error
 
     def _next_member(self) -> bool:
-        """Begin the next part of a file that was put together of several, if there is one."""
-        rest = self._unpacks.unused_data.lstrip(b"\0")  # tapes were filled up with zeros
+        """Start the next member of a file of several, if there is one."""
+        rest = self._unpacks.unused_data.lstrip(b"\0")  # tapes are padded with zeros
         while not rest and (more := self._stream.read1(BLOCK)):
             rest = more.lstrip(b"\0")
         if rest:
@@ -125,7 +125,7 @@ class TextBytes(io.RawIOBase):
 
 
 def _head(read1: Callable[[int], bytes]) -> bytes:
-    """The beginning: a line, or enough to know a format by, or all there is."""
+    """The first bytes: a line, or enough to recognise a format, or all there are."""
     head = b""
     while len(head) < HEAD and b"\n" not in head and (more := read1(BLOCK)):
         head += more
@@ -133,10 +133,10 @@ def _head(read1: Callable[[int], bytes]) -> bytes:
 
 
 def not_text(head: bytes) -> str | None:
-    """What the first bytes, some or many, are if not text, and what to do; None for a text.
+    """What the first bytes are if not text, and what to do; None for text.
 
-    A text may have a NUL here and there, as it may have other control characters; one with more of
-    them than lines, or with bytes besides that are no UTF-8, is none.
+    Text may contain a few NULs, as it may contain other control characters; but not more NULs than
+    lines, nor NULs beside invalid UTF-8.
     """
     for begin, what, mend in OTHERS:
         if re.match(begin, head):
@@ -151,7 +151,7 @@ def not_text(head: bytes) -> str | None:
 
 
 def is_utf8(head: bytes) -> bool:
-    """May a text in UTF-8 begin so? The last character may be cut."""
+    """Can UTF-8 text begin with these bytes? The last character may be cut."""
     for cut in range(4):
         with suppress(UnicodeDecodeError):
             head[: len(head) - cut].decode()
@@ -160,14 +160,14 @@ def is_utf8(head: bytes) -> bool:
 
 
 def without_marks(text: str) -> str:
-    """A text without byte order marks, which stand inside it where files were joined. U+FEFF has no
-    other use since Unicode 3.2, and would make another word of the one it stands at.
+    """A text without byte order marks, which occur inside it where files were joined. U+FEFF has no
+    other use since Unicode 3.2, and would change the word it is attached to.
     """
     return text.replace("\ufeff", "")
 
 
 def check_text(path: Path) -> None:
-    """Raises: DataError if a file is clearly no text. A pipe is left alone."""
+    """Raises: DataError if a file is clearly not text. A pipe is left alone."""
     if path.is_file():
         with path.open("rb") as file:
             TextBytes(file, str(path)).read1(1)

@@ -1,7 +1,7 @@
-"""A real browser without a window, for the tests of HTML pages, and nothing to install for it.
+"""A headless browser for the tests of HTML pages, without a driver to install.
 
 Chromium takes commands of the DevTools protocol as JSON through two pipes: it reads from its file
-descriptor 3 and writes to its descriptor 4, with a NUL behind each message.
+descriptor 3 and writes to its descriptor 4, with a NUL after each message.
 """
 
 import base64
@@ -24,10 +24,10 @@ PATIENCE = 60  # seconds for one answer
 
 
 def executable() -> str:
-    """The browser's program. A test that asks where there is none is skipped."""
+    """The browser's program. Skips the test if none is installed."""
     for name in NAMES:
-        if found := shutil.which(name):
-            return found
+        if path := shutil.which(name):
+            return path
     pytest.skip(f"no browser is installed: looked for {', '.join(NAMES)}")
 
 
@@ -38,9 +38,9 @@ class Browser:
     def __init__(self, write: int, read: int):
         self._write, self._read = write, read
         self._rest = b""
-        self._number = 0
+        self._request_id = 0
         self._session: str | None = None
-        self._loaded: set[str] = set()  # documents, by what the browser calls them
+        self._loaded: set[str] = set()  # documents, by loader id
         self.requests: list[str] = []
         self.complaints: list[str] = []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
@@ -52,12 +52,12 @@ class Browser:
 
     def call(self, method: str, **parameters: Any) -> dict[str, Any]:
         """Send a command. Returns: its result."""
-        self._number += 1
-        message: dict[str, Any] = {"id": self._number, "method": method, "params": parameters}
+        self._request_id += 1
+        message: dict[str, Any] = {"id": self._request_id, "method": method, "params": parameters}
         if self._session:
             message["sessionId"] = self._session
         os.write(self._write, json.dumps(message).encode() + b"\0")
-        while (answer := self._message()).get("id") != self._number:
+        while (answer := self._message()).get("id") != self._request_id:
             self._note(answer)
         assert "error" not in answer, (method, answer)
         return answer["result"]
@@ -72,7 +72,7 @@ class Browser:
         self.settle()
 
     def settle(self) -> None:
-        """Wait until what has been asked for was drawn, which takes two frames."""
+        """Wait until changes are drawn, which takes two frames."""
         self.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
 
     def run(self, script: str) -> Any:
@@ -94,7 +94,7 @@ class Browser:
         self.settle()
 
     def choose(self, selector: str, value: str) -> None:
-        """Set a control and tell the page, as a hand does."""
+        """Set a control and notify the page, as user input does."""
         self.run(
             f"(e => {{ e.value = {json.dumps(value)}; "
             "e.dispatchEvent(new Event('input', {bubbles: true})); "
@@ -158,7 +158,7 @@ class Browser:
 
 @contextmanager
 def browser(profile: Path) -> Iterator[Browser]:
-    """A browser that keeps what it keeps in the folder `profile`."""
+    """A browser with its profile in the given folder."""
     program = executable()
     (their_read, write), (read, their_write) = os.pipe(), os.pipe()
     log = os.open(os.devnull, os.O_WRONLY)
@@ -181,10 +181,10 @@ def browser(profile: Path) -> Iterator[Browser]:
     for descriptor in (their_read, their_write, log):
         os.close(descriptor)
     try:
-        found = Browser(write, read)
-        yield found
-        found._session = None
-        found.call("Browser.close")
+        chromium = Browser(write, read)
+        yield chromium
+        chromium._session = None
+        chromium.call("Browser.close")
     finally:
         os.close(write)
         os.close(read)
@@ -204,7 +204,7 @@ def stop(process: int) -> None:
 @pytest.fixture(scope="module")
 def window(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     """A light window of 1,200 x 900 pixels, for the tests of one file."""
-    with browser(tmp_path_factory.mktemp("profile")) as found:
-        found.resize(1200)
-        found.dark(False)
-        yield found
+    with browser(tmp_path_factory.mktemp("profile")) as chromium:
+        chromium.resize(1200)
+        chromium.dark(False)
+        yield chromium

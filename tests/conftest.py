@@ -1,4 +1,4 @@
-"""What every test may count on: one thread, its own seed, and memory that nobody has tidied."""
+"""For every test: one thread, a fixed seed, and on request uninitialised memory full of NaN."""
 
 import gc
 import os
@@ -19,8 +19,8 @@ from torch import Tensor
 
 torch.set_num_threads(1)
 
-# torch lists what makes tensors when a device is first chosen, and `poisoned_memory` replaces some
-# of that: listed then, a model "on meta" would take real memory in every later test.
+# torch lists the functions that make tensors when a device is first chosen, and `poisoned_memory`
+# replaces some: listed then, a model "on meta" would take real memory in every later test.
 with torch.device("meta"):
     torch.empty(0)
 
@@ -28,13 +28,13 @@ with torch.device("meta"):
 settings.register_profile("any machine", deadline=None)
 settings.load_profile("any machine")
 
-# Begun in the background of a script, tests hear no Ctrl-C; what they start should all the same.
+# Tests started in the background of a script ignore Ctrl-C; what they start should not.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def pytest_collection_finish() -> None:
-    """Thousands of collected tests are there to stay: no collection of garbage need visit them."""
+    """Collected tests live to the end: the garbage collector need not traverse them."""
     gc.collect()
     gc.freeze()
 
@@ -43,13 +43,13 @@ def pytest_runtest_setup() -> None:
     """Each test draws the same numbers, whether it runs alone or among others."""
     random.seed(0)
     np.random.seed(0)
-    # Not torch.manual_seed: for the devices that are not here it records a traceback each time.
+    # Not torch.manual_seed: for devices that are absent it records a traceback each time.
     torch.default_generator.manual_seed(0)
 
 
 @pytest.fixture
 def poisoned_memory(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Uninitialised memory holds NaN, so that reading what nobody has written cannot go unseen."""
+    """Uninitialised memory holds NaN, so that reading unwritten memory cannot go unnoticed."""
 
     def poisoned(allocate: Callable[..., Tensor]) -> Callable[..., Tensor]:
         def allocate_poisoned(*arguments: Any, **options: Any) -> Tensor:

@@ -45,10 +45,10 @@ def composed(*overrides: str) -> dict[str, Any]:
     """The nodes that describe a model, as `python train.py OVERRIDES` resolves them. Read only."""
     with initialize_config_dir(str(CONF), version_base="1.3"):
         config = compose("train", overrides=list(overrides))
-    found = {node: OmegaConf.select(config, node) for node in NODES}
+    nodes = {node: OmegaConf.select(config, node) for node in NODES}
     return {
         node: OmegaConf.to_container(value, resolve=True)
-        for node, value in found.items()
+        for node, value in nodes.items()
         if value is not None
     }
 
@@ -80,7 +80,7 @@ def small_model(model: str, *overrides: str) -> Seq2Seq:
 def randomised(module: M, size: float = 0.3) -> M:
     """The module in float64 and evaluation mode, with no parameter left at zero or one.
 
-    Many are zero at first (biases, the additive score's u): what they do would stay untested.
+    Many start at zero (biases, the additive score's u): their effect would stay untested.
     """
     module = module.double().eval()
     with torch.no_grad():
@@ -95,7 +95,7 @@ def mask_of(lengths: Sequence[int], size: int) -> Tensor:
 
 
 def source_batch(*lengths: int, size: int | None = None) -> Tensor:
-    """Random source ids of so many pieces, eos included, padded at the right to `size`."""
+    """Random source ids of these lengths, eos included, padded at the right to `size`."""
     ids = torch.randint(4, SOURCE_SIZE, (len(lengths), size or max(lengths)))
     for row, length in zip(ids, lengths, strict=True):
         row[length - 1] = EOS
@@ -104,10 +104,10 @@ def source_batch(*lengths: int, size: int | None = None) -> Tensor:
 
 
 def gradients(loss: Tensor, *inputs: Tensor) -> tuple[Tensor, ...]:
-    """d loss / d input, zeros where an input has no part in it."""
-    found = torch.autograd.grad(loss, inputs, allow_unused=True)
+    """d loss / d input, zeros for an input that the loss does not depend on."""
+    slopes = torch.autograd.grad(loss, inputs, allow_unused=True)
     return tuple(
-        torch.zeros_like(x) if g is None else g for x, g in zip(inputs, found, strict=True)
+        torch.zeros_like(x) if g is None else g for x, g in zip(inputs, slopes, strict=True)
     )
 
 

@@ -1,4 +1,4 @@
-"""What the command `sacrebleu` says of the same files: the reference for all our scores."""
+"""The command `sacrebleu` on the same files: the reference for all our scores."""
 
 import json
 import os
@@ -18,13 +18,13 @@ REFERENCES = demo_lines("test", "en", 60)
 def damaged(lines: Sequence[str], rate: float, seed: int) -> list[str]:
     """Outputs of a bad system: words are lost or swapped with the next."""
     chance = random.Random(seed)
-    found = []
+    outputs = []
     for line in lines:
         words = [word for word in line.split() if chance.random() > rate]
         if len(words) > 1 and chance.random() < rate:
             words[0], words[1] = words[1], words[0]
-        found.append(" ".join(words))
-    return found
+        outputs.append(" ".join(words))
+    return outputs
 
 
 def write(path: Path, lines: Sequence[str]) -> Path:
@@ -38,9 +38,9 @@ def sacrebleu(*arguments: object) -> Any:
 
 
 class PairedTable(NamedTuple):
-    """What it says of a paired test."""
+    """The results of a paired test."""
 
-    systems: list[dict[str, list[float]]]  # of each, by score, the numbers as they stand there
+    systems: list[dict[str, list[float]]]  # of each, the printed values by score
     signatures: dict[str, str]
 
 
@@ -52,10 +52,8 @@ def sacrebleu_paired(*arguments: object) -> PairedTable:
     lines = _said(*arguments, "--format", "latex").splitlines()
     rows = [line.removesuffix(r"\\").split("&")[1:] for line in lines if line.endswith(r"\\")]
     names = [cell.split()[0] for cell in rows[0]]
-    numbers = [
-        [list(map(float, re.findall(r"\d+\.\d+", cell))) for cell in row] for row in rows[1:]
-    ]
-    systems = [dict(zip(names, row, strict=True)) for row in numbers]
+    values = [[list(map(float, re.findall(r"\d+\.\d+", cell))) for cell in row] for row in rows[1:]]
+    systems = [dict(zip(names, row, strict=True)) for row in values]
     return PairedTable(
         systems, dict(line[3:].split() for line in lines if line[:3] == " - " and "|" in line)
     )
@@ -63,7 +61,7 @@ def sacrebleu_paired(*arguments: object) -> PairedTable:
 
 def _said(*arguments: object) -> str:
     command = [sys.executable, "-m", "sacrebleu", *map(str, arguments), "--width", "10", "--quiet"]
-    # Without SACREBLEU_SEED, and whatever format somebody prefers.
+    # Without SACREBLEU_SEED, and other settings of the user.
     environment = {k: v for k, v in os.environ.items() if not k.startswith("SACREBLEU_")}
     done = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
     return done.stdout

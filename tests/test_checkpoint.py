@@ -111,9 +111,9 @@ def cut(content: bytes) -> bytes:
 
 
 NO_CHECKPOINTS: dict[str, tuple[Callable[[], bytes], str]] = {
-    "empty": (lambda: b"", "is no checkpoint"),
-    "text": (lambda: b"Ein Hund.\n" * 100, "is no checkpoint"),
-    "pickle": (lambda: pickle.dumps({"state_dict": {}}), "is no checkpoint"),
+    "empty": (lambda: b"", "is not a checkpoint"),
+    "text": (lambda: b"Ein Hund.\n" * 100, "is not a checkpoint"),
+    "pickle": (lambda: pickle.dumps({"state_dict": {}}), "is not a checkpoint"),
     "first half": (lambda: cut(torch_bytes(torch.zeros(9999))), "only the first part of one"),
     "another archive": (lambda: archive(letter=b"Dear Ada"), "damaged"),
     "objects": (lambda: torch_bytes({"model": Foreign()}), "more than numbers and text"),
@@ -167,7 +167,7 @@ def test_whatever_byte_of_the_description_is_damaged_the_answer_is_one_message(
         except CheckpointError as error:
             assert str(path) in str(error)
             refused += 1
-    assert refused > 100  # other bytes make other pieces or other numbers of a file that is whole
+    assert refused > 100  # other bytes give a valid file with other pieces or numbers
 
 
 @pytest.mark.parametrize(
@@ -199,7 +199,7 @@ def test_a_file_without_weights_is_refused(tmp_path: Path, state: Any) -> None:
     save_model(path, *TINY_MODEL)
     content = torch.load(path, weights_only=True)
     torch.save({**content, "state_dict": state}, path)
-    with pytest.raises(CheckpointError, match="holds no weights with names"):
+    with pytest.raises(CheckpointError, match="holds no named weights"):
         checkpoint.read(path)
 
 
@@ -207,10 +207,10 @@ def test_of_a_large_tree_only_a_part_is_searched_for_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`seq2seq translate / x` walked all disks. What vanishes during the walk ends nothing."""
-    monkeypatch.setattr(checkpoint, "MOST_ENTRIES", 10)
-    for number in range(20):
-        (tmp_path / f"{number:02}" / "deep").mkdir(parents=True)
-        (tmp_path / f"{number:02}" / "deep" / "best.ckpt").touch()
+    monkeypatch.setattr(checkpoint, "MAX_ENTRIES", 10)
+    for run in range(20):
+        (tmp_path / f"{run:02}" / "deep").mkdir(parents=True)
+        (tmp_path / f"{run:02}" / "deep" / "best.ckpt").touch()
     (tmp_path / "loop").symlink_to(tmp_path)
     looked = []
     scandir = os.scandir
@@ -225,19 +225,19 @@ def test_of_a_large_tree_only_a_part_is_searched_for_a_run(
     with pytest.raises(CheckpointError, match=r"holds neither best\.ckpt nor last\.ckpt$"):
         checkpoint.find(tmp_path)
     looked.clear()
-    monkeypatch.setattr(checkpoint, "MOST_ENTRIES", 100)
+    monkeypatch.setattr(checkpoint, "MAX_ENTRIES", 100)
     with pytest.raises(CheckpointError, match=r"did you mean .*deep/best\.ckpt"):
         checkpoint.find(tmp_path)
 
 
 def test_weights_that_do_not_fit_their_checksum_are_not_loaded(tmp_path: Path) -> None:
-    """One bit of one weight: torch itself loads it without a word."""
+    """One bit of one weight: torch itself loads it silently."""
     path = tmp_path / "any.ckpt"
     save_model(path, *TINY_MODEL)
     content = bytearray(path.read_bytes())
     with zipfile.ZipFile(path) as archive:
         entry = max(archive.infolist(), key=lambda each: each.file_size)
-    # The bytes of an entry stand behind 30 of its head, its name and what else is said of it.
+    # The bytes of an entry follow its header of 30 bytes, its name and its extra field.
     name, extra = (
         int.from_bytes(content[entry.header_offset + at : entry.header_offset + at + 2], "little")
         for at in (26, 28)
@@ -311,7 +311,7 @@ def test_a_description_of_more_than_the_file_holds_is_refused_before_memory_is_t
         saved.build()
 
 
-def test_numbers_that_a_tensor_repeats_are_no_weights(tmp_path: Path) -> None:
+def test_elements_that_a_tensor_repeats_are_no_weights(tmp_path: Path) -> None:
     """A file of a few bytes can hold a tensor of any shape."""
     save_model(tmp_path / "any.ckpt", *TINY_MODEL)
     saved = checkpoint.read(tmp_path / "any.ckpt")
@@ -329,5 +329,5 @@ def test_weights_of_another_shape_than_described_are_refused(tmp_path: Path) -> 
     save_model(tmp_path / "any.ckpt", *TINY_MODEL)
     saved = checkpoint.read(tmp_path / "any.ckpt")
     saved.config["model"]["ffn_dim"] += 1
-    with pytest.raises(CheckpointError, match="the weights are not those of the model"):
+    with pytest.raises(CheckpointError, match="the weights do not fit the model"):
         saved.build()

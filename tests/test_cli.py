@@ -1,4 +1,4 @@
-"""What holds for all commands, and what their tests share."""
+"""Tests of all commands, and what the tests of each command share."""
 
 import contextlib
 import io
@@ -21,7 +21,7 @@ SENTENCES = demo_lines("test", "de", 12)
 
 
 class Ended(NamedTuple):
-    """What a command left behind."""
+    """Exit code and output of a command."""
 
     code: int
     out: bytes
@@ -36,7 +36,7 @@ class Ended(NamedTuple):
 
     @property
     def complaints(self) -> str:
-        """What was said, but for translations that were cut off: the model of the tests babbles."""
+        """Stderr without warnings of truncation: the model of the tests babbles."""
         return re.sub(r"^warning: cut off at the length limit: .*\n", "", self.err, flags=re.M)
 
 
@@ -72,7 +72,7 @@ def seq2seq(monkeypatch: pytest.MonkeyPatch) -> Command:
 
 
 def refused(ended: Ended) -> str:
-    """The one message that a command ended in."""
+    """The error message that a command ended with."""
     assert ended.code == 2 and ended.out == b""
     assert "Traceback" not in ended.err
     return ended.err.split("error: ", 1)[1]
@@ -102,23 +102,23 @@ def test_what_a_damaged_model_cannot_work_on_is_empty_and_the_exit_code_is_1(
     source.write_text("Ja.\n", encoding="utf-8")
     scored = seq2seq("evaluate", tmp_path, source, source)
     assert (scored.code, scored.lines[0]) == (1, "BLEU 0.0")
-    assert "computes what is no number" in refused(seq2seq("align", tmp_path, "Ja.", "Yes."))
+    assert "output of the model is not finite" in refused(seq2seq("align", tmp_path, "Ja.", "Yes."))
     links = tmp_path / "test.align"
     files = "--source", source, "--target", source, "-o", links
     aligned = seq2seq("align", tmp_path, *files)
     assert (aligned.code, links.read_bytes()) == (1, b"\n")
-    assert "line 1 cannot be aligned: the model computes what is no number" in aligned.err
+    assert "line 1 cannot be aligned: the output of the model is not finite" in aligned.err
     assert "no finite probability" in seq2seq("score", tmp_path, source, source).lines[0]
 
 
 def test_a_path_without_a_model_is_refused_in_one_message(seq2seq: Command, tmp_path: Path) -> None:
     assert "holds neither" in refused(seq2seq("translate", tmp_path, "Ja."))
     (tmp_path / "best.ckpt").write_bytes(b"")
-    assert "is no checkpoint" in refused(seq2seq("translate", tmp_path, "Ja."))
+    assert "is not a checkpoint" in refused(seq2seq("translate", tmp_path, "Ja."))
 
 
 def started(*arguments: object) -> subprocess.Popen[bytes]:
-    """A command in a process of its own, with all its streams at hand."""
+    """A command in another process, with pipes to its streams."""
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     command = [sys.executable, "-m", "seq2seq", *map(str, arguments)]
     return subprocess.Popen(command, **pipes)  # type: ignore[call-overload, no-any-return]
@@ -137,7 +137,7 @@ def test_a_reader_that_leaves_gets_no_traceback(run: Path) -> None:
 
 
 def test_an_interrupt_ends_without_a_traceback(run: Path) -> None:
-    """Ctrl-C in the middle of a file; what was translated until then is there."""
+    """Ctrl-C in the middle of a file; what was translated until then is written."""
     with started("translate", run, "--beam-size", "1") as process:
         assert process.stdin and process.stdout and process.stderr
         process.stdin.write(b"Ja.\n" * 4_000)  # two windows; a third is waited for

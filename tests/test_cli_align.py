@@ -90,7 +90,7 @@ def test_all_heads_are_drawn_with_their_names(seq2seq: Command, run: Path, tmp_p
     path = tmp_path / "map.svg"
     ended = seq2seq("align", run, *PAIR, "-o", path, "--heads", "all", "--layer", 1)
     assert ended.lines == [f"{path}: decoder layer 1 of 2, each of 4 heads"]
-    assert {f"head {number}" for number in range(1, 5)} <= set(written(path))
+    assert {f"head {head}" for head in range(1, 5)} <= set(written(path))
 
 
 def test_a_head_alone_is_another_picture_than_the_mean(
@@ -172,9 +172,9 @@ def test_a_pair_that_cannot_be_aligned_is_an_empty_line_and_the_exit_code_is_1(
     ended = seq2seq(*command)
     lines = output.read_text(encoding="utf-8").split("\n")
     assert (ended.code, len(lines), lines[-1]) == (1, 254, "")
-    assert {number for number, line in enumerate(lines, start=1) if line} <= {251}
+    assert {line_no for line_no, line in enumerate(lines, start=1) if line} <= {251}
     warned = re.findall(r"^warning: line (\d+) cannot be aligned: (the \w+)", ended.err, re.M)
-    assert [int(number) for number, _ in warned] == [*range(1, 251), 252, 253]
+    assert [int(line_no) for line_no, _ in warned] == [*range(1, 251), 252, 253]
     assert [side for _, side in warned[-3:]] == ["the source", "the source", "the target"]
 
 
@@ -192,17 +192,17 @@ def test_the_error_rate_against_links_by_hand_is_printed(
     seq2seq: Command, run: Path, test_set: tuple[Path, Path], tmp_path: Path
 ) -> None:
     lines = (DEMO / "test.align").read_text(encoding="utf-8").splitlines()[:12]
-    gold, output = tmp_path / "gold.align", tmp_path / "a.align"
-    gold.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    reference, output = tmp_path / "gold.align", tmp_path / "a.align"
+    reference.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     files = "--source", test_set[0], "--target", test_set[1]
-    ended = seq2seq("align", run, *files, "-o", output, "--gold", gold)
+    ended = seq2seq("align", run, *files, "-o", output, "--gold", reference)
     sure, possible = zip(*map(parse_links, lines), strict=True)
     predicted = [links.sure for links in read_alignment(output)]
     assert ended.lines[1].startswith(
         f"AER {alignment_error_rate(predicted, sure, possible):.3f}, precision "
     )
-    gold.write_text("0-0\n", encoding="utf-8")
-    message = refused(seq2seq("align", run, *files, "-o", output, "--gold", gold))
+    reference.write_text("0-0\n", encoding="utf-8")
+    message = refused(seq2seq("align", run, *files, "-o", output, "--gold", reference))
     assert "has 1 lines of links for 12 pairs" in message
 
 
@@ -233,8 +233,8 @@ def test_what_cannot_be_aligned_is_refused_in_one_message(
 
 
 @pytest.fixture
-def own(run: Path, tmp_path: Path) -> Path:
-    """A copy of the run, beside which a choice may be kept."""
+def copy(run: Path, tmp_path: Path) -> Path:
+    """A copy of the run, in which a choice may be saved."""
     folder = tmp_path / "run"
     folder.mkdir()
     shutil.copy(run / "best.ckpt", folder)
@@ -242,82 +242,82 @@ def own(run: Path, tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def gold(tmp_path: Path) -> Path:
-    """Links made by hand of the sentences of `test_set`."""
+def reference(tmp_path: Path) -> Path:
+    """Reference links of the sentences of `test_set`."""
     path = tmp_path / "gold.align"
     lines = (DEMO / "test.align").read_text(encoding="utf-8").splitlines()[:12]
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return path
 
 
-def test_what_is_chosen_has_the_least_error_rate_and_is_read_from_then_on(
-    seq2seq: Command, own: Path, test_set: tuple[Path, Path], gold: Path, tmp_path: Path
+def test_the_choice_has_the_lowest_error_rate_and_is_read_from_then_on(
+    seq2seq: Command, copy: Path, test_set: tuple[Path, Path], reference: Path, tmp_path: Path
 ) -> None:
-    files = "--source", test_set[0], "--target", test_set[1], "--gold", gold
-    before = seq2seq("align", own, *files)
+    files = "--source", test_set[0], "--target", test_set[1], "--gold", reference
+    before = seq2seq("align", copy, *files)
     assert "a guess" in before.lines[0] and "--choose" in before.lines[0]
-    tried = json.loads(seq2seq("align", own, *files, "--choose", "--json").out)["forward"]
-    kept = json.loads((own / "best.alignment.json").read_text(encoding="utf-8"))
+    tried = json.loads(seq2seq("align", copy, *files, "--choose", "--json").out)["forward"]
+    kept = json.loads((copy / "best.alignment.json").read_text(encoding="utf-8"))
     best, *others = tried["candidates"]
     assert len(others) == 2 * 2 * 5 - 1  # readings, layers, four heads and their mean
     assert all(best["aer"] <= other["aer"] for other in others)
     assert {name: kept[name] for name in ("shift", "layer", "heads", "threshold")} == {
         name: best[name] for name in ("shift", "layer", "heads", "threshold")
     }
-    after = json.loads(seq2seq("align", own, *files, "--json").out)
+    after = json.loads(seq2seq("align", copy, *files, "--json").out)
     assert after["aer"] == pytest.approx(best["aer"])
-    assert after["forward"]["why"] == f"chosen on validation: {own / 'best.alignment.json'}"
-    picture = seq2seq("align", own, *PAIR, "-o", tmp_path / "map.svg")
+    assert after["forward"]["why"] == f"chosen on validation: {copy / 'best.alignment.json'}"
+    picture = seq2seq("align", copy, *PAIR, "-o", tmp_path / "map.svg")
     assert "chosen on validation" in picture.lines[0]
     # What is given wins.
     place = "--layer", 1, "--heads", 2, "--shift", 0
-    given = seq2seq("align", own, *PAIR, "-o", tmp_path / "map.svg", *place)
+    given = seq2seq("align", copy, *PAIR, "-o", tmp_path / "map.svg", *place)
     assert given.lines == [f"{tmp_path / 'map.svg'}: decoder layer 1 of 2, head 2 of 4"]
 
 
 def test_options_say_what_is_tried(
-    seq2seq: Command, own: Path, test_set: tuple[Path, Path], gold: Path
+    seq2seq: Command, copy: Path, test_set: tuple[Path, Path], reference: Path
 ) -> None:
-    files = "--source", test_set[0], "--target", test_set[1], "--gold", gold
-    ended = seq2seq("align", own, *files, "--choose", "--json", "--layer", 1, "--shift", 1)
+    files = "--source", test_set[0], "--target", test_set[1], "--gold", reference
+    ended = seq2seq("align", copy, *files, "--choose", "--json", "--layer", 1, "--shift", 1)
     tried = json.loads(ended.out)["forward"]["candidates"]
     assert {(c["layer"], c["shift"]) for c in tried} == {(1, 1)}
     assert {c["heads"] for c in tried} == {"mean", 1, 2, 3, 4}
-    ended = seq2seq("align", own, *files, "--choose", "--json", "--heads", 3)
+    ended = seq2seq("align", copy, *files, "--choose", "--json", "--heads", 3)
     tried = json.loads(ended.out)["forward"]["candidates"]
     assert {(c["layer"], c["shift"], c["heads"]) for c in tried} == {
         (layer, shift, 3) for layer in (1, 2) for shift in (0, 1)
     }
-    message = refused(seq2seq("align", own, *files, "--choose", "--layer", 3))
+    message = refused(seq2seq("align", copy, *files, "--choose", "--layer", 3))
     assert "layer 3 does not exist" in message
 
 
 @pytest.mark.parametrize("options", [(), ("--layer", 1), ("--heads", 3), ("--shift", 1)])
 def test_the_links_that_are_written_are_those_that_were_chosen(
     seq2seq: Command,
-    own: Path,
+    copy: Path,
     test_set: tuple[Path, Path],
-    gold: Path,
+    reference: Path,
     tmp_path: Path,
     options: tuple[object, ...],
 ) -> None:
     output = tmp_path / "a.align"
-    files = "--source", test_set[0], "--target", test_set[1], "--gold", gold
-    ended = seq2seq("align", own, *files, "--choose", "--json", "-o", output, *options)
-    found = json.loads(ended.out)
-    assert found["aer"] == pytest.approx(found["forward"]["candidates"][0]["aer"])
-    hand = read_alignment(gold)
+    files = "--source", test_set[0], "--target", test_set[1], "--gold", reference
+    ended = seq2seq("align", copy, *files, "--choose", "--json", "-o", output, *options)
+    result = json.loads(ended.out)
+    assert result["aer"] == pytest.approx(result["forward"]["candidates"][0]["aer"])
+    hand = read_alignment(reference)
     sure, possible = [h.sure for h in hand], [h.possible for h in hand]
     written = [links.sure for links in read_alignment(output)]
-    assert alignment_error_rate(written, sure, possible) == pytest.approx(found["aer"])
+    assert alignment_error_rate(written, sure, possible) == pytest.approx(result["aer"])
 
 
 def test_the_only_head_of_a_model_may_be_named(
-    seq2seq: Command, test_set: tuple[Path, Path], gold: Path, tmp_path: Path
+    seq2seq: Command, test_set: tuple[Path, Path], reference: Path, tmp_path: Path
 ) -> None:
     model = tmp_path / "rnn.ckpt"
     save_model(model, "model=rnn", "model.dim=32")
-    files = "--source", test_set[0], "--target", test_set[1], "--gold", gold
+    files = "--source", test_set[0], "--target", test_set[1], "--gold", reference
     named = json.loads(seq2seq("align", model, *files, "--choose", "--json", "--heads", 1).out)
     free = json.loads(seq2seq("align", model, *files, "--choose", "--json").out)
     assert named["forward"]["candidates"] == free["forward"]["candidates"]
@@ -326,15 +326,15 @@ def test_the_only_head_of_a_model_may_be_named(
 
 
 def test_links_of_pairs_that_cannot_be_aligned_are_missed(
-    seq2seq: Command, own: Path, test_set: tuple[Path, Path], gold: Path, tmp_path: Path
+    seq2seq: Command, copy: Path, test_set: tuple[Path, Path], reference: Path, tmp_path: Path
 ) -> None:
     lines = test_set[0].read_text(encoding="utf-8").splitlines()
     test_set[0].write_text("\n".join(["x " * 500, *lines[1:]]) + "\n", encoding="utf-8")
-    files = "--source", test_set[0], "--target", test_set[1], "--gold", gold
-    ended = seq2seq("align", own, *files, "--choose", "--json", "-o", tmp_path / "a.align")
-    found = json.loads(ended.out)
+    files = "--source", test_set[0], "--target", test_set[1], "--gold", reference
+    ended = seq2seq("align", copy, *files, "--choose", "--json", "-o", tmp_path / "a.align")
+    result = json.loads(ended.out)
     assert ended.code == 1 and "line 1 cannot be aligned" in ended.err
-    assert found["forward"]["candidates"][0]["aer"] == pytest.approx(found["aer"])
+    assert result["forward"]["candidates"][0]["aer"] == pytest.approx(result["aer"])
 
 
 def test_links_take_the_place_of_others_only_when_all_are_there(
@@ -358,79 +358,77 @@ def test_links_take_the_place_of_others_only_when_all_are_there(
     assert output.read_text() == "0-0\n" and set(tmp_path.iterdir()) == before
 
 
-def test_both_directions_are_put_together_source_first(
-    seq2seq: Command, own: Path, test_set: tuple[Path, Path], gold: Path, tmp_path: Path
+def test_both_directions_are_combined_source_first(
+    seq2seq: Command, copy: Path, test_set: tuple[Path, Path], reference: Path, tmp_path: Path
 ) -> None:
     source, target = test_set
     # The same model reads the files the other way round, too.
     paths = {name: tmp_path / f"{name}.align" for name in ("forward", "backward", "both")}
-    seq2seq("align", own, "--source", source, "--target", target, "-o", paths["forward"])
-    seq2seq("align", own, "--source", target, "--target", source, "-o", paths["backward"])
-    files = "--source", source, "--target", target, "--reverse", own
-    options = "-o", paths["both"], "--symmetrize", "union", "--gold", gold, "--json"
-    ended = seq2seq("align", own, *files, *options)
+    seq2seq("align", copy, "--source", source, "--target", target, "-o", paths["forward"])
+    seq2seq("align", copy, "--source", target, "--target", source, "-o", paths["backward"])
+    files = "--source", source, "--target", target, "--reverse", copy
+    options = "-o", paths["both"], "--symmetrize", "union", "--gold", reference, "--json"
+    ended = seq2seq("align", copy, *files, *options)
     assert "both models translate from de to en" in ended.err
     forward, backward, both = (
         [links.sure for links in read_alignment(path)] for path in paths.values()
     )
     turned = [{(j, i) for i, j in links} for links in backward]
     assert both == [f | b for f, b in zip(forward, turned, strict=True)]
-    found = json.loads(ended.out)
-    assert found["symmetrize"] == "union"
-    assert found["aer"] == found["all"]["union"]["aer"]
-    sure, possible = zip(*read_alignment(gold), strict=True)
+    result = json.loads(ended.out)
+    assert result["symmetrize"] == "union"
+    assert result["aer"] == result["all"]["union"]["aer"]
+    sure, possible = zip(*read_alignment(reference), strict=True)
     for name, links in (("forward", forward), ("reverse", turned), ("union", both)):
         expected = alignment_error_rate(links, sure, possible)
-        assert found["all"][name]["aer"] == pytest.approx(expected)
+        assert result["all"][name]["aer"] == pytest.approx(expected)
 
 
-def test_links_of_any_aligner_are_compared_and_put_together(
-    seq2seq: Command, tmp_path: Path
-) -> None:
-    forward, reverse, gold, output = (tmp_path / name for name in ("f", "r", "g", "o.align"))
+def test_links_of_any_aligner_are_compared_and_combined(seq2seq: Command, tmp_path: Path) -> None:
+    forward, reverse, reference, output = (tmp_path / name for name in ("f", "r", "g", "o.align"))
     forward.write_text("0-0 1-1\n0-0\n")
     reverse.write_text("0-0 2-1\n0-1\n")
-    gold.write_text("0-0 1p1\n0-0\n")
-    alone = json.loads(seq2seq("align", "--links", forward, "--gold", gold, "--json").out)
+    reference.write_text("0-0 1p1\n0-0\n")
+    alone = json.loads(seq2seq("align", "--links", forward, "--gold", reference, "--json").out)
     assert (alone["aer"], alone["predicted"], alone["found_sure"]) == (0, 3, 2)
     ended = seq2seq(
         *("align", "--links", forward, reverse, "--symmetrize", "intersection", "-o", output)
     )
     assert (ended.code, output.read_text()) == (0, "0-0\n\n")
-    table = seq2seq("align", "--links", forward, reverse, "--gold", gold).lines
+    table = seq2seq("align", "--links", forward, reverse, "--gold", reference).lines
     assert table[0].startswith("grow-diag-final-and: AER ")
     assert [row.split()[-1] for row in table[3:5]] == ["forward", "reverse"]
 
 
 @pytest.mark.parametrize("command", ["model", "--links", "--gold"])
 def test_links_are_never_written_over_what_is_read(
-    seq2seq: Command, run: Path, test_set: tuple[Path, Path], gold: Path, command: str
+    seq2seq: Command, run: Path, test_set: tuple[Path, Path], reference: Path, command: str
 ) -> None:
-    content = gold.read_bytes()
-    copy = gold.with_name("copy.align")
+    content = reference.read_bytes()
+    copy = reference.with_name("copy.align")
     copy.write_bytes(content)
     files = "--source", test_set[0], "--target", test_set[1]
     typed = {
-        "model": (run, *files, "--gold", gold, "-o", gold),
-        "--links": ("--links", copy, gold, "-o", gold),
-        "--gold": ("--links", copy, "--gold", gold, "-o", gold.parent / "." / "gold.align"),
+        "model": (run, *files, "--gold", reference, "-o", reference),
+        "--links": ("--links", copy, reference, "-o", reference),
+        "--gold": ("--links", copy, "--gold", reference, "-o", copy.parent / "." / "gold.align"),
     }
-    assert "would be written over" in refused(seq2seq("align", *typed[command]))
-    assert gold.read_bytes() == content
+    assert "would overwrite" in refused(seq2seq("align", *typed[command]))
+    assert reference.read_bytes() == content
 
 
 def test_links_are_read_from_a_pipe(seq2seq: Command, tmp_path: Path) -> None:
-    gold, pipe = tmp_path / "gold.align", tmp_path / "pipe"
-    gold.write_text("0-0\n\n")
+    reference, pipe = tmp_path / "gold.align", tmp_path / "pipe"
+    reference.write_text("0-0\n\n")
     os.mkfifo(pipe)
     writer = Thread(target=pipe.write_text, args=["0-0\n1-1\n"])
     writer.start()
-    found = seq2seq("align", "--links", pipe, "--gold", gold, "--json")
+    result = seq2seq("align", "--links", pipe, "--gold", reference, "--json")
     writer.join()
-    assert json.loads(found.out)["predicted"] == 2
+    assert json.loads(result.out)["predicted"] == 2
 
 
-def test_two_models_are_put_together_by_pieces_only_if_these_are_the_same(
+def test_two_models_are_combined_by_pieces_only_if_these_are_the_same(
     seq2seq: Command, test_set: tuple[Path, Path], tmp_path: Path
 ) -> None:
     lines = demo_lines("valid", "en", 40)
@@ -470,21 +468,21 @@ def test_links_that_do_not_fit_the_sentences_are_named_by_file_and_line(
     assert f"bad{message}" in refused(ended).replace("bad ", "bad", 1)
 
 
-def test_gold_links_beyond_their_words_are_named_before_a_model_is_built(
-    seq2seq: Command, run: Path, test_set: tuple[Path, Path], gold: Path
+def test_reference_links_out_of_range_are_named_before_a_model_is_built(
+    seq2seq: Command, run: Path, test_set: tuple[Path, Path], reference: Path
 ) -> None:
-    lines = gold.read_text().splitlines()
+    lines = reference.read_text().splitlines()
     lines[3] = "99-0"
-    gold.write_text("".join(f"{line}\n" for line in lines))
-    files = "--source", test_set[0], "--target", test_set[1], "--gold", gold
-    assert f"{gold}:4: link 99-0 is out of range" in refused(seq2seq("align", run, *files))
+    reference.write_text("".join(f"{line}\n" for line in lines))
+    files = "--source", test_set[0], "--target", test_set[1], "--gold", reference
+    assert f"{reference}:4: link 99-0 is out of range" in refused(seq2seq("align", run, *files))
     # Where only the tokenizer knows what is counted, they are named when it comes to them.
     lines[3] = "500-0"
-    gold.write_text("".join(f"{line}\n" for line in lines))
+    reference.write_text("".join(f"{line}\n" for line in lines))
     message = refused(seq2seq("align", run, *files, "--units", "subwords"))
-    assert f"{gold}:4: link 500-0 is out of range" in message
-    # A file with too few lines is found before the model is even opened.
-    gold.write_text("0-0\n")
+    assert f"{reference}:4: link 500-0 is out of range" in message
+    # A file with too few lines is noticed before the model is even opened.
+    reference.write_text("0-0\n")
     message = refused(seq2seq("align", run / "nowhere", *files))
     assert "has 1 lines of links for 12 pairs" in message
 
@@ -492,17 +490,17 @@ def test_gold_links_beyond_their_words_are_named_before_a_model_is_built(
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        ((), "it is not said by which model"),
+        ((), "no model is given"),
         (("RUN", "--links", "a.align"), "need no model"),
         (("--links", "a.align", "--choose"), "need no model"),
         (("--links", "a.align", "--layer", "1"), "need no model"),
         (("--links", "a.align", "--shift", "0"), "need no model"),
-        (("--links", "a.align"), "it is not said what is wanted"),
-        (("--links", "a", "b", "c", "--gold", "d"), "here are 3"),
+        (("--links", "a.align"), "no output is asked for"),
+        (("--links", "a", "b", "c", "--gold", "d"), "3 are given"),
         (("--links", "a", "--gold", "b", "--symmetrize", "union"), "add --reverse MODEL"),
         (("--links", "a", "--gold", "b", "--source", "c"), "give both --source FILE and"),
         (("--links", "nowhere", "--gold", "b"), "cannot read the alignment nowhere"),
-        (("RUN", "Ja.", "--choose"), "--choose, --reverse and --json are of files"),
+        (("RUN", "Ja.", "--choose"), "--choose, --reverse and --json are for files"),
         (("RUN", "--source", "a", "--target", "b", "--choose"), "add --gold FILE.align"),
     ],
 )

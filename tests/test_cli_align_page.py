@@ -33,15 +33,15 @@ def test_a_sentence_becomes_a_page(seq2seq: Command, run: Path, tmp_path: Path) 
     path = tmp_path / "page.html"
     ended = seq2seq("align", run, "Ein Hund.", "A dog.", "-o", path, "--layer", 2, "--heads", 1)
     assert ended.code == 0 and ended.lines[0].startswith(f"{path}: decoder layer 2 of 2, head 1")
-    found = data(path)
-    assert found["choice"] == {"shift": 0, "layer": 1, "head": 0}
-    assert [found["pairs"][0][side] for side in ("source", "target")] == [
+    content = data(path)
+    assert content["choice"] == {"shift": 0, "layer": 1, "head": 0}
+    assert [content["pairs"][0][side] for side in ("source", "target")] == [
         ["Ein", "Hund."],
         ["A", "dog."],
     ]
 
 
-def test_of_files_the_first_pairs_are_shown_and_it_is_said_how_many(
+def test_the_first_pairs_of_files_are_shown_and_counted(
     seq2seq: Command,
     run: Path,
     pairs: tuple[Path, Path],
@@ -53,11 +53,11 @@ def test_of_files_the_first_pairs_are_shown_and_it_is_said_how_many(
     ended = seq2seq("align", run, *files, "-o", path)
     assert ended.code == 0 and "the first" not in ended.lines[0]
     assert len(data(path)["pairs"]) == 12
-    monkeypatch.setattr(page, "MOST_PAIRS", 5)
+    monkeypatch.setattr(page, "MAX_PAIRS", 5)
     ended = seq2seq("align", run, *files, "-o", path)
     assert ended.lines[0].endswith(", the first 5 of 12 pairs")
     assert len(data(path)["pairs"]) == 5
-    monkeypatch.setattr(page, "MOST_WEIGHTS", 1)
+    monkeypatch.setattr(page, "MAX_WEIGHTS", 1)
     ended = seq2seq("align", run, *files, "-o", path)
     assert ended.lines[0].endswith(", the first 1 of 12 pairs")
 
@@ -79,4 +79,4 @@ def test_options_of_links_are_refused(
 ) -> None:
     files = "--source", pairs[0], "--target", pairs[1], *option
     ended = seq2seq("align", tmp_path / "no_model", *files, "-o", tmp_path / "page.html")
-    assert f"{option[0]} is of links" in refused(ended)
+    assert f"{option[0]} is for links" in refused(ended)

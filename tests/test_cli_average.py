@@ -1,4 +1,4 @@
-"""`seq2seq average`: of what, and where the mean may be written."""
+"""`seq2seq average`: its inputs, and where the mean may be written."""
 
 from pathlib import Path
 
@@ -45,5 +45,5 @@ def test_a_device_is_no_place_for_an_average_and_stays_what_it_is(
     device = Path("/dev/full")
     if not device.is_char_device():
         pytest.skip("there is no /dev/full")
-    assert "/dev/full is no file" in refused(seq2seq("average", model, "-o", device))
+    assert "/dev/full is not a file" in refused(seq2seq("average", model, "-o", device))
     assert device.is_char_device()

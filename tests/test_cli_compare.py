@@ -58,9 +58,9 @@ def test_intervals_are_those_of_the_command_sacrebleu(seq2seq: Command, files: F
     expected = sacrebleu(files.reference, "-i", path, "-m", *METRICS, "--confidence")
     theirs = {each["name"]: each for each in expected}
     (line,) = seq2seq("evaluate", path, files.source, files.reference, "--json").lines
-    found = json.loads(line)
+    result = json.loads(line)
     for name, their in ((name, theirs[t]) for name, t in THEIRS.items()):
-        interval = found[name]["interval"]
+        interval = result[name]["interval"]
         assert interval["mean"] == pytest.approx(their["confidence_mean"], abs=1e-9)
         assert interval["half_width"] == pytest.approx(their["confidence_var"], abs=1e-9)
         assert interval["signature"] == their["signature"]
@@ -89,12 +89,12 @@ def test_p_values_are_those_of_the_command_sacrebleu(
     assert paired["baseline"] == str(files.systems[0]) and paired["test"] == test
     assert len(paired["scores"]) == len(names)
     for name, of in paired["scores"].items():
-        for number, each in enumerate(of["systems"]):
+        for index, each in enumerate(of["systems"]):
             interval, p = each["interval"], each["p_value"]
             ours = [each["score"]]
             ours += [interval["mean"], interval["half_width"]] if interval else []
             ours += [] if p is None else [round(p, 4)]
-            assert ours == pytest.approx(expected.systems[number][THEIRS[name]], abs=1e-9)
+            assert ours == pytest.approx(expected.systems[index][THEIRS[name]], abs=1e-9)
         assert [each["p_value"] is None for each in of["systems"]] == [True, False, False]
         assert of["signature"] == expected.signatures[THEIRS[name]]
         assert f"|{option}:{of['trials']}|seed:12345|" in of["signature"]
@@ -149,20 +149,20 @@ def test_several_references_in_columns_score_as_the_command_sacrebleu_says(
     expected = sacrebleu(files.reference, other, "-i", path, "-m", *METRICS)
     theirs = {each["name"]: each for each in expected}
     (line,) = seq2seq("evaluate", path, files.source, table, "--json").lines
-    found = json.loads(line)
-    assert found["references"] == 2
+    result = json.loads(line)
+    assert result["references"] == 2
     for name, their in THEIRS.items():
-        assert found[name]["score"] == pytest.approx(theirs[their]["score"], abs=1e-9)
-        assert found[name]["signature"] == theirs[their]["signature"]
+        assert result[name]["score"] == pytest.approx(theirs[their]["score"], abs=1e-9)
+        assert result[name]["signature"] == theirs[their]["signature"]
 
 
 def test_runs_of_one_recipe_have_a_mean_and_a_deviation(seq2seq: Command, files: Files) -> None:
     typed = "evaluate", *files.systems, files.source, files.reference, "--seeds"
     (line,) = seq2seq(*typed, "--json").lines
-    found = json.loads(line)
-    bleu = [system["BLEU"]["score"] for system in found["systems"]]
+    result = json.loads(line)
+    bleu = [system["BLEU"]["score"] for system in result["systems"]]
     expected = {"mean": statistics.mean(bleu), "deviation": statistics.stdev(bleu), "runs": 3}
-    assert found["seeds"]["BLEU"] == pytest.approx(expected)
+    assert result["seeds"]["BLEU"] == pytest.approx(expected)
     row = next(line for line in seq2seq(*typed).lines if line.startswith("mean of 3"))
     assert f"{expected['mean']:.1f} ± {expected['deviation']:.2f}" in row
 
@@ -187,11 +187,11 @@ MISTAKES = [
     (("{0}", "{src}", "{ref}", "--test-set", "wmt14"), "--test-set and --langpair belong together"),
     (("{0}", "--test-set", "wmt14full", "--langpair", "en-de"), "did you mean wmt14/full"),
     (("{0}", "--test-set", "wmt14", "--langpair", "en-xx"), "--langpair en-xx: wmt14 has cs-en,"),
-    (("{0}", "{src}", "{ref}", "--comet", "no-comet"), "there is no such program. COMET needs an"),
-    (("{0}", "{src}", "{ref}", "--comet", ""), "there is no such program. COMET needs an"),
+    (("{0}", "{src}", "{ref}", "--comet", "no-comet"), "there is no such program. COMET needs a"),
+    (("{0}", "{src}", "{ref}", "--comet", ""), "there is no such program. COMET needs a"),
     (("{0}", "{src}", "{ref}", "--frequencies", "none.en"), "none.en does not exist"),
-    (("{0}", "{src}", "{ref}", "--frequencies", "{1}", "-o", "{1}"), "would be written over"),
-    (("{0}", "{src}", "{ref}", "-o", "out.en.gz"), "what is written is not packed: -o out.en"),
+    (("{0}", "{src}", "{ref}", "--frequencies", "{1}", "-o", "{1}"), "would overwrite"),
+    (("{0}", "{src}", "{ref}", "-o", "out.en.gz"), "output is not compressed: -o out.en"),
     (("{0}", "{src}", "{ref}", "--beam-size", "9"), "--beam-size is for models, and there are"),
     (("{0}", "{src}", "{ref}", "--coverage", "0"), "--coverage is for models, and there are only"),
     (("{0}", "{1}", "{src}", "{ref}", "--stats"), "--stats is for models, and there are only"),
@@ -213,7 +213,7 @@ def test_a_mistake_is_answered_with_what_to_type(
 SHAPES = [
     (b"one line\n", "lines of {path}: 1, of {src}: 60."),
     (b"", "{path} is empty"),
-    (b"\xff\xfe\n" * 60, "is no text in UTF-8"),
+    (b"\xff\xfe\n" * 60, "is not UTF-8 text"),
 ]
 
 
@@ -256,11 +256,11 @@ def test_a_named_test_set_of_sacrebleu_is_scored_without_files(
         )
         return done.stdout or done.stderr
 
-    found = json.loads(said("seq2seq", "evaluate", path, *named, "--json"))
+    result = json.loads(said("seq2seq", "evaluate", path, *named, "--json"))
     theirs = json.loads(said("sacrebleu", "-i", path, "-t", named[1], "-l", named[3], "-w", "10"))
-    assert found["BLEU"]["score"] == pytest.approx(theirs["score"], abs=1e-9)
-    assert (found["test_set"], found["source_language"]) == ("wmt14/full", "de")
-    assert found["target_language"] == "en"
+    assert result["BLEU"]["score"] == pytest.approx(theirs["score"], abs=1e-9)
+    assert (result["test_set"], result["source_language"]) == ("wmt14/full", "de")
+    assert result["target_language"] == "en"
 
 
 @pytest.mark.parametrize(
@@ -311,12 +311,12 @@ def test_lengths_and_rare_words_are_shown(seq2seq: Command, files: Files, tmp_pa
     training = write(tmp_path / "train.en", demo_lines("train", "en", 500))
     typed = "evaluate", files.systems[0], files.source, files.reference
     (line,) = seq2seq(*typed, "--frequencies", training, "--json").lines
-    found = json.loads(line)
-    lengths = found["lengths"]
+    result = json.loads(line)
+    lengths = result["lengths"]
     assert (lengths["score"], lengths["unit"]) == ("BLEU", "words")
     assert sum(bucket["sentences"] for bucket in lengths["buckets"]) == len(REFERENCES)
     lines = seq2seq(*typed, "--frequencies", training, "--lengths").lines[7:]
-    buckets = lengths["buckets"] + found["frequencies"]
+    buckets = lengths["buckets"] + result["frequencies"]
     assert len(lines) == 2 + len(buckets)
     assert lines[0] == "BLEU by words of the source"
     assert lines[1].split()[2:] == [str(buckets[0]["sentences"]), "sentences"]
@@ -326,14 +326,14 @@ def test_lengths_and_rare_words_are_shown(seq2seq: Command, files: Files, tmp_pa
 def test_the_sha256_is_that_of_the_file_of_translations(seq2seq: Command, files: Files) -> None:
     path = files.systems[0]
     (line,) = seq2seq("evaluate", path, files.source, files.reference, "--json").lines
-    found = json.loads(line)
-    assert found["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
-    assert (found["path"], found["kind"], found["sentences"]) == (str(path), "translations", 60)
+    result = json.loads(line)
+    assert result["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
+    assert (result["path"], result["kind"], result["sentences"]) == (str(path), "translations", 60)
 
 
 @pytest.fixture
 def comet(tmp_path: Path) -> Path:
-    """A program that talks like comet-score: the share of words of a reference, as a score."""
+    """A program with the interface of comet-score. Its score is the share of exact translations."""
     program = tmp_path / "comet-score"
     program.write_text(
         f"#!{sys.executable}\n"
@@ -378,7 +378,7 @@ def test_translations_are_not_written_over_what_was_read(seq2seq: Command, files
     before = files.reference.read_bytes()
     typed = "evaluate", files.systems[0], files.source, files.reference
     message = refused(seq2seq(*typed, "-o", files.reference))
-    assert f"-o {files.reference} would be written over" in message
+    assert f"-o {files.reference} would overwrite" in message
     assert files.reference.read_bytes() == before
 
 

@@ -37,12 +37,13 @@ def test_scores_are_those_of_sacrebleu_and_come_first(
         *signatures.values(),
     ]
     (line,) = seq2seq("evaluate", run, *test_set, "--json").lines
-    found = json.loads(line)
+    system = json.loads(line)
     for name in metrics:
-        assert (found[name]["score"], found[name]["signature"]) == (values[name], signatures[name])
-    assert (found["path"], found["kind"], found["target_language"]) == (str(run), "model", "en")
+        assert system[name]["score"] == values[name]
+        assert system[name]["signature"] == signatures[name]
+    assert (system["path"], system["kind"], system["target_language"]) == (str(run), "model", "en")
     written = (tmp_path / "out.en").read_bytes()
-    assert found["sha256"] == hashlib.sha256(written).hexdigest()
+    assert system["sha256"] == hashlib.sha256(written).hexdigest()
 
 
 def test_translations_score_as_those_who_made_them(
@@ -61,22 +62,22 @@ def test_translations_score_as_those_who_made_them(
 def test_runs_that_differ_in_more_than_their_seed_are_named(
     seq2seq: Command, run: Path, test_set: tuple[Path, Path], tmp_path: Path
 ) -> None:
-    own, other = tmp_path / "own.ckpt", tmp_path / "other.ckpt"
+    first, other = tmp_path / "first.ckpt", tmp_path / "other.ckpt"
     content = torch.load(run / "best.ckpt", weights_only=True)
-    torch.save(content, own)
+    torch.save(content, first)
     for option, seed, value in (("label_smoothing", 2, 0.3), ("label_smoothing", 1, 0.3)):
         changed = deepcopy(content)
         changed["seq2seq"]["config"]["order"]["seed"] = seed
         changed["seq2seq"]["config"]["update"][option] = value
         torch.save(changed, other)
-        ended = seq2seq("evaluate", own, other, *test_set, "--seeds")
-        assert f"update.label_smoothing is 0.1 in {own}, and 0.3 in {other}" in ended.err
-        assert (f"{other} has the seed of {own}" in ended.err) == (seed == 1)
+        ended = seq2seq("evaluate", first, other, *test_set, "--seeds")
+        assert f"update.label_smoothing is 0.1 in {first}, and 0.3 in {other}" in ended.err
+        assert (f"{other} has the seed of {first}" in ended.err) == (seed == 1)
         assert ended.lines[3].startswith("mean of 2")
     content["seq2seq"]["config"]["order"]["seed"] = 2
     content["seq2seq"]["config"]["data"]["cache"] = "elsewhere"
     torch.save(content, other)
-    ended = seq2seq("evaluate", own, other, *test_set, "--seeds")
+    ended = seq2seq("evaluate", first, other, *test_set, "--seeds")
     assert "recipe" not in ended.err and "seed" not in ended.err
 
 
@@ -93,7 +94,7 @@ def test_a_second_path_without_a_model_is_refused_before_the_first_translates(
     assert f"{tmp_path / 'empty'} holds neither best.ckpt nor last.ckpt" in message
     (tmp_path / "damaged.ckpt").write_bytes(b"PK\x03\x04 and no more")
     message = refused(seq2seq("evaluate", run, tmp_path / "damaged.ckpt", *test_set))
-    assert "damaged.ckpt is no checkpoint" in message
+    assert "damaged.ckpt is not a checkpoint" in message
 
 
 def test_a_file_of_translations_has_a_line_for_each_sentence(
@@ -142,5 +143,5 @@ def test_no_output_is_written_over_a_model(
     names = {"run": tmp_path, "source": test_set[0], "reference": test_set[1]}
     words = [word.format(**names) for word in typed]
     message = refused(seq2seq(*words, "-o", tmp_path / "best.ckpt"))
-    assert "best.ckpt would be written over a model" in message
+    assert "best.ckpt would overwrite a model" in message
     assert (tmp_path / "best.ckpt").read_bytes() == before

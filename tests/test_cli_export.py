@@ -1,4 +1,4 @@
-"""`seq2seq export`: what it writes, says and refuses."""
+"""`seq2seq export`: what it writes, prints and refuses."""
 
 import contextlib
 import io
@@ -30,8 +30,8 @@ def test_an_exported_run_translates_as_the_run_does_by_the_printed_code(
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         exec(code, {})
     long = {"name": "beam", "beam_size": 5, "length_ratio": 0, "length_extra": 256}
-    (found,) = Translator.load(run, device="cpu").stream(SENTENCES[:1], build_search(long))
-    assert found and printed.getvalue() == found[0].text + "\n"
+    (best,) = Translator.load(run, device="cpu").stream(SENTENCES[:1], build_search(long))
+    assert best and printed.getvalue() == best[0].text + "\n"
 
 
 def test_sentences_may_be_given_or_are_random(seq2seq: Command, run: Path, tmp_path: Path) -> None:

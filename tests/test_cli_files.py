@@ -1,4 +1,4 @@
-"""What commands write never takes the place of what they read, nor of a run's own files."""
+"""Commands never overwrite what they read, nor the files of a run."""
 
 import os
 import shutil
@@ -71,9 +71,9 @@ def test_a_model_takes_the_place_of_models_only(copy: Path, tmp_path: Path) -> N
     save_model(average, *TINY_MODEL)
     notes.write_text("a text\n", encoding="utf-8")
     check_written(average, copy / "best.ckpt", model=True)
-    with pytest.raises(ConfigError, match="over something that is no model"):
+    with pytest.raises(ConfigError, match="overwrite a file that is not a model"):
         check_written(notes, model=True)
-    with pytest.raises(ConfigError, match="over a model"):
+    with pytest.raises(ConfigError, match="overwrite a model"):
         check_written(average)
 
 
@@ -112,7 +112,7 @@ def test_no_command_writes_over_what_it_reads(
         (("average", model, model), model),
     ):
         name = other(path)
-        assert f"-o {name} would be written over " in refused(seq2seq(*typed, "-o", name))
+        assert f"-o {name} would overwrite " in refused(seq2seq(*typed, "-o", name))
     assert before.items() <= contents(source.parent).items()
 
 
@@ -138,7 +138,7 @@ def test_a_shell_that_joins_input_and_output_is_noticed(tmp_path: Path) -> None:
             ended = subprocess.run(
                 typed, stdin=stdin, stdout=out, stderr=subprocess.PIPE, text=True, timeout=60
             )
-        assert ended.returncode == 2 and "would be written over" in ended.stderr
+        assert ended.returncode == 2 and "would overwrite" in ended.stderr
         assert text.read_text(encoding="utf-8") == "Ja.\n"
 
 

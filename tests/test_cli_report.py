@@ -27,13 +27,13 @@ HEADINGS = [
 
 
 def missing(window: Browser) -> dict[str, str]:
-    """Why parts are not there, by their headings."""
-    found: dict[str, str] = window.run(
+    """Why sections are missing, by heading."""
+    reasons: dict[str, str] = window.run(
         "Object.fromEntries([...document.querySelectorAll('.part')]"
         ".filter(p => p.querySelector('.missing'))"
         ".map(p => [p.querySelector('h2').textContent, p.querySelector('.missing').textContent]))"
     )
-    return found
+    return reasons
 
 
 def test_a_report_tells_all_of_a_run(
@@ -123,11 +123,11 @@ def test_what_is_not_there_is_said_in_its_place(
     ended = seq2seq("report", tmp_path, "-o", path)
     assert ended.code == 0 and "without scores" in ended.lines[0]
     window.open(path)
-    found = missing(window)
-    assert list(found) == HEADINGS
-    assert "metrics.csv cannot be read" in found["Learning curves"]
-    assert "names no test set: --source FILE --reference FILE" in found["Scores"]
-    assert "data.json cannot be read" in found["Data"]
+    reasons = missing(window)
+    assert list(reasons) == HEADINGS
+    assert "metrics.csv cannot be read" in reasons["Learning curves"]
+    assert "names no test set: --source FILE --reference FILE" in reasons["Scores"]
+    assert "data.json cannot be read" in reasons["Data"]
     for name in ("de", "en"):
         text = "".join(f"{line}\n" for line in demo_lines("test", name, 5))
         (tmp_path / f"x.{name}").write_text(text, encoding="utf-8")
@@ -145,7 +145,7 @@ def test_a_table_of_several_references_is_not_taken_for_one(
     table.write_text("Yes.\tYeah.\n", encoding="utf-8")
     files = "--source", source, "--reference", table
     message = refused(seq2seq("report", tmp_path, *files, "-o", tmp_path / "report.html"))
-    assert "a report takes one reference a sentence" in message
+    assert "a report takes one reference per sentence" in message
 
 
 def test_whatever_a_sentence_holds_is_shown_as_text(
@@ -196,7 +196,7 @@ def test_damaged_files_of_a_run_cost_their_part_only(
         (("--source", "x.de"), "belong together"),
         (("--source", "x.de", "--reference", "x.en"), "x.de does not exist"),
         (("-o", "no/folder/x.html"), "there is no folder no/folder"),
-        (("--source", __file__, "--reference", __file__, "-o", __file__), "written over"),
+        (("--source", __file__, "--reference", __file__, "-o", __file__), "would overwrite"),
         ((), "no_model"),
     ],
 )

@@ -1,4 +1,4 @@
-"""`seq2seq score`, and `Translator.score` under it."""
+"""`seq2seq score` and `Translator.score`."""
 
 import json
 import math
@@ -67,11 +67,11 @@ def test_scores_do_not_depend_on_the_window(translator: Translator) -> None:
     scores = translator.scores(read, look_ahead=5)
     assert next(scores).log_probability == pytest.approx(expected[0], rel=1e-4)
     assert len(list(read)) == len(pairs) - 5
-    found = [s.log_probability for s in translator.scores(pairs, look_ahead=5)]
-    assert found == pytest.approx(expected, rel=1e-4)
+    windowed = [s.log_probability for s in translator.scores(pairs, look_ahead=5)]
+    assert windowed == pytest.approx(expected, rel=1e-4)
 
 
-def test_sources_and_targets_of_different_numbers_cannot_be_scored(translator: Translator) -> None:
+def test_sources_and_targets_of_different_counts_cannot_be_scored(translator: Translator) -> None:
     with pytest.raises(ValueError, match="argument 2 is shorter"):
         translator.score(["Ja.", "Nein."], ["Yes."])
 
@@ -94,7 +94,7 @@ def test_a_line_is_printed_for_each_pair_in_order(
         assert more == {**row, "tokens": [list(token) for token in score.tokens]}
     total = sum(score.log_probability or math.nan for score in expected)
     pieces = sum(len(score.tokens) for score in expected)
-    words = f"perplexity {math.exp(-total / pieces):.4g} by piece, {pieces} pieces"
+    words = f"perplexity {math.exp(-total / pieces):.4g} per piece, {pieces} pieces"
     assert plain.err.startswith(words) and plain.err.endswith(" of 12 of 12 pairs\n")
 
 

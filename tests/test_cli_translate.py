@@ -1,4 +1,4 @@
-"""`seq2seq translate`: lines in, as many lines out."""
+"""`seq2seq translate`: one line out per line in."""
 
 import contextlib
 import gzip
@@ -40,11 +40,11 @@ def test_the_command_line_translates_as_python_does(seq2seq: Command, run: Path)
     assert changed != expected
 
 
-def test_options_may_stand_before_behind_and_between_the_texts(seq2seq: Command, run: Path) -> None:
+def test_options_may_stand_before_after_and_between_the_texts(seq2seq: Command, run: Path) -> None:
     words, option = [str(run), *SENTENCES[:2]], ["--beam-size", "1"]
-    found = [seq2seq("translate", *words[:i], *option, *words[i:]) for i in range(4)]
-    assert len(found[0].lines) == 2
-    assert found == [found[0]] * 4
+    ended = [seq2seq("translate", *words[:i], *option, *words[i:]) for i in range(4)]
+    assert len(ended[0].lines) == 2
+    assert ended == [ended[0]] * 4
 
 
 @pytest.mark.parametrize(
@@ -93,9 +93,9 @@ def test_broken_text_is_mended_with_a_warning_that_names_line_and_byte(
 
 def test_a_byte_order_mark_is_dropped_and_counted(seq2seq: Command, run: Path) -> None:
     marked, plain = b"\xef\xbb\xbfEin H\xff.\nJa.\n", b"Ein H\xff.\nJa.\n"
-    found, expected = (seq2seq("translate", run, stdin=text) for text in (marked, plain))
-    assert found.out == expected.out
-    assert ("line 1, byte 9:" in found.err) and ("line 1, byte 6:" in expected.err)
+    ended, expected = (seq2seq("translate", run, stdin=text) for text in (marked, plain))
+    assert ended.out == expected.out
+    assert ("line 1, byte 9:" in ended.err) and ("line 1, byte 6:" in expected.err)
     # So it is where files were joined, inside a text and in what was typed.
     joined = seq2seq("translate", run, stdin=b"Ja.\n\xef\xbb\xbfEin\xef\xbb\xbf Hund.\n")
     assert joined == seq2seq("translate", run, "\ufeffJa.", "Ein Hund.", "--prefix", "\ufeff")
@@ -139,8 +139,8 @@ def test_a_named_pipe_of_gzip_is_answered_line_by_line(run: Path, tmp_path: Path
 def test_every_broken_line_is_named(
     seq2seq: Command, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = [Hypothesis([5], 0.0, 0.0)]
-    monkeypatch.setattr(Engine, "translate", lambda _, requests: ([*found] for _ in requests))
+    hypotheses = [Hypothesis([5], 0.0, 0.0)]
+    monkeypatch.setattr(Engine, "translate", lambda _, requests: ([*hypotheses] for _ in requests))
     ended = seq2seq("translate", run, stdin=b"\xff\n" * 300)
     assert re.findall(r"line (\d+), byte 1", ended.err) == [str(n) for n in range(1, 301)]
 
@@ -210,7 +210,7 @@ def test_without_a_terminal_lines_say_how_far_a_translation_has_come(
                 time.sleep(0.001)
             yield line
 
-    assert len(list(progress.as_lines(results()))) == 2
+    assert len(list(progress.with_log(results()))) == 2
     assert threading.active_count() == 1
 
 
@@ -243,7 +243,7 @@ def test_a_translation_never_makes_two_lines_of_one(
     assert seq2seq("translate", run, "Ja.").lines == ["a b  c"]
 
 
-def test_several_hypotheses_are_printed_with_number_score_and_text(
+def test_several_hypotheses_are_printed_with_line_score_and_text(
     seq2seq: Command, run: Path
 ) -> None:
     ended = seq2seq("translate", run, "--nbest", 2, stdin=b"Ja.\n\nNein.\n")
@@ -349,8 +349,8 @@ def test_json_gives_score_confidence_and_the_probability_of_each_piece(
     pieces = Translator.load(run).target
     (ids,) = pieces.encode_batch(["One dog"])
     logp = [-0.25 * n for n in range(len(ids) + 1)]
-    found = [Hypothesis(ids, -1.5, sum(logp), token_logp=logp), Hypothesis([], -2.0, -2.0)]
-    monkeypatch.setattr(Engine, "translate", lambda _, requests: ([*found] for _ in requests))
+    hypotheses = [Hypothesis(ids, -1.5, sum(logp), token_logp=logp), Hypothesis([], -2.0, -2.0)]
+    monkeypatch.setattr(Engine, "translate", lambda _, requests: ([*hypotheses] for _ in requests))
     ended = seq2seq("translate", run, "--json", stdin=b"Ein Hund.\n\n")
     first, second = map(json.loads, ended.lines)
     assert "".join(piece for piece, _ in first["tokens"]) == "One dog</s>"
@@ -373,7 +373,7 @@ def test_json_gives_score_confidence_and_the_probability_of_each_piece(
         (("--workers", "2", "--device", "cuda"), "--workers are processes on CPU cores"),
         (("--input", "x"), "give texts or --input, not both"),
         (("-o", "no/where"), "there is no folder no"),
-        (("-o", "x.en.gz"), "what is written is not packed: -o x.en"),
+        (("-o", "x.en.gz"), "output is not compressed: -o x.en"),
     ],
 )
 def test_options_that_mean_nothing_together_are_refused_before_anything_is_read(
@@ -397,14 +397,14 @@ def test_a_program_that_writes_a_line_gets_its_translation(run: Path) -> None:
 
 
 def in_group(group: int) -> list[str]:
-    """The processes of a group, but for those that have ended."""
-    found = []
+    """The live processes of a group."""
+    pids = []
     for status in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
             state, _, of = status.read_text().rpartition(")")[2].split()[:3]
             if int(of) == group and state not in "ZX":
-                found.append(status.parent.name)
-    return found
+                pids.append(status.parent.name)
+    return pids
 
 
 @pytest.mark.slow

@@ -44,13 +44,13 @@ GIVEN = {  # what only the user knows
     "data=files": ("data.source=de", "data.target=en", "data.train=my/train", "data.valid=my/dev"),
     "experiment=g2p": ("data.train=my/train", "data.valid=my/dev"),
     "experiment=zh_en": ("data.train=my/train", "data.valid=my/dev"),
-    "tokenizer=checkpoint": (f"init={CONF}",),  # any path; it is not read yet
+    "tokenizer=checkpoint": (f"init={CONF}",),  # any path; it is not opened here
 }
 
 
 @cache
 def values_of(*overrides: str) -> dict[str, Any]:
-    """The plain configuration of a command line, or what Hydra raises about it. Read only."""
+    """The plain configuration of a command line, or the error that Hydra raises. Read only."""
     with initialize_config_dir(str(CONF), version_base="1.3"):
         return plain_values(compose("train", overrides=["run_name=test", *overrides]))
 
@@ -213,15 +213,12 @@ def test_the_alternatives_in_a_comment_are_those_that_are_accepted(path: Path) -
                 check({**values, group: {**values[group], key: typed}}, Path("nowhere"))
                 refused = False
             except Seq2SeqError as error:
-                # Not every combination works; but of a value that is known, no error says that it
-                # is not, which is the only one to put it in quotation marks.
+                # Not every combination works; but only an unknown value is refused in quotation
+                # marks.
                 refused = f"'{value}'" in str(error)
             # A corpus may have files of any language.
             known = value != "nonsense" or key == "source"
             assert refused == (not known), f"{group}.{key}={value}"
-
-
-# What is typed, and what has to stand in the answer.
 
 
 def test_an_option_typed_for_one_role_is_laid_over_what_the_role_inherits() -> None:

@@ -1,4 +1,4 @@
-"""A file is whole or as it was."""
+"""A file is complete or unchanged."""
 
 import errno
 import os

@@ -1,4 +1,4 @@
-"""How idle threads wait, which kernels are kept, and what becomes of freed memory."""
+"""How idle threads wait, which kernels are cached, and what happens to freed memory."""
 
 import ast
 import os
@@ -41,7 +41,7 @@ def test_what_the_user_has_decided_stays(name: str, monkeypatch: pytest.MonkeyPa
 
 
 @pytest.mark.parametrize("name", CAPACITY)
-def test_a_number_of_kernels_that_the_user_has_chosen_stays(
+def test_a_kernel_count_that_the_user_has_set_stays(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(name, "7")

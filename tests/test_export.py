@@ -19,7 +19,7 @@ from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
 
 
 def lively_model(path: Path, *overrides: str) -> checkpoint.Saved:
-    """A checkpoint whose every number counts: biases, norms and positions are not those of the
+    """A checkpoint in which every weight counts: biases, norms and positions are not those of the
     start, and pad, bos and unk are so improbable that leaving them out changes no score.
     """
     torch.manual_seed(1)
@@ -68,7 +68,7 @@ def test_ctranslate2_finds_the_same_hypotheses_with_the_same_scores(
         assert agreement.difference < 1e-5
 
 
-def test_a_folder_of_other_weights_is_found_out(tmp_path: Path) -> None:
+def test_a_folder_of_other_weights_is_noticed(tmp_path: Path) -> None:
     pytest.importorskip("ctranslate2", reason="pip install ctranslate2")
     saved = lively_model(tmp_path / "a.ckpt")
     export(saved, tmp_path / "ct2")
@@ -94,7 +94,7 @@ def test_a_model_that_expects_unknown_words_is_told_why_beams_differ(tmp_path: P
     assert "do not use it" in why(Agreement(5, 20, 10, 1.0, 0.5))
 
 
-def test_every_piece_has_a_name_of_its_own_by_id(tmp_path: Path) -> None:
+def test_every_piece_has_a_unique_name_by_id(tmp_path: Path) -> None:
     lines = ["a\u2581b \u00a0 c\u0301  \u2028 <s> \\n", "\ud7a3 \U0001f600 \x00 '\"", "a b a b"]
     tokenizers = [Word(vocab_size=300).train(lines), Character(vocab_size=300).train(lines)]
     save_model(tmp_path / "a.ckpt", *TINY_MODEL)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from test_docs import CODE, ROOT
 
-# What makes a run of the guide a matter of seconds; behind what is typed, so that it holds.
+# Makes a run of the guide a matter of seconds; appended, so that it overrides what is typed.
 SMALL = (
     *("model.dim=16", "model.ffn_dim=16", "model.num_heads=2", "validation.sentences=4"),
     *("trainer.val_check_interval=2", "trainer.max_steps=6", "decode.length_ratio=0.2"),
@@ -57,7 +57,7 @@ def type_in(checkout: Path, page: str) -> str:
 
 
 @pytest.mark.slow
-def test_own_data_becomes_a_translator_as_the_page_says(checkout: Path) -> None:
+def test_your_data_becomes_a_translator_as_the_page_says(checkout: Path) -> None:
     printed = type_in(checkout, "own-data.md")
     assert "dry run on the largest batches" in printed and "BLEU" in printed
     assert len((checkout / "my" / "dev.out").read_text(encoding="utf-8").splitlines()) == 500

@@ -1,4 +1,4 @@
-"""Codes of languages."""
+"""Language codes."""
 
 import pytest
 
@@ -11,11 +11,11 @@ def test_a_code_is_what_stands_before_script_and_country(written: str) -> None:
     assert is_spaceless(written)
 
 
-def test_a_language_nobody_named_has_no_code_and_puts_spaces() -> None:
+def test_an_unnamed_language_has_no_code_and_has_spaces() -> None:
     assert language_code(None) == language_code("") == ""
     assert not is_spaceless(None)
 
 
-def test_all_languages_of_the_table_are_found_in_it() -> None:
+def test_all_languages_of_the_table_are_spaceless() -> None:
     assert all(is_spaceless(code) for code in SPACELESS)
     assert not any(is_spaceless(code) for code in ("de", "en", "zhx", "jav"))

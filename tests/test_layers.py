@@ -1,10 +1,14 @@
-"""The floors of the house: every module imports from lower floors or its own package only.
+"""The plan of the package: what may import what, how many files a folder holds, how much code.
 
-Read with `ast`, so an import counts wherever it stands, inside a function too.
+Every module imports from lower floors or its own package only. Imports are read with `ast`, so one
+counts wherever it stands, inside a function too.
 """
 
 import ast
+import io
 import sys
+import tokenize
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -16,6 +20,7 @@ PACKAGE = Path(__file__).resolve().parents[1] / "seq2seq"
 FLOORS = {
     "__main__": 8,
     "cli": 7,
+    "serving": 7,  # a service
     "translator": 6,
     "average": 5,
     "text_stream": 5,
@@ -32,6 +37,7 @@ FLOORS = {
     "alignment": 1,
     "metrics": 2,
     "functional": 1,
+    "kernels": 0,  # code for GPUs
     "languages": 0,
     "errors": 0,
     "unpacked": 0,
@@ -41,6 +47,9 @@ FLOORS = {
     "durable": 0,
     "__init__": 0,
 }
+
+# Arrows that point down and are forbidden all the same.
+WALLS = {("serving", "training")}
 
 # The arrows that do not point down, or not to another floor.
 ARROWS = {
@@ -62,6 +71,26 @@ LIBRARIES = {
     "filelock": {"data", "training"},  # one writer of a cache; one run in a folder
     "ctranslate2": {"interchange"},
 }
+
+# Lines of code of each package: blank lines, comments and docstrings are not counted. A commit that
+# raises one says why.
+BUDGETS = {
+    "attention": 2300,
+    "training": 2300,
+    "cli": 2100,
+    "data": 2100,
+    "functional": 1450,
+    "decoding": 1100,
+    "pages": 730,
+    "metrics": 540,
+    "models": 530,
+    "alignment": 400,
+    "interchange": 280,
+    "nn": 270,
+    "modules on the top level": 1100,
+}
+FILES_IN_A_FOLDER = 25
+FILES = 175
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
@@ -98,6 +127,7 @@ def test_every_module_imports_from_lower_floors_only(path: Path) -> None:
     unit = unit_of(path)
     for used in units_used(path) - {unit}:
         allowed = FLOORS[used] < FLOORS[unit] or (unit, used) in ARROWS
+        assert (unit, used) not in WALLS, f"{unit} never imports {used}"
         assert allowed, f"{unit} (floor {FLOORS[unit]}) imports {used} (floor {FLOORS[used]})"
 
 
@@ -122,3 +152,44 @@ def test_the_lowest_floors_use_nothing_but_python_and_torch(unit: str) -> None:
 
 def test_every_part_of_the_package_has_a_floor() -> None:
     assert {unit_of(path) for path in MODULES} <= set(FLOORS)
+
+
+def lines_of_code(path: Path) -> int:
+    """Lines that hold anything but comments, docstrings and white space."""
+    text = path.read_text(encoding="utf-8")
+    documented = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
+    docstrings: set[int] = set()
+    for node in ast.walk(ast.parse(text)):
+        if isinstance(node, documented) and ast.get_docstring(node) is not None:
+            first = node.body[0]
+            docstrings.update(range(first.lineno, (first.end_lineno or first.lineno) + 1))
+    layout = {tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT}
+    lines = {
+        line
+        for token in tokenize.generate_tokens(io.StringIO(text).readline)
+        if token.type not in layout | {tokenize.ENDMARKER}
+        for line in range(token.start[0], token.end[0] + 1)
+    }
+    return len(lines - docstrings)
+
+
+def test_comments_docstrings_and_blank_lines_are_no_code(tmp_path: Path) -> None:
+    path = tmp_path / "module.py"
+    path.write_text('"""A\nB\n"""\n\n# C\ndef f():  # D\n    """E"""\n    return """F\n\nG"""\n')
+    assert lines_of_code(path) == 4
+
+
+def test_every_package_keeps_to_its_budget() -> None:
+    lines: Counter[str] = Counter()
+    for path in MODULES:
+        parts = path.relative_to(PACKAGE).parts
+        lines[parts[0] if len(parts) > 1 else "modules on the top level"] += lines_of_code(path)
+    over = {name: count for name, count in lines.items() if count > BUDGETS.get(name, 0)}
+    assert not over, f"more lines of code than BUDGETS allows: {over}"
+
+
+def test_no_folder_is_crowded() -> None:
+    folders = Counter(path.parent.relative_to(PACKAGE).as_posix() for path in MODULES)
+    crowded = {name: count for name, count in folders.items() if count > FILES_IN_A_FOLDER}
+    assert not crowded, f"folders of more than {FILES_IN_A_FOLDER} files: {crowded}"
+    assert len(MODULES) <= FILES

@@ -1,4 +1,4 @@
-"""What a mistyped command line answers: what is wrong, what would be right, what to type."""
+"""Answers to a mistyped command line: what is wrong, what would be right, what to type."""
 
 import subprocess
 import sys
@@ -39,7 +39,7 @@ MISTAKES = [
     ("model.dim=0", "model.dim=0 should be at least 1"),
     ("loss.label_smoothing=1", "loss.label_smoothing=1 should be in [0, 1)"),
     ("loss.r_drop=-1", "loss.r_drop=-1 should be at least 0"),
-    ("loss.r_drop=5 model.dropout=0", "and this one drops nothing: model.dropout=0.3"),
+    ("loss.r_drop=5 model.dropout=0", "but this model has no dropout: model.dropout=0.3"),
     ("optimizer.lr=-inf", "optimizer.lr=-inf is too small: more than -4294967296 is possible"),
     ("seed=-1", "seed=-1 should be in [0, "),
     ("seed=99999999999", "seed=99999999999 is too large: less than 4294967296"),
@@ -82,7 +82,7 @@ MISTAKES = [
         "seq2seq train attn=hierarchical_context data.groups=words",
     ),
     ("data.groups=sentences attn=hierarchical_context", "needs to know what ends one"),
-    ("data.sentence_separator=.", "data.sentence_separator='.' means nothing with"),
+    ("data.sentence_separator=.", "data.sentence_separator='.' has no effect with"),
     ("data.max_tokens=10", "data.max_tokens=10 is less than data.max_length=256"),
     ("model.num_heads=3", "num_heads=3 does not divide dim=128"),
     ("attn.num_kv_heads=3", "num_kv_heads=3 does not divide num_heads=4"),
@@ -95,7 +95,7 @@ MISTAKES = [
     ("resume=nothing.ckpt", "resume=nothing.ckpt: there is no such file"),
     ("~seed", "seed is missing"),
     ("~decode", "decode is missing"),
-    ("loss=5", "loss=5 should hold options"),
+    ("loss=5", "loss=5 should be a group of options"),
     ("~model.dim", "model.dim is missing: a whole number"),
     ("~attn.name", "attn has no name"),
     ("model.name=gru", "unknown model 'gru'. Known: rnn, rnn_luong, transformer"),
@@ -127,16 +127,16 @@ def test_a_mistake_is_answered_in_words(typed: str, words: str) -> None:
 
 
 def test_several_mistakes_are_answered_at_once() -> None:
-    found = complaint("model.dim=x", "decode.beam_size=0", "optimizer.lr=-1", "schedule.warmup=y")
+    message = complaint("model.dim=x", "decode.beam_size=0", "optimizer.lr=-1", "schedule.warmup=y")
     for option in ("model.dim=", "decode.beam_size=", "optimizer.lr=", "schedule.warmup="):
-        assert option in found
+        assert option in message
 
 
 def test_the_mistakes_of_all_roles_are_answered_at_once() -> None:
     roles = ("encoder_attn=local_p", "decoder_attn=efficient", "cross_attn=reformer")
-    found = complaint(*(f"attn@{role}" for role in roles))
+    message = complaint(*(f"attn@{role}" for role in roles))
     for name in ("local_p", "efficient", "reformer"):
-        assert f"{name} is not defined for" in found
+        assert f"{name} is not defined for" in message
 
 
 def python(*arguments: str) -> subprocess.CompletedProcess[str]:
@@ -160,7 +160,7 @@ def test_the_command_line_ends_in_one_message(typed: str, words: str) -> None:
     assert "Traceback" not in ended.stderr and not ended.stdout
 
 
-def test_a_misspelt_option_is_found_without_importing_torch_or_lightning() -> None:
+def test_a_misspelt_option_is_reported_without_importing_torch_or_lightning() -> None:
     heavy = "{'torch', 'lightning'} & set(sys.modules)"
     script = f"import sys, seq2seq.training.launch; print({heavy} or 'none')"
     assert python("-c", script).stdout == "none\n"

@@ -30,11 +30,11 @@ def some_pairs() -> list[Pair]:
 def one_step_at_a_time(model: Seq2Seq, pair: Pair) -> Tensor:
     """log p of each target piece, alone and as a decoder would come by it."""
     state = model.start(model.encode(torch.tensor([[*pair.source_ids, EOS]])))
-    found = []
+    logp = []
     for before, piece in zip([BOS, *pair.target_ids], [*pair.target_ids, EOS], strict=True):
         hidden = model.step(torch.tensor([[before]]), state).hidden[0, 0]
-        found.append(model.logits(hidden).log_softmax(-1)[piece])
-    return torch.stack(found)
+        logp.append(model.logits(hidden).log_softmax(-1)[piece])
+    return torch.stack(logp)
 
 
 @pytest.mark.parametrize("name", ["transformer", "rnn"])
@@ -46,31 +46,31 @@ def test_log_probabilities_are_those_of_one_step_at_a_time(
     monkeypatch.setattr(passes, "BATCH_PIECES", 20)
     monkeypatch.setattr(passes, "ROWS", 3)
     model, pairs = small_model(name), some_pairs()
-    for found, pair in zip(log_probabilities(model, pairs), pairs, strict=True):
-        torch.testing.assert_close(found, one_step_at_a_time(model, pair))
+    for logp, pair in zip(log_probabilities(model, pairs), pairs, strict=True):
+        torch.testing.assert_close(logp, one_step_at_a_time(model, pair))
 
 
 @torch.no_grad()
 def test_log_probabilities_add_up_to_the_loss_of_training() -> None:
     model, pairs = small_model("transformer"), some_pairs()
-    for found, pair in zip(log_probabilities(model, pairs), pairs, strict=True):
+    for logp, pair in zip(log_probabilities(model, pairs), pairs, strict=True):
         source = torch.tensor([[*pair.source_ids, EOS]])
         target = torch.tensor([[BOS, *pair.target_ids, EOS]])
         hidden = model(source, target[:, :-1]).hidden[0]
         nll = cross_entropy(hidden, model.embeddings.output, target[0, 1:], smoothing=0.1).nll
-        torch.testing.assert_close(-found.sum(), nll)
+        torch.testing.assert_close(-logp.sum(), nll)
 
 
 @torch.no_grad()
 def test_weights_are_those_of_a_pair_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(passes, "BATCH_PIECES", 20)
     model, pairs = small_model("transformer"), some_pairs()
-    for found, pair in zip(cross_weights(model, pairs), pairs, strict=True):
+    for weights, pair in zip(cross_weights(model, pairs), pairs, strict=True):
         source = torch.tensor([[*pair.source_ids, EOS]])
         target = torch.tensor([[BOS, *pair.target_ids]])
         expected = model(source, target, need_weights=True).weights
-        torch.testing.assert_close(found, expected[:, 0])
-        torch.testing.assert_close(found.sum(-1), torch.ones_like(found[..., 0]))
+        torch.testing.assert_close(weights, expected[:, 0])
+        torch.testing.assert_close(weights.sum(-1), torch.ones_like(weights[..., 0]))
 
 
 def test_no_pairs_have_no_scores() -> None:

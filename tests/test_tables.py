@@ -1,4 +1,4 @@
-"""Names and options of a configuration: what fits, and what is said of the rest."""
+"""Names and options of a configuration: what is accepted, and the messages for the rest."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,7 +26,7 @@ class Layer:
         width: int,
         rate: float = 0.1,
         kind: Literal["a", "b"] = "a",
-        most: int | None = None,
+        limit: int | None = None,
     ):
         pass
 
@@ -43,7 +43,7 @@ def message_of(options: Mapping[str, Any], callable_: Any = Layer, where: str = 
     return str(caught.value)
 
 
-def test_a_known_name_is_found_and_a_new_line_is_all_a_plug_in_needs() -> None:
+def test_a_known_name_has_its_entry_and_a_plug_in_only_adds_one() -> None:
     table: Table[type] = Table("attention", {"layer": Layer})
     assert table.find("layer") is Layer
     table["mine"] = Options
@@ -73,19 +73,19 @@ def test_only_a_near_name_is_suggested() -> None:
 
 
 def test_options_are_keyword_only_arguments_or_the_fields_of_a_dataclass() -> None:
-    assert list(options_of(Layer)) == ["width", "rate", "kind", "most"]
+    assert list(options_of(Layer)) == ["width", "rate", "kind", "limit"]
     assert list(options_of(Options)) == ["steps", "betas"]
 
 
 def test_options_that_fit_are_accepted() -> None:
     check_options(Layer, {"width": 3}, "attn")
-    check_options(Layer, {"width": 3, "rate": 1, "kind": "b", "most": None}, "attn")
+    check_options(Layer, {"width": 3, "rate": 1, "kind": "b", "limit": None}, "attn")
     check_options(Options, {"steps": 3, "betas": [0.9, 0.999]}, "optimizer")
 
 
 def test_all_problems_are_told_at_once() -> None:
     assert message_of({"widht": 3, "rate": "lots", "kind": "c"}).splitlines() == [
-        "unknown option attn.widht; did you mean 'width'? Accepted: kind, most, rate, width",
+        "unknown option attn.widht; did you mean 'width'? Accepted: kind, limit, rate, width",
         "attn.rate='lots' should be a number, for example 0.1",
         "attn.kind='c' should be one of 'a', 'b', for example 'a'",
         "attn.width is missing: a whole number",
@@ -150,7 +150,7 @@ def test_an_annotation_is_described_in_words(hint: Any, words: str) -> None:
     assert describe(hint) == words
 
 
-def test_a_range_includes_its_least_and_excludes_its_end() -> None:
+def test_a_range_includes_its_minimum_and_excludes_its_end() -> None:
     for fine in (None, 0, 0.5):
         check_range("attn.dropout", fine, 0, 1)
     for wrong in (-0.1, 1, float("nan")):

@@ -51,8 +51,8 @@ def test_what_is_scored_with_its_tag_is_scored_as_in_training(run: Path) -> None
 
 
 def test_the_tag_has_no_column_in_an_alignment(run: Path) -> None:
-    found = Translator.load(run, tag="to-yes").align("Das Kind schläft.", "The child sleeps.")
-    assert found.weights.shape[-2:] == (3, 4)  # three words a side, and the end
+    alignment = Translator.load(run, tag="to-yes").align("Das Kind schläft.", "The child sleeps.")
+    assert alignment.weights.shape[-2:] == (3, 4)  # three words a side, and the end
 
 
 def test_a_tag_is_read_of_files_as_of_a_sentence(
@@ -73,14 +73,14 @@ def test_a_tag_is_read_of_files_as_of_a_sentence(
     assert "there is no tag 'maybe'" in refused(wrong)
 
 
-@pytest.mark.parametrize("most", [3, 12])
-def test_a_long_text_has_room_for_its_tag_in_every_part(run: Path, most: int) -> None:
+@pytest.mark.parametrize("limit", [3, 12])
+def test_a_long_text_has_room_for_its_tag_in_every_part(run: Path, limit: int) -> None:
     translator = Translator.load(run, tag="to-no")
     with pytest.warns(UserWarning, match="translated in"):
-        (found,) = translator.stream(
-            ["Das Kind schläft. " * 5], translator.search(), max_source=most
+        (translations,) = translator.stream(
+            ["Das Kind schläft. " * 5], translator.search(), max_source=limit
         )
-    assert found is not None and len(found[0].text.split()) >= 2
+    assert translations is not None and len(translations[0].text.split()) >= 2
 
 
 def test_an_unknown_tag_is_refused(run: Path) -> None:

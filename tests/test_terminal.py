@@ -1,4 +1,4 @@
-"""What commands have to do with the terminal they run on: escapes, encodings, pipes, Ctrl-C."""
+"""Commands and the terminal they run on: escapes, encodings, pipes, Ctrl-C."""
 
 import json
 import os
@@ -45,8 +45,8 @@ def test_names_that_are_not_utf8_are_read_written_and_printed(
     assert plain.code == 0 and output.read_bytes().count(b"\n") == 12
     table = seq2seq("evaluate", run, output, source, reference, "--resamples", 0)
     assert table.code == 0 and escaped(NASTY) in table.lines[2]
-    found = seq2seq("evaluate", output, source, reference, "--resamples", 0, "--json")
-    assert json.loads(found.out)["path"] == str(output)
+    ended = seq2seq("evaluate", output, source, reference, "--resamples", 0, "--json")
+    assert json.loads(ended.out)["path"] == str(output)
     page = output.with_suffix(".html")
     ended = seq2seq("report", run, "--source", source, "--reference", reference, "-o", page)
     assert ended.code == 0 and ended.lines[0].startswith(escaped(str(page)))
@@ -118,7 +118,7 @@ def test_an_interrupt_while_importing_ends_without_a_traceback(
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
-def test_a_pipe_that_nobody_writes_to_is_refused_where_it_would_be_read_twice(
+def test_a_pipe_without_a_writer_is_refused_where_it_would_be_read_twice(
     seq2seq: Command, run: Path, test_set: tuple[Path, Path]
 ) -> None:
     source, reference = test_set

@@ -24,10 +24,10 @@ def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
     return Translator.load(demo_run(tmp_path_factory.getbasetemp()), device="cpu")
 
 
-def assert_same(found: list[list[Translation]], expected: list[list[Translation]]) -> None:
+def assert_same(actual: list[list[Translation]], expected: list[list[Translation]]) -> None:
     """The same hypotheses in the same order, with scores that agree up to rounding."""
-    assert [[t.text for t in text] for text in found] == [[t.text for t in e] for e in expected]
-    for some, others in zip(found, expected, strict=True):
+    assert [[t.text for t in text] for text in actual] == [[t.text for t in e] for e in expected]
+    for some, others in zip(actual, expected, strict=True):
         assert [t.score for t in some] == pytest.approx([t.score for t in others], abs=1e-4)
 
 
@@ -50,8 +50,8 @@ def test_the_end_of_a_line_is_no_part_of_a_text(translator: Translator) -> None:
     endings = cycle(("\n", "\r\n"))
     ended = [text + ending for text, ending in zip(SENTENCES, endings, strict=False)]
     search = translator.search()
-    found = translator.stream([*ended, "\n"], search)
-    assert_same(list(found)[:-1], list(translator.stream(SENTENCES, search)))
+    translations = translator.stream([*ended, "\n"], search)
+    assert_same(list(translations)[:-1], list(translator.stream(SENTENCES, search)))
     assert translator.score(ended, ended) == translator.score(SENTENCES, SENTENCES)
 
 
@@ -70,8 +70,8 @@ def test_the_model_on_disk_translates_as_the_model_in_training(
     sources, references = (demo_lines("valid", side, 8) for side in ("de", "en"))
     limits = {name: translator.config["decode"][name] for name in ("length_ratio", "length_extra")}
     greedy = build_search({"name": "greedy", **limits})
-    found = [texts[0].text for texts in translator.stream(sources, greedy)]
-    (bleu, *_) = score(found, references, language="en")
+    written = [texts[0].text for texts in translator.stream(sources, greedy)]
+    (bleu, *_) = score(written, references, language="en")
     best = max(metrics(demo_run(tmp_path_factory.getbasetemp()), "valid/bleu"))
     assert best > 0
     assert bleu.value == pytest.approx(best, abs=1e-4)
@@ -79,8 +79,8 @@ def test_the_model_on_disk_translates_as_the_model_in_training(
 
 def test_there_are_as_many_translations_as_texts(translator: Translator) -> None:
     texts = ["", "Ein Hund läuft.", " \t\u2028\x85", "Ja.", "\n", ""]
-    found = list(translator.stream(texts, translator.search(), look_ahead=2))
-    assert [bool(translations) for translations in found] == [
+    translations = list(translator.stream(texts, translator.search(), look_ahead=2))
+    assert [bool(hypotheses) for hypotheses in translations] == [
         False,
         True,
         False,
@@ -126,8 +126,8 @@ def test_texts_are_read_as_they_are_needed(translator: Translator) -> None:
 @pytest.mark.filterwarnings("ignore:line 1 is longer than")
 def test_any_text_has_one_translation(translator: Translator, text: str) -> None:
     search = build_search({"name": "greedy", "length_ratio": 0.1, "length_extra": 1})
-    (found,) = translator.stream([text], search)
-    assert len(found) == 1
+    (translations,) = translator.stream([text], search)
+    assert len(translations) == 1
 
 
 def test_a_long_text_is_translated_sentence_by_sentence(translator: Translator) -> None:
@@ -135,12 +135,13 @@ def test_a_long_text_is_translated_sentence_by_sentence(translator: Translator) 
     longest = max(len(ids) for ids in translator.source.encode_batch(sentences))
     search = translator.search()
     with pytest.warns(UserWarning, match="line 1 is longer than .* translated in 3 parts"):
-        (found,) = translator.stream([" ".join(sentences)], search, max_source=longest + 4)
-    # Of a part, the space behind its last sentence is kept.
+        (translations,) = translator.stream([" ".join(sentences)], search, max_source=longest + 4)
+    # A part keeps the space after its last sentence.
     parts = [f"{sentences[0]} ", f"{sentences[1]} ", sentences[2]]
     expected = [texts[0] for texts in translator.stream(parts, search)]
-    assert found[0].text == " ".join(part.text.strip() for part in expected)
-    assert found[0].score == pytest.approx(sum(part.score for part in expected) / 3, abs=1e-4)
+    best = translations[0]
+    assert best.text == " ".join(part.text.strip() for part in expected)
+    assert best.score == pytest.approx(sum(part.score for part in expected) / 3, abs=1e-4)
 
 
 def test_white_space_that_fills_a_part_is_not_translated(translator: Translator) -> None:
@@ -149,8 +150,8 @@ def test_white_space_that_fills_a_part_is_not_translated(translator: Translator)
     real = [part for part in parts if part.strip()]
     assert 1 < len(real) < len(parts)
     with pytest.warns(UserWarning, match=f"line 1 is longer .* {len(real)} parts"):
-        (found,) = translator.stream([text], translator.search(), max_source=20)
-    assert found[0].text == " ".join(part.strip() for part in translator.translate(real))
+        (translations,) = translator.stream([text], translator.search(), max_source=20)
+    assert translations[0].text == " ".join(part.strip() for part in translator.translate(real))
 
 
 def test_a_source_longer_than_the_learnt_positions_is_cut_whatever_is_asked_for(
@@ -160,8 +161,8 @@ def test_a_source_longer_than_the_learnt_positions_is_cut_whatever_is_asked_for(
     save_model(tmp_path / "best.ckpt", *TINY_MODEL, *chosen)
     short = Translator.load(tmp_path, device="cpu")
     with pytest.warns(UserWarning, match="line 1 is longer than 30 pieces"):
-        (found,) = short.stream([" ".join(SENTENCES[:4])], short.search(), max_source=1000)
-    assert len(found) == 1
+        (translations,) = short.stream([" ".join(SENTENCES[:4])], short.search(), max_source=1000)
+    assert len(translations) == 1
     with pytest.raises(ConfigError, match="longer than the 30 positions"):
         short.align(" ".join(SENTENCES[:4]), "A dog.")
 
@@ -186,35 +187,35 @@ def test_what_is_read_and_not_answered_is_all_that_is_kept(translator: Translato
         __slots__ = ("__weakref__",)
 
     alive: weakref.WeakSet[Text] = weakref.WeakSet()
-    read, most = 0, 0
+    read, peak = 0, 0
 
     def texts() -> Iterator[Text]:
-        nonlocal read, most
+        nonlocal read, peak
         for i in range(20_000):
             text = Text(f"{i}" if i % 3 else "")
             alive.add(text)
-            most = max(most, len(alive))
+            peak = max(peak, len(alive))
             yield text
             read += 1
 
-    for i, found in enumerate(translator.stream(texts(), Echo(50))):
-        assert [f.text for f in found or []] == ([str(i)] if i % 3 else [])
+    for i, translations in enumerate(translator.stream(texts(), Echo(50))):
+        assert [f.text for f in translations or []] == ([str(i)] if i % 3 else [])
         assert read - i <= 75 + 3  # 50 that are not empty, and what stands between them
     assert i == 19_999
-    assert most <= 3
+    assert peak <= 3
 
 
 def test_a_file_of_empty_lines_needs_no_engine_and_no_memory(translator: Translator) -> None:
     engine = Echo()
     read = count()
     texts = ("" for _ in takewhile(lambda n: n < 1_000, read))
-    found = translator.stream(texts, engine, look_ahead=10)
-    assert next(found) == []
+    translations = translator.stream(texts, engine, look_ahead=10)
+    assert next(translations) == []
     assert next(read) <= 11
-    assert list(found) == [[]] * 998 and not engine.heard  # `read` was asked once more here
+    assert list(translations) == [[]] * 998 and not engine.heard  # `read` was asked once more here
 
 
-def test_who_writes_slowly_is_answered_before_the_next_line(translator: Translator) -> None:
+def test_a_slow_writer_is_answered_before_the_next_line(translator: Translator) -> None:
     asked = []
 
     def texts() -> Iterator[str]:
@@ -222,21 +223,21 @@ def test_who_writes_slowly_is_answered_before_the_next_line(translator: Translat
             asked.append(text)
             yield text
 
-    found = translator.stream(texts(), Echo(100), ready=lambda: False)
+    translations = translator.stream(texts(), Echo(100), ready=lambda: False)
     for i, text in enumerate(("Ja.", "", "Nein.")):
-        assert [f.text for f in next(found) or []] == ([text] if text else [])
+        assert [f.text for f in next(translations) or []] == ([text] if text else [])
         assert len(asked) == i + 1
 
 
-def test_one_huge_line_costs_what_its_own_parts_cost(translator: Translator) -> None:
+def test_one_huge_line_costs_what_its_parts_cost(translator: Translator) -> None:
     ordinary = SENTENCES * 25  # 1,000
     huge = ("Der Hund läuft. " * 1_250)[:20_000]
     alone, among = Echo(64), Echo(64)
     expected = list(translator.stream(ordinary, alone))
     with pytest.warns(UserWarning, match="line 501 is longer than 128 pieces") as warned:
-        found = list(translator.stream([*ordinary[:500], huge, *ordinary[500:]], among))
+        translations = list(translator.stream([*ordinary[:500], huge, *ordinary[500:]], among))
     assert len(warned) == 1
-    assert found[:500] + found[501:] == expected
+    assert translations[:500] + translations[501:] == expected
     pieces = len(translator.source.encode_batch([huge])[0])
     of_huge = among.heard[500 : 500 + len(among.heard) - len(alone.heard)]
     assert [r.source for r in alone.heard[500:]] == [
@@ -244,8 +245,8 @@ def test_one_huge_line_costs_what_its_own_parts_cost(translator: Translator) -> 
     ]
     assert all(len(r.source) <= 128 for r in of_huge)
     assert sum(len(r.source) for r in of_huge) == pytest.approx(pieces, rel=0.05)
-    # Each has a number of its own, by which a search draws at random.
-    assert [r.number for r in among.heard] == list(range(len(among.heard)))
+    # Each has its own id, on which random draws depend.
+    assert [r.draw_id for r in among.heard] == list(range(len(among.heard)))
 
 
 def test_a_prefix_is_the_beginning_of_a_translation_and_of_its_first_part_only(
@@ -282,10 +283,10 @@ def test_a_prefix_that_the_model_cannot_write_is_refused(tmp_path: Path) -> None
 
 
 def test_a_translation_has_the_probability_of_each_piece(translator: Translator) -> None:
-    (found,) = translator.stream(["Ja."], Echo())
+    (translations,) = translator.stream(["Ja."], Echo())
     ids = translator.source.encode_batch(["Ja."])[0]
-    assert found == [Translation("Ja.", -1.0, [*ids, EOS], (-0.5,) * (len(ids) + 1))]
-    assert found[0].confidence == pytest.approx(math.exp(-0.5))
+    assert translations == [Translation("Ja.", -1.0, [*ids, EOS], (-0.5,) * (len(ids) + 1))]
+    assert translations[0].confidence == pytest.approx(math.exp(-0.5))
 
 
 def test_workers_translate_as_one_process_does(
@@ -294,11 +295,11 @@ def test_workers_translate_as_one_process_does(
     monkeypatch.setattr(workers, "SHARE", 8)
     several = translator.engine(workers=2)
     assert isinstance(several, workers.Workers)
-    found = list(translator.stream(SENTENCES, several))
+    translations = list(translator.stream(SENTENCES, several))
     several.close()
     alone = translator.engine(workers=1)
     assert isinstance(alone, Engine)
-    assert_same(found, list(translator.stream(SENTENCES, alone)))
+    assert_same(translations, list(translator.stream(SENTENCES, alone)))
 
 
 def test_options_of_an_engine_are_checked(translator: Translator) -> None:
@@ -421,5 +422,5 @@ def test_a_source_longer_than_its_attention_can_read_is_cut(
     save_model(tmp_path / "best.ckpt", *model, *chosen)
     short = Translator.load(tmp_path, device="cpu")
     with pytest.warns(UserWarning, match="line 1 is longer than 30 pieces"):
-        (found,) = short.stream([" ".join(SENTENCES[:4])], short.search(), max_source=1000)
-    assert len(found) == 1
+        (translations,) = short.stream([" ".join(SENTENCES[:4])], short.search(), max_source=1000)
+    assert len(translations) == 1

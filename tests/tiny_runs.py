@@ -87,7 +87,7 @@ def train_tiny(base: Path, *overrides: str) -> Path:
 
 
 def train_again(folder: Path, *overrides: str) -> None:
-    """Train in this process, in a folder where there may be a run."""
+    """Train in this process, in a folder that may hold a run."""
     plan = plan_of(folder, *overrides)
     given = given_tokenizers(plan.tokenizer, plan.resume or plan.run.init)
     train(plan, prepared_for(plan, given))
@@ -95,14 +95,14 @@ def train_again(folder: Path, *overrides: str) -> None:
 
 @cache
 def demo_run(base: Path) -> Path:
-    """The run that the tests share: 150 updates, judged after every 50."""
+    """The run that the tests share: 150 updates, with a validation every 50."""
     return train_tiny(
         base, "trainer.max_steps=150", "trainer.val_check_interval=50", "optimizer.lr=1e-2"
     )
 
 
 def train_command(base: Path, folder: Path, *overrides: str) -> list[str]:
-    """The command line of a tiny training in processes of its own."""
+    """The command line of a tiny training in separate processes."""
     script = str(CONF.parent / "train.py")
     return [sys.executable, script, *tiny_overrides(base), *overrides, f"hydra.run.dir={folder}"]
 
@@ -119,17 +119,17 @@ def weights(folder: Path, name: str = "last.ckpt") -> dict[str, torch.Tensor]:
 
 @cache
 def tokenizer() -> Tokenizer:
-    """Learnt from a few sentences of both languages."""
+    """A tokenizer learnt from a few sentences of both languages."""
     lines = [line for side in ("de", "en") for line in demo_lines("train", side, 100)]
     return ByteLevelBPE(vocab_size=300).train(lines)
 
 
 def save_model(path: Path, *overrides: str, **changes: Any) -> Seq2Seq:
-    """Write a checkpoint of a model that nobody trained, and return the model.
+    """Write a checkpoint of an untrained model, and return the model.
 
     Args:
         overrides: as on the command line.
-        changes: entries of what describes the model, instead of the true ones.
+        changes: entries of the checkpoint, instead of the true ones.
     """
     pieces = tokenizer()
     config = plan_of(path, "run_name=tiny", *overrides).model

@@ -1,1 +1,1 @@
-"""How the time and the memory of each attention mechanism grow with length."""
+"""Growth of time and memory with length, for each attention mechanism."""

@@ -1,4 +1,4 @@
-"""Growth as log-log curves, each with its name at its end."""
+"""Growth as log-log curves, each labelled at its end."""
 
 import math
 from collections.abc import Sequence
@@ -13,16 +13,16 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 from attention_bench.report import SUMMARY, Growth, Quantity, name_of, power
 from seq2seq.pages.plots import INK, METADATA, QUIET, RULE
 
-# Shades in turn: sub-quadratic by its claim, and not.
+# Alternating shades: claimed to be sub-quadratic, and not.
 LESS, FULL = ("#376cb4", "#0b2a5c", "#5e90d2"), ("#c2703d", "#7d3c12", "#b98a68")
 MARKERS = "osD^v<>PX*"
-# Inches: a panel, the names beside it, what is left of it, above it and below it, a line of names.
+# Inches: a panel, the names beside it, the margins left, above and below, a line of names.
 PANEL, NAMES, LEFT, ABOVE, BELOW, LINE = 4.2, 2.0, 0.6, 0.45, 0.3, 0.14
 COLUMNS, TITLE = 2, 0.45
 
 
 def draw(growth: Growth, title: str, path: Path) -> None:
-    """A panel a quantity that was measured; dashes are growth by the first and second power."""
+    """One panel per measured quantity; dashes are growth by the first and second power."""
     quantities = growth.quantities(SUMMARY)
     panel = max(3.2, LINE * len(growth.curves))
     across = COLUMNS * (LEFT + PANEL + NAMES)
@@ -35,9 +35,7 @@ def draw(growth: Growth, title: str, path: Path) -> None:
         bottom = up - TITLE - (row + 1) * (ABOVE + panel) - row * BELOW
         box = (left / across, bottom / up, PANEL / across, panel / up)
         draw_panel(figure.add_axes(box), growth, quantity)
-    note = (
-        "blue*: claims to grow more slowly than T S; behind each name its exponent; dashes: T, T^2"
-    )
+    note = "blue*: claims to grow more slowly than T S; each name has its exponent; dashes: T, T^2"
     figure.text(LEFT / across, 1 - 0.25 / up, title, fontsize=11, color=INK)
     figure.text(LEFT / across, 1 - 0.45 / up, note, fontsize=8, color=QUIET, parse_math=False)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -45,7 +43,7 @@ def draw(growth: Growth, title: str, path: Path) -> None:
 
 
 def colors(growth: Growth) -> dict[str, str]:
-    """Of each preset: neighbours in the list differ in shade."""
+    """The colour of each preset; neighbours differ in shade."""
     shades = {True: cycle(LESS), False: cycle(FULL)}
     return {name: next(shades[p.is_subquadratic]) for name, p in growth.presets.items()}
 
@@ -88,7 +86,7 @@ def draw_guides(axes: Axes, lengths: Sequence[int]) -> None:
 def draw_names(
     axes: Axes, growth: Growth, quantity: Quantity, ends: dict[str, tuple[int, float]]
 ) -> None:
-    """`mha 2.01` at the right, in the order of the curves' ends, with a line to each."""
+    """Labels such as `mha 2.01` at the right, in the order of the curves' ends, with lines."""
     low, high = (math.log(bound) for bound in axes.get_ylim())
     left, right = (math.log(bound) for bound in axes.get_xlim())
     shades = colors(growth)
@@ -110,12 +108,12 @@ def draw_names(
 
 
 def apart(heights: Sequence[float], gap: float) -> list[float]:
-    """Ascending heights moved as little as it takes for each to be `gap` above the one before.
+    """Ascending heights, moved as little as possible to be at least `gap` apart.
 
-    Neighbours that are too near form a block around their mean; blocks that meet become one. All
+    Neighbours that are too close form a block around their mean; blocks that meet are merged. All
     stay between 0 and 1 if there is room.
     """
-    blocks: list[tuple[float, int]] = []  # the middle, and how many
+    blocks: list[tuple[float, int]] = []  # middle, count
     for height in heights:
         middle, count = height, 1
         while True:

@@ -1,4 +1,4 @@
-"""The bytes that tensors hold while something runs, which is not what the process holds."""
+"""Bytes held by tensors while something runs; not the memory of the process."""
 
 import os
 from collections.abc import Callable
@@ -9,17 +9,17 @@ from torch.profiler import ProfilerActivity, profile
 
 
 class Live(NamedTuple):
-    """Bytes beyond what was alive before."""
+    """Bytes in addition to those alive before."""
 
-    peak: int  # the most at any moment
-    held: int  # at the end, with what was returned still alive
+    peak: int  # maximum at any moment
+    held: int  # at the end, with the result still alive
 
 
 def live_memory(run: Callable[[], object], device: torch.device) -> Live:
-    """What `run` allocates, read from every allocation and release, those inside operations too.
+    """The memory that `run` allocates, inside operations too, from every allocation and release.
 
-    On a CPU, what was alive before and is released meanwhile still counts as alive: the profiler,
-    which does not know its size, says so once.
+    On a CPU, a tensor that was alive before and is released meanwhile still counts as alive: the
+    profiler does not know its size.
     """
     if device.type == "cuda":
         torch.cuda.synchronize(device)
@@ -34,8 +34,8 @@ def live_memory(run: Callable[[], object], device: torch.device) -> Live:
     with profile(activities=[ProfilerActivity.CPU], profile_memory=True) as profiler:
         result = run()
     del result
-    found = profiler.profiler.kineto_results.events()
-    events = sorted((e for e in found if e.name() == "[memory]"), key=lambda e: e.start_ns())
+    all_events = profiler.profiler.kineto_results.events()
+    events = sorted((e for e in all_events if e.name() == "[memory]"), key=lambda e: e.start_ns())
     level = peak = 0
     for event in events:
         level += event.nbytes()

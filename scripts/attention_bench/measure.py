@@ -1,4 +1,4 @@
-"""What is timed and weighed: a mechanism on a sequence, and one token after a sequence."""
+"""What is measured: a mechanism on a sequence, and one token after a sequence."""
 
 import time
 from typing import Any, NamedTuple
@@ -10,12 +10,12 @@ from zoo import Preset
 from attention_bench.live_memory import Live, live_memory
 from seq2seq.attention import Attention, Memory, Place, Role
 
-CHUNK = 256  # tokens that a decoder is given at once before its steps are timed
+CHUNK = 256  # tokens fed to a decoder at once, before its steps are timed
 STEPS = 4  # of a round; the fastest counts
 
 
 class Setting(NamedTuple):
-    """On what everything is measured. Batches are of one sequence."""
+    """Conditions of all measurements. Batches have one sequence."""
 
     role: Role
     dim: int
@@ -32,7 +32,7 @@ class Setting(NamedTuple):
         return torch.autocast(self.device.type, self.dtype, enabled=self.dtype != torch.float32)
 
     def now(self) -> float:
-        """Seconds, when all that was asked for is done."""
+        """The time in seconds, after all queued work has finished."""
         if self.device.type == "cuda":
             torch.cuda.synchronize(self.device)
         return time.perf_counter()
@@ -84,7 +84,7 @@ class Training:
 
 
 class Decoding:
-    """One more token, when a sequence is remembered: a decoder's own, or a source."""
+    """One more token after a sequence in the cache: the decoder's past, or a source."""
 
     def __init__(self, preset: Preset, length: int, setting: Setting):
         self.setting, self.length = setting, length
@@ -97,7 +97,7 @@ class Decoding:
             else:
                 self.memory = self._written(setting.tokens(length))
         self.preparing = setting.now() - start  # seconds
-        self.step()  # of the first step after many, some memories make room for more
+        self.step()  # some memories allocate room in the first step after a long sequence
 
     def _written(self, x: Tensor) -> Memory:
         memory = self.mechanism.new_memory()
@@ -117,7 +117,7 @@ class Decoding:
         self.length += 1
 
     def bytes(self) -> int:
-        """What is remembered, and the most that a step holds beside it."""
+        """The cache, and the peak of a step on top of it."""
         remembered = self.memory.nbytes
         return remembered + live_memory(self.step, self.setting.device).peak
 

@@ -1,4 +1,4 @@
-"""Measured points, the exponents that are fitted to them, and what is left out."""
+"""Measured points, the exponents fitted to them, and the limits of a measurement."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -10,11 +10,11 @@ from zoo import Preset
 from attention_bench.measure import Decoding, Setting, Training
 from seq2seq.attention import Role
 
-FITTED = 4  # the longest lengths of a run: there the constant costs matter least
+FITTED = 4  # the longest lengths of a run, where constant costs matter less
 
 
 class Point(NamedTuple):
-    """A mechanism at one length. Seconds are the least of all rounds; bytes are of live tensors."""
+    """A mechanism at one length. Seconds are minima over rounds; bytes are of live tensors."""
 
     preset: str
     length: int
@@ -22,21 +22,21 @@ class Point(NamedTuple):
     backward: float
     both: float  # the fastest round, so not the sum of the two above
     forward_peak: int
-    held: int  # by the forward pass for the backward pass, the answer included
+    held: int  # by the forward pass for the backward pass, the output included
     both_peak: int
     step: float | None = None  # seconds of one more token; None in the encoder
-    step_bytes: int | None = None  # remembered at this length, and the peak of the step above it
-    preparing: float = 0.0  # seconds until so many tokens were remembered
+    step_bytes: int | None = None  # cache at this length, and the peak of the step on top of it
+    preparing: float = 0.0  # seconds to fill the cache
 
 
 class Limits(NamedTuple):
-    """What a point may take; longer ones are left out."""
+    """Limits of a point; points beyond them are left out."""
 
-    seconds: float  # a round, or remembering the tokens before a decoding step
+    seconds: float  # of a round, or of filling the cache before a decoding step
     bytes: float
 
     def excess(self, points: Sequence[Point], length: int) -> str | None:
-        """What the next point of a mechanism would take too much of, by its last ones."""
+        """How far the next point would exceed a limit, extrapolated from the last ones; or None."""
         if not points:
             return None
         seconds = max(
@@ -52,7 +52,7 @@ class Limits(NamedTuple):
 
 
 def foreseen(points: Sequence[tuple[int, float]], length: int) -> float:
-    """A value at a greater length, as the last two points grow; quadratically if there is one."""
+    """A value extrapolated to a greater length from the last two points; quadratically from one."""
     (last, value), power = points[-1], 2.0
     if len(points) > 1 and points[-2][1] > 0 < value:
         power = exponent(points[-2:])
@@ -67,9 +67,9 @@ def exponent(points: Iterable[tuple[float, float]]) -> float:
 
 
 def measure(presets: Sequence[Preset], length: int, setting: Setting, rounds: int) -> list[Point]:
-    """All presets at one length: memory once, then times in rounds in which they take turns."""
+    """All presets at one length: memory once, then times in interleaved rounds."""
     training = {p.name: Training(p, length, setting) for p in presets}
-    memory = {name: work.memory() for name, work in training.items()}  # which warms up, too
+    memory = {name: work.memory() for name, work in training.items()}  # warms up, too
     passes = interleave({name: work.round for name, work in training.items()}, rounds, 0)
     points = {
         name: Point(
@@ -93,7 +93,7 @@ def measure(presets: Sequence[Preset], length: int, setting: Setting, rounds: in
 def with_steps(
     points: dict[str, Point], presets: Sequence[Preset], length: int, setting: Setting, rounds: int
 ) -> dict[str, Point]:
-    """The points with what one decoding step takes."""
+    """The points with the costs of one decoding step."""
     decoding = {p.name: Decoding(p, length, setting) for p in presets}
     needed = {name: work.bytes() for name, work in decoding.items()}
     steps = interleave({name: work.round for name, work in decoding.items()}, rounds, 0)

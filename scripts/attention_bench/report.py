@@ -1,4 +1,4 @@
-"""Measured points as tables of Markdown."""
+"""Measured points as Markdown tables."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
@@ -8,7 +8,7 @@ from zoo import Preset
 from attention_bench.points import FITTED, Point, exponent
 
 TIME, MEMORY = 1.25, 1.10  # exponents that a sub-quadratic mechanism may have
-MARK = "*"  # behind the name of a mechanism that claims to cost less than T S
+MARK = "*"  # after the name of a mechanism that claims to cost less than T S
 
 
 class Quantity(NamedTuple):
@@ -37,7 +37,7 @@ Curves = Mapping[str, Sequence[Point]]  # preset -> its points, shortest first
 
 
 class Growth(NamedTuple):
-    """The points of all presets, as a reader wants them."""
+    """The points of all presets, by preset, quantity and length."""
 
     curves: Curves
     presets: Mapping[str, Preset]
@@ -48,16 +48,16 @@ class Growth(NamedTuple):
         return self.lengths[-FITTED:]
 
     def quantities(self, wanted: Sequence[Quantity]) -> list[Quantity]:
-        """Those that were measured: an encoder has no decoding steps."""
+        """The quantities that were measured: an encoder has no decoding steps."""
         points = [point for curve in self.curves.values() for point in curve]
         return [q for q in wanted if any(q.of(p) is not None for p in points)]
 
     def values(self, name: str, quantity: Quantity) -> dict[int, float]:
-        found = {point.length: quantity.of(point) for point in self.curves[name]}
-        return {length: value for length, value in found.items() if value is not None}
+        measured = {point.length: quantity.of(point) for point in self.curves[name]}
+        return {length: value for length, value in measured.items() if value is not None}
 
     def exponent(self, name: str, quantity: Quantity) -> float | None:
-        """Over the longest lengths of the run; None where fewer than two of them were measured."""
+        """Over the longest lengths of the run; None if fewer than two were measured."""
         points = [(n, v) for n, v in self.values(name, quantity).items() if n in self.fitted and v]
         return exponent(points) if len(points) > 1 else None
 
@@ -67,16 +67,16 @@ def name_of(preset: Preset) -> str:
 
 
 def power(growth: Growth, name: str, quantity: Quantity) -> str:
-    """`1.03`; `1.41 > 1.25` where a mechanism that claims to grow less does not."""
-    found = growth.exponent(name, quantity)
-    if found is None:
+    """`1.03`, or `1.41 > 1.25` where a mechanism grows faster than it claims."""
+    fitted = growth.exponent(name, quantity)
+    if fitted is None:
         return "-"
-    over = growth.presets[name].is_subquadratic and found > quantity.bar
-    return f"{found:.2f} > {quantity.bar}" if over else f"{found:.2f}"
+    over = growth.presets[name].is_subquadratic and fitted > quantity.bar
+    return f"{fitted:.2f} > {quantity.bar}" if over else f"{fitted:.2f}"
 
 
-def number(value: float | None) -> str:
-    """Three figures, or whole numbers above."""
+def figure(value: float | None) -> str:
+    """Three significant digits, or an integer."""
     if value is None:
         return "-"
     digits = 0 if value >= 100 else 1 if value >= 10 else 2
@@ -89,7 +89,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
 
 
 def summary(growth: Growth) -> str:
-    """A line a mechanism: each quantity at its longest length, and its exponent."""
+    """One line per mechanism: each quantity at its longest length, and its exponent."""
     quantities = growth.quantities(SUMMARY)
     header = ["`attn=`", "claimed time"]
     for quantity in quantities:
@@ -101,20 +101,20 @@ def summary(growth: Growth) -> str:
             values = growth.values(name, quantity)
             longest = max(values)
             at = "" if longest == growth.lengths[-1] else f" (at {longest:,})"
-            row += [number(values[longest]) + at, power(growth, name, quantity)]
+            row += [figure(values[longest]) + at, power(growth, name, quantity)]
         rows.append(row)
     return table(header, rows)
 
 
 def details(growth: Growth) -> str:
-    """A table a quantity, a column a length."""
+    """One table per quantity, one column per length."""
     parts = []
     for quantity in growth.quantities(ALL):
         header = ["`attn=`", *(f"{length:,}" for length in growth.lengths), "exponent"]
         rows = []
         for name, preset in growth.presets.items():
             values = growth.values(name, quantity)
-            cells = [number(values.get(length)) for length in growth.lengths]
+            cells = [figure(values.get(length)) for length in growth.lengths]
             rows.append([name_of(preset), *cells, power(growth, name, quantity)])
         parts.append(f"### {quantity.title}, {quantity.unit}\n\n{table(header, rows)}")
     return "\n\n".join(parts)

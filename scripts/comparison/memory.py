@@ -1,4 +1,4 @@
-"""Bytes that decoding remembers: for each token more, and whatever the length."""
+"""Bytes cached in decoding: per token, and independent of the length."""
 
 from typing import NamedTuple
 
@@ -9,25 +9,25 @@ from seq2seq.models import Seq2Seq
 from seq2seq.models.state import DecodeState
 from seq2seq.symbols import BOS, EOS
 
-LONGEST = 1024  # tokens; beyond any window, so that a ring counts as what it is, a fixed size
+LONGEST = 1024  # tokens; beyond any window, so that a ring buffer counts as a fixed size
 
 
 class Remembered(NamedTuple):
-    """`each` times the number of tokens, plus `fixed`: exact beyond the windows of a mechanism."""
+    """`each` bytes per token, plus `fixed`: exact beyond the window of a mechanism."""
 
     each: float
     fixed: float
 
 
 def remembered(model: Seq2Seq, trained: int) -> tuple[Remembered, Remembered]:
-    """What one hypothesis remembers of its own tokens, and a sentence of its source, all layers.
+    """The cache of the target tokens of one hypothesis, and of its source, in all layers.
 
     Args:
-        trained: pieces of the longest sentence in training, for a model that takes no longer one.
+        trained: pieces of the longest training sentence, for a model that takes no longer ones.
     """
     try:
         return growth(model, LONGEST)
-    except ConfigError:  # so its positions, or its attention, say
+    except ConfigError:  # of its positions or its attention
         return growth(model, trained)
 
 
@@ -41,7 +41,7 @@ def growth(model: Seq2Seq, longest: int) -> tuple[Remembered, Remembered]:
 
 
 def state_of(model: Seq2Seq, length: int) -> DecodeState:
-    """After as many tokens on either side."""
+    """The decode state after `length` tokens on either side."""
     device = next(model.parameters()).device
     source = torch.full((1, length), BOS, device=device)
     source[:, -1] = EOS

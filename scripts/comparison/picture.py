@@ -1,4 +1,4 @@
-"""The table as a picture: a line a mechanism, a panel a figure."""
+"""The table as a picture: one line per mechanism, one panel per column."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -12,14 +12,14 @@ from comparison.rows import Mean, Row, figure, size
 from seq2seq.pages.plots import INK, METADATA, QUIET, RULE
 
 POINT, REFERENCE = "#376cb4", "#c2703d"
-# Inches: a line, a panel, the names at the left, what is above and below.
+# Inches: a line, a panel, the margins above and below.
 LINE, PANEL, ABOVE, BELOW = 0.24, 1.75, 0.4, 0.3
 LETTER = 0.075  # of a name
 
 
 class Panel(NamedTuple):
     title: str
-    value: Callable[[Row], Mean | None]  # where the point is; None = not measured
+    value: Callable[[Row], Mean | None]  # position of the point; None = not measured
     text: Callable[[Row], str]
 
 
@@ -47,7 +47,7 @@ PANELS = (
 
 
 def draw(rows: Sequence[Row], path: Path) -> None:
-    """One picture; a short line through a point is the deviation over seeds."""
+    """Error bars are the deviation over seeds."""
     panels = [panel for panel in PANELS if panel.value(rows[0]) is not None]
     names = max(len(row.name) for row in rows) * LETTER + 0.25
     across = names + PANEL * len(panels) + 0.1
@@ -70,9 +70,9 @@ def draw(rows: Sequence[Row], path: Path) -> None:
 def draw_panel(axes: Axes, rows: Sequence[Row], panel: Panel) -> None:
     axes.set_title(panel.title, fontsize=8.5, color=INK, loc="left", pad=8)
     values = [panel.value(row) for row in rows]
-    found = [(place, mean) for place, mean in enumerate(values) if mean is not None]
-    low, high = bounds([mean for _, mean in found])
-    for place, mean in found:
+    measured = [(place, mean) for place, mean in enumerate(values) if mean is not None]
+    low, high = bounds([mean for _, mean in measured])
+    for place, mean in measured:
         color = POINT if place else REFERENCE
         axes.plot([low, mean.value], [place, place], color=RULE, linewidth=1.2, zorder=1)
         axes.errorbar(
@@ -94,7 +94,7 @@ def draw_panel(axes: Axes, rows: Sequence[Row], panel: Panel) -> None:
 
 
 def bounds(means: Sequence[Mean]) -> tuple[float, float]:
-    """From 0, unless all are far from it: then differences would not be seen."""
+    """From 0, unless all values are far from it, where differences would be invisible."""
     lows = [mean.value - (mean.deviation or 0) for mean in means]
     highs = [mean.value + (mean.deviation or 0) for mean in means]
     low, high = min(lows), max(highs)

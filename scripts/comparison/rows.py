@@ -1,4 +1,4 @@
-"""One row a mechanism, as Markdown and as CSV."""
+"""One row per mechanism, as Markdown and as CSV."""
 
 import csv
 import statistics
@@ -11,10 +11,10 @@ from comparison.speed import Speeds
 
 
 class Mean(NamedTuple):
-    """Of several seeds."""
+    """Mean over seeds."""
 
     value: float
-    deviation: float | None  # of the sample; None for one seed
+    deviation: float | None  # sample standard deviation; None for one seed
 
     @classmethod
     def of(cls, values: Sequence[float]) -> "Mean":
@@ -27,7 +27,7 @@ class Mean(NamedTuple):
 
 
 class Row(NamedTuple):
-    """A mechanism in the table; None = not asked for."""
+    """A mechanism in the table; None = not measured."""
 
     name: str
     roles: str
@@ -55,14 +55,14 @@ def markdown(rows: Sequence[Row]) -> str:
 
 def cells(row: Row, rows: Sequence[Row]) -> list[str]:
     name = row.name if row.seeds == 1 else f"{row.name} ({row.seeds} seeds)"
-    found = [name, row.roles, row.bleu.text(1), row.loss.text(3)]
-    found += [row.test.text(1)] if row.test else []
-    found += [f"{row.parameters:,}"]
+    columns = [name, row.roles, row.bleu.text(1), row.loss.text(3)]
+    columns += [row.test.text(1)] if row.test else []
+    columns += [f"{row.parameters:,}"]
     first = rows[0].speeds
     if row.speeds and first:
-        for own, base in zip(row.speeds, first, strict=True):
-            found += [figure(own), f"{own / base:.2f}"]
-    return [*found, size(row.past), size(row.source)]
+        for speed, base in zip(row.speeds, first, strict=True):
+            columns += [figure(speed), f"{speed / base:.2f}"]
+    return [*columns, size(row.past), size(row.source)]
 
 
 def figure(value: float) -> str:
@@ -70,13 +70,13 @@ def figure(value: float) -> str:
 
 
 def size(memory: Remembered) -> str:
-    """`4,096`; `0 + 66,560` where something is remembered whatever the length."""
+    """`4,096`; `0 + 66,560` with a part that does not depend on the length."""
     each = f"{memory.each:,.0f}"
     return f"{each} + {memory.fixed:,.0f}" if round(memory.fixed) else each
 
 
 def write_csv(rows: Sequence[Row], path: Path) -> None:
-    """All figures in full, a column each; what was not asked for is empty."""
+    """All figures in full, one column each; empty where not measured."""
     table = [record(row, rows[0]) for row in rows]
     with path.open("w", encoding="utf-8", newline="") as file:
         writer = csv.DictWriter(file, list(table[0]))
@@ -85,7 +85,7 @@ def write_csv(rows: Sequence[Row], path: Path) -> None:
 
 
 def record(row: Row, first: Row) -> dict[str, object]:
-    own, base = row.speeds, first.speeds
+    speeds, base = row.speeds, first.speeds
     return {
         "attn": row.name,
         "roles": row.roles,
@@ -97,10 +97,10 @@ def record(row: Row, first: Row) -> dict[str, object]:
         "test_bleu": row.test and row.test.value,
         "test_bleu_deviation": row.test and row.test.deviation,
         "parameters": row.parameters,
-        "training_tokens_per_second": own and own.training,
-        "training_ratio": own and base and own.training / base.training,
-        "decoding_sentences_per_second": own and own.decoding,
-        "decoding_ratio": own and base and own.decoding / base.decoding,
+        "training_tokens_per_second": speeds and speeds.training,
+        "training_ratio": speeds and base and speeds.training / base.training,
+        "decoding_sentences_per_second": speeds and speeds.decoding,
+        "decoding_ratio": speeds and base and speeds.decoding / base.decoding,
         "bytes_per_target_token": row.past.each,
         "bytes_of_target_fixed": row.past.fixed,
         "bytes_per_source_token": row.source.each,

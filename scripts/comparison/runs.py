@@ -1,4 +1,4 @@
-"""The runs of a sweep: what their folders hold, which belong together, what else differs."""
+"""The runs of a sweep: read their folders, group them, and name other differences."""
 
 import csv
 import json
@@ -14,7 +14,7 @@ from seq2seq.errors import DataError
 from seq2seq.training.launch import RECORD
 from seq2seq.training.sweep import ERROR, RESULT
 
-# What a mechanism may be typed with that makes no other mechanism of it.
+# Options that do not make a different mechanism.
 NO_DIFFERENCE = ("seed=", "run_name=", "hydra.")
 LIKE = ("data", "order", "update", "model", "position", "decode")  # nodes that should not differ
 JUDGING = ("validation.sentences=", "checkpoint.monitor=")
@@ -22,14 +22,14 @@ MAY_DIFFER = ("order.seed", "data.cache")
 
 
 class Run(NamedTuple):
-    """A run that has ended."""
+    """A finished run."""
 
     folder: Path
-    preset: str | None  # of conf/attn, as typed; None if nothing says what was typed
+    preset: str | None  # of conf/attn, as typed; None if there is no record of it
     typed: list[str]  # the other options of the command line
     saved: checkpoint.Saved
     steps: int
-    bleu: float  # of the validation whose weights were kept as the best
+    bleu: float  # of the validation that chose best.ckpt
     loss: float
 
     @property
@@ -51,16 +51,16 @@ class Run(NamedTuple):
 
 
 class Group(NamedTuple):
-    """Runs of one mechanism that differ in their seeds only."""
+    """Runs of one mechanism that differ only in their seeds."""
 
     name: str
     runs: list[Run]
 
 
 def read_runs(folders: Iterable[Path]) -> tuple[list[Run], list[str]]:
-    """The runs in some sweeps, and a line for each that has not ended.
+    """The runs in some sweeps, and a line for each unfinished one.
 
-    Raises: SystemExit, with what to type, for a folder without any run that has.
+    Raises: SystemExit, with what to type, for a folder without a finished run.
     """
     runs: list[Run] = []
     skipped: list[str] = []
@@ -84,13 +84,13 @@ def read_runs(folders: Iterable[Path]) -> tuple[list[Run], list[str]]:
 
 
 def run_folders(folder: Path) -> list[Path]:
-    """The folder itself if it is that of a run, else those in it, in the order of the sweep."""
+    """The folder itself if it is a run, else the runs in it, in the order of the sweep."""
     if not folder.is_dir():
         raise SystemExit(f"there is no folder {folder}: give that of a sweep, runs/sweeps/...")
     if is_run(folder):
         return [folder]
-    found = [path for path in folder.iterdir() if path.is_dir() and is_run(path)]
-    return sorted(found, key=lambda path: (job_number(path), path.name))
+    folders = [path for path in folder.iterdir() if path.is_dir() and is_run(path)]
+    return sorted(folders, key=lambda path: (job_index(path), path.name))
 
 
 def is_run(folder: Path) -> bool:
@@ -99,9 +99,9 @@ def is_run(folder: Path) -> bool:
     )
 
 
-def job_number(folder: Path) -> int:
-    number = folder.name.partition("-")[0]
-    return int(number) if number.isdigit() else 0
+def job_index(folder: Path) -> int:
+    prefix = folder.name.partition("-")[0]
+    return int(prefix) if prefix.isdigit() else 0
 
 
 def read_run(folder: Path) -> Run:
@@ -120,16 +120,16 @@ def read_run(folder: Path) -> Run:
 
 
 def best_validation(folder: Path, monitor: str) -> dict[str, str]:
-    """The line of metrics.csv that best.ckpt was written after.
+    """The line of metrics.csv at which best.ckpt was written.
 
     Raises: DataError if there is none.
     """
     column = f"valid/{monitor}"
-    found = [row for file in sorted(folder.glob("metrics*.csv")) for row in validations(file)]
-    if not found:
+    rows = [row for file in sorted(folder.glob("metrics*.csv")) for row in validations(file)]
+    if not rows:
         raise DataError(f"{folder} has no validation in metrics.csv: train it without logger=none")
     best = min if monitor == "loss" else max
-    return best(found, key=lambda row: float(row[column]))
+    return best(rows, key=lambda row: float(row[column]))
 
 
 def validations(file: Path) -> Iterator[dict[str, str]]:
@@ -138,7 +138,7 @@ def validations(file: Path) -> Iterator[dict[str, str]]:
 
 
 def typed_in(folder: Path) -> tuple[str | None, list[str]]:
-    """What Hydra has kept of the command line: the preset of attn, and all other options."""
+    """The command line as Hydra recorded it: the preset of attn, and all other options."""
     record = folder / ".hydra"
     if not (record / "hydra.yaml").is_file():
         return None, []
@@ -148,20 +148,20 @@ def typed_in(folder: Path) -> tuple[str | None, list[str]]:
 
 
 def grouped(runs: Sequence[Run]) -> list[Group]:
-    """The runs by mechanism, each named after what was typed for it and not for all others."""
+    """The runs by mechanism, each named after the options that not all runs share."""
     shared = set(runs[0].typed).intersection(*(run.typed for run in runs))
     groups: dict[str, Group] = {}
     for run in runs:
-        own = [t for t in run.typed if t not in shared and not t.startswith(NO_DIFFERENCE)]
-        name = " ".join([run.preset or run.roles, *own])
+        particular = [t for t in run.typed if t not in shared and not t.startswith(NO_DIFFERENCE)]
+        name = " ".join([run.preset or run.roles, *particular])
         groups.setdefault(name, Group(name, [])).runs.append(run)
     return list(groups.values())
 
 
 def in_order(groups: Sequence[Group], reference: str) -> list[Group]:
-    """The reference first, then by the BLEU of the validation, the best first.
+    """The reference first, then by validation BLEU, the best first.
 
-    The reference is the mechanism of that name, or the first of that preset, if there is one.
+    The reference is the mechanism of that name, or the first of that preset, if any.
     """
     ranked = sorted(groups, key=lambda g: -sum(run.bleu for run in g.runs) / len(g.runs))
     named = [g for g in ranked if g.name == reference]
@@ -170,28 +170,28 @@ def in_order(groups: Sequence[Group], reference: str) -> list[Group]:
 
 
 def incomparable(runs: Sequence[Run]) -> list[str]:
-    """What else than the attention and the seed differs between the runs, a line each."""
+    """Differences between the runs other than attention and seed, one line each."""
     first = runs[0]
-    found: dict[str, tuple[Any, Any, Run]] = {}
+    unlike: dict[str, tuple[Any, Any, Run]] = {}
     for run in runs[1:]:
         for node in LIKE:
             pair = first.saved.config.get(node, {}), run.saved.config.get(node, {})
             for difference in checkpoint.differences(*pair, node):
                 if difference.name not in MAY_DIFFER:
-                    found.setdefault(difference.name, (difference.one, difference.other, run))
+                    unlike.setdefault(difference.name, (difference.one, difference.other, run))
         if run.steps != first.steps:
-            found.setdefault("steps", (first.steps, run.steps, run))
+            unlike.setdefault("steps", (first.steps, run.steps, run))
         if run.saved.target.to_json() != first.saved.target.to_json():
-            found.setdefault("the target's tokenizer", ("one", "another", run))
+            unlike.setdefault("the target's tokenizer", ("one", "another", run))
     differing = [
         f"not comparable: {name} is {one} in {first.folder}, {other} in {run.folder}"
-        for name, (one, other, run) in found.items()
+        for name, (one, other, run) in unlike.items()
     ]
     return [*differing, *judged_differently(runs)]
 
 
 def judged_differently(runs: Sequence[Run]) -> list[str]:
-    """What was typed about validation for some runs and not for all: checkpoints do not keep it."""
+    """Validation options typed for some runs but not for all: checkpoints do not keep them."""
     typed = {t: run for run in reversed(runs) for t in run.typed if t.startswith(JUDGING)}
     return [
         f"not comparable: {option} was typed for {run.folder}, not for {other.folder}"

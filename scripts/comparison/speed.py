@@ -1,4 +1,4 @@
-"""How fast mechanisms train and translate: all on the same batches, taking turns."""
+"""Training and decoding speeds of mechanisms, taking turns on the same batches."""
 
 from collections.abc import Mapping, Sequence
 from itertools import islice
@@ -27,16 +27,16 @@ class Speeds(NamedTuple):
 
 
 class Material(NamedTuple):
-    """What every mechanism is given."""
+    """The input of every mechanism."""
 
     batches: Sequence[Batch]
     source: torch.Tensor  # (B, S), sentences to translate
 
     @classmethod
     def of(cls, saved: Saved, batches: int, sentences: int) -> "Material":
-        """The first training batches of a run, and validation sentences of middling length.
+        """The first training batches of a run, and validation sentences of medium length.
 
-        Raises: DataError or ConfigError if its data are not where they were.
+        Raises: DataError or ConfigError if its data have moved.
         """
         data = DataOptions(**saved.config["data"])
         given = Tokenizers(saved.source, saved.target)
@@ -54,7 +54,7 @@ class Candidate:
         self.material = material
         self.model = saved.build()
         self.search = build_search(saved.config["decode"])
-        # Adam of its own, whose steps change nothing: the weights are translated with, too.
+        # A learning rate of 0: the weights, which also translate, must not change.
         self.optimizer = torch.optim.Adam(self.model.parameters(), lr=0.0, fused=True)
 
     def train(self, _: int) -> float:
@@ -76,7 +76,7 @@ class Candidate:
 
 
 def speeds(runs: Mapping[str, Saved], material: Material, rounds: int) -> dict[str, Speeds]:
-    """Of each run, the fastest of its rounds."""
+    """The speeds of the fastest round of each run."""
     candidates = {name: Candidate(saved, material) for name, saved in runs.items()}
     training = interleave({name: c.train for name, c in candidates.items()}, rounds, 1)
     decoding = interleave({name: c.translate for name, c in candidates.items()}, rounds, 1)

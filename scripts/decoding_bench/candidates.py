@@ -1,4 +1,4 @@
-"""What is compared: an engine, a number format, a cache, and processes times threads."""
+"""What is compared: engine, number format, cache, and processes x threads."""
 
 import re
 from dataclasses import dataclass
@@ -9,7 +9,7 @@ LAYOUTS = ("2x1", "1x2")  # workers x threads of each
 
 
 class BatchSize(NamedTuple):
-    """How much is decoded at once."""
+    """Batch size of decoding."""
 
     size: int
     unit: str  # sentences, or tokens of the padded sources
@@ -26,8 +26,8 @@ class Candidate:
         engine: `floor` is the bare matrix products of our float32 run, without an engine.
         precision: float32, bfloat16 or int8.
         cache: of ours, dense or paged.
-        workers: processes, or in CTranslate2 its own parallel translators.
-        threads: of each.
+        workers: processes; in CTranslate2, parallel translators of one process.
+        threads: of each worker.
     """
 
     engine: str
@@ -51,23 +51,23 @@ class Candidate:
 
     @property
     def processes(self) -> int:
-        """CTranslate2 divides the work among its workers itself."""
+        """One for CTranslate2, which distributes the work itself."""
         return 1 if self.engine == "ct2" else self.workers
 
     @property
     def batch_units(self) -> tuple[str, ...]:
-        """In what the size of its batches can be chosen; then the best is. None: it chooses."""
+        """Units in which its batch size is tuned; empty if the engine chooses it."""
         return {"ct2": ("sentences", "tokens"), "hf": ("sentences",)}.get(self.engine, ())
 
 
 def parse(name: str) -> Candidate:
-    """Raises: ValueError for what is no name of a candidate."""
+    """Raises: ValueError for an unknown name."""
     engine, *rest = name.split("-")
     wanted = {"ours": 3, "ct2": 2}.get(engine, 1)
     layout = re.fullmatch(r"(\d+)x(\d+)", rest[-1]) if rest else None
     if engine not in ENGINES or len(rest) != wanted or layout is None:
         raise ValueError(
-            f"{name!r} is no candidate: write for example {', '.join(c.name for c in ALL[:4])}"
+            f"{name!r} is not a candidate; examples: {', '.join(c.name for c in ALL[:4])}"
         )
     precision = rest[0] if wanted > 1 else "float32"
     cache = rest[1] if wanted > 2 else "dense"

@@ -1,4 +1,4 @@
-"""The processes of a candidate, kept warm and asked in turn."""
+"""The processes of a candidate, kept warm between rounds."""
 
 import json
 import os
@@ -17,9 +17,9 @@ SCRIPTS = Path(__file__).resolve().parents[1]
 
 
 class Job(NamedTuple):
-    """A regime and a search."""
+    """One regime and one search."""
 
-    regime: str  # free: a translation ends where the model ends it; forced: all are equally long
+    regime: str  # free: the model ends a translation; forced: all have the same length
     beams: int
     limit: int
 
@@ -31,15 +31,15 @@ class Job(NamedTuple):
 
 
 class CannotError(Exception):
-    """A candidate that does not run here; the message says why."""
+    """A candidate does not run here; the message says why."""
 
 
 class Crew:
-    """One candidate: as many processes as it has workers, each with its share of the sentences.
+    """One candidate: one process per worker, each with its share of the sentences.
 
     Args:
         candidate: what runs in them.
-        files: regime -> paths of the model's forms, see `engines.Files`.
+        files: regime -> paths of the model, see `engines.Files`.
 
     Raises: CannotError if the engine is not installed, or cannot compute the model.
     """
@@ -69,7 +69,7 @@ class Crew:
             raise
 
     def prepare(self, job: Job, rows: Sequence[list[int]], batch_size: BatchSize | None) -> None:
-        """Give each process its share, of all lengths."""
+        """Give each process its share of sentences of all lengths."""
         self.count = len(rows)
         self.shares = deal([len(row) for row in rows], len(self.processes))
         works = [
@@ -79,25 +79,25 @@ class Crew:
         self._ask([{"do": "prepare", "work": work} for work in works])
 
     def go(self) -> float:
-        """All processes translate their share. Returns: seconds until the last has done it."""
+        """All processes translate their share. Returns: seconds until the last has finished."""
         start = time.perf_counter()
         self._ask([{"do": "go"}])
         return time.perf_counter() - start
 
-    def found(self) -> list[list[int]]:
+    def hypotheses(self) -> list[list[int]]:
         """The hypotheses of the last run, in the order of the sentences."""
         results: list[list[int]] = [[] for _ in range(self.count)]
-        for share, answer in zip(self.shares, self._ask([{"do": "found"}]), strict=True):
-            for i, row in zip(share, answer["found"], strict=True):
+        for share, answer in zip(self.shares, self._ask([{"do": "hypotheses"}]), strict=True):
+            for i, row in zip(share, answer["hypotheses"], strict=True):
                 results[i] = row
         return results
 
     def cpu_seconds(self) -> float:
-        """What its processes have used of all cores so far (Linux; elsewhere 0)."""
+        """CPU seconds of its processes so far (Linux; elsewhere 0)."""
         return sum(cpu_seconds(process.pid) for process in self.processes)
 
     def resident(self) -> int:
-        """Bytes of memory that its processes hold, together (Linux; elsewhere 0)."""
+        """Resident bytes of its processes in total (Linux; elsewhere 0)."""
         return sum(resident(process.pid) for process in self.processes)
 
     def close(self) -> None:
@@ -108,7 +108,7 @@ class Crew:
             process.stdout.close()
 
     def _ask(self, orders: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Give all processes their orders, or all the same one, then read their answers."""
+        """Send each process its order, or all the same one, then read their answers."""
         each = list(orders) * (len(self.processes) if len(orders) == 1 else 1)
         for process, order in zip(self.processes, each, strict=True):
             assert process.stdin
@@ -126,6 +126,6 @@ class Crew:
 
 
 def deal(lengths: Sequence[int], hands: int) -> list[list[int]]:
-    """Indices in as many shares, each with as much of every length."""
+    """Indices in `hands` shares with the same distribution of lengths."""
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     return [order[hand::hands] for hand in range(hands)]

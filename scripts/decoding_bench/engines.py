@@ -1,4 +1,4 @@
-"""Every engine behind one interface: ids in, ids out."""
+"""All engines with one interface: ids in, ids out."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -18,44 +18,44 @@ from seq2seq.symbols import EOS, PAD
 
 
 class Files(NamedTuple):
-    """A model in the forms that the engines read."""
+    """A model in the formats that the engines read."""
 
     checkpoint: str
     ctranslate2: str
 
 
 class Work(NamedTuple):
-    """What is to be translated, and how."""
+    """The sentences to translate, and how."""
 
     regime: str  # which of the models
-    rows: list[list[int]]  # sources, eos last
+    rows: list[list[int]]  # sources, EOS last
     beams: int
-    limit: int  # pieces of a translation at most
-    batch_size: BatchSize | None  # where it is chosen
+    limit: int  # maximum pieces of a translation
+    batch_size: BatchSize | None  # None if the engine chooses it
 
 
 class Engine(ABC):
-    """An engine with its models loaded, one a regime.
+    """An engine with its models loaded, one per regime.
 
-    `prepare` and `found` are not timed; `run` is.
+    Only `run` is timed.
     """
 
     def __init__(self, candidate: Candidate, files: Mapping[str, Files]):
         self.candidate = candidate
         self.files = files
-        self.raw: Any = None  # what the last run found
+        self.raw: Any = None  # output of the last run
 
     @abstractmethod
     def prepare(self, work: Work) -> None:
-        """Make ready for these sentences."""
+        """Prepare for these sentences."""
 
     @abstractmethod
     def run(self) -> None:
         """Translate them all."""
 
     @abstractmethod
-    def found(self) -> list[list[int]]:
-        """The best hypothesis of each sentence, without eos."""
+    def hypotheses(self) -> list[list[int]]:
+        """The best hypothesis of each sentence, without EOS."""
 
 
 class Ours(Engine):
@@ -75,12 +75,12 @@ class Ours(Engine):
         model = self.models[self.work.regime]
         self.raw = translated(model, self.search, self.work.rows, cache=self.candidate.cache)
 
-    def found(self) -> list[list[int]]:
+    def hypotheses(self) -> list[list[int]]:
         return self.raw
 
 
 def search_of(beams: int, limit: int) -> Search:
-    """The search that all engines are asked for: score = log-probability / length."""
+    """The search of all engines: score = log-probability / length."""
     options: dict[str, Any] = {"length_ratio": 0.0, "length_extra": limit, "name": "greedy"}
     if beams > 1:
         options |= {"name": "beam", "beam_size": beams, "length_penalty": 1.0}
@@ -93,7 +93,7 @@ def translated(
     """The best hypothesis of each row of ids, by our engine."""
     engine = decoding.Engine(model, search, **options)
     requests = (Request(row) for row in rows)
-    return [found[0].ids for found in engine.translate(requests)]
+    return [best[0].ids for best in engine.translate(requests)]
 
 
 class Bare(Engine):
@@ -118,12 +118,12 @@ class Bare(Engine):
     def run(self) -> None:
         self.floor.replay(self.steps)
 
-    def found(self) -> list[list[int]]:
+    def hypotheses(self) -> list[list[int]]:
         return self.raw
 
 
 class CTranslate2(Engine):
-    """The exported weights, in as many parallel translators as the candidate has workers."""
+    """The exported weights in CTranslate2, with one parallel translator per worker."""
 
     def __init__(self, candidate: Candidate, files: Mapping[str, Files]):
         super().__init__(candidate, files)
@@ -131,7 +131,7 @@ class CTranslate2(Engine):
 
         saved = checkpoint.read(next(iter(files.values())).checkpoint)
         self.source, self.target = saved.source.symbols(), saved.target.symbols()
-        self.ids = {symbol: number for number, symbol in enumerate(self.target)}
+        self.ids = {symbol: i for i, symbol in enumerate(self.target)}
         self.translators = {
             regime: ctranslate2.Translator(
                 each.ctranslate2,
@@ -145,7 +145,7 @@ class CTranslate2(Engine):
 
     def prepare(self, work: Work) -> None:
         self.translator = self.translators[work.regime]
-        # It takes pieces and adds the end itself.
+        # CTranslate2 takes pieces and adds EOS itself.
         self.pieces = [[self.source[i] for i in row[:-1]] for row in work.rows]
         self.options: dict[str, Any] = {
             "beam_size": work.beams,
@@ -153,7 +153,7 @@ class CTranslate2(Engine):
             "min_decoding_length": 0,
             "max_decoding_length": work.limit,
             "max_input_length": 0,
-            "return_end_token": True,  # so that the length counts eos, as ours does
+            "return_end_token": True,  # so that the length counts EOS, as ours does
         }
         if work.batch_size is not None:
             self.options["max_batch_size"] = work.batch_size.size
@@ -163,13 +163,13 @@ class CTranslate2(Engine):
     def run(self) -> None:
         self.raw = self.translator.translate_batch(self.pieces, **self.options)
 
-    def found(self) -> list[list[int]]:
+    def hypotheses(self) -> list[list[int]]:
         rows = [[self.ids[piece] for piece in each.hypotheses[0]] for each in self.raw]
         return [row[:-1] if row and row[-1] == EOS else row for row in rows]
 
 
 class HuggingFace(Engine):
-    """`generate` of the transformers library, in batches of like lengths."""
+    """`generate` of the transformers library, in batches of similar lengths."""
 
     def __init__(self, candidate: Candidate, files: Mapping[str, Files]):
         super().__init__(candidate, files)
@@ -188,7 +188,7 @@ class HuggingFace(Engine):
             "num_beams": work.beams,
             "max_new_tokens": work.limit,
             "length_penalty": 1.0,
-            "early_stopping": work.beams > 1,  # done when as many hypotheses have finished
+            "early_stopping": work.beams > 1,  # stops when num_beams hypotheses have finished
             "do_sample": False,
         }
 
@@ -200,10 +200,10 @@ class HuggingFace(Engine):
             mask = source != PAD
             self.raw.append(self.model.generate(source, attention_mask=mask, **self.options))
 
-    def found(self) -> list[list[int]]:
+    def hypotheses(self) -> list[list[int]]:
         results: list[list[int]] = [[] for _ in self.rows]
-        for batch, found in zip(self.batches, self.raw, strict=True):
-            for i, row in zip(batch, found[:, 1:].tolist(), strict=True):
+        for batch, rows in zip(self.batches, self.raw, strict=True):
+            for i, row in zip(batch, rows[:, 1:].tolist(), strict=True):
                 results[i] = row[: row.index(EOS)] if EOS in row else row
         return results
 

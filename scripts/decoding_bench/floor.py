@@ -11,14 +11,14 @@ from seq2seq.symbols import PAD
 
 
 class Step(NamedTuple):
-    """A call of the model: the tokens of a source that was encoded, or those that were decoded."""
+    """A call of the model, which encodes source tokens or decodes target tokens."""
 
     encodes: bool
-    rows: int  # tokens, padding left out
+    rows: int  # tokens without padding
 
 
 class Record:
-    """Notes how many tokens each call of a model computes, while the model is used as ever."""
+    """Records how many tokens each call of a model computes; the model works as before."""
 
     def __init__(self, model: Seq2Seq):
         self.steps: list[Step] = []
@@ -39,12 +39,12 @@ class Record:
 class Floor:
     """The products of a Transformer, bare: no attention, no norm, no search, no allocation.
 
-    Maps that read the same numbers are one product, as in the fastest engines.
+    Maps with the same input are one product, as in the fastest engines.
     """
 
     def __init__(self, model: Seq2Seq):
         if not isinstance(model, Transformer):
-            raise ValueError("the floor is known for model=transformer only")
+            raise ValueError("the floor is defined for model=transformer only")
         of_source, of_step = [], []
         for layer in model.encoder:
             of_source += [*self_attention(layer), *feed(layer)]
@@ -63,20 +63,20 @@ class Floor:
         for encodes, rows in steps:
             for weight in self.of_source if encodes else self.of_step:
                 inputs, outputs = weight.shape
-                found = self.buffer("out", rows, outputs)
-                torch.mm(self.buffer("in", rows, inputs), weight, out=found)
+                out = self.buffer("out", rows, outputs)
+                torch.mm(self.buffer("in", rows, inputs), weight, out=out)
 
     def buffer(self, use: str, rows: int, width: int) -> Tensor:
-        """A place for rows of a width, of which only the first time makes a larger one."""
+        """A reused buffer of (rows, width), which grows if it is too small."""
         kept = self.buffers.get((use, width))
         if kept is None or len(kept) < rows:
             kept = self.buffers[use, width] = torch.rand(rows, width)
         return kept[:rows]
 
     def multiplications(self, steps: list[Step]) -> int:
-        """How many multiply-adds the products of these calls take."""
+        """Multiply-adds in the products of these calls."""
         sizes = {True: self.of_source, False: self.of_step}
-        each = {key: sum(weight.numel() for weight in found) for key, found in sizes.items()}
+        each = {key: sum(weight.numel() for weight in weights) for key, weights in sizes.items()}
         return sum(each[step.encodes] * step.rows for step in steps)
 
 

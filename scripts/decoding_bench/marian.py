@@ -22,8 +22,8 @@ NEEDS = (
 
 
 def build(model: Seq2Seq) -> Any:
-    """MarianMTModel if the norms stand behind the sub-layers; if they stand before, the model that
-    is Marian with norms before: PegasusForConditionalGeneration.
+    """MarianMTModel for post-norm; for pre-norm PegasusForConditionalGeneration, which is Marian
+    with pre-norm.
 
     Raises: ValueError if the library has no such model.
     """
@@ -62,7 +62,7 @@ def build(model: Seq2Seq) -> Any:
 
 
 def fits(model: Seq2Seq) -> bool:
-    """Does one of the two compute the same?"""
+    """Does one of the two compute the same function?"""
     if not isinstance(model, Transformer):
         return False
     first = model.encoder[0]
@@ -80,19 +80,19 @@ def fits(model: Seq2Seq) -> bool:
 
 
 def weights(model: Transformer) -> dict[str, Tensor]:
-    """Our weights by the names of the library. Biases that we lack are zero."""
+    """Our weights under the names of the library; missing biases are zero."""
     bias = model.embeddings.output.bias.detach().clone()
     bias[[PAD, BOS, UNK]] = NEVER
-    found = {"model.shared.weight": model.embeddings.target.weight, "final_logits_bias": bias[None]}
+    named = {"model.shared.weight": model.embeddings.target.weight, "final_logits_bias": bias[None]}
     positions, dim = torch.arange(POSITIONS), model.embeddings.dim
     for side in ("encoder", "decoder"):
         at = f"model.{side}"
         table = getattr(model, f"{side}_position").embed(torch.zeros(1, POSITIONS, dim), positions)
-        found[f"{at}.embed_positions.weight"] = table[0]
-        found |= of_map(f"{at}.layer_norm", getattr(model, f"{side}_norm"))
+        named[f"{at}.embed_positions.weight"] = table[0]
+        named |= of_map(f"{at}.layer_norm", getattr(model, f"{side}_norm"))
         for i, layer in enumerate(getattr(model, side)):
-            found |= of_layer(f"{at}.layers.{i}", layer)
-    return {name: value.detach() for name, value in found.items()}
+            named |= of_layer(f"{at}.layers.{i}", layer)
+    return {name: value.detach() for name, value in named.items()}
 
 
 def of_layer(at: str, layer: Any) -> dict[str, Tensor]:
@@ -109,14 +109,14 @@ def of_layer(at: str, layer: Any) -> dict[str, Tensor]:
     for name, attention in attentions.items():
         for ours in ("q", "k", "v", "out"):
             parts[f"{name}.{ours}_proj"] = getattr(attention, ours)
-    found: dict[str, Tensor] = {}
+    result: dict[str, Tensor] = {}
     for name, part in parts.items():
-        found |= of_map(f"{at}.{name}", part)
-    return found
+        result |= of_map(f"{at}.{name}", part)
+    return result
 
 
 def of_map(at: str, part: Any) -> dict[str, Tensor]:
-    """Weight and bias of a linear map or a norm; nothing of what stands where there is no norm."""
+    """Weight and bias of a linear map or a norm; none of the identity in place of a norm."""
     if isinstance(part, nn.Identity):
         return {}
     bias = part.bias if part.bias is not None else torch.zeros(len(part.weight))

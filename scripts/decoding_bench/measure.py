@@ -1,4 +1,4 @@
-"""Rounds in which all candidates translate the same sentences in turn."""
+"""Interleaved rounds, in which all candidates translate the same sentences."""
 
 import sys
 import time
@@ -13,7 +13,7 @@ from decoding_bench.candidates import BatchSize, Candidate
 from decoding_bench.crews import CannotError, Crew, Job
 
 ATTEMPTS = 20
-TICK = 0.01  # seconds: how finely the system counts the work of processes
+TICK = 0.01  # seconds: resolution of the CPU times of processes
 
 
 class Run(NamedTuple):
@@ -21,17 +21,17 @@ class Run(NamedTuple):
 
     seconds: float
     load: float  # cores that other processes used meanwhile
-    disturbed: int = 0  # runs before it that do not count, because other processes were at work
+    disturbed: int = 0  # discarded runs before it, because other processes were active
 
 
 class Result(NamedTuple):
-    """What a candidate did in the rounds that count."""
+    """The measured rounds of a candidate."""
 
     candidate: Candidate
     runs: list[Run]
-    found: list[list[int]]  # the best hypothesis of each sentence, without eos
+    hypotheses: list[list[int]]  # the best hypothesis of each sentence, without EOS
     batch_size: BatchSize | None
-    resident: int  # bytes of memory that its processes hold at the end, together
+    resident: int  # bytes of its processes at the end, in total
 
     @property
     def seconds(self) -> list[float]:
@@ -39,13 +39,13 @@ class Result(NamedTuple):
 
     @property
     def typical(self) -> float:
-        """Seconds, median of the rounds."""
+        """Median seconds of a round."""
         return median(self.seconds)
 
 
 @dataclass
 class Measured:
-    """All that was measured for a job."""
+    """All results of a job."""
 
     job: Job
     results: dict[str, Result]
@@ -54,13 +54,13 @@ class Measured:
 
 @dataclass
 class Protocol:
-    """How it is measured.
+    """How jobs are measured.
 
     Attributes:
-        rounds: that count.
-        warmup: rounds before them.
-        batch_sizes: of which an engine that has them gets its best.
-        anyway: count runs beside which other processes were at work.
+        rounds: measured rounds.
+        warmup: rounds before the measured ones.
+        batch_sizes: candidates, of which each engine with a batch size gets its fastest.
+        anyway: also count runs while other processes were active.
     """
 
     rounds: int = 5
@@ -69,7 +69,7 @@ class Protocol:
     anyway: bool = False
 
     def measure(self, crews: dict[str, Crew], job: Job, rows: Sequence[list[int]]) -> Measured:
-        """Raises: BusyMachineError if other processes do not stop."""
+        """Raises: BusyMachineError if the machine stays busy."""
         going, sizes, left_out = {}, {}, []
         for name, crew in crews.items():
             print(f"{job.title}: preparing {name}", file=sys.stderr, flush=True)
@@ -82,13 +82,13 @@ class Protocol:
             await_idle()
         runs = self._rounds(going)
         results = {
-            name: Result(crew.candidate, runs[name], crew.found(), sizes[name], crew.resident())
-            for name, crew in going.items()
+            name: Result(c.candidate, runs[name], c.hypotheses(), sizes[name], c.resident())
+            for name, c in going.items()
         }
         return Measured(job, results, left_out)
 
     def _prepare(self, crew: Crew, job: Job, rows: Sequence[list[int]]) -> BatchSize | None:
-        """Hand out the sentences. Returns: the batch size that was fastest, if it has one."""
+        """Distribute the sentences. Returns: the fastest batch size, if the engine has one."""
         units = crew.candidate.batch_units
         if not units:
             crew.prepare(job, rows, None)
@@ -96,14 +96,14 @@ class Protocol:
         tried = {}
         for size in (size for size in self.batch_sizes if size.unit in units):
             crew.prepare(job, rows, size)
-            crew.go()  # what is set up at first is not counted
+            crew.go()  # warms up
             tried[size] = crew.go()
         best = min(tried, key=tried.__getitem__)
         crew.prepare(job, rows, best)
         return best
 
     def _rounds(self, crews: dict[str, Crew]) -> dict[str, list[Run]]:
-        """Runs that count of each candidate, taking turns."""
+        """The measured runs of each candidate, taking turns."""
         for crew in crews.values():
             for _ in range(self.warmup):
                 crew.go()
@@ -114,9 +114,9 @@ class Protocol:
         return runs
 
     def _undisturbed(self, crew: Crew) -> Run:
-        """A run beside which no other process was at work, after some attempts if need be.
+        """A run without other active processes, after some attempts if necessary.
 
-        Raises: BusyMachineError if other processes do not stop.
+        Raises: BusyMachineError if the machine stays busy.
         """
 
         def used() -> float:
@@ -125,11 +125,11 @@ class Protocol:
         for disturbed in range(ATTEMPTS):
             with foreign_load(used) as load:
                 seconds = crew.go()
-            # Of a short run the clock of the system sees too little to tell.
+            # A short run is only a few ticks of the system's clock.
             if self.anyway or load.cores * seconds <= max(BUSY * seconds, 3 * TICK):
                 return Run(seconds, load.cores, disturbed)
             await_idle()
         raise BusyMachineError(
-            f"other processes disturbed {crew.candidate.name} {ATTEMPTS} times in turn: stop them, "
-            "or pass --anyway"
+            f"other processes disturbed {crew.candidate.name} {ATTEMPTS} times in a row: stop "
+            "them, or pass --anyway"
         )

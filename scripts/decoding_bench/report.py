@@ -1,4 +1,4 @@
-"""What the figures say: rates, and ratios to the floor and to the other engines."""
+"""Rates, and ratios to the floor and to the other engines."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -19,7 +19,7 @@ TITLES = (
     "batch",
     "resident, MB",
 )
-STEADY = 1.1  # between the slowest and the fastest round of a floor
+STEADY = 1.1  # maximum ratio of the slowest to the fastest round of a floor
 Quality = Callable[[list[list[int]]], float]  # BLEU of hypotheses
 
 
@@ -28,10 +28,10 @@ class Line(NamedTuple):
 
     name: str
     rates: list[float]  # sentences/s of each round
-    tokens: float  # target pieces/s, eos included
-    floor: float | None  # its time, as a multiple of the bare products' in the same layout
-    ct2: float | None  # its rate, as a multiple of CTranslate2's best in the same precision
-    hf: float | None  # its rate, as a multiple of the best of Hugging Face
+    tokens: float  # target pieces/s, EOS included
+    floor: float | None  # its time / that of the bare products in the same layout
+    ct2: float | None  # its rate / the best of CTranslate2 in the same precision
+    hf: float | None  # its rate / the best of Hugging Face
     same: float | None  # share of hypotheses equal to ours in float32
     bleu: float | None
     batch_size: str | None
@@ -39,39 +39,39 @@ class Line(NamedTuple):
 
 
 def lines(measured: Measured, quality: Quality | None = None) -> list[Line]:
-    """One line a candidate, in the order in which they were measured."""
+    """One line per candidate, in the order of measurement."""
     return [line(result, measured, quality) for result in measured.results.values()]
 
 
 def line(result: Result, measured: Measured, quality: Quality | None) -> Line:
-    results, own = measured.results, result.candidate
-    count = len(result.found)
+    results, candidate = measured.results, result.candidate
+    count = len(result.hypotheses)
     ends = 0 if measured.job.regime == "forced" else count
-    ct2 = fastest(results, "ct2", "int8" if own.precision == "int8" else "float32")
-    hf, floor = fastest(results, "hf", "float32"), results.get(f"floor-{own.layout}")
+    ct2 = fastest(results, "ct2", "int8" if candidate.precision == "int8" else "float32")
+    hf, floor = fastest(results, "hf", "float32"), results.get(f"floor-{candidate.layout}")
     ours = reference(results)
-    bare = own.engine == "floor"
+    bare = candidate.engine == "floor"
     return Line(
-        name=own.name,
+        name=candidate.name,
         rates=[count / each for each in result.seconds],
-        tokens=(sum(map(len, result.found)) + ends) / result.typical,
+        tokens=(sum(map(len, result.hypotheses)) + ends) / result.typical,
         floor=ratio(result, floor),
         ct2=None if bare else ratio(ct2, result),
         hf=None if bare else ratio(hf, result),
-        same=None if bare or ours is None else same(result.found, ours.found),
-        bleu=None if bare or quality is None else quality(result.found),
+        same=None if bare or ours is None else same(result.hypotheses, ours.hypotheses),
+        bleu=None if bare or quality is None else quality(result.hypotheses),
         batch_size=None if result.batch_size is None else str(result.batch_size),
         resident=result.resident,
     )
 
 
 def ratio(slower: Result | None, faster: Result | None) -> float | None:
-    """How many times as long one takes as the other."""
+    """Time of one over time of the other."""
     return None if slower is None or faster is None else slower.typical / faster.typical
 
 
 def fastest(results: Mapping[str, Result], engine: str, precision: str) -> Result | None:
-    """The better of an engine's layouts."""
+    """The faster of an engine's layouts."""
     of_engine = [
         result
         for result in results.values()
@@ -81,17 +81,17 @@ def fastest(results: Mapping[str, Result], engine: str, precision: str) -> Resul
 
 
 def reference(results: Mapping[str, Result]) -> Result | None:
-    """Ours in float32, whose hypotheses the others are compared with."""
-    own = (r for r in results.values() if r.candidate.name.startswith("ours-float32"))
-    return next(own, None)
+    """Ours in float32: the reference for hypotheses."""
+    ours = (r for r in results.values() if r.candidate.name.startswith("ours-float32"))
+    return next(ours, None)
 
 
-def same(found: Sequence[list[int]], others: Sequence[list[int]]) -> float:
-    return sum(a == b for a, b in zip(found, others, strict=True)) / len(others)
+def same(hypotheses: Sequence[list[int]], others: Sequence[list[int]]) -> float:
+    return sum(a == b for a, b in zip(hypotheses, others, strict=True)) / len(others)
 
 
-def table(found: Sequence[Line]) -> str:
-    """The lines in Markdown."""
+def table(figures: Sequence[Line]) -> str:
+    """The figures in Markdown."""
     head = f"| {' | '.join(TITLES)} |\n|{'---|' * len(TITLES)}"
     rows = [
         [
@@ -104,7 +104,7 @@ def table(found: Sequence[Line]) -> str:
             written(each.batch_size, "s"),
             f"{each.resident / 1e6:,.0f}",
         ]
-        for each in found
+        for each in figures
     ]
     return "\n".join([head, *(f"| {' | '.join(row)} |" for row in rows)])
 
@@ -113,13 +113,13 @@ def written(value: float | str | None, form: str) -> str:
     return "" if value is None else format(value, form)
 
 
-def section(measured: Measured, found: Sequence[Line]) -> str:
-    """A job's table and what one has to know of its rounds."""
+def section(measured: Measured, figures: Sequence[Line]) -> str:
+    """The table of a job, and notes on its rounds."""
     runs = [run for result in measured.results.values() for run in result.runs]
     load, disturbed = max(run.load for run in runs), sum(run.disturbed for run in runs)
     said = (
-        f"{len(runs)} runs, beside which other processes used {load:.2f} cores at most; "
-        f"{disturbed} others were disturbed and do not count."
+        f"{len(runs)} runs, during which other processes used at most {load:.2f} cores; "
+        f"{disturbed} other runs were disturbed and do not count."
     )
     unsteady = [
         result.candidate.name
@@ -129,16 +129,16 @@ def section(measured: Measured, found: Sequence[Line]) -> str:
     if unsteady:
         said += f" Not steady: the rounds of {', '.join(unsteady)} differ by more than 10 %."
     left_out = "".join(f"\n- left out {each}" for each in measured.left_out)
-    return f"## {measured.job.title}\n\n{said}{left_out}\n\n{table(found)}\n"
+    return f"## {measured.job.title}\n\n{said}{left_out}\n\n{table(figures)}\n"
 
 
-def record(measured: Measured, found: Sequence[Line]) -> dict[str, Any]:
-    """The same for programs, with the seconds of every round."""
+def record(measured: Measured, figures: Sequence[Line]) -> dict[str, Any]:
+    """The same as plain values, with the seconds of every round."""
     return {
         **measured.job._asdict(),
         "left_out": measured.left_out,
         "candidates": [
             {**each._asdict(), "runs": [run._asdict() for run in measured.results[each.name].runs]}
-            for each in found
+            for each in figures
         ],
     }

@@ -1,5 +1,5 @@
-"""A process that holds one engine, with threads of its own, and does what it is told by lines of
-JSON: {"do": "load" | "prepare" | "go" | "found", ...}. It answers each with one line.
+"""A process that holds one engine, with its threads, and follows orders, one JSON object per line:
+{"do": "load" | "prepare" | "go" | "hypotheses", ...}. It answers each with one line.
 """
 
 import json
@@ -15,11 +15,11 @@ from seq2seq.errors import Seq2SeqError
 
 def main() -> None:
     candidate = parse(sys.argv[1])
-    # What a library prints must not stand between the answers.
+    # Output of libraries must not get between the answers.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
     if candidate.engine in ("ours", "floor"):
-        # As in `seq2seq translate`; the others are left as their users find them.
+        # As in `seq2seq translate`; other engines keep their defaults.
         wait_briefly()
         keep_memory()
     import torch
@@ -43,9 +43,9 @@ def main() -> None:
                     start = time.perf_counter()
                     engine.run()
                     answer = {"seconds": time.perf_counter() - start}
-                case "found":
-                    answer = {"found": engine.found()}
-        except (ValueError, ImportError, Seq2SeqError) as error:  # it cannot do this here
+                case "hypotheses":
+                    answer = {"hypotheses": engine.hypotheses()}
+        except (ValueError, ImportError, Seq2SeqError) as error:  # not possible here
             answer = {"error": str(error)}
         answers.write(json.dumps(answer) + "\n")
         answers.flush()

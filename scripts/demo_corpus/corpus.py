@@ -1,4 +1,4 @@
-"""The three parts of the corpus: what may be seen in training, and what only in the tests."""
+"""The three parts of the corpus: what training may see, and what only the tests contain."""
 
 import zlib
 from collections import Counter
@@ -67,12 +67,12 @@ def pairs(clause: Clause) -> Iterator[Pair]:
 def record(draw: Draw) -> Record:
     """One sentence as it goes into the files."""
     drawn = sentence(draw)
-    found = [pair for clause in drawn.clauses for pair in pairs(clause)]
+    all_pairs = [pair for clause in drawn.clauses for pair in pairs(clause)]
     return Record(
         german=text(drawn.german),
         english=text(drawn.english),
         links=tuple(links(drawn.german, drawn.english)),
-        pairs=tuple(dict.fromkeys(found)),
+        pairs=tuple(dict.fromkeys(all_pairs)),
     )
 
 
@@ -88,7 +88,7 @@ def forms(pair: Record) -> list[str]:
 
 
 class _Writer:
-    """Draws records, and sees to it that no German sentence comes twice or means two things."""
+    """Draws records such that no German sentence occurs twice or has two translations."""
 
     def __init__(self, seed: int) -> None:
         self.random = Draw(seed)

@@ -1,4 +1,4 @@
-"""The one source of chance of the grammar."""
+"""The only source of randomness of the grammar."""
 
 import random
 from collections.abc import Mapping, Sequence
@@ -8,10 +8,10 @@ T = TypeVar("T")
 
 
 class Draw:
-    """Random choices that follow from a seed, the same on every machine."""
+    """Random choices determined by a seed, the same on every machine."""
 
     def __init__(self, seed: int) -> None:
-        # Of all that random.Random offers, only random() is promised never to change.
+        # Of random.Random, only random() is guaranteed never to change.
         self._random = random.Random(seed).random
 
     def chance(self, probability: float) -> bool:
@@ -19,7 +19,7 @@ class Draw:
         return self._random() < probability
 
     def pick(self, options: Sequence[T]) -> T:
-        """One of the options, all alike."""
+        """One of the options, with equal probability."""
         return options[int(self._random() * len(options))]
 
     def weighted(self, weights: Mapping[T, int]) -> T:

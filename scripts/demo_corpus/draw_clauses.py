@@ -1,4 +1,4 @@
-"""Random clauses: a verb, what its frame asks for, and adverbials that suit its tense."""
+"""Random clauses: a verb, the arguments of its frame, and adverbials that suit its tense."""
 
 from dataclasses import replace
 
@@ -178,7 +178,7 @@ def negated(draw: Draw, told: Clause) -> Clause:
 
 
 def fronted(draw: Draw, told: Clause) -> Clause:
-    """The clause with something else than the subject first, if the forms stay clear."""
+    """The clause with a constituent other than the subject first, if it stays unambiguous."""
     options = [role for role in ("time", "time", "place") if role in told.parts]
     target = told.parts.get("object")
     if isinstance(target, NounPhrase) and target.determiner not in ("no", ""):
@@ -203,7 +203,7 @@ def marked(told: Clause) -> bool:
 
 
 def copular(draw: Draw) -> Clause:
-    """Somebody or something is such, is more so than another, or is a doctor."""
+    """A subject with an adjective, a comparative or a profession."""
     past = draw.chance(0.35)
     kind = draw.weighted({"adjective": 7, "comparative": 2, "profession": 2})
     if kind == "profession":
@@ -227,7 +227,7 @@ def comparative(draw: Draw) -> Parts:
     """Die Katze ist größer als die Maus."""
     adjective = draw.pick([word for word in ADJECTIVES if word.german in COMPARATIVES])
     german, english = COMPARATIVES[adjective.german]
-    # Of one kind, lest a shirt be younger than a castle.
+    # Of one kind, so that no shirt is younger than a castle.
     kind = draw.pick(adjective.kinds)
     return {
         "subject": definite(draw, kind),

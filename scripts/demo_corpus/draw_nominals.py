@@ -74,7 +74,7 @@ def object_phrase(draw: Draw, kinds: str) -> NounPhrase:
 
 
 def owned(draw: Draw, part: NounPhrase) -> NounPhrase:
-    """The phrase with a word on whose it is: das Auto von Anna, das Auto der Ärztin."""
+    """The phrase with an owner: das Auto von Anna, das Auto der Ärztin."""
     relation = part.noun.german in RELATIONS
     if part.determiner != "the" or part.count or not (relation or part.noun.kind in OWNED):
         return part
@@ -102,14 +102,14 @@ def subject(draw: Draw, kinds: str, *, compound: bool) -> Nominal:
 
 
 def object_pronoun(draw: Draw, agent: Nominal, dative: bool) -> Pronoun:
-    """A pronoun for somebody else than the subject; sie and ihr have too many readings."""
+    """A pronoun for a person other than the subject; sie and ihr have too many readings."""
     options = [Pronoun(1), Pronoun(2), Pronoun(3), Pronoun(1, True), Pronoun(2, True)]
     options += [Pronoun(3, True)] * dative
     return draw.pick([option for option in options if option.person != agent.person])
 
 
 def other_name(draw: Draw, agent: Nominal) -> Name:
-    """The name of somebody else than the subject."""
+    """The name of a person other than the subject."""
     return Name(draw.pick([name for name in ALL_NAMES if Name(name) != agent]))
 
 

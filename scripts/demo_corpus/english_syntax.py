@@ -1,4 +1,4 @@
-"""How English says a meaning: subject, verb, object, place, time, whatever German has put first."""
+"""A meaning in English: subject, verb, object, place, time, whatever comes first in German."""
 
 from typing import NamedTuple
 
@@ -44,7 +44,7 @@ def constituent(part: Constituent, subject: bool = False) -> Phrase:
             return [Word(part.english, ("noun",))]
         case Adverb():
             pairs = (word.split(":") for word in part.english.split())
-            return [Word(form, (number,) if number != "-" else ()) for form, number in pairs]
+            return [Word(form, (index,) if index != "-" else ()) for form, index in pairs]
         case Prepositional():
             return prepositional(part)
         case NounPhrase():
@@ -104,7 +104,7 @@ class VerbGroup(NamedTuple):
 
 
 class Verbal(NamedTuple):
-    """One verb of the group before it is inflected, and how it wants the next one."""
+    """One verb of the group before inflection, and the form it requires of the next."""
 
     lemma: str
     tail: str
@@ -181,7 +181,7 @@ def verb_group(clause: Clause, inverted: bool = False) -> VerbGroup:
     return VerbGroup(phrase(support, *paths), phrase(first.lemma, *base) + tail + later)
 
 
-def languages_of(clause: Clause, role: str) -> Phrase:
+def role_phrase(clause: Clause, role: str) -> Phrase:
     """One role of the clause as a phrase; empty where the clause does not fill it."""
     if role not in clause.parts:
         return []
@@ -193,10 +193,10 @@ def languages_of(clause: Clause, role: str) -> Phrase:
 def predicate(clause: Clause, group: VerbGroup, omit: str = "") -> Phrase:
     """Negation, adverb of frequency, the verbs after the auxiliary, objects and adverbials."""
     words = phrase("not", clause.negation) if clause.negation else []
-    words += languages_of(clause, "frequency") + group.others
+    words += role_phrase(clause, "frequency") + group.others
     for role in AFTER_VERB:
         if role != omit:
-            words += languages_of(clause, role)
+            words += role_phrase(clause, role)
         if role == "object":
             words += late_particle(clause)
     return words
@@ -213,15 +213,15 @@ def _joined(words: Phrase) -> Phrase:
 
 def statement(clause: Clause, omit: str = "") -> Phrase:
     """Subject, verbs, objects, adverbials; `omit` is the gap of a relative clause."""
-    subject = [] if omit == "subject" else languages_of(clause, "subject")
+    subject = [] if omit == "subject" else role_phrase(clause, "subject")
     group = verb_group(clause)
     return subject + _joined(group.auxiliary + predicate(clause, group, omit))
 
 
 def question(clause: Clause, omit: str = "") -> Phrase:
-    """Auxiliary before subject; `omit` is the role that was asked for and already said."""
+    """Auxiliary before subject; `omit` is the role of the question word, which is already there."""
     group = verb_group(clause, inverted=True)
-    return group.auxiliary + languages_of(clause, "subject") + predicate(clause, group, omit)
+    return group.auxiliary + role_phrase(clause, "subject") + predicate(clause, group, omit)
 
 
 def infinitive_clause(clause: Clause) -> Phrase:

@@ -80,7 +80,7 @@ def determiner(english: str, case: str, index: int) -> str:
 
 
 def adjective(word: Adjective, after: str, case: str, index: int) -> str:
-    """The adjective with the ending that the determiner before it asks for."""
+    """The adjective with the ending that the determiner before it requires."""
     if after in WEAKENING_WORDS:
         return word.stem + WEAK[case][index]
     endings = MIXED if after in INDEFINITE_WORDS else STRONG
@@ -90,7 +90,7 @@ def adjective(word: Adjective, after: str, case: str, index: int) -> str:
 def noun_form(noun: Noun, case: str, plural: bool) -> str:
     """The noun in its case: the dative plural takes n, weak masculines an ending throughout.
 
-    The grammar asks for the genitive of feminines and plurals only, where it has no ending.
+    The grammar uses the genitive of feminines and plurals only, where it has no ending.
     """
     if not plural:
         return noun.plural if noun.weak and case != "nom" else noun.german
@@ -109,7 +109,7 @@ def pronoun(word: Pronoun, case: str) -> str:
 def present(verb: Verb, person: int, plural: bool) -> str:
     """The finite present, without the prefix.
 
-    Second persons are left to the auxiliaries and modals: the grammar never asks for one here.
+    The grammar uses second persons only of auxiliaries and modals.
     """
     if verb.infinitive == "sein":
         return AUXILIARIES["sein"][slot(person, plural)]

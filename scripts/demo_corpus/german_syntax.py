@@ -1,4 +1,4 @@
-"""How German says a meaning: verb second in main clauses, verb last in subordinate ones."""
+"""A meaning in German: verb second in main clauses, verb last in subordinate ones."""
 
 from demo_corpus import german
 from demo_corpus.lexicon import AUXILIARIES
@@ -107,7 +107,7 @@ def case_of(clause: Clause, role: str) -> str:
     return "dat" if role == "recipient" or clause.verb.frame == "dative" else "acc"
 
 
-def languages_of(clause: Clause, role: str) -> Phrase:
+def role_phrase(clause: Clause, role: str) -> Phrase:
     """One role of the clause as a phrase; empty where the clause does not fill it."""
     subject = clause.subject
     if role == "reflexive" and clause.verb.reflexive:
@@ -129,9 +129,9 @@ def middle_field(clause: Clause, omit: tuple[str, ...]) -> Phrase:
     words: Phrase = []
     for role in MIDDLE_FIELD:
         if role == "pronoun":
-            words += [word for moved in early for word in languages_of(clause, moved)]
+            words += [word for moved in early for word in role_phrase(clause, moved)]
         elif role not in early and role not in omit:
-            words += languages_of(clause, role)
+            words += role_phrase(clause, role)
     return words
 
 
@@ -164,7 +164,7 @@ def right_bracket(clause: Clause) -> Phrase:
 
 def verb_second(clause: Clause) -> Phrase:
     """A main clause: one constituent, the finite verb, the rest, the other verbs."""
-    front = languages_of(clause, clause.front)
+    front = role_phrase(clause, clause.front)
     return [*front, finite_verb(clause), *middle_field(clause, (clause.front,))] + right_bracket(
         clause
     )

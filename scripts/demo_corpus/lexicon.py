@@ -18,7 +18,7 @@ class Noun(NamedTuple):
 
 
 class Verb(NamedTuple):
-    """A verb with its principal parts and what it asks of its arguments.
+    """A verb with its principal parts and the requirements on its arguments.
 
     `subjects` is the kinds of noun that may do it; `complement` is the kinds of noun it is done to,
     the conjunction of a clause, or nothing, depending on the frame.

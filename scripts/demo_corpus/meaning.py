@@ -1,4 +1,4 @@
-"""What a sentence means, before either language says it."""
+"""The meaning of a sentence, independent of the language."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ class Prepositional:
 
 @dataclass(frozen=True)
 class Adverb:
-    """Fixed words: each English one carries the number of the German one it translates.
+    """Fixed words: each English word has the index of the German word it translates.
 
     `future` is for those that put a German present into the future (English "will").
     """
@@ -100,7 +100,7 @@ class Clause:
     """A verb and what goes with it, by role.
 
     `past` is for the copula, whose simple past German does use; `negation` is empty or the path of
-    the word that says no: `not` for nicht, `object.det` for kein.
+    the word of negation: `not` for nicht, `object.det` for kein.
     """
 
     verb: Verb

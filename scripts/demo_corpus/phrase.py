@@ -1,4 +1,4 @@
-"""Words that know which part of the meaning they express, and the alignment that follows."""
+"""Words with the parts of the meaning they express, and the alignment that follows."""
 
 from collections.abc import Sequence
 from typing import NamedTuple

@@ -59,7 +59,7 @@ def adverb_question(draw: Draw) -> Sentence:
     parts = {role: part for role, part in asked.parts.items() if role != answer}
     parts["asked"] = Adverb(word, f"{translation}:0")
     asked = replace(asked, parts=parts, front="asked")
-    target = english.languages_of(asked, "asked") + english.question(asked)
+    target = english.role_phrase(asked, "asked") + english.question(asked)
     return _ended("?", german.verb_second(asked), target, asked)
 
 
@@ -78,7 +78,7 @@ def what_question(draw: Draw) -> Sentence:
     parts = {**asked.parts, "object": Question("was", "what")}
     negation = "not" if asked.negation else ""
     asked = replace(asked, parts=parts, front="object", negation=negation)
-    target = english.languages_of(asked, "object") + english.question(asked, omit="object")
+    target = english.role_phrase(asked, "object") + english.question(asked, omit="object")
     return _ended("?", german.verb_second(asked), target, asked)
 
 
@@ -97,9 +97,9 @@ def request(draw: Draw) -> Sentence:
     asked = Clause(verb, parts, negation=negation)
     # The polite Sie is no word of the English request.
     source = [german.finite_verb(asked), Word("Sie"), *german.middle_field(asked, ("subject",))]
-    languages_of = english.languages_of(asked, "please") + phrase("do" if negation else "")
-    languages_of += english.predicate(asked, english.base_verb(asked))
-    return _ended("!", source + german.right_bracket(asked), languages_of, asked)
+    translation = english.role_phrase(asked, "please") + phrase("do" if negation else "")
+    translation += english.predicate(asked, english.base_verb(asked))
+    return _ended("!", source + german.right_bracket(asked), translation, asked)
 
 
 def existence(draw: Draw) -> Sentence:

@@ -1,6 +1,6 @@
 """Adjectives, names, adverbs, prepositions, conjunctions and numerals, as tables.
 
-An underscore stands for a space. English words of an adverbial carry the number of the German word
+An underscore stands for a space. English words of an adverbial have the index of the German word
 that they translate: "vor drei Tagen" is "three:1 days:2 ago:0".
 """
 

@@ -1,1 +1,1 @@
-"""Word alignments: links, reading them from attention, and choosing how."""
+"""Word alignment: links, how to read them from attention, and how to choose the reading."""

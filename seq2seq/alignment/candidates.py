@@ -9,24 +9,24 @@ from torch import Tensor
 from seq2seq.alignment.choice import GUIDED_NEAR, SHIFTS, Alignment, Choice
 from seq2seq.alignment.links import Link, LinkCounts, Links
 
-# Parts of the weight on words that the largest must have: where a word looks about, the largest is
-# seldom right, and how much models look about differs.
+# Shares of the weight on words that the largest must have: where attention is diffuse, the largest
+# is seldom right, and models differ in how diffuse they are.
 THRESHOLDS = (0.0, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8)
-# The largest weight alone, or others beside it, as of a head that was trained to align.
+# The largest weight alone, or others near it, as for a head that was trained to align.
 NEAR = (1.0, GUIDED_NEAR)
 
 
 class Candidate(NamedTuple):
-    """A choice, and how its links agree with those made by hand."""
+    """A choice, and how its links agree with the reference."""
 
     choice: Choice
     counts: LinkCounts
 
 
 class Candidates:
-    """Counts the links of all choices over a validation set; `add` a pair, then `ranked`.
+    """Counts the links of all choices over a validation set: `add` each pair, then call `ranked`.
 
-    A model of one head has no mean beside it.
+    With one head there is no separate mean.
     """
 
     def __init__(self, layers: int, heads: int):
@@ -36,52 +36,52 @@ class Candidates:
         )
         self.sure = 0
 
-    def add(self, alignment: Alignment, gold: Links) -> None:
-        """Links of a pair by all choices, as `Alignment.links`, counted against the gold ones.
+    def add(self, alignment: Alignment, reference: Links) -> None:
+        """Count the links of a pair by all choices, as `Alignment.links`, against the reference.
 
-        Links of the gold alignment beyond the words of the pair are never found.
+        Reference links beyond the words of the pair count as missed.
         """
-        self.sure += len(gold.sure)
+        self.sure += len(reference.sure)
         mean = alignment.weights.mean(2, keepdim=True)
         maps = torch.cat([mean, alignment.weights], 2)[:, :, : len(self.heads)].double()
         to_words, to_end = maps[..., :-1], maps[..., -1]  # (R, L, heads, T, S)
         if not to_words.numel():
             return
-        most, best = to_words.max(-1)  # the first of equal ones
-        linked = (most > 0) & (most >= to_end)
+        largest, best = to_words.max(-1)  # the first of equal ones
+        linked = (largest > 0) & (largest >= to_end)
         held = to_words.sum(-1)
-        sure, possible = (_table(links, *to_words.shape[-2:]) for links in gold)
+        sure, possible = (_table(links, *to_words.shape[-2:]) for links in reference)
         for i, near in enumerate(NEAR):
             if near == 1:
                 chosen = torch.zeros_like(to_words, dtype=torch.bool).scatter(
                     -1, best[..., None], 1
                 )
             else:
-                chosen = to_words >= near * most[..., None]
+                chosen = to_words >= near * largest[..., None]
             agreeing = chosen, chosen & sure, chosen & (sure | possible)
             by_word = torch.stack([kind.sum(-1) for kind in agreeing])  # (3, R, L, heads, T)
             for j, threshold in enumerate(THRESHOLDS):
-                told = linked & (most >= threshold * held)
-                self.counts[:, i, j] += (by_word * told).sum(-1)
+                kept = linked & (largest >= threshold * held)
+                self.counts[:, i, j] += (by_word * kept).sum(-1)
 
-    def miss(self, gold: Links) -> None:
-        """Count the gold links of a pair that cannot be aligned: no choice finds them."""
-        self.sure += len(gold.sure)
+    def miss(self, reference: Links) -> None:
+        """Count the links of a pair that cannot be aligned as missed by every choice."""
+        self.sure += len(reference.sure)
 
     def ranked(self) -> list[Candidate]:
-        """The best of each reading, layer and head, the least error rate first; of equal ones the
-        one that looked earlier, in an earlier layer, at the mean over heads.
+        """The best choice of each reading, layer and head, lowest error rate first; ties go to the
+        earlier reading, then to the earlier layer, then to the mean over heads.
         """
         *_, shifts, layers, heads = self.counts.shape
-        found = []
+        winners = []
         for shift, layer, head in product(range(shifts), range(layers), range(heads)):
             rivals = []
             for (i, near), (j, threshold) in product(enumerate(NEAR), enumerate(THRESHOLDS)):
                 predicted, sure, possible = self.counts[:, i, j, shift, layer, head].tolist()
                 choice = Choice(shift, layer, self.heads[head], threshold, near)
                 rivals.append(Candidate(choice, LinkCounts(predicted, self.sure, sure, possible)))
-            found.append(min(rivals, key=_error))
-        return sorted(found, key=_error)
+            winners.append(min(rivals, key=_error))
+        return sorted(winners, key=_error)
 
 
 def _error(candidate: Candidate) -> float:

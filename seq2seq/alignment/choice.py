@@ -1,9 +1,9 @@
-"""Where a model looked while it wrote a translation, word by word, and what of it is read.
+"""Where a model looked while it wrote a translation, word by word, and which weights to read.
 
 Attention says what was fetched to write the next piece. A row can be read in two ways: as that of
-the word which is written, or as that of the word which has just been read, one step later. Which of
-the two, and which layer and head, says best what translates what, differs between models; so all of
-them are candidates, and links of a validation set decide (`seq2seq.alignment.candidates`).
+the word being written, or as that of the word just read, one step later. Which reading, layer and
+head best shows what translates what differs between models, so all of them are candidates, and the
+links of a validation set decide (`seq2seq.alignment.candidates`).
 """
 
 from collections.abc import Mapping, Sequence
@@ -15,22 +15,22 @@ from torch import Tensor
 from seq2seq.alignment.links import Link, Word, links
 from seq2seq.errors import ConfigError
 
-# A head that was trained to align shares itself out evenly over all words that a word is linked to,
-# so what has half of the largest weight is one of them.
+# A head that was trained to align spreads its weight evenly over all linked words, so a word with
+# half of the largest weight is one of them.
 GUIDED_NEAR = 0.5
 
 SHIFTS = (0, 1)  # a word's row is that of the step that writes it, or of the next one
 
 
 class Choice(NamedTuple):
-    """What of an alignment is read.
+    """Which weights of an alignment are read.
 
     Attributes:
         shift: 0 for where the model looked when it wrote a word, 1 for one step later, when the
             decoder has read the word.
         layer: of the decoder, from 0.
         head: from 0; None for the mean over heads.
-        least, near: which weights of it are links, see `seq2seq.alignment.links.links`.
+        threshold, near: which of the weights are links, see `seq2seq.alignment.links.links`.
     """
 
     shift: int
@@ -45,8 +45,8 @@ class Alignment(NamedTuple):
 
     `weights` (R, L, H, T, S + 1) for each of the R = 2 readings (`Choice.shift`), layer, head,
     target word and source word; the last column belongs to the end of the source. A row sums to
-    what the mechanism's do (`Attention.sums_to_one`), less what lies on a tag before the source,
-    which is no word and has no column.
+    what the mechanism's rows do (`Attention.sums_to_one`), minus the weight on a tag before the
+    source, which is no word and has no column.
     """
 
     source: list[Word]
@@ -59,31 +59,31 @@ class Alignment(NamedTuple):
         return heads.mean(0) if choice.head is None else heads[choice.head]
 
     def links(self, choice: Choice) -> set[Link]:
-        """Each target word linked to the source word that it looks at most, by that map."""
+        """Each target word linked to the source word with the largest weight in that map."""
         return links(self.map(choice), end=True, near=choice.near, threshold=choice.threshold)
 
     def entropies(self) -> Tensor:
-        """(R, L): how widely a word looks, in nats, by the mean over heads and target words."""
+        """(R, L): the entropy of the mean over heads in nats, averaged over target words."""
         return torch.special.entr(self.weights.mean(2)).sum(-1).mean(-1)
 
 
 def sharpest(alignments: Sequence[Alignment], shift: int = 0) -> Choice:
-    """The layer whose words agree best on where to look, and the mean over its heads.
+    """The layer with the sharpest attention, at the mean over its heads.
 
-    A guess by the least entropy of the mean over heads, for where there are no links to choose by.
+    A guess for when there are no links to choose by: the lowest entropy of the mean over heads.
 
     Args:
-        alignments: some by one model, at least one.
+        alignments: one or more, by one model.
     """
     entropies = torch.stack([a.entropies()[shift] for a in alignments]).mean(0)
     return Choice(shift, int(entropies.argmin()), None)
 
 
 def guided(config: Mapping[str, Any]) -> Choice | None:
-    """The head that was trained to align, when a word is written; None if none was.
+    """The head that was trained to align, as read when a word is written; None if none was.
 
     Args:
-        config: of a checkpoint; one that is older says nothing of guidance.
+        config: of a checkpoint; older ones have no entry for guidance.
     """
     options = config.get("guided")
     if options is None:
@@ -96,6 +96,11 @@ def check_choice(choice: Choice, layers: int, heads: int) -> None:
     _check("layer", choice.layer, layers)
     if choice.head is not None:
         _check("head", choice.head, heads)
+
+
+def _check(what: str, index: int, count: int) -> None:
+    if not 0 <= index < count:
+        raise ConfigError(f"{what} {index + 1} does not exist: there are 1 ... {count}")
 
 
 def describe(choice: Choice, layers: int, heads: int, *, apart: bool = False) -> str:
@@ -114,8 +119,3 @@ def describe(choice: Choice, layers: int, heads: int, *, apart: bool = False) ->
     threshold = f", links of {choice.threshold:.0%} or more" if choice.threshold else ""
     near = f", and of {choice.near:.0%} of the largest" if choice.near < 1 else ""
     return f"decoder layer {choice.layer + 1} of {layers}{shown}{later}{threshold}{near}"
-
-
-def _check(what: str, index: int, count: int) -> None:
-    if not 0 <= index < count:
-        raise ConfigError(f"{what} {index + 1} does not exist: there are 1 ... {count}")

@@ -1,4 +1,4 @@
-"""From attention weights to word alignment, and how far that is from an alignment made by hand.
+"""Links between words: from attention weights, from Pharaoh files, and their error rate.
 
 A link (i, j) says that word i of the source and word j of the target translate each other, both
 counted from 0: the order of Pharaoh files, where it is written `i-j`.
@@ -36,7 +36,7 @@ class Links(NamedTuple):
 
 
 def words(text: str) -> list[Word]:
-    """The words of a text, as Pharaoh files count them: what stands between ASCII white space.
+    """The words of a text as Pharaoh files count them: separated by ASCII white space.
 
     A no-break space is part of its word, as it is for other tools that write such files.
     """
@@ -46,8 +46,8 @@ def words(text: str) -> list[Word]:
 def pieces(text: str, spans: Iterable[Span]) -> list[Word]:
     """The tokenizer's pieces as words, for languages that put no spaces between words.
 
-    Pieces that share a character (bytes of one Chinese character) become one; white space around
-    a piece is left out, and so are pieces of nothing else.
+    Pieces that share a character (bytes of one Chinese character) become one; white space around a
+    piece is stripped, and pieces of white space alone are left out.
     """
     merged: list[Span] = []
     for start, end in spans:
@@ -57,13 +57,13 @@ def pieces(text: str, spans: Iterable[Span]) -> list[Word]:
             previous = merged.pop()
             start, end = previous[0], max(end, previous[1])
         merged.append((start, end))
-    found = []
+    stripped = []
     for start, end in merged:
         label = text[start:end].strip()
         if label:
             start = text.index(label, start)
-            found.append(Word(label, start, start + len(label)))
-    return found
+            stripped.append(Word(label, start, start + len(label)))
+    return stripped
 
 
 def word_weights(
@@ -77,7 +77,7 @@ def word_weights(
 ) -> Tensor:
     """Attention between words from attention between pieces.
 
-    The weights on the pieces of a source word are added up, since attention is shared out over the
+    The weights on the pieces of a source word are summed, since attention is distributed over the
     source; the rows of a target word's pieces are averaged. So a row keeps its sum.
 
     Args:
@@ -85,8 +85,8 @@ def word_weights(
             looked when it wrote piece t. The last row and column belong to the end symbols.
         source_spans: the S pieces without the end symbol, as (start, end) in characters. A piece
             belongs to the word that it overlaps; to several words in proportion to the characters
-            in each. One between words (a space that is a piece of its own) belongs to the word
-            that follows, or to the last one.
+            in each. One between words (a separate space) belongs to the word that follows, or to
+            the last one.
         target_spans: the T pieces likewise.
         source_words, target_words: from `words` or `pieces`.
         end: keep the column of the source's end symbol as the last one. The row of the target's is
@@ -113,7 +113,7 @@ def word_weights(
 
 
 def piece_shares(spans: Sequence[Span], known: Sequence[tuple[str, int, int]]) -> Tensor:
-    """(pieces, words): the part of each piece in each word; a row adds up to 1."""
+    """(pieces, words): the share of each piece in each word; a row sums to 1."""
     if not known:
         return torch.zeros(len(spans), 0)
     piece = torch.tensor(spans, dtype=torch.float32).view(-1, 1, 2)
@@ -127,42 +127,41 @@ def piece_shares(spans: Sequence[Span], known: Sequence[tuple[str, int, int]]) -
 
 
 def links(weights: Tensor, *, end: bool, near: float = 1.0, threshold: float = 0.0) -> set[Link]:
-    """Each target word linked to the source word that it looks at most.
+    """Each target word linked to the source word with the largest weight.
 
     Args:
         weights: (target words, source words), or one column more if `end`.
-        end: whether the last column is that of the source's end symbol. A target word that looks
-            there more than at any word comes from no word of the source, and has no link.
-        near: below 1, further words are linked too that have at least this part of the largest
-            weight: for a head that was trained to share itself out over all words that belong
-            together.
-        least: a target word has no link if its largest weight is less than this part of what it
-            gives to all words: it looks nowhere in particular.
+        end: whether the last column is that of the source's end symbol. A target word with a larger
+            weight there than on any word comes from no word of the source, and has no link.
+        near: below 1, further words are linked whose weight is at least this share of the largest:
+            for a head that was trained to spread its weight over all words that belong together.
+        threshold: a target word has no link if its largest weight is less than this share of its
+            weight on all words: its attention is too diffuse.
 
     Returns: pairs (source word, target word). With near=1 the first of equal weights counts; a row
         without positive weight has no link.
-    Raises: ValueError if the weights are not a matrix, or lack the column of the end symbol; or for
-        a part that is not above 0 and at most 1.
+    Raises: ValueError if the weights are not a matrix, or lack the column of the end symbol; or if
+        `near` is not above 0 and at most 1.
     """
     if weights.ndim != 2 or (end and weights.shape[1] == 0):
         raise ValueError(f"weights have shape {tuple(weights.shape)}; expected a matrix of words")
     if not 0 < near <= 1:
         raise ValueError(f"near={near} should be above 0 and at most 1")
-    found = set()
+    linked = set()
     for j, row in enumerate(weights.tolist()):
         to_words, to_end = (row[:-1], row[-1]) if end else (row, 0.0)
         best = max(to_words, default=0.0)
         if not (best > 0 and best >= to_end and best >= threshold * sum(to_words)):
             continue
         if near == 1:
-            found.add((to_words.index(best), j))
+            linked.add((to_words.index(best), j))
         else:
-            found.update((i, j) for i, weight in enumerate(to_words) if weight >= near * best)
-    return found
+            linked.update((i, j) for i, weight in enumerate(to_words) if weight >= near * best)
+    return linked
 
 
 def format_links(sure: Iterable[Link], possible: Iterable[Link] = ()) -> str:
-    """Links as a line of a Pharaoh file, in order: `0-0 1p2`. What is sure is not said twice."""
+    """Links as a line of a Pharaoh file, in order: `0-0 1p2`. A sure link is written once."""
     marks = {link: "p" for link in possible} | {link: "-" for link in sure}
     return " ".join(f"{i}{marks[i, j]}{j}" for i, j in sorted(marks))
 
@@ -170,9 +169,9 @@ def format_links(sure: Iterable[Link], possible: Iterable[Link] = ()) -> str:
 def parse_links(line: str, where: str = "the line") -> Links:
     """The links of one line of a Pharaoh file: `i-j` sure, `ipj` or `i?j` possible.
 
-    Raises: DataError naming `where` and what is not a link.
+    Raises: DataError with `where` and the text that is not a link.
     """
-    found = Links(set(), set())
+    parsed = Links(set(), set())
     for text in line.split():
         match = re.fullmatch(r"([0-9]{1,9})([-p?])([0-9]{1,9})", text)
         if match is None:
@@ -181,16 +180,16 @@ def parse_links(line: str, where: str = "the line") -> Links:
                 "numbers from 0, source first, with a space between links."
             )
         link = int(match[1]), int(match[3])
-        found.possible.add(link)
+        parsed.possible.add(link)
         if match[2] == "-":
-            found.sure.add(link)
-    return found
+            parsed.sure.add(link)
+    return parsed
 
 
 def read_alignment(path: Path) -> list[Links]:
     """The links of every sentence pair in a Pharaoh file, one line each; gzip is unpacked.
 
-    Raises: DataError naming the file, and the line of what is not a link.
+    Raises: DataError with the file, and the line of what is not a link.
     """
     try:
         with path.open("rb") as file:
@@ -202,88 +201,11 @@ def read_alignment(path: Path) -> list[Links]:
     except OSError as error:
         raise DataError(f"cannot read the alignment {path}: {error}") from error
     lines = text.removesuffix("\n").split("\n") if text else []
-    return [parse_links(line, f"{path}:{number}") for number, line in enumerate(lines, 1)]
-
-
-class LinkCounts(NamedTuple):
-    """How predicted links agree with links made by hand, in counts that add up over a corpus.
-
-    Of predicted links A, sure ones S and possible ones P, which hold S:
-
-        AER = 1 - (|A & S| + |A & P|) / (|A| + |S|)
-
-    0 is perfect, 1 shares nothing; with nothing to find and nothing found it is 0.
-
-    Attributes:
-        predicted: |A|.
-        sure: |S|.
-        found_sure: |A & S|.
-        found_possible: |A & P|, those of S included.
-
-    Source: Och and Ney 2003 (J03-1002).
-    """
-
-    predicted: int
-    sure: int
-    found_sure: int
-    found_possible: int
-
-    @classmethod
-    def of(
-        cls, predicted: AbstractSet[Link], sure: AbstractSet[Link], possible: AbstractSet[Link]
-    ) -> "LinkCounts":
-        """Those of a sentence pair; a sure link is possible, listed as such or not."""
-        found = predicted & sure, predicted & (sure | possible)
-        return cls(len(predicted), len(sure), *map(len, found))
-
-    @classmethod
-    def total(cls, counts: Iterable["LinkCounts"]) -> "LinkCounts":
-        """Those of a corpus from those of its pairs."""
-        return cls(*map(sum, zip(cls(0, 0, 0, 0), *counts, strict=True)))
-
-    @property
-    def aer(self) -> float:
-        """The alignment error rate."""
-        total = self.predicted + self.sure
-        return 1 - (self.found_sure + self.found_possible) / total if total else 0.0
-
-    @property
-    def precision(self) -> float:
-        """How many of the predicted links are possible; 1 if none is predicted."""
-        return self.found_possible / self.predicted if self.predicted else 1.0
-
-    @property
-    def recall(self) -> float:
-        """How many of the sure links are predicted; 1 if none is sure."""
-        return self.found_sure / self.sure if self.sure else 1.0
-
-    @property
-    def f1(self) -> float:
-        """The harmonic mean of precision and recall; 0 if both are."""
-        both = self.precision + self.recall
-        return 2 * self.precision * self.recall / both if both else 0.0
-
-
-def alignment_error_rate(
-    predicted: Sequence[AbstractSet[Link]],
-    sure: Sequence[AbstractSet[Link]],
-    possible: Sequence[AbstractSet[Link]],
-) -> float:
-    """How far predicted links are from links made by hand, by `LinkCounts` over a corpus, of which
-    each argument has one set a sentence pair.
-
-    Raises: ValueError if the numbers of sentences differ.
-    """
-    if not len(predicted) == len(sure) == len(possible):
-        raise ValueError(
-            f"{len(predicted)} predicted, {len(sure)} sure and {len(possible)} possible sets of "
-            "links; expected one of each for every sentence pair"
-        )
-    return LinkCounts.total(map(LinkCounts.of, predicted, sure, possible)).aer
+    return [parse_links(line, f"{path}:{line_no}") for line_no, line in enumerate(lines, 1)]
 
 
 def check_count(path: Path, lines: int, pairs: int, of: str) -> None:
-    """Raises: DataError if a file of links has not one line for each pair.
+    """Raises: DataError unless a file of links has one line for each pair.
 
     Args:
         of: what holds the pairs, for messages: `a.de and a.en`.
@@ -298,14 +220,14 @@ def check_count(path: Path, lines: int, pairs: int, of: str) -> None:
 def check_range(
     path: Path, links: Sequence[Links], sizes: Iterable[tuple[int, int]], of: str
 ) -> None:
-    """Raises: DataError naming file and line for the first link beyond its sentences.
+    """Raises: DataError with file and line for the first link beyond its sentences.
 
     Args:
         sizes: words of the source and of the target, for each pair.
         of: as of `check_count`.
     """
-    for number, (found, size) in enumerate(zip(links, sizes, strict=True), start=1):
-        check_words(found, size, f"{path}:{number}", of)
+    for line_no, (pair, size) in enumerate(zip(links, sizes, strict=True), start=1):
+        check_words(pair, size, f"{path}:{line_no}", of)
 
 
 def check_words(links: Links, size: tuple[int, int], where: str, of: str) -> None:
@@ -325,3 +247,79 @@ def check_words(links: Links, size: tuple[int, int], where: str, of: str) -> Non
             f"{where}: link {i}-{j} is out of range: there is no {side} word {index}; {last}. "
             f"Words are counted from 0 and are what spaces separate in {of}; the source comes first"
         )
+
+
+class LinkCounts(NamedTuple):
+    """How predicted links agree with reference links, in counts that add up over a corpus.
+
+    For predicted links A, sure ones S and possible ones P, which include S:
+
+        AER = 1 - (|A & S| + |A & P|) / (|A| + |S|)
+
+    0 is perfect, 1 shares no link; without any links it is 0.
+
+    Attributes:
+        predicted: |A|.
+        sure: |S|.
+        found_sure: |A & S|.
+        found_possible: |A & P|, S included.
+
+    Source: Och and Ney 2003 (J03-1002).
+    """
+
+    predicted: int
+    sure: int
+    found_sure: int
+    found_possible: int
+
+    @classmethod
+    def of(
+        cls, predicted: AbstractSet[Link], sure: AbstractSet[Link], possible: AbstractSet[Link]
+    ) -> "LinkCounts":
+        """The counts of a sentence pair; a sure link is possible, listed as such or not."""
+        matches = predicted & sure, predicted & (sure | possible)
+        return cls(len(predicted), len(sure), *map(len, matches))
+
+    @classmethod
+    def total(cls, counts: Iterable["LinkCounts"]) -> "LinkCounts":
+        """The counts of a corpus from those of its pairs."""
+        return cls(*map(sum, zip(cls(0, 0, 0, 0), *counts, strict=True)))
+
+    @property
+    def aer(self) -> float:
+        """The alignment error rate."""
+        total = self.predicted + self.sure
+        return 1 - (self.found_sure + self.found_possible) / total if total else 0.0
+
+    @property
+    def precision(self) -> float:
+        """The share of the predicted links that are possible; 1 if none is predicted."""
+        return self.found_possible / self.predicted if self.predicted else 1.0
+
+    @property
+    def recall(self) -> float:
+        """The share of the sure links that are predicted; 1 if none is sure."""
+        return self.found_sure / self.sure if self.sure else 1.0
+
+    @property
+    def f1(self) -> float:
+        """The harmonic mean of precision and recall; 0 if both are."""
+        both = self.precision + self.recall
+        return 2 * self.precision * self.recall / both if both else 0.0
+
+
+def alignment_error_rate(
+    predicted: Sequence[AbstractSet[Link]],
+    sure: Sequence[AbstractSet[Link]],
+    possible: Sequence[AbstractSet[Link]],
+) -> float:
+    """The AER of `LinkCounts` over a corpus. Each argument has one set per sentence pair.
+
+    Raises: ValueError if the counts of sentences differ.
+    """
+    if not len(predicted) == len(sure) == len(possible):
+        raise ValueError(
+            f"{len(predicted)} predicted, {len(sure)} sure and {len(possible)} possible sets of "
+            "links; expected one of each for every sentence pair"
+        )
+    return LinkCounts.total(map(LinkCounts.of, predicted, sure, possible)).aer

@@ -1,4 +1,4 @@
-"""What was chosen to be read of a model, in a small file beside its checkpoint.
+"""How to read the alignments of a model, in a small file beside its checkpoint.
 
 `best.ckpt` has its choice in `best.alignment.json`, counted from 1 as on the command line:
 
@@ -18,6 +18,8 @@ from seq2seq.alignment.choice import SHIFTS, Choice
 from seq2seq.durable import write_text
 from seq2seq.errors import DataError
 
+_HINT = "Choose again with --choose, or remove the file"
+
 
 def choice_file(checkpoint: Path) -> Path:
     """Where the choice for a checkpoint is kept."""
@@ -28,7 +30,7 @@ def save_choice(checkpoint: Path, choice: Choice, **known: Any) -> Path:
     """Keep a choice for a checkpoint. Returns: the file.
 
     Args:
-        known: what else may interest who opens the file, such as the error rate.
+        known: further entries for readers of the file, such as the error rate.
 
     Raises: OSError if it cannot be written.
     """
@@ -51,8 +53,8 @@ def counted(choice: Choice) -> dict[str, Any]:
 
 
 def load_choice(checkpoint: Path) -> Choice | None:
-    """The choice that was kept for a checkpoint; None if there is none, and with a warning if it
-    was made for other weights.
+    """The choice that was kept for a checkpoint; None if there is none, or if it was made for other
+    weights, with a warning.
 
     Raises: DataError if the file is damaged.
     """
@@ -62,21 +64,18 @@ def load_choice(checkpoint: Path) -> Choice | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"cannot read what was chosen in {path}: {error}. {_MEND}") from error
+        raise DataError(f"cannot read the choice in {path}: {error}. {_HINT}") from error
     choice = _read(entry)
     if choice is None:
-        raise DataError(f"{path} holds no choice of a layer, heads and a shift. {_MEND}")
+        raise DataError(f"{path} holds no choice of a layer, heads and a shift. {_HINT}")
     if entry.get("sha256") != _checksum(checkpoint):
         warnings.warn(
             f"{path} is not used: it was chosen for other weights than those that {checkpoint.name}"
-            f" holds now. {_MEND}",
+            f" holds now. {_HINT}",
             stacklevel=2,
         )
         return None
     return choice
-
-
-_MEND = "Choose again with --choose, or remove the file"
 
 
 def _read(entry: Any) -> Choice | None:
@@ -84,7 +83,7 @@ def _read(entry: Any) -> Choice | None:
         return None
     values: list[Any] = [entry.get(key) for key in ("shift", "layer", "heads")]
     shift, layer, heads = values
-    if not all(type(number) is int for number in values if number != "mean"):
+    if not all(type(value) is int for value in values if value != "mean"):
         return None
     if "mean" in (shift, layer):
         return None

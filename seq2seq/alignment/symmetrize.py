@@ -1,8 +1,8 @@
-"""One alignment from two: that of a model, and that of one which translates the other way.
+"""One alignment from two: that of a model, and that of a model of the reverse direction.
 
-In one direction a target word has at most one source word; in the other it is the reverse. What
-both say is precise, what either says is complete, and between the two a heuristic grows links from
-what both say along what one of them says.
+In one direction a target word has at most one source word; in the other it is the reverse. The
+intersection is precise, the union is complete, and in between a heuristic grows the intersection
+along the union.
 
 Sources: Och and Ney 2003 (J03-1002); Koehn, Och and Marcu 2003 (N03-1017); Koehn et al. 2005,
 Edinburgh System Description for the 2005 IWSLT Speech Translation Evaluation.
@@ -16,7 +16,7 @@ from seq2seq.alignment.links import Link
 
 HEURISTICS = ("intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and")
 
-# Of a link, as steps in the target and in the source: first those beside it, then the diagonal.
+# Steps in the target and in the source from a link: first the adjacent ones, then the diagonal.
 NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
 
@@ -25,25 +25,25 @@ def symmetrize(forward: AbstractSet[Link], reverse: AbstractSet[Link], heuristic
 
     Args:
         forward, reverse: pairs (source word, target word), in this order in both.
-        heuristic: `intersection` or `union`; `grow-diag`: from the intersection, every link of the
-            union beside or diagonal to a link, if one of its words has none yet, again and again;
-            `grow-diag-final`: then the links of either direction of which one word has none yet;
-            `grow-diag-final-and`: of which both words have none yet. The order is that of the
-            paper: by target word, then by source word; forward before reverse.
+        heuristic: `intersection` or `union`; `grow-diag`: from the intersection, repeatedly add
+            every link of the union that is adjacent or diagonal to a link and has a word without
+            link; `grow-diag-final`: then the links of either direction that have such a word;
+            `grow-diag-final-and`: or two such words. The order is that of the paper: by target
+            word, then by source word; forward before reverse.
 
     Raises: ValueError for another heuristic.
     """
     if heuristic not in HEURISTICS:
-        raise ValueError(f"{heuristic!r} is no heuristic: {', '.join(HEURISTICS)}")
+        raise ValueError(f"{heuristic!r} is not a heuristic: {', '.join(HEURISTICS)}")
     if heuristic == "union":
         return {*forward, *reverse}
-    found = _Links(forward & reverse)
+    grown = _Links(forward & reverse)
     if heuristic != "intersection":
-        _grow(found, forward | reverse)
+        _grow(grown, forward | reverse)
     if heuristic.startswith("grow-diag-final"):
         for direction in (forward, reverse):
-            _finish(found, direction, both=heuristic.endswith("-and"))
-    return found.links
+            _finish(grown, direction, both=heuristic.endswith("-and"))
+    return grown.links
 
 
 class _Links:
@@ -60,31 +60,31 @@ class _Links:
         self.targets.add(link[1])
 
     def lack(self, link: Link) -> int:
-        """How many of its two words have no link."""
+        """How many of the two words of `link` have no link."""
         return (link[0] not in self.sources) + (link[1] not in self.targets)
 
 
-def _grow(found: _Links, union: AbstractSet[Link]) -> None:
-    """Pass over all links, target first, until a pass adds none. A link that is added ahead of
-    where the pass stands is passed over, too.
+def _grow(grown: _Links, union: AbstractSet[Link]) -> None:
+    """Pass over all links, target first, until a pass adds none. A link that is added ahead of the
+    current one is part of the same pass.
     """
     added = True
     while added:
         added = False
-        ahead = [(j, i) for i, j in found.links]
+        ahead = [(j, i) for i, j in grown.links]
         heapq.heapify(ahead)
         while ahead:
             here = heapq.heappop(ahead)
             for step in NEIGHBOURS:
                 j, i = here[0] + step[0], here[1] + step[1]
-                if (i, j) in union and found.lack((i, j)):
-                    found.add((i, j))
+                if (i, j) in union and grown.lack((i, j)):
+                    grown.add((i, j))
                     added = True
                     if (j, i) > here:
                         heapq.heappush(ahead, (j, i))
 
 
-def _finish(found: _Links, direction: AbstractSet[Link], *, both: bool) -> None:
+def _finish(grown: _Links, direction: AbstractSet[Link], *, both: bool) -> None:
     for j, i in sorted((j, i) for i, j in direction):
-        if found.lack((i, j)) >= 1 + both:
-            found.add((i, j))
+        if grown.lack((i, j)) >= 1 + both:
+            grown.add((i, j))

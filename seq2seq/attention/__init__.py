@@ -1,5 +1,4 @@
-"""The attention zoo on one page: which mechanisms exist, and the only door through which one is
-built.
+"""The attention zoo on one page: which mechanisms exist, and the one function that builds them.
 
 To add one: a file beside this one with a class after the pattern of `TokenAttention`, a line in the
 table, and a preset in conf/attn; the contract tests find it there.
@@ -41,7 +40,7 @@ ATTENTION: Table[type[Attention[Any]]] = Table(
         # The softmax over all keys, with any score.
         "multihead": MultiHead,
         "mla": Latent,
-        # The same on keys or queries that know their surroundings.
+        # The same, with keys or queries that depend on their context.
         "global_context": GlobalContext,
         "hierarchical_context": HierarchicalContext,
         "dynamic_context": DynamicContext,
@@ -69,20 +68,20 @@ def build_attention(options: Mapping[str, Any], place: Place) -> Attention[Any]:
     Args:
         options: a preset of conf/attn as plain values: `name` and the keyword arguments of the
             class.
-        place: its role, widths and, in a self-attention, the position scheme it must honour.
+        place: its role, widths and, in a self-attention, the position scheme it must support.
 
     Raises: ConfigError for an unknown name or option, a role the mechanism is not defined in, or a
-    position scheme that it cannot honour.
+    position scheme that it does not support.
     """
-    name, own = split_name(options, f"{place.role}_attn")
+    name, kwargs = split_name(options, f"{place.role}_attn")
     mechanism = ATTENTION.find(name)
     if place.role not in mechanism.roles:
         raise ConfigError(refusal(name, mechanism, place.role))
-    check_options(mechanism, own, f"{place.role}_attn")
+    check_options(mechanism, kwargs, f"{place.role}_attn")
     position = place.position
     if position is not None and position.hook not in mechanism.supports:
         raise ConfigError(position_refusal(name, mechanism, place.role, str(position.hook)))
-    return mechanism(place, **own)
+    return mechanism(place, **kwargs)
 
 
 def split_name(options: Mapping[str, Any], where: str) -> tuple[str, dict[str, Any]]:
@@ -104,7 +103,7 @@ def refusal(name: str, mechanism: type[Attention[Any]], role: Role) -> str:
 
 
 def position_refusal(name: str, mechanism: type[Attention[Any]], role: Role, hook: str) -> str:
-    """Why a mechanism cannot honour the positions that act at a hook, and what to type."""
+    """Why a mechanism does not support the positions of a hook, and what to type."""
     schemes = {"rotate": "position=rope", "bias": "position=alibi and position=t5"}
     reason = mechanism.position_refusals.get(
         hook, "it forms no scores that these positions could act on"
@@ -113,7 +112,7 @@ def position_refusal(name: str, mechanism: type[Attention[Any]], role: Role, hoo
     typed = f"{training_command()} attn@{role}_attn=gqa"
     instead = f", or for example: {others} ({typed})" if others else ""
     return (
-        f"{name} in the {role.description} does not honour "
+        f"{name} in the {role.description} does not support "
         f"{schemes.get(hook, 'these positions')}: {reason}. Take position=sinusoidal{instead}"
     )
 
@@ -127,8 +126,8 @@ __all__ = [
     "ATTENTION",
     "Attended",
     "Attention",
-    "DenseMemory",
     "Cost",
+    "DenseMemory",
     "JointMemory",
     "Memory",
     "Place",

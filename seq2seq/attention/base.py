@@ -1,4 +1,4 @@
-"""The one interface of attention: remember what may be attended to, attend to it."""
+"""The interface of attention: remember what may be attended to, then attend to it."""
 
 from collections.abc import Mapping
 from enum import StrEnum
@@ -28,7 +28,7 @@ class Position(Protocol):
     """What a position scheme offers to attention; see `nn.positions`."""
 
     hook: ClassVar[str | None]
-    heads: int | None  # for how many heads it has numbers; None = for any
+    heads: int | None  # that its biases are for; None = any number
 
     def rotate(self, x: Tensor, positions: Tensor) -> Tensor: ...
 
@@ -45,20 +45,20 @@ class Place(NamedTuple):
 
 
 class Attended(NamedTuple):
-    """The answer of an attention."""
+    """The result of an attention."""
 
     out: Tensor  # (N, T, E)
     weights: Tensor | None  # (N, H, T, S), before dropout; only when asked for
 
 
 class Cost(NamedTuple):
-    """What a mechanism costs, up to constant factors: a line of the table of the zoo.
+    """What a mechanism costs, up to constant factors: a row of the zoo's table.
 
-    Letters as in `functional`; further ones are options of the mechanism, said in its docstring.
+    Letters as in `functional`; others are options of the mechanism, named in its docstring.
     """
 
     time: str  # of T queries to S keys, a head
-    memory: str  # numbers held in training beside inputs and outputs, a head
+    memory: str  # elements held in training beside inputs and outputs, a head
     remembers: str  # while decoding
 
 
@@ -73,19 +73,15 @@ class Attention(nn.Module, Generic[M]):
     roles: ClassVar[frozenset[Role]] = frozenset(Role)  # where it is defined
     role_refusals: ClassVar[Mapping[Role, str]] = {}  # why it is not defined elsewhere: "it ..."
     supports: ClassVar[frozenset[str]] = frozenset()  # hooks of position schemes that it obeys
-    position_refusals: ClassVar[
-        Mapping[str, str]
-    ] = {}  # why it does not obey other hooks: "it ..."
-    absent_options: ClassVar[
-        Mapping[str, str]
-    ] = {}  # options of other mechanisms -> why it has none
+    position_refusals: ClassVar[Mapping[str, str]] = {}  # why it obeys no other hook: "it ..."
+    absent_options: ClassVar[Mapping[str, str]] = {}  # options of others -> why it has none
     shows_weights: ClassVar[bool] = True  # can it draw a (T, S) map?
     no_weights: ClassVar[str] = ""  # if not: why, "every query ..."
-    advance_shows_weights: ClassVar[bool] = True  # also of a step, so must it keep what it read?
-    reads_groups: ClassVar[bool] = False  # does `memory_of` use what groups tokens are in?
+    advance_shows_weights: ClassVar[bool] = True  # does `advance` return weights too?
+    reads_groups: ClassVar[bool] = False  # does `memory_of` use the groups of tokens?
     reads_queries: bool = True  # does the answer depend on x in `attend`?
-    sums_to_one: bool = True  # do the weights of a real query that sees a key? Else they are zeros
-    max_length: int | None = None  # tokens it can attend to at most; None = any number
+    sums_to_one: bool = True  # do the weights of a real query that sees a key?
+    max_length: int | None = None  # tokens it can attend to; None = unlimited
 
     def __init__(self, place: Place):
         super().__init__()
@@ -94,30 +90,30 @@ class Attention(nn.Module, Generic[M]):
 
     @classmethod
     def label(cls, options: Mapping[str, Any]) -> str:
-        """What people call the mechanism with these options, its `name` included: a word."""
+        """The usual name of the mechanism with these options, `name` included: one word."""
         return str(options["name"])
 
     @classmethod
     def cost(cls, options: Mapping[str, Any]) -> Cost:
-        """What it costs with these options, its `name` included."""
+        """What it costs with these options, `name` included."""
         raise NotImplementedError
 
     def lr_multipliers(self) -> dict[nn.Parameter, float]:
-        """Parameters that should learn at another rate than the model's: the factor of each.
+        """The factors of parameters that should not learn at the model's rate.
 
-        Adam moves every number by about the learning rate, whatever depends on it. What has to be
-        smaller than is usual should move less in proportion.
+        Adam moves every parameter by about the learning rate, whatever its size. One that starts
+        smaller than usual should move less in proportion.
         """
         return {}
 
     def memory_of(self, x: Tensor, mask: Tensor | None = None, groups: Tensor | None = None) -> M:
-        """The memory of a sequence that is known whole.
+        """The memory of a whole sequence.
 
         Args:
             x: (N, S, E_source).
             mask: (N, S), True = real token; None = all are real.
-            groups: (N, S, levels), the number of the group that each token is in, at each level;
-                None = it is known to no one. Only hierarchical context reads it.
+            groups: (N, S, levels), the index of the group that each token is in, at each level;
+                None = unknown. Only hierarchical context reads it.
         """
         raise NotImplementedError
 
@@ -128,7 +124,7 @@ class Attention(nn.Module, Generic[M]):
     def attend(
         self, x: Tensor, memory: M, positions: Tensor | None = None, need_weights: bool = False
     ) -> Attended:
-        """Answer queries from a memory. In the decoder's self-attention they are its last T tokens.
+        """Answer queries from a memory; in decoder self-attention, those of its last T tokens.
 
         Args:
             x: (N, T, E).
@@ -141,7 +137,7 @@ class Attention(nn.Module, Generic[M]):
     def advance(
         self, x: Tensor, memory: M, positions: Tensor, need_weights: bool = False
     ) -> Attended:
-        """The decoder's n next tokens: remember them, then attend.
+        """Remember the decoder's next n tokens, then attend from them.
 
         n calls of one token equal one call of n.
 
@@ -192,7 +188,7 @@ class Attention(nn.Module, Generic[M]):
 class TokenAttention(Attention[TokenMemory]):
     """An attention that keeps one entry a token. It writes `remember` and `attend`."""
 
-    folds: bool = False  # does `attend` know memories with several lanes, and gain by them?
+    folds: bool = False  # does `attend` take memories of several beams, and gain by it?
 
     def remember(self, x: Tensor, positions: Tensor | None = None) -> dict[str, Tensor]:
         """What later queries need of these tokens.
@@ -224,7 +220,7 @@ class TokenAttention(Attention[TokenMemory]):
     ) -> Attended:
         out, weights = super().attend_beams(x, memory, positions, need_weights)
         if weights is not None and memory.beams > 1:
-            # Of the keys at a position a hypothesis reads one.
+            # A hypothesis reads one of the keys at a position.
             weights = weights.unflatten(3, (-1, memory.beams)).sum(-1)
         return Attended(out, weights)
 

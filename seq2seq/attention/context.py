@@ -1,4 +1,4 @@
-"""Context attention: keys, or queries, that know the mean of the tokens around them."""
+"""Context attention: keys, or queries, that depend on the mean of the tokens around them."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -37,7 +37,7 @@ class PooledContext(MultiHead):
     def change_keys(
         self, k: Tensor, x: Tensor, means: Tensor, mask: Tensor | None, groups: Tensor | None
     ) -> Tensor:
-        """The keys (N, S, G D) of tokens x (N, S, E) whose rows' or prefixes' means are known."""
+        """The keys (N, S, G D) of tokens x (N, S, E), given the means of their rows or prefixes."""
         raise NotImplementedError
 
     def memory_of(
@@ -94,8 +94,8 @@ class GlobalContext(PooledContext):
             attention; a gate starts half open.
 
     Raises: ConfigError, as `MultiHead`.
-    Source: `gated` is that of Yang et al. 2019, arXiv:1902.05766; `additive` is
-    after a simpler form in their published code; `keys`, the default, is our own.
+    Source: `gated` is that of Yang et al. 2019, arXiv:1902.05766; `additive` follows a simpler form
+    in their published code; `keys`, the default, is ours.
     """
 
     def __init__(
@@ -157,8 +157,8 @@ class HierarchicalContext(PooledContext):
 
         k_j (1 + c_j),  c_j = sum over levels l of W_l mean{x_t : t real, in the group of j at l}
 
-    A level that no groups are known of has the whole row as its group, but a word is then a token.
-    In the decoder a mean is over members up to the token itself, and groups are not known.
+    A level without known groups has the whole row as its group, or each token if it is the word. In
+    the decoder a mean is over members up to the token itself, and groups are not known.
 
     Args:
         place: where it stands.
@@ -247,7 +247,7 @@ class Gate(nn.Module):
 
 
 def zeros(inputs: int, outputs: int) -> nn.Linear:
-    """A linear map that gives zero until it has learnt."""
+    """A linear map that starts at zero."""
     linear = nn.Linear(inputs, outputs, bias=False)
     nn.init.zeros_(linear.weight)
     return linear

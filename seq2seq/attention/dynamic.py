@@ -1,4 +1,4 @@
-"""Context attention in two passes: queries that know what they would read."""
+"""Context attention in two passes: queries that depend on what they would read."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -19,8 +19,8 @@ class DynamicContext(MultiHead):
 
         o_i = attention(q_i, K, V),  out_i = attention(q_i (1 + Wf o_i), K, V)
 
-    Weights are those of the second pass, before its dropout. In training the first pass has dropped
-    weights of its own, so they change from call to call; in evaluation nothing is dropped.
+    Weights are those of the second pass, before its dropout. In training they change from call to
+    call, with the dropout of the first pass.
 
     Args:
         place: where it stands.

@@ -1,6 +1,4 @@
-"""What every mechanism with heads shares: projections into heads and out of them, and the checks of
-their numbers.
-"""
+"""What every mechanism with heads shares: projections into heads and out of them, and checks."""
 
 from torch import Tensor, nn
 
@@ -33,8 +31,8 @@ def projection(inputs: int, outputs: int, bias: bool, gain: float = 1.0) -> nn.L
 
 def shared_heads(num_heads: int) -> int:
     """The default number of key/value heads of grouped-query attention."""
-    most = min(max(2, num_heads // 4), max(1, num_heads - 1))
-    return next(g for g in range(most, 0, -1) if num_heads % g == 0)
+    max_groups = min(max(2, num_heads // 4), max(1, num_heads - 1))
+    return next(g for g in range(max_groups, 0, -1) if num_heads % g == 0)
 
 
 def check_heads(num_heads: int, groups: int, dim: int) -> None:
@@ -56,18 +54,18 @@ def check_heads(num_heads: int, groups: int, dim: int) -> None:
 def position_bias(
     place: Place, positions: Tensor, keys: int, heads: int, beams: int = 1
 ) -> Tensor | None:
-    """What the positions of a place add to the scores of queries at `positions` (T,) or (N, T) and
-    so many keys, of which so many lie at each position: (..., H, T, S).
+    """What the position scheme of a place adds to the scores of queries at `positions` (T,) or
+    (N, T) and `keys` keys, `beams` at each position: (..., H, T, S).
     """
     position = place.position
     if position is None or position.hook != "bias":
-        return None  # without the T x S distances, which may be all that grows so fast
+        return None  # without the T x S distances, which may be the largest tensor
     bias = position.bias(distances(positions, keys // beams), heads)
     return bias if bias is None or beams == 1 else bias.repeat_interleave(beams, dim=-1)
 
 
 def check_position_of_heads(place: Place, heads: int, width: int) -> None:
-    """Raises: ConfigError if the positions of a place do not suit so many heads of such width."""
+    """Raises: ConfigError if the position scheme does not fit `heads` heads of this width."""
     position = place.position
     if position is None:
         return
@@ -80,5 +78,5 @@ def check_position_of_heads(place: Place, heads: int, width: int) -> None:
             f"these positions have a bias for each of {position.heads} heads, but the "
             f"{place.role.description} has num_heads={heads}. Take "
             f"position.num_heads={heads} and as many heads in both self-attentions, or "
-            "position=alibi, which suits any number"
+            "position=alibi, which fits any number"
         )

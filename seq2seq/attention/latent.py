@@ -1,4 +1,4 @@
-"""Multi-head latent attention: all heads' keys and values out of one narrow vector a token."""
+"""Multi-head latent attention: all heads' keys and values from one narrow vector a token."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -30,15 +30,15 @@ class Latent(TokenAttention):
         c  = RMSNorm(Wdkv x)           k_h = [Wuk_h c; RoPE(Wkr x)],  v_h = Wuv_h c
         out = concat_h( softmax_j(q_hi . k_hj / sqrt(Dn + Dr)) v_h ) Wo
 
-    Few queries are multiplied with Wuk instead of all keys ("absorbed"): so decoding compares them
-    with the latents themselves, as multi-query attention would. The letters MLA are also used for
+    For few queries Wuk is applied to them instead of to all keys ("absorbed"): decoding compares
+    queries with the latents themselves, as multi-query attention would. MLA also abbreviates
     multi-head linear attention, which is `linear`.
 
     Args:
         place: where it stands.
         num_heads: H; divides the width E. D below is E / H.
         latent_dim: Rc, of c. null: 4 D as in the paper, or the source's width if that is less: a
-            latent of that width can hold all there is.
+            latent of that width can hold everything.
         query_dim: Rq, of cq. null: queries are made from x.
         nope_dim: Dn, of the part of a head's queries and keys that positions do not turn; null: D.
         rope_dim: Dr, of the part that position=rope turns, even; null: D / 2 with position=rope,
@@ -160,14 +160,14 @@ class Latent(TokenAttention):
 
 
 def rotary_width(place: Place, asked: int | None, width: int) -> int:
-    """Dr where it stands, for the option `rope_dim` and the head width D."""
+    """Dr in this place, for the option `rope_dim` and the head width D."""
     if place.role is Role.CROSS:
         return 0
     if place.position is None or place.position.hook != "rotate":
         if asked:
             raise ConfigError(
-                f"attn.rope_dim={asked} is turned by position=rope alone, which the "
-                f"{place.role.description} has not. Take position=rope, or attn.rope_dim=null"
+                f"attn.rope_dim={asked} is turned by position=rope only, which the "
+                f"{place.role.description} does not have. Take position=rope, or attn.rope_dim=null"
             )
         return 0
     chosen = width // 2 if asked is None else asked

@@ -1,4 +1,4 @@
-"""Linear attention: what is remembered of all keys is two sums, whatever their number."""
+"""Linear attention: two sums are all that is remembered, however many keys there are."""
 
 from collections.abc import Mapping
 from typing import Any, ClassVar
@@ -31,8 +31,8 @@ class FeatureAttention(Attention[StateMemory]):
         out = concat_h( phi(q)^T S / (phi(q)^T z + eps) ) Wo
         S = sum_j phi(k_j) v_j^T,   z = sum_j phi(k_j)
 
-    In the decoder the sums run over j <= i; only they are kept between steps, so there a step has
-    no weights to show. A source that is known whole can be asked for them later.
+    In the decoder the sums run over j <= i; only they are kept between steps, so a step has no
+    weights to show. For a whole source the weights can be computed later.
     """
 
     absent_options = {"dropout": "there are no weights to drop; leave it out, or take attn=mha"}
@@ -43,7 +43,7 @@ class FeatureAttention(Attention[StateMemory]):
     }
     advance_shows_weights = False
     sums_to_one = False  # but for eps
-    size: ClassVar[float] = 1.0  # of the first queries and keys, and of the rate they learn at
+    size: ClassVar[float] = 1.0  # scale of the initial queries and keys, and of their learning rate
 
     def __init__(self, place: Place, num_heads: int, bias: bool):
         super().__init__(place)
@@ -72,7 +72,7 @@ class FeatureAttention(Attention[StateMemory]):
         return self._turned(self.k(x), x, positions)
 
     def _turned(self, projected: Tensor, x: Tensor, positions: Tensor | None) -> Tensor:
-        """Heads of what was projected from x, turned by its positions: (N, H, T, D)."""
+        """The heads of a projection of x, rotated by its positions: (N, H, T, D)."""
         heads, position = split_heads(projected, self.num_heads), self.place.position
         return heads if position is None else position.rotate(heads, positions_of(x, positions))
 
@@ -80,13 +80,13 @@ class FeatureAttention(Attention[StateMemory]):
         return split_heads(self.v(x), self.num_heads)
 
     def _joined(self, out: Tensor, x: Tensor) -> Tensor:
-        """Of heads (N, H, T, D), whose sums are wide, in the type of x: (N, T, E)."""
+        """The output of heads (N, H, T, D), which are wide, in the type of x: (N, T, E)."""
         return self.out(join_heads(out.to(x.dtype)))
 
     def memory_of(
         self, x: Tensor, mask: Tensor | None = None, groups: Tensor | None = None
     ) -> StateMemory:
-        if self.place.role is Role.DECODER:  # each query needs other sums
+        if self.place.role is Role.DECODER:  # each query needs different sums
             return SourceMemory(x, mask)
         sums = key_sums(self.phi, self._keys(x), self._values(x), mask)
         return SourceMemory(x, mask, **state_of(sums))
@@ -140,8 +140,8 @@ class Linear(FeatureAttention):
         S = sum_j phi(k_j) v_j^T,   z = sum_j phi(k_j)
 
     In the decoder the sums run over j <= i. Queries and keys are not divided by sqrt(D). Rotary
-    positions are refused: turned behind phi features are no longer positive, and turned before it
-    their products no longer depend on the distance.
+    positions are refused: rotated after phi, features are no longer positive; rotated before it,
+    their products no longer depend on the distance alone.
 
     Biases of queries and keys start at -3, where phi is an exponential, which tells keys apart
     better than the line above zero does.
@@ -176,5 +176,5 @@ def state_of(sums: Sums) -> dict[str, Tensor]:
 
 
 def sums_of(memory: StateMemory) -> Sums:
-    """The sums that `state_of` made entries of."""
+    """The inverse of `state_of`."""
     return Sums(**memory.state)

@@ -20,27 +20,27 @@ class Linformer(Attention[StateMemory]):
         out = concat_h( softmax(q_h (E Wk x)^T / sqrt(D)) (F Wv x) ) Wo
 
     E and F are R x `length`, of which a sequence of S tokens uses the first S columns. They act
-    behind Wk and Wv, as in the paper, and there the rows of padding are zero: with biases that is
-    another mechanism than mixing x itself. The R mixtures are never masked.
+    after Wk and Wv, as in the paper, where rows of padding are zero: with biases that differs from
+    mixing x itself. The R mixtures are never masked.
 
     Mixture i starts as the sum of the positions i, i + R, i + 2 R, ...; the paper starts from
-    random numbers, from which a short run does not find its way to single words.
+    random values, from which a short run does not learn to read single words.
 
-    What is remembered of a sequence are its 2 R D mixed numbers a head, whatever its length.
+    A sequence is remembered as 2 R D values a head, whatever its length.
 
     Args:
         place: where it stands; encoder self-attention or cross-attention.
         num_heads: H; divides the width.
         rank: R, mixtures a head.
         length: tokens of the longest sequence it can read, eos included.
-        share: `none`: each head has an E and an F of its own; `heads`: all heads have the same two;
-            `key_value`: there is one matrix, E = F. (Sharing between layers, the paper's last kind,
-            would be a parameter of the model and is not offered.)
+        share: `none`: an E and an F for each head; `heads`: all heads share both; `key_value`: one
+            matrix, E = F. (Sharing between layers, the paper's last kind, would be a parameter of
+            the model and is not offered.)
         bias: do the projections have biases?
         dropout: on the T x R weights, in training.
 
     Raises: ConfigError for heads that do not divide, a rank above the length, and a sequence longer
-    than that.
+    than the length.
     Source: Wang et al. 2020, arXiv:2006.04768.
     """
 
@@ -73,8 +73,8 @@ class Linformer(Attention[StateMemory]):
         check_range("attn.dropout", dropout, 0, 1)
         if rank > length:
             raise ConfigError(
-                f"attn.rank={rank} is more than attn.length={length}: it would not compress but "
-                f"stretch. Type attn.rank={length} or less"
+                f"attn.rank={rank} is more than attn.length={length}: that would expand the "
+                f"sequence. Type attn.rank={length} or less"
             )
         self.num_heads, self.max_length, self.dropout = num_heads, length, dropout
         self.scale = (dim // num_heads) ** -0.5

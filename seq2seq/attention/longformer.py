@@ -27,22 +27,22 @@ class Longformer(WindowedAttention):
         global query i   the same over all j, with projections of its own: qg_i, kg_j, vg_j
 
     The window and the global keys share one softmax, and a global key within the window counts
-    once. Global are the first g tokens, such as a tag of the language; padding never is.
+    once. The first g tokens are global, such as a language tag; padding never is.
 
-    The decoder reads, of these keys, those up to the query. There a global query sees the beginning
-    of the text up to itself, and uses the projections of all others: its own would learn next to
-    nothing (with g = 1 its softmax has one key, so that qg and kg get no gradient).
+    In the decoder a query reads only the keys up to itself. There a global query shares the
+    projections of the others: separate ones would learn next to nothing (with g = 1 its softmax has
+    one key, so that qg and kg get no gradient).
 
     Args:
         place: where it stands; a self-attention.
         num_heads: H; divides the width.
         window: r, distance of the farthest key that is read, to each side; the paper's w is 2 r.
-            The default is for sentences: through six layers of it a token hears of 48 to each side.
-        num_global: g; 0 leaves the window alone.
+            The default is for sentences: six layers of it reach 48 tokens to each side.
+        num_global: g; 0: the window only.
         bias: do the projections have biases?
         dropout: on the weights, in training.
 
-    Raises: ConfigError for heads that do not divide, or that the positions refuse, and for numbers
+    Raises: ConfigError for heads that do not divide, or that the positions refuse, and for values
     out of range.
     Source: Beltagy et al. 2020, arXiv:2004.05150.
     """

@@ -35,7 +35,7 @@ class Centre(nn.Module):
 
 
 class PredictedCentre(Centre):
-    """S sigmoid(vp . tanh(Wp q)), S the row's own length. vp starts at zero, at the middle."""
+    """S sigmoid(vp . tanh(Wp q)), S the length of the row. vp starts at zero: at the middle."""
 
     reads_queries = True
 
@@ -54,8 +54,8 @@ class LocalMonotonic(MultiHead):
 
         out = concat_h( softmax_s(e(q_h, k_hs)) v_hs ) Wo,   |s - t| <= radius
 
-    A word more than `radius` after the source's last token reads nothing: its window is empty, its
-    weights are zeros and so is what it reads.
+    A word more than `radius` after the source's last token reads nothing: its window is empty, and
+    its weights and output are zeros.
 
     Args:
         place: where it stands; cross-attention.
@@ -133,14 +133,14 @@ class LocalMonotonic(MultiHead):
 
 
 class LocalPredictive(LocalMonotonic):
-    """local-p: each word says where in the source it looks, and looks around there.
+    """local-p: each word predicts a place in the source, and reads around it.
 
-        p = S sigmoid(vp . tanh(Wp q)),   S the row's own length
+        p = S sigmoid(vp . tanh(Wp q)),   S the length of the row
         out = concat_h( softmax_s(e(q_h, k_hs)) exp(-(s - p)^2 / (2 (radius / 2)^2)) v_hs ) Wo
 
-    over the s with |s - p| <= radius, counted from 0. The weights sum to less than one. Wp and vp
-    are a head's own and read its query, which in a recurrent model is the decoder's state. vp
-    starts at zero: all look at the middle of the source at first, and learn from the first step.
+    over the s with |s - p| <= radius, counted from 0. The weights sum to less than one. Each head
+    has a Wp and a vp, which read its query: in a recurrent model, the decoder's state. vp starts at
+    zero: all heads look at the middle of the source at first, and learn from the first step.
 
     Args and raises: as `LocalMonotonic`.
     Source: Luong et al. 2015, arXiv:1508.04025.

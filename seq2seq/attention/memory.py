@@ -17,31 +17,31 @@ class Memory(Protocol):
 
     @property
     def nbytes(self) -> int:
-        """Bytes of what is remembered in all rows, without room kept for more."""
+        """Bytes of what is remembered in all rows, without spare capacity."""
 
     def fork(self, parents: Tensor) -> None:
-        """Row i goes on from what row parents[i] remembers; parents (N,), an index may repeat."""
+        """Row i continues from row parents[i]; parents (N,), an index may repeat."""
 
     def keep(self, rows: Tensor) -> None:
         """Forget all other rows; rows (N',), ascending."""
 
     def merge(self, other: Any, rows: int, more: int) -> None:
-        """Take over what another memory of the same kind remembers, as rows behind these.
+        """Append the rows of another memory of the same kind.
 
         Args:
             other: of other sentences, which may be longer or shorter; it is used up.
-            rows, more: how many each has, since a memory that is still empty does not know.
+            rows, more: the rows of each, since an empty memory does not know its own.
 
         Raises: ValueError where all rows must have the same length.
         """
 
 
 class TokenMemory(Memory, Protocol):
-    """What a mechanism finds in a memory that grows with the tokens.
+    """A memory that grows with the tokens, as a mechanism sees it.
 
     Attributes:
-        lanes: K, how many hypotheses of a sentence are queries of one row; key j is at position
-            j // K. It is 1 wherever each hypothesis has a row of its own.
+        beams: K, the hypotheses of a sentence that are queries of one row; key j is at position
+            j // K. It is 1 wherever each hypothesis has its own row.
     """
 
     beams: int
@@ -51,8 +51,8 @@ class TokenMemory(Memory, Protocol):
 
     def read(self) -> tuple[dict[str, Tensor], Tensor | None]:
         """Streams (N, S, heads, width), and a mask (N, S), True = real; None = all are real. With
-        several lanes, rows are sentences, and the mask (B, T, S) says all that each of the T newest
-        queries may read.
+        several beams, rows are sentences, and the mask is all that each of the T newest queries may
+        read, (B, T, S).
         """
 
 
@@ -87,9 +87,7 @@ class DenseMemory:
         return memory
 
     def settle(self) -> None:
-        """Make a whole sequence easy to read many times: head by head, and without a mask that
-        hides nothing.
-        """
+        """Prepare a whole sequence for many reads: head-major, no mask that hides nothing."""
         self._storage = {name: x.contiguous() for name, x in self._storage.items()}
         if self._mask is not None and self._mask.all():
             self._mask = None
@@ -113,7 +111,7 @@ class DenseMemory:
         self.length = end
 
     def _grow(self, x: Tensor, old: Tensor | None, needed: int) -> Tensor:
-        """A buffer of at least twice the size, so that n tokens cost O(n) copies in all."""
+        """A buffer of at least twice the size, so that n tokens cost O(n) copies in total."""
         capacity = max(self.FIRST_CAPACITY * self.beams, needed, 2 * self.length)
         buffer = x.new_empty(x.shape[0], x.shape[2], capacity, x.shape[3])
         if old is not None:
@@ -133,8 +131,8 @@ class DenseMemory:
             self._mask = self._mask.index_select(0, rows)
 
     def _chosen(self, x: Tensor, rows: Tensor) -> Tensor:
-        """Rows of a buffer, without copying its room for more."""
-        if x.requires_grad:  # a buffer has no place in a graph
+        """Rows of a buffer, without copying its spare capacity."""
+        if x.requires_grad:  # `out=` has no gradient
             return x.index_select(0, rows)
         chosen, live = x.new_empty(len(rows), *x.shape[1:]), slice(0, self.length)
         torch.index_select(x[:, :, live], 0, rows, out=chosen[:, :, live])
@@ -143,7 +141,7 @@ class DenseMemory:
     def merge(self, other: Self, rows: int, more: int) -> None:
         raise ValueError(
             "a dense memory holds rows of one length, and others cannot join it. Start both states "
-            "with pages=PagePool(...), or decode these sentences after those"
+            "with pages=PagePool(...), or decode one after the other"
         )
 
 
@@ -152,7 +150,7 @@ class StateMemory:
     (N, ...).
 
     Attributes:
-        blank: what stands for nothing where it is not zero, in rows that no token came to yet.
+        blank: the values of rows that have no token yet, where they are not zero.
     """
 
     def __init__(self, **state: Tensor) -> None:
@@ -186,10 +184,10 @@ class StateMemory:
 
 
 class SourceMemory(StateMemory):
-    """A fixed size that was made from a sequence known whole, and where that sequence is.
+    """A state of fixed size made from a whole sequence, and a reference to that sequence.
 
-    Queries need the state only. The sequence is for whoever asks for weights: it is the tensor that
-    the model has already, one for all layers, and it is not copied until others join it.
+    Queries need only the state. The sequence is for the weights: it is the model's tensor, one for
+    all layers, and not copied before a `merge`.
     """
 
     def __init__(self, x: Tensor, mask: Tensor | None, **state: Tensor) -> None:
@@ -226,7 +224,7 @@ class SourceMemory(StateMemory):
 
 
 class JointMemory:
-    """What is remembered of every token, and beside it a state of fixed size, row by row."""
+    """A memory of every token and, beside it, a state of fixed size, row by row."""
 
     def __init__(self, tokens: TokenMemory, beside: StateMemory) -> None:
         self.tokens, self.beside, self.beams = tokens, beside, tokens.beams
@@ -260,6 +258,6 @@ class JointMemory:
 
 
 def tokens_of(memory: Memory) -> DenseMemory | None:
-    """What a memory holds one entry a token of, if it does."""
+    """The part of a memory that has one entry a token, if any."""
     tokens = memory.tokens if isinstance(memory, JointMemory) else memory
     return tokens if isinstance(tokens, DenseMemory) else None

@@ -1,4 +1,4 @@
-"""The softmax family: multi-head, multi-query and grouped-query attention, times a score, times a
+"""The softmax family: multi-head, multi-query and grouped-query attention, with any score and
 kernel.
 """
 
@@ -46,7 +46,7 @@ class MultiHead(TokenAttention):
         kernel: `explicit` writes the weights out; `fused` never returns them; `flash` never holds
             more than a tile of them, with dropout and learnt biases too; `auto` is fused wherever
             the score is a dot product and no weights were asked for, and `decode_attention` for
-            the few queries of a step. All give the same numbers up to rounding.
+            the few queries of a step. All give the same result up to rounding.
         project: false takes queries, keys and values as they are, without Wq, Wk, Wv, Wo: the
             attention of recurrent models, whose values are the encoder's states.
         bias: do the projections have biases?
@@ -92,7 +92,7 @@ class MultiHead(TokenAttention):
         self.num_heads, self.num_kv_heads, self.width = num_heads, groups, width
         self.kernel, self.dropout = kernel, dropout
         self.score = SCORES.find(score)(widths)
-        self.folds = self.score.is_dot  # others cost the more, the more pairs are compared
+        self.folds = self.score.is_dot  # other scores pay for every query-key pair
         self.reads_queries = self.score.reads_queries
         self.out_dim = dim if project else source_dim
         self.q: nn.Module = nn.Identity()
@@ -115,7 +115,7 @@ class MultiHead(TokenAttention):
         score = SCORES.find(name)
         width = "D" if score.is_dot else "A"
         kernel = options.get("kernel", "auto")
-        # A bias that learns, as that of the Gaussian's keys, leaves the fused kernel's linear path.
+        # A bias that learns, as that of the Gaussian's keys, makes the fused kernel hold T x S.
         writes = (
             not score.is_dot or kernel == "explicit" or (name == "gaussian" and kernel != "flash")
         )
@@ -146,9 +146,9 @@ class MultiHead(TokenAttention):
         return {"k": self.score.keys(k), "v": v}
 
     def _writes_weights(self, dropout: float, x: Tensor) -> bool:
-        """The one rule of kernels: which attention holds its T x S weights."""
+        """The one rule of kernels: does this attention hold its T x S weights?"""
         if self.kernel == "auto" and dropout > 0 and x.device.type == "cpu":
-            # There the fused kernel would hold them too, and draw its random numbers slowly.
+            # There the fused kernel would hold them too, and draw random numbers slowly.
             return True
         return self.kernel == "explicit" or not self.score.is_dot
 
@@ -166,7 +166,7 @@ class MultiHead(TokenAttention):
     def answer(
         self, q: Tensor, memory: TokenMemory, positions: Tensor, need_weights: bool = False
     ) -> tuple[Tensor, Tensor | None]:
-        """What each head reads: queries (N, H, T, D) -> (N, H, T, width of values), weights."""
+        """The outputs of the heads: queries (N, H, T, D) -> (N, H, T, width of values), weights."""
         streams, mask = memory.read()
         k, v = streams["k"].transpose(1, 2), streams["v"].transpose(1, 2)  # (N, G, S, D)
         q = self.score.queries(q)
@@ -204,7 +204,7 @@ class MultiHead(TokenAttention):
 def check_score(score: str, kernel: str) -> None:
     if kernel in ("fused", "flash") and not SCORES.find(score).is_dot:
         raise ConfigError(
-            f"kernel={kernel} cannot compute score={score}, which is no dot product. "
+            f"kernel={kernel} cannot compute score={score}, which is not a dot product. "
             "Take kernel=auto"
         )
 

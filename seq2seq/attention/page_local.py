@@ -1,4 +1,4 @@
-"""Attention to the own page and to those beside it."""
+"""Attention to the page of the query and to those beside it."""
 
 from collections.abc import Mapping
 from functools import partial
@@ -16,26 +16,25 @@ from seq2seq.tables import check_range
 
 
 class PageLocal(WindowedAttention):
-    """The sequence is cut into pages, and a query reads the keys of its own page and of those
-    beside it.
+    """The sequence is cut into pages; a query reads the keys of its page and of those beside it.
 
         out_i = sum_j a_ij v_j,   a_i = softmax over { j : |i // P - j // P| <= radius }
 
-    Page borders are absolute: tokens behind the end change nothing, tokens before the beginning
-    shift all borders. The decoder reads, of these keys, those up to the query.
+    Page borders are absolute: tokens after the end change nothing, tokens before the beginning
+    shift all borders. The decoder reads only those of these keys that are not after the query.
 
     Args:
         place: where it stands; a self-attention.
         num_heads: H; divides the width.
         page: P, tokens in a page.
-        radius: pages to each side that a query reads beside its own.
+        radius: pages that a query reads to each side of its page.
         form: `joint` is one softmax over all these keys; `per_page` normalises each page alone and
             adds them up, so that the weights of a query sum to the number of pages it sees; `mean`
             divides by that number.
         bias: do the projections have biases?
         dropout: on the weights, in training.
 
-    Raises: ConfigError for heads that do not divide, or that the positions refuse, and for numbers
+    Raises: ConfigError for heads that do not divide, or that the positions refuse, and for values
     out of range.
     Source: after the local blocks of Parmar et al. 2018, arXiv:1802.05751.
     """

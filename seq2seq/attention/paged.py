@@ -1,4 +1,4 @@
-"""What is remembered of tokens, in pages; and how a memory is turned into that."""
+"""Token memories in pages, and how other memories are turned into them."""
 
 from typing import Self
 
@@ -10,8 +10,8 @@ from seq2seq.attention.pages import PagePool, Slots, SlotTable
 
 
 class PagedMemory:
-    """The tokens of a layer in a pool, written once. Which rows there are is the table's business:
-    whoever holds it forks, keeps and merges it, once for all layers.
+    """The tokens of a layer in a pool, written once. The table knows the rows: its holder forks,
+    keeps and merges it, once for all layers.
     """
 
     beams = 1
@@ -30,7 +30,7 @@ class PagedMemory:
         return self.table.written * slots
 
     def append(self, streams: dict[str, Tensor]) -> None:
-        """Write what the table has grown by; each stream (N, n, heads, width)."""
+        """Write the tokens that the table last grew by; each stream (N, n, heads, width)."""
         for name, x in streams.items():
             if name not in self._arrays:
                 self._arrays[name] = self.table.pool.array(self.layer, name, x).flatten(0, 1)
@@ -39,16 +39,16 @@ class PagedMemory:
             self._arrays[name].index_copy_(0, index, tokens.reshape(-1, x.shape[3]))
 
     def read(self) -> tuple[dict[str, Tensor], Tensor | None]:
-        """As of every token memory. Valid until another layer reads."""
-        scratch, found = self.table.scratch, {}
+        """As in `TokenMemory`. Valid until another layer reads."""
+        scratch, streams = self.table.scratch, {}
         for name, array in self._arrays.items():
             index = self._index(array)
             needed, buffer = len(index) * array.shape[1], scratch.get((name, array.dtype))
             if buffer is None or len(buffer) < needed:
                 buffer = scratch[name, array.dtype] = array.new_empty(2 * needed)
             out = buffer[:needed].view(len(index), -1)
-            found[name] = self._by_rows(torch.index_select(array, 0, index, out=out))
-        return found, self.table.view.mask
+            streams[name] = self._by_rows(torch.index_select(array, 0, index, out=out))
+        return streams, self.table.view.mask
 
     def _index(self, array: Tensor) -> Tensor:
         return self.table.view.index(len(array) // self.table.pool.slots)
@@ -69,9 +69,7 @@ class PagedMemory:
 
 
 class PagedSource(PagedMemory):
-    """The same of a sequence that is known whole. What is read is gathered anew only when sentences
-    enter or leave, and held till then.
-    """
+    """The same for a whole sequence: gathered again only when sentences enter or leave."""
 
     _seen: Slots | None = None
 
@@ -79,16 +77,16 @@ class PagedSource(PagedMemory):
         view = self.table.view
         if view is not self._seen:
             self._seen = view
-            self._found = {
+            self._streams = {
                 name: self._by_rows(x.index_select(0, self._index(x)))
                 for name, x in self._arrays.items()
             }
-        return self._found, view.mask
+        return self._streams, view.mask
 
 
 def paged(memory: Memory, table: SlotTable, layer: int) -> Memory:
-    """A memory with its tokens, if it has any kind of them, in pages; others as they are. Tokens
-    that are there already must be what the table has grown by.
+    """A memory with its tokens in pages; one that keeps no tokens, unchanged. Tokens that are
+    already there must be those that the table last grew by.
     """
     if isinstance(memory, JointMemory):
         tokens = paged(memory.tokens, table, layer)
@@ -104,11 +102,11 @@ def paged(memory: Memory, table: SlotTable, layer: int) -> Memory:
 
 
 def source_table(memories: list[Memory], pool: PagePool) -> SlotTable | None:
-    """A table with the places of the tokens of sources; None if no layer keeps tokens.
+    """A table of where the tokens of sources are; None if no layer keeps tokens.
 
     Raises: ValueError if there are too few pages; none is taken then.
     """
-    tokens = next((found for found in map(tokens_of, memories) if found is not None), None)
+    tokens = next((memory for memory in map(tokens_of, memories) if memory is not None), None)
     if tokens is None:
         return None
     _, mask = tokens.read()

@@ -1,9 +1,9 @@
-"""Pages, and where tokens are in them: texts of all lengths in one storage, without room for more.
+"""Pages, and where tokens are in them: texts of all lengths in one storage, no capacity wasted.
 
 Storage is cut into pages of a few slots, and a slot holds one token. A row owns its pages, and each
-of its tokens is written once, to the row's own next slot. What a row reads is a line of a table of
-slots, so that to go on from another hypothesis is to copy integers: no key or value moves. Slots of
-other rows stay right to read, since pages are given back only when their whole sentence leaves.
+of its tokens is written once, to the row's next slot. What a row reads is a line of a table of
+slots, so that continuing another hypothesis copies integers, not keys and values. Slots of other
+rows stay valid, since pages are given back only when their whole sentence leaves.
 """
 
 from typing import Self
@@ -14,15 +14,15 @@ from torch.nn.functional import pad
 
 
 class PagePool:
-    """Numbers of free and of taken pages, and the storage that they are pages of.
+    """The free and the used pages of a storage, and the storage itself.
 
     Args:
-        pages: how many there are, for sources and targets together.
+        pages: of sources and targets together.
         page_size: P, slots of a page.
         device: of the tables.
 
     Attributes:
-        high_water: most pages that were ever taken at once.
+        high_water: the most pages ever in use at once.
         arrays: storage (heads, pages * P, width), one for each layer, stream and size. It is made
             when the first token comes, and shared by all states over this pool.
     """
@@ -47,8 +47,8 @@ class PagePool:
         return self.pages * self.page_size
 
     def alloc(self, n: int) -> list[int] | None:
-        """n pages, or None and nothing changed if there are not so many. The last given back come
-        first, since they may still be in a cache.
+        """n pages; None, and nothing changed, if fewer are free. The last given back come first,
+        since they may still be in a cache.
         """
         if n > len(self._free):
             return None
@@ -68,7 +68,9 @@ class PagePool:
 
     def check(self) -> None:
         """Every page is either free or taken, and once. Raises: AssertionError."""
-        assert sorted([*self._free, *self._taken]) == list(range(self.pages)), "pages went astray"
+        assert sorted([*self._free, *self._taken]) == list(range(self.pages)), (
+            "a page was lost or is used twice"
+        )
 
     def array(self, layer: int, name: str, like: Tensor) -> Tensor:
         """The storage of a stream like (..., heads, width): (heads, slots, width)."""
@@ -80,14 +82,14 @@ class PagePool:
 
 
 class Slots:
-    """Slots of some tokens, (rows, n), of which some may be no tokens (mask False)."""
+    """The slots of tokens, (rows, n); where the mask is False there is no token."""
 
     def __init__(self, slots: Tensor, mask: Tensor | None, stride: int) -> None:
         self.slots, self.mask, self._stride = slots, mask, stride
         self._indices: dict[int, Tensor] = {}
 
     def index(self, heads: int) -> Tensor:
-        """Their places in (heads * stride) slots, in the order (rows, heads, n)."""
+        """Their indices in (heads * stride) slots, in the order (rows, heads, n)."""
         if heads not in self._indices:
             first = self._stride * torch.arange(heads, device=self.slots.device)
             self._indices[heads] = (self.slots[:, None] + first[:, None]).flatten()
@@ -100,9 +102,9 @@ class SlotTable:
     Attributes:
         lengths: tokens in each row of each sentence.
         owned: pages of each sentence.
-        new: of the tokens that were added last, one below the other.
+        new: the slots of the tokens that were added last, (tokens, 1).
         real: which of them are tokens, (rows, n); None = all.
-        scratch: room to gather what is read, which layers use by turns.
+        scratch: buffers to gather what is read, shared by the layers.
     """
 
     def __init__(self, pool: PagePool, sentences: int, beams: int = 1) -> None:
@@ -110,7 +112,7 @@ class SlotTable:
         self.lengths = [0] * sentences
         self.owned: list[list[int]] = [[] for _ in range(sentences)]
         nothing = torch.zeros(sentences * beams, 0, dtype=torch.long, device=pool.device)
-        # (rows, at least the longest), (rows, pages of a row); what is behind the end is anything.
+        # (rows, at least the longest), (rows, pages of a row); undefined after the end of a row.
         self._slots, self._pages = nothing, nothing
         self.real: Tensor | None = None
         self.scratch: dict[tuple[str, torch.dtype], Tensor] = {}
@@ -126,7 +128,7 @@ class SlotTable:
         return self.beams * sum(self.lengths)
 
     def reserve(self, counts: list[int]) -> bool:
-        """Pages for so many more tokens in the rows of each sentence: for all, or for none."""
+        """Take pages for `counts` more tokens in the rows of each sentence: for all or none."""
         size, wanted = self.pool.page_size, []
         for sentence, (length, count) in enumerate(zip(self.lengths, counts, strict=True)):
             held = len(self.owned[sentence]) // self.beams
@@ -138,37 +140,37 @@ class SlotTable:
             for (row, _), page in zip(wanted, pages, strict=True):
                 self.owned[row // self.beams].append(page)
             rows, columns = torch.tensor(wanted, device=self.pool.device).T
-            self._pages = widened(self._pages, 1 + max(column for _, column in wanted))
+            self._pages = with_columns(self._pages, 1 + max(column for _, column in wanted))
             self._pages[rows, columns] = torch.tensor(pages, device=self.pool.device)
         return pages is not None
 
     def grow(self, positions: Tensor, counts: list[int]) -> None:
-        """Add so many tokens to the rows of each sentence, at positions (n,) or (rows, n), for
-        which pages are there.
+        """Add `counts` tokens to the rows of each sentence, at positions (n,) or (rows, n), whose
+        pages are reserved.
         """
-        size, most = self.pool.page_size, positions.shape[-1]
-        places = positions.expand(self.rows, most)
+        size, n = self.pool.page_size, positions.shape[-1]
+        places = positions.expand(self.rows, n)
         self.lengths = [length + count for length, count in zip(self.lengths, counts, strict=True)]
         self.real = None
-        if min(counts, default=0) < most:
-            self.real = torch.arange(most, device=positions.device) < self._of_rows(counts)
+        if min(counts, default=0) < n:
+            self.real = torch.arange(n, device=positions.device) < self._of_rows(counts)
             places = places.clamp(max=self._pages.shape[1] * size - 1)
         new = self._pages.gather(1, places // size) * size + places % size
         if self._slots.shape[1] < self._pages.shape[1] * size:
-            self._slots = widened(self._slots, 2 * self._pages.shape[1] * size)
+            self._slots = with_columns(self._slots, 2 * self._pages.shape[1] * size)
         self._slots.scatter_(1, places, new)
         tokens = new.flatten() if self.real is None else new[self.real]
         self.new = Slots(tokens[:, None], None, self.pool.slots)
         self._view = None
 
-    def _of_rows(self, numbers: list[int]) -> Tensor:
-        """A number of each sentence, in each of its rows: (rows, 1)."""
-        each = torch.tensor(numbers, dtype=torch.long, device=self.pool.device)
+    def _of_rows(self, values: list[int]) -> Tensor:
+        """The value of each sentence, in each of its rows: (rows, 1)."""
+        each = torch.tensor(values, dtype=torch.long, device=self.pool.device)
         return each.repeat_interleave(self.beams)[:, None]
 
     @property
     def view(self) -> Slots:
-        """What can be read, the same object until something changes. Behind the end of a row its
+        """What can be read, the same object until something changes. After the end of a row its
         first slot is repeated, so that nothing unwritten is ever read.
         """
         if self._view is None:
@@ -181,7 +183,7 @@ class SlotTable:
         return self._view
 
     def fork(self, parents: Tensor) -> None:
-        """As of a memory; the pages that a row owns stay its own."""
+        """As in `Memory`; every row keeps its pages."""
         self._slots, self._view = self._slots.index_select(0, parents), None
 
     def keep(self, sentences: list[int], rows: Tensor) -> None:
@@ -194,17 +196,17 @@ class SlotTable:
         self.fork(rows)
 
     def merge(self, other: Self) -> None:
-        """Take over the sentences of another table over the same pool, behind these."""
+        """Append the sentences of another table over the same pool."""
         self.owned, self.lengths = self.owned + other.owned, self.lengths + other.lengths
         self._pages = stacked(self._pages, other._pages)
         self._slots, self._view = stacked(self._slots, other._slots), None
 
 
-def widened(table: Tensor, columns: int) -> Tensor:
-    """At least so many columns; what is new is zero."""
+def with_columns(table: Tensor, columns: int) -> Tensor:
+    """The table with at least `columns` columns; new ones are zero."""
     return pad(table, (0, max(0, columns - table.shape[1])))
 
 
 def stacked(upper: Tensor, lower: Tensor) -> Tensor:
     """The rows of two tables, in one as wide as the wider."""
-    return torch.cat((widened(upper, lower.shape[1]), widened(lower, upper.shape[1])))
+    return torch.cat((with_columns(upper, lower.shape[1]), with_columns(lower, upper.shape[1])))

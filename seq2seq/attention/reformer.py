@@ -1,4 +1,4 @@
-"""Attention within buckets of hashed queries."""
+"""LSH attention, within buckets of hashed queries."""
 
 from collections.abc import Mapping
 from typing import Any, Literal
@@ -42,11 +42,11 @@ class Reformer(Attention[StateMemory]):
         e_ij = q_i . k_j,   q = Wqk x,   k = q / |q|,   bucket_r = argmax [q R_r ; -q R_r]
 
     Queries and keys are one projection, so that a bucket holds both. In a round a token reads the
-    others of its bucket in its own chunk and the one before, in the encoder also the one behind;
-    chunks are counted inside a bucket, by position (`functional.lsh.visits` is the definition).
+    others of its bucket in its own chunk and the one before, in the encoder also the one after;
+    chunks are counted inside a bucket, by position (defined by `functional.lsh.rounds_seen`).
     Rounds are joined with the weights e^(z_r - z), z_r the logsumexp of a round: a key that is met
-    twice counts twice. A token reads itself only if it meets nobody else in any round. Positions
-    act after hashing.
+    twice counts twice. A token reads itself only if it meets no other in any round. Positions act
+    after hashing.
 
     Args:
         place: where it stands.
@@ -54,9 +54,9 @@ class Reformer(Attention[StateMemory]):
         num_buckets: of a round, even. It does not follow the length, so that what a token reads
             does not depend on what comes after it.
         chunk: tokens of a chunk, m.
-        rounds: R, hashes that are drawn independently.
+        rounds: R, hashes, drawn independently.
         kernel: `explicit` writes T x T weights out; `chunks` sorts tokens and never does; `auto`
-            takes whichever needs fewer scores. Both give the same numbers up to rounding.
+            takes whichever needs fewer scores. Both give the same result up to rounding.
         bias: do the projections have biases?
         dropout: on the weights, in training.
 
@@ -96,8 +96,8 @@ class Reformer(Attention[StateMemory]):
         check_range("attn.num_buckets", num_buckets, 2)
         if num_buckets % 2:
             raise ConfigError(
-                f"attn.num_buckets={num_buckets} should be even, for each random direction and its "
-                f"opposite are a bucket: attn.num_buckets={num_buckets + 1}"
+                f"attn.num_buckets={num_buckets} should be even, since each random direction and "
+                f"its opposite get a bucket: attn.num_buckets={num_buckets + 1}"
             )
         check_range("attn.chunk", chunk, 1)
         check_range("attn.rounds", rounds, 1)
@@ -165,7 +165,7 @@ class Reformer(Attention[StateMemory]):
     def _writes_weights(self, T: int) -> bool:
         if self.kernel != "auto":
             return self.kernel == "explicit"
-        # Of a short sentence most chunks are empty.
+        # For a short sentence most chunks are empty.
         causal, rounds = self.place.role is Role.DECODER, len(self.rotations)
         return rounds * scores_in_chunks(T, self.num_buckets, self.chunk, causal) >= T * T
 
@@ -193,8 +193,8 @@ class Reformer(Attention[StateMemory]):
         if not need_weights:
             return Attended(out, None)
         S = int(rings.counts[:, 0, 0].sum(-1).max())
-        found, at = torch.stack(weights, dim=2), torch.stack(places, dim=2)  # (N, H, n, W + 1)
-        return Attended(out, found.new_zeros(*found.shape[:3], S).scatter_add(-1, at, found))
+        held, at = torch.stack(weights, dim=2), torch.stack(places, dim=2)  # (N, H, n, W + 1)
+        return Attended(out, held.new_zeros(*held.shape[:3], S).scatter_add(-1, at, held))
 
     def _queries_and_keys(self, qk: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         """(N, H, T, D), turned by their positions."""
@@ -208,7 +208,7 @@ class Reformer(Attention[StateMemory]):
         return None if position is None else position.bias(distance, self.num_heads)
 
     def _bias_near(self, near: Near) -> Tensor | None:
-        """Each head's own bias of what its newest token is near to, (N, H, W)."""
+        """The bias of each head for the keys near its newest token, (N, H, W)."""
         distance = near.positions[..., :-1] - near.positions[..., -1:]
         bias = self._bias(distance[:, :, None])  # (N, H, H, 1, W): all heads, of each head's keys
         return None if bias is None else bias[..., 0, :].diagonal(dim1=1, dim2=2).movedim(-1, 1)

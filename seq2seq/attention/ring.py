@@ -1,4 +1,4 @@
-"""What attention to the neighbourhood remembers: the last tokens, and perhaps the first."""
+"""The memory of local attention: the last tokens, and optionally the first."""
 
 from typing import NamedTuple, Self
 
@@ -8,8 +8,8 @@ from torch.nn.functional import pad
 
 
 class Stretch(NamedTuple):
-    """What is remembered of tokens at positions start, start + 1, ... What stands below position 0
-    is nothing, and is to be masked.
+    """Tokens at positions start, start + 1, ... Entries below position 0 are undefined, and are to
+    be masked.
     """
 
     streams: dict[str, Tensor]  # (N, S, heads, width)
@@ -20,15 +20,15 @@ class Stretch(NamedTuple):
 class RingMemory:
     """The last `size` tokens of every row, and the first `first`; what lies between is forgotten.
 
-    While all rows have the same length there is no slot that nobody has written: until `size`
-    tokens have come, fewer are held. Rows that `merge` brings together may differ; then the last
-    tokens end together, with zeros before those of shorter rows, and the first begin together.
-    A token among the first may be among the last too.
+    While all rows have the same length every slot is written: until `size` tokens have come, fewer
+    are held. Rows that `merge` brings together may differ; then the last tokens are aligned at the
+    end, with zeros before those of shorter rows, and the first at the beginning. A token may be
+    among the first and the last.
 
     The storage is head-major, as in `DenseMemory`. Nothing is written in place.
 
     Attributes:
-        length: tokens that ever came; (N,) where rows differ.
+        length: tokens so far; (N,) where rows differ.
     """
 
     def __init__(self, size: int, first: int = 0) -> None:
@@ -41,9 +41,7 @@ class RingMemory:
 
     @classmethod
     def of(cls, streams: dict[str, Tensor], mask: Tensor | None, first: int = 0) -> Self:
-        """A whole sequence, of which nothing is forgotten: streams (N, S, heads, width), mask
-        (N, S).
-        """
+        """A whole sequence, with nothing forgotten: streams (N, S, heads, width), mask (N, S)."""
         memory = cls(next(iter(streams.values())).shape[1], first)
         memory.length = memory.size
         memory._last = {name: x.transpose(1, 2) for name, x in streams.items()}
@@ -62,8 +60,8 @@ class RingMemory:
     def append(self, streams: dict[str, Tensor]) -> Self:
         """Add n tokens to every row, each stream (N, n, heads, width); n may be above the size.
 
-        Returns: a memory for these n tokens to attend to: all that was remembered before them, and
-        they themselves.
+        Returns: the memory that these n tokens attend to: all that was remembered before them, and
+        themselves.
         """
         seen = type(self)(self.size, self.first)
         for name, x in streams.items():
@@ -71,21 +69,21 @@ class RingMemory:
             seen._first[name] = self._beginning(name, new)
             seen._last[name] = torch.cat((self._last[name], new), dim=2) if self._last else new
         seen.length = self.length + next(iter(streams.values())).shape[1]
-        # Copies, so that a long text that came at once is not kept alive by its end.
+        # Copies, so that a view of its end does not keep a long text alive.
         self._last = {name: x[:, :, -self.size :].clone() for name, x in seen._last.items()}
         self._first = seen._first
         self.length = seen.length
         return seen
 
     def _beginning(self, name: str, new: Tensor) -> Tensor:
-        """The first tokens of a stream, when new ones (N, heads, n, width) have come."""
+        """The first tokens of a stream, after new ones (N, heads, n, width)."""
         if isinstance(self.length, int):
             new = new[:, :, : max(0, self.first - self.length)]
             return torch.cat((self._first[name], new), dim=2) if self._first else new.clone()
         held = self._first[name]  # room for all of them
         places = torch.arange(self.first, device=new.device)
-        behind = self.first + (places - self.length[:, None]).clamp(max=new.shape[2] - 1)
-        index = torch.where(places < self.length[:, None], places, behind)[:, None, :, None]
+        after = self.first + (places - self.length[:, None]).clamp(max=new.shape[2] - 1)
+        index = torch.where(places < self.length[:, None], places, after)[:, None, :, None]
         return torch.cat((held, new), dim=2).gather(2, index.expand_as(held))
 
     def read(self) -> Stretch:

@@ -1,6 +1,4 @@
-"""Which mechanism stands in which role: the rule that turns four configuration nodes into one
-choice a role.
-"""
+"""Which mechanism stands in which role: the rule that resolves four configuration nodes."""
 
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
@@ -24,9 +22,9 @@ class Choice(NamedTuple):
 def resolve_roles(config: Mapping[str, Any], roles: Collection[Role]) -> dict[Role, Choice]:
     """The mechanism of each role that a model has.
 
-    A role without a node of its own takes `attn`; or, where that mechanism is not defined, what its
-    preset names as `elsewhere`. A node with a `name` stands alone. A node without one
-    (`+cross_attn.dropout=0.0`) is laid over what the role would have had.
+    A role without a node takes `attn`; or, where that mechanism is not defined, what its preset
+    names as `elsewhere`. A node with a `name` stands alone. A node without one
+    (`+cross_attn.dropout=0.0`) overrides options of what the role would have had.
 
     Args:
         config: plain values; read are `attn` and, if present, `encoder_attn`, `decoder_attn`,
@@ -38,26 +36,26 @@ def resolve_roles(config: Mapping[str, Any], roles: Collection[Role]) -> dict[Ro
     """
     chosen = {}
     for role in Role:
-        node, own = f"{role}_attn", config.get(f"{role}_attn")
+        node, given = f"{role}_attn", config.get(f"{role}_attn")
         if role not in roles:
-            if own:
+            if given:
                 raise ConfigError(
                     f"this model has no {role.description}: leave {node} out "
                     f"(it has: {', '.join(r.description for r in Role if r in roles)})"
                 )
             continue
         inherited = inherit(config["attn"], role)
-        if role is Role.CROSS and own and own.get("rope_dim"):
+        if role is Role.CROSS and given and given.get("rope_dim"):
             raise ConfigError(
-                f"{node}.rope_dim={own['rope_dim']}: source and target have no common axis along "
-                f"which to turn anything. Leave it out, or {node}.rope_dim=null"
+                f"{node}.rope_dim={given['rope_dim']}: source and target have no common axis of "
+                f"positions to rotate by. Leave it out, or {node}.rope_dim=null"
             )
-        if not own:
+        if not given:
             chosen[role] = inherited
-        elif "name" in own:
-            chosen[role] = Choice(without_elsewhere(own), node)
+        elif "name" in given:
+            chosen[role] = Choice(without_elsewhere(given), node)
         else:
-            chosen[role] = Choice({**inherited.options, **own}, inherited.node)
+            chosen[role] = Choice({**inherited.options, **given}, inherited.node)
     for choice in chosen.values():
         name, options = split_name(choice.options, choice.node)
         check_options(ATTENTION.find(name), options, choice.node)

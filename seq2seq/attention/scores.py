@@ -19,25 +19,25 @@ class Dotted(NamedTuple):
 
 
 class Widths(NamedTuple):
-    """What a score has to know about where it stands."""
+    """What a score needs to know about its place."""
 
     heads: int  # H
     query: int  # of a head
     key: int
-    projected: bool = True  # does a linear map stand before it?
+    projected: bool = True  # is there a linear map before it?
 
 
 class Score(nn.Module):
     """e_ij = f(q_i, k_j) with its parameters, in two steps.
 
     `keys` turns keys into what is remembered, once; `queries` turns queries into what is compared
-    with that; `forward` compares. Positions may rotate both in between, where `rotates` says so.
+    with that; `forward` compares. Positions may rotate both in between, if `rotates`.
     """
 
     is_dot: ClassVar[bool] = False  # does `dotted` work?
-    rotates: ClassVar[bool] = False  # does it compare in a space where a rotation has a meaning?
+    rotates: ClassVar[bool] = False  # does it compare where a rotation has a meaning?
     reads_queries: ClassVar[bool] = True  # do the weights depend on the query?
-    size: float = 1.0  # that suits the projections before it, see `Attention.paces`
+    size: float = 1.0  # of the projections before it, see `Attention.lr_multipliers`
 
     def __init__(self, widths: Widths):
         super().__init__()
@@ -63,9 +63,9 @@ class Score(nn.Module):
 class Dot(Score):
     """e = q . k. Source: Luong et al. 2015, arXiv:1508.04025.
 
-    A sum of D products has sqrt(D) times the size of one. Projections before it that start, and
-    learn, at D^(-1/4) of the usual size make of it what they make of `scaled_dot`: see
-    `Attention.paces`. Without projections, as in an RNN, nothing is changed.
+    A sum of D products has sqrt(D) times the size of one. Projections that start, and learn, at
+    D^(-1/4) of the usual size make it behave like `scaled_dot`: see `Attention.lr_multipliers`.
+    Without projections, as in an RNN, nothing is changed.
     """
 
     is_dot = True
@@ -96,7 +96,7 @@ class ScaledDot(Dot):
 class General(Score):
     """e = q^T W k, as the dot product of W^T q and k, which is what positions rotate.
 
-    W starts as the identity behind projections, where the score starts as `dot`; else at random.
+    W starts as the identity after projections, so that the score starts as `dot`; else at random.
     Source: Luong et al. 2015, arXiv:1508.04025.
     """
 
@@ -173,7 +173,7 @@ class ConcatLinear(Score):
     """e = w . [q; k]. What the query adds cancels in the softmax: its weights do not depend on the
     query, and the query's half of w learns nothing.
 
-    One number a head is remembered of each key.
+    Of each key, one scalar a head is remembered.
     """
 
     reads_queries = False

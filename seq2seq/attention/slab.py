@@ -1,7 +1,7 @@
-"""What K hypotheses of a sentence remember together: every token where it was written.
+"""A memory that the K hypotheses of a sentence share: every token stays where it was written.
 
-A fork changes a table and moves no token, and attention is a product of K queries with K T keys
-where it would be K products of one query with T keys each. That is more to multiply, and faster.
+A fork changes a table and moves no token, and attention is one product of K queries with K T keys
+instead of K products of one query with T keys. That is more arithmetic, but faster.
 """
 
 import torch
@@ -13,23 +13,23 @@ from seq2seq.attention.memory import DenseMemory, JointMemory, Memory
 class BeamTable:
     """Which tokens of its sentence each of K hypotheses consists of; one for all layers.
 
-    The tokens of a sentence lie position by position, K to a position: place t K + k is what lane k
-    wrote at position t.
+    The tokens of a sentence are ordered by position, K at each: entry t K + k is what beam k wrote
+    at position t.
 
     Attributes:
-        visible: (B, K n, T K), which places each of the n newest tokens of each lane may read, with
-            its own and without those behind it.
+        visible: (B, K n, T K), the entries that each of the n newest tokens of each beam may read,
+            itself included, later ones excluded.
     """
 
     def __init__(self, sentences: int, beams: int, device: torch.device) -> None:
         self.beams = beams
-        self._own = torch.eye(beams, dtype=torch.bool, device=device).repeat(sentences, 1)
-        self._read = self._own[:, None][:, :0]  # (N, T, K)
+        self._diagonal = torch.eye(beams, dtype=torch.bool, device=device).repeat(sentences, 1)
+        self._read = self._diagonal[:, None][:, :0]  # (N, T, K)
         self.visible: Tensor
 
     def grow(self, positions: Tensor) -> None:
-        """Every lane writes tokens at positions (n,), the next ones."""
-        new = self._own[:, None].expand(-1, len(positions), -1)
+        """Every beam writes the next tokens, at positions (n,)."""
+        new = self._diagonal[:, None].expand(-1, len(positions), -1)
         self._read = torch.cat((self._read, new), dim=1)
         beams = self._read.unflatten(0, (-1, self.beams))[:, :, None]  # (B, K, 1, T, K)
         if len(positions) > 1:
@@ -38,18 +38,18 @@ class BeamTable:
         self.visible = beams.flatten(3).flatten(1, 2)
 
     def fork(self, parents: Tensor) -> None:
-        """As of a memory."""
+        """As in `Memory`."""
         self._read = self._read.index_select(0, parents)
 
     def keep(self, rows: Tensor) -> None:
-        """As of a memory."""
+        """As in `Memory`."""
         self.fork(rows)
-        self._own = self._own[: len(rows)]
+        self._diagonal = self._diagonal[: len(rows)]
 
 
 class SlabMemory(DenseMemory):
-    """The tokens of a layer, a slab for each sentence, written once. Which of them a hypothesis
-    consists of is the table's business: whoever holds it grows, forks and keeps it.
+    """The tokens of a layer, a slab for each sentence, written once. The table knows which of them
+    a hypothesis consists of: its holder grows, forks and keeps it.
     """
 
     def __init__(self, table: BeamTable) -> None:
@@ -76,9 +76,7 @@ def by_position(x: Tensor, beams: int) -> Tensor:
 
 
 def slabbed(memory: Memory, table: BeamTable) -> Memory:
-    """An empty memory with the tokens to come, if hypotheses can share them, in slabs; others as
-    they are.
-    """
+    """An empty memory as slabs, if hypotheses can share its tokens; others unchanged."""
     if isinstance(memory, JointMemory):
         tokens = slabbed(memory.tokens, table)
         assert isinstance(tokens, DenseMemory)

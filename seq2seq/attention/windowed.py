@@ -1,4 +1,4 @@
-"""What attentions to the neighbourhood share: heads, and a memory of the last tokens."""
+"""What local attentions share: heads, and a memory of the last tokens."""
 
 from functools import partial
 
@@ -17,7 +17,7 @@ from seq2seq.tables import check_range
 
 
 class WindowedAttention(Attention[RingMemory]):
-    """Self-attention by scaled dot products of H heads to keys that stand near the query.
+    """Self-attention by scaled dot products of H heads, to keys near the query.
 
     A mechanism writes `new_memory`, which says how many tokens its queries look back, and `attend`.
 
@@ -30,8 +30,8 @@ class WindowedAttention(Attention[RingMemory]):
 
     roles = frozenset({Role.ENCODER, Role.DECODER})
     role_refusals = {
-        Role.CROSS: "it reads the keys near a query, and a place in the target says nothing about "
-        "a place in the source"
+        Role.CROSS: "it reads the keys near a query, and a position in the target says nothing "
+        "about one in the source"
     }
     supports = frozenset({"rotate", "bias"})
 
@@ -70,7 +70,7 @@ class WindowedAttention(Attention[RingMemory]):
         return self.attend(x, seen, positions, need_weights)
 
     def _turned(self, project: nn.Module, x: Tensor, positions: Tensor | None) -> Tensor:
-        """The heads of queries or keys, (N, H, T, D), rotated by a scheme that does so."""
+        """The heads of queries or keys, (N, H, T, D), rotated if the position scheme does so."""
         heads = split_heads(project(x), self.num_heads)
         if self.place.position is None:
             return heads
@@ -78,7 +78,7 @@ class WindowedAttention(Attention[RingMemory]):
 
     @property
     def _bias(self) -> Bias | None:
-        """What the scheme of positions adds to the scores of a distance."""
+        """What the position scheme adds to the scores at a distance."""
         position = self.place.position
         return None if position is None else partial(position.bias, heads=self.num_heads)
 
@@ -88,6 +88,6 @@ class WindowedAttention(Attention[RingMemory]):
 
 
 def keys_of(seen: Stretch, suffix: str = "") -> Keys:
-    """The streams k and v, or those of another name (`k_global`), as the functions take them."""
+    """The streams k and v, or with a suffix (`k_global`), as the functions take them."""
     k, v = (seen.streams[name + suffix].transpose(1, 2) for name in "kv")
     return Keys(k, v, seen.mask, seen.start)

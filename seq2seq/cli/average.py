@@ -1,4 +1,4 @@
-"""The mean of the weights of several checkpoints, written as a checkpoint like any other.
+"""Average the weights of several checkpoints. The result is a checkpoint like any other.
 
 seq2seq average RUN --last 3            what a run with checkpoint.keep_last=3 kept
 seq2seq average RUN --best 3            ... with checkpoint.keep_best=3
@@ -20,8 +20,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "paths", nargs="+", type=Path, metavar="PATH", help="the folder of a run, or checkpoints"
     )
     which = command.add_mutually_exclusive_group()
-    which.add_argument("--best", type=positive, metavar="N", help="the N best validations of a run")
-    which.add_argument("--last", type=positive, metavar="N", help="its N last validations")
+    which.add_argument("--best", type=positive, metavar="N", help="the N best checkpoints of a run")
+    which.add_argument("--last", type=positive, metavar="N", help="the N last checkpoints of a run")
     command.add_argument("-o", "--output", type=Path, help="default: RUN/average.ckpt")
 
 
@@ -29,12 +29,12 @@ def run(arguments: argparse.Namespace) -> int:
     first = arguments.paths[0]
     count = arguments.best or arguments.last
     if count and (len(arguments.paths) > 1 or first.is_file()):
-        raise ConfigError("--best and --last look into the folder of one run: give that alone")
+        raise ConfigError("--best and --last take the folder of one run: give that alone")
     if not count and any(path.is_dir() for path in arguments.paths):
         raise ConfigError(f"which checkpoints of the run? seq2seq average {first} --last 3")
     output = arguments.output or (first / "average.ckpt" if count else None)
     if output is None:
-        raise ConfigError("say where to write the average of these files: -o average.ckpt")
+        raise ConfigError("give a file for the average: -o average.ckpt")
     from seq2seq.average import average, kept  # only here: torch takes a second
 
     files = arguments.paths

@@ -1,6 +1,6 @@
-"""Write a model as a folder that another engine loads, and compare the two.
+"""Write a model as a folder that another engine loads, and compare their translations.
 
-seq2seq export PATH --format ctranslate2 -o FOLDER     the sentences compared are of the validation
+seq2seq export PATH --format ctranslate2 -o FOLDER     compares on validation sentences
 seq2seq export PATH --format ctranslate2 -o FOLDER --check source.txt
 """
 
@@ -26,28 +26,28 @@ USAGE = """To translate with it from Python (pip install ctranslate2 tokenizers)
     source.encode_special_tokens = True  # "<s>" in a sentence is text
     translator = ctranslate2.Translator("{folder}", compute_type="int8")
     pieces = source.encode("...", add_special_tokens=False).tokens
-    (found,) = translator.translate_batch([pieces], beam_size=5, return_end_token=True)
-    print(target.decode([target.token_to_id(piece) for piece in found.hypotheses[0]]))"""
+    (result,) = translator.translate_batch([pieces], beam_size=5, return_end_token=True)
+    print(target.decode([target.token_to_id(piece) for piece in result.hypotheses[0]]))"""
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument("path", metavar="PATH", help="a checkpoint, or the folder of a run")
-    command.add_argument("--format", required=True, choices=["ctranslate2"])
-    command.add_argument("-o", "--output", required=True, type=Path, help="the folder to write")
-    command.add_argument(
+    add = command.add_argument
+    add("path", metavar="PATH", help="a checkpoint, or the folder of a run")
+    add("--format", required=True, choices=["ctranslate2"], help="the format to write")
+    add("-o", "--output", required=True, type=Path, help="the folder to write")
+    add(
         "--check",
         type=Path,
         metavar="FILE",
-        help="sources to compare hypotheses of; default: the "
-        "validation text of the training, or else random pieces",
+        help="sources to compare on; default: those of the validation set, or else random pieces",
     )
-    command.add_argument("--sentences", type=positive, default=64, help="to compare (%(default)s)")
+    add("--sentences", type=positive, default=64, metavar="N", help="compare on N (%(default)s)")
 
 
 def run(arguments: argparse.Namespace) -> int:
     folder: Path = arguments.output
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"-o {folder} is there already: give a folder that is new or empty")
+        raise ConfigError(f"-o {folder} exists: give a folder that is new or empty")
     from seq2seq import checkpoint  # only here: torch takes a second
     from seq2seq.interchange.agreement import Judge
     from seq2seq.interchange.ctranslate2 import export
@@ -67,38 +67,38 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def why(agreement: "Agreement") -> str:
-    """What an agreement that does not hold comes from, as far as it shows."""
+    """The likely cause of a disagreement."""
     if agreement.same_function and agreement.symbols > 0.01:
         return (
             f"it gives <unk> and other symbols a probability of up to {agreement.symbols:.2f}, "
-            "which CTranslate2's beams share among the pieces that may be chosen, and ours do "
+            "which CTranslate2's beam search redistributes to the other pieces, and ours does "
             "not. Greedy translations are the same; a tokenizer that knows every piece "
             "(tokenizer=bpe) needs no <unk>"
         )
     return (
-        "do not use it. If the model is trained to the end, please report its options and the "
+        "do not use it. If the model is fully trained, please report its options and the "
         "version of ctranslate2"
     )
 
 
-def sentences(saved: "Saved", given: Path | None, most: int) -> tuple[list[list[int]], str]:
-    """Sources, ids without eos, and where they are from."""
+def sentences(saved: "Saved", given: Path | None, limit: int) -> tuple[list[list[int]], str]:
+    """Up to `limit` sources, as ids without eos, and where they are from."""
     from seq2seq.data.text import read_lines
     from seq2seq.interchange.agreement import random_rows
 
-    found = given or validation(saved)
-    if found is None:
-        return random_rows(saved, most), "random pieces"
-    texts = islice((line for line in read_lines(found) if line.strip()), most)
+    path = given or validation(saved)
+    if path is None:
+        return random_rows(saved, limit), "random pieces"
+    texts = islice((line for line in read_lines(path) if line.strip()), limit)
     longest = saved.config["data"]["max_length"] - 1
     rows = [row for row in saved.source.encode_batch(list(texts)) if row and len(row) <= longest]
     if not rows:
-        raise ConfigError(f"{found} holds no sentence to compare: give a file with --check FILE")
-    return rows, str(found)
+        raise ConfigError(f"{path} has no sentence to compare: give another file with --check FILE")
+    return rows, str(path)
 
 
 def validation(saved: "Saved") -> Path | None:
-    """The sources that the training was judged by, if they are a file of lines and still there."""
+    """The sources of the validation set, if they are still there as a file of lines."""
     from seq2seq.data.formats import TwoFiles, find_format
     from seq2seq.errors import DataError
 

@@ -1,4 +1,4 @@
-"""Files that a command reads and writes, looked at before the work is done: nothing may be lost."""
+"""Checks of the files that a command reads and writes, before it does any work."""
 
 import os
 import warnings
@@ -12,7 +12,7 @@ from seq2seq.unpacked import check_text
 
 ARCHIVE = b"PK\x03\x04"  # the first bytes of a checkpoint
 STDIN, STDOUT = Path("/dev/stdin"), Path("/dev/stdout")
-# What a run, and `align --choose`, write into the run's folder, and folders in it that are theirs.
+# Files and folders that a run, and `align --choose`, write into the run's folder.
 OF_A_RUN = (
     *("best.ckpt", "best-[0-9]*.ckpt", "last.ckpt", "last-[0-9]*.ckpt", "metrics*.csv"),
     *("samples*.txt", "data.json", "result*.json"),
@@ -22,17 +22,15 @@ FOLDERS_OF_A_RUN = (".hydra", "kept", "kept-[0-9]*", "tensorboard", "wandb")
 
 
 def folder_of(model: Path) -> Path:
-    """The folder of the run that a path means, or a checkpoint is of: there goes what is written
-    about it, unless another place is given.
-    """
+    """The folder of the run that a path or a checkpoint belongs to: the default for output."""
     folder = model if model.is_dir() else model.parent
     kept = any(fnmatch(folder.name, name) for name in FOLDERS_OF_A_RUN)
     folder = folder.parent if kept else folder
-    return folder if folder.is_dir() else Path()  # there is none; whoever opens the model says so
+    return folder if folder.is_dir() else Path()  # opening the model will report it
 
 
 def check_input(path: Path) -> None:
-    """Raises: ConfigError if there is no such file; DataError if it is clearly no text."""
+    """Raises: ConfigError if there is no such file; DataError if it is clearly not text."""
     if not path.exists():
         raise ConfigError(f"--input {path}: there is no such file. {neighbours(path)}")
     if path.is_dir():
@@ -41,35 +39,35 @@ def check_input(path: Path) -> None:
 
 
 def warn_of_files(texts: Iterable[str | None], mend: str) -> None:
-    """Warn of a text that is the name of a file: what the file holds may be meant.
+    """Warn of a text that is the name of a file: its content may be meant.
 
     Args:
-        mend: how that is typed.
+        mend: what to type then.
     """
     for text in texts:
         if text and os.path.isfile(text):
             warnings.warn(
-                f"{text} is the name of a file, and is taken as text. {mend}", stacklevel=2
+                f"{text} is the name of a file, but is taken as text. {mend}", stacklevel=2
             )
 
 
 def is_archive(path: Path) -> bool:
-    """Does a file begin as every checkpoint does, and no text?"""
+    """Does a file begin as every checkpoint does, and no text does?"""
     with path.open("rb") as file:
         return file.read(len(ARCHIVE)) == ARCHIVE
 
 
 def check_written(output: Path | None, *read: Path | None, model: bool = False) -> None:
-    """May a command write there, and does nothing get lost by it?
+    """Check that a command can write to a file without destroying another.
 
     Args:
-        output: None for standard output alone, which always counts: the shell may have made it a
-            file that is read.
-        read: what the command reads, None for what was not given. Folders do not count.
-        model: is it a model that is written?
+        output: None for standard output alone. That is always checked too: the shell may have
+            redirected it to a file that is read.
+        read: the files that the command reads, None for those not given. Folders are ignored.
+        model: does the command write a model?
 
-    Raises: ConfigError if no file can be written there; if what is read would be written over, by
-        whatever name, a file of a run, a model by something else, or something else by a model.
+    Raises: ConfigError if the file cannot be written, or if it is one that is read (also through a
+        link), a file of a run, a model that would become another kind of file, or the reverse.
     """
     _check_apart(STDOUT, "standard output", read)
     if output is None:
@@ -77,35 +75,33 @@ def check_written(output: Path | None, *read: Path | None, model: bool = False) 
     _check_possible(output)
     _check_apart(output, f"-o {output}", read)
     if output.is_file() and output.stat().st_size and is_archive(output) != model:
-        what = "something that is no model" if model else "a model"
-        raise ConfigError(f"-o {output} would be written over {what}: give another name")
+        what = "a file that is not a model" if model else "a model"
+        raise ConfigError(f"-o {output} would overwrite {what}: give another name")
     if run := run_of(output):
-        raise ConfigError(f"-o {output} is what the run {run} writes itself: give another name")
+        raise ConfigError(f"-o {output} is a file of the run {run}: give another name")
 
 
 def _check_possible(path: Path) -> None:
     if path.suffix == ".gz":
-        raise ConfigError(f"-o {path}: what is written is not packed: -o {path.with_suffix('')}")
+        raise ConfigError(f"-o {path}: output is not compressed: -o {path.with_suffix('')}")
     if not path.parent.is_dir():
         raise ConfigError(f"-o {path}: there is no folder {path.parent}")
     if path.is_dir():
         raise ConfigError(f"-o {path} is a folder: give the name of a file")
     if not os.access(path if path.exists() else path.parent, os.W_OK):
-        raise ConfigError(f"-o {path}: you may not write there: give another place")
+        raise ConfigError(f"-o {path} is not writable: give another place")
 
 
 def _check_apart(output: Path, called: str, read: Iterable[Path | None]) -> None:
-    if not output.is_file():  # there is none, or it is a pipe or a terminal
+    if not output.is_file():  # a new file, a pipe or a terminal
         return
     for path in read:
         if path is not None and path.exists() and output.samefile(path):
-            raise ConfigError(
-                f"{called} would be written over {path}, which is read: give another name"
-            )
+            raise ConfigError(f"{called} would overwrite {path}, which is read: give another name")
 
 
 def run_of(path: Path) -> Path | None:
-    """The folder of the run that writes, or wrote, a file of this name there; None if none does."""
+    """The folder of the run that writes files of this path, if any."""
     path = path.resolve()
     inside = [
         folder

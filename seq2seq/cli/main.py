@@ -1,4 +1,4 @@
-"""`seq2seq train | translate | evaluate | align | score | average | export | report`."""
+"""Train sequence-to-sequence models, translate with them, and evaluate them."""
 
 import argparse
 import os
@@ -10,7 +10,7 @@ from seq2seq import __version__
 from seq2seq.cli import average, export, report, score, translate
 from seq2seq.cli.align import command as align
 from seq2seq.cli.evaluate import command as evaluate
-from seq2seq.cli.options import as_typed
+from seq2seq.cli.options import with_typed_options
 from seq2seq.environment import keep_memory, quiet_interrupt, use_utf8, wait_briefly
 from seq2seq.errors import Seq2SeqError, fail, shown
 
@@ -43,15 +43,15 @@ def run_command() -> int:
     use_utf8()
     arguments = parse(sys.argv[1:])
     warnings.showwarning = show_warning
-    # Each line has its own warning, and none is remembered: a file may have any number of them.
+    # Python would show a repeated warning once; each line of a file has its own.
     warnings.filterwarnings("always", module=r"seq2seq\.")
     try:
         code: int = arguments.run(arguments)
-        sys.stdout.flush()  # here, where a reader that has gone is expected
+        sys.stdout.flush()  # here, where a BrokenPipeError is caught
     except Seq2SeqError as error:
-        return fail(as_typed(str(error), arguments))
+        return fail(with_typed_options(str(error), arguments))
     except BrokenPipeError:
-        # The reader has gone (`| head`); nothing is left to say, not even when Python exits.
+        # The reader has gone (`| head`): Python must not flush to it on exit either.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:  # a file that cannot be written, a full disk
@@ -63,39 +63,39 @@ def run_command() -> int:
 
 
 class Parser(argparse.ArgumentParser):
-    """Shows what was typed as escapes where a terminal would obey it."""
+    """Escapes control characters in the arguments that it quotes."""
 
     def error(self, message: str) -> NoReturn:
         super().error(shown(message))
 
 
 def parse(words: list[str]) -> argparse.Namespace:
-    """The arguments of a command line, its options before, behind or between the texts."""
+    """Parse a command line, with options before, after or between the texts."""
     root, commands = parsers()
-    # argparse can intermix the two kinds only in a parser that has no commands.
+    # argparse can intermix options and texts only in a parser without subcommands.
     if words and words[0] in commands:
         return commands[words[0]].parse_intermixed_args(words[1:])
     return root.parse_args(words)
 
 
 def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
-    """The parser of what stands before a command, and those of the commands by their names."""
+    """The root parser, and the parsers of the commands by name."""
     root = Parser(prog="seq2seq", description=__doc__)
     root.add_argument("--version", action="version", version=__version__)
     commands = root.add_subparsers(metavar="COMMAND", required=True)
     commands.add_parser("train", help="train a model; `seq2seq train --help` shows its options")
-    found: dict[str, argparse.ArgumentParser] = {}
+    by_name: dict[str, argparse.ArgumentParser] = {}
     for name, module in COMMANDS.items():
         command = commands.add_parser(
             name,
             help=module.HELP,
             description=module.__doc__,
-            formatter_class=argparse.RawDescriptionHelpFormatter,  # printed as it is written
+            formatter_class=argparse.RawDescriptionHelpFormatter,  # keeps the line breaks
         )
         module.add_arguments(command)
         command.set_defaults(run=module.run)
-        found[name] = command
-    return root, found
+        by_name[name] = command
+    return root, by_name
 
 
 def show_warning(message: Warning | str, *_: object, **__: object) -> None:

@@ -21,40 +21,45 @@ def add_model(command: argparse.ArgumentParser, nargs: str | None = None) -> Non
 
 
 def add_device(command: argparse.ArgumentParser) -> None:
-    """Where a model computes, and for which of its corpora."""
+    """The device, and the tag of a corpus."""
     command.add_argument("--device", default="auto", help="cpu, cuda or auto (%(default)s)")
-    command.add_argument("--tag", help="of the training corpus whose translations are wanted")
+    command.add_argument("--tag", help="tag of the training corpus to translate like")
 
 
 def add_search(command: argparse.ArgumentParser) -> None:
-    """Options called as in conf/decode; what is not given is as the model was configured."""
+    """Options named as in conf/decode; the default is the model's configuration."""
     group = command.add_argument_group("search")
     add = group.add_argument
-    add("--beam-size", type=positive, metavar="K", help="hypotheses kept; 1 is greedy")
-    add("--length-penalty", type=number, metavar="A", help="score = log-probability / length^A")
+    add("--beam-size", type=positive, metavar="K", help="number of beams; 1 is greedy")
+    add("--length-penalty", type=numeric, metavar="A", help="score = log-probability / length^A")
     add("--penalty-form", choices=("power", "gnmt"), help="gnmt: ((5 + length) / 6)^A")
-    add("--coverage", type=number, metavar="B", help="weight of source pieces not looked at")
-    add("--patience", type=number, metavar="P", help="P * K hypotheses must finish")
+    add("--coverage", type=numeric, metavar="B", help="penalty on unattended source pieces")
+    add("--patience", type=numeric, metavar="P", help="P * K hypotheses must finish")
     add(
         "--stopping",
         choices=("score", "count"),
         help="score: when no open hypothesis can still win; count: when P * K have finished",
     )
-    add("--length-ratio", type=number, metavar="R", help="most pieces: R * S + E, S of the source")
+    add(
+        "--length-ratio",
+        type=numeric,
+        metavar="R",
+        help="maximum pieces: R * S + E, S in source",
+    )
     add("--length-extra", type=int, metavar="E", help="see --length-ratio")
     add(
         "--max-length",
         type=positive,
         metavar="N",
-        help="most pieces of any translation, its end included, whatever R * S + E allows",
+        help="maximum pieces of any translation, its end included, even where R * S + E is more",
     )
-    add("--min-length-ratio", type=number, metavar="R", help="fewest pieces: R * S + E")
+    add("--min-length-ratio", type=numeric, metavar="R", help="minimum pieces: R * S + E")
     add("--min-length-extra", type=int, metavar="E", help="see --min-length-ratio")
-    add("--sample", action="store_true", help="draw at random instead of searching the best")
-    add("--temperature", type=number, metavar="T", help="of --sample: below 1, fewer surprises")
-    add("--top-k", type=positive, metavar="K", help="of --sample: among the K best pieces only")
-    add("--top-p", type=number, metavar="P", help="of --sample: among the best of probability P")
-    add("--seed", type=int, metavar="N", help="of --sample: another one draws others")
+    add("--sample", action="store_true", help="sample instead of searching for the best")
+    add("--temperature", type=numeric, metavar="T", help="for --sample: below 1 is less random")
+    add("--top-k", type=positive, metavar="K", help="for --sample: the K best pieces only")
+    add("--top-p", type=numeric, metavar="P", help="for --sample: best pieces up to probability P")
+    add("--seed", type=int, metavar="N", help="for --sample: random seed")
 
 
 def add_engine(command: argparse.ArgumentParser) -> None:
@@ -64,23 +69,23 @@ def add_engine(command: argparse.ArgumentParser) -> None:
         "--batch-size",
         type=positive,
         metavar="N",
-        help="sentences decoded at once, at most, by each process: fewer take less memory",
+        help="maximum sentences decoded at once by each process: fewer take less memory",
     )
-    add("--cache", choices=("auto", "dense", "paged"), help="how what was seen is kept")
-    add("--precision", choices=("float32", "bfloat16", "int8"), help="of the arithmetic")
+    add("--cache", choices=("auto", "dense", "paged"), help="layout of the key/value cache")
+    add("--precision", choices=("float32", "bfloat16", "int8"), help="precision of the arithmetic")
     add(
         "--workers",
         type=workers,
         metavar="N",
-        help="processes, a thread each; auto: one on each CPU core, none for a few sentences",
+        help="single-threaded processes; auto: one per CPU core, none for a few sentences",
     )
-    add("--stats", action="store_true", help="at the end, what the engine did, on stderr")
+    add("--stats", action="store_true", help="at the end, print engine statistics to stderr")
 
 
-def search_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What `Translator.search` takes. Asked before torch is imported.
+def search_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of `Translator.search`. Called before torch is imported.
 
-    Raises: ConfigError for options that mean nothing together.
+    Raises: ConfigError for options that exclude each other.
     """
     given = {name: getattr(arguments, name) for name in (*ANY, *BEAM, *SAMPLE)}
     given = {name: value for name, value in given.items() if value is not None}
@@ -93,8 +98,8 @@ def search_options(arguments: argparse.Namespace) -> dict[str, Any]:
     return {"name": "sample", **given} if drawn else given
 
 
-def engine_options(arguments: argparse.Namespace) -> dict[str, Any]:
-    """What `Translator.engine` takes. Raises: ConfigError, as `search_options`."""
+def engine_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
+    """The arguments of `Translator.engine`. Raises: ConfigError for --workers on a GPU."""
     several = isinstance(arguments.workers, int) and arguments.workers > 1
     if several and arguments.device.startswith("cuda"):
         raise ConfigError(
@@ -113,24 +118,24 @@ def of_models(arguments: argparse.Namespace) -> list[str]:
 
 
 def typed(name: str) -> str:
-    """An option as one types it."""
+    """An option as it is typed."""
     return f"--{name.replace('_', '-')}"
 
 
-def as_typed(message: str, arguments: argparse.Namespace) -> str:
-    """A message in which options of conf/decode are called as this command calls them."""
+def with_typed_options(message: str, arguments: argparse.Namespace) -> str:
+    """A message with the options of conf/decode named as this command names them."""
 
-    def own(found: re.Match[str]) -> str:
-        name = "nbest" if found[1] == "samples" else found[1]
-        return f"{typed(name)} " if hasattr(arguments, name) else found[0]
+    def option(match: re.Match[str]) -> str:
+        name = "nbest" if match[1] == "samples" else match[1]
+        return f"{typed(name)} " if hasattr(arguments, name) else match[0]
 
     if hasattr(arguments, "beam_size"):
         message = message.replace("decode=greedy", "--beam-size 1")
-    return re.sub(r"\bdecode\.(\w+)=", own, message)
+    return re.sub(r"\bdecode\.(\w+)=", option, message)
 
 
-def number(text: str) -> float:
-    """As it was typed: 99 stays 99 in a message."""
+def numeric(text: str) -> float:
+    """Keeps 99 as 99, for messages."""
     try:
         return int(text)
     except ValueError:
@@ -150,7 +155,7 @@ def workers(text: str) -> int | str:
     if text == "auto":
         return text
     count, cores = positive(text), usable_cores()
-    if count > max(2, cores):  # two may be tried on one core
+    if count > max(2, cores):  # two are allowed on one core, for a try
         raise argparse.ArgumentTypeError(
             f"{count} processes on {cores} core(s) would wait for each other: {cores}, or auto"
         )

@@ -1,4 +1,4 @@
-"""How far a long translation has come, on a terminal or in a log."""
+"""The progress of a long translation, on a terminal or in a log."""
 
 import sys
 import threading
@@ -9,40 +9,40 @@ from typing import TextIO, TypeVar
 from seq2seq.cli.lines import InputLines
 
 T = TypeVar("T")
-SILENCE = 60.0  # seconds between two lines where there is no terminal
+SILENCE = 60.0  # seconds between two lines of a log
 
 
-def shown(results: Iterable[T], lines: InputLines) -> Generator[T, None, None]:
-    """The results, and meanwhile on stderr how far they have come."""
-    return as_bar(results, lines) if sys.stderr.isatty() else as_lines(results)
+def with_progress(results: Iterable[T], lines: InputLines) -> Generator[T, None, None]:
+    """Pass the results on, and report their progress on stderr."""
+    return with_bar(results, lines) if sys.stderr.isatty() else with_log(results)
 
 
-def as_lines(results: Iterable[T]) -> Generator[T, None, None]:
-    """Now and then a line: how many results there are, and how many a second.
+def with_log(results: Iterable[T]) -> Generator[T, None, None]:
+    """Log the count of results and their rate every `SILENCE` seconds.
 
-    By a thread of its own, since the first of many results may take minutes.
+    A thread does it, since the first of many results may take minutes.
     """
     count, begun, over = 0, time.perf_counter(), threading.Event()
 
-    def speak() -> None:
+    def log() -> None:
         while not over.wait(SILENCE):
             rate = count / (time.perf_counter() - begun)
             print(f"{count:,} lines, {rate:,.1f}/s", file=sys.stderr, flush=True)
 
-    speaker = threading.Thread(target=speak, daemon=True)
-    speaker.start()
+    logger = threading.Thread(target=log, daemon=True)
+    logger.start()
     try:
         for result in results:
             count += 1
             yield result
     finally:
         over.set()
-        speaker.join()
+        logger.join()
 
 
-def as_bar(results: Iterable[T], lines: InputLines) -> Generator[T, None, None]:
-    """A bar: how many results there are, how many a second, and how much was read."""
-    # A tenth of a second, for those only who see it.
+def with_bar(results: Iterable[T], lines: InputLines) -> Generator[T, None, None]:
+    """Show a bar: the count of results, their rate, and how much of the input was read."""
+    # Imported here: it takes a tenth of a second.
     from rich.console import Console
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
@@ -60,5 +60,5 @@ def as_bar(results: Iterable[T], lines: InputLines) -> Generator[T, None, None]:
 
 
 def wanted(output: TextIO) -> bool:
-    """Does nobody see the translations themselves, as they come?"""
+    """Show progress? Not where the translations themselves appear on a terminal."""
     return sys.stderr is not None and not output.isatty()

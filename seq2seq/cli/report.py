@@ -1,8 +1,8 @@
-"""One HTML page that tells what a run did: learning curves, scores with their intervals, quality by
-length, how far confidence can be trusted, worst and best sentences, alignments, and its data.
+"""Report on a run as one HTML page: learning curves, scores with intervals, quality by length,
+calibration of confidence, worst and best sentences, alignments, and its data.
 
-The test set is what --source and --reference name, else that of the run (`data.test`), else its
-validation set. A part whose input is missing says so, and the others are there.
+The test set is --source and --reference, else that of the run (`data.test`), else its validation
+set. A section whose input is missing says so; the others are written all the same.
 """
 
 import argparse
@@ -26,13 +26,13 @@ if TYPE_CHECKING:
     from seq2seq.pages.report import Missing, Samples, Tested
     from seq2seq.translator import Translator
 
-HELP = "what a run did, as one HTML page"
-SENTENCES = 500  # enough for intervals, and translated in a minute by a small model
-SAMPLES = 12  # pairs whose alignment can be looked at
+HELP = "report on a run as one HTML page"
+SENTENCES = 500  # enough for intervals; a small model translates them in a minute
+SAMPLES = 12  # pairs whose alignment is shown
 
 
 class TestText(NamedTuple):
-    """Sentences and references, the first of so many; the tag that the model is to be asked for."""
+    """The first pairs of a test set of `total`, and the tag to translate them with."""
 
     name: str
     pairs: list[tuple[str, str]]
@@ -51,7 +51,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         type=positive,
         default=SENTENCES,
         metavar="N",
-        help="translate the first N of them (%(default)s)",
+        help="translate the first N only (%(default)s)",
     )
 
 
@@ -66,7 +66,7 @@ def run(arguments: argparse.Namespace) -> int:
         check_parallel(arguments.source, arguments.reference)
         if is_table(arguments.reference):
             raise ConfigError(
-                f"--reference {arguments.reference}: a report takes one reference a sentence; of "
+                f"--reference {arguments.reference}: a report takes one reference per sentence; of "
                 "a table with several give one: cut -f1"
             )
     from seq2seq import checkpoint  # only here: torch takes a second
@@ -75,13 +75,13 @@ def run(arguments: argparse.Namespace) -> int:
 
     saved = checkpoint.read(arguments.path)
     check_written(arguments.output, *files_of(saved.config))
-    found = find_test(arguments, saved.config["data"])
-    tag = None if isinstance(found, Missing) else found.tag
+    test = find_test(arguments, saved.config["data"])
+    tag = None if isinstance(test, Missing) else test.tag
     translator = Translator(saved, arguments.device, arguments.tag or tag)
-    tested = found if isinstance(found, Missing) else judge(translator, found)
+    tested = test if isinstance(test, Missing) else score(translator, test)
     report = Report(
         folder.resolve().name,
-        facts(folder, saved, translator),
+        key_figures(folder, saved, translator),
         read_metrics(folder),
         tested,
         samples(translator, tested, checkpoint.find(path)),
@@ -97,17 +97,17 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def files_of(config: Mapping[str, Any]) -> list[Path]:
-    """The files that a run was trained and judged on, as far as they are there."""
+    """The training, validation and test files of a run, as far as they exist."""
     from seq2seq.data.mixture import find_components
 
     data = config["data"]
-    found: list[Path] = []
+    files: list[Path] = []
     sides = str(data["source"]), str(data["target"])
     for part in filter(data.get, ("train", "valid", "test")):
         with suppress(Seq2SeqError):
             for component in find_components(data[part], *sides, f"data.{part}"):
-                found += component.text.files
-    return found
+                files += component.text.files
+    return files
 
 
 def find_test(arguments: argparse.Namespace, data: Mapping[str, Any]) -> "TestText | Missing":
@@ -124,7 +124,7 @@ def find_test(arguments: argparse.Namespace, data: Mapping[str, Any]) -> "TestTe
     if not data.get(part):
         return Missing("the run names no test set: --source FILE --reference FILE")
     try:
-        # Of corpora with different tags the first: a model is asked for one of them.
+        # The corpora of the first tag: a model translates with one tag at a time.
         components = find_components(
             data[part], str(data["source"]), str(data["target"]), f"data.{part}"
         )
@@ -137,8 +137,8 @@ def find_test(arguments: argparse.Namespace, data: Mapping[str, Any]) -> "TestTe
     return TestText(f"{name}{kind}", pairs[: arguments.sentences], len(pairs), components[0].tag)
 
 
-def judge(translator: "Translator", test: TestText) -> "Tested":
-    """Translate, and score by corpus, length and sentence."""
+def score(translator: "Translator", test: TestText) -> "Tested":
+    """Translate, and score the corpus, each length and each sentence."""
     from seq2seq.metrics.assessment import Assessor
     from seq2seq.metrics.buckets import by_length
     from seq2seq.metrics.registry import find_metrics
@@ -148,9 +148,9 @@ def judge(translator: "Translator", test: TestText) -> "Tested":
     from seq2seq.pages.report import Tested
 
     sources, references = (list(side) for side in zip(*test.pairs, strict=True))
-    found = list(translator.stream(sources, translator.engine()))
-    hypotheses = [best[0].text if best else "" for best in found]
-    confidences = [best[0].confidence if best else None for best in found]
+    translations = list(translator.stream(sources, translator.engine()))
+    hypotheses = [nbest[0].text if nbest else "" for nbest in translations]
+    confidences = [nbest[0].confidence if nbest else None for nbest in translations]
     languages = translator.config["data"]["source"], translator.config["data"]["target"]
     kinds = find_metrics(usual_metrics(references))
     assessor = Assessor(sources, [references], kinds, languages, usual_resamples(len(sources)))
@@ -159,7 +159,7 @@ def judge(translator: "Translator", test: TestText) -> "Tested":
         sentence_quality(hypotheses, references),
     )
     known = cautions(references, {"the model": hypotheses}, languages[1])
-    if cut_off := sum(best[0].truncated for best in found if best):
+    if cut_off := sum(nbest[0].truncated for nbest in translations if nbest):
         known.append(f"{cut_off:,} of the translations were cut off at the length limit")
     return Tested(
         test.name,
@@ -174,10 +174,10 @@ def judge(translator: "Translator", test: TestText) -> "Tested":
 def samples(
     translator: "Translator", tested: "Tested | Missing", path: Path
 ) -> "Samples | Missing":
-    """Alignments of sentences with the model's translations, taken from all over the test set.
+    """Alignments of sentences with the model's translations, spread over the test set.
 
     Args:
-        path: of the checkpoint, beside which it may stand how its alignments are best read.
+        path: of the checkpoint; what `align --choose` saved beside it is used.
     """
     from seq2seq.pages.report import Missing, Samples
 
@@ -187,22 +187,22 @@ def samples(
     step = max(1, len(whole) // SAMPLES)
     pairs = [(j.source, j.hypothesis) for j in islice(whole, 0, None, step)][:SAMPLES]
     try:
-        found = [each for each in translator.alignments(pairs) if each is not None]
+        alignments = [each for each in translator.alignments(pairs) if each is not None]
     except ConfigError as error:
         return Missing(str(error))
-    if not found:
+    if not alignments:
         return Missing("no sentence could be aligned with its translation")
-    reading = choice.read(choice.nothing_given(), path, translator.config, found)
-    return Samples(found, reading.choice)
+    reading = choice.reading_of(choice.nothing_given(), path, translator.config, alignments)
+    return Samples(alignments, reading.choice)
 
 
-def facts(folder: Path, saved: "Saved", translator: "Translator") -> list[tuple[str, str]]:
-    """What stands at the top of the page."""
+def key_figures(folder: Path, saved: "Saved", translator: "Translator") -> list[tuple[str, str]]:
+    """Name and value of each figure at the top of the page."""
     from seq2seq.pages.report import Missing
 
     config = saved.config
     count = sum(p.numel() for p in translator.model.parameters())
-    found = [
+    figures = [
         ("model", str(config["model"]["name"])),
         ("cross-attention", str(config["attention"]["cross"]["name"])),
         ("parameters", f"{count / 1e6:.2f} M"),
@@ -211,10 +211,10 @@ def facts(folder: Path, saved: "Saved", translator: "Translator") -> list[tuple[
     if not isinstance(result, Missing):
         steps, value = result.get("steps"), result.get("value")
         if isinstance(steps, int):
-            found.append(("updates", f"{steps:,}"))
+            figures.append(("updates", f"{steps:,}"))
         if isinstance(value, float):
-            found.append((f"validation {result.get('monitor')}", f"{value:.4g}"))
-    return found
+            figures.append((f"validation {result.get('monitor')}", f"{value:.4g}"))
+    return figures
 
 
 def read_metrics(folder: Path) -> "list[dict[str, str]] | Missing":
@@ -231,21 +231,21 @@ def read_json(path: Path) -> "dict[str, Any] | Missing":
     from seq2seq.pages.report import Missing
 
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
         return Missing(f"{path} cannot be read ({error})")
-    return found if isinstance(found, dict) else Missing(f"{path} does not hold what a run writes")
+    return content if isinstance(content, dict) else Missing(f"{path} is not a file of a run")
 
 
 def read_ledger(path: Path) -> "dict[str, Any] | Missing":
     from seq2seq.pages.report import Missing, ledger_table
 
-    found = read_json(path)
-    if isinstance(found, Missing):
-        return found
+    ledger = read_json(path)
+    if isinstance(ledger, Missing):
+        return ledger
     try:
-        ledger_table(found)
+        ledger_table(ledger)
     # It was written by another version, or by hand.
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        return Missing(f"{path} does not hold what a run writes ({error!r})")
-    return found
+        return Missing(f"{path} is not a file of a run ({error!r})")
+    return ledger

@@ -1,10 +1,10 @@
-"""How probable a model finds given translations: one JSON object a pair, in the order of the files.
+"""Log-probabilities of given translations: one JSON object per pair, in the order of the files.
 
     {"log_probability": -3.25, "pieces": 4}
 
-The log-probability is natural and summed over the pieces of the translation, its end counted. For a
-pair that cannot be scored both are null, a reason stands beside them, and the exit code is 1.
-The perplexity of the whole, by piece, goes to stderr.
+Natural log-probabilities are summed over the pieces of the translation, its end included. For a
+pair that cannot be scored both values are null, "reason" says why, and the exit code is 1.
+The perplexity per piece of all pairs goes to stderr.
 """
 
 import argparse
@@ -23,7 +23,7 @@ HELP = "log-probabilities of given translations"
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     add_model(command)
-    command.add_argument("source", type=Path, metavar="SRC", help="a sentence a line, may be .gz")
+    command.add_argument("source", type=Path, metavar="SRC", help="a sentence per line, may be .gz")
     command.add_argument("reference", type=Path, metavar="REF", help="their translations")
     command.add_argument(
         "--tokens", action="store_true", help="also print each piece with its log-probability"
@@ -61,4 +61,4 @@ def perplexity(log_probability: float, pieces: int) -> str:
     mean = -log_probability / pieces
     # exp leaves the range of floating-point numbers near 710.
     value = math.exp(mean) if mean < 700 else math.inf
-    return f"perplexity {value:.4g} by piece, {pieces} pieces with the ends,"
+    return f"perplexity {value:.4g} per piece, {pieces} pieces with the ends,"

@@ -1,10 +1,10 @@
 """Translate the texts given, or stdin line by line to stdout.
 
-As many lines come out as go in; an empty line for an empty line, and for one that cannot be
-translated, which also makes the exit code 1. Messages go to stderr.
+One line is written per line read. It is empty for an empty line, and for one that cannot be
+translated, which also sets the exit code to 1. Messages go to stderr.
 
     seq2seq translate PATH < source.txt > out.txt
-    seq2seq translate PATH "Ein Hund." --prefix "One" --nbest 3     number, score and text
+    seq2seq translate PATH "Ein Hund." --prefix "One" --nbest 3     line, score and text
     seq2seq translate PATH "Ein Hund." --json      {"text": ..., "score": ..., "tokens": [...], ...}
 """
 
@@ -22,9 +22,9 @@ from seq2seq.cli.options import (
     add_engine,
     add_model,
     add_search,
-    engine_options,
+    engine_arguments,
     positive,
-    search_options,
+    search_arguments,
 )
 from seq2seq.errors import ConfigError
 
@@ -37,13 +37,13 @@ HELP = "translate texts, or stdin to stdout"
 def add_arguments(command: argparse.ArgumentParser) -> None:
     add_model(command)
     add = command.add_argument
-    add("texts", nargs="*", metavar="TEXT", help="nothing: read lines from stdin")
-    add("-i", "--input", type=Path, metavar="FILE", help="read lines from here instead of stdin")
-    add("-o", "--output", type=Path, metavar="FILE", help="write here instead of to stdout")
-    add("--nbest", type=positive, metavar="N", help="print so many, with their scores")
-    add("--json", action="store_true", help="a JSON object a line: score, confidence, pieces")
+    add("texts", nargs="*", metavar="TEXT", help="texts to translate; none: read lines from stdin")
+    add("-i", "--input", type=Path, metavar="FILE", help="read lines from FILE instead of stdin")
+    add("-o", "--output", type=Path, metavar="FILE", help="write to FILE instead of stdout")
+    add("--nbest", type=positive, metavar="N", help="print N translations, with their scores")
+    add("--json", action="store_true", help="print JSON lines: score, confidence, pieces")
     add("--prefix", default="", metavar="TEXT", help="what every translation must begin with")
-    add("--max-source", type=positive, metavar="N", help="pieces beyond which a line is cut")
+    add("--max-source", type=positive, metavar="N", help="cut a line after N pieces")
     add("--quiet", action="store_true", help="show no progress")
     add_search(command)
     add_engine(command)
@@ -82,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
             opened = arguments.output.open("w", encoding="utf-8", newline="\n")
             output = stack.enter_context(opened)
         if lines and not arguments.quiet and progress.wanted(output):
-            results = stack.enter_context(closing(progress.shown(results, lines)))
+            results = stack.enter_context(closing(progress.with_progress(results, lines)))
         code = write(results, output, format_of(arguments, translator.target))
     if arguments.stats:
         print(engine.stats, file=sys.stderr)
@@ -90,8 +90,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def check(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The options of the search, and those of the engine. Raises: ConfigError for a mistake."""
-    search, engine = search_options(arguments), engine_options(arguments)
+    """The arguments of the search and of the engine. Raises: ConfigError for a mistake."""
+    search, engine = search_arguments(arguments), engine_arguments(arguments)
     if search.get("name") == "sample":
         search["samples"] = arguments.nbest
     if arguments.input:
@@ -103,7 +103,7 @@ def check(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]
             "there is nothing to translate: standard input is closed. Give texts, or a file: "
             f"seq2seq translate {arguments.path} < FILE"
         )
-    mend = f"To translate what it holds: seq2seq translate {arguments.path} -i FILE"
+    mend = f"To translate its content: seq2seq translate {arguments.path} -i FILE"
     warn_of_files(arguments.texts, mend)
     read = arguments.input or (None if arguments.texts else STDIN)
     check_written(arguments.output, Path(arguments.path), read)
@@ -111,10 +111,10 @@ def check(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]
 
 
 def write(results: Iterable["list[Translation] | None"], output: TextIO, formatted: Format) -> int:
-    """Write each result as soon as it is there. Returns: the exit code."""
+    """Write each result as soon as it is ready. Returns: the exit code."""
     failed = False
-    for number, found in enumerate(results, start=1):
-        failed = failed or found is None
-        for line in formatted(number, found):
+    for line_no, translations in enumerate(results, start=1):
+        failed = failed or translations is None
+        for line in formatted(line_no, translations):
             write_line(line, output)
     return int(failed)

@@ -1,1 +1,1 @@
-"""Text to batches: reading, tokenizing, encoding once, and forming batches of like lengths."""
+"""From text to batches: read, tokenize, encode once, and batch sentences of similar length."""

@@ -1,4 +1,4 @@
-"""Rows of a corpus as two padded tensors: all that training needs to know of a step's data."""
+"""Rows of a corpus as two padded tensors: all the data of a training step."""
 
 from collections.abc import Sequence
 from typing import NamedTuple, Protocol
@@ -12,17 +12,17 @@ from seq2seq.symbols import BOS, EOS, PAD
 
 
 class Batch(NamedTuple):
-    """Sentence pairs side by side. B sentences, S longest source, T longest target, ends counted.
+    """Sentence pairs: B of them, S longest source, T longest target, EOS counted.
 
-    The decoder reads `target[:, :-1]` and is asked for `target[:, 1:]`.
+    The decoder reads `target[:, :-1]` and predicts `target[:, 1:]`.
 
     Attributes:
         source: (B, S) int64, the pieces, EOS, then PAD.
         target: (B, T + 1) int64, BOS, the pieces, EOS, then PAD.
-        total: target tokens (EOS counted, BOS not) of the whole global batch this piece was cut
-            from, over all ranks and accumulation steps: what the summed loss is divided by.
-        indices: the corpus row of each sentence; empty if there is none.
-        links: between pieces, if the corpus has them.
+        total: target tokens (EOS counted, BOS not) of the whole global batch, over all ranks and
+            accumulation steps: the divisor of the summed loss.
+        indices: the corpus row of each sentence; empty for a batch without sentences.
+        links: between pieces, if the corpus has links.
     """
 
     source: Tensor
@@ -33,7 +33,7 @@ class Batch(NamedTuple):
 
 
 class Rows(Protocol):
-    """Pairs by number: a `Corpus`, or one as an epoch sees it."""
+    """Pairs by index: a `Corpus`, or a view of one in some epoch."""
 
     @property
     def links(self) -> PieceLinks | None: ...
@@ -50,11 +50,11 @@ def make_batch(
 
     Args:
         total: target tokens of the global batch.
-        linked: its target pieces that have links.
+        linked: target pieces of the global batch that have links.
 
-    No indices make one row that asks for nothing: its source is EOS alone, its target BOS and then
-    PAD. A rank for which a small global batch has no sentence so runs as many steps as the others,
-    and adds nothing to the loss or the gradient.
+    Without indices, the batch is one dummy row: its source is EOS alone, its target BOS and PAD. A
+    rank that gets no sentence of a small global batch thus runs as many steps as the others, and
+    adds nothing to the loss or the gradient.
     """
     rows = [int(index) for index in indices]
     links = None if corpus.links is None else corpus.links.of(rows, linked)
@@ -64,10 +64,10 @@ def make_batch(
     source = np.full((len(rows), max(map(len, sources)) + 1), PAD, dtype=np.int64)
     target = np.full((len(rows), max(map(len, targets)) + 2), PAD, dtype=np.int64)
     target[:, 0] = BOS
-    for place, ids in enumerate(sources):
-        source[place, : len(ids)] = ids
-        source[place, len(ids)] = EOS
-    for place, ids in enumerate(targets):
-        target[place, 1 : len(ids) + 1] = ids
-        target[place, len(ids) + 1] = EOS
+    for i, ids in enumerate(sources):
+        source[i, : len(ids)] = ids
+        source[i, len(ids)] = EOS
+    for i, ids in enumerate(targets):
+        target[i, 1 : len(ids) + 1] = ids
+        target[i, len(ids) + 1] = EOS
     return Batch(torch.from_numpy(source), torch.from_numpy(target), total, rows, links)

@@ -1,7 +1,7 @@
-"""Which sentences are trained on together: batches of a bounded size, with little padding.
+"""Form batches of bounded size with little padding, and load them for training and evaluation.
 
-The global batch of a step is formed first and then cut for ranks and accumulation steps, so what a
-step learns from does not depend on the number of devices.
+The global batch of a step is formed first and then cut for ranks and accumulation steps, so the
+data of a step does not depend on the number of devices.
 """
 
 from collections.abc import Iterator, Sequence
@@ -12,22 +12,22 @@ import numpy as np
 
 from seq2seq.data.batch import Batch, make_batch
 from seq2seq.data.corpus import Corpus, Share
-from seq2seq.data.epoch_sampling import chunks, first_places, longest_visits, take_places, visits
+from seq2seq.data.epoch_sampling import chunks, counting_sort, length_starts, max_lengths, sample
 from seq2seq.data.subword_regularization import Resegmented, SubwordRegularization
 from seq2seq.errors import ConfigError
 
-# Among rows with the same longer side, how far (in pieces) the shorter sides may be mixed. More
-# makes the batches of two epochs differ more, and pads more: 3 costs 1 to 4 cells in 100.
+# Noise, in pieces, on the order of rows with the same longer side. More noise makes batches differ
+# more between epochs, and adds padding: 3 costs 1 to 4 % of the cells.
 MIXING = 3.0
 
 
 class EpochBatches(Sequence[np.ndarray]):
-    """The global batches of an epoch as arrays of row numbers: views of a single array of them.
+    """The global batches of an epoch: arrays of row indices, views of a single array.
 
     Args:
-        order: (visits,) int32, rows in order of length.
-        ends: where in it each batch ends.
-        sequence: (batches,) the number of the batch that comes first, second, ...
+        order: (samples,) int32, rows in order of length.
+        ends: (batches,) where in `order` each batch ends.
+        sequence: (batches,) the index of the first batch, of the second, ...
     """
 
     def __init__(self, order: np.ndarray, ends: np.ndarray, sequence: np.ndarray):
@@ -45,8 +45,8 @@ class EpochBatches(Sequence[np.ndarray]):
     def __getitem__(self, index: int | slice) -> np.ndarray | list[np.ndarray]:
         if isinstance(index, slice):
             return [self[i] for i in range(*index.indices(len(self)))]
-        number = self._sequence[index]
-        return self._order[self._ends[number - 1] if number else 0 : self._ends[number]]
+        i = self._sequence[index]
+        return self._order[self._ends[i - 1] if i else 0 : self._ends[i]]
 
 
 def epoch_batches(
@@ -61,29 +61,29 @@ def epoch_batches(
 ) -> EpochBatches:
     """The global batches of an epoch, a pure function of its arguments.
 
-    Rows are put in order of their longer side, and roughly, with noise, of the shorter one. The
-    order is cut where a batch is full, and the batches are shuffled. The cuts depend on the longer
-    sides alone, so every epoch has equally many batches, though not the same ones. Each row is in
-    exactly one batch, if no shares say otherwise.
+    Rows are sorted by their longer side and then, with noise, by the shorter one. The order is cut
+    wherever a batch is full, and the batches are shuffled. The cuts depend on the longer sides
+    alone, so every epoch has the same number of batches, though with other rows. Without shares,
+    each row is in exactly one batch.
 
-    The work needs some 10 bytes a visit for a moment, and 12 more for each of the visits that have
-    the most frequent length; what is returned, 4.
+    Peak memory is about 10 bytes per sample, and 12 more per sample of the most frequent length;
+    the result takes 4 per sample.
 
     Args:
         source_lengths: (rows,) pieces of each source, EOS not counted.
         target_lengths: (rows,) likewise.
-        max_tokens: bound for the padded tokens of one side of a batch, rows times the longest
+        max_tokens: bound on the padded tokens of one side of a batch: rows times the longest
             sentence of either side with its EOS.
         seed: 0 or more.
         epoch: 0 or more.
         shuffle: False for no noise and batches in order of length.
-        shares: how often rows are visited; none: each once.
+        shares: how often rows are sampled; none: each once.
 
     Raises: ConfigError if a single row has more than `max_tokens`.
     """
     longer = longer_sides(source_lengths, target_lengths)
     shares = shares or [Share(0, len(longer), 1)]
-    cuts = np.array(ends(longest_visits(longer, shares), max_tokens), np.int64)
+    cuts = np.array(ends(max_lengths(longer, shares), max_tokens), np.int64)
     random = np.random.default_rng((seed, epoch))
     order = _order(longer, target_lengths, source_lengths, shares, random, MIXING * shuffle)
     sequence = random.permutation(len(cuts)) if shuffle else np.arange(len(cuts))
@@ -98,79 +98,79 @@ def _order(
     random: np.random.Generator,
     mixing: float,
 ) -> np.ndarray:
-    """The visits of an epoch, int32, in order of the longer side, then of the difference of the
-    sides, to which noise between 0 and `mixing` is added.
+    """The rows of an epoch, int32, sorted by the longer side, then by the difference of the sides
+    plus noise between 0 and `mixing`.
     """
-    visited = visits(longer, shares, random)
-    starts = first_places(visited, longer)
+    sampled = sample(longer, shares, random)
+    starts = length_starts(sampled, longer)
     free = starts[:-1].copy()
     order = np.empty(starts[-1], np.int32)
     differences = np.empty(starts[-1], np.float32)
-    for rows in chunks(visited):
+    for rows in chunks(sampled):
         lengths = longer[rows]
         difference = (target_lengths[rows] - source_lengths[rows]).astype(np.float32)
         if mixing:
             difference += random.random(len(rows), dtype=np.float32) * mixing
-        # Up and down in turn: at the border of two lengths a batch finds like differences.
+        # Up and down in turn, so that a batch across two lengths has similar differences.
         difference[lengths % 2 == 1] *= -1
-        places = take_places(lengths, free)
+        places = counting_sort(lengths, free)
         order[places], differences[places] = rows, difference
     for start, end in pairwise(starts.tolist()):
-        # All these visits have the same longer side.
+        # All these rows have the same longer side.
         order[start:end] = order[start:end][np.argsort(differences[start:end], kind="stable")]
     return order
 
 
 def longer_sides(source_lengths: np.ndarray, target_lengths: np.ndarray) -> np.ndarray:
-    """(rows,) pieces of the longer side of each pair, in two bytes each if that is enough."""
-    most = max(source_lengths.max(initial=0), target_lengths.max(initial=0))
-    kind = np.uint16 if most < 2**16 else np.int32
+    """(rows,) pieces of the longer side of each pair, uint16 if that is enough."""
+    longest = max(source_lengths.max(initial=0), target_lengths.max(initial=0))
+    kind = np.uint16 if longest < 2**16 else np.int32
     return np.maximum(source_lengths, target_lengths, dtype=kind, casting="unsafe")
 
 
 def ends(longer: np.ndarray, max_tokens: int) -> list[int]:
-    """Where each batch ends if ascending lengths (EOS not counted) fill one after another."""
+    """Where each batch ends when ascending lengths (EOS not counted) fill them in turn."""
     longest = int(longer[-1]) + 1 if len(longer) else 0
     if longest > max_tokens:
         raise ConfigError(
             f"the longest sentence has {longest} pieces with its end symbol, but "
             f"data.max_tokens={max_tokens}: type data.max_tokens={longest} or more"
         )
-    found, start = [], 0
+    stops, start = [], 0
     while start < len(longer):
-        most = max_tokens // (int(longer[start]) + 1)
-        ahead = longer[start : start + most].astype(np.int64) + 1
+        max_rows = max_tokens // (int(longer[start]) + 1)
+        ahead = longer[start : start + max_rows].astype(np.int64) + 1
         cells = ahead * np.arange(1, len(ahead) + 1)
         start += int(np.searchsorted(cells, max_tokens, side="right"))
-        found.append(start)
-    return found
+        stops.append(start)
+    return stops
 
 
 def share(batch: np.ndarray, rank: int, world: int, step: int, steps: int) -> np.ndarray:
-    """The piece of a global batch for one rank and one accumulation step; may be empty.
+    """The rows of a global batch for one rank and one accumulation step; may be empty.
 
-    The pieces are disjoint and make up the batch. Each takes every n-th row, so all have sentences
-    of like lengths and as much work.
+    The pieces are disjoint and make up the batch. Each takes every n-th row, so all have similar
+    lengths and equal work.
     """
     return batch[step * world + rank :: world * steps]
 
 
 class BatchLoader:
-    """Training batches for one rank, in an order that a checkpoint can continue in mid-epoch.
+    """Training batches for one rank, in an order that a checkpoint can resume in mid-epoch.
 
-    An iteration is one epoch. `state_dict` is the same on every rank and at the same place for any
-    number of ranks; continuing in mid-epoch needs the same data, `max_tokens`, `seed` and `steps`.
+    An iteration is one epoch. `state_dict` is the same on every rank and for any number of ranks;
+    resuming in mid-epoch needs the same data, `max_tokens`, `seed` and `steps`.
 
     Args:
-        corpus: the training pairs, and how often each of them is seen in an epoch.
+        corpus: the training pairs, and how often an epoch sees each.
         max_tokens: padded tokens of a global batch, see `epoch_batches`.
         seed: of the order, 0 or more.
         rank: this process, of `world`.
-        world: how many processes share each global batch.
-        steps: accumulation steps, into which each global batch is cut as well.
-        redraw: cuts the same pairs into other pieces in each epoch; None: they stay as they are.
+        world: processes that share each global batch.
+        steps: accumulation steps of each global batch.
+        subwords: segments the pairs differently in each epoch; None: always alike.
 
-    Raises: ConfigError as `epoch_batches` does; ValueError for a rank or a number out of range.
+    Raises: ConfigError as `epoch_batches` does; ValueError for an argument out of range.
     """
 
     def __init__(
@@ -192,16 +192,16 @@ class BatchLoader:
         plain = corpus.source_lengths, corpus.target_lengths
         self.lengths = plain if subwords is None else subwords.rooms  # of sources, of targets
         longer = longer_sides(*self.lengths)
-        self._length = len(ends(longest_visits(longer, corpus.shares), max_tokens)) * steps
+        self._length = len(ends(max_lengths(longer, corpus.shares), max_tokens)) * steps
         self._epoch, self._position, self._resume = -1, 0, False
 
     def __len__(self) -> int:
-        """Batches this rank gets in an epoch: global batches times accumulation steps."""
+        """Batches of this rank in an epoch: global batches times accumulation steps."""
         return self._length
 
     def __iter__(self) -> Iterator[Batch]:
-        # The epoch is counted here and not behind the loop: a reader that knows the length does not
-        # ask again after the last batch, so code behind the loop would never run.
+        # The epoch is counted here and not after the loop: a reader that knows the length stops at
+        # the last batch, so code after the loop would never run.
         if self._resume:
             start, self._resume = self._position, False
         else:
@@ -216,8 +216,8 @@ class BatchLoader:
             made = self.piece(rows, batch, step)
             self._position = position + 1
             if self._position == self._length:
-                # A reader that knows the length leaves this frame standing here while it asks for
-                # the next epoch. Two orders would be in memory.
+                # A reader that knows the length suspends this frame here while it starts the next
+                # epoch: two orders would be in memory.
                 del batches, batch
             yield made
 
@@ -232,22 +232,22 @@ class BatchLoader:
         )
 
     def rows(self, epoch: int) -> Corpus | Resegmented:
-        """The pairs as an epoch sees them; what is drawn is remembered as long as this is held."""
+        """The pairs of an epoch; a drawn segmentation is kept as long as this object."""
         return self.corpus if self._subwords is None else Resegmented(self._subwords, epoch)
 
     def piece(self, rows: Corpus | Resegmented, batch: np.ndarray, step: int) -> Batch:
-        """What this rank gets of a global batch in one accumulation step."""
+        """This rank's part of a global batch in one accumulation step."""
         mine = share(batch, self.rank, self.world, step, self.steps)
         return make_batch(rows, mine, *count(rows, batch))
 
     def state_dict(self) -> dict[str, int]:
-        """The epoch, counted from 0, and how many of its batches were given out."""
+        """The epoch, counted from 0, and how many of its batches were yielded."""
         return {"epoch": self._epoch, "position": self._position}
 
     def load_state_dict(self, state: dict[str, int]) -> None:
-        """Continue behind the last batch that was given out when `state` was taken.
+        """Continue after the last batch that was yielded when `state` was taken.
 
-        Raises: ConfigError if an epoch of this loader is shorter than that.
+        Raises: ConfigError if an epoch of this loader is shorter.
         """
         if state["position"] > self._length:
             raise ConfigError(
@@ -260,10 +260,9 @@ class BatchLoader:
 
 
 def eval_batches(corpus: Corpus, *, max_tokens: int, rank: int = 0, world: int = 1) -> list[Batch]:
-    """All pairs once over all ranks, in order of length, in equally many batches for every rank.
+    """All pairs once over all ranks, in order of length, equally many batches for every rank.
 
-    A rank for which a batch has no sentence gets the row of `make_batch` that asks for nothing,
-    with empty `indices`.
+    A rank without a sentence in a batch gets the dummy row of `make_batch`, with empty `indices`.
 
     Raises: ConfigError as `epoch_batches` does.
     """
@@ -276,7 +275,7 @@ def eval_batches(corpus: Corpus, *, max_tokens: int, rank: int = 0, world: int =
 
 
 def count(rows: Corpus | Resegmented, batch: np.ndarray) -> tuple[int, int]:
-    """What the losses of a global batch are divided by: its target tokens, EOS counted, and its
-    target pieces that have links.
+    """The divisors of a global batch's losses: its target tokens, EOS counted, and its target
+    pieces that have links.
     """
     return rows.count_tokens(batch), rows.links.count(batch) if rows.links else 0

@@ -1,4 +1,4 @@
-"""Folders that are computed once: written whole or not at all, by one process while others wait."""
+"""What is computed once per content: values of files, and folders, written whole or not at all."""
 
 import contextlib
 import hashlib
@@ -18,15 +18,15 @@ from seq2seq.errors import DataError
 
 T = TypeVar("T", str, int)
 
-# A file that changed so recently could change again within the resolution of its times.
+# A file this recent could change again within the resolution of its timestamps.
 SETTLED_NS = 2 * 10**9
 
 
 class FileMemo:
-    """Cost about files in a folder of small notes, so that a large file is not read at each start.
+    """Values computed from files, kept as small notes, so that large files are not read again.
 
-    A note counts only while size, time of change and time of the entry are those it was made for.
-    A note that cannot be read or written costs time, and nothing else.
+    A note is valid while size, mtime and ctime of its file are unchanged. A note that cannot be
+    read or written costs time, and nothing else.
 
     Args:
         cache: the notes are in its folder `stamps`.
@@ -36,11 +36,11 @@ class FileMemo:
         self._folder = cache / "stamps"
 
     def recall(self, path: Path, what: str, compute: Callable[[Path], T]) -> T:
-        """`compute(path)`, or what it gave when the file was as it is now.
+        """`compute(path)`, or its recorded value if the file has not changed since.
 
         Args:
-            what: the name of the fact in the note.
-            compute: reads the file; a string or a whole number.
+            what: the name of the value in the note.
+            compute: reads the file; returns a string or an integer.
 
         Raises: whatever `compute` raises.
         """
@@ -48,13 +48,13 @@ class FileMemo:
         note = self._folder / f"{hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:32]}.json"
         known = _known(note, state)
         if what in known:
-            found: T = known[what]
-            return found
+            result: T = known[what]
+            return result
         began = time.time_ns()
-        found = compute(path)
+        result = compute(path)
         if state is not None and began - max(state[1:]) > SETTLED_NS and _state(path) == state:
-            _write(note, {"path": str(path), "state": state, "known": {**known, what: found}})
-        return found
+            _write(note, {"path": str(path), "state": state, "known": {**known, what: result}})
+        return result
 
     def sha256(self, path: Path) -> str:
         """The hash of a file's bytes. Raises: DataError if it cannot be read."""
@@ -62,7 +62,7 @@ class FileMemo:
 
 
 def _state(path: Path) -> list[int] | None:
-    """Size, modification and change of entry; None for what is not there."""
+    """Size, mtime and ctime; None for a missing file."""
     try:
         status = path.stat()
     except OSError:
@@ -98,14 +98,14 @@ SEAL = "sha256.json"  # in a folder, written last: the hashes of all its other f
 
 
 def cached_folder(cache: Path, name: str, write: Callable[[Path], None]) -> Path:
-    """The folder `cache/name`, computed if it is not there yet or not as it was written.
+    """The folder `cache/name`, computed if it is missing or has changed since it was written.
 
-    It is written under another name, renamed at the end, and sealed when the disk has all of it, so
-    neither a process that is killed nor a power cut leaves what looks finished. Of several
-    processes one writes, and the others wait for it.
+    It is written under another name, renamed at the end, and sealed once it is on disk, so neither
+    a killed process nor a power cut leaves a folder that looks finished. Of several processes, one
+    writes and the others wait.
 
     Args:
-        write: fills the empty folder it is given, with files.
+        write: fills an empty folder with files.
 
     Raises: DataError if the cache cannot be written, and whatever `write` raises.
     """
@@ -118,8 +118,8 @@ def cached_folder(cache: Path, name: str, write: Callable[[Path], None]) -> Path
         with FileLock(cache / f"{name}.lock"):
             # Another process may have written it while this one waited for the lock.
             if not is_sealed(folder, memo):
-                for remains in (unfinished, folder):
-                    shutil.rmtree(remains, ignore_errors=True)
+                for leftover in (unfinished, folder):
+                    shutil.rmtree(leftover, ignore_errors=True)
                 unfinished.mkdir()
                 try:
                     write(unfinished)
@@ -137,7 +137,7 @@ def cached_folder(cache: Path, name: str, write: Callable[[Path], None]) -> Path
 
 
 def seal(folder: Path, memo: FileMemo) -> None:
-    """Wait until the disk has all files of a folder, and note their hashes in it."""
+    """Wait until all files of a folder are on disk, and write their hashes beside them."""
     files = sorted(folder.iterdir())
     for path in files:
         sync(path)
@@ -151,9 +151,9 @@ def seal(folder: Path, memo: FileMemo) -> None:
 def is_sealed(folder: Path, memo: FileMemo) -> bool:
     """Does a folder hold what was written, to the last bit?
 
-    A corpus of 20 GB takes a minute to hash, encoding it hours. `stamps` remember what a file's
-    hash was while its times are the same, so that this is so at one start, and not at each; what a
-    disk changes without the knowledge of its file system is left to the disk's own checksums.
+    A corpus of 20 GB takes a minute to hash, and hours to encode. `memo` keeps the hashes while the
+    timestamps are unchanged, so only one start pays that minute. Changes that the file system does
+    not see are left to the checksums of the disk.
     """
     try:
         hashes = json.loads((folder / SEAL).read_text(encoding="utf-8"))
@@ -163,9 +163,9 @@ def is_sealed(folder: Path, memo: FileMemo) -> bool:
 
 
 def digest(parts: Iterable[str]) -> str:
-    """A name for all that a result depends on: settings, and hashes of files."""
+    """A name for everything that a result depends on: settings, and hashes of files."""
     total = hashlib.sha256()
     for part in parts:
-        # Hashes of the parts, not the parts: "ab", "c" and "a", "bc" are different settings.
+        # Hash each part first: "ab", "c" and "a", "bc" are different settings.
         total.update(hashlib.sha256(part.encode()).digest())
     return total.hexdigest()[:32]

@@ -1,4 +1,4 @@
-"""A parallel corpus as piece ids on disk: encoded once, then mapped into memory, never loaded."""
+"""A parallel corpus as piece ids on disk: encoded once, then memory-mapped, never loaded whole."""
 
 import json
 from collections.abc import Sequence
@@ -17,14 +17,14 @@ from seq2seq.data.mixture import Component
 from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.errors import DataError
 
-# Part of every cache's name: raise it when the files of a corpus change their meaning.
+# Part of every cache's name: raise it when the files of a corpus change their format.
 FORMAT = "3"
 
 
 class Side(NamedTuple):
-    """One language: the ids of all rows end to end, where each row begins, and its length.
+    """One language: the ids of all rows end to end, the offset of each row, and its length.
 
-    Row i is `ids[offsets[i] : offsets[i + 1]]`, so there is one offset more than there are rows.
+    Row i is `ids[offsets[i] : offsets[i + 1]]`: there is one more offset than there are rows.
     """
 
     ids: np.ndarray
@@ -36,7 +36,7 @@ class Side(NamedTuple):
 
 
 class Share(NamedTuple):
-    """The rows `start` to `stop` (not included), and how often an epoch visits each on average."""
+    """The rows `start` to `stop` (excluded), and how often an epoch samples each on average."""
 
     start: int
     stop: int
@@ -44,16 +44,16 @@ class Share(NamedTuple):
 
 
 class Corpus:
-    """Pairs of rows of ids, without begin and end symbols; the rows of each portion in turn.
+    """Pairs of rows of ids, without BOS and EOS; the rows of each component in turn.
 
     Attributes:
-        source_lengths: (rows,) int32, pieces of each source, the end symbol not counted.
+        source_lengths: (rows,) int32, pieces of each source, EOS not counted.
         target_lengths: (rows,) int32, likewise.
-        accounts: what was kept of each portion's files.
-        duplicates: pairs whose text stands in an earlier row too.
+        all_stats: what was kept of each component's files.
+        duplicates: pairs whose text is also in an earlier row.
         hashes: (rows,) uint64, of the text of all pairs, ascending.
-        shares: the rows of each portion and its weight.
-        links: between the pieces of each row, if there are any.
+        shares: the rows of each component and its weight.
+        links: between the pieces of each row, if the corpus has links.
     """
 
     links: PieceLinks | None = None
@@ -90,9 +90,9 @@ class Corpus:
 
     def with_links(self, links: PieceLinks) -> "Corpus":
         """The same pairs, with links between their pieces."""
-        found = copy(self)
-        found.links = links
-        return found
+        linked = copy(self)
+        linked.links = links
+        return linked
 
     def count_tokens(self, rows: np.ndarray) -> int:
         """Target tokens of some rows, EOS counted."""
@@ -102,19 +102,19 @@ class Corpus:
 def encode_corpus(
     components: Sequence[Component], tokenizers: Tokenizers, *, max_length: int, cache_dir: Path
 ) -> Corpus:
-    """Encode parallel text, or find it encoded already.
+    """Encode parallel text, or reuse an earlier encoding.
 
-    Pairs with an empty side, and pairs with a side of more than `max_length` pieces (the end symbol
-    counted), are left out; the corpus's accounts count them.
+    Pairs with an empty side, and pairs with a side of more than `max_length` pieces (EOS counted),
+    are left out and counted in `all_stats`.
 
     Args:
-        portions: the texts.
+        components: the texts.
         tokenizers: one for each side.
-        max_length: most pieces of a sentence, its end symbol included.
-        cache_dir: folder of encoded corpora. The name in it is a hash of all that the result
+        max_length: maximum pieces of a sentence, EOS included.
+        cache_dir: folder of encoded corpora. The name in it is a hash of everything the result
             depends on, so a change of a file or of a tokenizer is never overlooked.
 
-    Raises: DataError if the files cannot be read or do not match, or if no pair is left of a text.
+    Raises: DataError if the files cannot be read or do not match, or if no pair of a text is left.
     """
     memo = FileMemo(cache_dir)
     settings = settings_of(components, tokenizers, max_length, memo)
@@ -138,7 +138,7 @@ def encode_corpus(
 def settings_of(
     components: Sequence[Component], tokenizers: Tokenizers, max_length: int, memo: FileMemo
 ) -> list[str]:
-    """All that decides what an encoded corpus is. Raises: DataError if a file cannot be read."""
+    """All that determines an encoded corpus. Raises: DataError if a file cannot be read."""
     descriptions = [tokenizer.to_json() for tokenizer in tokenizers]
     settings = [FORMAT, library.__version__, str(max_length), *descriptions]
     for component in components:
@@ -151,7 +151,7 @@ def _load(folder: Path, weights: Sequence[float]) -> Corpus:
     note = json.loads((folder / "report.json").read_text(encoding="utf-8"))
 
     def mapped(name: str, kind: str) -> np.ndarray:
-        # As a plain array: slicing a memmap object costs ten times more than slicing its memory.
+        # As a plain array: slicing a memmap object is ten times slower than slicing its memory.
         return np.asarray(np.memmap(folder / name, kind, "r"))
 
     source, target = (
@@ -172,23 +172,22 @@ def _load(folder: Path, weights: Sequence[float]) -> Corpus:
     )
 
 
-COVERED = 0.999  # share of the pairs; the others may be no translations of each other
+COVERED = 0.999  # share of the pairs; the rest may not be translations of each other
 ROOM = 1.25
-LEAST = 1.5  # where all pairs are short, `extra` hides how lengths grow
-SAMPLE = 2**20  # pairs that are looked at, at most
+MIN_RATIO = 1.5  # where all pairs are short, `extra` hides how lengths grow
+SAMPLE = 2**20  # maximum pairs examined
 
 
 def length_ratio(source: np.ndarray, target: np.ndarray, extra: int) -> float:
-    """The ratio r for which r * S + `extra` tokens, the end counted, suffice for a source of S
-    pieces: a quarter more than what 99.9 % of the pairs need, and than the usual pair is
-    longer; at least 1.5.
+    """The ratio r such that r * S + `extra` tokens, EOS counted, suffice for a source of S pieces:
+    25 % above both the ratio that 99.9 % of the pairs need and the median ratio; at least 1.5.
 
     Args:
-        source, target: pieces of both sides of each pair, ends not counted, (rows,).
+        source, target: (rows,) pieces of both sides of each pair, EOS not counted.
     """
     step = -(-len(source) // SAMPLE)
     source, target = np.maximum(source[::step], 1), target[::step]
     needed = (target + 1 - extra) / source
     longest = float(np.quantile(needed, COVERED))
     usual = float(np.median(target / source))
-    return round(max(LEAST, ROOM * longest, ROOM * usual), 2)
+    return round(max(MIN_RATIO, ROOM * longest, ROOM * usual), 2)

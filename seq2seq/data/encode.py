@@ -1,4 +1,4 @@
-"""Writing a corpus: text in chunks to files of piece ids, in memory that does not grow."""
+"""Write a corpus: encode text in chunks into files of piece ids, in constant memory."""
 
 import hashlib
 import json
@@ -18,7 +18,7 @@ from seq2seq.data.mixture import Component
 from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.symbols import UNK
 
-# A chunk of text is encoded at a time; both limits bound the memory, however long the lines are.
+# Text is encoded in chunks; both limits bound the memory, however long the lines are.
 CHUNK_LINES, CHUNK_CHARACTERS = 4096, 2**20
 LINES_KEPT = 100
 SIDES = ("source", "target")
@@ -87,7 +87,7 @@ class _LeftOut:
 
 @dataclass
 class _Tally:
-    """What `EncodingStats` says of a portion, while it is counted."""
+    """The `EncodingStats` of a component while they are counted."""
 
     max_length: int
     read: int = 0
@@ -124,10 +124,10 @@ class _Tally:
 def write_corpus(
     folder: Path, components: Sequence[Component], tokenizers: Tokenizers, max_length: int
 ) -> list[EncodingStats]:
-    """Encode the portions one after another into the files of a corpus, and their note.
+    """Encode the components one after another into the files of a corpus, and write its report.
 
-    Returns: an account of each portion.
-    Raises: DataError for a fault of a file.
+    Returns: the statistics of each component.
+    Raises: DataError for a faulty file.
     """
     with (
         _SideWriter(folder, "source") as sources,
@@ -153,7 +153,7 @@ def write_corpus(
 def kept_text(
     components: Sequence[Component], tokenizers: Tokenizers, max_length: int
 ) -> Iterator[tuple[str, str]]:
-    """Source and target of each row that `write_corpus` writes, as they stand in the files."""
+    """Source and target text of each row that `write_corpus` writes."""
     for component in components:
         for kept, _ in _encoded(component, tokenizers, _Tally(max_length)):
             yield from ((pair.source, pair.target) for pair in kept)
@@ -168,7 +168,7 @@ def _encoded(component: Component, tokenizers: Tokenizers, tally: _Tally) -> Ite
 
 
 def _encode(chunk: list[_Pair], tokenizers: Tokenizers, tally: _Tally) -> _Encoded:
-    """The pairs of a chunk that are kept, and the ids of each; counts all of them."""
+    """The pairs of a chunk that are kept, and the ids of each; `tally` counts all pairs."""
     full = [pair for pair in chunk if is_full(pair.source, pair.target)]
     source_ids = tokenizers.source.encode_batch([pair.source for pair in full])
     target_ids = tokenizers.target.encode_batch([pair.target for pair in full])
@@ -186,25 +186,25 @@ def _encode(chunk: list[_Pair], tokenizers: Tokenizers, tally: _Tally) -> _Encod
 
 
 def is_full(source: str, target: str) -> bool:
-    """Has a pair text on both sides? If not, it is left out of the corpus."""
+    """Does a pair have text on both sides? If not, the corpus leaves it out."""
     return bool(source.strip() and target.strip())
 
 
 def is_kept(source: int, target: int, max_length: int) -> bool:
-    """Is a pair of so many pieces kept, tags counted and end symbols not?"""
-    # A row of exactly `max_length` pieces is too long: its end symbol is one more.
+    """Is a pair with these numbers of pieces kept? Tags are counted, EOS is not."""
+    # A row of exactly `max_length` pieces is too long: EOS is one more.
     return max(source, target) < max_length
 
 
 def _hash(pair: _Pair) -> int:
-    """64 bits of a pair's text: among 10 million pairs, two would collide once in 370,000 times."""
+    """A 64-bit hash of a pair's text: 10 million pairs collide with probability 1 / 370,000."""
     # The length tells "ab", "c" and "a", "bc" apart.
     text = f"{len(pair.source)} {pair.source}{pair.target}"
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
 def _sort_hashes(path: Path) -> int:
-    """Sort a file of hashes where it is. Returns: how many are there already once before."""
+    """Sort a file of hashes in place. Returns: how many repeat an earlier one."""
     if path.stat().st_size == 0:
         return 0
     hashes = np.memmap(path, "<u8", "r+")

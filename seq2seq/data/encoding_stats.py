@@ -1,4 +1,4 @@
-"""What became of a text when it was encoded: pairs kept and left out, lengths, unknown pieces."""
+"""Statistics of an encoded text: pairs kept and left out, lengths, unknown pieces."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,16 +9,16 @@ LINES_SHOWN = 5
 
 @dataclass(frozen=True)
 class Report:
-    """How many pairs of a corpus were kept, and which were not.
+    """How many pairs of a corpus were kept, and which were left out.
 
     Attributes:
         read: pairs in the files.
         kept: pairs in the corpus.
-        max_length: most pieces of a sentence, its end symbol included.
+        max_length: maximum pieces of a sentence, EOS included.
         empty: pairs left out because a side is empty or white space.
-        long: pairs left out because a side has more than that.
-        empty_lines: the first line numbers of the empty ones.
-        long_lines: the first line numbers of the long ones.
+        long: pairs left out because a side has more than `max_length` pieces.
+        empty_lines: line numbers of the first empty pairs.
+        long_lines: line numbers of the first long pairs.
     """
 
     read: int
@@ -51,8 +51,8 @@ class Pieces:
     """The pieces of one side.
 
     Attributes:
-        lengths: how many sentences have 0, 1, 2, ... pieces, the end symbol not counted.
-        unknown: pieces that the vocabulary lacks.
+        lengths: how many sentences have 0, 1, 2, ... pieces, EOS not counted.
+        unknown: pieces that are not in the vocabulary.
     """
 
     lengths: tuple[int, ...]
@@ -70,7 +70,7 @@ class Pieces:
 
 @dataclass(frozen=True)
 class EncodingStats:
-    """What became of one portion's text, and what both sides of it are made of."""
+    """The statistics of one component: its pairs, and the pieces of both sides."""
 
     report: Report
     source: Pieces
@@ -78,9 +78,9 @@ class EncodingStats:
 
     @classmethod
     def from_plain(cls, values: Mapping[str, Any]) -> "EncodingStats":
-        """What `dataclasses.asdict` and JSON made of one, again.
+        """The inverse of `dataclasses.asdict`, after a round trip through JSON.
 
-        Raises: LookupError or TypeError if they are not those values.
+        Raises: LookupError or TypeError for other values.
         """
         report = dict(values["report"])
         for name in ("empty_lines", "long_lines"):

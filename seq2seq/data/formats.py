@@ -1,4 +1,4 @@
-"""The forms that parallel text comes in: two files of lines, a table with tabs, JSON lines."""
+"""Formats of parallel text: two files of lines, tab-separated values, JSON lines."""
 
 import json
 from abc import ABC, abstractmethod
@@ -23,26 +23,26 @@ Pair = tuple[str, str]
 
 
 class TextFormat(ABC):
-    """Pairs of sentences in files; every fault of a file is a DataError with its line."""
+    """Pairs of sentences in files; a faulty file raises DataError with the line."""
 
     @property
     @abstractmethod
     def files(self) -> tuple[Path, ...]:
-        """The files, in an order that tells source and target apart."""
+        """The files: source and target, or the one that holds both."""
 
     @property
     @abstractmethod
     def settings(self) -> tuple[str, ...]:
-        """What else decides which pairs are read."""
+        """What else determines which pairs are read."""
 
     @property
     def first_line(self) -> int:
-        """The line of the first pair."""
+        """The line number of the first pair."""
         return 1
 
     @abstractmethod
     def pairs(self) -> Iterator[Pair]:
-        """Source and target of every pair, in order, nothing left out."""
+        """Source and target of every pair, in order, none left out."""
 
     @abstractmethod
     def side(self, index: int) -> Iterator[str]:
@@ -50,7 +50,7 @@ class TextFormat(ABC):
 
     @abstractmethod
     def check(self, memo: FileMemo) -> int:
-        """Read every byte, unless it is known that they are in order. Returns: the pairs."""
+        """Check the files, or recall that they were checked. Returns: how many pairs there are."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class TwoFiles(TextFormat):
 
 @dataclass(frozen=True)
 class OneFile(TextFormat):
-    """A file whose every row holds both sentences.
+    """One file; every row holds both sentences.
 
     Attributes:
         path: the file.
@@ -112,47 +112,48 @@ class OneFile(TextFormat):
 
 
 class TabTable(OneFile):
-    """Columns separated by tabs; a quote is a character like any other.
+    """Columns separated by tabs; quotes have no special meaning.
 
-    The first line names the columns. Columns given by number, from 1, need no such line: then the
-    first line is a pair as well.
+    The first line names the columns, unless columns are given by number, from 1: then the first
+    line is a pair.
     """
 
     @property
     def first_line(self) -> int:
-        return 1 if all(self._numbers) else 2
+        return 1 if all(self._are_indices) else 2
 
     @property
-    def _numbers(self) -> list[bool]:
+    def _are_indices(self) -> list[bool]:
         return [name.isascii() and name.isdigit() for name in self.columns]
 
     def pairs(self) -> Iterator[Pair]:
         lines = enumerate(read_lines(self.path), start=1)
-        numbered = self._numbers
-        if any(numbered) and not all(numbered):
+        are_indices = self._are_indices
+        if any(are_indices) and not all(are_indices):
             raise DataError(
                 f"{self.path}: give both columns by name or both by number, not data.source="
                 f"{self.columns[0]} and data.target={self.columns[1]}. Numbers count from 1: "
                 "data.source=1 data.target=2"
             )
-        number = width = 0
+        line_no = width = 0
         places: list[int] | None = None
-        for number, line in lines:
+        for line_no, line in lines:
             cells = line.split("\t")
             if places is None:
                 width = len(cells)
-                places = self._numbered(width) if all(numbered) else self._named(cells)
-                if not all(numbered):
+                places = self._numbered(width) if all(are_indices) else self._named(cells)
+                if not all(are_indices):
                     continue
             if len(cells) != width:
                 raise DataError(
-                    f"{self.path}, line {number}: columns: {len(cells)}, in line 1: {width}. Every "
-                    "line needs as many; a tab ends a column, a quote is a character like any "
-                    "other."
+                    f"{self.path}, line {line_no}: columns: {len(cells)}, in line 1: {width}. All "
+                    "lines need the same number; tabs separate columns, quotes mean nothing."
                 )
             yield cells[places[0]], cells[places[1]]
-        if number == 1 and not all(numbered):
-            raise DataError(f"{self.path} is empty but for its header: expected a pair a line.")
+        if line_no == 1 and not all(are_indices):
+            raise DataError(
+                f"{self.path} has a header and nothing else: expected one pair per line."
+            )
 
     def _numbered(self, width: int) -> list[int]:
         for name in self.columns:
@@ -165,9 +166,9 @@ class TabTable(OneFile):
     def _named(self, header: list[str]) -> list[int]:
         for option, name in zip(("source", "target"), self.columns, strict=True):
             if header.count(name) != 1:
-                found = "no column" if name not in header else "more than one column"
+                problem = "no column" if name not in header else "more than one column"
                 raise DataError(
-                    f"{self.path}, line 1: {found} {name!r}. Its columns: "
+                    f"{self.path}, line 1: {problem} {name!r}. Its columns: "
                     f"{', '.join(cell[:40] for cell in header[:20])}. Type data.{option}=COLUMN; "
                     "without a header, data.source=1 data.target=2"
                 )
@@ -175,17 +176,17 @@ class TabTable(OneFile):
 
 
 class JsonLines(OneFile):
-    """A JSON object a line, with the two sentences as strings under two of its keys."""
+    """One JSON object per line, with the sentences as strings under two of its keys."""
 
     def pairs(self) -> Iterator[Pair]:
-        for number, line in enumerate(read_lines(self.path), start=1):
-            where = f"{self.path}, line {number}"
+        for line_no, line in enumerate(read_lines(self.path), start=1):
+            where = f"{self.path}, line {line_no}"
             row = _object(line, where)
             source, target = (self._text(row, i, where) for i in (0, 1))
-            # Only an escape can smuggle in half of a pair of surrogates, which is no character.
+            # Only an escape can produce a lone surrogate, which is not a character.
             if "\\u" in line and not (_is_text(source) and _is_text(target)):
                 raise DataError(
-                    f"{where}: a lone surrogate (\\ud800 to \\udfff) is no character. Write the "
+                    f"{where}: a lone surrogate (\\ud800 to \\udfff) is not a character. Write the "
                     "character itself, or both halves of the pair."
                 )
             yield without_marks(source), without_marks(target)
@@ -207,24 +208,24 @@ def _object(line: str, where: str) -> dict[str, Any]:
     try:
         row = json.loads(line, object_pairs_hook=_unique)
     except _RepeatedKeyError as error:
-        raise DataError(f"{where}: the key {str(error)!r} stands there twice.") from error
+        raise DataError(f"{where}: the key {str(error)!r} occurs twice.") from error
     except RecursionError as error:
         raise DataError(f"{where}: JSON nested too deeply.") from error
     except ValueError as error:
         raise DataError(
-            f"{where}: not JSON ({error}). Expected an object a line, such as "
+            f"{where}: not JSON ({error}). Expected one object per line, such as "
             '{"de": "Ein Hund.", "en": "A dog."}'
         ) from error
     if not isinstance(row, dict):
         raise DataError(
-            f"{where}: {line[:40]} is no object. Expected one a line, such as "
+            f"{where}: {line[:40]} is not an object. Expected one per line, such as "
             '{"de": "Ein Hund.", "en": "A dog."}'
         )
     return row
 
 
 class _RepeatedKeyError(Exception):
-    """A key that an object has twice: which value is meant, nobody can tell."""
+    """A key that occurs twice in an object: which value is meant is unknown."""
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
@@ -247,22 +248,22 @@ FORMATS: dict[str, type[OneFile]] = {".tsv": TabTable, ".jsonl": JsonLines}
 
 
 def find_format(spec: str | list[str], source: str, target: str, what: str) -> TextFormat:
-    """The form that an option means: one .tsv or .jsonl file (or .gz), else two files of lines.
+    """The format of a spec: one .tsv or .jsonl file (or .gz), else two files of lines.
 
     Args:
-        spec: the file, or what `parallel_paths` takes.
+        spec: the file, or an argument of `parallel_paths`.
         source: column of the source language, or suffix of its file.
-        target: column of the target language, or suffix of its file.
+        target: likewise of the target language.
         what: the option that holds `spec` (`data.train`), for the messages.
 
     Raises: DataError if a file is missing; ConfigError if a list does not hold two paths, or if
-        source and target would be the same text.
+        source and target are the same text.
     """
     if isinstance(spec, str):
         if source == target:
             raise ConfigError(
                 f"data.source={source} and data.target={target} make each text of {what}={spec} "
-                "its own translation: name two different columns or endings, as data.source=de "
+                "its own translation: name two different columns or suffixes, as data.source=de "
                 f"data.target=en, or both files: {what}=[a.txt,b.txt]"
             )
         kind = FORMATS.get(Path(spec.removesuffix(".gz")).suffix)

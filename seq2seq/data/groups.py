@@ -1,7 +1,7 @@
-"""Which pieces begin a word, and which end a sentence: what the groups of tokens are made of.
+"""Which pieces begin a word, and which end a sentence: the boundaries of groups of tokens.
 
-Groups are a function of piece ids, so whoever has the tokenizer finds the same groups: training,
-translation, and a checkpoint that was loaded again.
+Groups are a function of piece ids, so they follow from the tokenizer alone: in training, in
+translation, and after loading a checkpoint.
 """
 
 from typing import Literal
@@ -15,25 +15,25 @@ from seq2seq.symbols import EOS, PAD
 
 Groups = Literal["none", "words", "sentences"]
 
-# A word is what stands between these, as for alignments.
+# What separates words, as in alignments.
 WHITE_SPACE = tuple(" \t\n\r\f\v")
 
 
 def group_marks(
     tokenizer: Tokenizer, groups: Groups, sentence_separator: str | None
 ) -> Tensor | None:
-    """For each id: does it begin a word, does a word end behind it, does it end a sentence?
+    """For each id: does it begin a word, does a word end after it, does it end a sentence?
 
-    A piece begins a word if it begins with white space. Control symbols, the end among them, tags
-    and the unknown symbol are words of their own. A piece that holds the separator ends a sentence;
-    the end symbol belongs to the last one.
+    A piece begins a word if it begins with white space. Control symbols (EOS too), tags and the
+    unknown symbol are separate words. A piece that contains the separator ends a sentence; EOS
+    belongs to the last one.
 
     Args:
-        groups: `words`, or `sentences`, which are words and sentences.
-        sentence_separator: what ends a sentence.
+        groups: `words`, or `sentences`, which means words and sentences.
+        sentence_separator: the text that ends a sentence.
 
     Returns: (V, 2) for words, (V, 3) for sentences, bool; None for none.
-    Raises: ConfigError if no piece holds the separator, for then it would separate nothing.
+    Raises: ConfigError if no piece contains the separator: it would separate nothing.
     """
     if groups == "none":
         return None
@@ -47,10 +47,10 @@ def group_marks(
     if not any(ends):
         raise ConfigError(
             f"data.sentence_separator={sentence_separator!r} is in no piece of the source's "
-            "tokenizer, so no sentence would end. Take a mark that is one piece, without white "
+            "tokenizer, so no sentence would end. Use a mark that is one piece, without white "
             "space around it: data.sentence_separator=."
         )
-    for symbol in (EOS, PAD):  # behind the last separator no further sentence begins
+    for symbol in (EOS, PAD):  # no sentence begins after the last separator
         ends[symbol] = True
     return torch.tensor([begins, closes, ends]).T.contiguous()
 
@@ -63,6 +63,6 @@ def check_groups(groups: Groups, separator: str | None) -> None:
         )
     if groups != "sentences" and separator is not None:
         raise ConfigError(
-            f"data.sentence_separator={separator!r} means nothing with data.groups={groups}: "
+            f"data.sentence_separator={separator!r} has no effect with data.groups={groups}: "
             "data.groups=sentences, or data.sentence_separator=null"
         )

@@ -1,4 +1,4 @@
-"""Links between words, from files beside a corpus: checked, brought to pieces, and cached."""
+"""Links between words, from files beside a corpus: check, project onto pieces, and cache."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -35,17 +35,17 @@ from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.data.windows import windows
 from seq2seq.errors import DataError
 
-LOOK_AHEAD = 4096  # pairs whose pieces are found together
-FORMAT = "1"  # part of every cache's name: raise it when the entries change their meaning
+LOOK_AHEAD = 4096  # pairs tokenized together
+FORMAT = "1"  # part of every cache's name: raise it when the entries change their format
 
 
 class LinkFiles(NamedTuple):
-    """Files with a line of links for each pair of a part, `0-0 1-2`, in the format of Pharaoh.
+    """Files with a line of links for each pair of a part, `0-0 1-2`, in Pharaoh format.
 
     Attributes:
-        train: the file, or the files of several corpora by name; None if there are none.
+        train: the file, or the files of several corpora by name; None for no links.
         valid: likewise.
-        to_end: a target word without link comes from the source's end, see `project`.
+        to_end: a target word without links is linked to the source's EOS, see `project`.
     """
 
     train: str | dict[str, str] | None
@@ -54,14 +54,14 @@ class LinkFiles(NamedTuple):
 
 
 class Linked(NamedTuple):
-    """A corpus of a part, and the file of its links if it has one."""
+    """A corpus of a part, and the file of its links, if any."""
 
     component: Component
     file: Path | None
 
 
 class _Line(NamedTuple):
-    number: int
+    line_no: int
     source: str
     target: str
     links: str
@@ -72,10 +72,10 @@ def entries(
 ) -> Iterator[np.ndarray]:
     """The entries of each pair that is kept, in order.
 
-    Raises: DataError for what is no link, or a link to a word that is not there.
+    Raises: DataError for a malformed link, or a link to a word that does not exist.
     """
     component, file = linked
-    # Before every source stands the tag.
+    # The tag precedes every source.
     prefix = 0 if component.tag is None else len(tokenizers.source.marked(component.tag).prefix)
     for window in windows(_lines(component, file), LOOK_AHEAD, lambda e: len(e[1]) + len(e[2])):
         parsed = [checked(line, file) for line in window]
@@ -93,26 +93,26 @@ def entries(
 def _lines(component: Component, file: Path | None) -> Iterable[_Line]:
     pairs = enumerate(component.text.pairs(), start=1)
     if file is None:
-        return (_Line(number, *pair, "") for number, pair in pairs)
+        return (_Line(line_no, *pair, "") for line_no, pair in pairs)
     lines = zip(pairs, read_lines(file), strict=True)
-    return (_Line(number, *pair, links) for (number, pair), links in lines)
+    return (_Line(line_no, *pair, links) for (line_no, pair), links in lines)
 
 
 def check_fit(component: Component, file: Path) -> int:
-    """Returns: the lines. Raises: DataError, as `entries`, without a tokenizer."""
-    number = 0
+    """Check all links against the text. Returns: how many lines there are. Raises: DataError."""
+    count = 0
     for line in _lines(component, file):
         checked(line, file)
-        number = line.number
-    return number
+        count = line.line_no
+    return count
 
 
 def checked(line: _Line, file: Path | None) -> Links:
-    """The links of a line. Raises: DataError for what is none, or names a word too many."""
-    where = f"{file}:{line.number}"
-    found = parse_links(line.links, where)
-    check_words(found, (len(words(line.source)), len(words(line.target))), where, "the text")
-    return found
+    """The links of a line. Raises: DataError as `entries`."""
+    where = f"{file}:{line.line_no}"
+    links = parse_links(line.links, where)
+    check_words(links, (len(words(line.source)), len(words(line.target))), where, "the text")
+    return links
 
 
 def project(
@@ -124,19 +124,19 @@ def project(
     *,
     to_end: bool,
 ) -> Tensor:
-    """Links between words as what each target piece should look at.
+    """Links between words as a target distribution of attention for each target piece.
 
-    A target piece is shared out evenly over the words that its word is linked to, a word evenly
-    over its pieces; a piece of several words counts for each as far as it overlaps. Sure links
-    count, and possible ones of a target word that has no sure one. A pair without any link asks for
-    nothing.
+    The weight of a target piece is divided evenly over the words that its word is linked to, and
+    that of a word evenly over its pieces; a piece of several words counts for each in proportion to
+    the overlap. Possible links count only for target words without a sure link. A pair without
+    links gives all zeros.
 
     Args:
-        source_spans, target_spans: where the S and the T pieces stand in the two texts.
-        to_end: a target word without link should look at the source's end, which says that it
-            comes from no word. Else nothing is asked of it.
+        source_spans, target_spans: spans of the S and the T pieces in the two texts.
+        to_end: a target word without links attends to the source's EOS, which says that no source
+            word corresponds to it. Otherwise its row is 0.
 
-    Returns: (T, S + 1), the last column that of the source's end. Each row adds up to one or is 0.
+    Returns: (T, S + 1), the last column for EOS. Each row sums to 1 or is 0.
     """
     source_words, target_words = words(source), words(target)
     of_words = torch.zeros(len(target_words), len(source_words) + 1)
@@ -149,28 +149,28 @@ def project(
     among = piece_shares(source_spans, source_words)  # (S, source words)
     among /= among.sum(0).clamp(min=1e-9)
     rows = piece_shares(target_spans, target_words) @ of_words  # (T, source words + 1)
-    found = torch.cat([rows[:, :-1] @ among.T, rows[:, -1:]], 1)
-    return found / found.sum(1, keepdim=True).clamp(min=1e-9)
+    shares = torch.cat([rows[:, :-1] @ among.T, rows[:, -1:]], 1)
+    return shares / shares.sum(1, keepdim=True).clamp(min=1e-9)
 
 
 def as_entries(shares: Tensor, prefix: int) -> np.ndarray:
-    """Shares (T, S + 1) as entries, of sources that have `prefix` pieces more before them."""
+    """Shares (T, S + 1) as entries; the source has `prefix` more pieces in front."""
     places = shares.nonzero()
-    found = np.empty(len(places), ENTRY)
-    found["target"], found["source"] = places[:, 0].numpy(), places[:, 1].numpy() + prefix
-    found["share"] = shares[shares > 0].numpy()
-    return found
+    links = np.empty(len(places), ENTRY)
+    links["target"], links["source"] = places[:, 0].numpy(), places[:, 1].numpy() + prefix
+    links["share"] = shares[shares > 0].numpy()
+    return links
 
 
 def find_links(
     files: LinkFiles, components: Mapping[str, Sequence[Component]], memo: FileMemo
 ) -> dict[str, list[Linked]]:
-    """The corpora of each part that has links, which fit their pairs.
+    """The corpora of each part that has links, all checked.
 
-    Links are checked against the text before anything is computed, which may take hours.
+    Links are checked against the text before anything is computed: encoding may take hours.
 
-    Raises: DataError for a file that is not there, or has more or fewer lines; for what is no link,
-        or a link to a word that is not there.
+    Raises: DataError for a missing file, a wrong number of lines, a malformed link, or a link to a
+        word that does not exist.
     """
     linked = {}
     for part, spec in (("train", files.train), ("valid", files.valid)):
@@ -190,10 +190,10 @@ def find_links(
 
 
 def check_lines(component: Component, file: Path, memo: FileMemo) -> None:
-    """Raises: DataError unless there is a line of links for each pair."""
+    """Raises: DataError unless there is one line of links per pair."""
     check_rereadable(file)
     if not file.is_file():
-        raise MissingFileError(f"the links {file} are not there. {neighbours(file)}")
+        raise MissingFileError(f"the links {file} do not exist. {neighbours(file)}")
     lines = memo.recall(file, "lines", count_lines)
     pairs = component.text.check(memo)
     check_count(file, lines, pairs, " and ".join(str(path) for path in component.text.files))
@@ -221,7 +221,7 @@ def piece_links(
     def write(folder: Path) -> None:
         of_components = (entries(each, tokenizers, max_length, to_end) for each in linked)
         write_links(folder, chain.from_iterable(of_components))
-        # A row more or fewer would give all that follow the links of another pair.
+        # One row more or fewer would shift the links of all rows after it.
         assert is_whole(folder, len(corpus)), "links and corpus leave out different pairs"
 
     links = PieceLinks(cached_folder(cache_dir, f"links-{digest(settings)}", write))
@@ -235,7 +235,7 @@ def piece_links(
 
 
 def links_ledger(linked: Sequence[Linked], memo: FileMemo) -> list[dict[str, str]]:
-    """Which files of links belong to which corpus."""
+    """The file of links of each corpus, with its hash."""
     return [
         {"corpus": component.name, "path": str(file), "sha256": memo.sha256(file)}
         for component, file in linked

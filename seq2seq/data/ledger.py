@@ -1,4 +1,4 @@
-"""The ledger of a run: from which bytes its data came, and what became of every pair."""
+"""The ledger of a run: the files of its data by hash, and how many pairs were kept."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -24,14 +24,14 @@ def make_ledger(
     recipe: Mapping[str, Any],
     memo: FileMemo,
 ) -> dict[str, Any]:
-    """What a run's data is, in plain values: see docs/data.md.
+    """A description of a run's data in plain values, see docs/data.md.
 
     Args:
-        portions: by part: train, valid, and test if there is one.
-        corpora: what was encoded of them.
-        tokenizers: the two.
+        components: the corpora of each part: train, valid, and test if there is one.
+        corpora: the encoded parts.
+        tokenizers: of both sides.
         recipe: how they were learnt: `name` and its options.
-        stamps: knows the hashes of files.
+        memo: caches the hashes of files.
     """
     parts = {}
     for part, corpus in corpora.items():
@@ -47,7 +47,7 @@ def make_ledger(
 
 
 def count_shared(some: np.ndarray, others: np.ndarray) -> int:
-    """How many of some hashes are among others; both ascending. Reads few of the others."""
+    """How many hashes of `some` are in `others`; both ascending. Reads little of `others`."""
     places = np.minimum(np.searchsorted(others, some), len(others) - 1)
     return int(np.count_nonzero(others[places] == some))
 
@@ -80,7 +80,7 @@ def _side(pieces: Pieces) -> dict[str, Any]:
 
 
 def summary(ledger: Mapping[str, Any], corpora: Mapping[str, Corpus]) -> list[str]:
-    """What a user should see of a ledger before training: a few sentences."""
+    """A few sentences of a ledger, to be shown before training."""
     lines, warnings = [], []
     for part, content in ledger["parts"].items():
         for each, stats in zip(content["corpora"], corpora[part].all_stats, strict=True):
@@ -93,7 +93,7 @@ def summary(ledger: Mapping[str, Any], corpora: Mapping[str, Corpus]) -> list[st
         shared = content.get("in_train", 0)
         if shared:
             kept = len(corpora[part])
-            warnings.append(f"warning: {shared:,} of {kept:,} {part} pairs stand in train as well")
+            warnings.append(f"warning: {shared:,} of {kept:,} {part} pairs are in train as well")
     return [escaped(line) for line in lines + warnings]
 
 

@@ -1,4 +1,4 @@
-"""Which source pieces each target piece translates: numbers on disk, and those of a batch."""
+"""Links from target pieces to source pieces: files on disk, and tensors of a batch."""
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-# One entry: a target piece, a source piece, and the part of the target piece that comes from it.
+# One entry: a target piece, a source piece, and the share of the target piece it accounts for.
 ENTRY = np.dtype([("target", "<i4"), ("source", "<i4"), ("share", "<f4")])
 FILES = ("entries", "offsets", "asked")
 
@@ -16,14 +16,14 @@ FILES = ("entries", "offsets", "asked")
 class BatchLinks(NamedTuple):
     """The links of a batch: K entries.
 
-    The shares of a target piece that is asked for anything add up to one.
+    The shares of a target piece that has links sum to one.
 
     Attributes:
-        places: (3, K) int64: the row of the batch, the target piece counted from 0, which is the
-            step that writes it, and the source piece; behind a row's last one stands its end.
+        places: (3, K) int64: row of the batch, target piece from 0 (the step that writes it), and
+            source piece; the position after the last piece is EOS.
         shares: (K,) float32.
-        asked: target pieces with an entry.
-        total: likewise, of the whole global batch this piece was cut from.
+        asked: target pieces with links.
+        total: likewise, of the whole global batch.
     """
 
     places: Tensor
@@ -33,7 +33,7 @@ class BatchLinks(NamedTuple):
 
 
 class PieceLinks:
-    """The links of all rows of a corpus, mapped into memory.
+    """The links of all rows of a corpus, memory-mapped.
 
     Attributes:
         asked: (rows,) int32, target pieces of each row that have links.
@@ -41,7 +41,7 @@ class PieceLinks:
 
     def __init__(self, folder: Path):
         entries, offsets, asked = (folder / name for name in FILES)
-        # As plain arrays: slicing a memmap object costs ten times more than slicing its memory.
+        # As plain arrays: slicing a memmap object is ten times slower than slicing its memory.
         self._entries = np.asarray(mapped(entries, ENTRY))
         self._offsets = np.asarray(mapped(offsets, np.dtype("<i8")))
         self.asked = np.asarray(mapped(asked, np.dtype("<i4")))
@@ -55,23 +55,23 @@ class PieceLinks:
         return int(self.asked[rows].sum(dtype=np.int64))
 
     def of(self, rows: Sequence[int], total: int) -> BatchLinks:
-        """Those of a batch of these rows. `total`: as of `BatchLinks`."""
-        found = [self.row(row) for row in rows]
-        entries = np.concatenate([np.empty(0, ENTRY), *found])
-        numbers = np.repeat(np.arange(len(rows)), [len(each) for each in found])
-        places = np.stack([numbers, entries["target"], entries["source"]]).astype(np.int64)
+        """The links of a batch of these rows; `total` as in `BatchLinks`."""
+        entries_of_rows = [self.row(row) for row in rows]
+        entries = np.concatenate([np.empty(0, ENTRY), *entries_of_rows])
+        batch_rows = np.repeat(np.arange(len(rows)), [len(each) for each in entries_of_rows])
+        places = np.stack([batch_rows, entries["target"], entries["source"]]).astype(np.int64)
         shares = np.ascontiguousarray(entries["share"])
         asked = self.count(np.array(rows, np.int64))
         return BatchLinks(torch.from_numpy(places), torch.from_numpy(shares), asked, total)
 
 
 def mapped(path: Path, kind: np.dtype) -> np.ndarray:
-    """A file as an array that is read when it is looked at; an empty one cannot be mapped."""
+    """A file as a memory-mapped array; an empty file, which cannot be mapped, as an empty one."""
     return np.memmap(path, kind, "r") if path.stat().st_size else np.empty(0, kind)
 
 
 def write_links(folder: Path, rows: Iterable[np.ndarray]) -> None:
-    """Write the files of `PieceLinks`, one row of entries, in order of target pieces, at a time."""
+    """Write the files of `PieceLinks`, row by row; a row's entries are in order of target."""
     entries, offsets, asked = (folder / name for name in FILES)
     end = 0
     with entries.open("wb") as e, offsets.open("wb") as o, asked.open("wb") as a:
@@ -84,7 +84,7 @@ def write_links(folder: Path, rows: Iterable[np.ndarray]) -> None:
 
 
 def is_whole(folder: Path, rows: int) -> bool:
-    """Does a folder hold the links of so many rows, all that was written?"""
+    """Does a folder hold the complete links of `rows` rows?"""
     try:
         sizes = [(folder / name).stat().st_size for name in FILES]
         expected = np.fromfile(folder / FILES[1], "<i8", offset=8 * rows, count=1)

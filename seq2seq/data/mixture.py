@@ -1,4 +1,4 @@
-"""The corpora that a part of the data (train, valid, test) is put together from."""
+"""The mixture of corpora that makes up a part of the data (train, valid, test)."""
 
 import re
 from collections.abc import Mapping
@@ -20,9 +20,9 @@ class Component:
     """One corpus of a part.
 
     Attributes:
-        name: what messages call it; empty if it is the only one.
+        name: its name in messages; empty if it is the only one.
         text: its pairs.
-        weight: how often each of its pairs is seen in an epoch, on average.
+        weight: how often an epoch sees each of its pairs, on average.
         tag: the symbol put before each of its sources, if any.
     """
 
@@ -33,9 +33,9 @@ class Component:
 
 
 def check_spec(spec: Spec, what: str) -> None:
-    """Check what an option says of several corpora, before any file is looked for.
+    """Check an option that names several corpora, before any file is looked for.
 
-    Raises: ConfigError with the corpus and the option of it that cannot work.
+    Raises: ConfigError with the corpus and its faulty option.
     """
     if not isinstance(spec, Mapping):
         return
@@ -61,16 +61,15 @@ def _check_values(options: Mapping[str, Any], where: str, train: bool) -> None:
     ):
         raise ConfigError(f"{where}.path={path!r} should be a prefix, a file or two files")
     if "weight" in options:
-        number = isinstance(weight, int | float) and not isinstance(weight, bool)
-        if not number or not 0 < weight <= 1000:  # type: ignore[operator]
+        numeric = isinstance(weight, int | float) and not isinstance(weight, bool)
+        if not numeric or not 0 < weight <= 1000:  # type: ignore[operator]
             raise ConfigError(
-                f"{where}.weight={weight!r} should be a number above 0, at most 1000: how often a "
-                f"pair is seen in an epoch. To leave a corpus out, leave out {where}"
+                f"{where}.weight={weight!r} should be a number above 0, at most 1000: how often an "
+                f"epoch sees a pair. To leave a corpus out, leave out {where}"
             )
         if not train:
             raise ConfigError(
-                f"{where}.weight={weight!r}: only training visits a pair more or less than once; "
-                "take it away"
+                f"{where}.weight={weight!r}: only training corpora have weights; leave it out"
             )
     if tag is not None and not (isinstance(tag, str) and re.fullmatch(r"[\w-]+", tag)):
         raise ConfigError(
@@ -79,9 +78,9 @@ def _check_values(options: Mapping[str, Any], where: str, train: bool) -> None:
 
 
 def find_components(spec: Spec, source: str, target: str, what: str) -> list[Component]:
-    """The corpora that an option names; a prefix or a file is one without a name.
+    """The corpora that an option names; a prefix or a file is one corpus without a name.
 
-    Args: as of `find_format`.
+    Args: as `find_format`.
 
     Raises: DataError if a file is missing; ConfigError if a list does not hold two paths.
     """

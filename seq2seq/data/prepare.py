@@ -1,4 +1,4 @@
-"""From the options of a run to what it trains on: checked files, tokenizers, encoded corpora."""
+"""From the options of a run to its data: checked files, tokenizers, encoded corpora."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -26,15 +26,15 @@ _WHERE_TO_GET = {
     "wmt14_en_de": "docs/data.md says where to get it and how to name the files.",
 }
 _MULTI30K = {"multi30k": "", "multi30k_tok": " --tok"}  # how scripts/prepare_multi30k.py is called
-MULTI30K_LANGUAGES = ("en", "de", "fr")  # that it has; the first two, if nobody names others
+MULTI30K_LANGUAGES = ("en", "de", "fr")  # that it has; by default the first two
 
 
 @dataclass(frozen=True)
 class DataOptions:
-    """Where a run's text is and how much of it a step may hold: the keys of `conf/data/*.yaml`.
+    """Where a run's text is, and how much of it a step holds: the keys of `conf/data/*.yaml`.
 
     Attributes:
-        name: what the corpus is called.
+        name: of the corpus.
         source: suffix of the source language's files, or its column in a .tsv or .jsonl file: a
             name, or a number from 1.
         target: of the target language, likewise.
@@ -43,12 +43,12 @@ class DataOptions:
             current folder. Or several of these by name: {NAME: {path, weight, tag}}.
         valid: the validation files, likewise, without weights.
         test: the test files, likewise, if there are any.
-        max_length: most pieces of a sentence, its end symbol included; longer pairs are left out.
+        max_length: maximum pieces of a sentence, EOS included; longer pairs are left out.
         max_tokens: padded tokens of a global batch on either side.
         cache: folder for tokenizers and encoded corpora.
-        groups: what an attention that reads groups is told of the source: which tokens are in one
-            word, or in one word and one sentence.
-        sentence_separator: a sentence ends behind a piece that holds it.
+        groups: groups of source tokens, for mechanisms that read them: the tokens of a word, or of
+            a word and of a sentence.
+        sentence_separator: a sentence ends after a piece that contains it.
 
     Raises: ConfigError for a value out of range.
     """
@@ -68,12 +68,12 @@ class DataOptions:
     def __post_init__(self) -> None:
         for option in ("source", "target"):
             suffix = str(getattr(self, option))
-            # A column's number is typed as a number, and is a name to everybody else.
+            # The number of a column is typed as an integer, and used as a string.
             object.__setattr__(self, option, suffix)
             if not suffix or suffix.startswith("."):
                 raise ConfigError(
-                    f"data.{option}={suffix!r} should be what the names of one language's files "
-                    f"end in, without the dot, or a column: data.{option}=de"
+                    f"data.{option}={suffix!r} should be the suffix of one language's files, "
+                    f"without the dot, or a column: data.{option}=de"
                 )
         for part in ("train", "valid", "test"):
             check_spec(getattr(self, part), f"data.{part}")
@@ -92,7 +92,7 @@ class DataOptions:
 
 
 class Prepared(NamedTuple):
-    """What a run trains on; in `report` a few sentences that say so, in `ledger` all of it."""
+    """The data of a run; `report` describes it in a few sentences, `ledger` in full."""
 
     train: Corpus
     valid: Corpus
@@ -109,14 +109,14 @@ def prepare(
 ) -> Prepared:
     """Check the files, learn the tokenizers on the training text, encode both corpora.
 
-    Options are checked before any file is read, and every file, those of the test part included,
-    before anything is computed. What an earlier run computed from the same contents is reused.
+    Options are checked before any file is read, and every file, the test part included, before
+    anything is computed. Results of earlier runs from the same contents are reused.
 
     Args:
         data: where the text is.
-        tokenizer: `name`, an entry of TOKENIZERS, and the options of that entry.
-        given: tokenizers to take instead of learning any.
-        link_files: links between the words of the pairs, for a head that is trained on them.
+        tokenizer: `name`, an entry of TOKENIZERS, and its options.
+        given: tokenizers to use instead of learning them.
+        link_files: links between the words of the pairs, for guided alignment.
 
     Raises: ConfigError for an option; DataError for a file, naming it and the line.
     """
@@ -134,10 +134,10 @@ def prepare(
         tokenizers = _tokenizers(recipe, components["train"], data.max_length, cache, memo)
         tokenizers = _tagged(tokenizers, tags) if tags else tokenizers
     for tag in tags:
-        tokenizers.source.tag_id(tag)  # the given ones may lack it
+        tokenizers.source.tag_id(tag)  # `given` may lack it
     corpora = {
-        part: encode_corpus(found, tokenizers, max_length=data.max_length, cache_dir=cache)
-        for part, found in components.items()
+        part: encode_corpus(each, tokenizers, max_length=data.max_length, cache_dir=cache)
+        for part, each in components.items()
     }
     ledger = make_ledger(components, corpora, tokenizers, tokenizer, memo)
     report = [*summary(ledger, corpora), f"tokenizer: {_sizes(tokenizers)}"]
@@ -166,7 +166,7 @@ def _sizes(tokenizers: Tokenizers) -> str:
 
 
 def _checked_components(data: DataOptions, memo: FileMemo) -> dict[str, list[Component]]:
-    """The corpora of each part, all found before any is read to its end."""
+    """The corpora of each part; all files are located before any is read in full."""
     specs = {"train": data.train, "valid": data.valid, "test": data.test}
     try:
         components = {
@@ -182,7 +182,7 @@ def _checked_components(data: DataOptions, memo: FileMemo) -> dict[str, list[Com
 
 
 def _where_to_get(data: DataOptions) -> str:
-    """What to do about a corpus that is not there."""
+    """How to get a corpus whose files are missing."""
     if data.name not in _MULTI30K:
         return _WHERE_TO_GET.get(data.name, "")
     wanted = [str(data.source), str(data.target)]
@@ -198,8 +198,8 @@ def _where_to_get(data: DataOptions) -> str:
 
 
 def _check_tags(components: Mapping[str, list[Component]], known: list[str]) -> None:
-    for part, found in components.items():
-        for component in found:
+    for part, of_part in components.items():
+        for component in of_part:
             if component.tag is not None and component.tag not in known:
                 raise ConfigError(
                     f"data.{part}.{component.name}.tag={component.tag}: no training corpus has "
@@ -215,9 +215,9 @@ def _tagged(tokenizers: Tokenizers, tags: list[str]) -> Tokenizers:
 def _tokenizers(
     recipe: Recipe, components: list[Component], max_length: int, cache: Path, memo: FileMemo
 ) -> Tokenizers:
-    """Learn one tokenizer from all text, or one from each side, or find them learnt already.
+    """Learn one tokenizer from all text, or one from each side, or reuse those in the cache.
 
-    Lines too long to be kept are not learnt from, see `learnable`.
+    Lines too long to be kept are skipped, see `learnable`.
     """
     texts = [component.text for component in components]
     sides = {"joint": (0, 1)} if recipe.joint else {"source": (0,), "target": (1,)}
@@ -232,8 +232,8 @@ def _tokenizers(
     for text in texts:
         settings += [*text.settings, *(memo.sha256(file) for file in text.files)]
     folder = cached_folder(cache, f"tokenizer-{digest(settings)}", write)
-    found = [_read(folder / f"{side}.json") for side in sides]
-    return Tokenizers(found[0], found[-1])
+    by_side = [_read(folder / f"{side}.json") for side in sides]
+    return Tokenizers(by_side[0], by_side[-1])
 
 
 def _read(path: Path) -> Tokenizer:

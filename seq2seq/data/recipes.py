@@ -1,4 +1,4 @@
-"""All ways to learn a tokenizer, by the name they have in conf/tokenizer."""
+"""All kinds of tokenizers, by their names in conf/tokenizer, and the text they are learnt from."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
@@ -15,33 +15,33 @@ TOKENIZERS: Table[Callable[..., Recipe]] = Table(
 
 
 def build_recipe(options: Mapping[str, Any]) -> Recipe:
-    """The recipe that a node of conf/tokenizer describes. Raises: ConfigError."""
+    """The recipe of a node of conf/tokenizer. Raises: ConfigError."""
     if "name" not in options:
         raise ConfigError(f"tokenizer.name is missing. Known: {', '.join(sorted(TOKENIZERS))}")
     recipe = TOKENIZERS.find(options["name"])
-    own = {name: value for name, value in options.items() if name != "name"}
-    check_options(recipe, own, "tokenizer")
-    return recipe(**own)
+    arguments = {name: value for name, value in options.items() if name != "name"}
+    check_options(recipe, arguments, "tokenizer")
+    return recipe(**arguments)
 
 
-# Far more than pieces have on average, in characters: a line of more than this for every piece
+# Far above the average length of a piece: a line with more characters than this for every piece
 # allowed is not worth the time, whatever the tokenizer.
 CHARACTERS_PER_PIECE = 20
-# The time to learn merges grows faster than the longest run of characters without a space.
+# The time to learn merges grows superlinearly in the longest run of characters without a space.
 LONGEST_PART = 1000
 
 
 def learnable(lines: Iterable[str], max_length: int) -> Iterator[str]:
     """The text that a tokenizer should be learnt from.
 
-    A line of more than 20 * `max_length` characters is left out: hardly a tokenizer makes at most
-    `max_length` pieces of it. Lines of more than 1,000 characters are given in parts that begin
-    with a space if they can; nothing is lost between them. If only lines too long were left, the
-    beginning of the first stands for all, because there must be a tokenizer to say what is kept.
+    A line of more than 20 * `max_length` characters is left out: hardly any tokenizer makes at most
+    `max_length` pieces of it. Lines of more than 1,000 characters are cut into parts, before spaces
+    if possible; nothing is lost between them. If all lines are too long, the beginning of the first
+    is used, because a tokenizer is needed to decide which pairs are kept.
 
     Args:
         lines: of one or both sides of the training text.
-        max_length: most pieces of a sentence, its end symbol included.
+        max_length: maximum pieces of a sentence, EOS included.
     """
     instead, given = "", False
     for line in lines:
@@ -55,9 +55,7 @@ def learnable(lines: Iterable[str], max_length: int) -> Iterator[str]:
 
 
 def parts(line: str) -> Iterator[str]:
-    """A line in parts of at most 1,000 characters, each as long as possible, cut before spaces if
-    there are any.
-    """
+    """A line in parts of at most 1,000 characters, as long as possible, cut before spaces."""
     start = 0
     while len(line) - start > LONGEST_PART:
         # Not at the start itself: the part would be empty.

@@ -1,6 +1,6 @@
-"""The pairs of a corpus cut into other pieces in every epoch, by BPE dropout.
+"""BPE dropout: segment the pairs of a corpus differently in every epoch (Provilkov et al. 2020).
 
-Nothing but the corpus is kept: its plain pieces give back the text that is cut anew.
+Only the corpus is kept: decoding its plain pieces gives the text to be segmented again.
 """
 
 import heapq
@@ -17,24 +17,24 @@ from seq2seq.data.corpus import Corpus
 from seq2seq.data.tokenizer import Tokenizer, Tokenizers
 from seq2seq.errors import ConfigError
 
-CACHED_WORDS = 2**16  # of which the plain pieces are remembered
+CACHED_WORDS = 2**16  # whose plain pieces are cached
 DRAWS = 64  # made at a time
 
 
 class _Word(NamedTuple):
-    """A word as bytes, and as the pieces it has without dropout."""
+    """A word as bytes, and as its pieces without dropout."""
 
     symbols: list[int]
     plain: list[int]
 
 
 class Merger:
-    """Cuts text into the pieces of a byte-level BPE tokenizer, some merges left out.
+    """Segments text into the pieces of a byte-level BPE tokenizer, dropping some merges.
 
-    At each step every possible merge of a word is dropped with a probability, and the first learnt
-    of the others is made; where all were dropped, the word is left as it is. Merges are drawn in
-    the order in which they were learnt until one is kept: what the others would have drawn changes
-    nothing.
+    At each step every possible merge of a word is dropped with some probability, and of the others
+    the one learnt first is applied; a word whose merges were all dropped stays as it is. Merges are
+    drawn in the order in which they were learnt until one is kept: draws for the others would
+    change nothing.
 
     Args:
         tokenizer: learnt with `ByteLevelBPE`.
@@ -54,15 +54,15 @@ class Merger:
         self._ids: dict[str, int] = model["vocab"]
         pairs = (merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"])
         ids = self._ids
-        # Two pieces -> the number of the merge, and what it makes.
+        # Two pieces -> the rank of their merge, and the merged piece.
         self._merges = {
-            (ids[one], ids[other]): (number, ids[one + other])
-            for number, (one, other) in enumerate(pairs)
+            (ids[one], ids[other]): (rank, ids[one + other])
+            for rank, (one, other) in enumerate(pairs)
         }
         self._word = lru_cache(CACHED_WORDS)(self._plain_word)
 
     def segment(self, text: str, drops: Iterator[bool]) -> list[int]:
-        """The ids of a text as the tokenizer would normalise it, without a tag.
+        """The ids of a text that is normalised already, without a tag.
 
         Args:
             drops: for each merge in turn, whether it is dropped.
@@ -71,14 +71,14 @@ class Merger:
         return list(chain.from_iterable(self._pieces(word, drops) for word in words))
 
     def tags(self, ids: list[int]) -> list[int]:
-        """What stands before the pieces of a text: the tag of its corpus, if it has one."""
+        """The tag of the corpus before the pieces of a text, if it has one."""
         return [piece for piece in ids[:1] if piece >= len(self._ids)]
 
     def _pieces(self, word: str, drops: Iterator[bool]) -> list[int]:
         symbols, plain = self._word(word)
         for made in range(len(symbols) - len(plain)):
             if next(drops):
-                # What was drawn already leads as far as this merge, which is dropped.
+                # Repeat the draws so far, which kept all merges before this dropped one.
                 return self._merged(symbols, chain(repeat(False, made), (True,), drops))
         return plain
 
@@ -87,7 +87,7 @@ class Merger:
         return _Word(symbols, self._merged(symbols, repeat(False)))
 
     def _merged(self, symbols: list[int], drops: Iterator[bool]) -> list[int]:
-        """Symbols after all their merges but those that are dropped."""
+        """Symbols after all merges except the dropped ones."""
         pieces, end = symbols.copy(), len(symbols)
         after, before = list(range(1, end + 1)), list(range(-1, end - 1))
         possible = [
@@ -102,7 +102,7 @@ class Merger:
             _, made, place, one, other = merge
             second = after[place]
             if pieces[place] != one or second == end or pieces[second] != other:
-                continue  # another merge has taken one of the two
+                continue  # another merge has consumed one of the two
             if next(drops):
                 dropped.append(merge)
                 continue
@@ -123,10 +123,10 @@ class Merger:
 
 
 def drops(p: float, seed: int, epoch: int, row: int, side: int) -> Iterator[bool]:
-    """Endless draws, True with probability p: a pure function of the other four numbers.
+    """Endless draws, True with probability p: a pure function of (seed, epoch, row, side).
 
-    From a generator that counts (Philox; Salmon et al. 2011), so any row's draws are at hand at
-    once: they do not depend on who asks for which rows in which order.
+    From a counter-based generator (Philox; Salmon et al. 2011), so the draws of a row do not depend
+    on which rows are asked for, or in which order.
 
     Args:
         p: 0 <= p < 1.
@@ -140,27 +140,27 @@ def drops(p: float, seed: int, epoch: int, row: int, side: int) -> Iterator[bool
         yield from (generator.random_raw(DRAWS) < bound).tolist()
 
 
-SAMPLE = 500  # rows that say how much longer sentences become
+SAMPLE = 500  # rows from which the growth of sentences is estimated
 
 
 class SubwordRegularization:
-    """How the rows of a corpus are cut in an epoch: a pure function of (seed, epoch, row, side).
+    """The segmentation of each row in an epoch: a pure function of (seed, epoch, row, side).
 
-    Pieces with dropout are more. So that no batch exceeds its bound, each row is given room for
-    more pieces than it has, and batches are formed by that. Room is what rows of its length come to
-    on average and the root of its length, which most rows fit into, but never more than
-    `max_length` allows. A row that would not fit keeps its plain pieces in this epoch.
+    Dropout makes more pieces. So that no batch exceeds its bound, each row is given room for more
+    pieces than it has, and batches are formed by that: the average of rows of its length plus the
+    root of its length, which is enough for nearly all rows, but never more than `max_length`
+    allows. A row that would not fit keeps its plain pieces in this epoch.
 
     Args:
         corpus: of plain pieces.
         tokenizers: of byte-level BPE, those of the corpus.
-        p: with which a merge is dropped, 0 < p < 1.
+        p: probability with which a merge is dropped, 0 < p < 1.
         seed: of the draws.
-        max_length: most pieces of a sentence, its end symbol included.
+        max_length: maximum pieces of a sentence, EOS included.
 
     Attributes:
-        growth: how many times as many pieces there are on average, of sources and of targets.
-        rooms: (rows,) int32 most pieces of each source, and of each target, the end not counted.
+        growth: average ratio of pieces with and without dropout, of sources and of targets.
+        rooms: (rows,) int32 maximum pieces of each source, and of each target, EOS not counted.
 
     Raises: ConfigError for tokenizers of another kind.
     """
@@ -202,7 +202,7 @@ class SubwordRegularization:
 
 
 class Resegmented:
-    """A corpus as an epoch sees it; what was drawn is remembered."""
+    """The corpus as segmented in one epoch; drawn rows are cached."""
 
     links = None
 
@@ -228,7 +228,7 @@ class Resegmented:
         return self._known[side, row]
 
 
-def room(lengths: np.ndarray, growth: float, most: int) -> np.ndarray:
-    """Most pieces that rows of these lengths may come to, int32."""
+def room(lengths: np.ndarray, growth: float, max_pieces: int) -> np.ndarray:
+    """Maximum pieces of rows of these lengths with dropout, int32."""
     wanted = np.ceil(lengths * np.float32(growth) + np.sqrt(lengths, dtype=np.float32))
-    return np.maximum(lengths, np.minimum(wanted, most)).astype(np.int32)
+    return np.maximum(lengths, np.minimum(wanted, max_pieces)).astype(np.int32)

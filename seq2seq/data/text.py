@@ -15,14 +15,14 @@ from pathlib import Path
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.unpacked import BLOCK, TextBytes, without_marks
 
-# A longer "line" is a file that is not one sentence a line; refusing it keeps the memory constant.
+# A longer "line" means the file is not one sentence per line; refusing it bounds the memory.
 LONGEST_LINE = 2**24
 
-NAMES_SEEN = 10_000  # of a folder at most, in search of one like another
+NAMES_SEEN = 10_000  # of a folder, in search of a similar one
 
 
 class MissingFileError(DataError):
-    """A file that is not where the configuration says."""
+    """A file is not where the configuration says."""
 
 
 def read_lines(path: Path) -> Iterator[str]:
@@ -30,27 +30,27 @@ def read_lines(path: Path) -> Iterator[str]:
 
     Byte order marks are dropped. A last line without LF counts as a line.
 
-    Raises: DataError, when reading gets there, for a missing, empty or damaged file, for what is no
-        text, for bytes that are not UTF-8 (with line and byte) and for a line of more than 16 MiB.
+    Raises: DataError, when reading gets there, for a missing, empty or damaged file, a file that is
+        not text, bytes that are not UTF-8 (with line and byte) and a line of more than 16 MiB.
     """
-    number = 0
+    line_no = 0
     try:
         with (
             open(path, "rb") as stored,
             io.BufferedReader(TextBytes(stored, str(path)), BLOCK) as file,
         ):
             while raw := file.readline(LONGEST_LINE + 1):
-                line = without_marks(_decode(raw, path, number + 1))
-                if not (line or number):
+                line = without_marks(_decode(raw, path, line_no + 1))
+                if not (line or line_no):
                     break
-                number += 1
+                line_no += 1
                 yield without_end(line)
     except FileNotFoundError as error:
         raise MissingFileError(f"{path} does not exist. {neighbours(path)}") from error
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
-    if number == 0:
-        raise DataError(f"{path} is empty: expected one sentence a line.")
+    if line_no == 0:
+        raise DataError(f"{path} is empty: expected one sentence per line.")
 
 
 def without_end(line: str) -> str:
@@ -58,24 +58,24 @@ def without_end(line: str) -> str:
     return line.removesuffix("\n").removesuffix("\r") if line.endswith("\n") else line
 
 
-def _decode(raw: bytes, path: Path, number: int) -> str:
+def _decode(raw: bytes, path: Path, line_no: int) -> str:
     if len(raw) > LONGEST_LINE:
         raise DataError(
-            f"{path}, line {number}: longer than {LONGEST_LINE:,} bytes. "
-            "Expected one sentence a line, each ended by LF."
+            f"{path}, line {line_no}: longer than {LONGEST_LINE:,} bytes. "
+            "Expected one sentence per line, each ended by LF."
         )
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         raise DataError(
-            f"{path}, line {number}, byte {error.start + 1}: 0x{raw[error.start]:02x} is not UTF-8 "
-            f"({error.reason}); convert the file, for example: iconv -f ISO-8859-1 -t UTF-8 OLD > "
-            "NEW."
+            f"{path}, line {line_no}, byte {error.start + 1}: 0x{raw[error.start]:02x} is not "
+            f"UTF-8 ({error.reason}); convert the file, for example: iconv -f ISO-8859-1 -t UTF-8 "
+            "OLD > NEW."
         ) from error
 
 
 def neighbours(path: Path) -> str:
-    """What the folder of a missing file holds instead, the names most like it first."""
+    """What the folder of a missing file holds instead: the most similar names if any."""
     folder = path.parent
     if not folder.is_dir():
         return f"There is no folder {folder}."
@@ -95,21 +95,21 @@ def neighbours(path: Path) -> str:
 def find_side(prefix: str | Path, suffix: str) -> Path:
     """The file of one language, PREFIX.SUFFIX or PREFIX.SUFFIX.gz.
 
-    Raises: DataError if there is neither, and if there are both: they may differ, and nobody could
-        tell on which one a model was trained.
+    Raises: DataError if neither exists, and if both exist: they may differ, and it would be unclear
+        which one a model was trained on.
     """
     plain = Path(f"{Path(prefix).expanduser()}.{suffix}")
     zipped = Path(f"{plain}.gz")
-    found = [path for path in (plain, zipped) if os.path.isfile(path)]
-    if len(found) == 2:
+    existing = [path for path in (plain, zipped) if os.path.isfile(path)]
+    if len(existing) == 2:
         raise DataError(f"both {plain} and {zipped} exist. Remove or rename the one not meant.")
-    if found:
-        return found[0]
+    if existing:
+        return existing[0]
     given = Path(prefix).expanduser()
-    mend = ""
+    hint = ""
     if given.is_file():
-        mend = f" {given} is itself a file: give the part before .{suffix}, or a .tsv or .jsonl."
-    raise MissingFileError(f"found neither {plain} nor {zipped}.{mend} {neighbours(plain)}")
+        hint = f" {given} is itself a file: give the part before .{suffix}, or a .tsv or .jsonl."
+    raise MissingFileError(f"found neither {plain} nor {zipped}.{hint} {neighbours(plain)}")
 
 
 def parallel_paths(spec: str | list[str], source: str, target: str, what: str) -> tuple[Path, Path]:
@@ -141,28 +141,28 @@ def parallel_paths(spec: str | list[str], source: str, target: str, what: str) -
 
 
 def count_lines(path: Path) -> int:
-    """How many lines `read_lines` gives, which checks every byte of the file on the way."""
+    """How many lines `read_lines` yields; this checks every byte of the file."""
     return sum(1 for _ in read_lines(path))
 
 
 def check_rereadable(path: Path) -> None:
-    """Raises: DataError for a pipe or a device, which is empty when it is read again."""
+    """Raises: DataError for a pipe or a device, which is empty at a second read."""
     if path.exists() and not (path.is_file() or path.is_dir()):
         raise DataError(
-            f"{path} is a pipe or a device, which can be read once; it is read more than once, to "
-            "check it first. Give the file itself, which may be .gz, or write one before: "
+            f"{path} is a pipe or a device, which can be read once; files are read twice, to check "
+            "them first. Give the file itself, which may be .gz, or write one first: "
             "zcat a.gz > a.txt"
         )
 
 
 def check_parallel(source: Path, target: Path, count: Callable[[Path], int] = count_lines) -> int:
-    """The number of pairs of two files that must have equally many lines.
+    """The number of pairs of two files, which must have equally many lines.
 
     Args:
-        count: how the lines of a file are counted.
+        count: counts the lines of a file.
 
-    Raises: DataError with both counts if they differ, and for what can be read only once; and
-        whatever `count` raises.
+    Raises: DataError with both counts if they differ, and for a file that can be read only once;
+        and whatever `count` raises.
     """
     for path in (source, target):
         check_rereadable(path)

@@ -1,4 +1,4 @@
-"""Text to piece ids and back, by byte pair encoding over bytes, which can write any text.
+"""Text to piece ids and back, and byte-level byte pair encoding, which can encode any text.
 
 Byte pair encoding: Sennrich et al. 2016, arXiv:1508.07909. Over bytes, so that no character is
 unknown: Radford et al. 2019 (GPT-2).
@@ -15,16 +15,16 @@ from seq2seq.errors import ConfigError, DataError
 from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
 from seq2seq.tables import check_range
 
-# A character of the scripts that need no spaces between words.
+# A character of a script without spaces between words.
 CJK = r"[\p{Han}\p{Hiragana}\p{Katakana}]"
 
-# The symbol of a tag. Every kind of tokenizer writes a space otherwise inside a piece, so that none
-# is called like a tag.
+# The symbol of a tag. No kind of tokenizer has a plain space inside a piece, so that no piece has
+# the name of a tag.
 TAG = "<tag {}>"
 
 
 class Tokenizer:
-    """Cuts text into numbered pieces and joins pieces to text again.
+    """Segments text into pieces with ids, and joins pieces to text again.
 
     The four control symbols have the ids of `seq2seq.symbols`. No text produces them, not even one
     that contains "<s>", and `decode_batch` never writes them.
@@ -38,14 +38,14 @@ class Tokenizer:
             raise DataError(
                 f"the tokenizer has the ids {ids} for {', '.join(NAMES)}; expected 0, 1, 2, 3."
             )
-        # Without this switch "<s>" in a sentence becomes the symbol. The library does not save it.
+        # Without this, "<s>" in a sentence becomes the symbol. The library does not save it.
         library.encode_special_tokens = True
         self._library = library
         self.prefix: list[int] = []  # the tag before every text, if there is one
 
     @classmethod
     def from_json(cls, text: str) -> "Tokenizer":
-        """The tokenizer that `to_json` described. Raises: DataError if the text describes none."""
+        """The tokenizer that `to_json` described. Raises: DataError for any other text."""
         try:
             library = tokenizers.Tokenizer.from_str(text)
         except Exception as error:  # the library raises nothing narrower
@@ -58,29 +58,29 @@ class Tokenizer:
 
     @property
     def size(self) -> int:
-        """How many ids there are, the control symbols included."""
+        """Size of the vocabulary, control symbols included."""
         return self._library.get_vocab_size()
 
     def encode_batch(self, texts: list[str]) -> list[list[int]]:
-        """The ids of each text, behind the tag if there is one; without begin and end."""
+        """The ids of each text, after the tag if there is one, without BOS and EOS."""
         encodings = self._library.encode_batch_fast(texts, add_special_tokens=False)
         return [[*self.prefix, *encoding.ids] for encoding in encodings]
 
     def decode_batch(self, rows: list[list[int]]) -> list[str]:
-        """The text of each row up to its first end symbol, other control symbols skipped.
+        """The text of each row up to its first EOS, other control symbols skipped.
 
-        Bytes that do not form a character, which a model may well produce, become U+FFFD.
+        Bytes that do not form a character, which a model may produce, become U+FFFD.
         """
         cut = [row[: row.index(EOS)] if EOS in row else row for row in rows]
         return self._library.decode_batch(cut, skip_special_tokens=True)
 
     def texts(self) -> list[str]:
-        """What each id adds to a text behind another piece: nothing for control symbols and tags.
+        """The text that each id adds after another piece: none for control symbols and tags.
 
         A part of a character adds U+FFFD.
         """
         alone = self.decode_batch([[i] for i in range(self.size)])
-        # Some kinds of tokenizer drop the space before a text's first piece: it needs one before.
+        # Some tokenizers drop the space before the first piece of a text, so decode after another.
         visible = (
             i for i, text in enumerate(alone) if text.strip(" \ufffd") and text.isprintable()
         )
@@ -91,11 +91,11 @@ class Tokenizer:
         return [pair[len(alone[first]) :] for pair in pairs]
 
     def spans(self, text: str) -> list[tuple[int, int]]:
-        """Where each piece stands in the text, as (first character, character after the last); a
-        tag stands nowhere and has no span.
+        """The span of each piece in the text, as (first character, character after the last); a tag
+        has none.
 
-        A piece that begins with white space and goes on is given without it. The pieces of one
-        character (a Chinese one can need three) all have the span of that character.
+        Leading white space is not part of a span, unless the piece is nothing else. The pieces of
+        one character (a Chinese one can need three) all have the span of that character.
         """
         return self.spans_batch([text])[0]
 
@@ -108,44 +108,44 @@ class Tokenizer:
         ]
 
     def symbols(self) -> list[str]:
-        """The name of each id, all different: what the library calls tokens. In byte-level pieces
-        a letter stands for every byte.
+        """The name of each id, all different: the library's tokens. In byte-level pieces, every
+        byte is written as a letter.
         """
         return [name for name, _ in sorted(self._library.get_vocab().items(), key=lambda e: e[1])]
 
     def with_tags(self, names: Iterable[str]) -> "Tokenizer":
-        """A copy with a control symbol more for each name, which no text produces either."""
+        """A copy with one more control symbol for each name; no text produces them."""
         copy = Tokenizer.from_json(self.to_json())
         copy._library.add_special_tokens([TAG.format(name) for name in names])
         return copy
 
     def marked(self, tag: str) -> "Tokenizer":
-        """A copy that puts a tag before all it encodes. Raises: ConfigError, as `tag_id`."""
+        """A copy that puts a tag before every text. Raises: ConfigError as `tag_id`."""
         copy = Tokenizer.from_json(self.to_json())
         copy.prefix = [self.tag_id(tag)]
         return copy
 
     def tag_id(self, name: str) -> int:
-        """The id of a tag. Raises: ConfigError if there is none of that name."""
-        found = self._library.token_to_id(TAG.format(name))
-        if found is None:
+        """The id of a tag. Raises: ConfigError for an unknown name."""
+        tag = self._library.token_to_id(TAG.format(name))
+        if tag is None:
             raise ConfigError(f"there is no tag {name!r} among those of the training corpora")
-        return found
+        return tag
 
     def pieces(self, text: str) -> list[str]:
-        """The part of the text each piece stands for, by `spans`: a label for every id."""
+        """The text of each piece, by `spans`: a label for every id."""
         return [text[start:end] for start, end in self.spans(text)]
 
 
 class Tokenizers(NamedTuple):
-    """The tokenizer of each side; the same object twice if they share one."""
+    """The tokenizer of each side; the same object twice if the sides share it."""
 
     source: Tokenizer
     target: Tokenizer
 
 
 class Recipe(Protocol):
-    """How to learn a tokenizer: a frozen dataclass of its options, checked when it is made."""
+    """How to learn a tokenizer: a frozen dataclass of its options, checked on creation."""
 
     @property
     def joint(self) -> bool: ...
@@ -155,20 +155,20 @@ class Recipe(Protocol):
 
 @dataclass(frozen=True, kw_only=True)
 class ByteLevelBPE:
-    """How to learn byte pair encoding: merge the most frequent neighbours until there are enough.
+    """How to learn byte pair encoding: repeatedly merge the most frequent pair of neighbours.
 
-    Words are cut apart first, each with the space before it, and nothing merges across words.
+    Words are split first, each with the space before it, and nothing merges across words.
 
     Args:
         vocab_size: ids in all: 4 control symbols, 256 bytes, and merges, fewer from a small text.
         joint: one tokenizer for both languages (True), or one for each.
         normalize: None keeps the text as it is, so that decoding gives back what was encoded; "nfc"
             first writes accents in composed form.
-        max_token_length: bytes in the longest piece, against pieces that are whole phrases in a
-            script without spaces.
+        max_token_length: bytes in the longest piece; avoids pieces that are whole phrases in
+            scripts without spaces.
         isolate_cjk: nothing merges across a Han, Hiragana or Katakana character.
-        dropout: probability with which a merge is left out in training, see `Merger`. What is
-            learnt does not depend on it.
+        dropout: probability with which a merge is left out in training, see `Merger`. The learnt
+            tokenizer does not depend on it.
 
     Raises: ConfigError for a value out of range.
     """
@@ -178,7 +178,7 @@ class ByteLevelBPE:
     normalize: Literal["nfc"] | None = None
     max_token_length: int = 16
     isolate_cjk: bool = False
-    # Not part of what names the learnt tokenizer in the cache.
+    # Not in the repr, which names the learnt tokenizer in the cache.
     dropout: float = field(default=0.0, repr=False)
 
     def __post_init__(self) -> None:
@@ -206,7 +206,7 @@ class ByteLevelBPE:
             vocab_size=self.vocab_size,
             special_tokens=list(NAMES),
             initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-            # The library forms merges shorter than its limit, not as long.
+            # The limit of the library is exclusive.
             max_token_length=self.max_token_length + 1,
             show_progress=False,
         )
@@ -215,16 +215,16 @@ class ByteLevelBPE:
 
 
 def check_vocab_size(size: int, others: str) -> None:
-    """Raises: ConfigError unless there is room for the control symbols and all bytes."""
+    """Raises: ConfigError if the control symbols and all bytes do not fit."""
     smallest = len(NAMES) + 256
     if size < smallest:
         raise ConfigError(
             f"tokenizer.vocab_size={size} is too small: 256 bytes and {len(NAMES)} control symbols "
-            f"make {smallest}, more are for {others}: tokenizer.vocab_size=8000"
+            f"make {smallest}, and {others} need more: tokenizer.vocab_size=8000"
         )
 
 
 def check_normalize(form: str | None) -> None:
-    """Raises: ConfigError for a normal form that is not offered."""
+    """Raises: ConfigError for an unknown normal form."""
     if form not in (None, "nfc"):
         raise ConfigError(f"tokenizer.normalize={form!r} should be null or nfc")

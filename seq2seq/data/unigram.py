@@ -1,4 +1,4 @@
-"""Unigram language model over characters, with bytes for those it does not know.
+"""Unigram language model over characters, with bytes for unknown ones.
 
 Kudo 2018, arXiv:1804.10959; the pieces are those of SentencePiece, Kudo and Richardson 2018.
 """
@@ -17,19 +17,18 @@ from seq2seq.symbols import NAMES
 
 # A piece that begins a word begins with this mark, as in SentencePiece.
 MARK = "▁"
-# Two noncharacters, which Unicode reserves for use inside a program: they stand for what would
-# otherwise be read as a symbol ("<", of "<s>" and "<0x41>") or as the mark.
+# Two noncharacters, which Unicode reserves for internal use: they replace what would otherwise be
+# read as a symbol ("<", of "<s>" and "<0x41>") or as the mark.
 LESS, LITERAL_MARK, FOREIGN = "\ufdd0", "\ufdd1", "\ufffd"
 BYTES = tuple(f"<0x{byte:02X}>" for byte in range(256))
-TOO_FEW = "not large enough to contain all chars"  # the library's words
+TOO_FEW = "not large enough to contain all chars"  # message of the library
 
 
 @dataclass(frozen=True, kw_only=True)
 class Unigram:
-    """How to learn a unigram model: from many candidates, keep the pieces that explain the text
-    best.
+    """How to learn a unigram model: of many candidates, keep the pieces that explain the text best.
 
-    The text is kept as it is: decoding gives back what was encoded, but that the noncharacters
+    The text is kept as it is: decoding gives back what was encoded, except that the noncharacters
     U+FDD0 and U+FDD1 become U+FFFD.
 
     Args:
@@ -38,7 +37,7 @@ class Unigram:
         joint: one tokenizer for both languages (True), or one for each.
         normalize: None keeps the text as it is; "nfc" first writes accents in composed form.
         max_token_length: characters in the longest piece.
-        isolate_cjk: every Han, Hiragana and Katakana character is cut from its neighbours first.
+        isolate_cjk: split at every Han, Hiragana and Katakana character first.
 
     Raises: ConfigError for a value out of range.
     """
@@ -61,21 +60,21 @@ class Unigram:
     def train(self, lines: Iterable[str]) -> Tokenizer:
         """Learn the pieces from text.
 
-        The library decides by chance between candidates that are equally good, so the same lines
-        may give tokenizers that differ in such pieces.
+        The library breaks ties between candidates at random, so the same lines may give tokenizers
+        that differ in such pieces.
 
-        Raises: ConfigError if the text has more characters than the vocabulary has room for.
+        Raises: ConfigError if the text has more characters than fit into the vocabulary.
         """
         library = tokenizers.Tokenizer(models.Unigram())
         library.normalizer = self._normalizer()
         library.pre_tokenizer = self._pre_tokenizer()
-        # The order counts: bytes must be characters before characters become text.
+        # The order matters: bytes must become characters before characters become text.
         library.decoder = decoders.Sequence(
             [
                 decoders.ByteFallback(),
                 decoders.Fuse(),
                 decoders.Replace(MARK, " "),
-                decoders.Strip(" ", 1, 0),  # the one that the normalizer puts before every text
+                decoders.Strip(" ", 1, 0),  # which the normalizer puts before every text
                 decoders.Replace(LITERAL_MARK, MARK),
                 decoders.Replace(LESS, "<"),
             ]
@@ -100,10 +99,10 @@ class Unigram:
     def _normalizer(self) -> normalizers.Normalizer:
         steps = [
             normalizers.Replace(Regex(f"[{LESS}{LITERAL_MARK}]"), FOREIGN),
-            # No piece holds "<" then, so none that a text leads to is a symbol or a byte.
+            # Then no piece of a text contains "<", so none is a symbol or a byte.
             normalizers.Replace("<", LESS),
             normalizers.Replace(MARK, LITERAL_MARK),
-            # The first word of a text is then the same piece as inside one.
+            # Then a word is the same piece at the start of a text and inside it.
             normalizers.Prepend(" "),
         ]
         first = [normalizers.NFC()] if self.normalize == "nfc" else []
@@ -125,10 +124,10 @@ class Unigram:
 
 
 def with_byte_fallback(library: tokenizers.Tokenizer) -> tokenizers.Tokenizer:
-    """The trained tokenizer, spelling in bytes what it does not know.
+    """The trained tokenizer, which spells unknown characters in bytes.
 
-    The trainer knows bytes only as special tokens, which decoding would skip. Its pieces of equal
-    scores come in an order of chance; here they are sorted.
+    The trainer has bytes only as special tokens, which decoding would skip. Its pieces of equal
+    scores come in random order; here they are sorted.
     """
     description = json.loads(library.to_str())
     kept = [token for token in description["added_tokens"] if token["content"] in NAMES]

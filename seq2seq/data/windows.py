@@ -1,4 +1,4 @@
-"""Any number of texts in windows that fit the memory, and the texts of a window in batches."""
+"""Streams of texts in windows that fit in memory, a window in batches, a long text in parts."""
 
 import re
 from collections.abc import Callable, Iterable, Iterator
@@ -12,32 +12,32 @@ from seq2seq.symbols import PAD
 
 T = TypeVar("T")
 
-CHARACTERS = 2**20  # of a window, after which no more texts are read ahead
+CHARACTERS = 2**20  # of a window, after which no more texts are read
 
 
 def windows(
-    texts: Iterable[T], most: int, characters: Callable[[T], int], limit: int = CHARACTERS
+    texts: Iterable[T], max_texts: int, characters: Callable[[T], int], limit: int = CHARACTERS
 ) -> Iterator[list[T]]:
-    """Texts in their order, `most` at a time, or fewer that have `limit` characters together."""
+    """Texts in order, `max_texts` at a time, or fewer that reach `limit` characters together."""
     window: list[T] = []
     size = 0
     for text in texts:
         window.append(text)
         size += characters(text)
-        if len(window) >= most or size >= limit:
+        if len(window) >= max_texts or size >= limit:
             yield window
             window, size = [], 0
     if window:
         yield window
 
 
-def by_length(lengths: list[int], most: int) -> Iterator[list[int]]:
-    """Indices in batches of like lengths, longest first: padded, none holds more than `most`
-    pieces, or one text.
+def by_length(lengths: list[int], max_pieces: int) -> Iterator[list[int]]:
+    """Indices in batches of similar lengths, longest first: at most `max_pieces` pieces, padding
+    included, or one text.
     """
     batch: list[int] = []
     for i in sorted(range(len(lengths)), key=lambda i: -lengths[i]):
-        if batch and (len(batch) + 1) * lengths[batch[0]] > most:
+        if batch and (len(batch) + 1) * lengths[batch[0]] > max_pieces:
             yield batch
             batch = []
         batch.append(i)
@@ -46,7 +46,7 @@ def by_length(lengths: list[int], most: int) -> Iterator[list[int]]:
 
 
 def padded(rows: list[list[int]]) -> Tensor:
-    """Rows of ids as one tensor, filled up with pad at the right."""
+    """Rows of ids as one tensor, padded at the right."""
     width = max(map(len, rows))
     return torch.tensor([row + [PAD] * (width - len(row)) for row in rows])
 
@@ -55,23 +55,22 @@ def padded(rows: list[list[int]]) -> Tensor:
 SENTENCE_END = re.compile(r"[.!?…][\"'»”’)\]]*\s+|[。！？]+[”’」』）]*\s*")
 
 
-def segments(text: str, tokenizer: Tokenizer, most: int) -> list[str]:
-    """A text in parts of at most `most` pieces, each as long as possible, without losing a
-    character.
+def segments(text: str, tokenizer: Tokenizer, max_pieces: int) -> list[str]:
+    """A text in parts of at most `max_pieces` pieces, as long as possible; no character is lost.
 
-    A part ends behind the last sentence end in reach, else behind the last space, else between two
-    pieces. A character is never cut, even if it alone has more pieces than that.
+    A part ends after the last sentence end in reach, else after the last space, else between two
+    pieces. A character is never cut, even if it alone has more pieces.
 
-    Raises: ValueError unless most >= 1.
+    Raises: ValueError unless max_pieces >= 1.
     """
-    if most < 1:
-        raise ValueError(f"a part needs at least one piece, not {most}")
+    if max_pieces < 1:
+        raise ValueError(f"a part needs at least one piece, not {max_pieces}")
     ends = [end for _, end in tokenizer.spans(text)]
     parts, start, piece = [], 0, 0
-    while len(ends) - piece > most:
-        # A character whose last piece is out of reach (a Chinese one can need three) is out of it
-        # too, unless it is the only one.
-        within = [end for end in ends[piece : piece + most] if end < ends[piece + most]]
+    while len(ends) - piece > max_pieces:
+        # A character whose last piece is out of reach (a Chinese one can need three) is out of
+        # reach too, unless it is the only one.
+        within = [end for end in ends[piece : piece + max_pieces] if end < ends[piece + max_pieces]]
         reach = text[start : within[-1] if within else ends[piece]]
         stops = [m.end() for m in SENTENCE_END.finditer(reach)] or [reach.rfind(" ") + 1]
         cut = start + (stops[-1] or len(reach))

@@ -1,4 +1,4 @@
-"""Words or characters as pieces: nothing is merged, and what was not in the text is unknown."""
+"""Words or characters as pieces: nothing is merged, and those not in the text are unknown."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -20,18 +20,18 @@ PUNCTUATION = f"{MARK}?[[\\p{{P}}\\p{{S}}]&&[^{MARK}]]"
 class Word:
     """How to collect words: the most frequent ones of a text, each a piece.
 
-    Words are what white space separates. Every run of white space counts as one space, none at the
-    ends; the noncharacter U+FDD1 becomes U+FFFD; else the text is kept. A word that is not in the
-    vocabulary becomes the unknown symbol, which decoding leaves out.
+    White space separates words. A run of white space becomes one space, and none at the ends; the
+    noncharacter U+FDD1 becomes U+FFFD; the rest of the text is kept. A word outside the vocabulary
+    becomes the unknown symbol, which decoding leaves out.
 
     Args:
         vocab_size: ids in all, 4 control symbols and the most frequent words; None for all words.
         joint: one tokenizer for both languages (True), or one for each.
         normalize: None keeps characters as they are; "nfc" first writes accents in composed form.
         min_frequency: how often a word must occur to be a piece.
-        isolate_punctuation: False keeps what stands between white space whole (`I_TURN_LEFT`); True
-            makes each punctuation mark and each symbol a word of its own; decoding still knows
-            whether there was a space before it.
+        isolate_punctuation: False splits at white space only (`I_TURN_LEFT` is one word); True
+            makes each punctuation mark and each symbol a separate word; decoding still restores
+            the space before it.
 
     Raises: ConfigError for a value out of range.
     """
@@ -53,7 +53,7 @@ class Word:
             normalizers.Replace(MARK, LITERAL_MARK),
             normalizers.Replace(Regex(r"\s+"), " "),
             normalizers.Strip(),
-            # Each word then begins with the mark, so that none is called like a control symbol.
+            # Each word then begins with the mark, so that none has the name of a control symbol.
             normalizers.Prepend(" "),
         ]
         first = [normalizers.NFC()] if self.normalize == "nfc" else []
@@ -78,8 +78,8 @@ class Word:
 class Character:
     """How to collect characters: the most frequent code points of a text, each a piece.
 
-    The text is kept as it is, white space included. A character that is not in the vocabulary
-    becomes the unknown symbol, which decoding leaves out.
+    The text is kept as it is, white space included. A character outside the vocabulary becomes the
+    unknown symbol, which decoding leaves out.
 
     Args:
         vocab_size: ids in all, 4 control symbols and the most frequent characters; None for all.
@@ -100,7 +100,7 @@ class Character:
 
     def train(self, lines: Iterable[str]) -> Tokenizer:
         """Collect the characters. The same lines always give the same tokenizer."""
-        # The names of the control symbols have several characters, so no piece is called like one.
+        # Control symbols have longer names than one character, so no piece has such a name.
         library = tokenizers.Tokenizer(models.WordLevel(unk_token=NAMES[3]))
         if self.normalize == "nfc":
             library.normalizer = normalizers.NFC()
@@ -113,8 +113,8 @@ def check(vocab_size: int | None, min_frequency: int, normalize: str | None, pie
     """Raises: ConfigError for a value out of range."""
     if vocab_size is not None and vocab_size <= len(NAMES):
         raise ConfigError(
-            f"tokenizer.vocab_size={vocab_size} is too small: the {len(NAMES)} control symbols "
-            f"count, more are for {pieces}: tokenizer.vocab_size=8000, or null for all {pieces}"
+            f"tokenizer.vocab_size={vocab_size} is too small: {len(NAMES)} are control symbols, "
+            f"{pieces} need more: tokenizer.vocab_size=8000, or null for all {pieces}"
         )
     if min_frequency < 1:
         raise ConfigError(
@@ -125,12 +125,12 @@ def check(vocab_size: int | None, min_frequency: int, normalize: str | None, pie
 
 
 def collect(
-    library: tokenizers.Tokenizer, lines: Iterable[str], vocab_size: int | None, least: int
+    library: tokenizers.Tokenizer, lines: Iterable[str], vocab_size: int | None, min_frequency: int
 ) -> Tokenizer:
     """The library's tokenizer with the most frequent pieces of a text, at most `vocab_size` ids."""
     trainer = trainers.WordLevelTrainer(
         vocab_size=2**31 if vocab_size is None else vocab_size,
-        min_frequency=least,
+        min_frequency=min_frequency,
         special_tokens=list(NAMES),
         show_progress=False,
     )

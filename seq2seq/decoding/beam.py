@@ -10,20 +10,20 @@ from torch import Tensor
 from seq2seq.decoding.search import Search, SearchState, StepChoice
 from seq2seq.symbols import EOS
 
-# A piece that no hypothesis looks at counts as looked at so much: the logarithm of 0 is no score.
+# Floor of the summed attention to a source piece, so that its logarithm stays finite.
 UNSEEN = torch.finfo(torch.float32).eps
 
 
 class BeamState(SearchState):
-    """K lanes a sentence; `Beam` says what happens to them.
+    """K beams per sentence, advanced as `Beam` describes.
 
     Attributes:
-        total: log-probability of each lane, (B, K); -inf of a lane that does not live.
-        count: hypotheses finished, (B,).
+        total: log-probability of each beam, (B, K); -inf if it is not live.
+        count: finished hypotheses, (B,).
         best: the highest score of those, (B,); -inf if there is none.
-        greedy: the lane that holds what greedy search would write, (B,); -1 once that has ended.
-        seen: how much each lane has looked at each source piece, eos included, (B, K, S); S = 0 if
-            nobody asks.
+        greedy: the beam that holds the output of greedy search, (B,); -1 once that has ended.
+        seen: summed attention of each beam to each source piece, eos included, (B, K, S); S = 0
+            without coverage.
     """
 
     rows = (*SearchState.rows, "total", "count", "best", "greedy", "seen")
@@ -44,7 +44,7 @@ class BeamState(SearchState):
         if weights is not None:
             self._look(weights)
         self._grow()
-        # -> (B, K * C): every continuation of every lane; then (B, R): the 2K best of the sentence,
+        # -> (B, K * C): every continuation of every beam; then (B, R): the 2K best of the sentence,
         # and last the choice of greedy search
         gains = logp.double().view(B, K, C)
         grown = (self.total[:, :, None] + gains).flatten(1)
@@ -62,13 +62,13 @@ class BeamState(SearchState):
         self.count = self.count + finished.sum(1)
 
         # -> (B, K): ranks of the best that go on; a stable sort puts them first, in order. The last
-        # makes room for greedy search, if it is not among them.
+        # is replaced by the choice of greedy search if that is not among them.
         going = ended[:, :-1].to(torch.uint8).argsort(dim=1, stable=True)[:, :K]
         goes_on = is_greedy & ~ended
         lost = goes_on[:, -1] & ~goes_on.gather(1, going).any(1)
         going[:, -1] = torch.where(lost, index.shape[1] - 1, going[:, -1])
-        found, place = goes_on.gather(1, going).max(1)
-        self.greedy = torch.where(found, place, -1)
+        is_live, place = goes_on.gather(1, going).max(1)
+        self.greedy = torch.where(is_live, place, -1)
         beam, token, gain, self.total = (x.gather(1, going) for x in (beam, token, gain, values))
         parents = (beam + K * torch.arange(B, device=beam.device)[:, None]).flatten()
         for name in ("tokens", "logp", "seen"):
@@ -78,29 +78,29 @@ class BeamState(SearchState):
 
         decided = self._decided()
         at_limit = ~decided & (self.length >= self.limits)
-        # A dead lane is no result; NaN, of a model that diverged, is one.
+        # A dead beam gives no result; NaN, from a model that diverged, does.
         beams = torch.arange(K, device=beam.device).expand(B, K)
         self._finish(at_limit[:, None] & (self.total != -torch.inf), beams, self.total)
         return StepChoice(parents, token.flatten(), decided | at_limit)
 
     def _decided(self) -> Tensor:
-        """Sentences in which enough has finished and, if scores say when to stop, nothing open can
-        still win, (B,).
+        """Sentences (B,) with enough finished hypotheses and, if `stopping` is `score`, no open one
+        that can still win.
         """
         search = self.search
         enough = self.count >= search.enough
         if search.stopping == "count" or search.beam_size == 1:
             return enough
-        # Log-probabilities only fall, and the first lane has the highest. If it ended next:
+        # Log-probabilities only fall, and the first beam has the highest. If it ended next:
         longer = (self.length + 1).minimum(self.limits).double()
         beaten = self.best >= self.total[:, 0] / search.penalty(longer)
-        # Greedy search is followed to its end, if that could be the best.
+        # Greedy search is followed to its end if it could still be the best.
         greedy = self.total.gather(1, self.greedy.clamp(min=0)[:, None]).squeeze(1)
         beaten &= (self.greedy < 0) | (self.best >= greedy / search.penalty(self.limits.double()))
         return enough & beaten
 
     def _look(self, weights: Tensor) -> None:
-        """Add what each lane looks at in this step, (L, N, H, 1, S), the mean of the heads."""
+        """Add the attention of each beam in this step, (L, N, H, 1, S), averaged over heads."""
         looked = weights[self.search.coverage_layer, :, :, -1].double().mean(1)
         looked = looked.view(*self.total.shape, -1)
         S = min(looked.shape[-1], self.seen.shape[-1])  # both reach the longest source
@@ -112,10 +112,10 @@ class BeamState(SearchState):
         """Record some hypotheses.
 
         Args:
-            which: of (B, R) hypotheses, those that finish.
-            lanes: where the tokens of each are, (B, R).
+            which: whether each hypothesis finishes, (B, R).
+            beams: the beam that holds the tokens of each, (B, R).
             totals: log-probability of each, (B, R).
-            last: log-probability of the eos that ends each, (B, R); None = none does.
+            last: log-probability of the eos that ends each, (B, R); None = they end without eos.
         """
         at = which.nonzero(as_tuple=True)
         sentences, beam = at[0], beams[at]
@@ -133,7 +133,7 @@ class BeamState(SearchState):
         self._record(sentences, tokens, logp, scores)
 
     def _coverage(self, sentences: Tensor, beams: Tensor) -> Tensor:
-        """What is added to the scores of M lanes, (M,)."""
+        """The coverage term in the scores of M hypotheses, (M,)."""
         seen, lengths = self.seen[sentences, beams], self.source_lengths[sentences, None]
         real = torch.arange(seen.shape[1], device=seen.device) <= lengths  # the last is eos
         return self.search.coverage * (seen.clamp(UNSEEN, 1).log() * real).sum(1)
@@ -141,38 +141,38 @@ class BeamState(SearchState):
 
 @dataclass(frozen=True, kw_only=True)
 class Beam(Search):
-    """K lanes a sentence, and 2K candidates a step, so that K go on even if K of them end.
+    """K beams per sentence and 2K candidates per step, so that K go on even if K of them end.
 
-    1. At first only lane 0 lives. A candidate's value is its lane's log-probability plus its own;
-       the 2K best of the sentence are looked at.
-    2. An eos among the first K is a finished hypothesis of n tokens, eos included. Its score is
+    1. At first only beam 0 is live. A candidate's value is the log-probability of its beam plus its
+       own; the 2K best of the sentence are considered.
+    2. An eos among the first K gives a finished hypothesis of n tokens, eos included. Its score is
        log-probability / penalty(n), plus the coverage.
-    3. The K best others go on; the last of them makes room for what greedy search would write, if
-       that is not among them. So no translation has a lower score than that of greedy search,
-       if that ends.
-    4. A sentence is done when patience * K hypotheses are finished (rounded up) and no open one
-       can still win, or at its length limit: what lives then is finished as truncated. An open
-       hypothesis can win if its score would be the best with an end of probability 1; that of
-       greedy search, if it would be with any number of such tokens. Without a length penalty that
-       is exact, since log-probabilities only fall. A beam of one stops at its first end: it is
-       greedy search.
-    5. The best score wins; of equals, the one that finished first, then the one of better rank.
-       What is truncated comes after all that ended.
+    3. The K best others go on; the last of them is replaced by the output of greedy search if that
+       is not among them. So no translation scores lower than that of greedy search, if greedy
+       search ends.
+    4. A sentence is done when patience * K hypotheses (rounded up) are finished and no open one
+       can still win, or at its length limit, where live hypotheses finish as truncated. An open
+       hypothesis can win if its score would be the best with an eos of probability 1 next; that of
+       greedy search, if it would be with any number of tokens of probability 1. Without a length
+       penalty this is exact, since log-probabilities only fall. A beam of one stops at its first
+       eos: it is greedy search.
+    5. The best score wins; of equal scores, the one that finished first, then the better rank.
+       Truncated hypotheses come after all that ended.
 
     Args:
         beam_size: K.
         length_penalty: exponent a; 0 favours short translations, 1 compares log-probabilities per
             token.
         penalty_form: penalty(n) is n^a (`power`), or ((5 + n) / 6)^a (`gnmt`, Wu et al. 2016).
-        coverage: b. The score of a hypothesis that leaves source pieces s (eos is one) unread has
-            b * sum_s log(min(sum_t weight_ts, 1)) more, with the cross-attention of step t, the
-            mean of the heads (Wu et al. 2016). With 0, nobody asks for weights.
-        coverage_layer: of which decoder layer; -1 = the last.
-        patience: how many times K hypotheses must finish (Kasai et al. 2022, arXiv:2204.05424);
-            more than 1 searches longer.
+        coverage: b. Adds b * sum_s log(min(sum_t weight_ts, 1)) over source pieces s (eos is one)
+            to a score, with the cross-attention weights of step t, averaged over heads (Wu et al.
+            2016). With 0, no weights are computed.
+        coverage_layer: the decoder layer of these weights; -1 = the last.
+        patience: patience * K hypotheses must finish (Kasai et al. 2022, arXiv:2204.05424); more
+            than 1 searches longer.
         stopping: `score` as in 3 and 4, or `count`: as soon as patience * K are finished, whatever
-            is open, and without a place for greedy search. Where ends are cheap, that closes
-            sentences whose best translation is longer.
+            is open, and without a beam for greedy search. Where eos is probable, that misses longer
+            translations that are better.
         length_ratio, length_extra, max_length, min_length_ratio, min_length_extra: see `Search`.
     """
 
@@ -208,10 +208,10 @@ class Beam(Search):
 
     @property
     def enough(self) -> int:
-        """Finished hypotheses with which a sentence is done."""
+        """Finished hypotheses that a sentence needs to be done."""
         return max(1, math.ceil(self.patience * self.beam_size))
 
     def penalty(self, n: Any) -> Any:
-        """What the log-probability of n tokens, eos included, is divided by; n may be a tensor."""
+        """The divisor of the log-probability of n tokens, eos included; n may be a tensor."""
         base = n if self.penalty_form == "power" else (5 + n) / 6
         return base**self.length_penalty

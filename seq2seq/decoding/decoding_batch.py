@@ -1,4 +1,6 @@
-"""The decoding loop: the only place where a model and a search meet."""
+"""The decoding loop, the only place where a model and a search meet: the sentences that are decoded
+together, and the best next tokens of their hypotheses.
+"""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -13,87 +15,56 @@ from seq2seq.models import Encoded, Seq2Seq
 from seq2seq.models.state import DecodeState
 from seq2seq.symbols import BOS, EOS, PAD, UNK
 
-# Numbers of which at first only the largest is looked at. `topk` is quick where a row has more than
-# 64 C of these: with 8,000 pieces and the 10 candidates of 5 beams, if chunks are of 12 at most.
+CACHED = 2048  # padded source pieces whose activations fit in the caches of a CPU
+# Columns of which at first only the largest is compared. `topk` is fast if a row has more than 64 C
+# of these chunks: with 8,000 pieces and the 10 candidates of 5 beams, chunks of at most 12.
 CHUNK = 10
 
-
-class Candidates(NamedTuple):
-    """The best next tokens of each row, best first."""
-
-    logp: Tensor  # (N, C) log-probabilities, float32 at least
-    ids: Tensor  # (N, C)
+Results = list[tuple[int, list[Hypothesis]]]  # request ids, and hypotheses, best first
 
 
 @torch.no_grad()
-def top_candidates(model: Seq2Seq, hidden: Tensor, request: CandidateRequest) -> Candidates:
-    """The most probable next tokens of each row: hidden (N, E) -> (N, C).
+def decode(
+    model: Seq2Seq,
+    source: Tensor,
+    search: Search,
+    prefixes: Sequence[Sequence[int]] | None = None,
+) -> list[list[Hypothesis]]:
+    """Translate a batch. Sentences leave it when they are done.
 
-    Symbols that no text contains (pad, bos, unk) are no candidates; probabilities are those of the
-    model, not renormalised without them. A row that is forced has its token first, and nothing of
-    any probability behind it.
+    Args:
+        model: in evaluation mode, unless dropout is wanted.
+        source: ids (B, S), each row ending in eos and padded at the right.
+        search: how hypotheses are chosen.
+        prefixes: the tokens that each translation must begin with.
+
+    Returns: for each sentence, in order, its hypotheses, best first.
     """
-    logits = model.logits(hidden)
-    logp = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    # In place: a second tensor of N x V numbers would be too large for the caches.
-    torch.log_softmax(logp, -1, out=logp)
-    forced = request.forced
-    own = None if forced is None else logp.gather(1, forced.clamp(min=0)[:, None])
-    for never in (PAD, BOS, UNK):
-        logp[:, never] = -torch.inf
-    if request.unending is not None:
-        logp[:, EOS].masked_fill_(request.unending, -torch.inf)
-    best, ids = top_of_rows(logp, request.count)
-    if forced is not None and own is not None:
-        rows = forced >= 0
-        best.masked_fill_(rows[:, None], -torch.inf)
-        best[:, :1] = torch.where(rows[:, None], own, best[:, :1])
-        ids[:, 0] = torch.where(rows, forced, ids[:, 0])
-    return Candidates(best, ids)
-
-
-def top_of_rows(x: Tensor, count: int) -> Candidates:
-    """As `topk`, exactly but for the order of equals: (N, V) -> (N, C) numbers and columns.
-
-    The C largest numbers of a row lie in the C chunks whose largest numbers are the largest, so
-    only these are searched. A chunk takes every w-th column: so the maxima of all chunks are found
-    as fast as the row can be read.
-    """
-    V = x.shape[1]
-    w = V // CHUNK
-    if w < 4 * count:
-        return Candidates(*x.topk(min(count, V)))
-    maxima = x[:, : w * CHUNK].unflatten(1, (CHUNK, w)).amax(1)
-    chunks = maxima.topk(count, sorted=False).indices  # (N, C)
-    within = torch.arange(0, w * CHUNK, w, device=x.device)
-    columns = (chunks[:, :, None] + within).flatten(1)  # (N, C * CHUNK)
-    if w * CHUNK < V:
-        rest = torch.arange(w * CHUNK, V, device=x.device).expand(len(x), -1)
-        columns = torch.cat((columns, rest), dim=1)
-    best, places = x.gather(1, columns).topk(count)
-    return Candidates(best, columns.gather(1, places))
-
-
-CACHED = 2048  # padded source pieces whose activations stay near the processor
-
-Found = list[tuple[int, list[Hypothesis]]]  # numbers of sentences, and their hypotheses, best first
+    if not len(source):
+        return []
+    batch = DecodingBatch(model, search)
+    batch.join(source, range(len(source)), prefixes)
+    hypotheses: dict[int, list[Hypothesis]] = {}
+    while len(batch):
+        hypotheses.update(batch.step())
+    return [hypotheses[row] for row in range(len(source))]
 
 
 class DecodingBatch:
     """The sentences that are being decoded, K hypotheses each: B * K rows of one batch.
 
-    A sentence whose search is done gives its hypotheses at once. Without pages it is dropped a
-    little later, when one sentence of eight is done.
+    A sentence whose search is done is answered at once. Without pages its rows are dropped a little
+    later, when one sentence in eight is done.
 
     Args:
         model: in evaluation mode.
         search: how hypotheses are chosen.
         pages: where tokens are remembered; None = in tensors of equal length, and then no sentence
-            can join others that have begun.
-        stats: counts what happens here.
+            can join others that have started.
+        stats: counts what is done here.
 
     Attributes:
-        numbers: of the sentences, given by whoever let them join, in the order of the rows.
+        request_ids: of the sentences, in the order of the rows.
     """
 
     def __init__(
@@ -105,37 +76,38 @@ class DecodingBatch:
     ):
         self.model, self.search, self.pages = model, search, pages
         self.stats = stats or Stats()
-        self.numbers: list[int] = []
+        self.request_ids: list[int] = []
         self._state: DecodeState
         self._search_state: SearchState
         self._tokens: Tensor  # (N,) the last of every row
-        self._answered: set[int] = set()  # places of sentences that are not dropped yet
+        self._answered: set[int] = set()  # indices of answered sentences that are not dropped yet
 
     def __len__(self) -> int:
-        return len(self.numbers)
+        return len(self.request_ids)
 
     def join(
         self,
         source: Tensor,
-        numbers: Sequence[int],
+        request_ids: Sequence[int],
         prefixes: Sequence[Sequence[int]] | None = None,
-        drawn: Sequence[int] | None = None,
+        draw_ids: Sequence[int] | None = None,
     ) -> None:
-        """Begin with sentences.
+        """Start sentences.
 
         Args:
             source: ids (B, S), each row ending in eos and padded at the right.
-            numbers: by which `step` answers, B.
+            request_ids: by which `step` answers, B.
             prefixes: the tokens that each translation must begin with.
-            drawn: what random choices depend on, B; None = the numbers.
+            draw_ids: what random draws depend on, B; None = the request ids.
         """
         with self.stats.timed("encode"):
             encoded = encode(self.model, source)
             state = self.model.start(encoded, self.search.beams, self.pages)
+        draw_ids = request_ids if draw_ids is None else draw_ids
         search_state = self.search.start(
             (source != PAD).sum(1) - 1,
             longest=self.model.max_length,
-            numbers=torch.tensor(numbers if drawn is None else drawn, device=source.device),
+            draw_ids=torch.tensor(draw_ids, device=source.device),
             prefixes=prefixes,
         )
         tokens = source.new_full((len(source) * self.search.beams,), BOS)
@@ -145,10 +117,10 @@ class DecodingBatch:
             self._tokens = torch.cat((self._tokens, tokens))
         else:
             self._state, self._search_state, self._tokens = state, search_state, tokens
-        self.numbers = [*self.numbers, *numbers]
+        self.request_ids = [*self.request_ids, *request_ids]
 
     def reserve(self) -> bool:
-        """Make room for one more token of every row. False if there is none."""
+        """Make room for one more token in every row. False if there is none."""
         if self._state.reserve(1):
             return True
         if not self._answered:
@@ -156,8 +128,8 @@ class DecodingBatch:
         self._drop_done()
         return self.reserve()
 
-    def step(self) -> Found:
-        """One more token of every hypothesis. Returns what was found of sentences now done."""
+    def step(self) -> Results:
+        """Decode one more token of every hypothesis. Returns: the results of sentences now done."""
         self.stats.steps += 1
         self.stats.rows += len(self._tokens)
         self.stats.live += len(self._tokens) - self.search.beams * len(self._answered)
@@ -177,24 +149,24 @@ class DecodingBatch:
                 self._state.fork(parents)
         return self._answer(done.tolist())
 
-    def _answer(self, done: list[bool]) -> Found:
+    def _answer(self, done: list[bool]) -> Results:
         places = [i for i, is_done in enumerate(done) if is_done and i not in self._answered]
         if not places:
             return []
-        results = self._search_state.results(places)
-        found = [(self.numbers[i], hyps) for i, hyps in zip(places, results, strict=True)]
+        hypotheses = self._search_state.results(places)
+        results = [(self.request_ids[i], hyps) for i, hyps in zip(places, hypotheses, strict=True)]
         self._answered.update(places)
-        # Without pages, to drop one sentence is to copy what is remembered of all others.
+        # Without pages, dropping one sentence copies what is remembered of all others.
         share = 8 if self.pages is None else len(self)
         if share * len(self._answered) >= len(self):
             self._drop_done()
-        return found
+        return results
 
     def _drop_done(self) -> None:
         self.keep(i for i in range(len(self)) if i not in self._answered)
 
     def keep(self, sentences: Iterable[int]) -> None:
-        """Drop all other sentences; places among `numbers`, ascending."""
+        """Drop all other sentences; indices of `request_ids`, ascending."""
         kept = list(sentences)
         index = torch.tensor(kept, dtype=torch.long, device=self._tokens.device)
         with self.stats.timed("drop"):
@@ -202,12 +174,12 @@ class DecodingBatch:
             self._search_state.keep(index)
         self._tokens = self._tokens.view(-1, self.search.beams)[index].flatten()
         self._answered = {place for place, i in enumerate(kept) if i in self._answered}
-        self.numbers = [self.numbers[i] for i in kept]
+        self.request_ids = [self.request_ids[i] for i in kept]
 
 
 def encode(model: Seq2Seq, source: Tensor) -> Encoded:
-    """`model.encode`, on a CPU in parts of like lengths that its caches can hold: that is twice as
-    fast as at once.
+    """`model.encode`; on a CPU in parts of similar lengths that its caches can hold: twice as fast
+    as all at once.
     """
     S = source.shape[1]
     size = max(1, CACHED // S) if source.device.type == "cpu" else len(source)
@@ -223,35 +195,64 @@ def encode(model: Seq2Seq, source: Tensor) -> Encoded:
 
 
 def stacked(parts: list[Tensor], S: int) -> Tensor:
-    """Each (B', S', ...), below each other and filled up with zeros, (B, S, ...)."""
+    """Tensors (B', S', ...) concatenated and padded with zeros, (B, S, ...)."""
     whole = parts[0].new_zeros(sum(map(len, parts)), S, *parts[0].shape[2:])
     for part, rows in zip(parts, whole.split([len(part) for part in parts]), strict=True):
         rows[:, : part.shape[1]] = part
     return whole
 
 
+class Candidates(NamedTuple):
+    """The best next tokens of each row, best first."""
+
+    logp: Tensor  # (N, C) log-probabilities, float32 at least
+    ids: Tensor  # (N, C)
+
+
 @torch.no_grad()
-def decode(
-    model: Seq2Seq,
-    source: Tensor,
-    search: Search,
-    prefixes: Sequence[Sequence[int]] | None = None,
-) -> list[list[Hypothesis]]:
-    """Translate a batch. Sentences leave it as they are done.
+def top_candidates(model: Seq2Seq, hidden: Tensor, request: CandidateRequest) -> Candidates:
+    """The most probable next tokens of each row: hidden (N, E) -> (N, C).
 
-    Args:
-        model: in evaluation mode, unless dropout is wanted.
-        source: ids (B, S), each row ending in eos and padded at the right.
-        search: how hypotheses are chosen.
-        prefixes: the tokens that each translation must begin with.
-
-    Returns: for each sentence, in order, its hypotheses, best first.
+    Symbols that no text contains (pad, bos, unk) are excluded; probabilities are those of the
+    model, not renormalised without them. A forced row has its token first, and all its other
+    candidates have probability 0.
     """
-    if not len(source):
-        return []
-    running = DecodingBatch(model, search)
-    running.join(source, range(len(source)), prefixes)
-    found: dict[int, list[Hypothesis]] = {}
-    while len(running):
-        found.update(running.step())
-    return [found[number] for number in range(len(source))]
+    logits = model.logits(hidden)
+    logp = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    # In place: a second tensor (N, V) would not fit in the caches.
+    torch.log_softmax(logp, -1, out=logp)
+    forced = request.forced
+    forced_logp = None if forced is None else logp.gather(1, forced.clamp(min=0)[:, None])
+    for never in (PAD, BOS, UNK):
+        logp[:, never] = -torch.inf
+    if request.unending is not None:
+        logp[:, EOS].masked_fill_(request.unending, -torch.inf)
+    best, ids = top_of_rows(logp, request.count)
+    if forced is not None and forced_logp is not None:
+        rows = forced >= 0
+        best.masked_fill_(rows[:, None], -torch.inf)
+        best[:, :1] = torch.where(rows[:, None], forced_logp, best[:, :1])
+        ids[:, 0] = torch.where(rows, forced, ids[:, 0])
+    return Candidates(best, ids)
+
+
+def top_of_rows(x: Tensor, count: int) -> Candidates:
+    """`topk`, exact up to the order of equal values: (N, V) -> values and columns, (N, C) each.
+
+    The C largest values of a row lie in the C chunks with the largest maxima, so only these are
+    searched. A chunk takes every w-th column, so that the maxima of all chunks are found as fast as
+    the row can be read.
+    """
+    V = x.shape[1]
+    w = V // CHUNK
+    if w < 4 * count:
+        return Candidates(*x.topk(min(count, V)))
+    maxima = x[:, : w * CHUNK].unflatten(1, (CHUNK, w)).amax(1)
+    chunks = maxima.topk(count, sorted=False).indices  # (N, C)
+    within = torch.arange(0, w * CHUNK, w, device=x.device)
+    columns = (chunks[:, :, None] + within).flatten(1)  # (N, C * CHUNK)
+    if w * CHUNK < V:
+        rest = torch.arange(w * CHUNK, V, device=x.device).expand(len(x), -1)
+        columns = torch.cat((columns, rest), dim=1)
+    best, places = x.gather(1, columns).topk(count)
+    return Candidates(best, columns.gather(1, places))

@@ -1,4 +1,4 @@
-"""Any number of sentences through a model, as many at a time as is fast and fits."""
+"""Translates any number of sentences, as many at a time as is fast and fits in memory."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -8,7 +8,7 @@ import torch
 
 from seq2seq.attention.pages import PagePool
 from seq2seq.data.windows import padded
-from seq2seq.decoding.decoding_batch import DecodingBatch, Found
+from seq2seq.decoding.decoding_batch import DecodingBatch, Results
 from seq2seq.decoding.search import Hypothesis, Search
 from seq2seq.decoding.stats import Stats
 from seq2seq.errors import ConfigError
@@ -16,43 +16,43 @@ from seq2seq.models import Seq2Seq
 
 Cache = Literal["auto", "dense", "paged"]
 
-# Tokens that a pool has room for if nobody says how many: of a file, and of one long sentence.
-TOKENS_A_ROW, LEAST_TOKENS = 128, 2**14
-JOINING = 2**14  # padded source pieces of sentences that begin together, at most
+# Default pool size in tokens: for each hypothesis, but with room for one long sentence.
+TOKENS_PER_ROW, MIN_TOKENS = 128, 2**14
+MAX_JOINING = 2**14  # padded source pieces of the sentences that join in one step
 
 
 class Request(NamedTuple):
-    """What is to be translated."""
+    """A sentence to translate."""
 
     source: list[int]  # ids, eos last
     prefix: Sequence[int] = ()  # ids that the translation begins with
-    number: int | None = None  # what is drawn at random depends on it; None = its place among all
+    draw_id: int | None = None  # random draws depend on it; None = the id from `Engine.submit`
 
 
 class Engine:
-    """Translates a stream of sentences, or sentences that come one by one.
+    """Translates a stream of sentences, or sentences that arrive one by one.
 
-    `translate` is for a file. A server calls `submit` whenever a sentence comes, and `step` as long
-    as the engine is `busy`.
+    `translate` is for a file. A server calls `submit` whenever a sentence arrives, and `step` as
+    long as the engine is `busy`.
 
     With a dense cache a batch is filled and decoded to its end. With a paged cache sentences take
-    the places of those that are done (continuous batching), whenever an eighth of the places is
-    free. If the pages run out, the youngest sentence gives its own up and begins again later; the
-    oldest never does, so every sentence is answered. What is found for a sentence does not depend
-    on which others are decoded beside it.
+    the places of finished ones (continuous batching), whenever an eighth of the places is free. If
+    the pages run out, the youngest sentence gives up its pages and starts again later; the oldest
+    never does, so every sentence is answered. The hypotheses of a sentence do not depend on which
+    others are decoded with it.
 
     Args:
         model: in evaluation mode.
         search: how hypotheses are chosen.
         cache: `dense`, `paged`, or `auto`: paged on a GPU.
-        rows: hypotheses decoded at once at most; at least those of one sentence.
-        pages: of the paged cache; None = as many as `rows` hypotheses of 128 tokens fill, at
-            least for 16,384 tokens.
-        page_size: tokens a page; None = 8 on a CPU, 16 on a GPU.
+        rows: maximum number of hypotheses decoded at once, but always those of one sentence.
+        pages: of the paged cache; None = room for `rows` hypotheses of 128 tokens, and for at
+            least 16,384 tokens.
+        page_size: tokens per page; None = 8 on a CPU, 16 on a GPU.
         look_ahead: sentences that `translate` reads before it answers the first of them.
 
     Attributes:
-        stats: what was done so far.
+        stats: counts of the work done so far.
     """
 
     def __init__(
@@ -72,14 +72,14 @@ class Engine:
         self.pool: PagePool | None = None
         if cache == "paged" or (cache == "auto" and not on_cpu):
             size = page_size or (8 if on_cpu else 16)
-            usual = max(rows * TOKENS_A_ROW, LEAST_TOKENS) // size
-            self.pool = PagePool(pages or usual, size, self.device)
+            default = max(rows * TOKENS_PER_ROW, MIN_TOKENS) // size
+            self.pool = PagePool(pages or default, size, self.device)
         self.max_sentences = max(1, rows // search.beams)
         self.look_ahead = look_ahead
         self.stats = Stats()
         self._batch = DecodingBatch(model, search, self.pool, self.stats)
-        self._requests: dict[int, Request] = {}  # all that are not answered yet
-        self._waiting: list[int] = []  # their numbers, the next one last
+        self._requests: dict[int, Request] = {}  # by id, all that are not answered yet
+        self._waiting: list[int] = []  # ids of those to start, the next one last
         self._count = 0
 
     @property
@@ -88,67 +88,67 @@ class Engine:
         return bool(self._requests)
 
     def submit(self, request: Request) -> int:
-        """Let a sentence wait for its turn.
+        """Put a sentence in the queue.
 
-        Returns: its number, by which `step` answers.
-        Raises: ConfigError if its pages would not fit even if it were alone.
+        Returns: its id, by which `step` answers.
+        Raises: ConfigError if its pages would not fit in the pool even if it were alone.
         """
         if self.pool is not None:
             S, longest = len(request.source), self.model.max_length
-            most = self._pages(request, self.search.limit(S - 1, longest, len(request.prefix)))
-            if most > self.pool.pages:
+            needed = self._pages(request, self.search.limit(S - 1, longest, len(request.prefix)))
+            if needed > self.pool.pages:
                 raise ConfigError(
-                    f"a source of {S} pieces and {self.search.beams} hypotheses may need {most} "
-                    f"pages, and there are {self.pool.pages}: give more pages (decode.pages), "
-                    "search less widely, or cut the text"
+                    f"a source of {S} pieces and {self.search.beams} hypotheses may need {needed} "
+                    f"pages, and there are {self.pool.pages}: raise decode.pages, use a smaller "
+                    "beam, or cut the text"
                 )
-        number = self._count
+        request_id = self._count
         self._count += 1
-        self._requests[number] = request
-        self._waiting.insert(0, number)
-        return number
+        self._requests[request_id] = request
+        self._waiting.insert(0, request_id)
+        return request_id
 
     @torch.no_grad()
-    def step(self) -> Found:
-        """One more token of all hypotheses that are being decoded, after others have joined them.
+    def step(self) -> Results:
+        """Admit waiting sentences, then decode one more token of every hypothesis.
 
-        Returns: numbers and hypotheses, best first, of the sentences that are answered.
+        Returns: ids and hypotheses, best first, of the sentences that are now answered.
         """
         self._admit()
         if not len(self._batch):
             return []
         self._reserve()
-        found = self._batch.step()
-        for number, hypotheses in found:
-            del self._requests[number]
+        results = self._batch.step()
+        for request_id, hypotheses in results:
+            del self._requests[request_id]
             self.stats.answer(hypotheses)
-        return found
+        return results
 
     def translate(self, requests: Iterable[Request]) -> Iterator[list[Hypothesis]]:
         """The hypotheses of each sentence, best first, in the order of the sentences.
 
-        Reads `look_ahead` sentences at a time and decodes the longest first, so that those that are
-        decoded together are about as long. What was read and not answered is forgotten when the
-        reader of the answers stops.
+        Reads `look_ahead` sentences at a time and decodes the longest first, so that sentences of
+        similar length are decoded together. When the caller stops iterating, sentences that were
+        read but not answered are dropped.
         """
         source = iter(requests)
         answers: dict[int, list[Hypothesis]] = {}
-        following = self._count
+        next_id = self._count
         try:
             while self._read(source) or self.busy:
                 answers.update(self.step())
-                while following in answers:
-                    yield answers.pop(following)
-                    following += 1
+                while next_id in answers:
+                    yield answers.pop(next_id)
+                    next_id += 1
         finally:
             self._forget()
 
     def _read(self, source: Iterator[Request]) -> bool:
-        """Let the next sentences wait if no other does. Are any waiting?"""
+        """Read the next sentences if none is waiting. Is any waiting now?"""
         if not self._waiting:
             for request in islice(source, self.look_ahead):
                 self.submit(request)
-            self._waiting.sort(key=lambda number: len(self._requests[number].source))
+            self._waiting.sort(key=lambda request_id: len(self._requests[request_id].source))
         return bool(self._waiting)
 
     def _forget(self) -> None:
@@ -158,13 +158,13 @@ class Engine:
         self._waiting.clear()
 
     def _pages(self, request: Request, tokens: int) -> int:
-        """That a sentence needs when each of its hypotheses has read so many tokens."""
+        """Pages that a sentence needs when each of its hypotheses has read `tokens` tokens."""
         assert self.pool is not None
         size = self.pool.page_size
         return self.model.pages_for(size, len(request.source), tokens, self.search.beams)
 
     def _admit(self) -> None:
-        """Let waiting sentences begin where there is room."""
+        """Start waiting sentences where there is room."""
         vacant = self.max_sentences - len(self._batch)
         if len(self._batch) and (self.pool is None or vacant * 8 < self.max_sentences):
             return
@@ -174,7 +174,7 @@ class Engine:
         while self._waiting and len(chosen) < vacant:
             request = self._requests[self._waiting[-1]]
             longest = max(longest, len(request.source))
-            if chosen and longest * (len(chosen) + 1) > JOINING:
+            if chosen and longest * (len(chosen) + 1) > MAX_JOINING:
                 break
             if room is not None:
                 room -= self._pages(request, 1)
@@ -184,20 +184,19 @@ class Engine:
         if chosen:
             self._begin(chosen)
 
-    def _begin(self, numbers: list[int]) -> None:
-        requests = [self._requests[number] for number in numbers]
+    def _begin(self, request_ids: list[int]) -> None:
+        requests = [self._requests[request_id] for request_id in request_ids]
         source = padded([request.source for request in requests]).to(self.device)
         prefixes = [request.prefix for request in requests]
-        drawn = [
-            n if r.number is None else r.number for n, r in zip(numbers, requests, strict=True)
-        ]
-        self._batch.join(source, numbers, prefixes, drawn)
-        self.stats.admitted += len(numbers)
+        pairs = zip(request_ids, requests, strict=True)
+        draw_ids = [i if r.draw_id is None else r.draw_id for i, r in pairs]
+        self._batch.join(source, request_ids, prefixes, draw_ids)
+        self.stats.admitted += len(request_ids)
 
     def _reserve(self) -> None:
-        """Make room for the next tokens: if need be, by letting the youngest begin again."""
+        """Make room for the next tokens, if need be by sending the youngest back to the queue."""
         while not self._batch.reserve():
             youngest = len(self._batch) - 1
-            self._waiting.append(self._batch.numbers[youngest])
+            self._waiting.append(self._batch.request_ids[youngest])
             self._batch.keep(range(youngest))
             self.stats.preempted += 1

@@ -1,4 +1,4 @@
-"""Greedy search: the best next token, again and again."""
+"""Greedy search: the best token at each step."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -11,12 +11,12 @@ from seq2seq.symbols import EOS
 
 
 class IndependentBeams(SearchState):
-    """Hypotheses that know nothing of each other: each takes one of its own candidates.
+    """Beams that are independent of each other: each takes one of its own candidates.
 
-    A sentence is done when all of its lanes have ended or are at their limit.
+    A sentence is done when all of its beams have ended or are at their limit.
 
     Attributes:
-        live: lanes that have not ended, (B, K).
+        live: beams that have not ended, (B, K).
     """
 
     rows = (*SearchState.rows, "live")
@@ -42,7 +42,7 @@ class IndependentBeams(SearchState):
 
 
 class GreedyState(IndependentBeams):
-    """One lane, which takes the best."""
+    """One beam, which takes the best candidate."""
 
     def choose(self, logp: Tensor) -> Tensor:
         return torch.zeros_like(logp[:, :1], dtype=torch.int64)
@@ -50,8 +50,7 @@ class GreedyState(IndependentBeams):
 
 @dataclass(frozen=True, kw_only=True)
 class Greedy(Search):
-    """One lane a sentence, one candidate a step. The score is the log-probability divided by the
-    length.
+    """One beam per sentence, one candidate per step. The score is log-probability / length.
 
     Args:
         length_ratio, length_extra, max_length, min_length_ratio, min_length_extra: see `Search`.

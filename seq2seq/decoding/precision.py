@@ -1,4 +1,4 @@
-"""Decoding in fewer bits: what of a model is converted, and to what."""
+"""Decoding in lower precision: which parts of a model are converted, and to what."""
 
 import copy
 from collections.abc import Callable
@@ -17,17 +17,17 @@ def with_precision(model: Seq2Seq, precision: str) -> Seq2Seq:
     """The model in that precision, for inference only; the given one is not changed.
 
     Args:
-        model: on the device where it will be used: what comes back is not to be moved.
-        precision: `float32`: the same numbers. On a CPU the matrices of linear maps are copied into
-            the order that is fastest there, all else is shared; elsewhere it is the very model.
+        model: on the device where it will be used: the result must not be moved.
+        precision: `float32`: the same values. On a CPU the matrices of linear maps are copied into
+            the layout that is fastest there, and all else is shared; elsewhere the model itself.
             `bfloat16`: all parameters rounded to 8 significant bits, activations and memories too,
-            which then take half the bytes; a second model in memory of half the size, on a CPU with
+            which then take half the bytes; a second model of half the size in memory, on a CPU with
             its linear maps twice. `int8`: every `nn.Linear` (encoder, decoder, output) multiplies
             integers, see `functional.int8`; all else stays in float32, and shares its parameters
-            with the given model: embeddings, also where they are tied to the output matrix, norms,
-            attention, and the cells of RNNs, which hold no `nn.Linear`.
+            with the given model: embeddings, even if tied to the output matrix, norms, attention,
+            and the cells of RNNs, which hold no `nn.Linear`.
 
-    Raises: ConfigError for another word, and for int8 on any device but a CPU.
+    Raises: ConfigError for an unknown precision, and for int8 on any device but a CPU.
     """
     return PRECISIONS.find(precision)(model)
 
@@ -52,7 +52,7 @@ def in_bfloat16(model: Seq2Seq) -> Seq2Seq:
 def in_int8(model: Seq2Seq) -> Seq2Seq:
     if not on_cpu(model):
         raise ConfigError(
-            "decode.precision=int8 runs on a CPU only. On a GPU take decode.precision=bfloat16, or "
+            "decode.precision=int8 runs on a CPU only. On a GPU use decode.precision=bfloat16, or "
             "choose the CPU: --device cpu"
         )
     converted = copied(model, lambda x: x)
@@ -70,8 +70,8 @@ def on_cpu(model: nn.Module) -> bool:
 
 
 def by_columns(linear: nn.Linear) -> nn.Linear:
-    """The same map, whose matrix (O, K) lies column by column: so a CPU multiplies the few rows of
-    a decoding step by it up to 1.7 times as fast.
+    """The same map with its matrix (O, K) stored by columns: a CPU multiplies the few rows of a
+    decoding step by it up to 1.7 times as fast.
     """
     matrix = linear.weight.detach().t().contiguous().t()
     turned = copy.copy(linear)
@@ -80,7 +80,7 @@ def by_columns(linear: nn.Linear) -> nn.Linear:
 
 
 def copied(model: Seq2Seq, convert: Callable[[Tensor], Tensor]) -> Seq2Seq:
-    """The model with each parameter and buffer converted once, so that what was tied stays tied."""
+    """The model with each parameter and buffer converted once, so that tied ones stay tied."""
     memo: dict[int, Any] = {}
     for parameter in model.parameters():
         converted = convert(parameter.detach())
@@ -91,9 +91,9 @@ def copied(model: Seq2Seq, convert: Callable[[Tensor], Tensor]) -> Seq2Seq:
 
 
 def replace_linears(model: nn.Module, build: Callable[[nn.Linear], nn.Module]) -> None:
-    """Every layer that is exactly an `nn.Linear`: a subclass may compute something else."""
-    found = {module for module in model.modules() if type(module) is nn.Linear}
-    built = {linear: build(linear) for linear in found}
+    """Replace each layer that is exactly an `nn.Linear`: a subclass may compute something else."""
+    linears = {module for module in model.modules() if type(module) is nn.Linear}
+    built = {linear: build(linear) for linear in linears}
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
             if child in built:

@@ -1,4 +1,4 @@
-"""Sampling: the next token is drawn, again and again."""
+"""Sampling: each token is drawn at random."""
 
 from dataclasses import dataclass
 
@@ -9,14 +9,14 @@ from seq2seq.decoding.greedy import IndependentBeams
 from seq2seq.decoding.search import Search
 from seq2seq.errors import ConfigError
 
-ALL = 2**31 - 1  # candidates: more than any vocabulary has
+ALL = 2**31 - 1  # more candidates than any vocabulary has
 
 
 class SampleState(IndependentBeams):
-    """Lanes that draw from the distribution of `Sample`.
+    """Beams that draw from the distribution of `Sample`.
 
-    What a lane draws depends on the seed, the number of its sentence, its own and that of the step,
-    and on no other lane or sentence.
+    A draw depends on the seed, the draw id of the sentence, the beam and the step, and on no other
+    beam or sentence.
     """
 
     search: "Sample"
@@ -25,24 +25,23 @@ class SampleState(IndependentBeams):
         search = self.search
         p = (logp.double() / search.temperature).softmax(-1)
         mass = p.cumsum(-1)
-        # The smallest set of the best that has this mass: what is before its last one has not.
+        # The smallest set of the best that has this mass: without its last one it has less.
         kept = (mass - p < search.top_p).sum(1, keepdim=True).clamp(min=1)
         beams = torch.arange(search.beams, device=logp.device)
-        u = uniform(search.seed, self.numbers[:, None], beams, self.length[:, None])
+        u = uniform(search.seed, self.draw_ids[:, None], beams, self.length[:, None])
         return (mass <= u.view(-1, 1) * mass.gather(1, kept - 1)).sum(1, keepdim=True)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Sample(Search):
-    """Independent draws, one lane each. The score is the log-probability of the model (whatever the
-    temperature) divided by the length.
+    """Independent draws, one beam each. The score is log-probability / length, at temperature 1.
 
     Args:
-        samples: lanes of each sentence, K.
-        temperature: log-probabilities are divided by it; less than 1 prefers the probable.
-        top_k: draw among so many of the best only; None = among all (Fan et al. 2018).
-        top_p: draw among the fewest best that have this probability together, after temperature
-            and top_k (Holtzman et al. 2020).
+        samples: beams per sentence, K.
+        temperature: divides log-probabilities; below 1 favours probable tokens.
+        top_k: draw among the top_k best tokens only; None = all (Fan et al. 2018).
+        top_p: draw among the fewest best tokens that have this probability together, after
+            temperature and top_k (Holtzman et al. 2020).
         seed: another one draws other translations.
         length_ratio, length_extra, max_length, min_length_ratio, min_length_extra: see `Search`.
 
@@ -86,10 +85,10 @@ class Sample(Search):
 
 
 def uniform(seed: int, *counters: Tensor) -> Tensor:
-    """A random number in [0, 1) for each tuple of counters, which are broadcast; float64.
+    """A random value in [0, 1) for each tuple of counters, which are broadcast; float64.
 
-    A hash and no generator: its value does not depend on what was drawn before. Each counter goes
-    through the finaliser of SplitMix64 (Steele, Lea, Flood 2014). Products wrap around 2^64.
+    A hash, not a generator: its value does not depend on earlier draws. Each counter goes through
+    the finaliser of SplitMix64 (Steele, Lea, Flood 2014). Products wrap around 2^64.
     """
     state = mixed(torch.tensor(seed, device=counters[0].device))
     for counter in counters:
@@ -99,7 +98,7 @@ def uniform(seed: int, *counters: Tensor) -> Tensor:
 
 def mixed(x: Tensor) -> Tensor:
     """A bijection of int64 in which each bit of x changes each bit of the result half the time."""
-    x = x - 0x61C8864680B583EB  # the golden ratio, as a signed number, like the factors below
+    x = x - 0x61C8864680B583EB  # the golden ratio, as a signed integer, like the factors below
     x = (x ^ unsigned_shift(x, 30)) * -0x40A7B892E31B1A47
     x = (x ^ unsigned_shift(x, 27)) * -0x6B2FB644ECCEEE15
     return x ^ unsigned_shift(x, 31)

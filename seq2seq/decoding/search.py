@@ -1,5 +1,5 @@
-"""What every search is: options that begin a frontier of live hypotheses, and bookkeeping over
-candidates. Neither ever calls a model; the loop in `engine` does.
+"""What all searches share: their options, the state of the sentences being searched, and the
+hypotheses that result. None of them calls a model; `DecodingBatch` does.
 """
 
 import math
@@ -22,51 +22,51 @@ class Hypothesis(NamedTuple):
     """One translation of one sentence."""
 
     ids: list[int]  # without bos and eos
-    score: float  # what a search ranks by: log-probability by the length penalty; higher is better
+    score: float  # what a search ranks by: log-probability / length penalty; higher is better
     log_probability: float  # of all tokens, eos included
     truncated: bool = False  # stopped by the length limit, not by eos
     token_logp: Sequence[float] = ()  # of each token, eos included; their sum is log_probability
 
     @property
     def confidence(self) -> float:
-        """The geometric mean of the probabilities of its tokens, in [0, 1], whatever the length.
+        """The geometric mean of the probabilities of its tokens, in [0, 1] at any length.
 
-        Tokens that were forced count like all others.
+        Forced tokens count like all others.
         """
         return math.exp(self.log_probability / len(self.token_logp))
 
 
-FREE = -1  # in place of a forced token
+FREE = -1  # in place of a forced token: the search chooses
 
 
 @dataclass(frozen=True)
 class CandidateRequest:
-    """What the next choice needs to see, for N = B * K rows."""
+    """The candidates that the next choice needs, for N = B * K rows."""
 
-    count: int  # C: candidates of each row; all, if there are not so many
-    forced: Tensor | None = None  # (N,) the token that a row must take, -1 = free; None = all are
+    count: int  # C: candidates of each row; all tokens if there are fewer
+    forced: Tensor | None = None  # (N,) the token that a row must take, -1 = free; None = all free
     unending: Tensor | None = None  # (N,) bool: rows that may not end yet; None = all may
 
 
 class StepChoice(NamedTuple):
     """What was chosen in one step, for N = B * K rows."""
 
-    parents: Tensor | None  # (N,) the row each row goes on from; None = itself
+    parents: Tensor | None  # (N,) the row that each row continues; None = itself
     tokens: Tensor  # (N,) the next token of each row
-    done: Tensor  # (B,) bool: nothing more is wanted of this sentence
+    done: Tensor  # (B,) bool: the search of this sentence is over
 
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """How hypotheses are chosen: options only, so one search serves any number of frontiers.
+    """How hypotheses are chosen: options only, so one search serves any number of states.
 
-    Lengths depend on the sentence's own source only, so a translation does not change with its
-    batch. They count tokens with eos, for a source of S pieces without eos.
+    Length limits depend only on the source of the sentence, so a translation does not change with
+    its batch. They count tokens with eos, for a source of S pieces without eos.
 
     Args:
         length_ratio, length_extra: a translation has at most length_ratio * S + length_extra
             tokens,
-        max_length: and never more than that, whatever its source; None = any number,
+        max_length: and never more than this, whatever its source; None = no such limit,
         min_length_ratio, min_length_extra: and at least min_length_ratio * S + min_length_extra.
 
     Raises: ConfigError for a value out of range.
@@ -79,7 +79,7 @@ class Search:
     min_length_extra: int = 0
 
     search_state: ClassVar[type["SearchState"]]
-    # The least and the greatest value of each option that is a number.
+    # The minimum and maximum of each numeric option.
     ranges: ClassVar[dict[str, tuple[float, float]]] = {
         "length_ratio": (0, 1000),
         "length_extra": (1, 1_000_000),
@@ -89,18 +89,18 @@ class Search:
     }
 
     def __post_init__(self) -> None:
-        for name, (least, most) in self.ranges.items():
-            check_range(f"decode.{name}", getattr(self, name), least, maximum=most)
-        for fewest, name in (
+        for name, (minimum, maximum) in self.ranges.items():
+            check_range(f"decode.{name}", getattr(self, name), minimum, maximum=maximum)
+        for lower, upper in (
             ("min_length_ratio", "length_ratio"),
             ("min_length_extra", "length_extra"),
             ("min_length_extra", "max_length"),
         ):
-            least, most = getattr(self, fewest), getattr(self, name)
-            if most is not None and least > most:
+            minimum, maximum = getattr(self, lower), getattr(self, upper)
+            if maximum is not None and minimum > maximum:
                 raise ConfigError(
-                    f"decode.{fewest}={least} should be at most decode.{name}={most}: else some "
-                    "translation has no length that is allowed"
+                    f"decode.{lower}={minimum} should be at most decode.{upper}={maximum}: "
+                    "otherwise no length is allowed for some translation"
                 )
 
     @property
@@ -110,12 +110,12 @@ class Search:
 
     @property
     def candidates(self) -> int:
-        """How many of the best next tokens of each row `SearchState.advance` wants to see, C."""
+        """How many of the best next tokens of each row `SearchState.advance` needs, C."""
         raise NotImplementedError
 
     @property
     def reads_weights(self) -> bool:
-        """Does `SearchState.advance` want the weights of cross-attention?"""
+        """Does `SearchState.advance` need the weights of cross-attention?"""
         return False
 
     def start(
@@ -123,59 +123,58 @@ class Search:
         source_lengths: Tensor,
         *,
         longest: int | None = None,
-        numbers: Tensor | None = None,
+        draw_ids: Tensor | None = None,
         prefixes: Sequence[Sequence[int]] | None = None,
     ) -> "SearchState":
-        """Begin with B sentences of so many pieces (B,), eos not counted.
+        """The state of B new sentences with `source_lengths` pieces (B,), eos not counted.
 
         Args:
-            longest: most tokens that the model can write, eos included; None = any number.
-            numbers: which sentence of the run each is, (B,); None = 0 to B - 1. What is drawn at
-                random depends on it, and on nothing else of the batch.
+            longest: maximum tokens that the model can write, eos included; None = no limit.
+            draw_ids: random draws depend on these, and on nothing else of the batch, (B,); None = 0
+                to B - 1.
             prefixes: the tokens that each translation must begin with.
 
-        Raises: ValueError for a prefix that contains pad, bos or eos, or that the model cannot
-            write and end.
+        Raises: ValueError for a prefix that contains pad, bos or eos, or is too long for the model.
         """
         if prefixes is None:
             prefixes = [()] * len(source_lengths)
         for prefix in prefixes:
             check_prefix(prefix, longest)
-        if numbers is None:
-            numbers = torch.arange(len(source_lengths), device=source_lengths.device)
-        return self.search_state(self, source_lengths, longest, numbers, prefixes)
+        if draw_ids is None:
+            draw_ids = torch.arange(len(source_lengths), device=source_lengths.device)
+        return self.search_state(self, source_lengths, longest, draw_ids, prefixes)
 
     def limit(self, source_length: int, longest: int | None = None, prefix: int = 0) -> int:
-        """Most tokens of a translation, eos included.
+        """Maximum tokens of a translation, eos included.
 
-        A forced prefix that is long for its source stands for the length the source lets expect:
-        who gives it wants to see how it goes on.
+        A forced prefix longer than length_ratio * source_length replaces it, which leaves room to
+        continue the prefix.
         """
-        most = int(max(self.length_ratio * source_length, prefix) + self.length_extra)
+        limit = int(max(self.length_ratio * source_length, prefix) + self.length_extra)
         caps = [cap for cap in (longest, self.max_length) if cap is not None]
-        return max(1, min([most, *caps]))
+        return max(1, min([limit, *caps]))
 
-    def least(self, source_length: int) -> int:
-        """Fewest tokens of a translation, eos included."""
+    def min_length(self, source_length: int) -> int:
+        """Minimum tokens of a translation, eos included."""
         return math.ceil(self.min_length_ratio * source_length + self.min_length_extra)
 
 
 class SearchState:
-    """The live hypotheses of B sentences, K each, and what has finished of each sentence.
+    """The live hypotheses of B sentences, K each, and the finished ones of each sentence.
 
-    All tensors have the sentence as their first axis, and nothing is shared between sentences: so
-    they come and go, and each has its own age.
+    The first axis of all tensors is the sentence, and sentences share nothing, so they come and go
+    independently, each with its own length.
 
     Attributes:
         length: tokens chosen so far, (B,).
-        tokens, logp: what was chosen, and its log-probability, (B, K, room); the first `length`
-            are meant.
+        tokens, logp: chosen tokens and their log-probabilities, (B, K, room); only the first
+            `length` are valid.
     """
 
     ROOM = 32  # tokens at first; doubled when full
-    # The tensors by their names.
+    # Names of the tensors.
     rows: ClassVar[tuple[str, ...]] = (
-        *("numbers", "source_lengths", "limits", "least", "prefixes"),
+        *("draw_ids", "source_lengths", "limits", "min_lengths", "prefixes"),
         *("length", "tokens", "logp"),
     )
 
@@ -184,18 +183,18 @@ class SearchState:
         search: Search,
         source_lengths: Tensor,
         longest: int | None,
-        numbers: Tensor,
+        draw_ids: Tensor,
         prefixes: Sequence[Sequence[int]],
     ):
         self.search = search
-        self.numbers, self.source_lengths = numbers, source_lengths
+        self.draw_ids, self.source_lengths = draw_ids, source_lengths
         B, K, device = len(source_lengths), search.beams, source_lengths.device
         pieces: list[int] = source_lengths.tolist()
         integers = partial(torch.tensor, dtype=torch.int64, device=device)
         limits = map(search.limit, pieces, repeat(longest), map(len, prefixes))
         self.limits = integers(list(limits))
-        self.least = integers([search.least(n) for n in pieces]).minimum(self.limits)
-        # (B, P + 1): behind the longest prefix, too, there is a column that says `free`
+        self.min_lengths = integers([search.min_length(n) for n in pieces]).minimum(self.limits)
+        # (B, P + 1): the longest prefix, too, is followed by a FREE column
         width = 1 + max(map(len, prefixes), default=0)
         forced = [[*prefix, *[FREE] * (width - len(prefix))] for prefix in prefixes]
         self.prefixes = integers(forced).view(B, width)
@@ -203,10 +202,10 @@ class SearchState:
         self.tokens = torch.empty(B, K, self.ROOM, dtype=torch.int64, device=device)
         self.logp = torch.empty(B, K, self.ROOM, dtype=torch.float64, device=device)
         self.finished: list[list[Hypothesis]] = [[] for _ in range(B)]
-        self._steps = 0  # tokens of the longest
+        self._steps = 0  # the largest `length`
 
     def request(self) -> CandidateRequest:
-        """What the next `advance` needs."""
+        """The candidates that the next `advance` needs."""
         K, search = self.search.beams, self.search
         forced = unending = None
         last = self.prefixes.shape[1] - 1
@@ -214,52 +213,52 @@ class SearchState:
             forced = self.prefixes.gather(1, self.length.clamp(max=last)[:, None])
             forced = forced.expand(-1, K).flatten()
         if search.min_length_ratio > 0 or search.min_length_extra > 1:
-            unending = (self.length + 1 < self.least).repeat_interleave(K)
+            unending = (self.length + 1 < self.min_lengths).repeat_interleave(K)
         return CandidateRequest(search.candidates, forced, unending)
 
     def advance(self, logp: Tensor, ids: Tensor, weights: Tensor | None = None) -> StepChoice:
         """Choose the next tokens.
 
         Args:
-            logp, ids: log-probabilities (N, C) of candidates (N, C), best first, as `ask` wanted.
+            logp, ids: log-probabilities (N, C) of candidates (N, C), best first, as `request` says.
             weights: of cross-attention in this step, (L, N, H, 1, S), if the search reads them.
         """
         raise NotImplementedError
 
     def keep(self, sentences: Tensor) -> None:
-        """Drop all other sentences and their results; (B',), ascending."""
+        """Drop all other sentences and their results; indices (B',), ascending."""
         for name in self.rows:
             setattr(self, name, getattr(self, name).index_select(0, sentences))
         self.finished = [self.finished[i] for i in sentences.tolist()]
-        # Without the oldest, less room may do; it is copied whenever beams change places.
+        # Without the longest, less room may do; all of it is copied when beams are reordered.
         self._steps = int(self.length.max()) if self.finished else 0
         room = self.ROOM << (self._steps // self.ROOM).bit_length()
         self.tokens, self.logp = self.tokens[..., :room], self.logp[..., :room]
 
     def merge(self, other: Self) -> None:
-        """The other's sentences come after these.
+        """Append the other's sentences to these.
 
-        Raises: ValueError if the other is of a search with other options.
+        Raises: ValueError if the other belongs to a search with other options.
         """
         if other.search != self.search:
-            raise ValueError(f"only frontiers of one search merge: {self.search}, {other.search}")
+            raise ValueError(f"only states of one search can merge: {self.search}, {other.search}")
         for name in self.rows:
             setattr(self, name, stack(getattr(self, name), getattr(other, name)))
         self.finished += other.finished
         self._steps = max(self._steps, other._steps)
 
     def results(self, sentences: Iterable[int]) -> list[list[Hypothesis]]:
-        """What has finished of these sentences (by their present rows), best first.
+        """The finished hypotheses of these sentences (by their current index), best first.
 
-        What the source's limit cut off comes after all that ended: a loop that never ends can have
-        the better score. What `max_length` cut off may be a good beginning, and its score decides.
+        Those cut off at the source's limit come after all that ended: an endless repetition can
+        score higher. Those cut off at `max_length` may be good beginnings: only the score counts.
         """
-        most = self.search.max_length
-        ranked = partial(sorted, key=lambda h: (h.truncated and len(h.ids) != most, -h.score))
+        cap = self.search.max_length
+        ranked = partial(sorted, key=lambda h: (h.truncated and len(h.ids) != cap, -h.score))
         return [ranked(self.finished[i]) for i in sentences]
 
     def _grow(self) -> None:
-        """Every row becomes one token longer: count it, and make room for it."""
+        """Count one more token in every row, and make room for it."""
         room = self.tokens.shape[2]
         if self._steps == room:
             self.tokens, self.logp = pad(self.tokens, (0, room)), pad(self.logp, (0, room))
@@ -267,7 +266,7 @@ class SearchState:
         self.length = self.length + 1
 
     def _write(self, tokens: Tensor, logp: Tensor) -> None:
-        """The token that each row grew by, (B, K), and its log-probability."""
+        """Store the new token of each row, (B, K), and its log-probability."""
         place = (self.length - 1)[:, None, None].expand(-1, self.search.beams, 1)
         self.tokens.scatter_(2, place, tokens[..., None])
         self.logp.scatter_(2, place, logp[..., None])
@@ -275,12 +274,12 @@ class SearchState:
     def _record(
         self, sentences: Tensor, tokens: Tensor, logp: Tensor, scores: Tensor | None = None
     ) -> None:
-        """Keep M hypotheses that finish in this step.
+        """Record M hypotheses that finish in this step.
 
         Args:
-            sentences: whose they are, (M,).
-            tokens, logp: what they consist of, eos included, as in the attributes, (M, room).
-            scores: what they are ranked by, (M,); None = log-probability by length.
+            sentences: the sentence of each, (M,).
+            tokens, logp: of each, eos included, laid out as the attributes, (M, room).
+            scores: what they are ranked by, (M,); None = log-probability / length.
         """
         rows = [x.tolist() for x in (sentences, tokens, logp, self.length[sentences])]
         given = [None] * len(sentences) if scores is None else scores.tolist()
@@ -297,17 +296,17 @@ def check_prefix(prefix: Sequence[int], longest: int | None) -> None:
     """Raises: ValueError for a prefix that no translation can begin with."""
     for symbol in {PAD, BOS, EOS}.intersection(prefix):
         raise ValueError(
-            f"a prefix is the beginning of a text, in which there is no {NAMES[symbol]}: {prefix}"
+            f"a prefix should not contain {NAMES[symbol]}, which no text contains: {prefix}"
         )
     if longest is not None and len(prefix) >= longest:
         raise ValueError(
             f"a prefix of {len(prefix)} tokens should have at most {longest - 1}: this model "
-            f"writes {longest}, its end included"
+            f"writes {longest}, the end included"
         )
 
 
 def stack(first: Tensor, second: Tensor) -> Tensor:
-    """Both along the first axis; the last axis is filled up to the wider one's."""
+    """Concatenate along the first axis, with the last axis padded to the wider of the two."""
     if first.dim() > 1:
         width = max(first.shape[-1], second.shape[-1])
         first, second = (pad(x, (0, width - x.shape[-1]), value=FREE) for x in (first, second))

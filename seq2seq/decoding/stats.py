@@ -1,4 +1,4 @@
-"""What an engine did, in integers and seconds."""
+"""Counts and times of an engine's work."""
 
 import time
 from collections import defaultdict
@@ -13,20 +13,20 @@ from seq2seq.decoding.search import Hypothesis
 
 @dataclass
 class Stats:
-    """Counted while an engine works; `str` of it is for people.
+    """Counted while an engine works; `str(stats)` is for people.
 
     Attributes:
-        sentences: that were answered.
+        sentences: answered.
         tokens: of their best hypotheses, eos included.
         truncated: best hypotheses that the length limit cut off.
         steps: of the decoder.
-        rows: hypotheses in a step, summed over the steps.
-        live: of these, those of sentences that were not answered yet.
-        admitted: times that a sentence began.
-        preempted: times that one had to give its pages up, to begin again.
+        rows: hypotheses per step, summed over the steps.
+        live: those of them whose sentences were not answered yet.
+        admitted: times that a sentence started.
+        preempted: times that one had to give up its pages, to start again later.
         held, written: tokens that the pages in use have room for, and tokens in them, summed over
             the steps.
-        high_water: most pages that were in use.
+        high_water: the largest number of pages in use.
         seconds: of each stage.
     """
 
@@ -45,7 +45,7 @@ class Stats:
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
-        """Add the time of what is inside to that stage."""
+        """Add the time spent inside to that stage."""
         start = time.perf_counter()
         try:
             yield
@@ -53,14 +53,14 @@ class Stats:
             self.seconds[stage] += time.perf_counter() - start
 
     def answer(self, hypotheses: list[Hypothesis]) -> None:
-        """Count a sentence that was answered so."""
+        """Count a sentence with these hypotheses as answered."""
         self.sentences += 1
         if hypotheses:
             self.tokens += len(hypotheses[0].token_logp)
             self.truncated += hypotheses[0].truncated
 
     def __add__(self, other: Self) -> Self:
-        """What two engines did together."""
+        """The work of two engines together."""
         both = type(self)()
         for name in (entry.name for entry in fields(self) if entry.name != "seconds"):
             setattr(both, name, getattr(self, name) + getattr(other, name))

@@ -1,6 +1,6 @@
-"""Processes that translate side by side, one thread each: the way to use several CPU cores.
+"""Processes that translate in parallel, one thread each: the way to use several CPU cores.
 
-The matrices of one decoding step are too small to be shared between threads, sentences are not.
+The matrices of one decoding step are too small to split between threads; sentences are not.
 """
 
 import multiprocessing
@@ -26,15 +26,15 @@ from seq2seq.environment import keep_memory, uninterrupted
 from seq2seq.errors import Seq2SeqError
 
 SHARE = 512  # requests of a window for each worker
-WINDOWS = 2  # read ahead, so that who has finished one finds work in the next
+WINDOWS = 2  # read ahead, so that a worker that has finished one finds work in the next
 
 
 class Answer(NamedTuple):
     """What a worker sends back."""
 
-    found: list[list[Hypothesis]]
+    hypotheses: list[list[Hypothesis]]
     warnings: list[tuple[str, type[Warning]]]
-    stats: Stats  # of all it has done so far
+    stats: Stats  # of all its work so far
 
 
 class Window:
@@ -46,20 +46,20 @@ class Window:
         self.missing = len(requests)
 
     def shares(self, count: int) -> list[list[int]]:
-        """Which requests go together: dealt in turn, longest first, so that all shares take about
-        the same time.
+        """Indices of the requests of each share: dealt in turn, longest first, so that all shares
+        take about the same time.
         """
         order = sorted(range(len(self.requests)), key=lambda i: -len(self.requests[i].source))
         return [share for share in (order[i::count] for i in range(count)) if share]
 
-    def put(self, share: list[int], found: list[list[Hypothesis]]) -> None:
-        for i, hypotheses in zip(share, found, strict=True):
-            self.answers[i] = hypotheses
+    def put(self, share: list[int], hypotheses: list[list[Hypothesis]]) -> None:
+        for i, of_request in zip(share, hypotheses, strict=True):
+            self.answers[i] = of_request
         self.missing -= len(share)
 
 
 class Worker:
-    """A process with an engine of its own, and what it is working on."""
+    """A process with an engine, and its current task."""
 
     def __init__(self, context: BaseContext):
         self.connection, theirs = context.Pipe()
@@ -72,7 +72,7 @@ class Worker:
         self.stats = Stats()
 
     def begin(self, recipe: bytes) -> None:
-        """Tell it how to build its engine. Raises: Seq2SeqError if it has died, as all here."""
+        """Send how to build the engine. Raises: Seq2SeqError if the process has died, as below."""
         with self._alive():
             self.connection.send_bytes(recipe)
 
@@ -82,7 +82,7 @@ class Worker:
             self.connection.send([window.requests[i] for i in share])
 
     def receive(self) -> None:
-        """Wait for the answer, and put it where it belongs. Raises: what its engine has raised."""
+        """Wait for the answer and store it in its window. Raises: whatever the engine raised."""
         assert self.task is not None
         with self._alive():
             answer = self.connection.recv()
@@ -92,7 +92,7 @@ class Worker:
             warnings.warn(message, category, stacklevel=2)
         self.stats = answer.stats
         window, share = self.task
-        window.put(share, answer.found)
+        window.put(share, answer.hypotheses)
         self.task = None
 
     @contextmanager
@@ -103,9 +103,9 @@ class Worker:
         except (EOFError, OSError) as error:
             self.process.join(timeout=10)
             raise Seq2SeqError(
-                f"a worker process ended with code {self.process.exitcode} in the middle of its "
-                "work. -9 means that it was killed, most often because the memory was full: fewer "
-                "workers need less, --workers 1 needs no process at all"
+                f"a worker process ended with code {self.process.exitcode} during its work. -9 "
+                "means that it was killed, usually because memory ran out: use fewer workers, or "
+                "--workers 1, which starts no process"
             ) from error
 
     def end(self) -> None:
@@ -115,49 +115,49 @@ class Worker:
 
 
 class Workers:
-    """Up to `count` engines, each in a process of its own.
+    """Up to `count` engines, each in its own process, with the interface of one engine.
 
-    Called like an engine, and answers like one. Processes are started when there is work for two,
-    and stay for the next call. Starting them takes about as long as importing torch. They come from
-    a server process, not by copying this one, whose threads a copy would lack; so a program that
-    uses them keeps what it does behind `if __name__ == "__main__":`.
+    Processes are started when there is work for two, and stay for the next call. Starting them
+    takes about as long as importing torch. They are forked from a server process, not from this
+    one, whose threads a copy would lack; so a program that uses them keeps its top-level code under
+    `if __name__ == "__main__":`.
 
     Args:
         build: makes an engine, here and in each process; a function that can be pickled. The engine
-            of this process does the work where others are not worth starting.
-        count: processes at most.
-        least: requests that make a process worth starting.
+            of this process does the work when starting others is not worth it.
+        count: maximum number of processes.
+        min_requests: requests per process that make starting it worth it.
     """
 
-    def __init__(self, build: Callable[[], Engine], count: int, *, least: int = 1):
+    def __init__(self, build: Callable[[], Engine], count: int, *, min_requests: int = 1):
         self.build = build
         self.engine = build()
         self.count = count
-        self.least = least
+        self.min_requests = min_requests
         self._workers: list[Worker] = []
 
     @property
     def stats(self) -> Stats:
-        """What this engine and those of the present workers have done."""
+        """The work of this process's engine and those of the current workers."""
         return sum((worker.stats for worker in self._workers), self.engine.stats)
 
     def translate(self, requests: Iterable[Request]) -> Iterator[list[Hypothesis]]:
         """The hypotheses of each request, best first, in the order of the requests.
 
-        At most `WINDOWS` windows of `SHARE` requests a worker are read ahead.
+        At most `WINDOWS` windows of `SHARE` requests per worker are read ahead.
 
-        Raises: Seq2SeqError if a worker was killed; else whatever the engine raises.
+        Raises: Seq2SeqError if a worker was killed, and whatever the engine raises.
         """
         requests = iter(requests)
         first = list(islice(requests, SHARE * self.count))
-        wanted = min(self.count, len(first) // self.least)
+        wanted = min(self.count, len(first) // self.min_requests)
         if wanted < 2:
             yield from self.engine.translate(chain(first, requests))
             return
         try:
             self._start(wanted)
             yield from self._translate(first, requests)
-        except BaseException:  # also of a caller who wants no more: what they work on is for nobody
+        except BaseException:  # also if the caller stops iterating: nobody will read the results
             self.close()
             raise
 
@@ -197,7 +197,7 @@ class Workers:
                 self._receive()
 
     def _receive(self) -> None:
-        """Wait until a worker has finished something, if any is at work."""
+        """Wait until a worker has an answer, if any is at work."""
         busy = {worker.connection: worker for worker in self._workers if worker.task}
         for connection in wait(busy) if busy else []:
             assert isinstance(connection, Connection)
@@ -205,13 +205,13 @@ class Workers:
 
 
 def server() -> BaseContext:
-    """Where processes come from: a server that has imported torch once for all of them."""
+    """The context that starts processes: a server that has imported torch once for all of them."""
     if "forkserver" not in multiprocessing.get_all_start_methods():  # Windows
         return multiprocessing.get_context("spawn")
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload([__name__])
-    # Ctrl-C is for this process, which ends the others: they inherit that it is put off. The
-    # tracker comes first, because its start would end that.
+    # Ctrl-C is for this process, which ends the others: they inherit that it is deferred. The
+    # tracker starts first, because its start would end the deferral.
     resource_tracker.ensure_running()
     with uninterrupted():
         forkserver.ensure_running()
@@ -219,8 +219,8 @@ def server() -> BaseContext:
 
 
 def serve(connection: Connection) -> None:
-    """The life of a worker: how to build an engine comes first, then requests, until the other side
-    has gone.
+    """The loop of a worker: receives how to build its engine, then requests until the other side
+    closes.
     """
     torch.set_num_threads(1)
     keep_memory()
@@ -233,15 +233,15 @@ def serve(connection: Connection) -> None:
 
 
 def answer(engine: Engine, requests: list[Request]) -> Answer | Exception:
-    """What comes of the requests, or the error that came instead."""
+    """The answer to the requests, or the error that was raised instead."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            found = list(engine.translate(requests))
+            hypotheses = list(engine.translate(requests))
         except Exception as error:
             error.add_note(f"In a worker process:\n{traceback.format_exc()}")
             try:
                 return pickle.loads(pickle.dumps(error))
-            except Exception:  # an error that cannot travel
+            except Exception:  # an error that cannot be pickled
                 return RuntimeError("".join(traceback.format_exception(error)))
-    return Answer(found, [(str(w.message), w.category) for w in caught], engine.stats)
+    return Answer(hypotheses, [(str(w.message), w.category) for w in caught], engine.stats)

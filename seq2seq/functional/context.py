@@ -1,6 +1,7 @@
-"""Context attention: keys or queries changed by means over the tokens around them.
+"""Means over rows, prefixes and groups of tokens, how they change keys or queries (context
+attention), and the words and sentences that tokens are grouped by.
 
-Means and sums are in float32 at least, whatever the states are in. A mean over no real token is
+Means and sums are in float32 at least, whatever the states are in. The mean over no real token is
 zero, and so are its gradients.
 """
 
@@ -17,7 +18,7 @@ class PrefixSums(NamedTuple):
     """What a mean over a prefix is made of, and all that a decoder remembers of it."""
 
     total: Tensor  # (N, E)
-    tokens: Tensor  # (N, 1), how many
+    tokens: Tensor  # (N, 1), count of the real ones
 
 
 def modulate(x: Tensor, c: Tensor) -> Tensor:
@@ -59,7 +60,7 @@ def prefix_means(
 
     Args:
         x: (N, S, E).   mask: (N, S), True = real; None = all are.
-        before: of the tokens before these; None = there are none.
+        before: sums over the earlier tokens; None = there are none.
 
     Returns: means (N, S, E), and the sums after the last token.
     """
@@ -77,22 +78,22 @@ def group_means(
 
     Args:
         x: (N, S, E).   mask: (N, S), True = real; None = all are.
-        groups: (N, S), whole numbers; tokens of a row with the same number are one group, wherever
-            they stand.
+        groups: (N, S), integers; tokens of a row with the same id are one group, wherever they
+            stand.
         causal: only over members up to the token itself.
 
     Returns: (N, S, E).
     """
     check("N S E, N S", x=x, groups=groups)
     values, real = summands(x, mask)
-    # Side by side, in the order of their places, the members of a group are an interval.
+    # Sorted by group, each in order of position, the members of a group are an interval.
     sorted_groups, order = groups.sort(dim=1, stable=True)
     ends, starts = intervals(sorted_groups)
     if causal:
         ends = torch.arange(1, groups.shape[1] + 1, device=x.device).expand_as(groups)
     members = torch.cat((values, real), dim=-1).gather(1, columns(order, x.shape[-1] + 1))
-    # A sum over an interval is a difference of two sums over prefixes. In float64, since a word's
-    # sum may be small beside that of all before it.
+    # A sum over an interval is a difference of two prefix sums. In float64, since a word's sum may
+    # be small beside the prefix.
     sums = torch.nn.functional.pad(members.double().cumsum(1), (0, 0, 1, 0))
     width = sums.shape[-1]
     sums = sums.gather(1, columns(ends, width)) - sums.gather(1, columns(starts, width))
@@ -101,39 +102,37 @@ def group_means(
 
 
 def intervals(groups: Tensor) -> tuple[Tensor, Tensor]:
-    """Of ascending numbers (N, S): where the run of equal ones ends that each is in (exclusive),
-    and where it starts.
-    """
+    """For ascending ids (N, S): the end (exclusive) and the start of the run that each is in."""
     starts = torch.searchsorted(groups, groups, side="left")
     return torch.searchsorted(groups, groups, side="right"), starts
 
 
 def columns(index: Tensor, width: int) -> Tensor:
-    """Places (N, S) as what `gather` takes for vectors of that width: (N, S, width)."""
+    """Indices (N, S), expanded for `gather` on vectors: (N, S, width)."""
     return index[..., None].expand(-1, -1, width)
 
 
 def summands(x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
-    """The tokens wide enough to be added, zero where there is none; and ones and zeros (N, S, 1)
-    to count them.
+    """The tokens in float32 at least, zero where the mask is False; and ones and zeros (N, S, 1)
+    that count them.
     """
     wide = widened(x)
     if mask is None:
         return wide, wide.new_ones(*x.shape[:2], 1)
-    # Not a product with the mask: what stands at padding may be infinite.
+    # Not a product with the mask: padding may hold infinities.
     return wide.masked_fill(~mask[..., None], 0), mask[..., None].to(wide.dtype)
 
 
 def token_groups(ids: Tensor, marks: Tensor) -> Tensor:
-    """The number of the word, and if known of the sentence, that each token is in.
+    """The index of the word, and if known of the sentence, that each token is in.
 
-    A word goes from a piece that begins one, or follows one that ends there, to the next. A
-    sentence goes on through all pieces at its end, so that three dots in a row end one sentence.
+    A word starts at a piece that begins one, or that follows the end of one. A sentence includes
+    all pieces that end it, so that three dots in a row end one sentence.
 
     Args:
         ids: (B, S).
-        marks: (V, 2 or 3) bool, for each id: begins a word; a word ends behind it; and ends a
-            sentence.
+        marks: (V, 2 or 3) bool, for each id: does it begin a word; does it end a word; does it end
+            a sentence.
 
     Returns: (B, S, 1 or 2), counted from 0 or 1, ascending along a row.
     """
@@ -144,5 +143,5 @@ def token_groups(ids: Tensor, marks: Tensor) -> Tensor:
 
 
 def before(x: Tensor) -> Tensor:
-    """What stands one place to the left, (B, S) bool; False before the first."""
+    """The left neighbour of each entry, (B, S) bool; False for the first."""
     return torch.cat((torch.zeros_like(x[:, :1]), x[:, :-1]), dim=1)

@@ -6,12 +6,12 @@ from torch import Tensor
 from seq2seq.functional.shapes import check, check_groups
 from seq2seq.functional.softmax import widened
 
-# Beyond that the fused kernel, which never holds all scores, is the faster of the two.
+# For more queries the fused kernel, which never holds all scores, is faster.
 FEW = 16
 
 
 def are_few(q: Tensor) -> bool:
-    """Is `decode_attention` the way for these queries (B, H, T, D)?"""
+    """Should `decode_attention` compute these queries (B, H, T, D)?"""
     return not torch.is_grad_enabled() and q.shape[2] <= FEW
 
 
@@ -26,8 +26,8 @@ def decode_attention(
 ) -> Tensor:
     """softmax(scale q k^T + bias) v as two products, one for all queries of a key head.
 
-    Nothing is repeated for the query heads of a group, and keys and values that lie head by head
-    are read where they are. The fused kernel spends more on getting started than one query costs.
+    Nothing is repeated for the query heads of a group, and head-major keys and values are read in
+    place. Starting the fused kernel costs more than computing one query.
 
     Args:
         q: (B, H, T, D).   k: (B, G, S, D), G divides H.   v: (B, G, S, M).
@@ -48,7 +48,7 @@ def decode_attention(
     if bias is not None:
         scores += bias.to(scores.dtype)
     if mask is not None:
-        # As a sum it is twice as fast as where the mask is repeated for each head.
+        # Adding is twice as fast as filling, which repeats the mask for each head.
         hidden = scores.new_zeros(mask.shape).masked_fill_(~mask, torch.finfo(scores.dtype).min)
         scores += hidden
     weights = scores.softmax(-1)

@@ -8,10 +8,10 @@ LEVELS = 2**16  # probabilities are multiples of 1 / LEVELS on a CPU
 
 
 def dropout(x: Tensor, p: float) -> Tensor:
-    """Zero each number with probability p and divide the others by 1 - p; p = 0 returns x itself.
+    """Zero each element with probability p and divide the others by 1 - p; p = 0 returns x itself.
 
-    torch's generator on a CPU is serial, and its own dropout draws a number an element: the dearest
-    single thing in a small model's update. Here 16 bits decide, four elements a draw.
+    torch's CPU generator is serial, and torch's dropout draws once per element: the largest single
+    cost of a small model's update. Here 16 bits decide, so that one draw serves four elements.
 
     Args:
         x: any shape.
@@ -25,12 +25,12 @@ def dropout(x: Tensor, p: float) -> Tensor:
 
 
 def keep_factors(like: Tensor, p: float, generator: torch.Generator | None = None) -> Tensor:
-    """What dropout multiplies by: 0 with probability p, else 1 / (1 - p).
+    """The factors of dropout: 0 with probability p, else 1 / (1 - p).
 
     Args:
-        like: of the shape, the type and the place that the factors shall have.
+        like: a tensor of the shape, dtype and device of the factors.
         p: 0 <= p < 1, rounded to a multiple of 2^-16.
-        generator: of the same place; None is torch's own.
+        generator: on the same device; None = torch's default.
     """
     dropped = min(round(p * LEVELS), LEVELS - 1)
     bits = torch.empty((like.numel() + 3) // 4, dtype=torch.int64, device=like.device)

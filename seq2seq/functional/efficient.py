@@ -10,7 +10,7 @@ from seq2seq.functional.softmax import masked_softmax, widened
 
 
 def position_softmax(k: Tensor, mask: Tensor | None = None) -> Tensor:
-    """Softmax of each of the D channels of keys over the positions, 0 behind the mask.
+    """Softmax of each of the D channels of keys over the positions, 0 where masked.
 
     Args:
         k: (B, H, S, D).
@@ -24,7 +24,7 @@ def position_softmax(k: Tensor, mask: Tensor | None = None) -> Tensor:
 
 
 def efficient_context(k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tensor:
-    """softmax over positions(K)^T V: the mean value that each channel of the keys points to.
+    """softmax over positions(K)^T V: the mean value that each channel of the keys attends to.
 
     Args:
         k: (B, H, S, D).   v: (B, H, S, M).
@@ -53,8 +53,8 @@ def efficient_attention(q: Tensor, context: Tensor) -> Tensor:
 
 
 def efficient_weights(q: Tensor, k: Tensor, mask: Tensor | None = None) -> Tensor:
-    """The weights a_ij = sum over channels of both softmaxes, written out: for maps, not for
-    computing.
+    """The weights a_ij = sum over channels of both softmaxes, written out: for display, not
+    for computing.
 
     Args:
         q: (B, H, T, D).   k: (B, H, S, D).

@@ -1,7 +1,9 @@
-"""Feature maps: phi(q) . phi(k) as the weight of a key, so that keys can be summed up before any
-query is known.
+"""Feature maps: phi(q) . phi(k) as the weight of a key, so that keys can be summed before any query
+is known. elu + 1 is that of linear attention; FAVOR+ draws random features whose products estimate
+the kernel of softmax attention, E[phi(q) . phi(k)] = exp(q . k / sqrt(D)) (Choromanski et al. 2020,
+arXiv:2009.14794).
 
-Letters beside those of the package: F features.
+Letters beside those of the package: F features; x' = x / D^(1/4).
 """
 
 import math
@@ -22,7 +24,7 @@ class Features(NamedTuple):
     """
 
     values: Tensor  # (B, H, S, F), >= 0, float32 at least
-    level: Tensor | None = None  # (B, H, S), never falling with S; None = 0
+    level: Tensor | None = None  # (B, H, S), non-decreasing along S; None = 0
 
 
 class FeatureMap(NamedTuple):
@@ -30,8 +32,8 @@ class FeatureMap(NamedTuple):
 
     `queries` takes (B, H, T, D), and may leave out a factor of each query, which cancels. `keys`
     takes (B, H, S, D), a mask (B, S) with True = real token or None, and the level (B, H) of the
-    keys before or None; its values are zero behind the mask. `eps` is added to the denominators
-    that come of it, against 0 / 0.
+    earlier keys or None; its values are zero where masked. `eps` is added to denominators, against
+    0 / 0.
     """
 
     queries: Callable[[Tensor], Tensor]
@@ -63,15 +65,14 @@ def without_level(phi: Callable[[Tensor], Tensor]) -> FeatureMap:
 
 
 def masked(x: Tensor, mask: Tensor | None, value: float) -> Tensor:
-    """x (B, H, S, F) with `value` behind the mask (B, S)."""
+    """x (B, H, S, F) with `value` where the mask (B, S) is False."""
     return x if mask is None else x.masked_fill(~mask[:, None, :, None], value)
 
 
 ELU = without_level(elu_features)
 
-
-# Added to denominators. Those of features at their level may be small, where no large feature of a
-# query meets one of a key, and are still right to the last digit: 1e-6 would be seen.
+# The `eps` of FAVOR+. A denominator of features at their level may be small, where no large feature
+# of a query meets one of a key, and still be exact: 1e-6 would show.
 GUARD = 1e-20
 
 
@@ -92,11 +93,11 @@ def orthogonal_features(count: int, width: int) -> Tensor:
     """
     blocks = math.ceil(count / width)
     q, r = torch.linalg.qr(torch.randn(blocks, width, width))
-    # The signs of a QR decomposition are a convention, not chance: without this its columns are no
+    # The signs of a QR decomposition are a convention, not random: without this its columns are not
     # uniform directions, and the estimate of the kernel is biased.
     sign = torch.where(r.diagonal(dim1=-2, dim2=-1) < 0, -1.0, 1.0)
     directions = (q * sign[:, None]).transpose(-2, -1).flatten(0, 1)[:count]
-    # Rows of an orthogonal matrix have length 1, a Gaussian vector has a random one.
+    # Rows of an orthogonal matrix have length 1, a Gaussian vector has a random length.
     return directions * torch.randn(count, width).norm(dim=-1, keepdim=True)
 
 
@@ -117,9 +118,9 @@ def log_features(x: Tensor, w: Tensor) -> Tensor:
 def favor_map(w: Tensor) -> FeatureMap:
     """phi(x)_m = exp(w_m . x' - |x'|^2 / 2) / sqrt(F).
 
-    A query is divided by its own largest feature. The level of a key is the largest logarithm of
-    all keys up to it. So the level at which a key enters a sum depends on nothing that comes later,
-    and on no padding.
+    A query is divided by its largest feature. The level of a key is the largest logarithm of all
+    keys up to it. So the level at which a key enters a sum depends neither on later keys nor on
+    padding.
 
     Args:
         w: (F, D), from `orthogonal_features`.
@@ -131,9 +132,9 @@ def favor_map(w: Tensor) -> FeatureMap:
         return (logs - logs.detach().amax(-1, keepdim=True)).exp() * scale
 
     def keys(k: Tensor, mask: Tensor | None, before: Tensor | None) -> Features:
-        # Masked before the exponential, since one of padding may overflow.
+        # Masked before the exponential, which may overflow at padding.
         logs = masked(log_features(k, w), mask, -torch.inf)
-        # A finite number where no key is yet, since -inf - -inf is NaN.
+        # Finite where there is no key yet, since -inf - -inf is NaN.
         largest = logs.detach().amax(-1).clamp(min=torch.finfo(logs.dtype).min)
         if before is not None:
             largest = torch.maximum(largest, before[..., None])

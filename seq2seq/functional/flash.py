@@ -1,7 +1,7 @@
-"""Flash attention: the softmax of scores that are never all held, written out to be read.
+"""Flash attention: the softmax of scores that are never all in memory, in plain PyTorch.
 
-`fused_attention` computes the same in one kernel of torch, faster. This one also does without T x S
-numbers where that one cannot: with dropout and with a bias that learns.
+`fused_attention` computes the same in one torch kernel, faster. This version also avoids T x S
+memory where that kernel cannot: with dropout and with a bias that learns.
 """
 
 from typing import Any, NamedTuple
@@ -13,7 +13,7 @@ from seq2seq.functional.shapes import check, check_groups
 from seq2seq.functional.softmax import widened
 from seq2seq.functional.tiles import Cut, Tiles, part, products
 
-# The fastest of those measured on a CPU, for few heads and for many.
+# The fastest sizes measured on a CPU, for few heads and for many.
 BLOCK_Q, BLOCK_K = 128, 512
 
 
@@ -55,7 +55,7 @@ def flash_attention(
         raise ValueError(f"tiles of {block_q} queries and {block_k} keys: both must be at least 1")
     shape = sizes["B"], sizes["H"], sizes["T"], sizes["S"]
     mask, bias = of_four_axes("mask", mask, shape), of_four_axes("bias", bias, shape)
-    # Drawn from torch's generator, so that seeding that one repeats everything.
+    # Drawn from torch's generator, so that its seed reproduces everything.
     seed = int(torch.randint(2**62, ())) if dropout > 0 else 0
     # No tile is larger than all scores.
     block_q, block_k = min(block_q, max(1, shape[2])), min(block_k, max(1, shape[3]))
@@ -67,7 +67,7 @@ def flash_attention(
 
 
 class Flash(torch.autograd.Function):
-    """`online_softmax` and its gradient. Beside what it is given it keeps out and lse only."""
+    """`online_softmax` and its gradient. It saves its inputs, out and lse only."""
 
     @staticmethod
     def forward(
@@ -89,10 +89,10 @@ class Flash(torch.autograd.Function):
         return out
 
     @staticmethod
-    def backward(ctx: Any, slope: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Any, dout: Tensor) -> tuple[Tensor | None, ...]:
         if torch.is_grad_enabled():  # create_graph=True
             raise RuntimeError(
-                "flash attention can be differentiated once only. For gradients of gradients take "
+                "flash attention can be differentiated only once. For second derivatives take "
                 "attn.kernel=explicit"
             )
         q, k, v, bias, mask, out, lse = ctx.saved_tensors
@@ -100,27 +100,27 @@ class Flash(torch.autograd.Function):
         dbias = torch.zeros_like(bias, dtype=lse.dtype) if ctx.needs_input_grad[3] else None
         G = k.shape[1]
         with torch.autocast(q.device.type, enabled=False):
-            answer = Answer(*(fold(x, G) for x in (out, lse, slope)))
+            outputs = Outputs(*(fold(x, G) for x in (out, lse, dout)))
             dq, dk, dv = gradient(
-                fold(q, G), fold(k, G)[:, 0], fold(v, G)[:, 0], answer, tiles, dbias
+                fold(q, G), fold(k, G)[:, 0], fold(v, G)[:, 0], outputs, tiles, dbias
             )
-        found = (dx.view(x.shape).to(x.dtype) for dx, x in ((dq, q), (dk, k), (dv, v)))
-        return *found, None if dbias is None else dbias.to(bias.dtype), None, None
+        grads = (dx.view(x.shape).to(x.dtype) for dx, x in ((dq, q), (dk, k), (dv, v)))
+        return *grads, None if dbias is None else dbias.to(bias.dtype), None, None
 
 
-class Answer(NamedTuple):
-    """What a query was answered, as the gradient needs it: each (B * G, H / G, T, ...)."""
+class Outputs(NamedTuple):
+    """Of the forward pass, as the gradient needs them: each (B * G, H / G, T, ...)."""
 
     out: Tensor
-    lse: Tensor  # log sum_j exp e_ij, of one number
-    slope: Tensor  # the gradient of the loss by `out`
+    lse: Tensor  # log sum_j exp e_ij, of width 1
+    dout: Tensor  # the gradient of the loss with respect to `out`
 
 
 def online_softmax(q: Tensor, k: Tensor, v: Tensor, tiles: Tiles) -> tuple[Tensor, Tensor]:
     """Softmax attention that reads every score once, in any order.
 
     For the keys read so far it keeps their highest score m, l = sum_j exp(e_ij - m) and
-    acc = sum_j exp(e_ij - m) v_j. A higher m makes both smaller by the factor exp(m - m_new).
+    acc = sum_j exp(e_ij - m) v_j. A higher m scales both by exp(m - m_new).
 
     Args:
         q: (B * G, H / G, T, D).   k: (B * G, S, D).   v: (B * G, S, M).
@@ -131,13 +131,13 @@ def online_softmax(q: Tensor, k: Tensor, v: Tensor, tiles: Tiles) -> tuple[Tenso
     room = tiles.room(q)
     out, lse = q.new_empty(*q.shape[:3], v.shape[2]), q.new_empty(*q.shape[:3], 1)
     for rows in tiles.rows():
-        asked = block(q, rows) * tiles.cut.scale
-        m = asked.new_full((*asked.shape[:2], 1), -torch.inf)
+        scaled_q = block(q, rows) * tiles.cut.scale
+        m = scaled_q.new_full((*scaled_q.shape[:2], 1), -torch.inf)
         l = torch.zeros_like(m)  # noqa: E741 - the name in the paper
-        acc = asked.new_zeros(*asked.shape[:2], v.shape[2])
+        acc = scaled_q.new_zeros(*scaled_q.shape[:2], v.shape[2])
         for columns in tiles.columns(rows):
-            p = tiles.scores(asked, k, rows, columns, room)
-            # A query that has seen no key yet has m = -inf, and -inf less itself would be NaN.
+            p = tiles.scores(scaled_q, k, rows, columns, room)
+            # A query that has seen no key yet has m = -inf, and -inf minus itself would be NaN.
             m_new = torch.maximum(m, p.amax(-1, keepdim=True)).clamp_(torch.finfo(m.dtype).min)
             fade = m.sub_(m_new).exp_()
             p.sub_(m_new).exp_()
@@ -154,12 +154,12 @@ def online_softmax(q: Tensor, k: Tensor, v: Tensor, tiles: Tiles) -> tuple[Tenso
 
 
 def gradient(
-    q: Tensor, k: Tensor, v: Tensor, answer: Answer, tiles: Tiles, dbias: Tensor | None
+    q: Tensor, k: Tensor, v: Tensor, outputs: Outputs, tiles: Tiles, dbias: Tensor | None
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """The gradient of `online_softmax`, with the weights made again: p_ij = exp(e_ij - lse_i).
+    """The gradient of `online_softmax`, with the weights recomputed: p_ij = exp(e_ij - lse_i).
 
-        dv_j = sum_i p_ij slope_i,   delta_i = slope_i . out_i
-        de_ij = p_ij (slope_i . v_j - delta_i),   dq_i = scale sum_j de_ij k_j
+        dv_j = sum_i p_ij dout_i,   delta_i = dout_i . out_i
+        de_ij = p_ij (dout_i . v_j - delta_i),   dq_i = scale sum_j de_ij k_j
 
     Args:
         q: (B * G, H / G, T, D).   k: (B * G, S, D).   v: (B * G, S, M).
@@ -170,27 +170,27 @@ def gradient(
     room, more_room = tiles.room(q), tiles.room(q)
     dq, dk, dv = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
     for rows in tiles.rows():
-        asked = block(q, rows) * tiles.cut.scale
-        out, lse, slope = (block(x, rows) for x in answer)
-        delta = (slope * out).sum(-1, keepdim=True)
+        scaled_q = block(q, rows) * tiles.cut.scale
+        out, lse, dout = (block(x, rows) for x in outputs)
+        delta = (dout * out).sum(-1, keepdim=True)
         # A query without any key has p = exp(-inf - inf) = 0, not exp(-inf + inf).
         lse = lse.masked_fill(lse == -torch.inf, torch.inf)
-        of_asked = torch.zeros_like(asked)
+        dq_rows = torch.zeros_like(scaled_q)
         for columns in tiles.columns(rows):
-            p = tiles.scores(asked, k, rows, columns, room).sub_(lse).exp_()
-            de = products(slope, v, columns, more_room)
+            p = tiles.scores(scaled_q, k, rows, columns, room).sub_(lse).exp_()
+            de = products(dout, v, columns, more_room)
             keep = tiles.keep(p, rows, columns)
             if keep is not None:
                 de.mul_(keep)
             kept = p if keep is None else keep.mul_(p)
-            dv[:, columns].baddbmm_(kept.transpose(1, 2), slope)
+            dv[:, columns].baddbmm_(kept.transpose(1, 2), dout)
             de.sub_(delta).mul_(p)
-            dk[:, columns].baddbmm_(de.transpose(1, 2), asked)
-            of_asked.baddbmm_(de, k[:, columns])
+            dk[:, columns].baddbmm_(de.transpose(1, 2), scaled_q)
+            dq_rows.baddbmm_(de, k[:, columns])
             if dbias is not None:
                 beside = part(dbias, rows, columns)
                 beside += tiles.by_heads(de, rows).sum_to_size(beside.shape)
-        dq[:, :, rows] = of_asked.mul_(tiles.cut.scale).view_as(dq[:, :, rows])
+        dq[:, :, rows] = dq_rows.mul_(tiles.cut.scale).view_as(dq[:, :, rows])
     return dq, dk, dv
 
 
@@ -207,7 +207,7 @@ def block(x: Tensor, rows: slice) -> Tensor:
 
 
 def of_four_axes(name: str, x: Tensor | None, shape: tuple[int, int, int, int]) -> Tensor | None:
-    """Raises: ValueError if a bias or mask cannot be broadcast to (B, H, T, S)."""
+    """A bias or mask with four axes. Raises: ValueError if it does not broadcast to `shape`."""
     if x is None:
         return None
     if x.dim() > 4 or any(

@@ -19,19 +19,19 @@ def fused_attention(
     causal: bool = False,
     dropout: float = 0.0,
 ) -> Tensor:
-    """softmax(scale q k^T + bias) v in one kernel that never returns the weights, and mostly never
+    """softmax(scale q k^T + bias) v in one kernel that never returns the weights, and usually never
     holds them.
 
     Args:
         q: (B, H, T, D).   k: (B, G, S, D), G divides H.   v: (B, G, S, M).
         scale: factor of the scores; 1 / sqrt(D) for scaled dot products.
         mask: bool, broadcastable to (B, H, T, S); True = may attend.
-        bias: added to the scores, broadcastable to (B, H, T, S). On a CPU one that needs a gradient
-            leaves the flash kernel for one that holds T x S weights.
+        bias: added to the scores, broadcastable to (B, H, T, S). On a CPU, a bias that needs a
+            gradient falls back to a kernel that holds T x S weights.
         causal: the queries are the last T of S positions, and each reads itself and what is before
             it.
-        dropout: probability of dropping a weight; pass 0 outside training. On a CPU a value above 0
-            leaves the flash kernel for one that holds T x S weights.
+        dropout: probability of dropping a weight; pass 0 outside training. On a CPU, a value above
+            0 falls back to a kernel that holds T x S weights.
 
     Returns: (B, H, T, M), zeros for a query that may attend to nothing.
     Raises: ValueError if shapes disagree, or G does not divide H.
@@ -41,7 +41,7 @@ def fused_attention(
     check_groups(sizes["H"], sizes["G"])
     T, S = sizes["T"], sizes["S"]
     # The kernel's own `is_causal` aligns the first query with the first key, so it is right for T =
-    # S only; and it refuses a mask beside it. A single last query sees everything.
+    # S only; and it excludes a mask. A single last query sees everything.
     square = causal and T == S and mask is None and bias is None
     if causal and T > 1 and not square:
         past = causal_mask(T, S, S - T, device=q.device)
@@ -55,12 +55,12 @@ def fused_attention(
         # lengths of sentences, and slower at any length.
         inner = torch.promote_types(dtype, torch.float32)
     if bias is not None:
-        # The kernel takes one mask: a number to add, or where it is False no weight.
+        # The kernel takes one mask: numbers to add, where -inf gives no weight.
         bias = bias.to(inner).view((1,) * (4 - bias.dim()) + bias.shape)
         mask = bias if mask is None else bias.masked_fill(~mask, -torch.inf)
     D, M = sizes["D"], sizes["M"]
     if D != M:
-        # On a CPU two widths leave the flash kernel for one that holds T x S weights.
+        # On a CPU, two different widths fall back to a kernel that holds T x S weights.
         q, k, v = (pad(x, (0, max(D, M) - x.shape[-1])) for x in (q, k, v))
     with torch.autocast(device, enabled=False):
         out = scaled_dot_product_attention(

@@ -1,8 +1,8 @@
 """Linear maps in 8-bit integers: y = (q w^T) * scales + b, with q and w rounded to [-127, 127].
 
-Each row of x and each row of the weight has a scale of its own, its largest magnitude / 127, so a
-row's result does not depend on what else is in the batch. The sum of integer products is exact,
-whichever way it is computed.
+Each row of x and each row of the weight has its own scale, its largest magnitude / 127, so a row's
+result does not depend on the rest of the batch. The sum of integer products is exact, however it
+is computed.
 """
 
 from collections.abc import Callable
@@ -15,10 +15,10 @@ from torch import Tensor
 LEVELS = 127
 TINY = torch.tensor(1e-30)  # the scale of a row of zeros: its inverse is still a finite float32
 LONGEST_IN_FLOAT = 1040  # 127 * 127 * 1040 < 2^24: float32 adds integers up to there exactly
-# Multiplications up to which calling the packed kernel costs more than it saves; measured for 8 to
+# Multiplications up to which the packed kernel's overhead exceeds its gain; measured for 8 to
 # 320 rows and matrices of 256 x 256 to 8000 x 256.
 SMALL_PRODUCT = 2**22
-PACKED_FOR = 64  # rows that the packed order is chosen for; any number is computed
+PACKED_FOR = 64  # rows that the packed layout is tuned for; any number works
 
 
 class Int8Weight(NamedTuple):
@@ -27,7 +27,7 @@ class Int8Weight(NamedTuple):
     columns: Tensor  # (K, O) int8, a transposed view of (O, K)
     scale: Tensor  # (O,) float32
     zeros: Tensor  # (O,) int32
-    packed: Tensor | None  # in the order of the fast kernel; None where that kernel is not right
+    packed: Tensor | None  # in the fast kernel's layout; None where that kernel is not exact
 
 
 def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
@@ -35,10 +35,10 @@ def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
     (R, 1) float32.
 
     |x - integers * scale| <= scale / 2 up to rounding. The scale of a row with an infinity or a NaN
-    is not finite, and neither is what is computed with it.
+    is not finite, and neither is any result of that row.
     """
     x = x.float()
-    buffer = x.abs()  # written twice: a second one of this size would not fit into the cache
+    buffer = x.abs()  # written twice: a second buffer of this size would not fit into the cache
     scale = torch.add(TINY, buffer.amax(-1, keepdim=True), alpha=1 / LEVELS)
     return torch.mul(x, scale.reciprocal(), out=buffer).round_().to(torch.int8), scale
 
@@ -76,7 +76,7 @@ def scaled_product(x: Tensor, weight: Int8Weight) -> Tensor:
 def packed_product(x: Tensor, weight: Int8Weight) -> Tensor:
     """oneDNN's linear map of integers, with one scale for each output and none for x.
 
-    What enters is x + 128 and the zero point 128: without AMX, signed inputs are computed by a
+    It takes x + 128 with zero point 128: without AMX, signed inputs are computed by a
     reference kernel, thousands of times slower.
     """
     _, scale, zeros, packed = weight
@@ -91,7 +91,7 @@ def int_mm_product(x: Tensor, weight: Int8Weight) -> Tensor:
 
 
 def float_product(x: Tensor, weight: Int8Weight) -> Tensor:
-    """Where no integer kernel can be trusted: floating point that holds these sums exactly."""
+    """Where no integer kernel is exact: in floating point wide enough for these sums."""
     dtype = torch.float32 if x.shape[1] <= LONGEST_IN_FLOAT else torch.float64
     return (x.to(dtype) @ weight.columns.to(dtype)).float() * weight.scale
 
@@ -107,9 +107,9 @@ def int_mm_is_exact() -> bool:
 
 
 def is_exact(product: Callable[[Tensor, Int8Weight], Tensor], use_packed: bool) -> bool:
-    """Is a kernel there, and right where processors without VNNI saturate: at the largest sums?
+    """Does a kernel exist, and is it exact at the largest sums, where CPUs without VNNI saturate?
 
-    Both are private to PyTorch: what a version does not have or calls differently is not used.
+    Both kernels are private to PyTorch: one that a version lacks or has changed is not used.
     """
     x = torch.tensor([1, -1, 127, -127], dtype=torch.int8)[:, None].repeat(1, 64)
     integers = torch.tensor([127, -127, 127, 5, -3], dtype=torch.int8)[:, None].repeat(7, 64)

@@ -45,7 +45,7 @@ def latent_attention(
         absorbed: e_ij = [Wk^T qn_i; qr_i] . [c_j; r_j] / sqrt(D)    out_i = Wv sum_j a_ij c_j
 
     Both are one formula. Expanded makes the keys and values of every head; absorbed moves their
-    maps to the query and to the answer, so that all heads read the same latents.
+    maps to the query and to the output, so that all heads read the same latents.
 
     Args:
         q: [qn; qr], (B, H, T, Dn + Dr).
@@ -53,8 +53,8 @@ def latent_attention(
         wk: (H, Dn, C).   wv: (H, M, C).
         absorbed: which of the two; see `absorbing_is_cheaper`.
         fused: compute the expanded form by `fused_attention`, and the absorbed form by
-            `decode_attention` for a few queries. For many it writes its weights out in any case:
-            with one head of keys that is a single product for all queries.
+            `decode_attention` for a few queries. For many queries the absorbed form always writes
+            its weights out: with one key head that is a single product for all queries.
         mask: bool, broadcastable to (B, H, T, S); True = may attend.
         bias: added to the scores, broadcastable to (B, H, T, S).
         causal: the queries are the last T of S positions.
@@ -117,11 +117,11 @@ def expand(latent: Tensor, wk: Tensor, wv: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def absorbing_is_cheaper(T: int, S: int, C: int, widths: int) -> bool:
-    """Does the absorbed form take fewer multiplications, and hold no more numbers?
+    """Does the absorbed form take fewer multiplications, and no more memory?
 
     A head expanded makes S (Dn + M) C for keys and values, then T S (Dn + M) to read them; absorbed
-    T (Dn + M) C for queries and answers, then 2 T S C. What both do with Dr is left out. Absorbed
-    holds T S weights where expanded holds S (Dn + M) keys and values.
+    T (Dn + M) C for queries and outputs, then 2 T S C. The cost of Dr is left out.
+    Absorbed holds T S weights where expanded holds S (Dn + M) keys and values.
 
     Args:
         widths: Dn + M.

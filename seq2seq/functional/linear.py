@@ -19,12 +19,12 @@ from seq2seq.functional.features import FeatureMap, Features
 from seq2seq.functional.shapes import check
 from seq2seq.functional.softmax import widened
 
-# Tokens whose weights are written out at once in the causal form: as many as keep the weights of a
-# chunk (C x C) and the sums before it (F x M) of about one size.
+# Tokens whose weights are written out at once in the causal form, so that the weights of a chunk
+# (C x C) and the sums before it (F x M) have about the same size.
 CHUNK = 64
-# Tokens whose features are held at once. In training those of longer sequences are computed a
-# second time for the gradient: many features of many tokens are most of the memory, and memory that
-# is not used again at once costs more time than the second computation.
+# Tokens whose features are held at once. In training, longer sequences recompute theirs for the
+# gradient: features take most of the memory, and memory that is not soon reused costs more time
+# than recomputation.
 SEGMENT = 1024
 
 
@@ -56,7 +56,7 @@ def key_sums(phi: FeatureMap, k: Tensor, v: Tensor, mask: Tensor | None = None) 
 
 
 def linear_attention(phi: FeatureMap, q: Tensor, sums: Sums) -> Tensor:
-    """The answers to queries that see all keys.
+    """The outputs of queries that see all keys.
 
     Args:
         phi: the feature map.
@@ -83,10 +83,10 @@ def causal_linear_attention(
     mask: Tensor | None = None,
     before: Sums | None = None,
 ) -> tuple[Tensor, Sums]:
-    """The answers to queries that see the keys up to their own: T tokens that follow those summed
-    up in `before`.
+    """The outputs of T queries that each see the keys up to their own; `before` has the sums over
+    earlier tokens.
 
-    So it is both the form of training and, with the sums it returned last, the step of decoding.
+    So it is the form of training and, with the sums it returned last, the step of decoding.
 
     Args:
         phi: the feature map.
@@ -119,8 +119,8 @@ def linear_weights(
     mask: Tensor | None = None,
     causal: bool = False,
 ) -> Tensor:
-    """The weights a_ij = phi(q_i) . phi(k_j) / (phi(q_i)^T z + eps), written out: for maps, not for
-    computing.
+    """The weights a_ij = phi(q_i) . phi(k_j) / (phi(q_i)^T z + eps), written out: for display,
+    not for computing.
 
     Args:
         phi: the feature map.
@@ -158,10 +158,10 @@ def causal_segment(
     before: Sums | None,
     eps: float,
 ) -> tuple[Tensor, Sums]:
-    """`causal_linear_attention` of so few tokens that their features can be held.
+    """`causal_linear_attention` of one segment, whose features fit in memory.
 
-    Weights are written out inside chunks; what lies before a chunk is read from sums. The result is
-    the same for any size of chunks.
+    Weights are written out inside chunks; earlier chunks are read from sums. The result is the same
+    for any chunk size.
 
     Args:
         q, k: (B, H, T, F); keys not below the level of `before`.   v: (B, H, T, M).
@@ -177,8 +177,8 @@ def causal_segment(
         first = level[:, :, :1, :1] if first is None else first[..., None]
         start = torch.cat((first, end[:, :, :-1]), dim=2)  # (B, H, n, 1)
     with torch.autocast(v.device.type, enabled=False):
-        own = rescaled(keys, level, end).transpose(-2, -1) @ values  # (B, H, n, F, M + 1)
-        past, total = prefix_sums(own, start, end, None if before is None else before.total)
+        sums = rescaled(keys, level, end).transpose(-2, -1) @ values  # (B, H, n, F, M + 1)
+        past, total = prefix_sums(sums, start, end, None if before is None else before.total)
         near = causal_products(queries, keys, level) @ values
         seen = near + rescaled(queries @ past, start, level)
     out = divided(seen.flatten(2, 3)[:, :, :T], eps)
@@ -196,28 +196,28 @@ def causal_products(q: Tensor, k: Tensor, level: Tensor | None) -> Tensor:
     products = q @ k.transpose(-2, -1)
     if level is None:
         return products.tril()
-    # Not from keys at the level of the chunk's end: a large one would wipe out those before it.
+    # Not from keys at the level of the chunk's end: a large key would wipe out the earlier ones.
     gap = level[..., None, :] - level[..., None]
     past = torch.ones_like(gap, dtype=torch.bool).tril()
     return products * gap.masked_fill(~past, -torch.inf).exp()
 
 
 def prefix_sums(
-    own: Tensor, start: Tensor | None, end: Tensor | None, first: Tensor | None
+    sums: Tensor, start: Tensor | None, end: Tensor | None, first: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """What has been summed up before each chunk, at the level of its start, and after the last one.
+    """The sums before each chunk, at the level of its start, and after the last one.
 
     Args:
-        own: the sums of each chunk, at the level of its end, (B, H, n, F, M + 1).
+        sums: of each chunk, at the level of its end, (B, H, n, F, M + 1).
         start, end: levels, (B, H, n, 1).
         first: before the first chunk, (B, H, F, M + 1); None = 0.
 
     Returns: (B, H, n, F, M + 1) and (B, H, F, M + 1).
     """
-    total = own.new_zeros(own.shape[:2] + own.shape[3:]) if first is None else first
+    total = sums.new_zeros(sums.shape[:2] + sums.shape[3:]) if first is None else first
     past = []
-    # Unbound, not indexed: the gradient of an index is as large as all chunks together.
-    for chunk, added in enumerate(own.unbind(2)):
+    # Unbound, not indexed: the gradient of an index is as large as all chunks.
+    for chunk, added in enumerate(sums.unbind(2)):
         past.append(total)
         if start is not None and end is not None:
             total = rescaled(total, start[:, :, chunk], end[:, :, chunk])
@@ -226,7 +226,7 @@ def prefix_sums(
 
 
 def rescaled(x: Tensor, at: Tensor | None, to: Tensor | None) -> Tensor:
-    """x (..., T, F), given at levels (..., T) that are not above those it is brought `to`."""
+    """x (..., T, F) moved from levels `at` (..., T) `to` levels that are not below them."""
     return x if at is None or to is None else x * (at - to).exp()[..., None]
 
 
@@ -236,7 +236,7 @@ def divided(seen: Tensor, eps: float) -> Tensor:
 
 
 def with_ones(v: Tensor) -> Tensor:
-    """(..., S, M) -> (..., S, M + 1): a column of ones sums up the keys beside the values."""
+    """(..., S, M) -> (..., S, M + 1): a column of ones sums the keys beside the values."""
     v = widened(v)
     return torch.cat((v, torch.ones_like(v[..., :1])), dim=-1)
 
@@ -251,7 +251,7 @@ def column(level: Tensor | None) -> Tensor | None:
 
 
 def in_chunks(x: Tensor, size: int, mode: str = "constant") -> Tensor:
-    """(B, H, T, F) -> (B, H, n, size, F), filled up with zeros or, `replicate`, the last token."""
+    """(B, H, T, F) -> (B, H, n, size, F), padded with zeros or, `replicate`, the last token."""
     missing = -x.shape[2] % size
     return (pad(x, (0, 0, 0, missing), mode) if missing else x).unflatten(2, (-1, size))
 
@@ -260,14 +260,12 @@ def segments(*tensors: Tensor, mask: Tensor | None = None) -> Iterator[tuple[Any
     """Tensors (B, H, T, width) and a mask (B, T) or None, SEGMENT tokens at a time."""
     parts = [x.split(SEGMENT, dim=2) for x in tensors]
     masks = [None] * len(parts[0]) if mask is None else mask.split(SEGMENT, dim=1)
-    # The gradient of a split is put together once, that of slices a slice at a time at full size.
+    # The gradient of a split is assembled once, that of each slice at full size.
     return zip(*parts, masks, strict=True)
 
 
 def computed(function: Callable[..., Any], tokens: int, *inputs: Any) -> Any:
-    """function(*inputs), forgotten and computed again for the gradient if there are further
-    segments.
-    """
+    """function(*inputs), recomputed for the gradient if there are further segments."""
     if tokens <= SEGMENT or not torch.is_grad_enabled():
         return function(*inputs)
     return checkpoint(function, *inputs, use_reentrant=False, preserve_rng_state=False)

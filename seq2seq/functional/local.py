@@ -1,4 +1,4 @@
-"""Attention to what stands near: page-local and windowed, without a T x S tensor.
+"""Attention to nearby keys: page-local and windowed, without a T x S tensor.
 
 Queries are cut into blocks, and each block reads one stretch of keys around it, so that scores are
 (B, H, blocks, Q, W) with a fixed Q and W: time and memory grow with T, not with T S.
@@ -15,11 +15,11 @@ from seq2seq.functional.dropout import dropout as drop
 from seq2seq.functional.shapes import check
 from seq2seq.functional.softmax import masked_softmax, widened
 
-# What is added to scores, by the distance j - i of key j from query i: (C, Q, W) -> (C, H, Q, W).
+# What is added to scores, from the distance j - i of key j and query i: (C, Q, W) -> (C, H, Q, W).
 Bias = Callable[[Tensor], Tensor | None]
 
-# A block of windowed queries is at least as long: small products are dear.
-LEAST_BLOCK = 32
+# A block of windowed queries is at least this long: small products are inefficient.
+MIN_BLOCK = 32
 
 
 class Keys(NamedTuple):
@@ -35,7 +35,7 @@ class Blocks(NamedTuple):
     """How T queries, the last of S positions, are cut into C blocks, and what each block reads.
 
     Block c has the queries c Q ... (c + 1) Q - 1, and reads W keys: its own positions, `back`
-    before them and `ahead` behind them.
+    before them and `ahead` after them.
     """
 
     size: int  # Q
@@ -43,21 +43,21 @@ class Blocks(NamedTuple):
     ahead: int
 
     def queries(self, x: Tensor) -> Tensor:
-        """(B, H, T, D) -> (B, H, C, Q, D), filled up with zeros."""
+        """(B, H, T, D) -> (B, H, C, Q, D), padded with zeros."""
         return pad(x, (0, 0, 0, -x.shape[2] % self.size)).unflatten(2, (-1, self.size))
 
     def keys(self, x: Tensor, queries: int) -> Tensor:
         """(B, H, S, D) -> (B, H, C, D, W), zeros where there is no key."""
-        front, behind = self._margins(queries, x.shape[2])
+        front, after = self._margins(queries, x.shape[2])
         width = self.back + self.size + self.ahead
-        return pad(x, (0, 0, front, behind)).unfold(2, width, self.size)
+        return pad(x, (0, 0, front, after)).unfold(2, width, self.size)
 
     def real(self, keys: Keys, queries: int) -> Tensor:
-        """Which keys are there and no padding: (B, 1, C, 1, W)."""
+        """Which keys exist and are not padding: (B, 1, C, 1, W)."""
         return self.keys(real(keys)[:, None, :, None], queries)
 
     def places(self, start: int, queries: int, device: torch.device) -> Tensor:
-        """The positions of queries of which the first stands at `start`: (C, Q, 1)."""
+        """The positions of queries, the first at `start`: (C, Q, 1)."""
         end = start + queries + -queries % self.size
         return torch.arange(start, end, device=device).view(-1, self.size, 1)
 
@@ -73,11 +73,11 @@ class Blocks(NamedTuple):
         column = block * Q + torch.arange(W, device=weights.device)
         padded = weights.new_zeros(*weights.shape[:-1], (C - 1) * Q + W)
         padded = padded.scatter(-1, column.expand_as(weights), weights)
-        front, behind = self._margins(queries, keys)
-        return pad(padded.flatten(2, 3)[:, :, :queries], (-front, -behind))
+        front, after = self._margins(queries, keys)
+        return pad(padded.flatten(2, 3)[:, :, :queries], (-front, -after))
 
     def _margins(self, queries: int, keys: int) -> tuple[int, int]:
-        """Zeros to add before and behind the keys; below 0: keys that no block reads."""
+        """Zeros to add before and after the keys; negative: keys that no block reads."""
         return self.back - (keys - queries), self.ahead + -queries % self.size
 
 
@@ -102,12 +102,12 @@ def page_local_attention(
 
     Args:
         q: (B, H, T, D), at the last T positions of the keys.
-        keys: from any position on, at least all that a query may read.
-        page: P, in tokens. Pages begin at multiples of P, whatever is remembered.
+        keys: from any position on, including all that a query may read.
+        page: P, in tokens. Pages begin at multiples of P, wherever `keys` start.
         radius: pages to each side.
         scale: factor of the scores.
         causal: a query reads only itself and what stands before it.
-        bias: asked for the distances within one block.
+        bias: called with the distances within one block.
         dropout: probability of dropping a weight; pass 0 outside training.
         need_weights: also return the weights before dropout, which takes T x S numbers.
 
@@ -170,13 +170,13 @@ def window_attention(
 
     Args:
         q: (B, H, T, D), at the last T positions of `keys`.
-        keys: from any position on, at least all within the window of a query.
+        keys: from any position on, including all within the window of a query.
         first: the F global keys, at positions 0 ... F - 1, which may stand in `keys` too; F may
             be 0.
         radius: r, of the window, to each side.
         scale: factor of the scores.
         causal: a query reads only itself and what stands before it.
-        bias: asked for the distances within one block, and from all queries to the global keys.
+        bias: called with the distances within one block, and from all queries to the global keys.
         dropout: probability of dropping a weight; pass 0 outside training.
         need_weights: also return the weights before dropout, which takes T x S numbers.
 
@@ -212,10 +212,10 @@ def window_attention(
 
 
 def blocks_of_window(queries: int, keys: int, radius: int, causal: bool) -> Blocks:
-    size = max(radius, LEAST_BLOCK)
+    size = max(radius, MIN_BLOCK)
     if queries > size:
         return Blocks(size, radius, 0 if causal else radius)
-    return Blocks(queries, min(radius, keys - queries), 0)  # behind these there is nothing
+    return Blocks(queries, min(radius, keys - queries), 0)  # no key is after these
 
 
 def real(keys: Keys) -> Tensor:

@@ -1,8 +1,8 @@
-"""Attention to the neighbourhood for rows that stand at different places, written out.
+"""Local attention for rows that stand at different positions, written out.
 
-The few queries of a decoding step meet all keys that are held. Arguments and answers are those of
-the functions of `local`, except that `keys.start` is (B,), that what stands below position 0 is
-nothing, and that a query always reads only itself and what stands before it.
+The few queries of a decoding step meet all keys that are held. Arguments and results are those of
+`local`, except that `keys.start` is (B,), that keys below position 0 do not exist, and that a query
+always reads only itself and what stands before it.
 """
 
 from typing import Literal
@@ -28,7 +28,7 @@ def page_local_rows(
     dropout: float = 0.0,
     need_weights: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """`local.page_local_attention` in the decoder, each row at its own place."""
+    """`local.page_local_attention` in the decoder, each row at its own position."""
     there = places(keys)
     here = queries_of(there, q.shape[2])
     apart = here // page - there // page
@@ -55,7 +55,7 @@ def window_rows(
     dropout: float = 0.0,
     need_weights: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
-    """`local.window_attention` in the decoder, each row at its own place."""
+    """`local.window_attention` in the decoder, each row at its own position."""
     near = places(keys)
     here = queries_of(near, q.shape[2])
     F = first.k.shape[2]
@@ -89,10 +89,10 @@ def scores_of(q: Tensor, k: Tensor, scale: float, bias: Bias | None, distance: T
 def answer(
     weights: Tensor, v: Tensor, there: Tensor, dropout: float, need_weights: bool
 ) -> tuple[Tensor, Tensor | None]:
-    """What is read, and the weights of all positions (B, H, T, S)."""
+    """The output, and the weights of all positions (B, H, T, S)."""
     out = attend(drop(weights, dropout), v)
     if not need_weights:
         return out, None
-    index = there.clamp(min=0)  # what stands below has no weight to add
+    index = there.clamp(min=0)  # keys below have weight 0
     everywhere = weights.new_zeros(*weights.shape[:3], int(index.max()) + 1)
     return out, everywhere.scatter_add(-1, index.expand_as(weights), weights).to(v.dtype)

@@ -10,8 +10,8 @@ from seq2seq.functional.shapes import check
 def project_length(x: Tensor, projection: Tensor, mask: Tensor | None = None) -> Tensor:
     """R learnt mixtures of all positions: y_r = sum_s P_rs x_s over the real s.
 
-    A position behind the mask counts as zero, so that it changes nothing; setting x to zero before
-    it was projected would leave the bias of that projection.
+    A masked position counts as zero and changes nothing; zeroing the input of the projection that
+    made x would leave its bias.
 
     Args:
         x: keys or values, (B, G, S, D).
@@ -23,8 +23,8 @@ def project_length(x: Tensor, projection: Tensor, mask: Tensor | None = None) ->
     Source: Wang et al. 2020, arXiv:2006.04768.
     """
     sizes = check("B G S D", x=x)
-    heads, _, most = projection.shape
-    if heads not in (1, sizes["G"]) or sizes["S"] > most:
+    heads, _, columns = projection.shape
+    if heads not in (1, sizes["G"]) or sizes["S"] > columns:
         raise ValueError(
             f"projection has shape {tuple(projection.shape)}; expected ({sizes['G']}, R, N) or "
             f"(1, R, N) with N at least S={sizes['S']}"
@@ -49,7 +49,7 @@ def linformer_attention(
     """softmax(scale q (E k)^T) (F v): every query reads R mixtures of the keys, none of which is
     masked.
 
-    Costs (T + S) R and not T S. A row of padding only has zeros for mixtures, hence for an answer.
+    Costs (T + S) R, not T S. A row of padding only has zero mixtures, hence a zero output.
 
     Args:
         q: (B, H, T, D).   k: (B, G, S, D), G divides H.   v: (B, G, S, M).

@@ -1,8 +1,8 @@
-"""Attention among tokens whose queries point the same way, found by hashing: its definition, with
-T x T numbers, and the same by sorting, with so many that they grow as T does.
+"""LSH attention, among tokens whose queries hash to the same bucket: its definition, with T x T
+weights, and the same by sorting, in memory that grows with T.
 
 Letters beside those of the package: R rounds of hashing, m tokens of a chunk, C chunks, W keys that
-a chunk reads (2 m, or 3 m where it also reads the chunk behind it).
+a chunk reads (2 m, or 3 m where it also reads the chunk after it).
 """
 
 import itertools
@@ -17,9 +17,9 @@ from seq2seq.functional.scores import dot
 from seq2seq.functional.shapes import check
 from seq2seq.functional.softmax import causal_mask, masked_softmax, widened
 
-# Numbers of keys and values that are laid out at once: 16 MiB of float32. Larger blocks are fetched
-# from the system and given back each time, which takes longer than to compute with them.
-MOST_HELD = 2**22
+# Elements of keys and values that are laid out at once: 16 MiB of float32. Larger blocks are
+# allocated by the system and freed each time, which takes longer than computing with them.
+MAX_ELEMENTS = 2**22
 
 
 def unit(x: Tensor) -> Tensor:
@@ -35,13 +35,13 @@ def hash_buckets(x: Tensor, rotations: Tensor) -> Tensor:
     """The bucket of each vector: argmax [x R ; -x R], the random direction that it is nearest to.
 
     Vectors at a small angle share a bucket more often than others; their lengths do not matter. Of
-    equal maxima the first counts. It has no gradient.
+    equal maxima the first wins. It has no gradient.
 
     Args:
         x: (B, H, T, D), hashed in float32 at least.
         rotations: R, normally distributed, (R, H, D, buckets / 2).
 
-    Returns: whole numbers below the number of buckets, (B, H, R, T).
+    Returns: integers from 0 to buckets - 1, (B, H, R, T).
     Source: Andoni et al. 2015, arXiv:1509.02897; Kitaev et al. 2020, arXiv:2001.04451.
     """
     check("B H T D, R H D half", x=x, rotations=rotations)
@@ -51,18 +51,17 @@ def hash_buckets(x: Tensor, rotations: Tensor) -> Tensor:
     return torch.cat((turned, -turned), dim=-1).argmax(-1)
 
 
-def visits(
+def rounds_seen(
     buckets: Tensor, chunk: int, *, mask: Tensor | None = None, causal: bool = False
 ) -> Tensor:
     """In how many rounds each query sees each key: the definition, for reading and for small T.
 
-    In a round the tokens of a bucket stand in order of their positions, and each m of them are a
-    chunk: the chunk of a token is the number of real tokens before it in its bucket, divided by m.
-    A token sees the others of its bucket in its own chunk and the one before; with `causal` those
-    before it, otherwise also those of the chunk behind its own. It sees itself once if it sees
-    nobody else in any round, and else not at all.
+    In a round the tokens of a bucket are in order of position, and every m of them are a chunk: a
+    token with c real tokens before it in its bucket is in chunk c // m. It sees the others of its
+    bucket in its chunk and the one before; with `causal` only earlier tokens, else also the chunk
+    after its own. It sees itself once if it sees no other token in any round, else not at all.
 
-    So what a token sees follows from the tokens before it, and padding counts nowhere.
+    So a token's chunk follows from the tokens before it, and padding never counts.
 
     Args:
         buckets: (B, H, R, T), from `hash_buckets`.
@@ -70,15 +69,15 @@ def visits(
         mask: (B, T), True = real.
         causal: no token sees a later one.
 
-    Returns: whole numbers, (B, H, T, T).
+    Returns: integers, (B, H, T, T).
     """
     T, device = buckets.shape[-1], buckets.device
     alike = buckets[..., :, None] == buckets[..., None, :]  # (B, H, R, T, T)
     if mask is not None:
         alike = alike & (mask[:, :, None] & mask[:, None, :])[:, None, None]
     before = causal_mask(T, T, -1, device=device)
-    own = (alike & before).sum(-1) // chunk  # (B, H, R, T)
-    ahead = own[..., None, :] - own[..., :, None]
+    chunks = (alike & before).sum(-1) // chunk  # (B, H, R, T)
+    ahead = chunks[..., None, :] - chunks[..., :, None]
     seen = alike & (ahead >= -1) & (ahead <= 1)
     seen = seen & (before if causal else ~torch.eye(T, dtype=torch.bool, device=device))
     count = seen.sum(2)
@@ -98,13 +97,13 @@ def lsh_weights(
     bias: Tensor | None = None,
     causal: bool = False,
 ) -> Tensor:
-    """a_ij = n_ij e^(e_ij) / sum_j n_ij e^(e_ij), n the `visits`: the weights of `lsh_attention`,
-    whose arguments these are.
+    """a_ij = n_ij e^(e_ij) / sum_j n_ij e^(e_ij), n the `rounds_seen`: the weights of
+    `lsh_attention`, whose arguments these are.
 
     Returns: (B, H, T, T) in the type of `q`.
     """
     T = q.shape[2]
-    count = visits(buckets, chunk, mask=mask, causal=causal)
+    count = rounds_seen(buckets, chunk, mask=mask, causal=causal)
     wide = widened(dot(q, k))
     added = count.clamp(min=1).to(wide.dtype).log()
     if bias is not None:
@@ -115,10 +114,10 @@ def lsh_weights(
 class Layout(NamedTuple):
     """The tokens of a round by bucket and position, each bucket in chunks of its own."""
 
-    tokens: Tensor  # (B, H, C, m): who stands there; T = nobody
-    slots: Tensor  # (B, H, T): where a token stands, among the C m
+    tokens: Tensor  # (B, H, C, m): the token in each slot; T = none
+    slots: Tensor  # (B, H, T): the slot of each token, of the C m
     joined: Tensor  # (B, H, C): does the chunk before it hold the same bucket?
-    alone: Tensor  # (B, H, T): does the token see nobody but itself? Of padding, anything
+    alone: Tensor  # (B, H, T): does the token see only itself? Undefined for padding
 
 
 def lay_out(
@@ -126,15 +125,15 @@ def lay_out(
 ) -> Layout:
     """Sort tokens by (bucket, position), buckets (B, H, T), and give every bucket whole chunks.
 
-    There are as many chunks as so many tokens in so many buckets can need at most, so that no size
-    depends on the hashes. Padding has a bucket behind all others, which nobody reads.
+    There are `max_chunks` chunks, so that no size depends on the hashes. Padding has a bucket after
+    all others, which no token reads.
     """
     T, device = buckets.shape[-1], buckets.device
     here = torch.arange(T, device=device).expand_as(buckets)
-    who = here
+    index = here
     if mask is not None:
         hidden = ~mask[:, None]
-        buckets, who = buckets.masked_fill(hidden, num_buckets), here.masked_fill(hidden, T)
+        buckets, index = buckets.masked_fill(hidden, num_buckets), here.masked_fill(hidden, T)
     ordered, order = buckets.sort(dim=-1, stable=True)
     borders = torch.arange(num_buckets + 2, device=device).repeat(*buckets.shape[:-1], 1)
     starts = torch.searchsorted(ordered, borders)  # of every bucket, and the end of the last
@@ -145,23 +144,23 @@ def lay_out(
     slots = (ends - chunks).gather(-1, ordered) * chunk + rank
     alone = rank == 0 if causal else sizes.gather(-1, ordered) == 1
     slots, alone = (torch.zeros_like(x).scatter(-1, order, x) for x in (slots, alone))
-    C = most_chunks(T, num_buckets + (mask is not None), chunk)
-    tokens = here.new_full((*buckets.shape[:-1], C * chunk), T).scatter(-1, slots, who)
+    C = max_chunks(T, num_buckets + (mask is not None), chunk)
+    tokens = here.new_full((*buckets.shape[:-1], C * chunk), T).scatter(-1, slots, index)
     # A bucket begins where the chunks of those before it end, and the first at 0.
     begins = here.new_zeros((*buckets.shape[:-1], C + 1), dtype=torch.bool).scatter(-1, ends, True)
     begins[..., 0] = True
     return Layout(tokens.unflatten(-1, (C, chunk)), slots, ~begins[..., :C], alone)
 
 
-def most_chunks(T: int, num_buckets: int, chunk: int) -> int:
-    """How many chunks so many tokens in so many buckets need at most: if each ends with one."""
+def max_chunks(T: int, num_buckets: int, chunk: int) -> int:
+    """Chunks that T tokens in `num_buckets` buckets need at most: if each ends with one token."""
     return (T + num_buckets * (chunk - 1)) // chunk
 
 
 def scores_in_chunks(T: int, num_buckets: int, chunk: int, causal: bool) -> int:
-    """How many scores `lsh_attention` forms in a round, of a head."""
+    """Scores that `lsh_attention` computes in a round, per head."""
     chunk = max(1, min(chunk, T))
-    return most_chunks(T, num_buckets, chunk) * chunk * (2 if causal else 3) * chunk
+    return max_chunks(T, num_buckets, chunk) * chunk * (2 if causal else 3) * chunk
 
 
 def lsh_attention(
@@ -177,12 +176,12 @@ def lsh_attention(
     causal: bool = False,
     dropout: float = 0.0,
 ) -> Tensor:
-    """Softmax attention of every token to those that `visits` says it sees.
+    """Softmax attention of every token to those that it sees by `rounds_seen`.
 
         out_i = sum_r e^(z_ir - z_i) sum_(j seen in round r) e^(e_ij - z_ir) v_j,
         z_ir = logsumexp_(j seen in round r) e_ij,   z_i = logsumexp_r z_ir
 
-    A key that is seen in two rounds counts twice. A token that sees nobody else gets its own value.
+    A key that is seen in two rounds counts twice. A token that sees no other gets its own value.
 
     Args:
         q, k: of the same tokens, (B, H, T, D).   v: (B, H, T, M).
@@ -199,8 +198,8 @@ def lsh_attention(
     """
     sizes = check("B H T D, B H T D, B H T M, B H R T", q=q, k=k, v=v, buckets=buckets)
     T = sizes["T"]
-    chunk = max(1, min(chunk, T))  # what is longer than a sentence holds it whole
-    # A round at a time, so that copies of queries, keys and values are for one round.
+    chunk = max(1, min(chunk, T))  # a longer chunk holds the whole sentence
+    # One round at a time, so that queries, keys and values are copied for one round only.
     layouts = [lay_out(one, num_buckets, chunk, mask, causal) for one in buckets.unbind(2)]
     outs, z = zip(*(answer(q, k, v, one, bias, causal, dropout) for one in layouts), strict=True)
     alone = torch.stack([one.alone for one in layouts], dim=-1)  # (B, H, T, R)
@@ -223,15 +222,15 @@ def answer(
 ) -> tuple[Tensor, Tensor]:
     """The softmax attention of one round.
 
-    Returns: out (B, H, T, M), zeros for a token that sees nobody else, and z (B, H, T).
+    Returns: out (B, H, T, M), zeros for a token that sees no other, and z (B, H, T).
     """
     T, chunk = q.shape[2], layout.tokens.shape[-1]
-    at = layout.tokens.flatten(2).clamp(max=T - 1)  # (B, H, C m); where nobody is, anybody
+    at = layout.tokens.flatten(2).clamp(max=T - 1)  # (B, H, C m); empty slots read the last token
     queries, keys, values = (take(x, at).view(-1, chunk, x.shape[-1]) for x in (q, k, v))
     added, seen = bias_of_chunks(bias, at, chunk, causal), seen_by_chunks(layout, causal)
     near = zip(neighbours(keys, causal), neighbours(values, causal), strict=True)
     columns = [queries, added, seen, *itertools.chain(*near)]
-    n = max(1, MOST_HELD // max(1, seen.shape[-1] * (k.shape[-1] + v.shape[-1])))
+    n = max(1, MAX_ELEMENTS // max(1, seen.shape[-1] * (k.shape[-1] + v.shape[-1])))
     outs, zs = [], []
     for query, plus, see, *parts in zip(*(x.split(n) for x in columns), strict=True):
         key, value = torch.cat(parts[::2], dim=1), torch.cat(parts[1::2], dim=1)
@@ -252,11 +251,11 @@ def take(x: Tensor, at: Tensor) -> Tensor:
 
 def neighbours(x: Tensor, causal: bool) -> list[Tensor]:
     """The chunks that each of the chunks (X, m, ...) reads: the one before, itself, and unless
-    `causal` the one behind.
+    `causal` the one after.
     """
-    nobody = torch.zeros_like(x[:1])
-    before, behind = torch.cat((nobody, x[:-1])), torch.cat((x[1:], nobody))
-    return [before, x] if causal else [before, x, behind]
+    empty = torch.zeros_like(x[:1])
+    before, after = torch.cat((empty, x[:-1])), torch.cat((x[1:], empty))
+    return [before, x] if causal else [before, x, after]
 
 
 def seen_by_chunks(layout: Layout, causal: bool) -> Tensor:
@@ -272,8 +271,8 @@ def seen_by_chunks(layout: Layout, causal: bool) -> Tensor:
 
 
 def bias_of_chunks(bias: Tensor | None, at: Tensor, chunk: int, causal: bool) -> Tensor:
-    """What `bias` (H, 2 T - 1) says of the distances from the tokens of each chunk to those it
-    reads: tokens (B, H, C m) -> (B H C, m, W), or zeros that fit.
+    """The `bias` (H, 2 T - 1) of the distances from the tokens of each chunk to those it reads:
+    tokens (B, H, C m) -> (B H C, m, W), or zeros that broadcast.
     """
     B, H, _ = at.shape
     tokens = at.reshape(-1, chunk)
@@ -281,5 +280,5 @@ def bias_of_chunks(bias: Tensor | None, at: Tensor, chunk: int, causal: bool) ->
         return torch.zeros(len(tokens), 1, 1, device=at.device)
     distance = torch.cat(neighbours(tokens, causal), dim=1)[:, None] - tokens[:, :, None]
     heads = torch.arange(H, device=at.device)[:, None, None, None]
-    found = bias[heads, distance.unflatten(0, (B, H, -1)) + bias.shape[1] // 2]
-    return found.flatten(0, 2)
+    gathered = bias[heads, distance.unflatten(0, (B, H, -1)) + bias.shape[1] // 2]
+    return gathered.flatten(0, 2)

@@ -1,4 +1,4 @@
-"""Luong's local attention: a window of the source, about a place that each query has."""
+"""Luong's local attention: each query reads a window of the source around its centre."""
 
 import torch
 from torch import Tensor
@@ -11,9 +11,9 @@ from seq2seq.functional.softmax import attend, explicit_attention, masked_softma
 
 
 def predicted_centres(q: Tensor, wp: Tensor, vp: Tensor, lengths: Tensor) -> Tensor:
-    """p = S sigmoid(vp . tanh(Wp q)): the place in the source that a query asks for, learnt.
+    """p = S sigmoid(vp . tanh(Wp q)): the position in the source that a query predicts.
 
-    In float32 at least, also under autocast: bfloat16 tells no neighbours apart beyond 256.
+    In float32 at least, also under autocast: bfloat16 cannot tell neighbours apart beyond 256.
 
     Args:
         q: (B, H, T, D).   wp: (H, A, D).   vp: (H, A).
@@ -39,13 +39,13 @@ def local_attention(
     mask: Tensor | None = None,
     dropout: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
-    """Attention to the keys s in [p - radius, p + radius] about the centre p of each query.
+    """Attention to the keys s in [p - radius, p + radius] around the centre p of each query.
 
         a_s = softmax of e_s over the visible keys of the window      (local-m)
         a_s = that times exp(-(s - p)^2 / (2 (radius / 2)^2))         (local-p: `gaussian`)
 
-    The product is not divided by its sum again. As in the paper, both kinds read the window alone:
-    its softmax does not run over the whole row. The window is a mask and gives p no gradient; the
+    The product is not normalised again. As in the paper, both kinds read the window alone: the
+    softmax does not run over the whole row. The window is a mask and gives p no gradient; the
     Gaussian does.
 
     Args:
@@ -53,7 +53,7 @@ def local_attention(
         v: (B, G, S, M), G divides H.
         centres: p, broadcastable to (B, H, T); keys stand at 0 ... S - 1.
         radius: D of the paper, at least 1.
-        gaussian: multiply with it; it is 1 at p and exp(-2) at the ends of the window.
+        gaussian: multiply by the Gaussian, 1 at p and exp(-2) at the ends of the window.
         mask: bool, broadcastable to (B, H, T, S); True = may attend.
         dropout: probability of dropping a weight; pass 0 outside training.
 

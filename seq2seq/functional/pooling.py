@@ -1,6 +1,6 @@
-"""Weights that need no softmax: where attention comes from, for demonstrations and comparisons.
+"""Weights without a softmax, from before attention: for demonstrations and comparisons.
 
-(B, H, T, S) each, for `functional.attend`; a key behind the mask, and a query without keys, get 0.
+(B, H, T, S) each, for `functional.attend`; a masked key, and a query without keys, get 0.
 """
 
 import torch
@@ -12,8 +12,8 @@ from seq2seq.functional.shapes import check, check_groups
 def normalised(similarities: Tensor, mask: Tensor | None = None) -> Tensor:
     """Similarities divided by their sum: the weights of Nadaraya-Watson regression.
 
-    Of exp(e) these are softmax(e), so for the Gaussian kernel both normalisers are one. Other
-    scores may be negative, and have no such weights.
+    Those of exp(e) are softmax(e), so for the Gaussian kernel both normalisers agree. Scores that
+    may be negative have no such weights.
 
     Args:
         similarities: (B, H, T, S), none below 0.
@@ -28,7 +28,7 @@ def normalised(similarities: Tensor, mask: Tensor | None = None) -> Tensor:
 
 
 def uniform(q: Tensor, k: Tensor, mask: Tensor | None = None) -> Tensor:
-    """The same weight for every visible key: the mean, which knows neither query nor key.
+    """The same weight for every visible key: the mean, which depends on neither query nor key.
 
     Args:
         q: (B, H, T, D).   k: (B, G, S, C).
@@ -39,11 +39,11 @@ def uniform(q: Tensor, k: Tensor, mask: Tensor | None = None) -> Tensor:
 
 
 def nearest(q: Tensor, k: Tensor, count: int, mask: Tensor | None = None) -> Tensor:
-    """1 / count for the `count` visible keys nearest to the query, 0 for others; the regression of
-    nearest neighbours.
+    """1 / count for the `count` visible keys nearest to the query, 0 for others: the weights of
+    nearest-neighbour regression.
 
-    Of keys equally near the earlier one is taken. A query that sees fewer takes all. There is no
-    gradient to queries and keys: a small step changes no neighbour.
+    Of keys equally near the earlier one is taken. A query that sees fewer takes all. Queries
+    and keys get no gradient: a small step changes no neighbour.
 
     Args:
         q: (B, H, T, D).   k: (B, G, S, D), G divides H.

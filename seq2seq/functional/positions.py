@@ -1,4 +1,4 @@
-"""Rotary position embedding: a position is an angle by which pairs of numbers are turned."""
+"""The formulas of positions: rotary and sinusoidal embeddings, and the biases of ALiBi and T5."""
 
 import math
 
@@ -37,7 +37,7 @@ def sinusoid(positions: Tensor, dim: int) -> Tensor:
     10000^(-2i/dim).
 
     Args:
-        positions: (...,) whole numbers.
+        positions: (...,) integers.
         dim: E; if it is odd, the last cosine is left out.
 
     Returns: (..., E), float32 (bfloat16 cannot tell position 256 from 257).
@@ -50,7 +50,7 @@ def sinusoid(positions: Tensor, dim: int) -> Tensor:
 
 
 def distances(positions: Tensor, keys: int) -> Tensor:
-    """How far each key stands behind its query, negative for one before it.
+    """How far each key stands after its query, negative for one before it.
 
     Args:
         positions: of the queries, (T,) or (N, T).
@@ -64,23 +64,23 @@ def distances(positions: Tensor, keys: int) -> Tensor:
 def alibi_slopes(heads: int, device: torch.device | None = None) -> Tensor:
     """The slope of each head: 2^(-8h/H), h = 1 ... H.
 
-    Where H is no power of two, the slopes of the next lower power n come first, then every other
+    Where H is not a power of two, the slopes of the next lower power n come first, then every other
     one of those for 2n, so that the new ones lie between the old.
 
     Returns: (H,), float32.
     Source: Press et al. 2022, arXiv:2108.12409.
     """
     power = 2 ** (heads.bit_length() - 1)
-    # Made where they are needed: a list of numbers would have to be copied to a GPU each time.
+    # Made on the device: a Python list would be copied to the GPU each time.
     head = torch.arange(heads, device=device)
     between = (2 * (head - power) + 1) / (2 * power)
     return torch.exp2(-8 * torch.where(head < power, (head + 1) / power, between))
 
 
 def alibi(distance: Tensor, heads: int) -> Tensor:
-    """-m_h |i - j|: the further a key, the less; each head has its own slope.
+    """-m_h |i - j|: a penalty in proportion to the distance, with a slope for each head.
 
-    Before a causal mask it is the paper's -m (i - j); without one it is the same to both sides.
+    With a causal mask it is the paper's -m (i - j); without one it is symmetric.
 
     Args:
         distance: j - i of key j and query i, (..., T, S); see `distances`.
@@ -96,11 +96,11 @@ def alibi(distance: Tensor, heads: int) -> Tensor:
 def t5_buckets(distance: Tensor, starts: Tensor, both_sides: bool) -> Tensor:
     """The class of a distance: near ones have a class each, far ones share wider and wider classes.
 
-    With `both_sides` keys at or before the query have the first classes, and those behind it as
-    many further ones; otherwise a key behind the query counts as at it.
+    With `both_sides`, keys at or before the query have the first half of the classes, keys after it
+    the second; without, a key after the query counts as distance 0.
 
     Args:
-        distance: j - i of key j and query i, whole numbers of any shape.
+        distance: j - i of key j and query i, integers of any shape.
         starts: from `bucket_starts`.
 
     Returns: classes from 0, in the shape of `distance`.
@@ -108,17 +108,17 @@ def t5_buckets(distance: Tensor, starts: Tensor, both_sides: bool) -> Tensor:
     """
     if not both_sides:
         return torch.bucketize((-distance).clamp(min=0), starts, right=True)
-    behind = (distance > 0) * (len(starts) + 1)
-    return torch.bucketize(distance.abs(), starts, right=True) + behind
+    after = (distance > 0) * (len(starts) + 1)
+    return torch.bucketize(distance.abs(), starts, right=True) + after
 
 
 def bucket_starts(buckets: int, farthest: int) -> list[int]:
-    """The least distance of each class of one side but the first, which is 0.
+    """The smallest distance of each class of one side but the first, whose smallest is 0.
 
     Half of the classes are for single distances; the others grow geometrically up to `farthest`,
     beyond which all is one class: with m single ones of n, class c > m begins where
-    m (farthest / m)^((c - m) / (n - m)) is reached. In whole numbers, since a logarithm in floating
-    point would put a distance on such a border on either side; it says where to begin.
+    m (farthest / m)^((c - m) / (n - m)) is reached. In integers, since a floating-point logarithm
+    may put a distance at a border on either side; it only says where to begin.
     """
     single = buckets // 2
     starts = list(range(1, single + 1))

@@ -12,8 +12,8 @@ from torch.utils.checkpoint import checkpoint
 from seq2seq.functional.shapes import check, check_groups
 from seq2seq.functional.softmax import widened
 
-# Numbers that a score with an axis beside T and S holds at once: 64 MiB of float32.
-MOST_HELD = 2**24
+# Elements that a score with an axis beside T and S holds at once: 64 MiB of float32.
+MAX_ELEMENTS = 2**24
 
 
 def dot(q: Tensor, k: Tensor, scale: float = 1.0) -> Tensor:
@@ -35,7 +35,7 @@ def dot(q: Tensor, k: Tensor, scale: float = 1.0) -> Tensor:
 
 
 def project_per_head(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
-    """Each head's own linear map: (B, G, S, D) with W (H, A, D), b (H, A) -> (B, H, S, A), G
+    """A linear map for each head: (B, G, S, D) with W (H, A, D), b (H, A) -> (B, H, S, A), G
     divides H.
     """
     H, G = weight.shape[0], x.shape[1]
@@ -59,7 +59,7 @@ def general(q: Tensor, k: Tensor, weight: Tensor) -> Tensor:
     return dot(project_per_head(q, weight.transpose(1, 2)), k)
 
 
-def additive(wq: Tensor, wk: Tensor, u: Tensor, most: int = MOST_HELD) -> Tensor:
+def additive(wq: Tensor, wk: Tensor, u: Tensor, max_elements: int = MAX_ELEMENTS) -> Tensor:
     """e = u . tanh(Wq q + Wk k + b), from the two projections already made.
 
     The projection of the keys (with b) does not depend on the query, so a decoder makes it once a
@@ -67,7 +67,7 @@ def additive(wq: Tensor, wk: Tensor, u: Tensor, most: int = MOST_HELD) -> Tensor
 
     Args:
         wq: Wq q, (B, H, T, A).   wk: Wk k + b, (B, H, S, A).   u: (H, A).
-        most: see `in_chunks`, of B H T S A numbers.
+        max_elements: see `in_chunks`; in all there are B H T S A.
 
     Returns: (B, H, T, S).
     Source: Bahdanau et al. 2015, arXiv:1409.0473.
@@ -78,27 +78,29 @@ def additive(wq: Tensor, wk: Tensor, u: Tensor, most: int = MOST_HELD) -> Tensor
         hidden = (queries[:, :, :, None] + wk[:, :, None]).tanh_()
         return torch.einsum("bhtsa,ha->bhts", hidden, u)
 
-    return in_chunks(score, wq, sizes["S"] * sizes["A"], most)
+    return in_chunks(score, wq, sizes["S"] * sizes["A"], max_elements)
 
 
-def concat(q: Tensor, k: Tensor, weight: Tensor, u: Tensor, most: int = MOST_HELD) -> Tensor:
+def concat(
+    q: Tensor, k: Tensor, weight: Tensor, u: Tensor, max_elements: int = MAX_ELEMENTS
+) -> Tensor:
     """e = u . tanh(W [q; k]): `additive` with W = [Wq | Wk] and without b.
 
     Args:
         q: (B, H, T, D).   k: (B, G, S, C), G divides H.   weight: W, (H, A, D + C).   u: (H, A).
-        most: see `in_chunks`, of B H T S A numbers.
+        max_elements: see `in_chunks`; in all there are B H T S A.
 
     Returns: (B, H, T, S).
     Source: Luong et al. 2015, arXiv:1508.04025.
     """
     of_q, of_k = weight.split([q.shape[-1], k.shape[-1]], dim=-1)
-    return additive(project_per_head(q, of_q), project_per_head(k, of_k), u, most)
+    return additive(project_per_head(q, of_q), project_per_head(k, of_k), u, max_elements)
 
 
 def concat_linear(q: Tensor, k: Tensor, weight: Tensor) -> Tensor:
     """e = w . [q; k] = wq . q + wk . k, a concatenation without a hidden layer.
 
-    The query adds the same number to the scores of all keys, which cancels in the softmax: the
+    The query adds the same constant to the scores of all keys, which cancels in the softmax: the
     weights do not depend on the query, and wq learns nothing. For comparison, not for use.
 
     Args:
@@ -110,16 +112,16 @@ def concat_linear(q: Tensor, k: Tensor, weight: Tensor) -> Tensor:
     return project_per_head(q, of_q) + project_per_head(k, of_k).transpose(-2, -1)
 
 
-def gaussian(q: Tensor, k: Tensor, w: Tensor, most: int = MOST_HELD) -> Tensor:
+def gaussian(q: Tensor, k: Tensor, w: Tensor, max_elements: int = MAX_ELEMENTS) -> Tensor:
     """e = -w / 2 |q - k|^2, the logarithm of a Gaussian kernel of variance 1 / w around the query.
 
-    The difference is squared as it stands: |q|^2 + |k|^2 - 2 q . k loses all digits of a small
-    distance between two long vectors. |q|^2 is in the score of every key, so bfloat16 would have no
-    digits left for what makes one nearer than another.
+    The difference itself is squared: |q|^2 + |k|^2 - 2 q . k loses all digits of a small distance
+    between two long vectors. |q|^2 is in the score of every key, so bfloat16 would have no digits
+    left to tell keys apart.
 
     Args:
         q: (B, H, T, D).   k: (B, G, S, D), G divides H.   w: (H,), above 0.
-        most: see `in_chunks`, of B H T S D numbers.
+        max_elements: see `in_chunks`; in all there are B H T S D.
 
     Returns: (B, H, T, S), float32 at least.
     Source: Nadaraya 1964, Theory of Probability and Its Applications 9; Watson 1964, Sankhya A 26.
@@ -133,14 +135,14 @@ def gaussian(q: Tensor, k: Tensor, w: Tensor, most: int = MOST_HELD) -> Tensor:
         distance = (queries[:, :, :, None] - keys[:, :, None]).square().sum(-1)
         return -w[:, None, None] / 2 * distance
 
-    return in_chunks(score, q, sizes["S"] * sizes["D"], most)
+    return in_chunks(score, q, sizes["S"] * sizes["D"], max_elements)
 
 
 def gaussian_key_bias(k: Tensor, w: Tensor) -> Tensor:
     """-w / 2 |k|^2: with it, w q . k has the softmax of the Gaussian score, for |q|^2 cancels.
 
-    So a kernel that knows dot products and a bias computes `gaussian`. The largest is taken off: it
-    cancels too, and a kernel that rounds to bfloat16 would round all at its size.
+    So a kernel for dot products with a bias computes `gaussian`. The maximum is subtracted: it
+    cancels too, and a kernel in bfloat16 would round every bias to its precision.
 
     Args:
         k: (B, G, S, D), G divides H.   w: (H,).
@@ -153,20 +155,20 @@ def gaussian_key_bias(k: Tensor, w: Tensor) -> Tensor:
 
 
 def in_chunks(
-    score: Callable[[Tensor], Tensor], q: Tensor, each: int, most: int = MOST_HELD
+    score: Callable[[Tensor], Tensor], q: Tensor, each: int, max_elements: int = MAX_ELEMENTS
 ) -> Tensor:
-    """score(q), for as many queries at a time as keep it from holding more than `most` numbers.
+    """score(q), in chunks of queries that hold at most `max_elements` elements.
 
     A score with an axis beside T and S needs memory for all three. In training each chunk is
-    computed a second time for its gradient; if all queries fit in one, none is.
+    recomputed for its gradient, unless all queries fit in one.
 
     Args:
         score: (B, H, T', D) -> (B, H, T', S), without randomness.
         q: (B, H, T, D).
-        each: numbers held for one query of one head.
+        each: elements held for one query of one head.
     """
     B, H, T, _ = q.shape
-    rows = max(1, most // max(1, B * H * each))
+    rows = max(1, max_elements // max(1, B * H * each))
     if rows >= T:
         return score(q)
     parts = q.split(rows, dim=2)

@@ -1,6 +1,4 @@
-"""Shape checks at the doors of `functional/`: documentation, validation and error message in one
-line.
-"""
+"""Shape checks on entry to a function: documentation, check and error message in one line."""
 
 from torch import Tensor
 
@@ -8,7 +6,7 @@ from torch import Tensor
 def check(pattern: str, **tensors: Tensor) -> dict[str, int]:
     """Compare tensors with named shapes and return the size of every letter.
 
-    `check("B H T D, B G S D", q=q, k=k)` reads as the two shapes it demands, in the order of the
+    `check("B H T D, B G S D", q=q, k=k)` lists the expected shapes in the order of the
     keywords.
 
     Returns: letter -> size.

@@ -1,4 +1,6 @@
-"""Softmax attention, written out: the reference that every faster path is tested against."""
+"""Softmax attention, written out: the reference that every faster path is tested against; with the
+float32 that it computes in and the causal masks that it obeys.
+"""
 
 import torch
 from torch import Tensor
@@ -8,14 +10,14 @@ from seq2seq.functional.shapes import check, check_groups
 
 
 def widened(x: Tensor) -> Tensor:
-    """x in float32, or in float64 if it is."""
+    """x in float32, or unchanged in float64."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
 
 def masked_softmax(
     scores: Tensor, mask: Tensor | None = None, bias: Tensor | None = None
 ) -> Tensor:
-    """Softmax over the last axis that gives a key behind the mask, and a query with no key at all,
+    """Softmax over the last axis that gives a masked key, and every key of a query that sees none,
     exactly 0.
 
     The sum runs in float32 at least; a row that is masked everywhere has gradient 0, not NaN.
@@ -41,7 +43,7 @@ def masked_softmax(
 def attend(weights: Tensor, v: Tensor) -> Tensor:
     """The weighted sums of values: (B, H, T, S) and (B, G, S, M) -> (B, H, T, M), in the type of v.
 
-    Weights may be of a wider type, as those of scores that need one are.
+    Weights may be of a wider type than v.
     """
     B, H, T, S = weights.shape
     G = v.shape[1]
@@ -84,7 +86,7 @@ def causal_mask(
     Args:
         queries: T.
         keys: S.
-        start: position of the first query, an int or (N,) where rows stand at different places.
+        start: position of the first query, an int or (N,) where rows stand at different positions.
 
     Returns: (T, S), or (N, 1, T, S) for a tensor `start`.
     """
@@ -95,12 +97,11 @@ def causal_mask(
 
 
 def past_mask(positions: Tensor, queries: int, keys: int) -> Tensor:
-    """The last T of S tokens may read what stands before them, and themselves.
+    """The last T of S tokens may read themselves and what stands before them.
 
     Args:
-        positions: of the queries. (T,): rows are of one length, and the last key is the last
-            query's own. (N, T): key j of a row is at position j, and behind the last query is
-            nothing.
+        positions: of the queries. (T,): all rows have the same length, and the last query stands at
+            the last key. (N, T): key j of a row is at position j; later keys do not exist yet.
         queries: T.
         keys: S.
 

@@ -11,7 +11,7 @@ from seq2seq.functional.softmax import causal_mask
 
 
 class Cut(NamedTuple):
-    """How scores are made, and cut into tiles."""
+    """How scores are computed, and cut into tiles."""
 
     scale: float
     causal: bool
@@ -22,7 +22,7 @@ class Cut(NamedTuple):
 
 
 class Tiles(NamedTuple):
-    """The tiles of (B, H, T, S) scores e_ij = q_i . k_j + bias_ij, each made when it is asked for.
+    """The tiles of (B, H, T, S) scores e_ij = q_i . k_j + bias_ij, computed on demand.
 
     A tile has the scores of a block of queries, `rows`, with a block of keys, `columns`; the H / G
     query heads of a group stand below each other: (B * G, H / G * rows, columns).
@@ -47,7 +47,7 @@ class Tiles(NamedTuple):
             yield slice(start, min(end, start + self.cut.block_k))
 
     def room(self, q: Tensor) -> Tensor:
-        """Room for the numbers of one tile, to be used for all: fresh memory is slow."""
+        """A buffer for one tile, reused for all: fresh memory is slow."""
         B, H, _, _ = self.shape
         return q.new_empty(B * H * self.cut.block_q * self.cut.block_k)
 
@@ -56,7 +56,7 @@ class Tiles(NamedTuple):
 
         Args:
             q: of the block, scaled, (B * G, H / G * rows, D).   k: of all keys, (B * G, S, D).
-            room: where they are written; see `room`.
+            room: the buffer that they are written to; see `room`.
         """
         scores = products(q, k, columns, room)
         heads = self.by_heads(scores, rows)
@@ -76,12 +76,12 @@ class Tiles(NamedTuple):
         return scores
 
     def keep(self, scores: Tensor, rows: slice, columns: slice) -> Tensor | None:
-        """What the weights of a tile are multiplied by: its dropout, the same whenever asked."""
+        """The dropout factors of the weights of a tile, the same at every call."""
         if self.cut.dropout == 0:
             return None
-        number = rows.start * self.shape[3] + columns.start
-        # An odd factor gives each tile a seed of its own, even of the 32 bits that a CPU reads.
-        seed = (self.cut.seed + number * 0x9E3779B97F4A7C15) % 2**63
+        offset = rows.start * self.shape[3] + columns.start
+        # An odd factor gives each tile another seed, even in the 32 bits that a CPU reads.
+        seed = (self.cut.seed + offset * 0x9E3779B97F4A7C15) % 2**63
         generator = torch.Generator(scores.device).manual_seed(seed)
         return keep_factors(scores, self.cut.dropout, generator)
 
@@ -105,6 +105,6 @@ def len_of(block: slice) -> int:
 
 
 def part(x: Tensor, rows: slice, columns: slice) -> Tensor:
-    """The part of a bias or mask that lies beside a tile; an axis of length 1 lies beside all."""
+    """The part of a bias or mask that belongs to a tile; an axis of length 1 belongs to all."""
     whole = slice(None)
     return x[:, :, rows if x.shape[2] > 1 else whole, columns if x.shape[3] > 1 else whole]

@@ -1,4 +1,4 @@
-"""Does CTranslate2 translate with a folder as the model it was made from does?"""
+"""Does CTranslate2 translate with an exported folder as the original model does?"""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -14,18 +14,18 @@ from seq2seq.models import Seq2Seq
 from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
 
 BATCH = 32  # sentences
-ALIKE = 0.9  # share of the hypotheses that must be equal, where all scores are
-CLOSE = 1e-3  # scores, per token, that differ by rounding alone
+ALIKE = 0.9  # share of the hypotheses that must be equal if all scores are
+CLOSE = 1e-3  # differences of scores, per token, that are due to rounding alone
 
 
 class Agreement(NamedTuple):
-    """What became of the same sentences under the same search."""
+    """How the same sentences are translated by two programs with the same search."""
 
     beams: int
     sentences: int
     equal: int  # hypotheses that are equal in every piece
-    difference: float  # the largest between the scores that both models give one hypothesis
-    symbols: float  # the largest probability of what may not be chosen: pad, bos and unk together
+    difference: float  # the largest between the scores that both programs give one hypothesis
+    symbols: float  # the largest probability of pad, bos and unk together, which are never chosen
 
     @property
     def same_function(self) -> bool:
@@ -34,9 +34,7 @@ class Agreement(NamedTuple):
 
     @property
     def holds(self) -> bool:
-        """And so are the hypotheses, but where rounding decided between two that are as good as
-        each other.
-        """
+        """The hypotheses are equal, too, but where rounding decided between equally good ones."""
         return self.same_function and self.equal >= ALIKE * self.sentences
 
     def __str__(self) -> str:
@@ -48,17 +46,17 @@ class Agreement(NamedTuple):
 
 
 class Judge:
-    """Compares a folder that was exported with the model it was made from, in float32.
+    """Compares an exported folder with the original model, in float32.
 
     Args:
         saved: the model.
-        folder: from `export`.
+        folder: written by `export`.
     """
 
     def __init__(self, saved: Saved, folder: Path):
         self.model = saved.build()
         self.source, self.target = saved.source.symbols(), saved.target.symbols()
-        self.ids = {symbol: number for number, symbol in enumerate(self.target)}
+        self.ids = {symbol: index for index, symbol in enumerate(self.target)}
         ct2 = library()
         self.engine: Any = ct2.Translator(str(folder), device="cpu", compute_type="float32")
 
@@ -82,35 +80,35 @@ class Judge:
         self, rows: Sequence[list[int]], beams: int, limit: int
     ) -> list[tuple[list[int], float]]:
         """The best hypothesis of CTranslate2, with eos if it has one, and its score."""
-        found = self.engine.translate_batch(
+        results = self.engine.translate_batch(
             [[self.source[i] for i in row] for row in rows],
             beam_size=beams,
             length_penalty=1.0,
             min_decoding_length=0,
             max_decoding_length=limit,
             max_input_length=0,
-            # Otherwise the length by which a score is divided leaves eos out.
+            # Otherwise the length that divides a score does not count eos.
             return_end_token=True,
             return_scores=True,
         )
-        return [([self.ids[s] for s in each.hypotheses[0]], each.scores[0]) for each in found]
+        return [([self.ids[s] for s in each.hypotheses[0]], each.scores[0]) for each in results]
 
 
 def ours(model: Seq2Seq, rows: Sequence[list[int]], beams: int, limit: int) -> list[list[int]]:
-    """The best hypothesis of our own search, with eos if it has one."""
+    """The best hypothesis of our search, with eos if it has one."""
     lengths = {"length_ratio": 0.0, "length_extra": limit}
     beam = {"name": "beam", "beam_size": beams, "length_penalty": 1.0}
     search = build_search({**({"name": "greedy"} if beams == 1 else beam), **lengths})
-    found = decode(model, padded([[*row, EOS] for row in rows]), search)
-    return [each[0].ids + ([] if each[0].truncated else [EOS]) for each in found]
+    best = [each[0] for each in decode(model, padded([[*row, EOS] for row in rows]), search)]
+    return [hypothesis.ids + ([] if hypothesis.truncated else [EOS]) for hypothesis in best]
 
 
 @torch.no_grad()
 def scores(
     model: Seq2Seq, rows: Sequence[list[int]], targets: Sequence[list[int]]
 ) -> tuple[list[float], float]:
-    """The mean log-probability of the pieces of given targets, if pad, bos and unk cannot be; and
-    the largest probability that these three have where they can.
+    """The mean log-probability of the pieces of given targets, without pad, bos and unk; and the
+    largest probability that these three have together.
     """
     source, target = padded([[*row, EOS] for row in rows]), padded([[BOS, *t] for t in targets])
     logits = model.logits(model(source, target[:, :-1]).hidden)
@@ -122,7 +120,7 @@ def scores(
 
 
 def random_rows(saved: Saved, count: int) -> list[list[int]]:
-    """Sources of random pieces, the same every time."""
+    """Sources of random pieces, the same in every call."""
     generator = torch.Generator().manual_seed(1)
     longest = min(24, saved.config["data"]["max_length"] - 1)
     lengths = torch.randint(1, longest + 1, (count,), generator=generator).tolist()

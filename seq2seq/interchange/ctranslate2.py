@@ -1,8 +1,8 @@
-"""A Transformer as a folder that CTranslate2 loads.
+"""Transformers for CTranslate2: which models it can compute, and their export to a folder.
 
-What it holds: `model.bin`, `config.json` and the vocabularies, which CTranslate2 reads; and
-`source_tokenizer.json` and `target_tokenizer.json` of the `tokenizers` library, which make pieces
-of text and text of pieces, since CTranslate2 takes and gives pieces.
+The folder holds `model.bin`, `config.json` and the vocabularies, which CTranslate2 reads; and
+`source_tokenizer.json` and `target_tokenizer.json` of the `tokenizers` library, which turn text
+into pieces and back, since CTranslate2 takes and returns pieces.
 """
 
 from pathlib import Path
@@ -24,71 +24,10 @@ from seq2seq.nn.embedding import Embeddings
 from seq2seq.nn.positions import ALiBi, PositionScheme, Rotary, T5Bias
 from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
 
-OTHERWISE = "`seq2seq translate` computes every model"
-
-
-def check_expressible(model: Seq2Seq) -> Transformer:
-    """The model, if CTranslate2 has all its parts.
-
-    Raises: ConfigError that names every part it lacks, and what would be right.
-    """
-    if not isinstance(model, Transformer):
-        raise ConfigError(
-            f"CTranslate2 has no recurrent models, and this is one ({type(model).__name__}). "
-            f"Train with model=transformer to export it; {OTHERWISE}"
-        )
-    found = [*attentions_it_lacks(model), *heads_it_lacks(model)]
-    if isinstance(model.encoder_position, ALiBi):
-        found.append(
-            "position=alibi: it has ALiBi in decoders only. Train with position=sinusoidal, "
-            "learned, rope or t5"
-        )
-    if found:
-        lines = "\n".join(f"  {reason}" for reason in dict.fromkeys(found))
-        raise ConfigError(f"CTranslate2 cannot compute this model:\n{lines}\n{OTHERWISE}")
-    return model
-
-
-def attentions_it_lacks(model: Transformer) -> list[str]:
-    """A reason for every attention that is not multi-head attention of dot products."""
-    return [
-        f"{attention.place.role.description}: it has no {kind}. Train with attn=mha, gqa or mqa"
-        for attention in attentions(model)
-        if (kind := what_it_lacks(attention)) is not None
-    ]
-
-
-def what_it_lacks(attention: Attention[Any]) -> str | None:
-    """The part of an attention that CTranslate2 has no word for; None if there is none."""
-    # A class derived from it computes something else.
-    if type(attention) is not MultiHead:
-        return f"attention like {type(attention).__name__}"
-    if type(attention.score) not in (Dot, ScaledDot):
-        return f"score like {type(attention.score).__name__}"
-    if not hasattr(attention.q, "weight"):
-        return "attention without projections"
-    return None
-
-
-def heads_it_lacks(model: Transformer) -> list[str]:
-    """A reason if the attentions of a stack differ in their number of heads."""
-    for stack in (model.encoder, model.decoder):
-        inside = [a for a in attentions(stack) if isinstance(a, MultiHead)]
-        if len(numbers := sorted({a.num_heads for a in inside})) > 1:
-            return [
-                f"num_heads={numbers[0]} beside num_heads={numbers[1]}: it has one number of heads "
-                "for self- and cross-attention of the decoder. Train with equal ones"
-            ]
-    return []
-
-
-def attentions(module: Any) -> list[Attention[Any]]:
-    return [part for part in module.modules() if isinstance(part, Attention)]
-
-
-POSITIONS = 4096  # rows of the table of a scheme that has no longest sentence
-NEVER = -1e4  # what no softmax notices, and float16 can still hold
+POSITIONS = 4096  # rows of the table of a position scheme without a maximum length
+NEVER = -1e4  # a logit that no softmax notices, and that float16 can hold
 ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
+FALLBACK = "`seq2seq translate` computes every model"
 
 
 def library() -> Any:
@@ -105,8 +44,8 @@ def library() -> Any:
 def export(saved: Saved, folder: Path) -> None:
     """Write a model, its vocabularies and its tokenizers, in float32.
 
-    CTranslate2 then finds what the model's own searches find: pad, bos and unk, which no text
-    contains, cannot be chosen, and the end of a source is added to it.
+    CTranslate2 then translates as the model's searches do: pad, bos and unk, which no text
+    contains, cannot be chosen, and eos is added to each source.
 
     Raises: ConfigError if CTranslate2 is not installed or cannot compute the model, ValueError if
         the vocabularies are not those of the model.
@@ -122,6 +61,65 @@ def export(saved: Saved, folder: Path) -> None:
     spec.save(str(folder))
     for side, tokenizer in (("source", saved.source), ("target", saved.target)):
         (folder / f"{side}_tokenizer.json").write_text(tokenizer.to_json(), encoding="utf-8")
+
+
+def check_expressible(model: Seq2Seq) -> Transformer:
+    """The model, if CTranslate2 can compute it.
+
+    Raises: ConfigError that names every unsupported part, and what to use instead.
+    """
+    if not isinstance(model, Transformer):
+        raise ConfigError(
+            f"CTranslate2 has no recurrent models, and this is one ({type(model).__name__}). "
+            f"Train with model=transformer to export it; {FALLBACK}"
+        )
+    reasons = [*unsupported_attentions(model), *unequal_heads(model)]
+    if isinstance(model.encoder_position, ALiBi):
+        reasons.append(
+            "position=alibi: it has ALiBi in decoders only. Train with position=sinusoidal, "
+            "learned, rope or t5"
+        )
+    if reasons:
+        lines = "\n".join(f"  {reason}" for reason in dict.fromkeys(reasons))
+        raise ConfigError(f"CTranslate2 cannot compute this model:\n{lines}\n{FALLBACK}")
+    return model
+
+
+def unsupported_attentions(model: Transformer) -> list[str]:
+    """A reason for every attention that is not multi-head attention of dot products."""
+    return [
+        f"{attention.place.role.description}: it has no {kind}. Train with attn=mha, gqa or mqa"
+        for attention in attentions(model)
+        if (kind := unsupported_part(attention)) is not None
+    ]
+
+
+def unsupported_part(attention: Attention[Any]) -> str | None:
+    """The part of an attention that CTranslate2 cannot express, or None."""
+    # A subclass computes something else.
+    if type(attention) is not MultiHead:
+        return f"attention like {type(attention).__name__}"
+    if type(attention.score) not in (Dot, ScaledDot):
+        return f"score like {type(attention.score).__name__}"
+    if not hasattr(attention.q, "weight"):
+        return "attention without projections"
+    return None
+
+
+def unequal_heads(model: Transformer) -> list[str]:
+    """A reason if the attentions of a stack differ in their number of heads."""
+    for stack in (model.encoder, model.decoder):
+        inside = [a for a in attentions(stack) if isinstance(a, MultiHead)]
+        if len(heads := sorted({a.num_heads for a in inside})) > 1:
+            return [
+                f"num_heads={heads[0]} beside num_heads={heads[1]}: it has one number of heads for "
+                "self- and cross-attention of the decoder. Train with equal ones"
+            ]
+    return []
+
+
+def attentions(module: Any) -> list[Attention[Any]]:
+    return [part for part in module.modules() if isinstance(part, Attention)]
 
 
 def model_spec(specs: Any, model: Transformer) -> Any:
@@ -142,8 +140,8 @@ def model_spec(specs: Any, model: Transformer) -> Any:
         specs.TransformerDecoderSpec(len(model.decoder), heads[1], **shared),
     )
     set_config(spec.config, first.around_feed.norm.eps)
-    spec.encoder.embeddings[0].weight = numbers(embeddings.source.weight)
-    spec.decoder.embeddings.weight = numbers(embeddings.target.weight)
+    spec.encoder.embeddings[0].weight = to_numpy(embeddings.source.weight)
+    spec.decoder.embeddings.weight = to_numpy(embeddings.target.weight)
     set_linear(spec.decoder.projection, embeddings.output)
     spec.decoder.projection.bias = without_symbols(embeddings.output.bias)
     set_stack(
@@ -192,7 +190,7 @@ def set_stack(
 def attention_spec(
     specs: Any, attention: Any, norm: nn.Module, position: PositionScheme | None
 ) -> Any:
-    """An attention of a layer and its norm; `position` is the scheme that acts inside it."""
+    """One attention of a layer and its norm; `position` is the scheme that acts inside it."""
     rotary = {}
     if isinstance(position, Rotary):
         rotary = {"rotary_dim": 0, "rotary_interleave": False, "rotary_base": position.base}
@@ -205,11 +203,11 @@ def attention_spec(
         **rotary,
     )
     if isinstance(position, T5Bias):
-        spec.relative_attention_bias = numbers(position.table.weight)
+        spec.relative_attention_bias = to_numpy(position.table.weight)
         spec.relative_attention_max_distance = np.int32(position.max_distance)
     spec.queries_scale = np.float32(attention.score.scale)
     set_norm(spec.layer_norm, norm)
-    # Maps of one input are one map: of x in self-attention, of the source in cross-attention.
+    # Maps of the same input are joined: of x in self-attention, of the source in cross-attention.
     q, k, v, out = attention.q, attention.k, attention.v, attention.out
     inputs = [(q, k, v)] if len(spec.linear) == 2 else [(q,), (k, v)]
     for linear, maps in zip(spec.linear, [*inputs, (out,)], strict=True):
@@ -218,30 +216,30 @@ def attention_spec(
 
 
 def set_linear(spec: Any, *maps: Any) -> None:
-    """One map that gives the outputs of all maps, side by side."""
-    spec.weight = numbers(torch.cat([each.weight for each in maps]))
+    """One map that gives the outputs of all `maps`, side by side."""
+    spec.weight = to_numpy(torch.cat([each.weight for each in maps]))
     if maps[0].bias is not None:
-        spec.bias = numbers(torch.cat([each.bias for each in maps]))
+        spec.bias = to_numpy(torch.cat([each.bias for each in maps]))
 
 
 def set_norm(spec: Any, norm: Any) -> None:
-    spec.gamma = numbers(norm.weight)
+    spec.gamma = to_numpy(norm.weight)
     if isinstance(norm, nn.LayerNorm):
-        spec.beta = numbers(norm.bias)
+        spec.beta = to_numpy(norm.bias)
 
 
 def table(position: PositionScheme, dim: int) -> np.ndarray:
     """The vector that a scheme adds at each position, (positions, E)."""
     length = position.max_length or POSITIONS
-    return numbers(position.embed(torch.zeros(1, length, dim), torch.arange(length))[0])
+    return to_numpy(position.embed(torch.zeros(1, length, dim), torch.arange(length))[0])
 
 
 def without_symbols(bias: Tensor) -> np.ndarray:
-    """The bias of the output with which no symbol is chosen that no search of ours chooses."""
+    """The output bias, with which pad, bos and unk are never chosen, as in our searches."""
     changed = bias.detach().clone()
     changed[[PAD, BOS, UNK]] = NEVER
-    return numbers(changed)
+    return to_numpy(changed)
 
 
-def numbers(weight: Tensor) -> np.ndarray:
+def to_numpy(weight: Tensor) -> np.ndarray:
     return weight.detach().float().numpy()

@@ -1,1 +1,1 @@
-"""How good translations are: scores, tests of significance, and what a text alone shows."""
+"""How good translations are: scores, significance tests, and checks of the text itself."""

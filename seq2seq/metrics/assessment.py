@@ -1,4 +1,4 @@
-"""All that is to be said of a system's translations of a test set."""
+"""All scores of a system's translations of a test set."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence

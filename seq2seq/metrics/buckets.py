@@ -10,12 +10,12 @@ from typing import NamedTuple
 from seq2seq.languages import is_spaceless
 from seq2seq.metrics.registry import References, bleu
 
-LENGTHS = (0, 11, 21, 31, 41, 51)  # the least length of each bucket
-FREQUENCIES = (0, 1, 2, 5, 10, 100, 1000)  # the least number of occurrences of each bucket
+LENGTHS = (0, 11, 21, 31, 41, 51)  # where each bucket begins
+FREQUENCIES = (0, 1, 2, 5, 10, 100, 1000)  # likewise
 
 
 class LengthBucket(NamedTuple):
-    """The score of the sentences whose source has from `least` to `most` words."""
+    """The score of the sentences whose source has from `low` to `high` words."""
 
     low: int
     high: int | None  # None: no limit
@@ -24,12 +24,12 @@ class LengthBucket(NamedTuple):
 
 
 class FrequencyBucket(NamedTuple):
-    """How many of the references' words that stand so often in a text are in the outputs."""
+    """Recall of the references' words that occur `low` to `high` times in a text."""
 
     low: int
     high: int | None
     words: int  # of the references
-    recall: float  # of 100
+    recall: float  # in percent
 
 
 def length_unit(language: str | None) -> str:
@@ -44,7 +44,7 @@ def by_length(
     score: Callable[[list[str], References], float],
     language: str | None = None,
 ) -> list[LengthBucket]:
-    """A score for the sentences of each range of source lengths that there are.
+    """A score for the sentences of each range of source lengths that occurs.
 
     Args:
         score: of hypotheses and references.
@@ -52,18 +52,18 @@ def by_length(
     """
     spaceless = is_spaceless(language)
     lengths = [len("".join(s.split())) if spaceless else len(s.split()) for s in source]
-    found = []
+    buckets = []
     for low, high in _ranges(LENGTHS):
         rows = [i for i, n in enumerate(lengths) if n >= low and (high is None or n <= high)]
         if rows:
             some = [[stream[i] for i in rows] for stream in references]
             value = score([hypotheses[i] for i in rows], some)
-            found.append(LengthBucket(low, high, len(rows), value))
-    return found
+            buckets.append(LengthBucket(low, high, len(rows), value))
+    return buckets
 
 
 def count_words(lines: Iterable[str], language: str | None = None) -> Counter[str]:
-    """How often each word stands in a text, words being those that BLEU counts."""
+    """How often each word occurs in a text, split into words as by BLEU."""
     split = _splitter(language)
     counts: Counter[str] = Counter()
     for line in lines:
@@ -77,10 +77,10 @@ def by_frequency(
     frequencies: Counter[str],
     language: str | None = None,
 ) -> list[FrequencyBucket]:
-    """Recall of the references' words, by how often they stand in the training text.
+    """Recall of the references' words, by how often they occur in the training text.
 
-    A word of a reference is found if its output has it, each as often as both have it; where it
-    stands is not asked. Words are those of BLEU, with their case.
+    A word of a reference counts as recalled as often as its output has it too, in any position.
+    Words are BLEU's, case-sensitive.
 
     Args:
         references: the first reference of each sentence.
@@ -88,16 +88,16 @@ def by_frequency(
         language: of the target.
     """
     split = _splitter(language)
-    asked, found = [0] * len(FREQUENCIES), [0] * len(FREQUENCIES)
+    totals, matches = [0] * len(FREQUENCIES), [0] * len(FREQUENCIES)
     for hypothesis, reference in zip(hypotheses, references, strict=True):
         written = Counter(split(hypothesis))
         for word, count in Counter(split(reference)).items():
             bucket = sum(frequencies[word] >= low for low in FREQUENCIES) - 1
-            asked[bucket] += count
-            found[bucket] += min(count, written[word])
+            totals[bucket] += count
+            matches[bucket] += min(count, written[word])
     return [
         FrequencyBucket(low, high, words, 100 * hits / words)
-        for (low, high), words, hits in zip(_ranges(FREQUENCIES), asked, found, strict=True)
+        for (low, high), words, hits in zip(_ranges(FREQUENCIES), totals, matches, strict=True)
         if words
     ]
 

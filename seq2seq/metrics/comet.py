@@ -1,4 +1,4 @@
-"""COMET by the command of another environment: it needs older libraries than this project."""
+"""COMET as a command of another environment: it needs older libraries than this project."""
 
 import re
 import shlex
@@ -11,7 +11,7 @@ from tempfile import TemporaryDirectory
 from seq2seq.errors import ConfigError, DataError
 
 INSTALL = (
-    "COMET needs an environment of its own: python -m venv comet && comet/bin/pip install "
+    "COMET needs a separate environment: python -m venv comet && comet/bin/pip install "
     "unbabel-comet; then --comet comet/bin/comet-score"
 )
 _SCORE = re.compile(r"\bscore:\s*(-?\d+(?:\.\d+)?)")
@@ -57,15 +57,15 @@ def comet_score(
             errors="replace",
             stdin=subprocess.DEVNULL,
         )
-    found = _SCORE.findall(ended.stdout)
-    if ended.returncode or not found:
+    printed = _SCORE.findall(ended.stdout)
+    if ended.returncode or not printed:
         said = (ended.stderr.strip() or ended.stdout.strip() or "nothing").splitlines()[-1]
         raise DataError(
             f"{shlex.join(command)} ended with code {ended.returncode} and no score, saying: {said}"
         )
-    return float(found[-1])
+    return float(printed[-1])
 
 
 def _one_line(text: str) -> str:
-    """COMET also ends a line where a lone CR stands."""
+    """For COMET a lone CR ends a line, too."""
     return text.replace("\r", " ").replace("\n", " ")

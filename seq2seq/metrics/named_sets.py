@@ -11,11 +11,11 @@ from sacrebleu.utils import SACREBLEU_DIR, get_reference_files, get_source_file
 
 from seq2seq.errors import ConfigError, DataError
 
-PATIENCE = 30  # seconds without an answer of the server
+PATIENCE = 30  # seconds to wait for an answer of the server
 
 
 def find_test_set(name: str, langpair: str) -> tuple[Path, list[Path]]:
-    """The file of sources and those of the references; they are fetched where they are not yet.
+    """The file of sources and those of the references, fetched if they are not there yet.
 
     They are kept in ~/.sacrebleu, or in the folder that SACREBLEU names in the environment.
 
@@ -23,7 +23,7 @@ def find_test_set(name: str, langpair: str) -> tuple[Path, list[Path]]:
         name: as of `sacrebleu --list`, such as `wmt14/full`.
         langpair: source and target, such as `en-de`.
 
-    Raises: ConfigError for a name or a pair that there is not; DataError if it cannot be fetched.
+    Raises: ConfigError for an unknown name or pair; DataError if it cannot be fetched.
     """
     if name not in DATASETS:
         near = difflib.get_close_matches(name, DATASETS, n=5, cutoff=0.4)
@@ -39,8 +39,8 @@ def find_test_set(name: str, langpair: str) -> tuple[Path, list[Path]]:
         with _impatient():
             source = get_source_file(name, langpair)
             references = get_reference_files(name, langpair)
-    # No network, a connection that breaks off, a damaged archive, a lock that another process
-    # holds: all are errors of their own kinds. When a checksum is wrong, sacreBLEU exits.
+    # No network, a lost connection, a damaged archive, a lock held by another process: all raise
+    # different errors. On a wrong checksum, sacreBLEU exits.
     except (Exception, SystemExit) as error:
         raise DataError(
             f"the test set {name} {langpair} is not in {SACREBLEU_DIR} and cannot be fetched: "
@@ -54,7 +54,7 @@ def find_test_set(name: str, langpair: str) -> tuple[Path, list[Path]]:
 
 @contextmanager
 def _impatient() -> Iterator[None]:
-    """sacreBLEU waits for a server for ever; for so long nobody does."""
+    """Time out: sacreBLEU would wait for a server forever."""
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(PATIENCE)
     try:

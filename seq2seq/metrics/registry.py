@@ -1,6 +1,6 @@
-"""The scores one can ask for, each a metric of sacreBLEU's kind.
+"""The metrics by name, each a `Metric` of sacreBLEU; exact match and symbol error rate are ours.
 
-That kind brings intervals by bootstrap, paired tests and signatures to all of them alike.
+So bootstrap intervals, paired tests and signatures work for all of them.
 """
 
 from collections.abc import Callable, Sequence
@@ -26,25 +26,25 @@ Streams = Sequence[Sequence[str]]
 class Kind(NamedTuple):
     """A score one can ask for."""
 
-    label: str  # its name in front of the number
+    label: str  # its name in what is printed
     build: Callable[[Streams, str | None], Metric]  # from references and the target language
 
 
 def bleu(
     language: str | None = None, references: Streams | None = None, tokenize: str | None = None
 ) -> BLEU:
-    """BLEU that finds words as suits the language: sacreBLEU's `zh` for Chinese, characters for
+    """BLEU with the tokenizer that suits the language: sacreBLEU's `zh` for Chinese, characters for
     other languages that put no spaces between words, else 13a.
 
     Args:
-        tokenize: another of sacreBLEU's ways to find words, instead of the language's.
+        tokenize: another of sacreBLEU's tokenizers, instead of the language's.
     """
     tokenizer = BLEU.TOKENIZER_DEFAULT
     if language_code(language) == "zh":
         tokenizer = "zh"
     elif is_spaceless(language):
-        # 13a would take a whole clause for one word, and sacreBLEU's tokenizers that find words in
-        # these languages need a dictionary or a model that has to be installed apart.
+        # 13a would take a whole clause for one word, and sacreBLEU's tokenizers for these languages
+        # need a dictionary or a model that is installed separately.
         tokenizer = "char"
     # `force` silences the advice to detokenise: `seq2seq.metrics.text_checks` gives better.
     return BLEU(
@@ -60,16 +60,6 @@ def _ter(references: Streams, language: str | None) -> Metric:
     return TER(normalized=spaceless, asian_support=spaceless, references=references)
 
 
-def _exact(references: Streams, language: str | None) -> Metric:
-
-    return ExactMatch(references)
-
-
-def _symbols(references: Streams, language: str | None) -> Metric:
-
-    return SymbolErrorRate(references)
-
-
 METRICS = {
     "bleu": Kind("BLEU", lambda references, language: bleu(language, references)),
     "chrf": Kind("chrF", lambda references, language: CHRF(references=references)),
@@ -77,8 +67,8 @@ METRICS = {
     "bleu-tokenized": Kind(
         "BLEU-tokenized", lambda references, _: bleu(None, references, tokenize="none")
     ),
-    "exact": Kind("exact", _exact),
-    "ser": Kind("SER", _symbols),
+    "exact": Kind("exact", lambda references, _: ExactMatch(references)),
+    "ser": Kind("SER", lambda references, _: SymbolErrorRate(references)),
 }
 DEFAULT = ("bleu", "chrf", "ter")
 
@@ -112,7 +102,7 @@ def find_metrics(names: Sequence[str]) -> list[Kind]:
 
 
 class SymbolSignature(Signature):
-    """Says what is compared."""
+    """Says which units are compared."""
 
     def __init__(self, args: dict[str, Any]):
         super().__init__(args)
@@ -121,7 +111,7 @@ class SymbolSignature(Signature):
 
 
 class SymbolMetric(Metric):
-    """What the two have in common: each sentence is compared with the reference nearest to it."""
+    """Base class: each sentence is compared with its nearest reference."""
 
     _SIGNATURE_TYPE = SymbolSignature
     label: str
@@ -143,13 +133,13 @@ class SymbolMetric(Metric):
 
     def _compute_score_from_stats(self, stats: list[Any]) -> Score:
         part, whole = stats
-        if not whole:  # no symbol in any reference: all that was written is wrong
+        if not whole:  # no symbol in any reference: all output is wrong
             return Score(self.label, 100.0 if part else 0.0)
         return Score(self.label, 100 * float(part) / float(whole))
 
 
 class ExactMatch(SymbolMetric):
-    """How many of 100 outputs equal a reference, white space aside."""
+    """The percentage of outputs that equal a reference, white space aside."""
 
     label = "exact"
     unit = "line"
@@ -159,10 +149,9 @@ class ExactMatch(SymbolMetric):
 
 
 class SymbolErrorRate(SymbolMetric):
-    """Insertions, deletions and substitutions for 100 symbols of the references.
+    """Insertions, deletions and substitutions per 100 symbols of the references.
 
-    Of several references the one that takes the fewest edits counts, and of those the first. More
-    than 100 is possible.
+    Of several references the first with the fewest edits counts. More than 100 is possible.
     """
 
     label = "SER"
@@ -175,7 +164,7 @@ class SymbolErrorRate(SymbolMetric):
 
 
 def edits(hypothesis: str, reference: str) -> int:
-    """The fewest insertions, deletions and substitutions of symbols that make one of the other."""
+    """The fewest insertions, deletions and substitutions of symbols between two texts."""
     length = len(reference.split())
     if not length:
         return len(hypothesis.split())

@@ -1,4 +1,4 @@
-"""Corpus scores with the interval that chance leaves them, and how several runs scatter."""
+"""Corpus scores with confidence intervals, their scatter over runs, and tests between systems."""
 
 import os
 import statistics
@@ -11,123 +11,34 @@ from sacrebleu.significance import PairedTest
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.metrics.registry import DEFAULT, build_metrics, find_metrics
 
-RESAMPLES = 1000  # as many as the command `sacrebleu --confidence` draws
-# sacreBLEU holds the statistics of all resamples at once: for so many sentences 0.7 GB.
+RESAMPLES = 1000  # as in `sacrebleu --confidence`
+# sacreBLEU holds the statistics of all resamples at once: 0.7 GB for this many sentences.
 MANY = 10_000
-
-
-def usual_resamples(sentences: int) -> int:
-    """How many test sets to draw if nobody says: none if they would fill the memory."""
-    return RESAMPLES if sentences <= MANY else 0
+TESTS = {"bootstrap": "bs", "randomization": "ar"}  # sacreBLEU's names for the tests
 
 
 class Interval(NamedTuple):
-    """Where a score would lie in 95 of 100 test sets drawn from this one: mean +- half_width.
+    """The 95% bootstrap interval of a score: mean +- half_width.
 
-    As of `sacrebleu --confidence`: the mean is over the resamples, not the score itself.
+    As in `sacrebleu --confidence`, the mean is over the resamples, not the score itself.
     """
 
     mean: float
     half_width: float
-    signature: str  # the score's, with the number of resamples and the seed
+    signature: str  # the score's, with the count of resamples and the seed
 
 
 class CorpusScore(NamedTuple):
     """A corpus score; sacreBLEU's signature says exactly how it was computed.
 
-    BLEU and chrF are between 0 and 100, which is best. TER counts edits for 100 words of the
-    references: 0 is best, and bad translations may have more than 100.
+    BLEU and chrF are between 0 and 100, which is best. TER counts edits per 100 words of the
+    references: 0 is best, and bad translations may exceed 100.
     """
 
     name: str
     value: float
     signature: str
     interval: Interval | None = None
-
-
-class Scatter(NamedTuple):
-    """Mean and standard deviation (of a sample: n - 1) of several runs."""
-
-    mean: float
-    deviation: float
-    runs: int
-
-
-def check_seed() -> None:
-    """Raises: ConfigError if SACREBLEU_SEED of the environment is no seed."""
-    seed = os.environ.get("SACREBLEU_SEED", "none")
-    if seed.lower() != "none" and not (seed.isascii() and seed.isdigit()):
-        raise ConfigError(
-            f"SACREBLEU_SEED={seed} should be a whole number, or none: unset SACREBLEU_SEED for "
-            "sacreBLEU's own"
-        )
-
-
-def corpus_scores(
-    hypotheses: Sequence[str], metrics: Mapping[str, Metric], resamples: int = 0
-) -> list[CorpusScore]:
-    """The scores of a whole corpus, in the order of the metrics.
-
-    Args:
-        hypotheses: an output for each sentence of the references.
-        metrics: from `build_metrics`.
-        resamples: test sets drawn with replacement for the interval; 0 for none. The seed is
-            sacreBLEU's, or SACREBLEU_SEED of the environment.
-
-    Raises: DataError if there is no sentence.
-    Source: Koehn 2004 (W04-3250) of the bootstrap.
-    """
-    if not hypotheses:
-        raise DataError("there is no sentence to score: give at least one translation")
-    found = []
-    for label, metric in metrics.items():
-        signature = str(metric.get_signature())
-        score = _corpus_score(metric, hypotheses, max(resamples, 1))
-        interval = None
-        if resamples:
-            interval = Interval(float(score._mean), float(score._ci), str(metric.get_signature()))
-            # What the metric remembers of this would get into the signatures of other tests.
-            metric.n_bootstrap = metric.seed = None
-        # Some of sacreBLEU's scores are NumPy's numbers, which `statistics` does not take.
-        found.append(CorpusScore(label, float(score.score), signature, interval))
-    return found
-
-
-def _corpus_score(metric: Metric, hypotheses: Sequence[str], resamples: int) -> Any:
-    """sacreBLEU's score, also where some resamples score nothing at all.
-
-    There some of its scores are numbers of Python and the others of NumPy, of which it cannot take
-    a mean (TypeError); only then all are made numbers of Python.
-    """
-    try:
-        return metric.corpus_score(hypotheses, None, n_bootstrap=resamples)
-    except TypeError:
-        score_of = metric._compute_score_from_stats
-
-        def plain(stats: list[Any]) -> Score:
-            score = score_of(stats)
-            score.score = float(score.score)
-            return score
-
-        setattr(metric, "_compute_score_from_stats", plain)  # noqa: B010 - a method
-        return metric.corpus_score(hypotheses, None, n_bootstrap=resamples)
-
-
-def scatter(runs: Sequence[Sequence[CorpusScore]]) -> dict[str, Scatter]:
-    """How each score scatters over runs of one recipe.
-
-    Raises: ValueError for fewer than two runs.
-    """
-    if len(runs) < 2:
-        raise ValueError(f"{len(runs)} runs do not scatter; expected two or more")
-    values: dict[str, list[float]] = {}
-    for run in runs:
-        for score in run:
-            values.setdefault(score.name, []).append(score.value)
-    return {
-        name: Scatter(statistics.mean(of), statistics.stdev(of), len(of))
-        for name, of in values.items()
-    }
 
 
 def score(
@@ -138,9 +49,9 @@ def score(
     Args:
         hypotheses: one translation a sentence, detokenised.
         references: the expected translations in the same order, detokenised.
-        language: the target language as a code (`de`, `zh`, `zh-Hans`). It chooses how BLEU finds
-            words: sacreBLEU's `zh` for Chinese, characters for other languages that put no spaces
-            between words, else 13a. TER counts Chinese characters one by one, also in
+        language: the target language as a code (`de`, `zh`, `zh-Hans`). It chooses BLEU's
+            tokenizer: sacreBLEU's `zh` for Chinese, characters for other languages that put no
+            spaces between words, else 13a. TER counts Chinese characters one by one, also in
             Japanese, but not kana.
 
     Raises: DataError if the counts differ or there is no sentence.
@@ -160,7 +71,94 @@ def check_counts(hypotheses: Sequence[str], references: Sequence[str]) -> None:
         )
 
 
-TESTS = {"bootstrap": "bs", "randomization": "ar"}
+def corpus_scores(
+    hypotheses: Sequence[str], metrics: Mapping[str, Metric], resamples: int = 0
+) -> list[CorpusScore]:
+    """The scores of a whole corpus, in the order of the metrics.
+
+    Args:
+        hypotheses: one output for each sentence of the references.
+        metrics: from `build_metrics`.
+        resamples: test sets drawn with replacement for the interval; 0 for none. The seed is
+            sacreBLEU's, or SACREBLEU_SEED in the environment.
+
+    Raises: DataError if there is no sentence.
+    Source: Koehn 2004 (W04-3250) of the bootstrap.
+    """
+    if not hypotheses:
+        raise DataError("there is no sentence to score: give at least one translation")
+    scores = []
+    for label, metric in metrics.items():
+        signature = str(metric.get_signature())
+        score = _corpus_score(metric, hypotheses, max(resamples, 1))
+        interval = None
+        if resamples:
+            interval = Interval(float(score._mean), float(score._ci), str(metric.get_signature()))
+            # Left on the metric, these would appear in the signatures of other tests.
+            metric.n_bootstrap = metric.seed = None
+        # Some of sacreBLEU's scores are NumPy scalars, which `statistics` rejects.
+        scores.append(CorpusScore(label, float(score.score), signature, interval))
+    return scores
+
+
+def _corpus_score(metric: Metric, hypotheses: Sequence[str], resamples: int) -> Any:
+    """sacreBLEU's score, also where some resamples score zero.
+
+    There some of its scores are Python floats and others NumPy scalars, whose mean it cannot take
+    (TypeError); only then are all of them made floats.
+    """
+    try:
+        return metric.corpus_score(hypotheses, None, n_bootstrap=resamples)
+    except TypeError:
+        score_of = metric._compute_score_from_stats
+
+        def plain(stats: list[Any]) -> Score:
+            score = score_of(stats)
+            score.score = float(score.score)
+            return score
+
+        setattr(metric, "_compute_score_from_stats", plain)  # noqa: B010 - a method
+        return metric.corpus_score(hypotheses, None, n_bootstrap=resamples)
+
+
+def usual_resamples(sentences: int) -> int:
+    """The default count of resamples: none if they would fill the memory."""
+    return RESAMPLES if sentences <= MANY else 0
+
+
+def check_seed() -> None:
+    """Raises: ConfigError if SACREBLEU_SEED in the environment is no seed."""
+    seed = os.environ.get("SACREBLEU_SEED", "none")
+    if seed.lower() != "none" and not (seed.isascii() and seed.isdigit()):
+        raise ConfigError(
+            f"SACREBLEU_SEED={seed} should be a whole number, or none: unset SACREBLEU_SEED for "
+            "sacreBLEU's default"
+        )
+
+
+class Scatter(NamedTuple):
+    """Mean and standard deviation (of a sample: n - 1) of several runs."""
+
+    mean: float
+    deviation: float
+    runs: int
+
+
+def scatter(runs: Sequence[Sequence[CorpusScore]]) -> dict[str, Scatter]:
+    """Mean and standard deviation of each score over runs of one recipe.
+
+    Raises: ValueError for fewer than two runs.
+    """
+    if len(runs) < 2:
+        raise ValueError(f"{len(runs)} runs do not scatter; expected two or more")
+    values: dict[str, list[float]] = {}
+    for run in runs:
+        for score in run:
+            values.setdefault(score.name, []).append(score.value)
+    return {
+        name: Scatter(statistics.mean(of), statistics.stdev(of), len(of))
+        for name, of in values.items()
+    }
 
 
 class Compared(NamedTuple):
@@ -168,7 +166,7 @@ class Compared(NamedTuple):
 
     value: float
     p_value: float | None  # None for the baseline itself
-    interval: Interval | None  # None of approximate randomisation
+    interval: Interval | None  # None with approximate randomisation
 
 
 class Comparison(NamedTuple):
@@ -185,7 +183,7 @@ def compare(
     """Compare every system with the first, by every metric.
 
     The p-value is the probability of a difference at least as large if both systems were equally
-    good. It says nothing of how large the difference is.
+    good. It says nothing about the size of the difference.
 
     Args:
         systems: the outputs of each by its name, all for the same sentences.
@@ -194,9 +192,9 @@ def compare(
 
     Source: Koehn 2004 (W04-3250); Riezler and Maxwell 2005 (W05-0908).
     """
-    found = {}
+    comparisons = {}
     for label, metric in metrics.items():
-        # One test a metric: sacreBLEU keeps two kinds of BLEU under one name. It seeds each anew.
+        # One test per metric, each seeded alike: sacreBLEU keeps two kinds of BLEU under one name.
         paired = PairedTest(
             list(systems.items()), {label: metric}, references=None, test_type=TESTS[test]
         )
@@ -210,5 +208,5 @@ def compare(
             if result.mean is not None and result.ci is not None:
                 interval = Interval(float(result.mean), float(result.ci), signature)
             compared.append(Compared(result.score, result.p_value, interval))
-        found[label] = Comparison(signature, paired.n_samples, compared)
-    return found
+        comparisons[label] = Comparison(signature, paired.n_samples, compared)
+    return comparisons

@@ -1,4 +1,4 @@
-"""Translations judged one by one: how good each is, and how good the model thought it was."""
+"""The quality of each translation beside the model's confidence in it."""
 
 from collections.abc import Sequence
 from statistics import StatisticsError, correlation, fmean
@@ -12,10 +12,10 @@ BINS = 10
 
 
 class SentenceQuality(NamedTuple):
-    """A translation of a test set.
+    """A translation of a sentence of a test set.
 
     Attributes:
-        line_no: the line it stands on, from 1.
+        line_no: its line, from 1.
         confidence: the geometric mean of the probabilities of its pieces, 0 to 1; None for an empty
             one.
         quality: sentence chrF, 0 to 100.
@@ -30,7 +30,7 @@ class SentenceQuality(NamedTuple):
 
 
 class Bin(NamedTuple):
-    """Translations of like confidence: the means of both."""
+    """Translations of similar confidence: the means of both."""
 
     confidence: float
     quality: float
@@ -48,7 +48,7 @@ def sentence_quality(hypotheses: Sequence[str], references: Sequence[str]) -> li
 
 
 def length_ratio(hypotheses: Sequence[str], references: References) -> float:
-    """Characters of translations for each of their first references, white space left out."""
+    """Characters of the translations per character of the first references, without white space."""
     written, expected = (
         sum(len("".join((text or "").split())) for text in texts)
         for texts in (hypotheses, references[0])
@@ -59,8 +59,8 @@ def length_ratio(hypotheses: Sequence[str], references: References) -> float:
 def reliability(judged: Sequence[SentenceQuality], bins: int = BINS) -> list[Bin]:
     """Mean quality by confidence, in bins of equally many sentences, least confident first.
 
-    Confidence is of use where quality rises with it: a probability of pieces is not in the units of
-    chrF, so the two need not be equal.
+    Confidence is useful where quality rises with it. The two need not be equal: a probability of
+    pieces is not in the units of chrF.
     """
     known = [(j.confidence, j.quality) for j in judged if j.confidence is not None]
     known.sort()
@@ -81,7 +81,7 @@ def agreement(judged: Sequence[SentenceQuality]) -> float | None:
 def extremes(
     judged: Sequence[SentenceQuality], count: int
 ) -> tuple[list[SentenceQuality], list[SentenceQuality]]:
-    """The worst sentences and the best, none in both; of equally good ones the longer first."""
+    """The worst sentences and the best, none in both; of equal ones the longer first."""
     ranked = sorted(judged, key=lambda j: (j.quality, -len(j.reference)))
     count = min(count, len(ranked) // 2)
     best = sorted(judged, key=lambda j: (-j.quality, -len(j.reference)))

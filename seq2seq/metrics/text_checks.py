@@ -1,4 +1,4 @@
-"""What a text looks like: tokenised, lower-cased. Both make scores that are easily misread."""
+"""Does a text look tokenized, lower-cased, spaceless? Then its scores are easily misread."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,79 +16,81 @@ _SPACELESS = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
     r"\U00020000-\U0003ffff]"
 )
-_SHARE_TOKENIZED = 0.2  # of the lines; of raw text it is hardly one in a hundred
+_SHARE_TOKENIZED = 0.2  # of the lines; in raw text it is hardly one in a hundred
 _SHARE_CASED = 0.5  # of the lines, where the script has capitals
-_SHARE_UPPER = 0.01  # of the lines that have letters of two cases; of raw text nearly all
+_SHARE_UPPER = 0.01  # of the lines that have letters of two cases; in raw text nearly all
 
 
 def looks_tokenized(lines: Iterable[str]) -> bool:
-    """Do punctuation and endings stand apart in many of the lines?"""
+    """Are punctuation and endings split off in many of the lines?"""
     marked = [bool(_TOKENIZED.search(line)) for line in lines if line.strip()]
     return bool(marked) and sum(marked) > _SHARE_TOKENIZED * len(marked)
 
 
 def looks_lowercased(lines: Iterable[str]) -> bool:
-    """Is there hardly a capital in lines of a script that has capitals?"""
+    """Are there hardly any capitals in lines of a script that has them?"""
     lines = [line for line in lines if line.strip()]
     cased = [line for line in lines if line.lower() != line.upper()]
     capitals = sum(line != line.lower() for line in cased)
-    of_cases = len(cased) > _SHARE_CASED * len(lines)  # else of Chinese or Arabic, with a few names
+    of_cases = len(cased) > _SHARE_CASED * len(
+        lines
+    )  # else it is Chinese or Arabic, with a few names
     return of_cases and capitals <= _SHARE_UPPER * len(cased)
 
 
 def looks_spaceless(lines: Iterable[str]) -> bool:
-    """Are most letters of a script in which white space does not separate words?"""
+    """Are most letters of a script without white space between words?"""
     text = "".join(lines)
     letters = sum(character.isalpha() for character in text)
     return 2 * len(_SPACELESS.findall(text)) > max(letters, 1)
 
 
 def usual_metrics(references: Sequence[str]) -> list[str]:
-    """The scores that suit these references, where none were asked for."""
+    """The default metrics for these references."""
     return [*DEFAULT, *["bleu-tokenized"] * looks_tokenized(references)]
 
 
 def cautions(
     references: Sequence[str], systems: Mapping[str, Sequence[str]], language: str | None = None
 ) -> list[str]:
-    """What to know before these scores are compared with those of others; a sentence each.
+    """What to know before these scores are compared with others; a sentence each.
 
     Args:
         systems: the outputs of each by its name.
         language: of the references, as BLEU is told.
     """
-    found = []
+    notes = []
     if looks_spaceless(references) and not is_spaceless(language):
-        found.append(
+        notes.append(
             "the references have no spaces between words, and BLEU and TER were not told the "
-            "language: they take a whole clause for one word. Say it: --language zh, or ja, th..."
+            "language: they take a whole clause for one word. Type --language zh, or ja, th..."
         )
     tokenized, lowercased = looks_tokenized(references), looks_lowercased(references)
     if tokenized:
-        found.append(
+        notes.append(
             "the references look tokenized: BLEU splits them once more, so it compares with no "
             "published number. bleu-tokenized of --metrics takes words as they stand, as papers on "
             "tokenized files do. Neither compares with scores on the raw text of the test set"
         )
     if lowercased:
-        found.append(
+        notes.append(
             "the references look lower-cased: the scores compare only with others on lower-cased "
             "references, and are higher than those of cased text"
         )
     for name, lines in systems.items():
         if not tokenized and looks_tokenized(lines):
-            found.append(
+            notes.append(
                 f"the translations of {name} look tokenized, and the references do not: detokenize "
-                "them first, or what BLEU and chrF say is too low"
+                "them first, or BLEU and chrF are too low"
             )
         if not lowercased and looks_lowercased(lines):
-            found.append(
+            notes.append(
                 f"the translations of {name} look lower-cased, and the references do not: BLEU and "
                 "chrF tell capitals from small letters"
             )
         if lowercased and any(line != line.lower() for line in lines):
-            found.append(
+            notes.append(
                 f"the translations of {name} have capitals, and the references do not: each of "
                 "them costs points"
             )
-    return found
+    return notes

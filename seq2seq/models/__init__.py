@@ -43,8 +43,8 @@ def build_model(
     shared, *parts = (
         {key: options.pop(key) for key in options_of(owner) if key in options} for owner in owners
     )
-    for owner, own in zip(owners, (shared, *parts), strict=True):
-        check_options(owner, own, "model")
+    for owner, kwargs in zip(owners, (shared, *parts), strict=True):
+        check_options(owner, kwargs, "model")
     check_options(model_class, options, "model")
     position = dict(config["position"])
     scheme = POSITIONS.find(position.pop("name"))
@@ -52,17 +52,16 @@ def build_model(
     embeddings = Embeddings(source_size, target_size, **shared)
     attention = {Role(role): chosen for role, chosen in config["attention"].items()}
     positions = Positions(*(scheme(causal, embeddings.dim, **position) for causal in (False, True)))
-    made = [part(**own) for part, own in zip(model_class.parts, parts, strict=True)]
-    model: Seq2Seq = model_class(embeddings, attention, positions, *made, **options)
+    built = [part(**kwargs) for part, kwargs in zip(model_class.parts, parts, strict=True)]
+    model: Seq2Seq = model_class(embeddings, attention, positions, *built, **options)
     model.group_marks = group_marks
     return model
 
 
 def check_model(config: Mapping[str, Any]) -> Seq2Seq:
-    """Build the model without memory for its numbers, to find every mistake before any data is
-    read.
+    """Build the model on the meta device, to find every mistake before any data is read.
 
-    Returns: the model, of shapes without numbers.
+    Returns: the model, with shapes but without values.
     Raises: ConfigError, as `build_model`.
     """
     with torch.device("meta"):

@@ -32,7 +32,7 @@ class Decoded(NamedTuple):
     weights: Tensor | None  # cross-attention, (L, B, H, T, S), of the L layers asked for
 
 
-Layers = bool | Collection[int]  # of a decoder: all, none, or some by number, from 0
+Layers = bool | Collection[int]  # of a decoder: all, none, or some by index
 
 
 def is_asked(layers: Layers, layer: int) -> bool:
@@ -49,11 +49,11 @@ class Seq2Seq(nn.Module):
     Attributes:
         max_length: pieces that its positions reach, in either stack, eos included; None = any.
         group_marks: what the tokenizer says of each source id, see `data.groups`; None = groups
-            are known to no one. Not among the weights: it belongs to the tokenizer.
+            are unknown. Not among the weights: it belongs to the tokenizer.
     """
 
     roles: ClassVar[frozenset[Role]]  # the attentions it has
-    # Classes of options that its constructor takes made, behind `position`.
+    # Classes of options, instances of which its constructor takes after `position`.
     parts: ClassVar[tuple[type[Any], ...]] = ()
     embeddings: Embeddings
     max_length: int | None = None
@@ -70,7 +70,7 @@ class Seq2Seq(nn.Module):
     @property
     def max_source(self) -> int | None:
         """Pieces of the longest source that its positions and attentions can read, eos included;
-        None = any. What it writes is bounded by `max_length` alone.
+        None = any. Its output is bounded by `max_length` alone.
         """
         attentions = (module for module in self.modules() if isinstance(module, Attention))
         readers = (a.max_length for a in attentions if a.place.role is not Role.DECODER)
@@ -85,16 +85,16 @@ class Seq2Seq(nn.Module):
         """Teacher forcing: source ids (B, S), target ids (B, T) beginning with bos.
 
         Args:
-            need_weights: of which layers the weights of cross-attention are wanted; a layer that is
-                not asked may compute without writing them out.
+            need_weights: the decoder layers whose cross-attention weights to return; the others may
+                compute without writing them out.
         """
         raise NotImplementedError
 
     def start(self, encoded: Encoded, beams: int = 1, pages: PagePool | None = None) -> DecodeState:
         """The state before the first token, for K = `beams` hypotheses of each sentence.
 
-        With `pages` what is remembered of tokens is kept in pages of that pool, and states over it
-        can merge; else in tensors of their own.
+        With `pages` the memory of tokens is in pages of that pool, and states over one pool can
+        merge; else each state has its own tensors.
         """
         raise NotImplementedError
 
@@ -115,7 +115,5 @@ class Seq2Seq(nn.Module):
         raise NotImplementedError
 
     def logits(self, hidden: Tensor) -> Tensor:
-        """(..., E) -> (..., V), which nobody else holds: the only product with the target
-        vocabulary.
-        """
+        """(..., E) -> (..., V), the only product with the target vocabulary."""
         return self.embeddings.output(hidden)

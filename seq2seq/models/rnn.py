@@ -1,4 +1,6 @@
-"""What the recurrent encoder-decoders share: the encoder, the cells, the state between words."""
+"""The recurrent encoder-decoders: `Recurrent`, the encoder, cells and state that they share; `RNN`,
+which attends before each step (Bahdanau); `LuongRNN`, which attends after it (Luong).
+"""
 
 from typing import ClassVar, Literal
 
@@ -22,7 +24,7 @@ Cell = Literal["gru", "lstm"]
 
 
 class Recurrent(Seq2Seq):
-    """A bidirectional encoder and a stack of cells that writes. A model says how a word is made.
+    """A bidirectional encoder and a stack of decoder cells. A subclass says how a step reads them.
 
         h_j = [forward cell up to j; backward cell down to j]
         s_0 = tanh(W0 [forward last; backward first])
@@ -35,7 +37,7 @@ class Recurrent(Seq2Seq):
         position: `none`; recurrence gives the order.
         cell: gru or lstm.
         layers: of the encoder and of the decoder.
-        dropout: on embeddings, between layers, and on what the model gives out.
+        dropout: on embeddings, between layers, and on the output.
 
     Raises: ConfigError for an odd width, or a position scheme.
     """
@@ -96,7 +98,7 @@ class Recurrent(Seq2Seq):
 
     @staticmethod
     def read_width(dim: int, context: int) -> int:
-        """Width of what the output is made from."""
+        """Width of what the output layer reads."""
         raise NotImplementedError
 
     def encode(self, source: Tensor) -> Encoded:
@@ -110,7 +112,7 @@ class Recurrent(Seq2Seq):
         return Encoded(states, mask, self.groups(source))
 
     def forward(self, source: Tensor, target: Tensor, need_weights: Layers = False) -> Decoded:
-        # There is one attention, of the last layer; it is the first that has one.
+        # There is one attention, which counts as layer 0.
         return self.step(target, self.start(self.encode(source)), is_asked(need_weights, 0))
 
     def start(self, encoded: Encoded, beams: int = 1, pages: PagePool | None = None) -> DecodeState:
@@ -146,20 +148,20 @@ class Recurrent(Seq2Seq):
 
 
 class RNN(Recurrent):
-    """A decoder that asks the source before each word.
+    """A decoder that attends to the source before each word.
 
         a_i = softmax(e(s_{i-1}, h))        the query is the state before the word
         c_i = sum_j a_ij h_j
         s_i = cell([y_{i-1}; c_i], s_{i-1})     the context enters the cell
         readout = tanh(W [s_i; c_i; y_{i-1}])
 
-    In the first line and in the last, s is that of the last layer. Encoder, first state and options
+    In the first and last line, s is the state of the last layer. Encoder, first state and options
     are those of `Recurrent`.
 
     Source: Bahdanau et al. 2015, arXiv:1409.0473. In their appendix A the first state is
     s_0 = tanh(Ws h_1), of the backward direction alone, where ours reads the ends of both; and the
-    output is made by a layer of maxout, where ours is one tanh layer. Dropout, tied embeddings and
-    the LSTM are ours, and the GRU is torch's, whose reset gate comes after the product with U.
+    output comes from a maxout layer, where ours is one tanh layer. Dropout, tied embeddings and the
+    LSTM are ours, and the GRU is torch's, whose reset gate comes after the product with U.
     """
 
     @staticmethod
@@ -194,15 +196,15 @@ class RNN(Recurrent):
 
 
 class LuongRNN(Recurrent):
-    """A decoder whose query is its new state, and which is fed what it attended to last.
+    """A decoder whose query is its new state, and whose next step is fed what it attended to.
 
         s_i = cell([y_{i-1}; t_{i-1}], s_{i-1})     input feeding; t_0 = 0
         a_i = softmax(e(s_i, h))                    the query is the state after the word
         c_i = sum_j a_ij h_j
         t_i = tanh(W [c_i; s_i])                    the attentional state, which gives the output
 
-    In the second line and in the last, s is that of the last layer. Encoder, first state and
-    options are those of `Recurrent`. Dropout acts on what t gives out, not on what is fed.
+    In the second and last line, s is the state of the last layer. Encoder, first state and options
+    are those of `Recurrent`. Dropout acts on the output t, not on the t that is fed.
 
     Source: Luong et al. 2015, arXiv:1508.04025.
     """

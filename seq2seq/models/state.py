@@ -1,4 +1,4 @@
-"""All that must be remembered between two decoding steps."""
+"""The state between two decoding steps."""
 
 import torch
 from torch import Tensor
@@ -13,19 +13,19 @@ class DecodeState:
     """B sentences of K hypotheses each: N = B * K rows, row b * K + k. The rows of a sentence have
     one length; sentences that `merge` brings together may differ.
 
-    With a pool of pages, tokens are in pages; without, those of several hypotheses are in a slab a
-    sentence. The tables that say which tokens are whose are held here, once for all layers. `keep`
-    is the only verb that gives pages back: `keep` of no sentence gives all.
+    With a pool of pages, tokens are in pages; without, the hypotheses of a sentence share a slab.
+    The tables of which hypothesis has which tokens are held here, once for all layers. Only `keep`
+    gives pages back; `keep` of no sentence gives back all.
 
-    Three verbs change which hypotheses there are. Searches know them; models know `begin` and
+    `fork`, `keep` and `merge` change the hypotheses: searches call them. Models call `begin` and
     `end`.
 
     Attributes:
         source: per layer, B rows: the source, stored once a sentence whatever K is; beams are
             queries.
-        past: per layer: what the decoder remembers of each hypothesis, in N rows, or B slabs.
+        past: per layer: the decoder's memory of each hypothesis, in N rows, or B slabs.
         beams: K.
-        lengths: of each sentence, the tokens remembered in each of its rows.
+        lengths: for each sentence, the tokens remembered in each of its rows.
 
     Raises: ValueError if the pool has too few pages for the sources.
     """
@@ -57,7 +57,7 @@ class DecodeState:
                 tokens.settle()
 
     def _turn_pages(self, pages: PagePool) -> None:
-        """Put all tokens into pages, those of the source now, those to come when they do."""
+        """Put all tokens into pages: the source's now, the target's as they come."""
         table = self._sources = source_table(self.source, pages)
         if table is not None:
             self.source = [paged(memory, table, i) for i, memory in enumerate(self.source)]
@@ -87,12 +87,12 @@ class DecodeState:
         """Once a step, before the layers: the positions of the next n tokens, (n,), or (N, n) where
         sentences have different lengths.
 
-        Raises: ValueError if there are too few pages; `reserve` asks before.
+        Raises: ValueError if there are too few pages; `reserve` first, to avoid this.
         """
         if not self.reserve(n):
             raise ValueError(
-                f"too few pages for {n} more tokens of {len(self.lengths)} sentences: ask "
-                "`reserve` first, and `keep` fewer sentences where it says no"
+                f"too few pages for {n} more tokens of {len(self.lengths)} sentences: call "
+                "`reserve` first, and `keep` fewer sentences if it returns False"
             )
         positions = torch.arange(n, device=self.device)
         if len(set(self.lengths)) <= 1:
@@ -111,10 +111,10 @@ class DecodeState:
         self.lengths = [length + n for length in self.lengths]
 
     def fork(self, parents: Tensor) -> None:
-        """Row r goes on from the hypothesis of row parents[r], (N,), of the same sentence."""
+        """Row r continues the hypothesis of row parents[r], (N,), of the same sentence."""
         rows = torch.arange(len(parents), device=parents.device)
         if parents.device.type == "cpu" and torch.equal(parents, rows):
-            return  # elsewhere it is dearer to look than to move
+            return  # on a GPU, looking costs more than moving
         if self._beam_table is not None:
             self._beam_table.fork(parents)
         if self._slabs is not None:
@@ -140,10 +140,10 @@ class DecodeState:
             self._slabs.keep(rows)
 
     def merge(self, other: "DecodeState") -> None:
-        """Take over the sentences of another state of the same model, behind these. It is used up.
+        """Append the sentences of another state of the same model, which is used up.
 
-        Raises: ValueError for another number of beams or another pool, and where a memory holds
-        rows of one length.
+        Raises: ValueError for different beams or pools, and where a memory needs rows of one
+        length.
         """
         if other.beams != self.beams:
             raise ValueError(

@@ -1,4 +1,4 @@
-"""The Transformer: encoder and decoder stacks whose every attention is a choice."""
+"""The Transformer: encoder and decoder stacks with a choice of attention in every role."""
 
 from functools import partial
 from typing import Any
@@ -27,7 +27,7 @@ class Transformer(Seq2Seq):
         embeddings: the matrices over vocabularies; their width is E.
         attention: the mechanism of each role.
         position: how the order of tokens enters each stack.
-        layer: how all layers are made, beside their attentions.
+        layer: the options of all layers, except their attentions.
         encoder_layers, decoder_layers: layers of each stack.
     """
 
@@ -119,15 +119,13 @@ class Transformer(Seq2Seq):
         positions: Tensor,
         need_weights: Layers,
     ) -> Decoded:
-        """Layers are zipped with their memories; a past of None means that all tokens are here at
-        once.
-        """
+        """All layers; a past of None means that `tokens` is the whole target."""
         embedded = self.embeddings.embed_target(tokens)
         x = self.dropout(self.decoder_position.embed(embedded, positions))
         weights = []
         layers = zip(self.decoder, sources, pasts, strict=True)
-        for number, (layer, source, past) in enumerate(layers):
-            asked = is_asked(need_weights, number)
+        for index, (layer, source, past) in enumerate(layers):
+            asked = is_asked(need_weights, index)
             x, layer_weights = layer(x, source, past, positions, asked)
             if asked:
                 weights.append(layer_weights)
@@ -158,7 +156,7 @@ class DecoderLayer(nn.Module):
         self.around_attention, self.around_cross = residual(), residual()
         self.around_feed = residual()
         if not cross.reads_queries and self.around_cross.pre:
-            # Nobody reads what this norm gives, and a parameter without gradient stops DDP.
+            # The output of this norm is not used, and a parameter without gradient stops DDP.
             self.around_cross.norm = nn.Identity()
 
     def forward(

@@ -1,4 +1,4 @@
-"""Dropout as a layer: of single numbers, and of whole words."""
+"""Dropout as a layer: of single elements, and of whole words."""
 
 import torch
 from torch import Tensor, nn
@@ -30,20 +30,18 @@ class Dropout(nn.Module):
 
 
 class WordDropout(nn.Module):
-    """In training, the vectors of words become zero with probability p, each whole; in evaluation,
-    nothing does.
+    """In training, zero whole word vectors with probability p; in evaluation, nothing.
 
-    Of a word that was dropped the model knows its place alone. Begin, end and padding are no words
-    and are never dropped. The others are not divided by 1 - p, as numbers are: that keeps the mean
-    of a sum of many, but no sum is made of the words that enter a model, and each that is left
-    should be what it will be in translation.
+    The model still sees the position of a dropped word. Begin, end and padding are never dropped.
+    Survivors are not rescaled by 1 / (1 - p): that would keep the mean of a sum of words, but no
+    such sum is taken, and a word should look as it will in translation.
 
     Args:
         p: probability, 0 <= p < 1.
 
     Raises: ConfigError for any other p.
-    Source: Gal and Ghahramani 2016, arXiv:1512.05287; here each occurrence of a word is drawn for
-    itself, as in Sennrich et al. 2016, W16-2323.
+    Source: Gal and Ghahramani 2016, arXiv:1512.05287; here each occurrence of a word is drawn
+    independently, as in Sennrich et al. 2016, W16-2323.
     """
 
     def __init__(self, p: float):

@@ -22,7 +22,7 @@ class Embeddings(nn.Module):
             `none`.
         scale: multiply embeddings by sqrt(E), so that they are not lost beside position vectors of
             size 1.
-        word_dropout: probability with which a word of either side is not seen, in training.
+        word_dropout: probability of hiding a word, of either side, in training.
 
     Source: Press and Wolf 2017, arXiv:1608.05859, for the tying.
     """
@@ -52,7 +52,7 @@ class Embeddings(nn.Module):
         self.output = nn.Linear(dim, target_size)
         if tie != "none":
             self.output.weight = self.target.weight
-        # In a fixed order, so that a seed fixes the weights; `parameters` names a shared one once.
+        # In a fixed order, so that a seed fixes the weights; `parameters` yields a shared one once.
         for weight in self.parameters():
             nn.init.normal_(weight, std=dim**-0.5)
         nn.init.zeros_(self.output.bias)

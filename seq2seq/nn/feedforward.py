@@ -13,7 +13,7 @@ Activation = Literal["relu", "gelu", "swiglu"]
 
 
 def relu(x: Tensor) -> Tensor:
-    """max(x, 0), in x itself where there are no gradients: backwards that costs a copy."""
+    """max(x, 0), in place where no gradient is recorded; else in place would cost a copy."""
     return torch.relu(x) if torch.is_grad_enabled() else torch.relu_(x)
 
 
@@ -25,8 +25,8 @@ class FeedForward(nn.Module):
 
     Args:
         dim: E.
-        hidden: width between the two maps. SwiGLU has three matrices, so two thirds of another's
-            width cost the same.
+        hidden: width between the two maps. SwiGLU has three matrices, so it costs the same at two
+            thirds of the width.
         activation: relu (Vaswani et al. 2017), gelu (arXiv:1606.08415, exact), swiglu
             (arXiv:2002.05202).
         dropout: after the activation.

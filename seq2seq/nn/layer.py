@@ -1,4 +1,4 @@
-"""What is around and behind the attentions of every layer of a Transformer."""
+"""What stands around the attentions of a Transformer: norms, residuals, and their options."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ class Residual(nn.Module):
 
 @dataclass(frozen=True, kw_only=True)
 class LayerOptions:
-    """How the layers of both stacks are made, beside their attentions.
+    """The options of the layers of both stacks, except their attentions.
 
     Attributes:
         ffn_dim: inner width of the feed-forward networks.
@@ -51,7 +51,7 @@ class LayerOptions:
         dropout: on embeddings, and on what each sub-layer adds.
         activation_dropout: inside the feed-forward networks; None is `dropout`.
 
-    Raises: ConfigError for a number out of range.
+    Raises: ConfigError for a value out of range.
     """
 
     ffn_dim: int
@@ -67,14 +67,14 @@ class LayerOptions:
         check_range("model.activation_dropout", self.activation_dropout, 0, 1)
 
     def feed(self, dim: int) -> FeedForward:
-        """A feed-forward network between vectors of width `dim`."""
+        """A feed-forward network for vectors of width `dim`."""
         inside = self.dropout if self.activation_dropout is None else self.activation_dropout
         return FeedForward(dim, self.ffn_dim, self.activation, inside)
 
     def residual(self, dim: int) -> Residual:
-        """What stands around a sub-layer."""
+        """The residual connection around a sub-layer."""
         return Residual(build_norm(self.norm, dim), self.norm_order, self.dropout)
 
     def last_norm(self, dim: int) -> nn.Module:
-        """What stands behind a stack: in the post order, every layer ends normalised already."""
+        """The norm after a stack; in the post order, every layer is normalised already."""
         return build_norm(self.norm, dim) if self.norm_order == "pre" else nn.Identity()

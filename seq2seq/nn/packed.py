@@ -1,4 +1,4 @@
-"""Linear layers whose matrix lies in the order that a CPU's bfloat16 kernel reads."""
+"""Linear layers for inference on a CPU: in bfloat16 with a packed matrix, and in 8-bit integers."""
 
 from functools import cached_property
 from typing import Self
@@ -8,12 +8,12 @@ from torch import Tensor, nn
 
 from seq2seq.functional.int8 import Int8Weight, int8_linear, int8_weight
 
-PACKED_FOR = 64  # rows that the order is chosen for; any number is computed
+PACKED_FOR = 64  # rows that the layout is tuned for; any number works
 
 
 class PackedLinear(nn.Module):
     """A linear map in bfloat16, (..., K) -> (..., O), that does not reorder its matrix at every
-    call as `nn.Linear` does. On a CPU only, without gradients, and nothing more of it is saved.
+    call as `nn.Linear` does. On a CPU only, without gradients; the packed matrix is not saved.
 
     Raises: RuntimeError, NotImplementedError or AttributeError where PyTorch or the processor has
     no such kernel.
@@ -21,13 +21,13 @@ class PackedLinear(nn.Module):
 
     def __init__(self, linear: nn.Linear):
         super().__init__()
-        # Some read the matrix and do not call the layer.
+        # For code that reads the matrix without calling the layer.
         self.weight, self.bias = linear.weight, linear.bias
         self.packed = torch.ops.mkldnn._reorder_linear_weight(linear.weight.detach(), PACKED_FOR)
 
     @classmethod
     def of(cls, linear: nn.Linear) -> Self | nn.Linear:
-        """The layer packed, or as it is where that cannot be done."""
+        """The layer packed, or unchanged where packing is not possible."""
         try:
             packed = cls(linear)
             packed(linear.weight.new_zeros(2, linear.in_features))
@@ -43,11 +43,11 @@ class PackedLinear(nn.Module):
 
 
 class Int8Linear(nn.Module):
-    """A linear map whose matrix is rounded once, and whose inputs are rounded row by row as they
-    come, to 8-bit integers. (..., K) -> (..., O) in the type of the input.
+    """A linear map in 8-bit integers: the matrix is rounded once, the inputs row by row at each
+    call. (..., K) -> (..., O) in the type of the input.
 
-    On a CPU only, without gradients, and nothing of it is saved: it is made from a `nn.Linear`
-    and leaves that as it is.
+    On a CPU only, without gradients, and never saved: it is made from an `nn.Linear`, which stays
+    unchanged.
     """
 
     def __init__(self, weight: Int8Weight, bias: Tensor | None):
@@ -63,8 +63,8 @@ class Int8Linear(nn.Module):
 
     @cached_property
     def weight(self) -> Tensor:
-        """The rounded matrix (O, K) in float32, for those that read it and do not call the layer:
-        made when it is first asked for.
+        """The rounded matrix (O, K) in float32, for code that reads it without calling the layer;
+        made on first access.
         """
         return self.int8.columns.t() * self.int8.scale[:, None]
 

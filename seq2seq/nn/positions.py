@@ -28,7 +28,7 @@ class PositionScheme(nn.Module):
 
     Attributes:
         heads: number of heads that its biases are for; None = any.
-        max_length: positions it knows; None = any number.
+        max_length: positions that it has; None = unlimited.
     """
 
     hook: ClassVar[str | None] = None  # "embed", "rotate", "bias" or None
@@ -40,9 +40,7 @@ class PositionScheme(nn.Module):
         self.max_length: int | None = None
 
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:
-        """Token vectors (N, T, E), at positions (T,) or (N, T), with what the scheme adds to
-        them.
-        """
+        """Token vectors (N, T, E) with what the scheme adds at their positions (T,) or (N, T)."""
         return x
 
     def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
@@ -75,7 +73,7 @@ class Sinusoidal(PositionScheme):
 
 
 class Learned(PositionScheme):
-    """A vector for each position that is learnt like a word's. Gehring et al. 2017,
+    """A vector for each position, learnt like a word's. Gehring et al. 2017,
     arXiv:1705.03122.
 
     Args:
@@ -116,10 +114,10 @@ class Rotary(PositionScheme):
 
 
 class ALiBi(PositionScheme):
-    """A score loses in proportion to the distance of its key, in each head at another rate. Press
-    et al. 2022, arXiv:2108.12409.
+    """A score falls in proportion to the distance of its key, at a different rate in each head.
+    Press et al. 2022, arXiv:2108.12409.
 
-    In the encoder the same to both sides.
+    Symmetric in the encoder.
     """
 
     hook = "bias"
@@ -129,15 +127,15 @@ class ALiBi(PositionScheme):
 
 
 class T5Bias(PositionScheme):
-    """Each head adds a number that is learnt for each class of distances; near ones have a class
-    each. Raffel et al. 2020, arXiv:1910.10683.
+    """Each head adds a learnt bias for each class of distances; near ones have a class each. Raffel
+    et al. 2020, arXiv:1910.10683.
 
     Args:
         causal: a decoder has all classes for the past, an encoder half of them for each side.
-        dim: E; the numbers are drawn from N(0, 1/E).
+        dim: E; the biases are drawn from N(0, 1/E).
         num_heads: H of both self-attentions.
         num_buckets: classes, even.
-        max_distance: all keys further away are in one class.
+        max_distance: keys further away are all in one class.
     """
 
     hook = "bias"

@@ -1,7 +1,7 @@
 "use strict";
-// The alignment viewer. Its data is what seq2seq/evaluation/page.py wrote: for each pair the words,
-// the weights as bytes (255 is a weight of 1), and for each map its links as a Pharaoh line. Links
-// are not computed again here, so that a page cannot disagree with the command.
+// The alignment viewer. Its data is what seq2seq/pages/page.py wrote: for each pair the words, the
+// weights as bytes (255 is a weight of 1), and for each map its links as a Pharaoh line. Links are
+// not computed again here, so that a page cannot disagree with the command.
 (() => {
   const root = document.querySelector(".alignment");
   const data = JSON.parse(document.getElementById("data").textContent).alignments;
@@ -17,7 +17,7 @@
   const [shifts, layers, heads] = data.shape;
 
   let pair; // what is shown
-  let map; // map[j][i]: how much target word j looks at source word i; the last i is the end
+  let map; // map[j][i]: the weight of source word i for target word j; the last i is the end
   let links; // "i-j"
   let held = null; // the word under the pointer or in focus: {side, index}
 
@@ -28,10 +28,10 @@
     return made;
   };
   const percent = (weight) => `${Math.round(weight * 100)}%`;
-  const least = () => Number(controls.least.value) / 100;
+  const cutoff = () => Number(controls.cutoff.value) / 100;
   const wordsOf = (side) => (side === "source" ? [...pair.source, "end"] : pair.target);
 
-  // --- what is chosen -----------------------------------------------------------------------------
+  // --- the controls -------------------------------------------------------------------------------
 
   function offer(select, labels, chosen) {
     labels.forEach((label, value) => select.add(new Option(label, value)));
@@ -39,13 +39,13 @@
   }
 
   function offerAll() {
-    // By characters, since half a surrogate pair is none.
+    // By characters, so as not to split a surrogate pair.
     const shorten = (text) => ([...text].length > 90 ? `${[...text].slice(0, 89).join("")}…` : text);
     const titles = data.pairs.map((p, n) => `${n + 1}. ${shorten(p.source.join(" "))}`);
-    const number = (count) => Array.from({ length: count }, (_, n) => `${n + 1} of ${count}`);
+    const ordinals = (count) => Array.from({ length: count }, (_, n) => `${n + 1} of ${count}`);
     offer(controls.pair, titles, 0);
-    offer(controls.layer, number(layers), data.choice.layer);
-    offer(controls.head, ["mean", ...number(heads)], (data.choice.head ?? -1) + 1);
+    offer(controls.layer, ordinals(layers), data.choice.layer);
+    offer(controls.head, ["mean", ...ordinals(heads)], (data.choice.head ?? -1) + 1);
     offer(controls.shift, READINGS.slice(0, shifts), data.choice.shift);
   }
 
@@ -66,7 +66,7 @@
     root.querySelector(".pharaoh").textContent = line || "no links";
   }
 
-  // --- what is drawn ------------------------------------------------------------------------------
+  // --- drawing ------------------------------------------------------------------------------------
 
   function makeWord(side, index, text) {
     const end = side === "source" && index === pair.source.length;
@@ -129,11 +129,11 @@
     map.forEach((weights, j) =>
       weights.forEach((weight, i) => {
         const link = links.has(`${i}-${j}`);
-        if (!link && (weight < least() || weight === 0)) return;
+        if (!link && (weight < cutoff() || weight === 0)) return;
         paths.push(drawCurve(path(from[i], to[j], box, columns), weight, i, j, link));
       }),
     );
-    // Links last, so that they lie over the others.
+    // Links last, on top of the others.
     paths.sort((a, b) => a.classList.contains("link") - b.classList.contains("link"));
     curves.replaceChildren(...paths);
   }
@@ -159,7 +159,7 @@
     return curve;
   }
 
-  // Two lines where both fit into the window, else two columns, which can have any length.
+  // Two lines where both fit into the window, else two columns of any length.
   function arrange() {
     const map = controls.view.value === "map";
     stage.classList.toggle("lines", !map);
@@ -177,12 +177,12 @@
   function draw() {
     held = null;
     read();
-    controls.percent.textContent = percent(least());
+    controls.percent.textContent = percent(cutoff());
     controls.previous.disabled = controls.pair.selectedIndex === 0;
     controls.next.disabled = controls.pair.selectedIndex === data.pairs.length - 1;
     drawWords();
     arrange();
-    // A large map of a view that is not shown would only be slow.
+    // A large map in a hidden view would only cost time.
     if (controls.view.value === "map") drawMap();
     else table.replaceChildren();
     const first = words()[0];
@@ -190,7 +190,7 @@
     mark();
   }
 
-  // --- the word that is held ----------------------------------------------------------------------
+  // --- the held word ------------------------------------------------------------------------------
 
   const words = (side) => {
     const inside = controls.view.value === "map" ? ".map " : ".line ";
@@ -198,7 +198,7 @@
   };
   const touches = (i, j) => held && Number(held.side === "source" ? i : j) === held.index;
 
-  // The other side's words of the held one: which, how much, and whether they are linked.
+  // The words of the other side, with their weights and links to the held one.
   function partners() {
     if (!held) return [];
     const fromSource = held.side === "source";
@@ -210,12 +210,12 @@
 
   function mark() {
     stage.classList.toggle("holding", Boolean(held));
-    const found = partners();
-    const seen = (p) => p && (p.link || (p.weight >= least() && p.weight > 0));
+    const others = partners();
+    const seen = (p) => p && (p.link || (p.weight >= cutoff() && p.weight > 0));
     for (const word of words()) {
       const index = Number(word.dataset.index);
       const here = held && word.dataset.side === held.side;
-      const partner = held && !here ? found[index] : null;
+      const partner = held && !here ? others[index] : null;
       word.classList.toggle("held", Boolean(here && index === held.index));
       word.classList.toggle("linked", Boolean(partner?.link));
       word.style.setProperty("--weight", seen(partner) ? partner.weight.toFixed(3) : 0);
@@ -224,22 +224,22 @@
     for (const part of stage.querySelectorAll(".curves path, .map td[data-i]")) {
       part.classList.toggle("shown", Boolean(touches(part.dataset.i, part.dataset.j)));
     }
-    say(found.filter(seen).sort((a, b) => b.weight - a.weight));
+    say(others.filter(seen).sort((a, b) => b.weight - a.weight));
   }
 
-  function say(found) {
+  function say(others) {
     const said = root.querySelector(".said");
     if (!held) {
-      said.textContent = "Point at a word, or walk through them with the arrow keys.";
+      said.textContent = "Point at a word, or move between words with the arrow keys.";
       return;
     }
     const arrow = held.side === "source" ? " is looked at by " : " looked at ";
     said.replaceChildren(element("bdi", "", wordsOf(held.side)[held.index]), arrow);
-    found.slice(0, 6).forEach(({ text, weight, link }, n) => {
+    others.slice(0, 6).forEach(({ text, weight, link }, n) => {
       said.append(n ? ", " : "", element("bdi", link ? "link" : "", text), ` ${percent(weight)}`);
     });
-    if (!found.length) said.append("nothing above the limit");
-    else if (!found.some((p) => p.link)) said.append("; no link");
+    if (!others.length) said.append("nothing above the limit");
+    else if (!others.some((p) => p.link)) said.append("; no link");
   }
 
   function hold(word) {
@@ -261,7 +261,7 @@
   });
   stage.addEventListener("focusout", () => hold(null));
 
-  // Along a line by the keys of its direction; across to the word that is linked, else looked at most.
+  // Along a line by the keys of its direction; across to the linked word, else to that of most weight.
   stage.addEventListener("keydown", (event) => {
     if (!held) return;
     const across = stage.classList.contains("columns");

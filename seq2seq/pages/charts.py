@@ -1,4 +1,4 @@
-"""Small charts as SVG that stands in a page and takes its colours from the page's style."""
+"""Small charts as inline SVG, coloured by the page's style; and the learning curves of a run."""
 
 import csv
 import math
@@ -12,6 +12,10 @@ from matplotlib.ticker import MaxNLocator
 
 WIDTH, HEIGHT = 480, 250
 LEFT, RIGHT, TOP, BOTTOM = 46, 76, 26, 40
+
+PARTS = ("train", "valid")
+TITLES = {"bleu": "BLEU", "chrf": "chrF"}
+FALLING = ("loss", "align_loss")  # metrics whose lowest value is the best
 
 Point = tuple[float, float]
 
@@ -33,7 +37,7 @@ class Bar(NamedTuple):
 
 
 class _Axes(NamedTuple):
-    """What of the numbers the chart shows, and where ticks stand."""
+    """The ticks of both axes; the outer ones bound the chart."""
 
     x: Sequence[float]
     y: Sequence[float]
@@ -51,15 +55,15 @@ def line_chart(series: Sequence[Series], *, x: str, y: str, until: float) -> str
     axes = _Axes(_ticks([0.0, until]), _ticks([p[1] for p in points]))
     drawn = _rules(axes)
     names = _apart([axes.up(each.points[-1][1]) for each in series])
-    for number, (each, height) in enumerate(zip(series, names, strict=True)):
+    for n, (each, height) in enumerate(zip(series, names, strict=True)):
         line = " ".join(f"{axes.across(a):.1f},{axes.up(b):.1f}" for a, b in each.points)
-        drawn.append(f'<polyline class="line s{number}" points="{line}"/>')
+        drawn.append(f'<polyline class="line s{n}" points="{line}"/>')
         if each.best:
             step, value = each.best
             title = f"{each.name} {value:.4g}, {x} {step:,g}"
-            drawn.append(_dot(axes, each.best, f"s{number}", title))
+            drawn.append(_dot(axes, each.best, f"s{n}", title))
         if len(series) > 1:
-            drawn.append(_text(WIDTH - RIGHT + 7, height + 4, each.name, f"name s{number}"))
+            drawn.append(_text(WIDTH - RIGHT + 7, height + 4, each.name, f"name s{n}"))
     return _svg(drawn, axes, x, y)
 
 
@@ -67,13 +71,13 @@ def bar_chart(bars: Sequence[Bar], *, x: str, y: str, level: float | None = None
     """Bars from zero.
 
     Args:
-        level: where a line goes across, as something to compare with.
+        level: height of a line across, to compare with.
     """
     heights = [0.0, *(bar.value for bar in bars), *([] if level is None else [level])]
     axes = _Axes((0, len(bars)), _ticks(heights))
     drawn = _rules(axes, vertical=False)
-    for number, bar in enumerate(bars):
-        left, right = axes.across(number + 0.18), axes.across(number + 0.82)
+    for n, bar in enumerate(bars):
+        left, right = axes.across(n + 0.18), axes.across(n + 0.82)
         top, foot = axes.up(bar.value), axes.up(0)
         middle = (left + right) / 2
         drawn.append(
@@ -117,12 +121,12 @@ def _ticks(values: Sequence[float]) -> list[float]:
     return list(MaxNLocator(nbins=5, steps=[1, 2, 5, 10]).tick_values(low, high))
 
 
-def _apart(heights: Sequence[float], least: float = 14) -> list[float]:
-    """Heights of names, moved up where they would hide each other: below them stand numbers."""
+def _apart(heights: Sequence[float], gap: float = 14) -> list[float]:
+    """Heights of names, moved up where they would overlap; below are the labels of the axis."""
     placed = list(heights)
     order = sorted(range(len(placed)), key=lambda n: placed[n], reverse=True)
     for below, above in pairwise(order):
-        placed[above] = min(placed[above], placed[below] - least)
+        placed[above] = min(placed[above], placed[below] - gap)
     return placed
 
 
@@ -161,24 +165,19 @@ def _svg(drawn: Sequence[str], axes: _Axes, x: str, y: str) -> str:
     )
 
 
-PARTS = ("train", "valid")
-TITLES = {"bleu": "BLEU", "chrf": "chrF"}
-FALLING = ("loss", "align_loss")  # what is best where it is least
-
-
 def curves(rows: Sequence[Mapping[str, str]]) -> str:
     """A chart for each metric, training and validation in one; the best validation is marked."""
     columns = (name.partition("/") for name in {name for row in rows for name in row})
     names = sorted({name for part, _, name in columns if part in PARTS}, key=_rank)
     charts, until = [], max((update for update, _ in points(rows, "step")), default=0.0)
     for name in names:
-        found = [(part, points(rows, f"{part}/{name}")) for part in PARTS]
-        series = [_series(part, name, of) for part, of in found if of]
+        lines = [(part, points(rows, f"{part}/{name}")) for part in PARTS]
+        series = [_series(part, name, line) for part, line in lines if line]
         if series:
             title = TITLES.get(name, name.replace("_", " "))
             charts.append(line_chart(series, x="update", y=title, until=until))
     if not charts:
-        return '<p class="missing">Not here: nothing was measured yet</p>'
+        return '<p class="missing">Not available: nothing was measured yet</p>'
     return (
         '<p class="note">A dot marks the best validation.</p>'
         f'<div class="charts">{"".join(charts)}</div>'
@@ -186,27 +185,27 @@ def curves(rows: Sequence[Mapping[str, str]]) -> str:
 
 
 def read_rows(folder: Path) -> list[dict[str, str]]:
-    """The rows of a run's metrics.csv, behind those of the runs that it resumed.
+    """The rows of a run's metrics.csv, after those of the runs that it resumed.
 
-    Those were given a number when it began: metrics-1.csv is the oldest. A run that began anew in
-    the same folder starts no later than the one before it, of which nothing is read then.
+    Those were renamed when it began: metrics-1.csv is the oldest. A new run in the same folder
+    starts no later than the one before it, whose rows are then ignored.
 
     Raises: OSError, UnicodeDecodeError or csv.Error if metrics.csv cannot be read.
     """
     rows = _read(folder / "metrics.csv")
-    number = len(list(folder.glob("metrics-*.csv")))
-    while number and (earlier := folder / f"metrics-{number}.csv").is_file():
+    n = len(list(folder.glob("metrics-*.csv")))
+    while n and (earlier := folder / f"metrics-{n}.csv").is_file():
         before, begin = _read(earlier), _first(rows)
         if not _first(before) < begin < math.inf:
             break
         rows = [row for row in before if _first([row]) < begin] + rows
-        number -= 1
+        n -= 1
     return rows
 
 
 def _read(path: Path) -> list[dict[str, str]]:
     with path.open(encoding="utf-8", newline="") as file:
-        # Cells that no column is for stand in a damaged file only; they get a name, as all do.
+        # Only a damaged file has cells without a column; they get a name, as all do.
         return list(csv.DictReader(file, restkey="more"))
 
 
@@ -217,15 +216,15 @@ def _first(rows: Sequence[Mapping[str, str]]) -> float:
 
 def points(rows: Sequence[Mapping[str, str]], column: str) -> list[Point]:
     """(update, value) of all finite values of a column; updates count from 1, steps from 0."""
-    found = []
+    finite = []
     for row in rows:
         try:
             step, value = float(row["step"]), float(row[column])
         except (KeyError, TypeError, ValueError):  # no such column, an empty cell, half a line
             continue
         if math.isfinite(value):
-            found.append((step + 1, value))
-    return found
+            finite.append((step + 1, value))
+    return finite
 
 
 def _series(part: str, name: str, of: list[Point]) -> Series:

@@ -1,4 +1,4 @@
-"""Words as labels of a picture: everything visible, nothing too long."""
+"""Words as labels of a picture: visible, short, and in fonts that have their characters."""
 
 import unicodedata
 from collections import defaultdict
@@ -12,12 +12,16 @@ from matplotlib.ft2font import FT2Font
 
 from seq2seq.errors import escaped
 
-# Characters of a label and of the title at most.
-LABEL, TITLE = 24, 80
+LABEL, TITLE = 24, 80  # longest label and title, in characters
+DEFAULT = "DejaVu Sans"
+
+# The beginnings of Unicode names that Debian's fonts-noto-cjk covers.
+CJK = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "FULLWIDTH", "HALFWIDTH", "IDEOGRAPHIC")
+PICTOGRAPHS = range(0x1F000, 0x20000)
 
 
 class Labels(NamedTuple):
-    """All that is written, ready to be drawn. Titles are none or one."""
+    """All text of a picture, ready to be drawn. `title` has one entry or none."""
 
     source: list[str]
     target: list[str]
@@ -46,22 +50,15 @@ def visible(text: str, limit: int = LABEL) -> str:
     return shown[: limit - 1 - tail] + "…" + shown[-tail:]
 
 
-DEFAULT = "DejaVu Sans"
-
-# The beginnings of Unicode names that Debian's fonts-noto-cjk answers for.
-CJK = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "FULLWIDTH", "HALFWIDTH", "IDEOGRAPHIC")
-PICTOGRAPHS = range(0x1F000, 0x20000)
-
-
 class Fonts(NamedTuple):
-    """Font families in the order in which a glyph is looked for, and what none of them has."""
+    """Font families in the order of lookup, and the characters that none of them has."""
 
     families: list[str]
     missing: list[str]
 
 
 def choose_fonts(text: str) -> Fonts:
-    """The few installed fonts that draw `text`: matplotlib's own, then those that add most to it.
+    """A few installed fonts that draw `text`: matplotlib's default, then those that add most to it.
 
     Fonts that were installed after matplotlib made its list of fonts are added to that list.
     """
@@ -82,26 +79,26 @@ def choose_fonts(text: str) -> Fonts:
         if not covered.pop(best) & missing:
             break
         # The family may have a glyph in another face (bold) than the one that will be used.
-        found = _drawn(_file(best), missing)
-        if found:
+        drawn = _drawn(_file(best), missing)
+        if drawn:
             families.append(best)
-            missing -= found
+            missing -= drawn
     return Fonts(families, sorted(missing))
 
 
 def advice(missing: list[str]) -> str:
-    """What to tell a user about characters that no font has: which they are, what to install."""
+    """A message about characters that no font has: which they are, what to install."""
     shown = ", ".join(f"{c} (U+{ord(c):04X})" for c in missing[:10])
     more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
     packages = " ".join(sorted({_package(c) for c in missing}))
     return (
-        f"no installed font can draw {shown}{more}; boxes stand in the picture instead. "
+        f"no installed font can draw {shown}{more}; the picture has boxes instead. "
         f"On Debian or Ubuntu: apt install {packages}"
     )
 
 
 def is_right_to_left(text: str) -> bool:
-    """Whether there is a letter of a script like Arabic or Hebrew."""
+    """Whether a text has a letter of a script like Arabic or Hebrew."""
     return any(unicodedata.bidirectional(c) in ("R", "AL") for c in text)
 
 
@@ -129,13 +126,13 @@ def _list_new_fonts() -> None:
         if Path(file) not in known:
             try:
                 fontManager.addfont(file)
-            # FreeType's one error for all that it cannot read; such a file is no font for us.
+            # FreeType's errors for files that it cannot read; they are skipped.
             except (RuntimeError, OSError):
                 continue
 
 
 def _drawn(file: str, characters: set[str]) -> set[str]:
-    """What a font file has of the characters: nothing if it holds bitmaps only (coloured emoji)."""
+    """The characters that a font file can draw; none if it holds only bitmaps (coloured emoji)."""
     try:
         font = FT2Font(file)
     except (RuntimeError, OSError):

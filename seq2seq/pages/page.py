@@ -1,7 +1,7 @@
-"""One HTML page that shows alignments: it needs no network, and nothing but a browser.
+"""HTML pages in one file each, for any browser without a network; and the page of alignments.
 
 The files of `pages/` and the data become one file. Whatever a text holds is shown as text: data
-stands in a script element as JSON without `<`, and the page's content security policy tells the
+is in a script element as JSON without `<`, and the page's content security policy tells the
 browser to load nothing, and to run only the script that was hashed here.
 """
 
@@ -22,8 +22,7 @@ from seq2seq.alignment.links import Word, format_links
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.pages.labels import visible
 
-# Characters of a word at most.
-LONGEST = 60
+LONGEST = 60  # characters of a word
 
 
 def write_page(path: Path, alignments: Sequence[Alignment], choice: Choice) -> None:
@@ -33,7 +32,7 @@ def write_page(path: Path, alignments: Sequence[Alignment], choice: Choice) -> N
     layer and head, and for that of `choice` as all of it says.
 
     Args:
-        alignments: by one model, at least one.
+        alignments: one or more, by one model.
         choice: what is shown first.
 
     Raises: DataError without alignments; ConfigError if the file cannot be written.
@@ -67,7 +66,7 @@ def page(
     """A whole HTML document.
 
     Args:
-        title, body: HTML; what is text in it is escaped.
+        title, body: HTML, with its text escaped.
         data: what the scripts find in the element `data`.
         styles, scripts: files of `pages/`.
     """
@@ -77,17 +76,17 @@ def page(
         f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; "
         f"script-src '{_hash(script)}'"
     )
-    found = {"policy": policy, "title": title, "body": body, "style": style, "script": script}
-    # ASCII only, and none of the characters by which an HTML parser leaves a script element.
+    parts = {"policy": policy, "title": title, "body": body, "style": style, "script": script}
+    # ASCII only, without the characters by which an HTML parser leaves a script element.
     plain = json.dumps(data, separators=(",", ":"))
     for character in "<>&":
         plain = plain.replace(character, f"\\u{ord(character):04x}")
-    return Template(part("page.html")).substitute(found, data=plain)
+    return Template(part("page.html")).substitute(parts, data=plain)
 
 
 def part(name: str) -> str:
     """A file of `pages/`."""
-    return files("seq2seq.evaluation").joinpath("pages", name).read_text(encoding="utf-8")
+    return files("seq2seq.pages").joinpath(name).read_text(encoding="utf-8")
 
 
 def write_html(path: Path, html: str) -> None:
@@ -100,18 +99,19 @@ def write_html(path: Path, html: str) -> None:
 
 
 def _pair(alignment: Alignment, choice: Choice) -> dict[str, Any]:
-    """The words, the weights as bytes, and the links of each map: by reading, layer, head, the mean
-    over heads before all heads."""
+    """The words, the weights as bytes, and the links of each map: by reading, layer and head, the
+    mean over heads first.
+    """
     shifts, layers, heads = alignment.weights.shape[:3]
     maps = product(range(shifts), range(layers), (None, *range(heads)))
-    # What was chosen of a map beside its place holds for that map alone.
+    # The threshold of the choice applies to its own map only.
     links = [alignment.links(choice if each == choice[:3] else Choice(*each)) for each in maps]
     steps = (alignment.weights.clamp(0, 1) * 255).round().to(torch.uint8)
     return {
         "source": _texts(alignment.source),
         "target": _texts(alignment.target),
         "weights": base64.b64encode(steps.cpu().contiguous().numpy().tobytes()).decode("ascii"),
-        "links": [format_links(found) for found in links],
+        "links": [format_links(each) for each in links],
     }
 
 

@@ -1,4 +1,4 @@
-"""Pictures of attention: source along the top, target down the side, dark where it looked."""
+"""Pictures of attention: source along the top, target down the side, dark for large weights."""
 
 import io
 import itertools
@@ -21,7 +21,7 @@ from numpy.typing import ArrayLike
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.pages.labels import Labels, advice, begins_at_the_right, choose_fonts, is_right_to_left
 
-# No date and no name of a program: the same weights give the same bytes.
+# Without date and program name, the same weights give the same bytes.
 METADATA: dict[str, dict[str, None]] = {
     "png": {"Software": None},
     "svg": {"Date": None},
@@ -34,8 +34,8 @@ RAMP = LinearSegmentedColormap.from_list(
 )
 INK, QUIET, RULE = "#1f2328", "#6e7781", "#e4e8ee"
 
-# Inches: the longer side of all maps at most, a cell of a single map and of one of several at most,
-# the gap between maps, the width of the scale.
+# Inches: largest side of all maps, largest cell of a single map and of one of several, gap between
+# maps, width of the scale.
 PAGE, CELL, SMALL_CELL, GAP, BAR = 14.0, 0.42, 0.26, 0.42, 0.09
 # The first matplotlib that joins and orders the letters of right-to-left scripts.
 SHAPES = (3, 11)
@@ -54,10 +54,10 @@ def plot_alignment(
     """Draw one map of attention: a row says where the model looked when it wrote that word.
 
     Words are drawn as they are, dollar signs and underscores too; control characters as escapes;
-    long words with an ellipsis in the middle. What no installed font has is drawn as boxes, with
-    one warning that says what to install. Columns of a source in a right-to-left script run from
-    right to left; inside a word, matplotlib 3.11 and later join and order Arabic letters; with an
-    earlier one a warning says that it does not.
+    long words with an ellipsis in the middle. Characters that no installed font has are drawn as
+    boxes, with one warning that says what to install. Columns of a source in a right-to-left script
+    run from right to left; inside a word, matplotlib 3.11 and later join and order Arabic letters;
+    earlier versions do not, and a warning says so.
 
     Args:
         weights: (T, S), from 0 to 1, one row a target word.
@@ -97,13 +97,13 @@ def plot_heads(
 
 
 def picture_format(path: Path, *others: str) -> str:
-    """`png`, `svg` or `pdf`, by the suffix. Raises: ConfigError for another, naming these, and
-    `others`, which are written elsewhere.
+    """`png`, `svg` or `pdf`, by the suffix. Raises: ConfigError for another, naming these and
+    `others`, which are not pictures.
     """
     suffix = path.suffix.lower().removeprefix(".")
     if suffix not in METADATA:
         raise ConfigError(
-            f"cannot draw {str(path)!r}: {path.suffix!r} is no picture format known here. "
+            f"cannot draw {str(path)!r}: {path.suffix!r} is no known picture format. "
             f"Name a file that ends in {', '.join([*('.' + known for known in METADATA), *others])}"
         )
     return suffix
@@ -119,7 +119,7 @@ def _check(grid: np.ndarray, expected: tuple[int, ...]) -> None:
 
 
 class _Layout(NamedTuple):
-    """Where the maps stand, in inches; the font size in points; one word in `step` is named."""
+    """Positions of the maps in inches, font size in points; every `step`-th word gets a label."""
 
     columns: int
     rows: int
@@ -138,12 +138,12 @@ class _Layout(NamedTuple):
             rows = math.ceil(heads / columns)
             return min(largest, PAGE / (columns * source), PAGE / (rows * target))
 
-        # The columns that leave most room for a cell; where that is equal, nearly a square of maps.
+        # The columns that leave most room for a cell; on ties, the squarest grid of maps.
         square = math.sqrt(heads)
         columns = max(range(1, heads + 1), key=lambda c: (cell_in(c), -abs(c - square), c))
         rows, cell = math.ceil(heads / columns), cell_in(columns)
         fitting = cell * 72 * 0.62
-        # Where words would be too small to be read, only every second, third... gets its label.
+        # Where labels would be too small to read, only every second, third... word gets one.
         font, step = min(max(fitting, SMALL), LARGE), math.ceil(SMALL / fitting)
         return cls(columns, rows, cell, cell * source, cell * target, font, step)
 
@@ -166,7 +166,7 @@ def _draw(weights: np.ndarray, labels: Labels, path: Path) -> None:
     families, missing = choose_fonts(text)
     picture = io.BytesIO()
     with warnings.catch_warnings(), style.context("default"), _settings(families):
-        # Said once for all characters, below; the second is about shaping, before matplotlib 3.11.
+        # Both are reported once, below; the second is about shaping, before matplotlib 3.11.
         known = r"Glyph .* missing from|Matplotlib currently does not support"
         warnings.filterwarnings("ignore", message=known)
         figure = _figure(weights, labels)
@@ -198,7 +198,7 @@ def _settings(families: list[str]) -> AbstractContextManager[None]:
             # Words stay words in vector pictures: they can be searched and copied.
             "svg.fonttype": "none",
             "pdf.fonttype": 42,
-            # Identifiers in SVG are random without it.
+            # Without it, identifiers in SVG are random.
             "svg.hashsalt": "attention",
         }
     )
@@ -233,7 +233,7 @@ def _axes(figure: Figure, left: float, bottom: float, width: float, height: floa
 
 
 def _draw_map(axes: Axes, grid: np.ndarray, layout: _Layout) -> None:
-    # Lines between cells help the eye along a row; in tiny cells they would be all that one sees.
+    # Lines between cells help the eye along a row; between tiny cells they would hide the map.
     line = min(0.8, layout.cell * 2)
     axes.pcolormesh(grid, cmap=RAMP, vmin=0, vmax=1, edgecolors=RULE, linewidth=line)
     axes.invert_yaxis()
@@ -270,7 +270,7 @@ def _draw_scale(figure: Figure, layout: _Layout) -> None:
     axes.set(xticks=[], yticks=[0, 256])
     axes.set_yticklabels(["0", "1"])
     axes.tick_params("y", length=0, pad=3, labelsize=7, labelcolor=QUIET)
-    # Beside a shorter scale the caption would hide its numbers.
+    # Beside a shorter scale the caption would hide its labels.
     if height > 1:
         axes.yaxis.set_label_position("right")
         axes.set_ylabel("attention", color=QUIET, fontsize=7, labelpad=-2)

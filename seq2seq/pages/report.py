@@ -1,6 +1,6 @@
-"""What a run did, as one HTML page: how it learnt, how well it translates, where it fails.
+"""A run as one HTML page: how it learnt, how well it translates, where it fails, on what data.
 
-Each part stands alone: what its input lacks is said in its place, and the others are there.
+Each part is independent: without its input it says what is missing, and the others are shown.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -16,64 +16,10 @@ from seq2seq.pages.charts import Bar, bar_chart, curves, point_chart
 from seq2seq.pages.labels import visible
 from seq2seq.pages.page import alignment_data, page, part, write_html
 
-NUMBERS = ("Read", "Kept", "Empty", "Too long", "Twice", "In train", "Unknown pieces")
-
-
-def ledger_table(ledger: Mapping[str, Any]) -> str:
-    """What data.json holds, a row for each corpus. See docs/data.md."""
-    rows = "".join(row for name, part in ledger["parts"].items() for row in _rows(name, part))
-    numbers = "".join(f'<th class="number">{column}</th>' for column in NUMBERS)
-    head = f"<tr><th></th><th>Files</th>{numbers}</tr>"
-    return (
-        f'<p class="note">{_tokenizer(ledger["tokenizer"])}</p>'
-        f'<div class="wide"><table class="plain">{head}{rows}</table></div>'
-    )
-
-
-def _tokenizer(found: Mapping[str, Any]) -> str:
-    sizes = {found["source_size"], found["target_size"]}
-    size = " and ".join(f"{n:,}" for n in sorted(sizes))
-    joint = "one for both languages" if found.get("joint") else "one for each language"
-    return (
-        f"Tokenizer {escape(str(found.get('name', 'of an earlier run')))}, {joint}: {size} pieces."
-    )
-
-
-def _rows(name: str, part: Mapping[str, Any]) -> Iterator[str]:
-    for number, corpus in enumerate(part["corpora"]):
-        # Both are counted over a whole part, and so are said once.
-        whole = [part["duplicates"], part.get("in_train")] if number == 0 else ["", ""]
-        title = ".".join(filter(None, (name, corpus["name"])))
-        dropped = corpus["dropped"]
-        counts = [
-            corpus["read"],
-            corpus["kept"],
-            dropped["empty"]["count"],
-            dropped["long"]["count"],
-            *whole,
-        ]
-        cells = "".join(f'<td class="number">{_number(count)}</td>' for count in counts)
-        rates = [corpus[side]["unknown_rate"] for side in ("source", "target")]
-        unknown = " / ".join(f"{rate:.2%}" for rate in rates)
-        yield (
-            f"<tr><td>{escape(visible(title))}</td><td>{_files(corpus['files'])}</td>{cells}"
-            f'<td class="number">{unknown}</td></tr>'
-        )
-
-
-def _number(count: int | str | None) -> str:
-    return f"{count:,}" if isinstance(count, int) else count or ""
-
-
-def _files(files: list[Mapping[str, Any]]) -> str:
-    return "<br>".join(
-        f"{escape(visible(Path(file['path']).name, 60))} <code>{escape(file['sha256'][:12])}</code>"
-        for file in files
-    )
-
-
 SHOWN = 8  # of the best sentences, and of the worst
 LONGEST = 1500  # characters of a sentence
+COLUMNS = ("Read", "Kept", "Empty", "Too long", "Twice", "In train", "Unknown pieces")  # of counts
+T = TypeVar("T")
 
 
 class Missing(NamedTuple):
@@ -83,12 +29,12 @@ class Missing(NamedTuple):
 
 
 class Tested(NamedTuple):
-    """What came of a test set.
+    """The results on a test set.
 
     Attributes:
         name: of its files.
-        total: its sentences; those that were translated are the first.
-        ratios: characters of the translations for each of the references, by source length.
+        total: count of its sentences; the first of them were translated.
+        ratios: characters of the translations per character of the references, by source length.
         cautions: what to know before these scores are compared with others.
     """
 
@@ -101,42 +47,39 @@ class Tested(NamedTuple):
 
 
 class Samples(NamedTuple):
-    """Alignments to look at, and what of them is shown first."""
+    """Alignments to show, and the choice that is shown first."""
 
     alignments: Sequence[Alignment]
     choice: Choice
 
 
 class Report(NamedTuple):
-    """All that a report tells.
+    """The content of a report.
 
     Attributes:
         title: the name of the run.
-        facts: name and value of what stands at the top.
+        figures: name and value of each figure at the top.
         metrics: from `read_rows`.
         ledger: data.json.
     """
 
     title: str
-    facts: Sequence[tuple[str, str]]
+    figures: Sequence[tuple[str, str]]
     metrics: Sequence[Mapping[str, str]] | Missing
     tested: Tested | Missing
     samples: Samples | Missing
     ledger: Mapping[str, Any] | Missing
 
 
-T = TypeVar("T")
-
-
 def write_report(path: Path, report: Report) -> None:
-    """Write a report as a page that needs no network, and nothing but a browser.
+    """Write a report as a page for any browser, without a network.
 
     Raises: ConfigError if the file cannot be written.
     """
     samples, tested = report.samples, report.tested
     body = [
         f"<h1>{text(report.title)}</h1>",
-        _facts([*report.facts, *_scores_in_short(tested)]),
+        _figures([*report.figures, *_scores_in_short(tested)]),
         _section("Learning curves", report.metrics, curves),
         _section("Scores", tested, _scores),
         _section("Length of the source", tested, _lengths),
@@ -151,22 +94,22 @@ def write_report(path: Path, report: Report) -> None:
     write_html(path, page(title, "\n".join(body), data, styles, ("alignment.js",)))
 
 
-def text(found: str) -> str:
-    """A text as HTML: nothing in it is markup, and what cannot be seen is written as an escape."""
-    return escape(visible(found, LONGEST))
+def text(raw: str) -> str:
+    """A text as HTML without markup, with escapes for invisible characters."""
+    return escape(visible(raw, LONGEST))
 
 
-def _section(title: str, found: T | Missing, draw: Callable[[T], str]) -> str:
-    if isinstance(found, Missing):
-        inside = f'<p class="missing">Not here: {text(found.reason)}</p>'
+def _section(title: str, content: T | Missing, draw: Callable[[T], str]) -> str:
+    if isinstance(content, Missing):
+        inside = f'<p class="missing">Not available: {text(content.reason)}</p>'
     else:
-        inside = draw(found)
+        inside = draw(content)
     return f'<section class="part"><h2>{title}</h2>\n{inside}</section>'
 
 
-def _facts(facts: Sequence[tuple[str, str]]) -> str:
-    rows = (f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>" for name, value in facts)
-    return f'<dl class="facts">{"".join(rows)}</dl>'
+def _figures(figures: Sequence[tuple[str, str]]) -> str:
+    rows = (f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>" for name, value in figures)
+    return f'<dl class="figures">{"".join(rows)}</dl>'
 
 
 def _scores_in_short(tested: Tested | Missing) -> list[tuple[str, str]]:
@@ -180,9 +123,9 @@ def _scores(tested: Tested) -> str:
         count = f"the first {count} of {tested.total:,}"
     rows = []
     for score in tested.assessment.scores:
-        found = score.interval
-        interval = f"{found.mean:.1f} ± {found.half_width:.1f}" if found else ""
-        signature = found.signature if found else score.signature
+        drawn = score.interval
+        interval = f"{drawn.mean:.1f} ± {drawn.half_width:.1f}" if drawn else ""
+        signature = drawn.signature if drawn else score.signature
         rows.append(
             f'<tr><td>{text(score.name)}</td><td class="number">{score.value:.1f}</td>'
             f'<td class="number">{interval}</td><td><code>{text(signature)}</code></td></tr>'
@@ -191,9 +134,9 @@ def _scores(tested: Tested) -> str:
     head += '<th class="number">95% interval</th><th>Signature</th></tr>'
     notes = "".join(f'<p class="note">{text(caution)}</p>' for caution in tested.cautions)
     return (
-        f'<p class="note">On {text(tested.name)}, {count} sentences, by sacreBLEU. The interval is '
-        "where the score of such a set of sentences would lie 95 times of 100: mean and half width "
-        "over resamples. BLEU and chrF are best at 100, TER at 0.</p>"
+        f'<p class="note">On {text(tested.name)}, {count} sentences, by sacreBLEU. The interval '
+        "is a 95% bootstrap over sentences: mean and half width over resamples. BLEU and chrF are "
+        "best at 100, TER at 0.</p>"
         f'{notes}<div class="wide"><table class="plain">{head}{"".join(rows)}</table></div>'
     )
 
@@ -226,16 +169,16 @@ def _bars(buckets: Sequence[LengthBucket]) -> list[Bar]:
 def _confidence(tested: Tested) -> str:
     known = [(j.confidence, j.quality) for j in tested.judged if j.confidence is not None]
     if not known:
-        return '<p class="missing">Not here: every translation is empty</p>'
+        return '<p class="missing">Not available: every translation is empty</p>'
     line = [(b.confidence, b.quality) for b in reliability(tested.judged)]
     chart = point_chart(known, line, x="confidence", y="sentence chrF")
-    found = agreement(tested.judged)
-    said = "" if found is None else f" Their correlation is {found:.2f} (Pearson)."
+    r = agreement(tested.judged)
+    correlation = "" if r is None else f" Their correlation is {r:.2f} (Pearson)."
     return (
         '<p class="note">Confidence is the geometric mean of the probabilities of the pieces of a '
         "translation. Where the line rises, it tells good translations from bad ones; where it is "
-        "flat, it tells nothing. The line joins the means of tenths of the sentences, from the "
-        f"least confident.{said}</p>"
+        "flat, it does not. The line joins the means of tenths of the sentences, from the "
+        f"least confident.{correlation}</p>"
         f'<div class="charts">{chart}</div>'
     )
 
@@ -243,9 +186,9 @@ def _confidence(tested: Tested) -> str:
 def _sentences(tested: Tested) -> str:
     worst, best = extremes(tested.judged, SHOWN)
     if not worst:
-        return '<p class="missing">Not here: it takes two sentences or more</p>'
+        return '<p class="missing">Not available: it takes two sentences or more</p>'
     return (
-        '<p class="note">By sentence chrF, longer ones first where it is equal.</p>'
+        '<p class="note">By sentence chrF; of equal ones the longer first.</p>'
         f'<h3>Worst</h3><ul class="sentences">{"".join(map(_sentence, worst))}</ul>'
         f'<h3>Best</h3><ul class="sentences">{"".join(map(_sentence, best))}</ul>'
     )
@@ -258,8 +201,61 @@ def _sentence(judged: SentenceQuality) -> str:
         ("translation", judged.hypothesis or "(empty)"),
         ("reference", judged.reference),
     )
-    rows = "".join(f'<dt>{name}</dt><dd dir="auto">{text(found)}</dd>' for name, found in texts)
+    rows = "".join(f'<dt>{name}</dt><dd dir="auto">{text(value)}</dd>' for name, value in texts)
     return (
         f'<li><div class="mark"><b>{judged.quality:.0f}</b> chrF{confidence}'
         f"<br>line {judged.line_no:,}</div><dl>{rows}</dl></li>"
+    )
+
+
+def ledger_table(ledger: Mapping[str, Any]) -> str:
+    """The content of data.json, one row per corpus. See docs/data.md."""
+    rows = "".join(row for name, part in ledger["parts"].items() for row in _rows(name, part))
+    columns = "".join(f'<th class="number">{column}</th>' for column in COLUMNS)
+    head = f"<tr><th></th><th>Files</th>{columns}</tr>"
+    return (
+        f'<p class="note">{_tokenizer(ledger["tokenizer"])}</p>'
+        f'<div class="wide"><table class="plain">{head}{rows}</table></div>'
+    )
+
+
+def _tokenizer(entry: Mapping[str, Any]) -> str:
+    sizes = {entry["source_size"], entry["target_size"]}
+    size = " and ".join(f"{n:,}" for n in sorted(sizes))
+    joint = "one for both languages" if entry.get("joint") else "one for each language"
+    return (
+        f"Tokenizer {escape(str(entry.get('name', 'of an earlier run')))}, {joint}: {size} pieces."
+    )
+
+
+def _rows(name: str, part: Mapping[str, Any]) -> Iterator[str]:
+    for index, corpus in enumerate(part["corpora"]):
+        # Both are counted over a whole part, and shown once.
+        whole = [part["duplicates"], part.get("in_train")] if index == 0 else ["", ""]
+        title = ".".join(filter(None, (name, corpus["name"])))
+        dropped = corpus["dropped"]
+        counts = [
+            corpus["read"],
+            corpus["kept"],
+            dropped["empty"]["count"],
+            dropped["long"]["count"],
+            *whole,
+        ]
+        cells = "".join(f'<td class="number">{_count(count)}</td>' for count in counts)
+        rates = [corpus[side]["unknown_rate"] for side in ("source", "target")]
+        unknown = " / ".join(f"{rate:.2%}" for rate in rates)
+        yield (
+            f"<tr><td>{escape(visible(title))}</td><td>{_files(corpus['files'])}</td>{cells}"
+            f'<td class="number">{unknown}</td></tr>'
+        )
+
+
+def _count(count: int | str | None) -> str:
+    return f"{count:,}" if isinstance(count, int) else count or ""
+
+
+def _files(files: list[Mapping[str, Any]]) -> str:
+    return "<br>".join(
+        f"{escape(visible(Path(file['path']).name, 60))} <code>{escape(file['sha256'][:12])}</code>"
+        for file in files
     )

@@ -1,4 +1,4 @@
-"""What happens around an update: exact randomness on resume, mean losses, averaged weights."""
+"""Callbacks around an update: exact randomness on resume, averaged weights, mean losses."""
 
 from typing import Any
 
@@ -13,9 +13,9 @@ from seq2seq.data.batch import Batch
 
 
 class RandomState(L.Callback):
-    """Saves and restores the state of each process's random generator, which Lightning does not.
+    """Saves and restores the random state of each process, which Lightning does not.
 
-    A new run gives every process a seed of its own, so that devices do not drop the same units.
+    A new run seeds each process differently, so that devices do not drop the same units.
     """
 
     def __init__(self, seed: int):
@@ -40,14 +40,14 @@ class RandomState(L.Callback):
 
 
 def seed_of(seed: int, rank: int) -> int:
-    """Of what a process draws. The first takes that of the run, as a process alone does; `seed + 1`
-    for the second would be that of the first in a run with the next seed.
+    """The seed of one process. Rank 0 takes the run's seed, as a single process does; `seed + rank`
+    would repeat the draws of a run with another seed.
     """
     return seed if rank == 0 else int(np.random.SeedSequence((seed, rank)).generate_state(1)[0])
 
 
 def random_states() -> dict[str, Tensor]:
-    """The states of this process's generators: of the CPU, and of its GPU if it has one."""
+    """The states of this process's generators: CPU, and GPU if there is one."""
     states = {"cpu": torch.get_rng_state()}
     if torch.cuda.is_available():
         states["cuda"] = torch.cuda.get_rng_state()
@@ -65,42 +65,43 @@ def gather(state: Tensor) -> list[Tensor]:
 
 
 def ends_update(trainer: L.Trainer, index: int) -> bool:
-    """Was this micro-batch, by its number in the epoch, the last one of an update?"""
+    """Whether micro-batch `index` of the epoch completes an update."""
     return (index + 1) % trainer.accumulate_grad_batches == 0
 
 
 class MovingAverage(WeightAveraging):
     """Exponential moving average: after update n, average = d average + (1 - d) weights with
-    d = min(decay, (1 + n) / (10 + n)), so that the random weights of the start are soon forgotten.
+    d = min(decay, (1 + n) / (10 + n)), so that the initial random weights are soon forgotten.
 
-    Checkpoints hold the average as the model, and beside it the weights that training goes on with.
+    Checkpoints hold the average as the model, and beside it the weights that training continues
+    from.
 
     Args:
-        decay: 0.999 looks back over about a thousand updates.
+        decay: 0.999 averages over about a thousand updates.
 
     Source: Polyak and Juditsky 1992, SIAM J. Control Optim. 30(4).
     """
 
     def __init__(self, decay: float):
         self.decay = decay
-        # Buffers are constants here, some of them whole numbers, which have no average.
+        # Buffers are constants here, some of them integers: they are not averaged.
         super().__init__(use_buffers=False, multi_avg_fn=self._mix)
 
     def _mix(self, averages: Any, weights: Any, updates: Tensor | int) -> None:
-        # A tensor where `updates` is one: to know its number would be to wait for the GPU.
+        # A tensor stays a tensor: reading its value would synchronise with the GPU.
         n = torch.as_tensor(updates)
         decay = ((1 + n) / (10 + n)).clamp(max=self.decay)
         for average, weight in zip(averages, weights, strict=True):
             average.lerp_(weight, (1 - decay).to(average.dtype))
 
     def on_train_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        """Keep the weights. Lightning puts the average in their place here, before last.ckpt is
-        written, and a resumed run would begin with the wrong ones.
+        """Keep the weights. Lightning would replace them by the average here, before last.ckpt is
+        written, and a resumed run would start from the wrong ones.
         """
 
 
 def replace_by_average(trainer: L.Trainer, module: L.LightningModule, content: Any) -> None:
-    """Put the average into a checkpoint of weights alone: for such, Lightning asks no callback."""
+    """Put the average into a weights-only checkpoint, for which Lightning calls no callback."""
     for callback in trainer.callbacks:  # type: ignore[attr-defined]
         if isinstance(callback, MovingAverage):
             callback.on_save_checkpoint(trainer, module, content)
@@ -111,10 +112,10 @@ NAMES = ("train/loss", "train/align_loss")
 
 
 class MeanLoss(L.Callback):
-    """Logs the losses of training, each a mean over all its tokens since the last line.
+    """Logs the training losses, each averaged over all its tokens since the last line.
 
-    One batch says little: its sentences have like lengths, and the loss differs more between
-    lengths than between weeks of training. Sums stay on the device until a line is due.
+    A single batch says little: its sentences have similar lengths, and the loss varies more with
+    length than over weeks of training. Sums stay on the device until a line is due.
 
     Args:
         every: updates between two lines.
@@ -122,7 +123,7 @@ class MeanLoss(L.Callback):
 
     def __init__(self, every: int):
         self.every = every
-        # (2, 2) of each loss, in the order of NAMES: its sum, and the tokens that it is over.
+        # (2, 2): the sum and the token count of each loss, in the order of NAMES.
         self.sums = torch.zeros(2, 2, dtype=torch.float64)
 
     def state_dict(self) -> dict[str, Any]:
@@ -132,8 +133,13 @@ class MeanLoss(L.Callback):
         self.sums = state["sums"]
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        # What was loaded is of all devices together: one of them goes on with it.
+        # Loaded sums cover all devices, so only one device continues from them.
         self.sums = self.sums.to(pl_module.device) * (trainer.global_rank == 0)
+
+    def on_train_batch_start(self, trainer: L.Trainer, *_: Any) -> None:
+        # Resumed from the end of a training, Lightning counts one update too many: its lines would
+        # stand at other steps, where no loss is logged.
+        trainer.fit_loop.epoch_loop._batches_that_stepped = trainer.global_step
 
     def on_train_batch_end(
         self,
@@ -147,7 +153,7 @@ class MeanLoss(L.Callback):
         if not ends_update(trainer, index) or trainer.global_step % self.every:
             return
         for name, (total, tokens) in zip(NAMES, self._of_all_devices().tolist(), strict=True):
-            if tokens:  # no link may have been asked for
+            if tokens:  # there may have been no links
                 pl_module.log(name, total / tokens, prog_bar=name == NAMES[0])
         self.sums.zero_()
 

@@ -1,4 +1,4 @@
-"""Which checkpoints a training keeps, and how their files are written."""
+"""Which checkpoints a run keeps, and how their files are written."""
 
 import shutil
 from pathlib import Path
@@ -17,7 +17,7 @@ from seq2seq.training.callbacks import ends_update
 
 
 class BestCheckpoint(ModelCheckpoint):
-    """Saves the best model, and carries it over when a run goes on in another folder."""
+    """Saves the best model, and carries it over when a run continues in another folder."""
 
     def load_state_dict(self, state_dict: dict[str, Any]) -> None:
         super().load_state_dict(state_dict)
@@ -34,19 +34,19 @@ class BestCheckpoint(ModelCheckpoint):
 
 
 class LastCheckpoint(Checkpoint):
-    """Writes last.ckpt every so many updates, when asked to, and when training ends.
+    """Writes last.ckpt every `every` updates, on request, and when training ends.
 
-    It is written when a step is complete: after its validation, if one is due. A checkpoint from
-    before it would leave out that validation for good, and what it says about the best model.
+    It is written when a step is complete: after its validation, if one is due. Written earlier, it
+    would lose that validation for good, and with it a possible best model.
 
     Args:
         folder: of the run.
-        every: updates between two.
+        every: updates between two checkpoints.
     """
 
     def __init__(self, folder: Path, every: int):
         self.file, self.every = folder / checkpoint.LAST, every
-        self.wanted = False  # at the next complete step
+        self.wanted = False  # write at the next complete step
 
     def on_train_batch_end(
         self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, index: int
@@ -72,10 +72,10 @@ class LastCheckpoint(Checkpoint):
 
 
 class WholeFiles(TorchCheckpointIO):
-    """Writes files that are whole or as they were; Lightning's own writes to $TMPDIR and copies.
+    """Writes files atomically; Lightning's plugin writes to $TMPDIR and copies.
 
-    An error is kept for `Trainer`: raised here, in the first process, it would leave the others
-    waiting for one that is gone.
+    An error is kept for `Trainer`: raised here, in the first process only, it would leave the
+    others waiting forever.
     """
 
     error: CheckpointError | None = None
@@ -92,7 +92,7 @@ class WholeFiles(TorchCheckpointIO):
 
 
 class Trainer(L.Trainer):
-    """Lightning's, with `WholeFiles`: all processes end if the first could not write one."""
+    """Lightning's, with `WholeFiles`: all processes exit if the first cannot write a checkpoint."""
 
     def save_checkpoint(self, *arguments: Any, **options: Any) -> None:
         super().save_checkpoint(*arguments, **options)
@@ -103,5 +103,7 @@ class Trainer(L.Trainer):
         if error is None:
             raise SystemExit(2)  # the first process says why
         last = [c.file for c in self.callbacks if isinstance(c, LastCheckpoint)]  # type: ignore[attr-defined]
-        whole = [f". resume={file} goes on, once that is mended" for file in last if file.is_file()]
+        whole = [
+            f". resume={file} continues, once that is fixed" for file in last if file.is_file()
+        ]
         raise CheckpointError(f"{error}{''.join(whole)}") from error

@@ -21,7 +21,7 @@ class DataModule(L.LightningDataModule):
         prepared: the corpora.
         max_tokens: padded tokens of a global batch.
         seed: of the order of batches.
-        redraw: cuts training pairs otherwise in each epoch.
+        subwords: re-segments the training pairs in each epoch, if given.
     """
 
     def __init__(
@@ -33,8 +33,8 @@ class DataModule(L.LightningDataModule):
         subwords: SubwordRegularization | None,
     ):
         super().__init__()
-        self.subwords = subwords
         self.prepared, self.max_tokens, self.seed = prepared, max_tokens, seed
+        self.subwords = subwords
 
     def train_dataloader(self) -> BatchLoader:
         assert self.trainer is not None
@@ -56,8 +56,8 @@ class DataModule(L.LightningDataModule):
             rank=self.trainer.global_rank,
             world=self.trainer.world_size,
         )
-        # Every pass over a DataLoader draws a number. From a generator of its own, or a validation
-        # more or less would change what training draws afterwards.
+        # Every pass over a DataLoader draws from its generator. A separate one keeps validations
+        # from changing what training draws afterwards.
         return DataLoader(
             cast(Dataset[Batch], batches), batch_size=None, generator=torch.Generator()
         )

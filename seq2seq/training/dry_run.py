@@ -1,4 +1,4 @@
-"""A look before a long run: does the largest batch fit, and how fast is an update?"""
+"""A check before a long run: does the largest batch fit, and how fast is an update?"""
 
 import math
 import os
@@ -26,10 +26,10 @@ from seq2seq.training.config.plan import Plan
 from seq2seq.training.module import TrainingModule
 from seq2seq.training.trainer import build_trainer
 
-ROUNDS = 2  # of which the first warms up
+ROUNDS = 2  # the first warms up
 SHAPES = 12
-# Least and most that a run on a CPU needs for each byte of a dry run, as measured. It meets more
-# shapes, between whose tensors gaps are left; in 16 bits oneDNN writes a kernel for each.
+# Measured bounds on the memory of a CPU run relative to its dry run. A run meets more shapes, which
+# fragment memory; in 16 bits oneDNN compiles a kernel for each.
 GROWTH = {"32-true": (1.0, 1.45), "bf16-mixed": (1.15, 1.65), "16-mixed": (1.15, 1.65)}
 GB = 2**30
 
@@ -38,7 +38,7 @@ def dry_run(
     plan: Plan, prepared: Prepared, module: TrainingModule, subwords: SubwordRegularization | None
 ) -> None:
     """Update on batches of the first epoch, the largest among them, and validate on the largest,
-    as one device of the run would meet them; print what they took. No model is written.
+    as one device of the run would; print memory and speed. No model is written.
 
     Raises: ConfigError, with what to make smaller, if the memory does not suffice.
     """
@@ -76,7 +76,7 @@ def dry_run(
         half = max(plan.data.max_length, plan.data.max_tokens // 2)
         raise ConfigError(
             f"the largest batch ({shape} source pieces) does not fit into memory: take "
-            f"data.max_tokens={half}, or keep the batch and take it in pieces, "
+            f"data.max_tokens={half}, or keep the batch size and split it: "
             f"trainer.accumulate_grad_batches={2 * steps}"
         ) from error
     print(f"dry run on the largest batches, {shape} source pieces, on one of {world} device(s)")
@@ -88,7 +88,7 @@ def dry_run(
 def first_loader(
     plan: Plan, prepared: Prepared, subwords: SubwordRegularization | None, world: int
 ) -> BatchLoader:
-    """What the first of so many devices is trained on."""
+    """The training batches of the first of `world` devices."""
     return BatchLoader(
         prepared.train,
         max_tokens=plan.data.max_tokens,
@@ -105,22 +105,22 @@ def largest_batches(lengths: Sequence[np.ndarray], batches: list[np.ndarray]) ->
     """
     longest = [tuple(int(side[rows].max()) + 1 for side in lengths) for rows in batches]
     cells = [len(rows) * sum(sides) for rows, sides in zip(batches, longest, strict=True)]
-    found = {int(np.argmax(cells)), int(np.argmax([max(sides) for sides in longest]))}
-    return [batches[i] for i in sorted(found)]
+    chosen = {int(np.argmax(cells)), int(np.argmax([max(sides) for sides in longest]))}
+    return [batches[i] for i in sorted(chosen)]
 
 
 def spread(epoch: list[np.ndarray]) -> list[np.ndarray]:
     """Some batches of an epoch, from the one with the most rows to the one with the fewest.
 
-    Memory falls into gaps between tensors of many shapes; of the largest alone a process would need
-    less than a run does.
+    Tensors of many shapes fragment memory: with the largest batches alone a process would need less
+    than a run does.
     """
     ordered = sorted(epoch, key=len, reverse=True)
     return [ordered[i] for i in np.linspace(0, len(ordered) - 1, SHAPES).astype(int)]
 
 
 def valid_batches(corpus: Corpus, max_tokens: int, world: int) -> list[Batch]:
-    """What the first device validates with the most rows, and with the longest."""
+    """The validation batches of the first device with the most and with the longest rows."""
     batches = eval_batches(corpus, max_tokens=max_tokens, world=world)
     return [max(batches, key=lambda batch: len(batch.source)), batches[-1]]
 
@@ -150,18 +150,18 @@ class Meter(L.Callback):
 
 
 def report(plan: Plan, tokens: float, meter: Meter) -> str:
-    """Memory, speed, and how long an epoch of so many target tokens a device would take."""
+    """Memory, speed, and the duration of an epoch of `tokens` target tokens per device."""
     if torch.cuda.is_available() and plan.trainer.accelerator != "cpu":
-        used, there = torch.cuda.max_memory_allocated(), torch.cuda.mem_get_info()[1]
+        used, total = torch.cuda.max_memory_allocated(), torch.cuda.mem_get_info()[1]
         peak = f"{used / GB:.2f}"
     else:
         used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-        there = used + (available_memory() or 0)
-        least, most = (growth * used / GB for growth in GROWTH[plan.trainer.precision])
-        peak = f"{least:.2f} to {most:.2f}"
+        total = used + (available_memory() or 0)
+        low, high = (growth * used / GB for growth in GROWTH[plan.trainer.precision])
+        peak = f"{low:.2f} to {high:.2f}"
     speed = meter.tokens / meter.seconds
     lines = [
-        f"memory   {peak} GB at the peak, of {there / GB:.1f} GB",
+        f"memory   {peak} GB at the peak, of {total / GB:.1f} GB",
         f"speed    {speed:,.0f} target tokens/s a device",
         f"epoch    about {tokens / speed / 60:,.1f} minutes without validation",
     ]
@@ -170,7 +170,7 @@ def report(plan: Plan, tokens: float, meter: Meter) -> str:
 
 @contextmanager
 def memory_bound() -> Iterator[None]:
-    """Let an allocation fail that the machine could not serve, instead of being killed for it."""
+    """Make an allocation beyond the machine's memory fail, instead of killing the process."""
     available = available_memory()
     if available is None:
         yield
@@ -205,5 +205,5 @@ def read_kilobytes(path: Path, name: str) -> int | None:
 
 
 def is_out_of_memory(error: BaseException) -> bool:
-    """torch has a class for a GPU's memory; for the machine's it raises RuntimeError."""
+    """Out of GPU memory, torch raises a class of its own; out of the machine's, RuntimeError."""
     return isinstance(error, torch.OutOfMemoryError | MemoryError) or "allocate" in str(error)

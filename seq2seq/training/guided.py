@@ -1,7 +1,7 @@
 """Guided alignment: one head of cross-attention is trained on links between words.
 
-What to look at is told beside what to write, and one head learns both (Chen et al. 2016,
-arXiv:1607.01628; one head of one layer of a Transformer: Garg et al. 2019, arXiv:1909.02074).
+The links are a second target beside the translation (Chen et al. 2016, arXiv:1607.01628), for one
+head of one layer of a Transformer (Garg et al. 2019, arXiv:1909.02074).
 """
 
 from typing import NamedTuple
@@ -17,13 +17,13 @@ from seq2seq.models import Seq2Seq
 from seq2seq.tables import did_you_mean
 from seq2seq.training.config.options import GuidedOptions
 
-# Below it a weight counts as this: a logarithm of zero would be no number. Weights this small are
-# met only where a mechanism's window leaves a piece out; a softmax does not get there.
-LEAST = 1e-30
+# Floor of a weight, so that its logarithm stays finite. Only a piece outside a mechanism's window
+# has a smaller weight; a softmax does not get there.
+MIN_WEIGHT = 1e-30
 
 
 class Guide(NamedTuple):
-    """The head that is trained, and how much that counts beside the translation."""
+    """The head that is trained, and the weight of its loss beside the translation's."""
 
     layer: int  # from 0
     head: int  # from 0
@@ -31,27 +31,27 @@ class Guide(NamedTuple):
 
 
 def align_loss(weights: Tensor, links: BatchLinks) -> Tensor:
-    """How far the weights of a head are from the links: the divergence
+    """The divergence of the weights of a head from the links,
 
         sum_ts p_ts log (p_ts / a_ts)
 
     summed over the target pieces t that have links, in nats; 0 is perfect. p_ts is the share of
-    source piece s in t, a_ts the weight at it in the step that writes t. Its gradient is that of
-    the cross-entropy, which is more by a number that the links alone decide.
+    source piece s in t, a_ts the weight of s in the step that writes t. The gradient is that of the
+    cross-entropy, which is larger by a constant of the links.
 
     Args:
         weights: a, (B, T, S), before dropout.
         links: of the same batch.
     """
     row, target, source = links.places
-    found = weights[row, target, source]
-    wide = found.to(torch.promote_types(found.dtype, torch.float32))
+    linked = weights[row, target, source]
+    wide = linked.to(torch.promote_types(linked.dtype, torch.float32))
     shares = links.shares.to(wide.dtype)
-    return (shares * (shares.log() - wide.clamp(min=LEAST).log())).sum()
+    return (shares * (shares.log() - wide.clamp(min=MIN_WEIGHT).log())).sum()
 
 
 def find_guide(options: GuidedOptions, model: Seq2Seq) -> Guide | None:
-    """The head that options name, None if there are no links to train it on.
+    """The head that the options name; None if there are no links to train it on.
 
     Raises: ConfigError if the model has no such head, or its weights cannot be trained.
     """
@@ -59,13 +59,13 @@ def find_guide(options: GuidedOptions, model: Seq2Seq) -> Guide | None:
         return None
     attentions = [module for module in model.modules() if isinstance(module, Attention)]
     cross = [a for a in attentions if a.place.role is Role.CROSS]
-    # The last but one, as Garg et al.; but not the first of several, which asks before the decoder
-    # has read anything of the source.
+    # The last but one, as in Garg et al.; but not the first of several, whose queries have read
+    # nothing of the source.
     layer = options.layer or min(len(cross), max(2, len(cross) - 1))
     if layer > len(cross):
         raise ConfigError(
-            f"guided.layer={layer} does not exist: the decoder has {len(cross)} with "
-            f"cross-attention, counted from 1. Type guided.layer={len(cross)}, or leave it out"
+            f"guided.layer={layer} does not exist: the decoder has {len(cross)} layer(s) "
+            f"with cross-attention, counted from 1. Type guided.layer={len(cross)}, or leave it out"
         )
     attention = cross[layer - 1]
     if reason := untrainable(attention):
@@ -83,19 +83,19 @@ def find_guide(options: GuidedOptions, model: Seq2Seq) -> Guide | None:
 
 
 def untrainable(attention: Attention) -> str | None:
-    """Why the weights of an attention cannot be trained to be given ones; None if they can."""
+    """Why an attention's weights cannot be trained towards given ones; None if they can."""
     kind = type(attention).__name__
     if not attention.shows_weights:
         return f"{kind} has none: {attention.no_weights}"
     if not attention.reads_queries:
         return f"those of {kind} do not depend on the target, so all words would look alike"
     if not attention.sums_to_one:
-        return f"those of {kind} are no probabilities: they do not add up to one"
+        return f"those of {kind} are not probabilities: they do not sum to one"
     return None
 
 
 def check_links(options: GuidedOptions, data: DataOptions) -> None:
-    """Raises: ConfigError for links of a corpus that there is not, before a file is looked for."""
+    """Raises: ConfigError for links of an unknown corpus, before any file is opened."""
     for part, spec in (("train", options.links), ("valid", options.valid)):
         option = "guided.links" if part == "train" else "guided.valid"
         corpora = getattr(data, part)

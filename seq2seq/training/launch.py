@@ -1,6 +1,7 @@
-"""The Hydra entry of training: `python train.py`, `seq2seq train` and `python -m seq2seq.training`.
+"""The Hydra entry point of training: `python train.py`, `seq2seq train`, `python -m
+seq2seq.training`; with the lock on a run's folder, and the record of what was typed.
 
-Imports neither torch nor lightning, so that a misspelt option is answered at once.
+Imports neither torch nor lightning, so that a misspelt option is reported at once.
 """
 
 import errno
@@ -24,14 +25,16 @@ from seq2seq.errors import ConfigError, Seq2SeqError, fail, shown
 from seq2seq.training.config.explain import explain
 from seq2seq.training.sweep import JobFailedError, Sweep, is_job, run_job
 
-RECORD = ".hydra"
+RECORD = ".hydra"  # in the run's folder
+LOCK = ".lock"  # likewise; the system releases it when its process ends
+TRACEBACK = "SEQ2SEQ_TRACEBACK"  # in the environment of a run whose user set HYDRA_FULL_ERROR
 
 
 def write_record(config: DictConfig, folder: Path) -> None:
-    """Write what Hydra composed, and what was typed, into a run's folder; the first process does.
+    """Write what Hydra composed, and what was typed, into a run's folder; first process only.
 
-    Hydra would do it before anything is checked: a command that is refused, or only looks, would
-    write over the record of the run that is there.
+    Hydra would do so before any check, and a refused command or a dry run would overwrite an
+    existing run's record.
     """
     if not is_first():
         return
@@ -42,14 +45,11 @@ def write_record(config: DictConfig, folder: Path) -> None:
         write_text(folder / RECORD / f"{name}.yaml", OmegaConf.to_yaml(part))
 
 
-LOCK = ".lock"  # in the run's folder; the system forgets who held it when that process ends
-
-
 @contextmanager
 def alone_in(folder: Path) -> Iterator[None]:
-    """Keep other runs out of a folder; the first process of a run does so for all of them.
+    """Lock a folder against other runs; the first process of a run does so for all of them.
 
-    Raises: ConfigError if another run is there.
+    Raises: ConfigError if another run has locked it.
     """
     if not is_first():
         yield
@@ -60,8 +60,8 @@ def alone_in(folder: Path) -> Iterator[None]:
         lock.acquire(timeout=0)
     except Timeout as error:
         raise ConfigError(
-            f"another run is writing to {folder}: the files of the two would be mixed. "
-            "Wait until it has ended, or take another folder: hydra.run.dir=ANOTHER"
+            f"another run is writing to {folder}: the files of the two would mix. "
+            "Wait until it ends, or choose another folder: hydra.run.dir=ANOTHER"
         ) from error
     try:
         yield
@@ -70,21 +70,18 @@ def alone_in(folder: Path) -> Iterator[None]:
 
 
 def register_resolvers() -> None:
-    """What conf/train.yaml asks for: `${start:}`, the same in all processes of a run."""
+    """Register `${start:}` of conf/train.yaml, the same in all processes of a run."""
     OmegaConf.register_new_resolver("start", start, use_cache=True, replace=True)
 
 
 def start() -> str:
-    """When the run began, or the name that torchrun gave it."""
+    """When the run began, or its id from torchrun."""
     given = os.environ.get("TORCHELASTIC_RUN_ID", "none")
     return f"{datetime.now():%m%d-%H%M%S}" if given == "none" else given
 
 
-TRACEBACK = "SEQ2SEQ_TRACEBACK"  # in the environment of a run whose user set HYDRA_FULL_ERROR
-
-
 def conf_dir() -> str:
-    """The folder of configurations: in an installed package inside it, in a checkout beside it."""
+    """The folder conf/: inside an installed package, beside the package in a checkout."""
     package = Path(__file__).resolve().parents[1]
     for folder in (package / "conf", package.parent / "conf"):
         if (folder / "train.yaml").is_file():
@@ -93,51 +90,50 @@ def conf_dir() -> str:
 
 
 def check_recordable(texts: Iterable[str]) -> None:
-    """Raises: ConfigError for what cannot be written in UTF-8, as Hydra records options."""
+    """Raises: ConfigError for text that is not UTF-8, in which Hydra records options."""
     for text in texts:
         try:
             text.encode()
         except UnicodeEncodeError as error:
             raise ConfigError(
                 f"{text} is not UTF-8, in which a run records its options and folder: rename it, "
-                "or give a link to it"
+                "or use a link to it"
             ) from error
 
 
-def fit_or_say_why(config: DictConfig) -> float | None:
-    """Train. Raises: Seq2SeqError for whatever the user can mend."""
-    from seq2seq.training import fit  # torch, only once the options are known to exist
+def fit_or_explain(config: DictConfig) -> float | None:
+    """Train. Raises: Seq2SeqError for whatever the user can fix."""
+    from seq2seq.training import run  # imports torch: only once the options are known to exist
 
     try:
-        return fit.fit(config)
+        return run.fit(config)
     except OSError as error:  # a folder that cannot be written, a full disk
         if TRACEBACK in os.environ:
             raise
-        raise Seq2SeqError(in_words(error)) from error
+        raise Seq2SeqError(explain_system_error(error)) from error
 
 
 @hydra.main(version_base="1.3", config_path=conf_dir(), config_name="train")
 def train(config: DictConfig) -> float | None:
     """Train what a configuration describes. Returns: the best validation score, for sweeps."""
-
     if is_job():
-        return run_job(fit_or_say_why, config)
+        return run_job(fit_or_explain, config)
     try:
-        return fit_or_say_why(config)
-    except Seq2SeqError as error:  # here: Hydra would print lines of its own first
+        return fit_or_explain(config)
+    except Seq2SeqError as error:  # here, since Hydra would print its own lines first
         sys.exit(fail(str(error)))
 
 
-def in_words(error: OSError) -> str:
-    """What the system refused, and of a full disk what to do."""
-    room = " Make room; resume=auto goes on from last.ckpt, if there is one"
+def explain_system_error(error: OSError) -> str:
+    """What the system refused, and what to do about a full disk."""
+    room = " Free some space; resume=auto continues from last.ckpt, if there is one"
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     return f"{error} (HYDRA_FULL_ERROR=1 shows where).{room if full else ''}"
 
 
 def main() -> None:
-    """Train. A mistake of the user ends in one message, without a traceback; a sweep ends in a line
-    a job, with code 2 if one of them failed.
+    """Train. A user's mistake ends in one message, without a traceback; a sweep ends in one line
+    per job, with code 2 if a job failed.
     """
     wants_traceback = bool(os.environ.get("HYDRA_FULL_ERROR"))
     wait_briefly()
@@ -164,11 +160,11 @@ def main() -> None:
         if wants_traceback or "Config group override" not in str(error):  # Hydra's, for model=null
             raise
         sys.exit(fail(explain(error, conf_dir(), sys.argv[1:])))
-    except OSError as error:  # of Hydra's, which writes to the run's folder first
+    except OSError as error:  # from Hydra, which writes to the run's folder first
         if wants_traceback:
             raise
-        sys.exit(fail(in_words(error)))
-    except Exception as error:  # of a launcher, one of whose processes was killed
+        sys.exit(fail(explain_system_error(error)))
+    except Exception as error:  # from a launcher, if one of its processes was killed
         if wants_traceback or Sweep.begun is None:
             raise
         reason = f"{type(error).__name__}: {error}".partition("\n")[0]

@@ -1,4 +1,4 @@
-"""Where the curves of a run go: a file, and for those who want it a program that draws them."""
+"""Where a run's metrics go: a CSV file, and a logger that plots them if one is chosen."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,14 +22,14 @@ from seq2seq.tables import Table, check_options
 
 @dataclass(frozen=True)
 class LoggerOptions:
-    """The base of all; `package` is what the logger needs installed."""
+    """Base class; `package` must be installed."""
 
     package: ClassVar[str | None] = None
 
 
 @dataclass(frozen=True)
 class NoMetrics(LoggerOptions):
-    """No curves at all."""
+    """No metrics at all."""
 
 
 @dataclass(frozen=True)
@@ -88,15 +88,15 @@ def read_logger(node: Mapping[str, Any]) -> LoggerOptions:
 
 
 def is_installed(package: str) -> bool:
-    """Is there a package of that name? Found without importing it."""
+    """Whether there is a package of that name, without importing it."""
     spec = find_spec(package)
-    # Any folder of that name, such as the wandb/ that earlier runs wrote, passes for a package
-    # too; but it has no __init__.py, and so no origin.
+    # Any folder of that name, such as the wandb/ of earlier runs, counts as a package too; but
+    # without __init__.py it has no origin.
     return spec is not None and spec.origin is not None
 
 
 def build_loggers(options: LoggerOptions, folder: Path, run_name: str) -> list[Logger]:
-    """What Lightning is to write to: metrics.csv always, unless there are to be no metrics."""
+    """Lightning's loggers: metrics.csv always, except with `NoMetrics`."""
     if isinstance(options, NoMetrics):
         return []
     csv = CSVLogger(folder, name="", version="", flush_logs_every_n_steps=1)
@@ -118,7 +118,7 @@ def build_loggers(options: LoggerOptions, folder: Path, run_name: str) -> list[L
 
 
 def set_aside(path: Path) -> None:
-    """Give what an earlier run left in the same folder a number: metrics.csv, metrics-1.csv."""
+    """Rename what an earlier run left in the same folder: metrics.csv becomes metrics-1.csv."""
     if path.exists() and getattr(rank_zero_only, "rank", 0) == 0:
-        names = (path.with_stem(f"{path.stem}-{number}") for number in count(1))
+        names = (path.with_stem(f"{path.stem}-{n}") for n in count(1))
         path.rename(next(name for name in names if not name.exists()))

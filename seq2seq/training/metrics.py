@@ -15,17 +15,17 @@ COUNTS = 3 * CHRF.CHAR_ORDER  # for n = 1..6: n-grams of hypothesis, of referenc
 
 
 def chrf_statistics(hypotheses: Sequence[str], references: Sequence[str]) -> list[int]:
-    """The counts that chrF is computed from: those of two corpora add up to those of both.
+    """The counts that chrF is computed from; the counts of two corpora add up to those of both.
 
     Args:
         hypotheses: translations, detokenised.
-        references: as many, in the same order.
+        references: one for each, in the same order.
 
     Source: Popovic 2015 (W15-3049), with the settings of sacreBLEU.
     """
     if not hypotheses:
         return [0] * COUNTS
-    # sacreBLEU offers the counts of a corpus only by this name; the tests hold it to the score.
+    # sacreBLEU has the counts of a corpus only under this name; the tests compare with its score.
     rows = CHRF()._extract_corpus_statistics(list(hypotheses), [list(references)])
     return [sum(column) for column in zip(*rows, strict=True)]
 
@@ -38,7 +38,7 @@ def chrf_from_statistics(statistics: Sequence[int]) -> float:
 def bleu_statistics(
     hypotheses: Sequence[str], references: Sequence[str], *, language: str | None = None
 ) -> list[int]:
-    """The ten counts that BLEU is computed from: those of two corpora add up to those of both.
+    """The ten counts that BLEU is computed from; the counts of two corpora add up to those of both.
 
     Returns: matched n-grams for n = 1..4, n-grams of the hypotheses for n = 1..4, words of the
         hypotheses, words of the references. No sentences give ten zeros.
@@ -90,8 +90,8 @@ class SummedCounts(Metric):
         raise NotImplementedError
 
     def update(self, hypotheses: list[str], references: list[str]) -> None:
-        found = self.count(hypotheses, references)
-        self.counts += torch.tensor(found, dtype=torch.float64, device=self.counts.device)
+        counts = self.count(hypotheses, references)
+        self.counts += torch.tensor(counts, dtype=torch.float64, device=self.counts.device)
 
     def compute(self) -> Tensor:
         value = self.score([int(x) for x in self.counts.tolist()])
@@ -123,7 +123,7 @@ class CorpusChrF(SummedCounts):
 
 
 class TokenMean(Metric):
-    """A sum over tokens divided by their number, such as the loss."""
+    """A sum over tokens divided by their count, such as the loss."""
 
     full_state_update = False
     total: Tensor

@@ -30,13 +30,13 @@ class TrainingModule(L.LightningModule):
     device with 4096 tokens and four with 1024 make the same update.
 
     Args:
-        model: what is trained.
+        model: the model to train.
         target: the tokenizer of the target language.
         language: the target language, which decides what BLEU takes for words.
-        references: the text of the first targets of the validation corpus, which are translated.
-            Not their pieces: a tokenizer may know less than the text says.
+        references: the first targets of the validation corpus, whose sources are translated. Text,
+            not pieces: a tokenizer may not know all of it.
         saved: what makes a checkpoint self-sufficient.
-        guide: the head that is trained on links, if one is.
+        guide: the head that is trained on links, if any.
     """
 
     def __init__(
@@ -59,7 +59,7 @@ class TrainingModule(L.LightningModule):
         self.references = references
         self.guide = guide
         lengths = {name: saved["config"]["decode"][name] for name in options_of(Greedy)}
-        self.search = Greedy(**lengths)  # as long as later translations are to be, but quick
+        self.search = Greedy(**lengths)  # the length limits of later translations, but quick
         self.saved = saved
         self.valid_loss = TokenMean()
         self.valid_align_loss = TokenMean()
@@ -67,8 +67,8 @@ class TrainingModule(L.LightningModule):
         self.valid_bleu, self.valid_chrf = CorpusBLEU(language), CorpusChrF()
 
     def training_step(self, batch: Batch, _: int) -> dict[str, Tensor]:
-        """Returns: `loss`, and for the curves `sums` (2, 2): of the translation's loss and of the
-        alignment's, the sum and the tokens that it is over.
+        """Returns: `loss`, and for the curves `sums` (2, 2): the sum and the token count of the
+        translation's loss, then of the alignment's.
         """
         loss, tokens = batch_loss(
             self.model, batch, self.loss.label_smoothing, self.guide, self.loss.r_drop
@@ -80,7 +80,7 @@ class TrainingModule(L.LightningModule):
         total = loss.smoothed * (pieces / batch.total)
         if loss.align is not None and self.guide is not None and batch.links is not None:
             sums[1, 0], sums[1, 1] = loss.align.detach(), batch.links.asked
-            # A batch may have no link at all.
+            # A batch may have no links.
             total = total + loss.align * (self.guide.weight * pieces / max(1, batch.links.total))
         return {"loss": total, "sums": sums}
 
@@ -93,17 +93,16 @@ class TrainingModule(L.LightningModule):
         rows = [i for i, row in enumerate(batch.indices) if row < len(self.references)]
         if not rows:
             return {"translations": {}}
-        found = decode(self.model, batch.source[rows], self.search)
-        best = [hypotheses[0] for hypotheses in found]
+        best = [beam[0] for beam in decode(self.model, batch.source[rows], self.search)]
         cut_off = sum(hypothesis.truncated for hypothesis in best)
         self.valid_truncated.update(torch.tensor(cut_off), len(best))
         hypotheses = self.target.decode_batch([hypothesis.ids for hypothesis in best])
-        numbers = [batch.indices[i] for i in rows]
-        references = [self.references[number] for number in numbers]
+        indices = [batch.indices[i] for i in rows]
+        references = [self.references[index] for index in indices]
         for metric in (self.valid_bleu, self.valid_chrf):
             metric.update(hypotheses, references)
         pairs = zip(hypotheses, references, strict=True)
-        return {"translations": dict(zip(numbers, pairs, strict=True))}
+        return {"translations": dict(zip(indices, pairs, strict=True))}
 
     def on_validation_epoch_end(self) -> None:
         self.log("valid/loss", self.valid_loss, prog_bar=True)
@@ -132,8 +131,8 @@ class TrainingModule(L.LightningModule):
         if self.trainer.precision == "16-mixed":
             self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
         elif gradient_clip_val:
-            # Lightning refuses to clip for a fused optimizer under mixed precision. That guards
-            # scaled float16 gradients, of which there are none here.
+            # Lightning refuses to clip for a fused optimizer under mixed precision. That protects
+            # scaled float16 gradients, which do not occur here.
             torch.nn.utils.clip_grad_norm_(self.parameters(), gradient_clip_val)
 
     def on_save_checkpoint(self, content: dict[str, Any]) -> None:

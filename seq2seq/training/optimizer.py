@@ -1,4 +1,4 @@
-"""The optimizer of a run, and which parameters learn at a rate of their own."""
+"""The optimizer of a run, the learning rates of its parameters, and the schedules."""
 
 import math
 from collections import defaultdict
@@ -31,7 +31,7 @@ def build_optimizer(
 
 
 def parameter_groups(model: Seq2Seq, lr: float) -> list[dict[str, Any]]:
-    """The parameters of each learning rate, the model's own first; see `Attention.paces`."""
+    """The parameters of each learning rate, `lr` itself first; see `Attention.lr_multipliers`."""
     lr_multipliers: dict[Any, float] = {}
     for module in model.modules():
         if isinstance(module, Attention):
@@ -39,7 +39,7 @@ def parameter_groups(model: Seq2Seq, lr: float) -> list[dict[str, Any]]:
     groups: dict[float, list[Any]] = defaultdict(list, {1.0: []})
     for parameter in model.parameters():
         groups[lr_multipliers.get(parameter, 1.0)].append(parameter)
-    return [{"params": found, "lr": lr * lr_multiplier} for lr_multiplier, found in groups.items()]
+    return [{"params": params, "lr": lr * multiplier} for multiplier, params in groups.items()]
 
 
 Schedule = Callable[[int], float]
@@ -51,12 +51,12 @@ def warm(step: int, warmup: int) -> float:
 
 
 def inverse_sqrt(*, warmup: int) -> Schedule:
-    """Up linearly, then down with 1 / sqrt(step). Source: Vaswani et al. 2017, arXiv:1706.03762."""
+    """Linear warmup, then 1 / sqrt(step) decay. Source: Vaswani et al. 2017, arXiv:1706.03762."""
     return lambda step: min(warm(step, warmup), (max(1, warmup) / (step + 1)) ** 0.5)
 
 
 def cosine(*, warmup: int, steps: int) -> Schedule:
-    """Up linearly, then down half a cosine that would reach 0 one update after the last.
+    """Linear warmup, then half a cosine that would reach 0 one update after the last.
 
     Raises: ConfigError if there is no end.
     """
@@ -76,7 +76,7 @@ def cosine(*, warmup: int, steps: int) -> Schedule:
 
 
 def constant(*, warmup: int) -> Schedule:
-    """Up linearly, then level."""
+    """Linear warmup, then constant."""
     return lambda step: warm(step, warmup)
 
 
@@ -87,8 +87,8 @@ SCHEDULES: Table[Callable[..., Schedule]] = Table(
 
 def build_schedule(options: Mapping[str, Any]) -> Schedule:
     """The schedule that a node of conf/schedule describes. Raises: ConfigError."""
-    own = dict(options)
-    schedule = SCHEDULES.find(own.pop("name"))
-    check_options(schedule, own, "schedule")
-    check_range("schedule.warmup", own.get("warmup"), 0)
-    return schedule(**own)
+    arguments = dict(options)
+    schedule = SCHEDULES.find(arguments.pop("name"))
+    check_options(schedule, arguments, "schedule")
+    check_range("schedule.warmup", arguments.get("warmup"), 0)
+    return schedule(**arguments)

@@ -1,4 +1,4 @@
-"""What people see of a training: a line now and then, and translations."""
+"""What users see of a training run: a progress bar or lines, validation scores, translations."""
 
 import math
 import time
@@ -24,7 +24,7 @@ class Progress(RichProgressBar):
         return {word: f"{values[key]:,.2f}" for key, word in self.SHOWN.items() if key in values}
 
     def _get_train_description(self, current_epoch: int) -> str:
-        # Lightning's own counts up to max_epochs, which is -1 where max_steps ends training.
+        # Lightning's text counts up to max_epochs, which is -1 where max_steps ends training.
         return f"epoch {current_epoch + 1}"
 
 
@@ -34,8 +34,8 @@ class Reporter(L.Callback):
     Args:
         folder: of the run; the translations are also written to samples.txt in it.
         sources: the first source sentences of the validation set; as many translations are shown.
-        silence: seconds without a line after which one says how far the run has come; infinite
-            where a bar does.
+        silence: seconds without output after which a progress line is printed; infinite where
+            there is a bar.
     """
 
     def __init__(self, folder: Path, sources: list[str], silence: float = math.inf):
@@ -92,7 +92,7 @@ class Reporter(L.Callback):
         self.since = self.said = time.perf_counter()
 
     def is_silent(self, trainer: L.Trainer) -> bool:
-        """Was nothing said for so long that a line is due?"""
+        """Whether a progress line is due."""
         return time.perf_counter() - self.said >= self.silence and trainer.is_global_zero
 
     def say(self, line: str) -> None:
@@ -109,7 +109,7 @@ class Reporter(L.Callback):
         return f"  {self.tokens / self.seconds:,.0f} tokens/s" if self.seconds else ""
 
     def left(self, trainer: L.Trainer) -> str:
-        """What remains of the updates, if they went on as until now: `  about 0:12:30 left`."""
+        """Time for the remaining updates at the speed so far: `  about 0:12:30 left`."""
         done, last = trainer.global_step - self.first_step, trainer.estimated_stepping_batches
         if not done or math.isinf(last):
             return ""

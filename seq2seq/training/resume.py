@@ -1,4 +1,7 @@
-"""From which checkpoint an interrupted run goes on, and what has to be the same then."""
+"""Resuming a run from its checkpoint, or starting a new one from the weights of another.
+
+Both compare first: what must be the same, and how to type it.
+"""
 
 import os
 import shlex
@@ -19,29 +22,11 @@ from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
 from seq2seq.training.launch import RECORD
 
-SAID = "SEQ2SEQ_RESUME"  # in the environment: the checkpoint that the first process goes on from
-
-
-def agreed(trainer: L.Trainer, own: str | None) -> str | None:
-    """What the first process of a run says, in all of them.
-
-    One that starts the others says it in their environment, which they get. Those that somebody
-    else started (torchrun, Slurm) form their group for it, which Lightning would do a little later.
-    """
-    strategy = trainer.strategy
-    if trainer.world_size == 1:
-        return own
-    if strategy.launcher is not None:
-        os.environ[SAID] = own or ""
-        return own
-    if SAID in os.environ:
-        return os.environ[SAID] or None
-    strategy.setup_environment()
-    found: str | None = strategy.broadcast(own)
-    return found
-
-
-# What is compared under another name than that of its option.
+SAID = "SEQ2SEQ_RESUME"  # in the environment: the checkpoint that the first process resumes
+FROM_CHECKPOINT = "checkpoint"  # the name of conf/tokenizer/checkpoint.yaml
+SHOWN = 3  # differences named in a message
+MAY_DIFFER = (*checkpoint.INDIFFERENT, "num_kv_heads", "length")
+# Entries that are compared under another name than their option's.
 OPTIONS = {
     "order.seed": "seed",
     "order.max_tokens": "data.max_tokens",
@@ -54,28 +39,47 @@ OPTIONS = {
     "update.gradient_clip_val": "trainer.gradient_clip_val",
     "update.ema": "checkpoint.ema",
 }
-# What no value of an option says.
+# Differences that no value of an option describes.
 OTHER = {
-    "order.weights": "the weights of data.train are others",
+    "order.weights": "the weights of data.train differ",
     "order.text": "data.train holds other text",
     "order.links": "guided.links holds other links",
 }
 
 
+def agreed(trainer: L.Trainer, path: str | None) -> str | None:
+    """The `path` of the first process of a run, in all of its processes.
+
+    A process that starts the others passes it on in their environment. Processes that torchrun
+    or Slurm started form their group for it, which Lightning would do a little later.
+    """
+    strategy = trainer.strategy
+    if trainer.world_size == 1:
+        return path
+    if strategy.launcher is not None:
+        os.environ[SAID] = path or ""
+        return path
+    if SAID in os.environ:
+        return os.environ[SAID] or None
+    strategy.setup_environment()
+    first: str | None = strategy.broadcast(path)
+    return first
+
+
 def check_resumed(path: str, entry: Mapping[str, Any]) -> None:
-    """Compare what a checkpoint trained, and in what order, with what is about to go on.
+    """Compare the model, data and updates of a checkpoint with those of a run that resumes it.
 
     Args:
         path: of the checkpoint.
         entry: from `checkpoint.describe`, of the run that begins.
 
-    Raises: ConfigError with every difference; CheckpointError if the file is no checkpoint.
+    Raises: ConfigError with every difference; CheckpointError if the file is not a checkpoint.
     """
     before, now = checkpoint.read(path), entry["config"]
     if not before.resumable:
         raise ConfigError(
-            f"resume={path} holds a model, but not where its training stood. Resume from a "
-            f"last.ckpt, or begin a new run with its weights: init={path}"
+            f"resume={path} holds a model without the state of its training. Resume from a "
+            f"last.ckpt, or start a new run from its weights: init={path}"
         )
     pairs = [
         (node, before.config.get(node, {}), now[node])
@@ -87,21 +91,21 @@ def check_resumed(path: str, entry: Mapping[str, Any]) -> None:
         for node, one, other in pairs
         for difference in checkpoint.differences(one, other, node)
     ]
-    found = [in_words(difference) for difference in differences]
+    complaints = [describe_difference(difference) for difference in differences]
     tokenizers = {"source": before.source.to_json(), "target": before.target.to_json()}
     if tokenizers != entry["tokenizer"]:
-        found.append("the tokenizer is another one: it was learnt from other text or otherwise")
-    if found:
+        complaints.append("the tokenizer differs: it was learnt from other text or options")
+    if complaints:
         typed = what_to_type(differences)
         again = f". Type {' '.join(typed)}" if typed else ""
         raise ConfigError(
-            f"resume={path} goes on only as the run began: {'; '.join(found)}{again}"
+            f"resume={path} continues only the same run: {'; '.join(complaints)}{again}"
             f"{recorded(Path(path).parent)}"
         )
 
 
-def in_words(difference: checkpoint.Difference) -> str:
-    """What differs, under the name of its option."""
+def describe_difference(difference: checkpoint.Difference) -> str:
+    """A difference, under the name of its option."""
     if difference.name in OTHER:
         return OTHER[difference.name]
     return str(difference._replace(name=option_of(difference.name)))
@@ -113,47 +117,108 @@ def option_of(name: str) -> str:
 
 
 def what_to_type(differences: Sequence[checkpoint.Difference]) -> list[str]:
-    """Options as they were: `data.max_tokens=256`. Some of what differs no option alone decides."""
-    # Another position scheme has other options: to name the scheme brings them all back.
+    """The options of the run: `data.max_tokens=256`. No single option decides some differences."""
+    # Another position scheme has other options: naming the scheme restores them all.
     named = {each.name.removesuffix("name") for each in differences if each.option == "name"}
-    found = []
+    typed = []
     for each in differences:
         _, *parts = each.name.split(".")
         if each.name.startswith("attention."):
-            found.append(f"attn@{parts[0]}_attn=...")
+            typed.append(f"attn@{parts[0]}_attn=...")
         elif each.name in OTHER or each.name.startswith("update.guided"):
             continue
         elif each.option == "name" or each.name.removesuffix(each.option) not in named:
             value = "null" if each.one is None else str(each.one).replace(" ", "")
             option = option_of(each.name).removesuffix(".name")  # position=rope
-            found.append(shlex.quote(f"{option}={value}"))
-    return list(dict.fromkeys(found))
+            typed.append(shlex.quote(f"{option}={value}"))
+    return list(dict.fromkeys(typed))
 
 
 def recorded(before: Path) -> str:
-    """What the run in a folder was started with, as far as it is known."""
+    """What the run in a folder was started with, as far as known."""
     try:
         typed = OmegaConf.to_container(OmegaConf.load(before / RECORD / "overrides.yaml"))
     except (OSError, ValueError, OmegaConfBaseException, YAMLError):
         return ""
     if not isinstance(typed, list):
         return ""
-    own = [str(o) for o in typed if not str(o).startswith(("resume=", "hydra."))]
-    return f". It was started with: {shlex.join(own)}" if own else ""
+    overrides = [str(o) for o in typed if not str(o).startswith(("resume=", "hydra."))]
+    return f". It was started with: {shlex.join(overrides)}" if overrides else ""
+
+
+def given_tokenizers(tokenizer: Mapping[str, Any], path: str | None) -> Tokenizers | None:
+    """The tokenizers of the checkpoint at `path`, if a run reuses them; None to learn them."""
+    if tokenizer["name"] != FROM_CHECKPOINT or path is None:
+        return None
+    saved = checkpoint.read(path)
+    return Tokenizers(saved.source, saved.target)
+
+
+def start_from(
+    path: str, model: Seq2Seq, config: Mapping[str, Any], tokenizers: Tokenizers
+) -> None:
+    """Load the weights of a checkpoint into a model.
+
+    The model may have fewer key/value heads than the checkpoint, see `share_heads`.
+
+    Args:
+        path: of a checkpoint, or the folder of a run.
+        model: changed in place.
+        config: what it was built from.
+        tokenizers: of the run that begins; the embeddings belong to them.
+
+    Raises: ConfigError if the tokenizers differ, or the weights do not fit; CheckpointError if the
+        file is not a checkpoint.
+    """
+    saved = checkpoint.read(path)
+    before, now = (saved.source, saved.target), tuple(tokenizers)
+    if [t.to_json() for t in before] != [t.to_json() for t in now]:
+        raise ConfigError(
+            f"init={path}: its embeddings belong to other tokenizers "
+            f"({before[0].size:,} and {before[1].size:,} pieces, here {now[0].size:,} and "
+            f"{now[1].size:,}). To use its tokenizers: tokenizer={FROM_CHECKPOINT}"
+        )
+    differences = [
+        str(difference)
+        for node in ("model", "position", "attention")
+        for difference in checkpoint.differences(saved.config[node], config[node], node)
+        if difference.option not in MAY_DIFFER
+    ]
+    weights = share_heads(saved.weights, model)
+    wrong = differences or mismatches(weights, model.state_dict())
+    if wrong:
+        more = f" and {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
+        raise ConfigError(
+            f"init={path} is another model: {'; '.join(wrong[:SHOWN])}{more}. Give the options of "
+            "model, position and attention that it was trained with"
+        )
+    model.load_state_dict(weights)
+
+
+def mismatches(weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> list[str]:
+    """Why weights do not fit a model, a phrase for each reason."""
+    reasons = [f"it has no {name}" for name in wanted if name not in weights]
+    reasons += [f"it has {name}, which is not here" for name in weights if name not in wanted]
+    reasons += [
+        f"{name} is {tuple(weights[name].shape)} there and {tuple(value.shape)} here"
+        for name, value in wanted.items()
+        if name in weights and weights[name].shape != value.shape
+    ]
+    return reasons
 
 
 def share_heads(weights: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
-    """Weights with more heads of keys and values than `model` has, made to fit it: each of its
-    heads is the mean of those that it stands for.
+    """Fit weights with more key/value heads than `model` has: each of its heads becomes the mean of
+    those that it replaces.
 
-    Training then goes on from there; the paper takes 5 % of the steps of the first training.
+    Training then continues from there; the paper takes 5 % of the steps of the first training.
 
     Args:
-        weights: a state dict of the same model but for `num_kv_heads`; it is not changed.
-        model: what the weights shall fit.
+        weights: a state dict of the same model except for `num_kv_heads`; it is not changed.
+        model: the model to fit.
 
-    Returns: a state dict for `model`; what needs no change is the same tensor.
-    Raises: ConfigError if the heads of an attention are no multiple of those it should have.
+    Returns: a state dict for `model`; tensors that fit already are not copied.
+    Raises: ConfigError if the heads of an attention are not a multiple of those it should have.
     Source: Ainslie et al. 2023, arXiv:2305.13245.
     """
     fitted = dict(weights)
@@ -169,7 +234,7 @@ def share_heads(weights: Mapping[str, Tensor], model: nn.Module) -> dict[str, Te
 
 
 def mean_of_groups(rows: Tensor, groups: int, width: int) -> Tensor:
-    """The mean of the heads of each group, heads that follow each other.
+    """The mean over each group of consecutive heads.
 
     Args:
         rows: (heads * width, ...), a projection's weight or bias.
@@ -187,69 +252,3 @@ def mean_of_groups(rows: Tensor, groups: int, width: int) -> Tensor:
             f"num_kv_heads={groups}: take a divisor of {heads}"
         )
     return rows.unflatten(0, (groups, heads // groups, width)).mean(1).flatten(0, 1)
-
-
-FROM_CHECKPOINT = "checkpoint"  # the name of conf/tokenizer/checkpoint.yaml
-SHOWN = 3  # differences named in a message
-MAY_DIFFER = (*checkpoint.INDIFFERENT, "num_kv_heads", "length")
-
-
-def given_tokenizers(tokenizer: Mapping[str, Any], path: str | None) -> Tokenizers | None:
-    """The tokenizers of the checkpoint at `path`, if a run is to take those; None to learn them."""
-    if tokenizer["name"] != FROM_CHECKPOINT or path is None:
-        return None
-    saved = checkpoint.read(path)
-    return Tokenizers(saved.source, saved.target)
-
-
-def start_from(
-    path: str, model: Seq2Seq, config: Mapping[str, Any], tokenizers: Tokenizers
-) -> None:
-    """Put the weights of a checkpoint into a model.
-
-    Its attention may share heads that the checkpoint's does not: they take the mean.
-
-    Args:
-        path: of a checkpoint, or the folder of a run.
-        model: changed in place.
-        config: what it was built from.
-        tokenizers: of the run that begins; the embeddings belong to them.
-
-    Raises: ConfigError if the tokenizers are others, or the weights do not fit; CheckpointError for
-        what is no checkpoint.
-    """
-    saved = checkpoint.read(path)
-    before, now = (saved.source, saved.target), tuple(tokenizers)
-    if [t.to_json() for t in before] != [t.to_json() for t in now]:
-        raise ConfigError(
-            f"init={path}: its embeddings belong to other tokenizers "
-            f"({before[0].size:,} and {before[1].size:,} pieces, here {now[0].size:,} and "
-            f"{now[1].size:,}). To take its tokenizers: tokenizer={FROM_CHECKPOINT}"
-        )
-    found = [
-        str(difference)
-        for node in ("model", "position", "attention")
-        for difference in checkpoint.differences(saved.config[node], config[node], node)
-        if difference.option not in MAY_DIFFER
-    ]
-    weights = share_heads(saved.weights, model)
-    wrong = found or mismatches(weights, model.state_dict())
-    if wrong:
-        more = f" and {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
-        raise ConfigError(
-            f"init={path} is another model: {'; '.join(wrong[:SHOWN])}{more}. Give the options of "
-            "model, position and attention that it was trained with"
-        )
-    model.load_state_dict(weights)
-
-
-def mismatches(weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> list[str]:
-    """What keeps weights from fitting a model, a phrase each."""
-    found = [f"it has no {name}" for name in wanted if name not in weights]
-    found += [f"it has {name}, which is not here" for name in weights if name not in wanted]
-    found += [
-        f"{name} is {tuple(weights[name].shape)} there and {tuple(value.shape)} here"
-        for name, value in wanted.items()
-        if name in weights and weights[name].shape != value.shape
-    ]
-    return found

@@ -1,4 +1,4 @@
-"""A checked plan carried out: data, model, Trainer."""
+"""A run from its configuration to its result: plan, data, model, Trainer, files."""
 
 import json
 import sys
@@ -38,19 +38,48 @@ from seq2seq.training.resume import agreed, check_resumed, given_tokenizers, sta
 from seq2seq.training.sweep import (
     RESULT,
     check_processes,
-    is_job_of_a_sweep_with_many_processes,
     leave_process_group,
+    needs_fresh_processes,
     run_in_fresh_processes,
 )
 from seq2seq.training.trainer import best_checkpoint, build_callbacks, build_trainer
 
-# What an earlier run in the same folder has left, and what an earlier part of a resumed run has:
-# Lightning would delete the metrics.
+# Files to set aside: those of an earlier part of a resumed run, whose metrics Lightning would
+# delete, and those of an earlier run in the same folder.
 OF_A_PART = ("metrics.csv",)
 OF_A_RUN = (
     *(*OF_A_PART, "best.ckpt", checkpoint.LAST, checkpoint.KEPT, "samples.txt", RESULT),
-    *("report.html", "map.png"),  # what commands have written about it
+    *("report.html", "map.png"),  # written by commands about it
 )
+
+
+def fit(config: DictConfig) -> float | None:
+    """Train what the configuration describes. Returns: the best validation score, for sweeps.
+
+    Raises: ConfigError, DataError or CheckpointError for whatever the user can fix.
+    """
+    plan = check(plain_values(config), Path(HydraConfig.get().runtime.output_dir))
+    if not plan.run.dry_run:
+        check_processes(plan.trainer)
+    if not plan.run.dry_run and needs_fresh_processes(plan.trainer):
+        return run_in_fresh_processes()
+    with nullcontext() if plan.run.dry_run else alone_in(plan.folder):
+        given = given_tokenizers(plan.tokenizer, plan.resume or plan.run.init)
+        prepared = prepare(plan.data, plan.tokenizer, given, plan.link_files)
+        return train(plan, prepared, partial(write_record, config, plan.folder))
+
+
+def plain_values(config: DictConfig) -> dict[str, Any]:
+    """The configuration resolved to dicts, lists, numbers and strings.
+
+    Raises: ConfigError if a value that only the user knows was not given.
+    """
+    missing = sorted(OmegaConf.missing_keys(config))
+    if missing:
+        typed = " ".join(f"{key}=..." for key in missing)
+        raise ConfigError(f"{', '.join(missing)} must be given: {training_command()} ... {typed}")
+    values: Any = OmegaConf.to_container(config, resolve=True)
+    return values
 
 
 def train(
@@ -60,7 +89,7 @@ def train(
     folder.
 
     Args:
-        record: writes down what was typed; called once nothing can be refused any more.
+        record: writes down what was typed; called after the last check.
 
     Returns: the best value of the monitored metric, or None if there was no validation.
     """
@@ -68,7 +97,7 @@ def train(
     source, target = prepared.tokenizers
     marks = group_marks(source, plan.data.groups, plan.data.sentence_separator)
     model = build_model(plan.model, source.size, target.size, marks)
-    saved = describe(plan, prepared)
+    saved = describe_run(plan, prepared)
     text = validation_text(plan, prepared)
     module = TrainingModule(
         model,
@@ -125,7 +154,7 @@ def train(
 
 
 def restore(resume: str | None, plan: Plan, module: TrainingModule, prepared: Prepared) -> None:
-    """Check the checkpoint that a run goes on from; or give it the weights it is to begin with."""
+    """Check the checkpoint that a run resumes, or load the weights that a new run starts from."""
     if resume is not None:
         check_resumed(resume, module.saved)
     elif plan.run.init is not None:
@@ -141,7 +170,7 @@ def validation_text(plan: Plan, prepared: Prepared) -> list[tuple[str, str]]:
 
 
 def circumstances(trainer: L.Trainer, seconds: float) -> dict[str, Any]:
-    """What a fit took, all the parts of a resumed one together, and on what its last part ran."""
+    """The duration of a run, resumed parts included, and what its last part ran on."""
     device = trainer.strategy.root_device
     return {
         "seconds": round(seconds, 1),
@@ -153,7 +182,7 @@ def circumstances(trainer: L.Trainer, seconds: float) -> dict[str, Any]:
 
 
 def time_limit(timer: Timer, plan: Plan) -> str:
-    """Why training ended, where a clock ended it. It goes on counting where a run is resumed."""
+    """Why training ended, if by the clock, which keeps counting in a resumed run."""
     remaining = timer.time_remaining()
     if remaining is None or remaining > 0:
         return ""
@@ -161,7 +190,7 @@ def time_limit(timer: Timer, plan: Plan) -> str:
 
 
 def build_subword_regularization(plan: Plan, prepared: Prepared) -> SubwordRegularization | None:
-    """What cuts the training pairs otherwise in each epoch, if that is wanted."""
+    """What re-segments the training pairs in each epoch, if that is wanted."""
     if not plan.bpe_dropout:
         return None
     return SubwordRegularization(
@@ -173,8 +202,8 @@ def build_subword_regularization(plan: Plan, prepared: Prepared) -> SubwordRegul
     )
 
 
-def describe(plan: Plan, prepared: Prepared) -> dict[str, Any]:
-    """What makes a checkpoint of this run self-sufficient, and lets it be resumed."""
+def describe_run(plan: Plan, prepared: Prepared) -> dict[str, Any]:
+    """What makes a checkpoint of this run self-sufficient and resumable."""
     train = prepared.ledger["parts"]["train"]
     order = {
         "seed": plan.run.seed,
@@ -221,7 +250,7 @@ def describe_guided(plan: Plan) -> dict[str, Any] | None:
 
 
 def headline(plan: Plan, model: Seq2Seq, devices: int) -> str:
-    """One line: what is trained, on how much a step, and where it goes."""
+    """One line: the model, the size of a batch, and the folder."""
     total = sum(p.numel() for p in model.parameters())
     vocabulary = sum(p.numel() for p in model.embeddings.parameters())
     accumulate = plan.trainer.accumulate_grad_batches
@@ -231,32 +260,3 @@ def headline(plan: Plan, model: Seq2Seq, devices: int) -> str:
         f"batch: {plan.data.max_tokens:,} padded pieces a side over {devices} device(s) "
         f"x {accumulate} micro-batch(es) | {plan.folder}"
     )
-
-
-def fit(config: DictConfig) -> float | None:
-    """Train what the configuration describes. Returns: the best validation score, for sweeps.
-
-    Raises: ConfigError, DataError or CheckpointError for whatever the user can mend.
-    """
-    plan = check(plain_values(config), Path(HydraConfig.get().runtime.output_dir))
-    if not plan.run.dry_run:
-        check_processes(plan.trainer)
-    if not plan.run.dry_run and is_job_of_a_sweep_with_many_processes(plan.trainer):
-        return run_in_fresh_processes()
-    with nullcontext() if plan.run.dry_run else alone_in(plan.folder):
-        given = given_tokenizers(plan.tokenizer, plan.resume or plan.run.init)
-        prepared = prepare(plan.data, plan.tokenizer, given, plan.link_files)
-        return train(plan, prepared, partial(write_record, config, plan.folder))
-
-
-def plain_values(config: DictConfig) -> dict[str, Any]:
-    """The configuration resolved to dicts, lists, numbers and strings.
-
-    Raises: ConfigError if a value that only the user knows was not given.
-    """
-    missing = sorted(OmegaConf.missing_keys(config))
-    if missing:
-        typed = " ".join(f"{key}=..." for key in missing)
-        raise ConfigError(f"{', '.join(missing)} must be given: {training_command()} ... {typed}")
-    values: Any = OmegaConf.to_container(config, resolve=True)
-    return values

@@ -1,4 +1,4 @@
-"""Stopping when asked to, without losing an update."""
+"""Ending a run before its last step: on a signal without losing an update, or on divergence."""
 
 import signal
 import sys
@@ -22,9 +22,9 @@ class StopOnSignal(L.Callback):
     """On SIGTERM, SIGUSR1 or Ctrl-C: finish the update in hand, write last.ckpt, exit with 128 +
     signal.
 
-    A scheduler that takes the machine away sends one of the first two, and the run goes on from
-    that file as if nothing had happened. A second signal stops at once. All processes of a run stop
-    after the same update, whichever of them were told.
+    A scheduler that reclaims the machine sends one of the first two, and the run resumes from that
+    file as if nothing had happened. A second signal stops at once. All processes of a run stop
+    after the same update, whichever of them got the signal.
 
     Args:
         last: writes the file.
@@ -42,15 +42,15 @@ class StopOnSignal(L.Callback):
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         # After Lightning's own handlers, one of which would stop between two micro-batches.
-        self.before = {number: signal.signal(number, self._note) for number in self.SIGNALS}
+        self.before = {signum: signal.signal(signum, self._note) for signum in self.SIGNALS}
 
-    def _note(self, number: int, frame: FrameType | None) -> None:
-        self.received = number
+    def _note(self, signum: int, frame: FrameType | None) -> None:
+        self.received = signum
         self._restore()
 
     def _restore(self) -> None:
-        for number, handler in self.before.items():
-            signal.signal(number, signal.SIG_DFL if handler is None else handler)
+        for signum, handler in self.before.items():
+            signal.signal(signum, signal.SIG_DFL if handler is None else handler)
         self.before = {}
 
     def on_train_batch_end(
@@ -64,20 +64,20 @@ class StopOnSignal(L.Callback):
     def on_train_batch_start(
         self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, index: int
     ) -> None:
-        """By now the last step is complete: its metrics are written, and its validation made."""
+        """By now the last step is complete: its metrics are written, and its validation is done."""
         if not self.stopping:
             return
-        # Of those told of it late, or not at all, the exit code is to be the same.
+        # Processes that were told late, or not at all, exit with the same code.
         told = torch.tensor(self.received or 0, device=trainer.strategy.root_device)
-        number = signal.Signals(int(trainer.strategy.reduce(told, reduce_op="max")))
+        signum = signal.Signals(int(trainer.strategy.reduce(told, reduce_op="max")))
         if trainer.is_global_zero:
             print(
-                f"stopped by {number.name} after step {trainer.global_step:,}; "
-                f"resume={self.last.file} goes on exactly there",
+                f"stopped by {signum.name} after step {trainer.global_step:,}; "
+                f"resume={self.last.file} continues exactly there",
                 file=sys.stderr,
                 flush=True,
             )
-        raise SystemExit(128 + number)
+        raise SystemExit(128 + signum)
 
     def teardown(self, trainer: L.Trainer, pl_module: L.LightningModule, stage: str) -> None:
         self._restore()
@@ -88,16 +88,16 @@ class DivergedError(Seq2SeqError):
 
 
 class StopOnDivergence(L.Callback):
-    """Ends a run whose weights, or whose validation loss, are not finite, before it saves them.
+    """Ends a run whose weights or validation loss are not finite, before it saves them.
 
-    Weights, not the loss of a batch: with float16 that may overflow, and the update is left out.
-    Where it is made, one bad gradient spoils the weights for good, so it is enough to look now and
-    then, which a GPU has to be waited for: when metrics are logged, before a validation, and before
-    anything is saved. All processes have the same weights and end together.
+    It checks weights, not batch losses: with float16 a loss may overflow, which skips the update.
+    An update with one bad gradient ruins the weights for good, so an occasional check, which waits
+    for the GPU, is enough: when metrics are logged, before a validation, and before anything is
+    saved. All processes have the same weights and end together.
 
     Args:
         folder: of the run, whose checkpoints stay as they are.
-        optimizer: what the run goes by.
+        optimizer: options of the run, for the message.
         every: updates between two lines of metrics.
     """
 
@@ -131,11 +131,11 @@ class StopOnDivergence(L.Callback):
         if not trainer.is_global_zero:
             raise SystemExit(2)  # the first process says why
         kept = [self.folder / name for name in ("best.ckpt", "last.ckpt")]
-        found = [str(file) for file in kept if file.is_file()]
-        begin = f", with init={found[0]} for example" if found else ""
+        saved = [str(file) for file in kept if file.is_file()]
+        start = f", for example from init={saved[0]}," if saved else ""
         raise DivergedError(
-            f"training diverged: at step {trainer.global_step:,} {what} no finite number any more. "
-            f"Begin again{begin}, with less than optimizer.lr={self.optimizer.lr}, a longer "
+            f"training diverged: at step {trainer.global_step:,} {what} NaN or infinite. "
+            f"Start again{start} with a lower optimizer.lr than {self.optimizer.lr}, a longer "
             "schedule.warmup, or trainer.gradient_clip_val=1.0 or less. "
-            + (f"From before it: {', '.join(found)}" if found else "Nothing was saved before it")
+            + (f"Saved before: {', '.join(saved)}" if saved else "Nothing was saved before")
         )

@@ -1,7 +1,8 @@
-"""The jobs of a sweep: one that fails says so at once, and the others go on.
+"""The jobs of a sweep, each of which may fail alone, and the processes of a run.
 
-A launcher may run jobs in processes, or on machines, of their own. What they come to is read from
-their folders: result.json where one ended well, error.txt where it did not.
+A launcher may run jobs in other processes or on other machines. Their outcomes are read from their
+folders: result.json where a job succeeded, error.txt where it failed. `launch` imports this module,
+so it imports torch only where it is used.
 """
 
 import json
@@ -15,8 +16,6 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, ClassVar
 
-import torch
-import torch.distributed
 from hydra.core.hydra_config import HydraConfig
 from hydra.experimental.callback import Callback
 from hydra.types import RunMode
@@ -26,16 +25,16 @@ from seq2seq.environment import usable_cores
 from seq2seq.errors import ConfigError, Seq2SeqError, fail
 from seq2seq.training.config.options import TrainerOptions
 
-RESULT = "result.json"  # in a run's folder: its best score, for whoever started it
+RESULT = "result.json"  # in a run's folder: its best score
 ERROR = "error.txt"  # in the folder of a job that failed: why
 
 
 class JobFailedError(Exception):
-    """A job of a sweep failed, and has said why."""
+    """A job of a sweep failed, after a message."""
 
 
 class Sweep(Callback):
-    """Where a sweep goes, and what was there before; Hydra makes one, as conf/train.yaml asks."""
+    """A sweep's folder, and what was there before; Hydra makes one, as conf/train.yaml asks."""
 
     begun: ClassVar["Sweep | None"] = None  # in the process that starts the jobs
 
@@ -45,11 +44,11 @@ class Sweep(Callback):
         Sweep.begun = self
 
     def summary(self) -> str:
-        """How many jobs ended and how: a line each, in the order in which they ended; nothing of
-        dry runs.
+        """How many jobs ended and how: one line per job, in the order in which they ended; empty
+        after dry runs.
         """
-        found = self._outcomes().items()
-        ended = sorted((time, path) for path, time in found if self.before.get(path) != time)
+        outcomes = self._outcomes().items()
+        ended = sorted((time, path) for path, time in outcomes if self.before.get(path) != time)
         lines = {str(path.parent.relative_to(self.folder)): outcome(path) for _, path in ended}
         width = max(map(len, lines), default=0)
         failed = sum(line.startswith("failed: ") for line in lines.values())
@@ -60,12 +59,12 @@ class Sweep(Callback):
         return "\n".join((f"sweep of {count}: {self.folder}", *listed))
 
     def _outcomes(self) -> dict[Path, int]:
-        """The files that say what a job came to, and when they were written, in nanoseconds."""
-        found = {}
+        """The files of the jobs' outcomes, and when they were written, in nanoseconds."""
+        outcomes = {}
         for path in chain(*(self.folder.glob(f"*/{name}") for name in (RESULT, ERROR))):
             with suppress(OSError):  # it may vanish meanwhile
-                found[path] = path.stat().st_mtime_ns
-        return found
+                outcomes[path] = path.stat().st_mtime_ns
+        return outcomes
 
 
 def outcome(path: Path) -> str:
@@ -80,15 +79,15 @@ def outcome(path: Path) -> str:
 
 
 def is_job() -> bool:
-    """Is the configuration in hand one of a sweep?"""
+    """Whether this process trains a job of a sweep."""
     return HydraConfig.get().mode == RunMode.MULTIRUN
 
 
 def run_job(fit: Callable[[DictConfig], float | None], config: DictConfig) -> float | None:
     """Train one job.
 
-    Raises: JobFailedError after a message, which is left in error.txt. Hydra then begins the next
-    job, and raises the first of these errors when all have ended.
+    Raises: JobFailedError after a message, which is also left in error.txt. Hydra then starts the
+        next job, and raises the first of these errors when all have ended.
     """
     folder = Path(HydraConfig.get().runtime.output_dir)
     (folder / ERROR).unlink(missing_ok=True)
@@ -97,7 +96,7 @@ def run_job(fit: Callable[[DictConfig], float | None], config: DictConfig) -> fl
     except Seq2SeqError as error:
         fail(str(error))
         reason = str(error)
-    except Exception as error:  # a bug, or no memory left; no reason to lose the other jobs
+    except Exception as error:  # a bug, or out of memory; no reason to lose the other jobs
         traceback.print_exc()
         reason = f"{type(error).__name__}: {error}"
     (folder / ERROR).write_text(f"{reason}\n", encoding="utf-8")
@@ -105,16 +104,17 @@ def run_job(fit: Callable[[DictConfig], float | None], config: DictConfig) -> fl
     raise JobFailedError(reason)
 
 
-def is_job_of_a_sweep_with_many_processes(options: TrainerOptions) -> bool:
-    """Does this process have to hand its job to a fresh process tree?"""
-    sweeping = HydraConfig.get().mode == RunMode.MULTIRUN
-    return sweeping and "LOCAL_RANK" not in os.environ and wants_many_processes(options)
+def needs_fresh_processes(options: TrainerOptions) -> bool:
+    """Whether this process must hand its job to a fresh process tree."""
+    return is_job() and "LOCAL_RANK" not in os.environ and wants_many_processes(options)
 
 
 def wants_many_processes(options: TrainerOptions) -> bool:
     if options.strategy != "auto" or options.num_nodes > 1:
         return True
     if options.devices in ("auto", -1, "-1"):
+        import torch
+
         return options.accelerator != "cpu" and torch.cuda.device_count() > 1
     if isinstance(options.devices, list):
         return len(options.devices) > 1
@@ -122,35 +122,39 @@ def wants_many_processes(options: TrainerOptions) -> bool:
 
 
 def check_processes(options: TrainerOptions) -> None:
-    """Raises: ConfigError if more processes than cores would be started; two may try it on one."""
+    """Raises: ConfigError if more processes than cores would be started; two may share a core."""
     if "LOCAL_RANK" in os.environ or int(os.environ.get("SLURM_NTASKS", 1)) > 1:
-        return  # started already, by torchrun or Slurm, which may give each a core of its own
+        return  # started already, by torchrun or Slurm, which may give each its own core
+    import torch
+
     gpu = options.accelerator == "auto" and torch.cuda.is_available()
     if options.accelerator == "gpu" or gpu:
         return
-    count, most = str(options.devices), max(2, usable_cores())
-    if count.isdecimal() and int(count) > most:
+    count, limit = str(options.devices), max(2, usable_cores())
+    if count.isdecimal() and int(count) > limit:
         raise ConfigError(
             f"trainer.devices={count} would start {count} processes on {usable_cores()} core(s): "
-            f"trainer.devices={most}, or fewer"
+            f"trainer.devices={limit}, or fewer"
         )
 
 
 def leave_process_group() -> None:
     """End the threads by which this process talks to the others of its run.
 
-    Lightning leaves the group of CPU processes (gloo) standing, and an interpreter that exits while
-    its threads run is aborted now and then: a training that ended well would be called failed.
+    Lightning leaves the group of CPU processes (gloo) open, and an interpreter that exits while its
+    threads run sometimes aborts: a successful run would count as failed.
     """
+    import torch.distributed
+
     if torch.distributed.is_available() and torch.distributed.is_initialized():
         torch.distributed.destroy_process_group()
 
 
 def run_in_fresh_processes() -> float | None:
-    """Run the job of a sweep that this process is at, as a command of its own in the job's folder.
+    """Run this process's job of a sweep as a separate command, in the job's folder.
 
     Returns: its best validation score, as `train` does.
-    Raises: ConfigError if the command fails; it has said why.
+    Raises: ConfigError if the command fails, after its own message.
     """
     hydra = HydraConfig.get()
     folder = hydra.runtime.output_dir

@@ -1,4 +1,4 @@
-"""Lightning's Trainer from the options of a run, with what happens around its updates."""
+"""Lightning's Trainer and its callbacks, from the options of a run."""
 
 import logging
 import math
@@ -24,7 +24,7 @@ from seq2seq.training.config.plan import Plan
 from seq2seq.training.reporter import Progress, Reporter
 from seq2seq.training.stopping import StopOnDivergence, StopOnSignal
 
-SILENCE = 60.0  # seconds that a run without a terminal is silent, at most
+SILENCE = 60.0  # longest silence of a run without a terminal, in seconds
 
 
 def build_trainer(
@@ -32,7 +32,7 @@ def build_trainer(
 ) -> L.Trainer:
     """`options.max_time` is left to a Timer among the callbacks, which can be asked afterwards.
 
-    Raises: ConfigError for devices that are not here, and whatever else Lightning refuses.
+    Raises: ConfigError for missing devices, and whatever else Lightning refuses.
     """
     quieten()
     arguments = asdict(options)
@@ -44,7 +44,7 @@ def build_trainer(
         return Trainer(
             **arguments,
             plugins=[WholeFiles(), *slurm()],
-            # Lightning loads an hpc_ckpt_1.ckpt that it finds there, and nothing is written there.
+            # Lightning would load an hpc_ckpt_1.ckpt from there; nothing is written there.
             default_root_dir=os.devnull,
             check_val_every_n_epoch=None,
             num_sanity_val_steps=0,
@@ -60,10 +60,10 @@ def build_trainer(
 
 
 def slurm() -> list[SLURMEnvironment]:
-    """Slurm's environment, where Lightning would find it, without its way of going on.
+    """Slurm's environment, where Lightning would detect it, without automatic requeueing.
 
-    On SIGUSR1 that saves another file and queues the job again; here a run saves last.ckpt and
-    ends, see `StopOnSignal`, and goes on with `resume=auto`.
+    On SIGUSR1 Lightning would save another file and queue the job again; here a run saves last.ckpt
+    and ends, see `StopOnSignal`, and continues with `resume=auto`.
     """
     if TorchElasticEnvironment.detect() or not SLURMEnvironment.detect():
         return []
@@ -71,7 +71,7 @@ def slurm() -> list[SLURMEnvironment]:
 
 
 def quieten() -> None:
-    """Silence advice for other ways of working: loaders here shard and resume by themselves, and
+    """Silence advice that does not apply: loaders here shard and resume by themselves, and
     the run's folder holds Hydra's record before Lightning sees it.
     """
     for name in ("lightning.pytorch", "lightning.fabric"):
@@ -133,30 +133,30 @@ def kept_checkpoints(folder: Path, options: CheckpointOptions) -> list[L.Callbac
 
 
 def build_callbacks(plan: Plan, sources: list[str]) -> list[L.Callback]:
-    """Everything beside best.ckpt, in the order in which it acts on an update.
+    """All callbacks except that of best.ckpt, in the order in which they act on an update.
 
     Args:
         sources: whose translations are shown at each validation.
     """
-    found: list[L.Callback] = [
+    callbacks: list[L.Callback] = [
         RandomState(plan.run.seed),
         StopOnDivergence(plan.folder, plan.optimizer, plan.trainer.log_every_n_steps),
     ]
     if plan.checkpoint.ema is not None:
-        found.append(MovingAverage(plan.checkpoint.ema))
+        callbacks.append(MovingAverage(plan.checkpoint.ema))
     bar = sys.stdout.isatty()
-    found.append(MeanLoss(plan.trainer.log_every_n_steps))
-    found.append(Reporter(plan.folder, sources, math.inf if bar else SILENCE))
+    callbacks.append(MeanLoss(plan.trainer.log_every_n_steps))
+    callbacks.append(Reporter(plan.folder, sources, math.inf if bar else SILENCE))
     if bar:
-        found.append(Progress())
+        callbacks.append(Progress())
     if plan.checkpoint.patience is not None:
-        found.append(
+        callbacks.append(
             EarlyStopping(
                 plan.checkpoint.metric,
                 patience=plan.checkpoint.patience,
                 mode=plan.checkpoint.mode,
             )
         )
-    found += kept_checkpoints(plan.folder, plan.checkpoint)
+    callbacks += kept_checkpoints(plan.folder, plan.checkpoint)
     last = LastCheckpoint(plan.folder, plan.checkpoint.every)
-    return [*found, StopOnSignal(last), last]
+    return [*callbacks, StopOnSignal(last), last]

@@ -24,7 +24,7 @@ def links(source: int, target: int) -> Links:
     return Links(sure, sure | {link for link in every if torch.rand(()) < 0.2})
 
 
-def test_each_candidate_has_the_error_rate_of_its_own_links() -> None:
+def test_each_candidate_has_the_error_rate_of_its_links() -> None:
     torch.manual_seed(0)
     sizes = [(3, 4), (1, 1), (5, 2), (2, 0), (0, 2)]
     pairs = [(alignment(*size), links(*size)) for size in sizes]
@@ -32,7 +32,7 @@ def test_each_candidate_has_the_error_rate_of_its_own_links() -> None:
     for pair in pairs:
         candidates.add(*pair)
     ranked = candidates.ranked()
-    sure, possible = zip(*(gold for _, gold in pairs), strict=True)
+    sure, possible = zip(*(reference for _, reference in pairs), strict=True)
     assert len({c.choice[:3] for c in ranked}) == len(ranked) == 2 * LAYERS * (HEADS + 1)
     for choice, counts in ranked:
         rivals = [
@@ -40,7 +40,7 @@ def test_each_candidate_has_the_error_rate_of_its_own_links() -> None:
             for near in NEAR
             for threshold in THRESHOLDS
         ]
-        alone = [[found.links(rival) for found, _ in pairs] for rival in rivals]
+        alone = [[one.links(rival) for one, _ in pairs] for rival in rivals]
         rates = [alignment_error_rate(links, sure, possible) for links in alone]
         assert counts.aer == pytest.approx(min(rates))
         assert counts.aer == pytest.approx(rates[rivals.index(choice)])
@@ -50,27 +50,27 @@ def test_each_candidate_has_the_error_rate_of_its_own_links() -> None:
 
 
 def test_the_reading_that_agrees_with_the_links_comes_first() -> None:
-    found = alignment(4, 4)
-    found.weights.fill_(0.1)
-    found.weights[1, 2, 1] = torch.eye(4, 5)
+    given = alignment(4, 4)
+    given.weights.fill_(0.1)
+    given.weights[1, 2, 1] = torch.eye(4, 5)
     candidates = Candidates(LAYERS, HEADS)
-    candidates.add(found, Links({(i, i) for i in range(4)}, set()))
+    candidates.add(given, Links({(i, i) for i in range(4)}, set()))
     best = candidates.ranked()[0]
     assert best.counts == (4, 4, 4, 4)
-    # The mean with a head that looks everywhere finds the same links, and is said first.
+    # The mean with a head that looks everywhere gives the same links, and comes first.
     assert best.choice == Choice(1, 2, None)
-    found.weights[1, 2, 0] = torch.eye(4, 5).flip(0)
-    candidates.add(found, Links({(i, i) for i in range(4)}, set()))
+    given.weights[1, 2, 0] = torch.eye(4, 5).flip(0)
+    candidates.add(given, Links({(i, i) for i in range(4)}, set()))
     assert candidates.ranked()[0].choice == Choice(1, 2, 1)
     assert candidates.ranked()[0].counts == (8, 8, 8, 8)
 
 
 def test_a_word_that_looks_nowhere_in_particular_has_no_link_where_that_is_better() -> None:
-    found = Alignment(words("a b c"), words("x y"), torch.zeros(2, 1, 1, 2, 4))
-    found.weights[:, 0, 0, 0] = torch.tensor([0.0, 0.9, 0.1, 0.0])
-    found.weights[:, 0, 0, 1] = torch.tensor([0.45, 0.3, 0.25, 0.0])
+    given = Alignment(words("a b c"), words("x y"), torch.zeros(2, 1, 1, 2, 4))
+    given.weights[:, 0, 0, 0] = torch.tensor([0.0, 0.9, 0.1, 0.0])
+    given.weights[:, 0, 0, 1] = torch.tensor([0.45, 0.3, 0.25, 0.0])
     candidates = Candidates(1, 1)
-    candidates.add(found, Links({(1, 0)}, set()))
+    candidates.add(given, Links({(1, 0)}, set()))
     ranked = candidates.ranked()
     # Both readings are alike, and one head is its own mean.
     assert [c.choice[:3] for c in ranked] == [(0, 0, None), (1, 0, None)]

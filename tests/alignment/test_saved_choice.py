@@ -19,7 +19,7 @@ def checkpoint(tmp_path: Path) -> Path:
 
 
 @pytest.mark.parametrize("choice", [Choice(0, 0, None), Choice(1, 5, 0), Choice(0, 2, 7, 0.5, 0.5)])
-def test_what_was_chosen_is_found_again(checkpoint: Path, choice: Choice) -> None:
+def test_a_choice_is_loaded_as_it_was_saved(checkpoint: Path, choice: Choice) -> None:
     assert load_choice(checkpoint) is None
     path = save_choice(checkpoint, choice, aer=0.5)
     assert path.name == "best.alignment.json"

@@ -1,4 +1,4 @@
-"""Every attention that a command line can put somewhere: found in conf/attn, not listed here.
+"""Every attention that a command line can put somewhere: read from conf/attn, not listed here.
 
 A mechanism added to the zoo (a file, a line in the table, a preset) is in these lists at once.
 """
@@ -77,13 +77,15 @@ def kernels(case: Case) -> list[str]:
 def choices(mechanism: type[Attention[Any]]) -> dict[str, list[str]]:
     """The options that are one of a few words, and these words."""
     hints = get_type_hints(mechanism.__init__)
-    found = {}
+    by_option = {}
     for option in options_of(mechanism):
         alternatives = (hints[option], *get_args(hints[option]))
         words = [get_args(one) for one in alternatives if get_origin(one) is Literal]
-        found[option] = [word for group in words for word in group]
-    assert found.get("kernel", ["auto"]), "kernels are listed as a Literal, so that tests find them"
-    return {option: words for option, words in found.items() if words}
+        by_option[option] = [word for group in words for word in group]
+    assert by_option.get("kernel", ["auto"]), (
+        "kernels are listed as a Literal, so that tests find them"
+    )
+    return {option: words for option, words in by_option.items() if words}
 
 
 def variants(case: Case) -> list[str]:
@@ -98,7 +100,7 @@ def variants(case: Case) -> list[str]:
 
 
 def positions(case: Case) -> list[str]:
-    """Every position scheme that acts inside attention and that the mechanism claims to honour."""
+    """Every position scheme that acts inside attention and that the mechanism claims to support."""
     if case.role is Role.CROSS:
         return ["none"]
     inside = [n for n in presets("position") if POSITIONS[n].hook in case.mechanism.supports]
@@ -170,7 +172,7 @@ def by_default_kernel(case: Case) -> bool:
 SIZES = (1, 7, 65)
 
 
-def numbers(*shape: int) -> Tensor:
+def randn(*shape: int) -> Tensor:
     return torch.randn(shape, dtype=torch.float64)
 
 
@@ -184,8 +186,8 @@ class Inputs(NamedTuple):
 
     x: Tensor  # queries; they need a gradient
     source: Tensor | None  # what they attend to; None in self-attention
-    mask: Tensor | None  # padding behind the shorter rows; none in the decoder, which has its wall
-    real: Tensor  # (N, T), the queries whose answers mean anything
+    mask: Tensor | None  # padding after the shorter rows; none in the decoder, which is causal
+    real: Tensor  # (N, T), the queries whose outputs are defined
 
     @property
     def leaves(self) -> list[Tensor]:
@@ -195,8 +197,8 @@ class Inputs(NamedTuple):
 def inputs_of(case: Case, size: int, dtype: torch.dtype = torch.float64) -> Inputs:
     """Five queries to `size` states of a source, or `size` tokens that attend to themselves."""
     cross = case.role is Role.CROSS
-    x = numbers(3, 5 if cross else size, DIM).to(dtype).requires_grad_()
-    source = numbers(3, size, DIM).to(dtype).requires_grad_() if cross else None
+    x = randn(3, 5 if cross else size, DIM).to(dtype).requires_grad_()
+    source = randn(3, size, DIM).to(dtype).requires_grad_() if cross else None
     mask = None if case.role is Role.DECODER else mask_of(lengths_of(size), size)
     all_real = torch.ones(x.shape[:2], dtype=torch.bool)
     real = mask if case.role is Role.ENCODER and mask is not None else all_real

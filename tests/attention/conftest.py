@@ -1,4 +1,4 @@
-"""Here no test sees tidy memory."""
+"""No test of this folder finds zeros in uninitialised memory."""
 
 import pytest
 

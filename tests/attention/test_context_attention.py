@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from cases import DIM, numbers
+from cases import DIM, randn
 from helpers import assert_equal, gradients, mask_of, position_scheme, randomised
 from torch import Tensor
 
@@ -33,9 +33,9 @@ class Given:
 
     def __init__(self, role: Role, size: int = 7):
         self.role = role
-        self.x = numbers(3, 5 if role is Role.CROSS else size, DIM).requires_grad_()
+        self.x = randn(3, 5 if role is Role.CROSS else size, DIM).requires_grad_()
         cross = role is Role.CROSS
-        self.source = numbers(3, size, DIM).requires_grad_() if cross else None
+        self.source = randn(3, size, DIM).requires_grad_() if cross else None
         self.mask = None if role is Role.DECODER else mask_of([size, size // 2, 1], size)
         word, sentence = torch.arange(size) // 2, torch.arange(size) // 4
         levels = torch.stack((word, sentence, torch.zeros(size, dtype=torch.long)), dim=-1)
@@ -87,11 +87,11 @@ def gated(change: Gate, x: Tensor, mean: Tensor) -> Tensor:
 
 
 def query_of(attention: Any, given: Given, n: int, t: int) -> Tensor:
-    """(H, D), but for what dynamic context does."""
+    """(H, D), before what dynamic context does."""
     q = attention.q.weight @ given.x[n, t]
     change = getattr(attention, "of_queries", None)
     if change is not None:
-        # The decoder's query knows its own prefix; elsewhere all that is attended to is known.
+        # The decoder's query knows its prefix; elsewhere all that is attended to is known.
         mean = given.mean(n, t if given.role is Role.DECODER else 0)
         q = gated(change, q, mean) if isinstance(change, Gate) else q + change.context.weight @ mean
     return q.view(H, D)
@@ -156,8 +156,8 @@ def test_it_is_its_formula(name: str, options: Any, grouped: bool, role: Role) -
 def test_it_starts_as_multi_head_attention_and_learns(name: str, options: Any, role: Role) -> None:
     attention, given = fresh(name, role, **options), Given(role)
     plain = MultiHead(Place(role, DIM, DIM), num_heads=H, num_kv_heads=G).double()
-    own = attention.state_dict()
-    plain.load_state_dict({key: own[key] for key in plain.state_dict()})
+    state = attention.state_dict()
+    plain.load_state_dict({key: state[key] for key in plain.state_dict()})
     out = attention(given.x, given.source, given.mask).out
     assert_equal(out, plain(given.x, given.source, given.mask).out)
     out.square().sum().backward()
@@ -227,7 +227,7 @@ def test_keys_are_turned_after_they_are_changed(name: str) -> None:
     plain = build_attention({"name": name, "num_heads": H}, Place(Role.DECODER, DIM, DIM))
     randomised(rope)
     randomised(plain).load_state_dict(rope.state_dict())
-    x, still = numbers(2, 7, DIM), torch.zeros(7, dtype=torch.long)
+    x, still = randn(2, 7, DIM), torch.zeros(7, dtype=torch.long)
     moved = torch.full((7,), 1000)
     expected = plain(x).out
     for positions in (still, moved):
@@ -244,7 +244,7 @@ def test_a_decoder_remembers_a_sum_whatever_the_length() -> None:
         for length in (3, 65):
             memory = attention.new_memory()
             for step in range(length):
-                attention.advance(numbers(2, 1, DIM), memory, torch.tensor([step]))
+                attention.advance(randn(2, 1, DIM), memory, torch.tensor([step]))
             assert isinstance(memory, JointMemory)
             tokens = 2 * length * 2 * G * D * 8
             assert memory.nbytes == tokens + 2 * beside * 8
@@ -253,7 +253,7 @@ def test_a_decoder_remembers_a_sum_whatever_the_length() -> None:
 def test_sums_stay_wide_in_a_narrow_model() -> None:
     attention: Attention[Any] = built("global_context", Role.DECODER).bfloat16()
     memory = attention.new_memory()
-    attention.advance(numbers(2, 3, DIM).bfloat16(), memory, torch.arange(3))
+    attention.advance(randn(2, 3, DIM).bfloat16(), memory, torch.arange(3))
     assert all(x.dtype is torch.float32 for x in memory.beside.state.values())
 
 

@@ -1,6 +1,6 @@
 """The contract of attention: sentences that hold for every mechanism, role, position and kernel.
 
-What is tested is found in conf/attn and in the tables, see `cases`.
+What is tested comes from conf/attn and the tables, see `cases`.
 """
 
 import itertools
@@ -19,7 +19,7 @@ from cases import (
     in_decoder,
     inputs_of,
     lengths_of,
-    numbers,
+    randn,
     reads_source,
 )
 from helpers import assert_equal, gradients, mask_of
@@ -37,11 +37,11 @@ def test_padding_is_invisible(case: Case) -> None:
         assert mask is not None
         with torch.no_grad():
             (x if source is None else source).copy_(
-                torch.where(mask[..., None], numbers(3, size, DIM), 1e3 * numbers(3, size, DIM))
+                torch.where(mask[..., None], randn(3, size, DIM), 1e3 * randn(3, size, DIM))
             )
         attended = x if source is None else source
         out = attention(x, source, mask).out
-        slope = numbers(*out.shape) * real[..., None]
+        slope = randn(*out.shape) * real[..., None]
         of_attended, *of_parameters = gradients((out * slope).sum(), attended, *parameters)
 
         # The same rows, each alone and without any padding.
@@ -77,11 +77,11 @@ def test_a_row_of_padding_only_is_an_answer_to_nothing(case: Case) -> None:
 def test_the_future_is_invisible(case: Case) -> None:
     for size in SIZES:
         attention = case.build()
-        x = numbers(2, size, DIM).requires_grad_()
+        x = randn(2, size, DIM).requires_grad_()
         out = attention(x).out
         for now in {1, (size + 1) // 2, size}:
             future = torch.arange(size) >= now
-            other = torch.where(future[:, None], 1e3 * numbers(2, size, DIM), x)
+            other = torch.where(future[:, None], 1e3 * randn(2, size, DIM), x)
             assert_equal(attention(other).out[:, :now], out[:, :now])
             assert_equal(attention(x[:, :now]).out, out[:, :now])
             (slope,) = torch.autograd.grad(out[:, :now].square().sum(), x, retain_graph=True)
@@ -90,7 +90,7 @@ def test_the_future_is_invisible(case: Case) -> None:
 
 
 def advance(attention: Any, x: Tensor, memory: Any, start: int, steps: list[int]) -> Tensor:
-    """Feed x (N, T, E), whose first token stands at `start`, in pieces of so many tokens."""
+    """Feed x (N, T, E), whose first token stands at `start`, in pieces of these lengths."""
     outs = []
     for piece in x.split(steps, dim=1):
         positions = torch.arange(start, start + piece.shape[1])
@@ -102,7 +102,7 @@ def advance(attention: Any, x: Tensor, memory: Any, start: int, steps: list[int]
 @every(in_decoder)
 @torch.no_grad()
 def test_one_by_one_equals_all_at_once(case: Case) -> None:
-    attention, x = case.build(), numbers(2, 65, DIM)
+    attention, x = case.build(), randn(2, 65, DIM)
     for steps in [1], [1] * 7, [2, 3, 2], [7], [1] * 65, [31, 1, 1, 32], [65]:
         memory, tokens = attention.new_memory(), x[:, : sum(steps)]
         assert_equal(advance(attention, tokens, memory, 0, steps), attention(tokens).out)
@@ -112,7 +112,7 @@ def test_one_by_one_equals_all_at_once(case: Case) -> None:
 @every(in_decoder, by_default_kernel)
 @torch.no_grad()
 def test_positions_may_be_given_for_every_row(case: Case) -> None:
-    attention, x = case.build(), numbers(2, 7, DIM)
+    attention, x = case.build(), randn(2, 7, DIM)
     memory = attention.new_memory()
     positions = torch.arange(7).expand(2, 7)
     outs = [
@@ -128,7 +128,7 @@ def test_positions_may_be_given_for_every_row(case: Case) -> None:
 def test_fork_then_continue_equals_starting_there(case: Case, verb: str) -> None:
     attention = case.build()
     rows = torch.tensor([2, 0, 2, 1] if verb == "fork" else [0, 2])
-    past, future = numbers(3, 40, DIM), numbers(len(rows), 3, DIM)
+    past, future = randn(3, 40, DIM), randn(len(rows), 3, DIM)
     memory = attention.new_memory()
     advance(attention, past, memory, 0, [33, 7])
     getattr(memory, verb)(rows)
@@ -142,7 +142,7 @@ def test_fork_then_continue_equals_starting_there(case: Case, verb: str) -> None
 @torch.no_grad()
 def test_a_kept_source_answers_like_one_that_was_alone(case: Case) -> None:
     attention, rows = case.build(), torch.tensor([0, 2])
-    source, mask, x = numbers(3, 7, DIM), mask_of([7, 4, 2], 7), numbers(2, 5, DIM)
+    source, mask, x = randn(3, 7, DIM), mask_of([7, 4, 2], 7), randn(2, 5, DIM)
     memory = attention.memory_of(source, mask)
     assert memory.rows == 3
     memory.keep(rows)
@@ -154,7 +154,7 @@ def test_a_kept_source_answers_like_one_that_was_alone(case: Case) -> None:
 @torch.no_grad()
 def test_beams_are_queries(case: Case) -> None:
     attention, K, n = case.build(), 3, 4
-    source, mask, x = numbers(2, 7, DIM), mask_of([7, 3], 7), numbers(2 * K, n, DIM)
+    source, mask, x = randn(2, 7, DIM), mask_of([7, 3], 7), randn(2 * K, n, DIM)
     memory = attention.memory_of(source, mask)
     tiled = attention.memory_of(source.repeat_interleave(K, 0), mask.repeat_interleave(K, 0))
     positions = torch.arange(5, 5 + n)
@@ -222,10 +222,10 @@ def test_states_of_two_precisions_meet_under_autocast(case: Case) -> None:
 
 def groups_of_kernels() -> list[list[Case]]:
     """Cases that differ by their kernel only."""
-    found: dict[Case, list[Case]] = {}
+    groups: dict[Case, list[Case]] = {}
     for case in BUILT:
-        found.setdefault(case._replace(kernel=""), []).append(case)
-    return [group for group in found.values() if len(group) > 1]
+        groups.setdefault(case._replace(kernel=""), []).append(case)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 @pytest.mark.parametrize("group", groups_of_kernels(), ids=lambda group: str(group[0]))

@@ -10,7 +10,7 @@ from cases import (
     every,
     in_decoder,
     inputs_of,
-    numbers,
+    randn,
     shows_weights,
     shows_weights_of_a_step,
 )
@@ -50,7 +50,7 @@ def test_asking_for_weights_does_not_change_the_answer(case: Case) -> None:
 @every(shows_weights, in_decoder, by_default_kernel, shows_weights_of_a_step)
 @torch.no_grad()
 def test_weights_of_a_step_are_the_rows_of_the_whole(case: Case) -> None:
-    attention, x = case.build(), numbers(2, 7, DIM)
+    attention, x = case.build(), randn(2, 7, DIM)
     whole = attention(x, need_weights=True).weights
     memory = attention.new_memory()
     attention.advance(x[:, :4], memory, torch.arange(4))
@@ -61,7 +61,7 @@ def test_weights_of_a_step_are_the_rows_of_the_whole(case: Case) -> None:
 
 @every(shows_weights, in_decoder, lambda case: not shows_weights_of_a_step(case))
 def test_a_step_that_keeps_no_keys_refuses_to_show_weights_and_changes_nothing(case: Case) -> None:
-    attention, x = case.build(), numbers(2, 7, DIM)
+    attention, x = case.build(), randn(2, 7, DIM)
     memory = attention.new_memory()
     with pytest.raises(ValueError, match="keeps no keys"):
         attention.advance(x, memory, torch.arange(7), need_weights=True)

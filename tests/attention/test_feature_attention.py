@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from cases import DIM, numbers
+from cases import DIM, randn
 from helpers import assert_equal, mask_of, randomised
 
 from seq2seq.attention import Place, Role, build_attention
@@ -23,7 +23,7 @@ def test_a_decoder_remembers_as_much_of_one_token_as_of_a_thousand(name: str) ->
     )
     memory, sizes = attention.new_memory(), []
     for start, n in ((0, 1), (1, 7), (8, 992)):
-        attention.advance(numbers(2, n, DIM), memory, torch.arange(start, start + n))
+        attention.advance(randn(2, n, DIM), memory, torch.arange(start, start + n))
         sizes.append(memory.nbytes)
     features = WIDTH if name == "linear" else 24
     level = 0 if name == "linear" else 1
@@ -38,9 +38,9 @@ def test_a_source_is_remembered_as_sums_and_shows_weights_of_the_rows_that_are_l
     attention = randomised(
         build_attention({"name": name, "num_heads": HEADS}, Place(Role.CROSS, DIM, 20))
     )
-    short, long = (attention.memory_of(numbers(3, S, 20)) for S in (2, 50))
+    short, long = (attention.memory_of(randn(3, S, 20)) for S in (2, 50))
     assert short.nbytes == long.nbytes
-    source, mask, x = numbers(3, 7, 20), mask_of([7, 5, 2], 7), numbers(3, 4, DIM)
+    source, mask, x = randn(3, 7, 20), mask_of([7, 5, 2], 7), randn(3, 4, DIM)
     memory = attention.memory_of(source, mask)
     whole = attention.attend(x, memory, need_weights=True).weights
     rows = torch.tensor([2, 0])
@@ -60,7 +60,7 @@ def test_the_weights_are_the_answer_and_sum_to_one_but_for_the_guard(
     attention = randomised(
         build_attention({"name": name, "num_heads": HEADS}, Place(Role.ENCODER, DIM, DIM))
     )
-    x, mask = numbers(3, 7, DIM), mask_of([7, 5, 2], 7)
+    x, mask = randn(3, 7, DIM), mask_of([7, 5, 2], 7)
     out, weights = attention(x, mask=mask, need_weights=True)
     values = attention.v(x).unflatten(-1, (HEADS, -1)).transpose(1, 2)
     assert_equal(attention.out((weights @ values).transpose(1, 2).flatten(2)), out)
@@ -70,7 +70,7 @@ def test_the_weights_are_the_answer_and_sum_to_one_but_for_the_guard(
 def test_performer_turns_queries_and_keys_before_their_features() -> None:
     place = Place(Role.ENCODER, DIM, DIM, Rotary(False, DIM))
     performer = randomised(build_attention({"name": "performer", "num_heads": HEADS}, place))
-    x, positions = numbers(1, 7, DIM), torch.arange(7)
+    x, positions = randn(1, 7, DIM), torch.arange(7)
     q, k = (
         rotate(linear(x).unflatten(-1, (HEADS, -1)).transpose(1, 2), positions)
         for linear in (performer.q, performer.k)

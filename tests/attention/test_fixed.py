@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from cases import DIM, numbers
+from cases import DIM, randn
 from helpers import assert_equal, mask_of, randomised
 
 from seq2seq.attention import Place, Role
@@ -24,17 +24,17 @@ def test_the_final_state_is_the_last_of_the_forward_and_the_first_of_the_backwar
 
 @pytest.mark.parametrize("project, pooled", [(True, mean_state), (False, final_state)])
 def test_pooling_follows_the_model_unless_it_is_chosen(project: bool, pooled: Any) -> None:
-    place, source, mask = Place(Role.CROSS, DIM, DIM), numbers(2, 7, DIM), mask_of([7, 3], 7)
+    place, source, mask = Place(Role.CROSS, DIM, DIM), randn(2, 7, DIM), mask_of([7, 3], 7)
     fixed = randomised(Fixed(place, project=project))
     expected = fixed.out(pooled(source, mask))[:, None].expand(2, 5, DIM)
-    assert_equal(fixed(numbers(2, 5, DIM), source, mask).out, expected)
+    assert_equal(fixed(randn(2, 5, DIM), source, mask).out, expected)
     chosen = randomised(Fixed(place, project=project, pool="mean"))
     expected = chosen.out(mean_state(source, mask))[:, None].expand(2, 5, DIM)
-    assert_equal(chosen(numbers(2, 5, DIM), source, mask).out, expected)
+    assert_equal(chosen(randn(2, 5, DIM), source, mask).out, expected)
 
 
 def test_every_query_gets_the_same_answer() -> None:
     fixed = randomised(Fixed(Place(Role.CROSS, DIM, 20)))
-    out = fixed(numbers(2, 5, DIM), numbers(2, 7, 20)).out
+    out = fixed(randn(2, 5, DIM), randn(2, 7, 20)).out
     assert out.shape == (2, 5, DIM)
     assert torch.equal(out, out[:, :1].expand_as(out))

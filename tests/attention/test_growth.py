@@ -1,4 +1,4 @@
-"""What claims to cost less than T x S never holds so many numbers, in training or in decoding."""
+"""What claims to cost less than T x S never holds T x S elements, in training or in decoding."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -25,18 +25,18 @@ CASES = [case for case in BUILT if grows_with_the_length_alone(case)]
 
 
 class Largest(TorchDispatchMode):
-    """Remembers how many numbers the largest new tensor has."""
+    """Remembers the size of the largest new tensor."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.numbers = 0
+        self.elements = 0
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: Any = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         out = func(*args, **(kwargs or {}))
         sizes = [x.untyped_storage().nbytes() // x.element_size() for x in tensors(out)]
-        self.numbers = max([self.numbers, *sizes])
+        self.elements = max([self.elements, *sizes])
         return out
 
 
@@ -45,7 +45,7 @@ def tensors(values: Any) -> Iterator[Tensor]:
 
 
 @pytest.mark.parametrize("case", CASES, ids=str)
-def test_no_tensor_has_a_number_for_every_query_and_key(case: Case) -> None:
+def test_no_tensor_has_an_element_for_every_query_and_key(case: Case) -> None:
     attention = case.build()
     if attention.max_length is not None:
         longer = {**case.options, "length": LENGTH}
@@ -56,8 +56,8 @@ def test_no_tensor_has_a_number_for_every_query_and_key(case: Case) -> None:
     with Largest() as largest:
         attention(x, source, mask).out.square().sum().backward()
     rows = x.shape[0]
-    assert largest.numbers < LENGTH * LENGTH
-    assert largest.numbers >= rows * LENGTH * DIM  # it does see what is made
+    assert largest.elements < LENGTH * LENGTH
+    assert largest.elements >= rows * LENGTH * DIM  # it does see what is made
 
 
 @pytest.mark.parametrize("case", [c for c in CASES if c.role is Role.DECODER], ids=str)

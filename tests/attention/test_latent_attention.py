@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from cases import DIM, numbers
+from cases import DIM, randn
 from helpers import assert_equal, gradients, mask_of, position_scheme, randomised
 from torch import Tensor
 
@@ -65,8 +65,8 @@ def slowly(attention: Latent, x: Tensor, source: Tensor, causal: bool) -> Tensor
 def test_it_is_the_formula_of_the_paper(role: Role, position: str, query_dim: int | None) -> None:
     cross = role is Role.CROSS
     attention = latent(role, position, 20 if cross else DIM, query_dim=query_dim, **WIDTHS)
-    x = numbers(2, 9, DIM).requires_grad_()
-    source = numbers(2, 6, 20).requires_grad_() if cross else x
+    x = randn(2, 9, DIM).requires_grad_()
+    source = randn(2, 6, 20).requires_grad_() if cross else x
     out = attention(x, source if cross else None).out
     rows = [slowly(attention, a, b, role is Role.DECODER) for a, b in zip(x, source, strict=True)]
     expected = torch.stack(rows)
@@ -84,7 +84,7 @@ def test_absorbed_equals_expanded_with_gradients(
     role: Role, position: str, kernel: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     attention = latent(role, "none" if role is Role.CROSS else position, kernel=kernel, **WIDTHS)
-    x, source = numbers(2, 7, DIM).requires_grad_(), numbers(2, 7, DIM).requires_grad_()
+    x, source = randn(2, 7, DIM).requires_grad_(), randn(2, 7, DIM).requires_grad_()
     mask = None if role is Role.DECODER else mask_of([7, 3], 7)
     results = []
     for absorbed in (True, False):
@@ -104,7 +104,7 @@ def test_a_whole_sequence_is_expanded_and_a_step_absorbed(monkeypatch: pytest.Mo
         return original(*given, absorbed=absorbed, **options)
 
     monkeypatch.setattr(module, "latent_attention", spy)
-    x = numbers(2, 40, DIM)
+    x = randn(2, 40, DIM)
     attention, cross = latent(position="rope"), latent(Role.CROSS)
     attention(x)
     cross(x, x)
@@ -119,7 +119,7 @@ def test_a_whole_sequence_is_expanded_and_a_step_absorbed(monkeypatch: pytest.Mo
 
 @pytest.mark.parametrize(("position", "width"), [("rope", 11 + 4), ("alibi", 11), ("none", 11)])
 def test_a_token_is_remembered_as_one_latent_and_one_rotary_key(position: str, width: int) -> None:
-    attention, x = latent(position=position, latent_dim=11), numbers(3, 9, DIM)
+    attention, x = latent(position=position, latent_dim=11), randn(3, 9, DIM)
     memory = attention.new_memory()
     attention.advance(x, memory, torch.arange(9))
     assert memory.nbytes == 3 * 9 * width * x.element_size()
@@ -138,20 +138,20 @@ def test_a_latent_is_four_heads_wide_but_no_wider_than_the_source(
 
 
 def test_scores_depend_on_the_distance_of_positions_only() -> None:
-    attention, x = latent(position="rope"), numbers(1, 6, DIM)
-    found = []
+    attention, x = latent(position="rope"), randn(1, 6, DIM)
+    outs = []
     for start in (0, 5, 300):
         memory = attention.new_memory()
-        found.append(attention.advance(x, memory, torch.arange(start, start + 6)).out)
-    assert_equal(found[1:], [found[0]] * 2)
-    # ... and on that they do.
+        outs.append(attention.advance(x, memory, torch.arange(start, start + 6)).out)
+    assert_equal(outs[1:], [outs[0]] * 2)
+    # ... and they do depend on it.
     memory = attention.new_memory()
     apart = attention.advance(x, memory, 2 * torch.arange(6)).out
-    assert (apart - found[0]).abs().max() > 1e-3
+    assert (apart - outs[0]).abs().max() > 1e-3
 
 
 def test_only_the_rotary_part_is_turned() -> None:
-    attention, x = latent(position="rope"), numbers(1, 6, DIM)
+    attention, x = latent(position="rope"), randn(1, 6, DIM)
     near, far = (attention.remember(x, torch.arange(6) + start)["latent"] for start in (0, 9))
     still = attention.latent_dim
     assert torch.equal(near[..., :still], far[..., :still])
@@ -180,7 +180,7 @@ def test_projections_start_as_xavier_and_the_gains_at_one() -> None:
 
 @pytest.mark.parametrize("kernel", ["auto", "explicit", "fused"])
 def test_dropout_is_on_the_weights_in_training_only(kernel: Any) -> None:
-    attention, x = latent(Role.ENCODER, dropout=0.5, kernel=kernel), numbers(2, 9, DIM)
+    attention, x = latent(Role.ENCODER, dropout=0.5, kernel=kernel), randn(2, 9, DIM)
     plain = latent(Role.ENCODER, kernel=kernel)
     plain.load_state_dict(attention.state_dict())
     assert_equal(attention(x).out, plain(x).out)
@@ -190,7 +190,7 @@ def test_dropout_is_on_the_weights_in_training_only(kernel: Any) -> None:
 
 @pytest.mark.parametrize("position", ["rope", "none"])
 def test_a_step_in_bfloat16_is_near_the_whole_in_float32(position: str) -> None:
-    attention, x = latent(position=position), numbers(2, 33, DIM)
+    attention, x = latent(position=position), randn(2, 33, DIM)
     expected = attention.float()(x.float()).out
     low = attention.bfloat16()
     memory = low.new_memory()
@@ -199,8 +199,8 @@ def test_a_step_in_bfloat16_is_near_the_whole_in_float32(position: str) -> None:
             low.advance(token, memory, torch.tensor([at])).out
             for at, token in enumerate(x.bfloat16().split(1, dim=1))
         ]
-    found = torch.cat(steps, dim=1).float()
-    assert (found - expected).abs().max() < 2e-2 * expected.abs().max()
+    actual = torch.cat(steps, dim=1).float()
+    assert (actual - expected).abs().max() < 2e-2 * expected.abs().max()
 
 
 @pytest.mark.parametrize(

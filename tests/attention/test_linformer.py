@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from cases import DIM, numbers
+from cases import DIM, randn
 from helpers import assert_equal, gradients, mask_of, randomised, small_model, source_batch
 
 from seq2seq.attention import Place, Role
@@ -25,7 +25,7 @@ def build(role: Role = Role.CROSS, **options: Any) -> Linformer:
 @pytest.mark.parametrize("bias", [False, True])
 @pytest.mark.parametrize("share", ["none", "heads", "key_value"])
 def test_the_layer_is_its_formula(share: str, bias: bool) -> None:
-    layer, x, source = build(share=share, bias=bias), numbers(2, 5, DIM), numbers(2, 7, DIM)
+    layer, x, source = build(share=share, bias=bias), randn(2, 5, DIM), randn(2, 7, DIM)
     mask = mask_of([7, 4], 7)
 
     def heads(of: torch.Tensor) -> torch.Tensor:
@@ -53,12 +53,12 @@ def test_matrices_are_shared_as_the_option_says() -> None:
 def test_a_fresh_layer_reads_the_tokens_of_a_short_sentence_themselves() -> None:
     layer = Linformer(Place(Role.ENCODER, DIM, DIM), num_heads=H, rank=6, length=14).double()
     for S in (1, 4, 6):
-        state = layer.memory_of(x := numbers(2, S, DIM)).state
+        state = layer.memory_of(x := randn(2, S, DIM)).state
         for name, project in (("k", layer.k), ("v", layer.v)):
             assert_equal(state[name][:, :, :S], split_heads(project(x), H))
             assert not state[name][:, :, S:].any()
     # Of a longer one each slot holds the tokens whose position it has as a remainder.
-    state = layer.memory_of(x := numbers(2, 14, DIM)).state
+    state = layer.memory_of(x := randn(2, 14, DIM)).state
     v = split_heads(layer.v(x), H)
     assert_equal(state["v"][:, :, 1], v[:, :, 1] + v[:, :, 7] + v[:, :, 13])
 
@@ -66,27 +66,27 @@ def test_a_fresh_layer_reads_the_tokens_of_a_short_sentence_themselves() -> None
 @pytest.mark.parametrize("role", [Role.ENCODER, Role.CROSS])
 def test_what_is_remembered_does_not_grow_with_the_source(role: Role) -> None:
     layer = build(role, length=40)
-    sizes = {S: layer.memory_of(numbers(2, S, DIM)).nbytes for S in (1, 7, 40)}
+    sizes = {S: layer.memory_of(randn(2, S, DIM)).nbytes for S in (1, 7, 40)}
     assert set(sizes.values()) == {2 * 2 * 3 * DIM * 8}  # rows, E k and F v, rank, heads, bytes
 
 
 def test_with_biases_padding_is_still_nothing() -> None:
-    layer, source = build(bias=True), numbers(2, 7, DIM)
+    layer, source = build(bias=True), randn(2, 7, DIM)
     mask = mask_of([7, 0], 7)
     memory = layer.memory_of(source, mask)
     assert not memory.state["k"][1].any() and not memory.state["v"][1].any()
     # What the map of the output adds is all that is left.
-    out = layer(numbers(2, 5, DIM), source, mask).out
+    out = layer(randn(2, 5, DIM), source, mask).out
     assert_equal(out[1], layer.out.bias.expand(5, DIM))
 
 
 def test_it_mixes_positions_so_their_order_matters() -> None:
-    layer, x, source = build(), numbers(1, 5, DIM), numbers(1, 7, DIM)
+    layer, x, source = build(), randn(1, 5, DIM), randn(1, 7, DIM)
     assert not torch.allclose(layer(x, source).out, layer(x, source.flip(1)).out)
 
 
 def test_dropout_acts_in_training_only() -> None:
-    layer, x, source = build(dropout=0.5), numbers(2, 5, DIM), numbers(2, 7, DIM)
+    layer, x, source = build(dropout=0.5), randn(2, 5, DIM), randn(2, 7, DIM)
     quiet = layer(x, source).out
     assert torch.equal(layer(x, source).out, quiet)
     layer.train()
@@ -94,13 +94,13 @@ def test_dropout_acts_in_training_only() -> None:
 
 
 def test_a_sequence_as_long_as_the_matrices_is_read_and_a_longer_one_refused() -> None:
-    layer, x = build(), numbers(2, 5, DIM)
+    layer, x = build(), randn(2, 5, DIM)
     assert layer.max_length == 9
-    source = numbers(2, 9, DIM).requires_grad_()
+    source = randn(2, 9, DIM).requires_grad_()
     (slope,) = gradients(layer(x, source).out.sum(), source)
     assert slope[:, -1].any()
     with pytest.raises(ConfigError, match=r"source of 10 pieces .* than the 9 .* attn\.length=10"):
-        layer(x, numbers(2, 10, DIM))
+        layer(x, randn(2, 10, DIM))
 
 
 WITH_LIMIT = [

@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from cases import DIM, numbers
+from cases import DIM, randn
 from helpers import assert_equal, gradients, mask_of, position_scheme, randomised
 from torch import Tensor, nn
 
@@ -38,17 +38,17 @@ def by_loops(attention: Longformer, x: Tensor) -> Tensor:
 def test_local_and_global_queries_follow_the_formula(num_global: int) -> None:
     attention = randomised(Longformer(ENCODER, num_heads=HEADS, window=2, num_global=num_global))
     lengths = [20, 7, 2, 1]  # the last are shorter than three global tokens
-    x = numbers(4, 20, DIM).requires_grad_()
+    x = randn(4, 20, DIM).requires_grad_()
     out = attention(x, mask=mask_of(lengths, 20)).out
     answers = [out[row, :length] for row, length in enumerate(lengths)]
     expected = [by_loops(attention, x[row, :length]) for row, length in enumerate(lengths)]
     assert_equal(answers, expected)
     leaves = (x, *attention.parameters())
-    found, wanted = (
+    actual, wanted = (
         gradients(sum(answer.square().sum() for answer in some), *leaves)
         for some in (answers, expected)
     )
-    assert_equal(found, wanted)
+    assert_equal(actual, wanted)
 
 
 @pytest.mark.parametrize("role", [Role.ENCODER, Role.DECODER])
@@ -56,26 +56,26 @@ def test_local_and_global_queries_follow_the_formula(num_global: int) -> None:
 def test_a_wide_window_begins_as_multi_head_attention(role: Role, position: str) -> None:
     # Also for global queries, whose projections start as copies of the local ones.
     scheme = None if position == "none" else position_scheme(position, role is Role.DECODER)
-    place, x = Place(role, DIM, DIM, scheme), numbers(2, 9, DIM)
+    place, x = Place(role, DIM, DIM, scheme), randn(2, 9, DIM)
     local = Longformer(place, num_heads=HEADS, window=8, num_global=2).double()
     full = MultiHead(place, num_heads=HEADS, num_kv_heads=HEADS).double()
-    own = {name: x for name, x in local.state_dict().items() if "_global" not in name}
-    full.load_state_dict(own)
+    state = {name: x for name, x in local.state_dict().items() if "_global" not in name}
+    full.load_state_dict(state)
     assert_equal(local(x, need_weights=True), full(x, need_weights=True))
 
 
-def test_global_queries_have_their_own_projections_in_the_encoder_only() -> None:
-    def own(place: Place, num_global: int) -> set[str]:
+def test_global_queries_have_separate_projections_in_the_encoder_only() -> None:
+    def separate(place: Place, num_global: int) -> set[str]:
         attention = Longformer(place, num_heads=HEADS, num_global=num_global)
         return {name for name, _ in attention.named_children() if name.endswith("_global")}
 
-    assert own(ENCODER, 1) == {"q_global", "k_global", "v_global"}
-    assert own(ENCODER, 0) == own(DECODER, 1) == set()
+    assert separate(ENCODER, 1) == {"q_global", "k_global", "v_global"}
+    assert separate(ENCODER, 0) == separate(DECODER, 1) == set()
 
 
 def test_a_global_token_of_the_encoder_sees_all_and_is_seen_by_all() -> None:
     attention = randomised(Longformer(ENCODER, num_heads=HEADS, window=1, num_global=1))
-    weights = attention(numbers(1, 9, DIM), need_weights=True).weights
+    weights = attention(randn(1, 9, DIM), need_weights=True).weights
     assert weights is not None
     i, j = torch.arange(9)[:, None], torch.arange(9)
     seen = ((i - j).abs() <= 1) | (i == 0) | (j == 0)
@@ -87,7 +87,7 @@ def test_a_global_token_of_the_encoder_sees_all_and_is_seen_by_all() -> None:
 def test_a_ring_and_the_global_tokens_decode_like_the_whole_in_any_pieces(num_global: int) -> None:
     place = DECODER._replace(position=position_scheme("t5", causal=True))
     attention = randomised(Longformer(place, num_heads=HEADS, window=3, num_global=num_global))
-    x = numbers(2, 80, DIM)
+    x = randn(2, 80, DIM)
     expected = attention(x, need_weights=True)
     for pieces in ([1] * 80, [4] * 20, [2, 1, 70, 3, 4], [40, 40]):
         memory, start = attention.new_memory(), 0
@@ -103,15 +103,15 @@ def test_a_ring_and_the_global_tokens_decode_like_the_whole_in_any_pieces(num_gl
 
 
 @pytest.mark.parametrize("option, value", [("window", 0), ("num_global", -1), ("dropout", 1.0)])
-def test_numbers_out_of_range_are_refused_as_typed(option: str, value: float) -> None:
+def test_values_out_of_range_are_refused_as_typed(option: str, value: float) -> None:
     options = {option: value}
     with pytest.raises(ConfigError, match=f"attn.{option}={value} should be"):
         Longformer(ENCODER, num_heads=HEADS, **options)  # type: ignore[arg-type]
 
 
-def test_what_a_global_query_learns_is_its_own() -> None:
+def test_what_a_global_query_learns_changes_no_other() -> None:
     attention = randomised(Longformer(ENCODER, num_heads=HEADS, window=1, num_global=1))
-    x = numbers(1, 9, DIM)
+    x = randn(1, 9, DIM)
     before = attention(x).out
     assert isinstance(attention.v_global, nn.Linear)
     with torch.no_grad():

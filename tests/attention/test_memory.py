@@ -63,7 +63,7 @@ def test_appending_seldom_moves_what_is_there() -> None:
 def test_bytes_are_those_of_what_is_remembered_not_of_the_room_for_more() -> None:
     memory = DenseMemory()
     memory.append(streams(3, 7))
-    # three rows of seven tokens: two heads of three numbers and one of five, in float32
+    # three rows of seven tokens: two heads of width three and one of five, in float32
     assert memory.nbytes == 3 * 7 * (2 * 3 + 5) * 4
     assert StateMemory(sums=torch.zeros(3, 5), count=torch.zeros(3)).nbytes == 3 * 6 * 4
 
@@ -100,7 +100,7 @@ def test_a_joint_memory_moves_its_tokens_and_its_state_together() -> None:
     assert_equal(memory.beside.state["sums"], state[[2, 1]], 0)
 
 
-def test_rows_move_where_somebody_forgot_to_turn_gradients_off_too() -> None:
+def test_rows_move_with_gradients_too() -> None:
     memory, new = DenseMemory(), streams(3, 2)
     memory.append({name: x.requires_grad_() for name, x in new.items()})
     memory.fork(torch.tensor([2, 0, 0]))

@@ -1,8 +1,8 @@
-"""Rows of different ages in one memory: each goes on as if it were alone."""
+"""Rows of different ages in one memory: each continues as if it were alone."""
 
 import pytest
 import torch
-from cases import DIM, Case, by_default_kernel, every, in_cross, in_decoder, numbers
+from cases import DIM, Case, by_default_kernel, every, in_cross, in_decoder, randn
 from helpers import assert_equal, mask_of
 
 from seq2seq.attention import DenseMemory, JointMemory
@@ -18,7 +18,7 @@ def of_no_fixed_length(case: Case) -> bool:
 @torch.no_grad()
 def test_rows_of_different_ages_go_on_as_if_alone(case: Case) -> None:
     attention, total = case.build(), 50
-    x, ages = numbers(6, total, DIM), torch.tensor([0, 0, 3, 3, 37, 0])
+    x, ages = randn(6, total, DIM), torch.tensor([0, 0, 3, 3, 37, 0])
 
     def part(rows: slice, length: int) -> object:
         memory = attention.new_memory()
@@ -53,7 +53,7 @@ def test_rows_of_different_ages_go_on_as_if_alone(case: Case) -> None:
 @every(in_decoder, by_default_kernel, of_no_fixed_length)
 @torch.no_grad()
 def test_rows_of_one_age_stay_in_step(case: Case) -> None:
-    attention, x = case.build(), numbers(4, 9, DIM)
+    attention, x = case.build(), randn(4, 9, DIM)
     both = [attention.new_memory() for _ in range(2)]
     for memory, rows in zip(both, x.split([1, 3]), strict=True):
         attention.advance(rows[:, :7], memory, torch.arange(7))
@@ -66,7 +66,7 @@ def test_rows_of_one_age_stay_in_step(case: Case) -> None:
 @torch.no_grad()
 def test_sources_join_or_say_why_not(case: Case) -> None:
     attention, lengths = case.build(), [7, 4, 9, 1]
-    source, x = numbers(4, 9, DIM), numbers(4, 5, DIM)
+    source, x = randn(4, 9, DIM), randn(4, 5, DIM)
     memory, other = (
         attention.memory_of(source[rows, : max(lengths[rows])], mask_of(lengths[rows], size))
         for rows, size in ((slice(0, 2), 7), (slice(2, 4), 9))

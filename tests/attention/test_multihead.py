@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 import torch
-from cases import DIM, numbers
+from cases import DIM, randn
 from helpers import assert_equal, composed, gradients, mask_of, position_scheme, randomised
 from torch import nn
 
@@ -20,8 +20,8 @@ def multihead(role: Role = Role.CROSS, source_dim: int = DIM, **options: Any) ->
 
 def linears(attention: MultiHead) -> list[nn.Linear]:
     """The four projections: of queries, keys, values and the output."""
-    found = attention.q, attention.k, attention.v, attention.out
-    return [linear for linear in found if isinstance(linear, nn.Linear)]
+    layers = attention.q, attention.k, attention.v, attention.out
+    return [linear for linear in layers if isinstance(linear, nn.Linear)]
 
 
 @pytest.mark.parametrize("kernel", ["explicit", "fused", "flash"])
@@ -34,7 +34,7 @@ def test_multi_head_attention_is_that_of_torch(kernel: Any) -> None:
             getattr(torchs, f"{name}_proj_weight").copy_(linear.weight)
         torchs.in_proj_bias.copy_(torch.cat([q.bias, k.bias, v.bias]))
         torchs.out_proj.load_state_dict(out.state_dict())
-    x, source, mask = numbers(2, 5, DIM), numbers(2, 7, 20), mask_of([7, 3], 7)
+    x, source, mask = randn(2, 5, DIM), randn(2, 7, 20), mask_of([7, 3], 7)
     x.requires_grad_()
     source.requires_grad_()
     expected, weights = torchs(
@@ -56,20 +56,20 @@ def test_grouped_heads_are_multi_head_attention_with_repeated_keys_and_values(gr
         heads = state[name].unflatten(0, (groups, -1))
         state[name] = heads.repeat_interleave(4 // groups, dim=0).flatten(0, 1)
     full.load_state_dict(state)
-    x, source = numbers(2, 5, DIM), numbers(2, 7, DIM)
+    x, source = randn(2, 5, DIM), randn(2, 7, DIM)
     assert_equal(shared(x, source).out, full(x, source).out)
 
 
 @pytest.mark.parametrize("groups", [1, 2, 4])
 def test_only_the_key_and_value_heads_are_remembered(groups: int) -> None:
-    remembered = multihead(num_kv_heads=groups).remember(numbers(2, 7, DIM))
+    remembered = multihead(num_kv_heads=groups).remember(randn(2, 7, DIM))
     assert {name: x.shape for name, x in remembered.items()} == {
         "k": (2, 7, groups, 8),
         "v": (2, 7, groups, 8),
     }
 
 
-def test_the_default_number_of_groups_is_the_largest_that_the_rule_allows() -> None:
+def test_the_default_groups_are_the_largest_allowed_divisor() -> None:
     for heads in range(1, 65):
         allowed = [
             g
@@ -82,20 +82,20 @@ def test_the_default_number_of_groups_is_the_largest_that_the_rule_allows() -> N
 
 def test_without_projections_values_are_the_states_themselves() -> None:
     attention = multihead(num_heads=1, project=False, score="additive")
-    source = numbers(2, 7, DIM)
-    out, weights = attention(numbers(2, 5, DIM), source, need_weights=True)
+    source = randn(2, 7, DIM)
+    out, weights = attention(randn(2, 5, DIM), source, need_weights=True)
     assert_equal(out, weights[:, 0] @ source)
 
 
-def test_without_projections_a_source_may_have_a_width_of_its_own() -> None:
+def test_without_projections_a_source_may_have_another_width() -> None:
     attention = multihead(num_heads=2, project=False, score="additive", source_dim=12)
     assert attention.out_dim == 12
-    assert attention(numbers(2, 5, DIM), numbers(2, 7, 12)).out.shape == (2, 5, 12)
+    assert attention(randn(2, 5, DIM), randn(2, 7, 12)).out.shape == (2, 5, 12)
 
 
 def test_additive_attention_starts_uniform_and_learns_from_the_first_step() -> None:
     attention = MultiHead(Place(Role.CROSS, DIM, DIM), num_heads=1, score="additive").double()
-    out, weights = attention(numbers(2, 5, DIM), numbers(2, 7, DIM), need_weights=True)
+    out, weights = attention(randn(2, 5, DIM), randn(2, 7, DIM), need_weights=True)
     assert_equal(weights, torch.full_like(weights, 1 / 7))
     out.square().sum().backward()
     learning = {
@@ -106,7 +106,7 @@ def test_additive_attention_starts_uniform_and_learns_from_the_first_step() -> N
 
 def test_the_additive_key_projection_is_remembered() -> None:
     attention = multihead(num_heads=1, project=False, score="additive")
-    score, source = attention.score, numbers(2, 7, DIM)
+    score, source = attention.score, randn(2, 7, DIM)
     assert isinstance(score, Additive)
     expected = source @ score.wk[0].T + score.b[0]
     assert_equal(attention.remember(source)["k"][:, :, 0], expected)
@@ -115,7 +115,7 @@ def test_the_additive_key_projection_is_remembered() -> None:
 @pytest.mark.parametrize("kernel", ["explicit", "fused", "flash"])
 def test_a_decoder_may_have_holes_in_its_past(kernel: Any) -> None:
     attention = multihead(Role.DECODER, num_kv_heads=2, kernel=kernel)
-    x, real = numbers(1, 7, DIM), torch.tensor([True, False, True, True, False, True, False])
+    x, real = randn(1, 7, DIM), torch.tensor([True, False, True, True, False, True, False])
     out = attention(x, mask=real[None]).out
     assert_equal(out[:, real], attention(x[:, real]).out)
 
@@ -123,7 +123,7 @@ def test_a_decoder_may_have_holes_in_its_past(kernel: Any) -> None:
 def test_dropout_acts_on_the_weights_in_training_only() -> None:
     for kernel in ("explicit", "fused", "flash"):
         attention = multihead(num_kv_heads=4, dropout=0.5, kernel=kernel)
-        x, source = numbers(2, 5, DIM), numbers(2, 7, DIM)
+        x, source = randn(2, 5, DIM), randn(2, 7, DIM)
         assert torch.equal(attention(x, source).out, attention(x, source).out)
         attention.train()
         assert not torch.allclose(attention(x, source).out, attention(x, source).out)
@@ -132,7 +132,7 @@ def test_dropout_acts_on_the_weights_in_training_only() -> None:
 @pytest.mark.parametrize("kernel", ["explicit", "fused", "flash"])
 def test_bfloat16_is_near_float64(kernel: Any) -> None:
     attention = multihead(Role.DECODER, num_kv_heads=2, kernel=kernel).bfloat16()
-    x = numbers(2, 65, DIM).bfloat16()
+    x = randn(2, 65, DIM).bfloat16()
     low = attention(x).out.double()
     high = attention.double()(x.double()).out
     assert (low - high).norm() < 0.02 * high.norm()
@@ -148,14 +148,14 @@ def test_flash_alone_keeps_no_weights_where_some_are_dropped(kernel: Any) -> Non
         return x
 
     with torch.autograd.graph.saved_tensors_hooks(hold, lambda x: x):
-        attention(numbers(1, 100, DIM))
+        attention(randn(1, 100, DIM))
     assert (max(sizes) < 4 * 100 * 100) == (kernel == "flash")
 
 
 def test_rotations_make_an_answer_depend_on_distances_only() -> None:
     place = Place(Role.DECODER, DIM, DIM, position_scheme("rope"))
     attention = randomised(MultiHead(place, num_heads=4))
-    x, outs = numbers(2, 7, DIM), []
+    x, outs = randn(2, 7, DIM), []
     for start in (0, 1000):
         positions = torch.arange(start, start + 7)
         outs.append(attention.advance(x, attention.new_memory(), positions).out)
@@ -196,7 +196,7 @@ def test_rotations_of_an_odd_head_width_are_refused() -> None:
 
 
 @pytest.mark.parametrize("dropout", [-0.1, 1.0, 1.5])
-def test_a_dropout_that_is_no_probability_is_refused(dropout: float) -> None:
+def test_a_dropout_that_is_not_a_probability_is_refused(dropout: float) -> None:
     with pytest.raises(ConfigError, match=r"attn.dropout=.* should be in \[0, 1\)"):
         multihead(dropout=dropout)
 
@@ -207,7 +207,7 @@ def test_groups_without_projections_are_refused_rather_than_ignored() -> None:
 
 
 @pytest.mark.parametrize("preset", ["mha", "mqa", "gqa", "flash", "dot", "additive"])
-def test_a_mechanism_is_called_what_people_call_it(preset: str) -> None:
+def test_a_mechanism_has_its_usual_name(preset: str) -> None:
     assert MultiHead.label(composed("model=transformer", f"attn={preset}")["attn"]) == preset
 
 

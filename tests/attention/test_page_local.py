@@ -5,7 +5,7 @@ from typing import Literal
 
 import pytest
 import torch
-from cases import DIM, numbers
+from cases import DIM, randn
 from helpers import assert_equal, position_scheme, randomised
 
 from seq2seq.attention import Place, Role
@@ -16,10 +16,10 @@ from seq2seq.errors import ConfigError
 ENCODER, DECODER = Place(Role.ENCODER, DIM, DIM), Place(Role.DECODER, DIM, DIM)
 
 
-def test_the_end_of_a_page_is_where_it_is_whatever_stands_behind_it() -> None:
+def test_the_end_of_a_page_stays_whatever_comes_after_it() -> None:
     attention = randomised(PageLocal(ENCODER, num_heads=4, page=4, radius=1))
-    x = numbers(2, 14, DIM)
-    longer = torch.cat((x, numbers(2, 9, DIM)), dim=1)
+    x = randn(2, 14, DIM)
+    longer = torch.cat((x, randn(2, 9, DIM)), dim=1)
     # Pages 0 and 1 read no further than page 2, which ends at 12.
     assert_equal(attention(longer).out[:, :8], attention(x).out[:, :8])
     padded = torch.zeros(2, 23, dtype=torch.bool)
@@ -29,10 +29,10 @@ def test_the_end_of_a_page_is_where_it_is_whatever_stands_behind_it() -> None:
 
 def test_a_shift_moves_all_borders_unless_it_is_by_whole_pages() -> None:
     attention = randomised(PageLocal(ENCODER, num_heads=4, page=4, radius=0))
-    x = numbers(1, 12, DIM)
+    x = randn(1, 12, DIM)
 
     def shifted(by: int) -> torch.Tensor:
-        return attention(torch.cat((numbers(1, by, DIM), x), dim=1)).out[:, by:]
+        return attention(torch.cat((randn(1, by, DIM), x), dim=1)).out[:, by:]
 
     assert_equal(shifted(4), attention(x).out)
     assert not torch.allclose(shifted(1), attention(x).out)
@@ -42,7 +42,7 @@ def test_a_shift_moves_all_borders_unless_it_is_by_whole_pages() -> None:
 def test_one_page_for_all_is_multi_head_attention(role: Role) -> None:
     place, x = (
         Place(role, DIM, DIM, position_scheme("t5", role is Role.DECODER)),
-        numbers(2, 9, DIM),
+        randn(2, 9, DIM),
     )
     full = randomised(MultiHead(place, num_heads=4, num_kv_heads=4))
     for options in ({"page": 9, "radius": 0}, {"page": 2, "radius": 4}):
@@ -58,7 +58,7 @@ def test_a_ring_of_pages_decodes_like_the_whole_in_any_pieces(
 ) -> None:
     place = DECODER._replace(position=position_scheme("alibi", causal=True))
     attention = randomised(PageLocal(place, num_heads=4, page=3, radius=2, form=form))
-    x = numbers(2, 40, DIM)
+    x = randn(2, 40, DIM)
     expected = attention(x, need_weights=True)
     for pieces in ([1] * 40, [5] * 8, [2, 1, 30, 3, 4], [9, 9, 9, 9, 4]):
         memory, start = attention.new_memory(), 0
@@ -73,9 +73,9 @@ def test_a_ring_of_pages_decodes_like_the_whole_in_any_pieces(
         assert kept == 9  # three pages of three, of forty tokens
 
 
-def test_per_page_weights_sum_to_the_number_of_pages_that_are_read() -> None:
+def test_per_page_weights_sum_to_one_for_each_page_that_is_read() -> None:
     attention = randomised(PageLocal(ENCODER, num_heads=4, page=3, radius=1, form="per_page"))
-    weights = attention(numbers(1, 10, DIM), need_weights=True).weights
+    weights = attention(randn(1, 10, DIM), need_weights=True).weights
     assert weights is not None and not attention.sums_to_one
     pages = torch.tensor([2.0] * 3 + [3.0] * 6 + [2.0], dtype=torch.float64)
     assert_equal(weights.sum(-1), pages.expand(1, 4, 10))
@@ -83,14 +83,14 @@ def test_per_page_weights_sum_to_the_number_of_pages_that_are_read() -> None:
 
 def test_a_copy_in_evaluation_drops_nothing() -> None:
     attention = randomised(PageLocal(ENCODER, num_heads=4, page=3, dropout=0.5))
-    x = numbers(1, 10, DIM)
+    x = randn(1, 10, DIM)
     training = copy.deepcopy(attention).train()
     assert torch.equal(attention(x).out, attention(x).out)
     assert not torch.allclose(training(x).out, attention(x).out)
 
 
 @pytest.mark.parametrize("option, value", [("page", 0), ("radius", -1), ("dropout", 1.0)])
-def test_numbers_out_of_range_are_refused_as_typed(option: str, value: float) -> None:
+def test_values_out_of_range_are_refused_as_typed(option: str, value: float) -> None:
     options = {option: value}
     with pytest.raises(ConfigError, match=f"attn.{option}={value} should be"):
         PageLocal(ENCODER, num_heads=4, **options)  # type: ignore[arg-type]

@@ -1,7 +1,7 @@
-"""Which position scheme means something to which mechanism: one table, and no other answer."""
+"""Which mechanism supports which position scheme: one table, and no other answer."""
 
 import pytest
-from cases import DIM, Case, numbers
+from cases import DIM, Case, randn
 from helpers import model_config, presets
 
 from seq2seq.attention import Role, heads
@@ -12,7 +12,7 @@ from seq2seq.nn.positions import POSITIONS
 
 SELF = (Role.ENCODER, Role.DECODER)
 
-# In self-attention. yes: honoured; no: refused with the reason; -: it never stands there.
+# In self-attention. yes: supported; no: refused with the reason; -: it never stands there.
 TABLE = """
     attn=                 rope  alibi  t5
 
@@ -52,7 +52,7 @@ MATRIX = {mechanism: dict(zip(HEAD[1:], cells, strict=True)) for mechanism, *cel
 
 def cells(*wanted: str) -> pytest.MarkDecorator:
     """Run the test for every cell that is one of these, of the presets that there are."""
-    found = [
+    parameters = [
         pytest.param(
             mechanism,
             scheme,
@@ -62,7 +62,7 @@ def cells(*wanted: str) -> pytest.MarkDecorator:
         for scheme, cell in row.items()
         if cell in wanted
     ]
-    return pytest.mark.parametrize(("mechanism", "scheme"), found)
+    return pytest.mark.parametrize(("mechanism", "scheme"), parameters)
 
 
 def self_attentions(mechanism: str, scheme: str) -> list[Case]:
@@ -77,8 +77,8 @@ def test_every_scheme_that_acts_inside_attention_has_a_column() -> None:
 
 
 @cells("yes")
-def test_what_is_honoured_changes_the_answer(mechanism: str, scheme: str) -> None:
-    cases, x = self_attentions(mechanism, scheme), numbers(1, 9, DIM)
+def test_what_is_supported_changes_the_answer(mechanism: str, scheme: str) -> None:
+    cases, x = self_attentions(mechanism, scheme), randn(1, 9, DIM)
     assert cases
     for case in cases:
         without = case._replace(position="none").build()
@@ -86,7 +86,7 @@ def test_what_is_honoured_changes_the_answer(mechanism: str, scheme: str) -> Non
 
 
 @cells("no")
-def test_what_means_nothing_is_refused_with_the_reason(mechanism: str, scheme: str) -> None:
+def test_what_is_not_supported_is_refused_with_the_reason(mechanism: str, scheme: str) -> None:
     cases = self_attentions(mechanism, scheme)
     assert cases
     for case in cases:
@@ -97,14 +97,14 @@ def test_what_means_nothing_is_refused_with_the_reason(mechanism: str, scheme: s
         assert f"position={scheme}" in message and "Take position=sinusoidal" in message
         general = "it forms no scores that these positions could act on"
         assert general not in message, (
-            f"say why in {case.mechanism.__name__}.blind[{POSITIONS[scheme].hook!r}]"
+            f"say why: {case.mechanism.__name__}.position_refusals[{POSITIONS[scheme].hook!r}]"
         )
 
 
 @pytest.mark.slow
 @cells("yes", "no", "-")
 def test_a_model_is_refused_if_a_self_attention_is(mechanism: str, scheme: str) -> None:
-    # What stands `elsewhere` honours every scheme, and cross-attention skips it.
+    # What stands `elsewhere` supports every scheme, and cross-attention skips it.
     config = model_config("transformer", f"attn={mechanism}", f"position={scheme}")
     if MATRIX[mechanism][scheme] == "no":
         with pytest.raises(ConfigError, match=f"position={scheme}"):
@@ -114,7 +114,7 @@ def test_a_model_is_refused_if_a_self_attention_is(mechanism: str, scheme: str) 
 
 
 @cells("no", "-")
-def test_a_mechanism_that_a_scheme_means_nothing_to_may_stand_in_cross_attention(
+def test_a_mechanism_without_a_scheme_may_stand_in_cross_attention(
     mechanism: str, scheme: str
 ) -> None:
     if Role.CROSS in Case(mechanism, "transformer", Role.CROSS).mechanism.roles:
@@ -137,5 +137,5 @@ def test_only_a_scheme_with_a_bias_measures_the_distance_of_every_key_from_every
     measured = []
     monkeypatch.setattr(heads, "distances", lambda p, S: measured.append(S) or distances(p, S))
     attention = Case(mechanism, "transformer", Role.ENCODER, scheme).build()
-    attention(numbers(2, 7, DIM))
+    attention(randn(2, 7, DIM))
     assert measured == ([7] if scheme == "alibi" else [])

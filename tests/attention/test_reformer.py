@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 import torch
-from cases import DIM, numbers
+from cases import DIM, randn
 from helpers import assert_equal, mask_of, position_scheme, randomised
 from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -14,7 +14,7 @@ from seq2seq.attention import Place, Role
 from seq2seq.attention.reformer import Reformer
 from seq2seq.errors import ConfigError
 from seq2seq.functional import distances, explicit_attention
-from seq2seq.functional.lsh import hash_buckets, visits
+from seq2seq.functional.lsh import hash_buckets, rounds_seen
 from seq2seq.functional.scores import dot
 
 H, D = 4, 8
@@ -35,7 +35,9 @@ def written_out(attention: Reformer, x: Tensor, mask: Tensor | None) -> tuple[Te
     T, position = x.shape[1], attention.place.position
     causal = attention.place.role is Role.DECODER
     qk, v = heads(attention.qk(x)), heads(attention.v(x))
-    count = visits(hash_buckets(qk, attention.rotations), attention.chunk, mask=mask, causal=causal)
+    count = rounds_seen(
+        hash_buckets(qk, attention.rotations), attention.chunk, mask=mask, causal=causal
+    )
     bias = count.clamp(min=1).double().log()
     if position is not None:  # after hashing
         qk = position.rotate(qk, torch.arange(T))
@@ -52,7 +54,7 @@ def written_out(attention: Reformer, x: Tensor, mask: Tensor | None) -> tuple[Te
 def test_it_is_its_formula_with_positions_after_the_hash(
     role: Role, position: str, kernel: str
 ) -> None:
-    x, T = numbers(3, 33, DIM), 33
+    x, T = randn(3, 33, DIM), 33
     mask = mask_of([T, 9, 1], T) if role is Role.ENCODER else None
     for rounds, chunk in ((1, 16), (3, 1), (2, 3)):
         attention = reformer(
@@ -66,14 +68,14 @@ def test_it_is_its_formula_with_positions_after_the_hash(
 @pytest.mark.parametrize("role", [Role.ENCODER, Role.DECODER])
 @pytest.mark.parametrize("kernel", ["explicit", "chunks"])
 def test_one_bucket_is_attention_with_shared_queries_and_keys(role: Role, kernel: str) -> None:
-    attention, x = reformer(role, chunk=7, kernel=kernel), numbers(2, 7, DIM)
+    attention, x = reformer(role, chunk=7, kernel=kernel), randn(2, 7, DIM)
     attention.rotations.zero_()  # no direction is nearer than another: all are in the first bucket
     qk, v = heads(attention.qk(x)), heads(attention.v(x))
     k = qk / qk.norm(dim=-1, keepdim=True)
     others = ~torch.eye(7, dtype=torch.bool)
     if role is Role.DECODER:
         others = others.tril()
-        others[0, 0] = True  # the first token has nobody else to read
+        others[0, 0] = True  # the first token has no other to read
     out, weights = explicit_attention(dot(qk, k), v, mask=others)
     assert_equal(attention(x).out, attention.out(out.transpose(1, 2).flatten(2)))
     assert_equal(attention(x, need_weights=True).weights, weights)
@@ -88,9 +90,9 @@ def test_rings_that_went_round_answer_like_all_tokens_at_once(
     attention = reformer(
         position=position, num_buckets=buckets, rounds=rounds, chunk=chunk, bias=True
     )
-    memory, rows, x = attention.new_memory(), 3, numbers(3, 0, DIM)
+    memory, rows, x = attention.new_memory(), 3, randn(3, 0, DIM)
     for _ in range(8):
-        piece = numbers(rows, random.choice([1, 1, 2, 7, 11]), DIM)
+        piece = randn(rows, random.choice([1, 1, 2, 7, 11]), DIM)
         x = torch.cat((x, piece), dim=1)
         positions = torch.arange(x.shape[1] - piece.shape[1], x.shape[1])
         step = attention.advance(piece, memory, positions, need_weights=True)
@@ -107,17 +109,17 @@ def test_rings_that_went_round_answer_like_all_tokens_at_once(
 def test_what_a_decoder_remembers_does_not_grow() -> None:
     attention = reformer(num_buckets=4, rounds=3, chunk=5)
     memory = attention.new_memory()
-    attention.advance(numbers(2, 1, DIM), memory, torch.arange(1))
+    attention.advance(randn(2, 1, DIM), memory, torch.arange(1))
     first = memory.nbytes
     # Two rows: k and v of two chunks of a bucket, and where they stood; how many there were.
     places = 2 * 3 * H * 4 * 2 * 5
     assert first == 8 * (places * (2 * D + 1) + 2 * 3 * H * 4)
-    attention.advance(numbers(2, 90, DIM), memory, torch.arange(1, 91))
+    attention.advance(randn(2, 90, DIM), memory, torch.arange(1, 91))
     assert memory.nbytes == first
 
 
 def test_the_last_queries_of_a_known_sequence_may_be_asked_alone() -> None:
-    attention, x = reformer(), numbers(2, 9, DIM)
+    attention, x = reformer(), randn(2, 9, DIM)
     whole, memory = attention(x, need_weights=True), attention.memory_of(x)
     last = attention.attend(x[:, 6:], memory, torch.arange(6, 9), need_weights=True)
     assert whole.weights is not None
@@ -126,15 +128,15 @@ def test_the_last_queries_of_a_known_sequence_may_be_asked_alone() -> None:
 
 @pytest.mark.parametrize("kernel", ["explicit", "chunks"])
 def test_padding_in_a_decoder_is_invisible_too(kernel: str) -> None:
-    attention, x = reformer(chunk=2, num_buckets=2, kernel=kernel), numbers(2, 9, DIM)
+    attention, x = reformer(chunk=2, num_buckets=2, kernel=kernel), randn(2, 9, DIM)
     memory = attention.memory_of(x, mask_of([9, 5], 9))
     out = attention.attend(x, memory).out
     assert_equal(out[1, :5], attention(x[1:, :5]).out[0])
 
 
 def squares_of_tokens(attention: Reformer, T: int) -> list[tuple[int, ...]]:
-    """Shapes of the tensors of at least T x T numbers that a forward and backward pass makes."""
-    found: list[tuple[int, ...]] = []
+    """Shapes of the tensors of at least T x T elements that a forward and backward pass makes."""
+    shapes: list[tuple[int, ...]] = []
 
     class Watch(TorchDispatchMode):
         def __torch_dispatch__(
@@ -143,13 +145,13 @@ def squares_of_tokens(attention: Reformer, T: int) -> list[tuple[int, ...]]:
             results = function(*args, **(kwargs or {}))
             for x in results if isinstance(results, tuple | list) else (results,):
                 if isinstance(x, Tensor) and x.numel() >= T * T:
-                    found.append(tuple(x.shape))
+                    shapes.append(tuple(x.shape))
             return results
 
-    x = numbers(1, T, DIM).requires_grad_()
+    x = randn(1, T, DIM).requires_grad_()
     with Watch():
         attention(x).out.sum().backward()
-    return found
+    return shapes
 
 
 @pytest.mark.parametrize("position", ["none", "rope", "alibi", "t5"])
@@ -174,7 +176,7 @@ def test_directions_are_drawn_from_the_default_generator_and_saved_but_not_train
     assert sum(p.numel() for p in again.parameters()) == 3 * DIM * DIM
 
 
-def test_it_is_built_without_memory_for_its_numbers() -> None:
+def test_it_can_be_built_on_the_meta_device() -> None:
     with torch.device("meta"):
         attention = Reformer(Place(Role.ENCODER, DIM, DIM), num_heads=H)
     assert attention.rotations.is_meta
@@ -182,7 +184,7 @@ def test_it_is_built_without_memory_for_its_numbers() -> None:
 
 @pytest.mark.parametrize("kernel", ["explicit", "chunks"])
 def test_dropout_is_for_training_and_on_the_weights(kernel: str) -> None:
-    attention, x = reformer(dropout=0.5, chunk=3, kernel=kernel), numbers(2, 33, DIM)
+    attention, x = reformer(dropout=0.5, chunk=3, kernel=kernel), randn(2, 33, DIM)
     assert torch.equal(attention(x).out, attention(x).out)
     attention.train()
     answers = [attention(x, need_weights=True) for _ in range(2)]

@@ -64,7 +64,7 @@ def test_a_kernel_or_position_that_cannot_be_is_refused_with_what_to_take(case: 
 
 
 @pytest.mark.parametrize("preset", presets("attn"))
-def test_a_position_that_a_mechanism_does_not_honour_is_refused(preset: str) -> None:
+def test_a_position_that_a_mechanism_does_not_support_is_refused(preset: str) -> None:
     case = Case(preset, "transformer", Role.ENCODER)
 
     class Scheme(PositionScheme):
@@ -75,7 +75,7 @@ def test_a_position_that_a_mechanism_does_not_honour_is_refused(preset: str) -> 
             build_attention(case.options, Place(role, DIM, DIM, Scheme(False, DIM)))
 
 
-def test_a_position_is_refused_with_the_reason_of_the_mechanism_and_with_those_that_honour_it(
+def test_a_position_is_refused_with_the_mechanism_s_reason_and_those_that_support_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     class Blind(Fixed):
@@ -87,7 +87,7 @@ def test_a_position_is_refused_with_the_reason_of_the_mechanism_and_with_those_t
     with pytest.raises(ConfigError) as caught:
         build_attention({"name": "blind"}, place)
     message = str(caught.value)
-    assert "blind in the encoder self-attention does not honour position=rope" in message
+    assert "blind in the encoder self-attention does not support position=rope" in message
     assert "position=rope: it closes its eyes. Take position=sinusoidal, or" in message
     others = message.split("for example: ")[1].split(" (")[0].split(", ")
     assert {"gqa", "mla"} <= set(others) and not {"blind", "fixed", "multihead"} & set(others)
@@ -109,7 +109,7 @@ def test_an_unknown_mechanism_is_refused_with_the_nearest_name() -> None:
             build_attention({"name": name, "no_such_option": 1}, place)
 
 
-def test_the_presets_of_the_zoo_are_found() -> None:
+def test_the_cases_cover_the_zoo() -> None:
     assert {"mha", "fixed"} <= {case.preset for case in BUILT}
     assert {case.role for case in BUILT} == set(Role)
     assert {case.model for case in BUILT} == set(SMALL)

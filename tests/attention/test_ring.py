@@ -50,7 +50,7 @@ def test_a_ring_takes_the_same_room_however_long_the_text() -> None:
     memory = RingMemory(size=4, first=2)
     for tokens in (3, 100, 1):
         memory.append(streams(3, tokens))
-        # three rows, two heads of three numbers and one of five, in float32
+        # three rows, two heads of width three and one of five, in float32
         assert memory.nbytes == 3 * (min(4, memory.length) + 2) * (2 * 3 + 5) * 4
         held = [x.untyped_storage().nbytes() for x in memory._last.values()]
         assert sum(held) == 3 * min(4, memory.length) * (2 * 3 + 5) * 4

@@ -16,7 +16,7 @@ def chosen(*overrides: str) -> dict[str, tuple[str, str]]:
     return {role.value: (choice.options["name"], choice.node) for role, choice in roles.items()}
 
 
-def test_a_role_without_a_node_of_its_own_takes_the_common_mechanism() -> None:
+def test_a_role_without_a_node_takes_the_common_mechanism() -> None:
     common = ("multihead", "attn")
     assert chosen("attn=mqa") == {"encoder": common, "decoder": common, "cross": common}
 
@@ -38,7 +38,7 @@ def test_a_node_with_a_name_stands_alone() -> None:
     assert roles[Role.ENCODER].options == config["attn"]
 
 
-def test_a_node_without_a_name_is_laid_over_what_the_role_would_have_had() -> None:
+def test_a_node_without_a_name_overrides_what_the_role_would_have_had() -> None:
     roles = resolve_roles(composed("attn=mqa", "+cross_attn.dropout=0.3"), ALL)
     assert roles[Role.CROSS].options == {**roles[Role.ENCODER].options, "dropout": 0.3}
     over_elsewhere = resolve_roles(composed("attn=fixed", "+encoder_attn.dropout=0.3"), ALL)

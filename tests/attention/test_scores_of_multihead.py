@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from cases import DIM, numbers
+from cases import DIM, randn
 from helpers import assert_equal, gradients, position_scheme, randomised
 from torch import Tensor
 
@@ -27,7 +27,7 @@ def formula(score: Score, q: Tensor, k: Tensor) -> Tensor:
         return scores.dot(q, k, 1.0 if name == "dot" else D**-0.5)
     if name == "additive":
         weight = torch.cat((of["wq"], of["wk"]), dim=2)
-        # The bias of the hidden layer as a key's further number, always 1.
+        # The bias of the hidden layer, as an extra element of the key, always 1.
         weight = torch.cat((weight, of["b"][:, :, None]), dim=2)
         return scores.concat(
             q, torch.cat((k, torch.ones_like(k[..., :1])), dim=-1), weight, of["u"]
@@ -41,8 +41,8 @@ def formula(score: Score, q: Tensor, k: Tensor) -> Tensor:
 @pytest.mark.parametrize("name", SCORES)
 def test_a_score_in_two_steps_is_its_formula(name: str, groups: int) -> None:
     wide = name in ("general", "additive", "concat", "concat_linear")
-    score, q = module(name, C if wide else D), numbers(2, H, 3, D)
-    k = numbers(2, groups, 5, C if wide else D)
+    score, q = module(name, C if wide else D), randn(2, H, 3, D)
+    k = randn(2, groups, 5, C if wide else D)
     remembered = score.keys(k.transpose(1, 2)).transpose(1, 2)
     assert_equal(score(score.queries(q), remembered), formula(score, q, k))
 
@@ -50,23 +50,23 @@ def test_a_score_in_two_steps_is_its_formula(name: str, groups: int) -> None:
 @pytest.mark.parametrize("name", [name for name in SCORES if SCORES[name].is_dot])
 def test_a_score_as_a_dot_product_has_the_same_softmax_and_gradients(name: str) -> None:
     score = module(name)
-    q, k = numbers(2, H, 3, D).requires_grad_(), numbers(2, 2, 5, D).requires_grad_()
+    q, k = randn(2, H, 3, D).requires_grad_(), randn(2, 2, 5, D).requires_grad_()
     inner = score.queries(q)
     dotted = score.dotted(inner, k)
-    found = scores.dot(dotted.query, k, dotted.scale)
-    found = (found if dotted.bias is None else found + dotted.bias).softmax(-1)
+    actual = scores.dot(dotted.query, k, dotted.scale)
+    actual = (actual if dotted.bias is None else actual + dotted.bias).softmax(-1)
     expected = score(score.queries(q), k).softmax(-1)
-    assert_equal(found, expected)
-    slope, leaves = torch.randn_like(found), (q, k, *score.parameters())
+    assert_equal(actual, expected)
+    slope, leaves = torch.randn_like(actual), (q, k, *score.parameters())
     assert_equal(
-        gradients((found * slope).sum(), *leaves), gradients((expected * slope).sum(), *leaves)
+        gradients((actual * slope).sum(), *leaves), gradients((expected * slope).sum(), *leaves)
     )
 
 
-def test_general_starts_as_the_dot_product_behind_projections_and_at_random_without() -> None:
+def test_general_starts_as_the_dot_product_after_projections_and_at_random_without() -> None:
     widths = Widths(H, D, D, projected=True)
     general = SCORES["general"](widths).double()
-    q, k = numbers(2, H, 3, D), numbers(2, 2, 5, D)
+    q, k = randn(2, H, 3, D), randn(2, 2, 5, D)
     assert_equal(general(general.queries(q), k), scores.dot(q, k))
     torch.default_generator.manual_seed(1)
     (weight,) = SCORES["general"](Widths(H, 300, 500, projected=False)).parameters()
@@ -79,8 +79,8 @@ def test_the_gaussian_starts_with_a_width_that_makes_it_like_the_scaled_dot_prod
     (log_w,) = gaussian.parameters()
     assert_equal(log_w.exp(), torch.full((H,), 0.25), 1e-6)
     # Keys of one length: the softmax is that of the scaled dot product.
-    q = numbers(2, H, 3, 16)
-    k = torch.nn.functional.normalize(numbers(2, H, 5, 16), dim=-1)
+    q = randn(2, H, 3, 16)
+    k = torch.nn.functional.normalize(randn(2, H, 5, 16), dim=-1)
     expected = scores.dot(q, k, 16**-0.5).softmax(-1)
     assert_equal(gaussian.double()(q, k).softmax(-1), expected, 1e-6)
 
@@ -88,7 +88,7 @@ def test_the_gaussian_starts_with_a_width_that_makes_it_like_the_scaled_dot_prod
 @pytest.mark.parametrize("name", ["concat", "additive"])
 def test_a_hidden_layer_starts_uniform_and_learns_from_the_first_step(name: str) -> None:
     attention = MultiHead(Place(Role.CROSS, DIM, DIM), num_heads=4, score=name).double()
-    out, weights = attention(numbers(2, 5, DIM), numbers(2, 7, DIM), need_weights=True)
+    out, weights = attention(randn(2, 5, DIM), randn(2, 7, DIM), need_weights=True)
     assert_equal(weights, torch.full_like(weights, 1 / 7))
     (slope,) = gradients(out.square().sum(), attention.score.get_parameter("u"))
     assert slope.any()
@@ -97,7 +97,7 @@ def test_a_hidden_layer_starts_uniform_and_learns_from_the_first_step(name: str)
 def test_general_rotates_what_its_matrix_gives() -> None:
     place = Place(Role.ENCODER, DIM, DIM, position_scheme("rope"))
     attention = randomised(MultiHead(place, num_heads=H, num_kv_heads=H, score="general"))
-    x, positions = numbers(2, 6, DIM), torch.arange(6)
+    x, positions = randn(2, 6, DIM), torch.arange(6)
     weights = attention(x, need_weights=True).weights
     q, k = (
         linear(x).unflatten(-1, (H, D)).transpose(1, 2) for linear in (attention.q, attention.k)
@@ -126,7 +126,7 @@ def test_without_projections_widths_may_differ_where_the_formula_allows(name: st
             MultiHead(place, **options)
     else:
         attention = randomised(MultiHead(place, **options))
-        assert attention(numbers(2, 5, DIM), numbers(2, 7, 20)).out.shape == (2, 5, 20)
+        assert attention(randn(2, 5, DIM), randn(2, 7, 20)).out.shape == (2, 5, 20)
 
 
 def test_a_bias_of_positions_is_added_to_every_score() -> None:
@@ -135,7 +135,7 @@ def test_a_bias_of_positions_is_added_to_every_score() -> None:
         near = randomised(MultiHead(place, num_heads=1, num_kv_heads=1, score=name), 0.0)
         with torch.no_grad():
             near.v.weight.normal_()
-        weights = near(numbers(1, 4, DIM), need_weights=True).weights[0, 0]
+        weights = near(randn(1, 4, DIM), need_weights=True).weights[0, 0]
         # All scores are equal; the one slope is 2^-8.
         expected = torch.tensor([-3.0, -2.0, -1.0, 0.0]).double().div(256).softmax(-1)
         assert_equal(weights[3], expected, 1e-6)

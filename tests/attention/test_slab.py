@@ -1,7 +1,7 @@
-"""Hypotheses that share the tokens of their sentence, against rows of their own."""
+"""Hypotheses that share the tokens of their sentence, against separate rows."""
 
 import torch
-from cases import DIM, Case, every, in_decoder, numbers
+from cases import DIM, Case, every, in_decoder, randn
 from helpers import assert_equal
 
 from seq2seq.attention import DenseMemory
@@ -17,12 +17,12 @@ def folds(case: Case) -> bool:
     return tokens is not None and tokens.folds
 
 
-def test_a_lane_reads_what_its_hypothesis_wrote_and_not_what_its_lane_did() -> None:
+def test_a_beam_reads_what_its_hypothesis_wrote_and_not_its_column() -> None:
     table = BeamTable(1, 2, CPU)
     table.grow(torch.tensor([0]))
     table.grow(torch.tensor([1]))
     table.fork(torch.tensor([1, 1]))
-    # Both go on from lane 1; places 0 2 4 6 are those of lane 0.
+    # Both continue beam 1; places 0 2 4 6 are those of beam 0.
     table.grow(torch.tensor([2]))
     assert table.visible.int().tolist() == [[[0, 1, 0, 1, 1, 0], [0, 1, 0, 1, 0, 1]]]
     table.fork(torch.tensor([0, 0]))
@@ -58,12 +58,12 @@ def test_tokens_are_written_once_and_do_not_move() -> None:
 
 @every(in_decoder, folds)
 @torch.no_grad()
-def test_hypotheses_in_a_slab_go_on_as_in_rows_of_their_own(case: Case) -> None:
+def test_hypotheses_in_a_slab_continue_as_in_separate_rows(case: Case) -> None:
     attention, table, B, length = case.build(), BeamTable(3, 4, CPU), 3, 0
     memories = rows, slabs = attention.new_memory(), slabbed(attention.new_memory(), table)
     need_weights = case.mechanism.advance_shows_weights
     for n in (1, 1, 3, 1, 2, 5, 1):
-        x, positions = numbers(4 * B, n, DIM), length + torch.arange(n)
+        x, positions = randn(4 * B, n, DIM), length + torch.arange(n)
         table.grow(positions)
         expected = attention.advance(x, rows, positions, need_weights)
         assert_equal(attention.advance(x, slabs, positions, need_weights), expected, 1e-12)

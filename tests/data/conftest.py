@@ -73,7 +73,7 @@ def real_lengths() -> Callable[[str], tuple[np.ndarray, np.ndarray]]:
             pytest.skip(str(error))
         sides = [list(read_lines(path)) for path in paths]
         learnt = ByteLevelBPE().train(sides[0] + sides[1])
-        found = [np.array([len(ids) for ids in learnt.encode_batch(side)]) for side in sides]
-        return found[0], found[1]
+        counts = [np.array([len(ids) for ids in learnt.encode_batch(side)]) for side in sides]
+        return counts[0], counts[1]
 
     return lengths

@@ -8,7 +8,7 @@ from seq2seq.data.corpus import Corpus
 from seq2seq.symbols import BOS, EOS, PAD
 
 
-def test_sentences_are_padded_behind_their_end(corpus_of: Callable[..., Corpus]) -> None:
+def test_sentences_are_padded_after_their_end(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of([2, 9, 1], [1, 9, 3])
     batch = make_batch(corpus, np.array([2, 0]), total=6)
     assert batch.source.tolist() == [[6, EOS, PAD], [4, 4, EOS]]
@@ -18,13 +18,13 @@ def test_sentences_are_padded_behind_their_end(corpus_of: Callable[..., Corpus])
     assert all(type(index) is int for index in batch.indices)
 
 
-def test_its_tokens_add_up_to_the_total(corpus_of: Callable[..., Corpus]) -> None:
+def test_the_tokens_of_a_batch_add_up_to_its_total(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of([2, 9, 1], [1, 9, 3])
     batch = make_batch(corpus, [0, 1, 2], total=1 + 9 + 3 + 3)
     assert int((batch.target[:, 1:] != PAD).sum()) == batch.total
 
 
-def test_a_rank_without_sentences_gets_a_row_that_asks_for_nothing(
+def test_a_rank_without_sentences_gets_a_dummy_row(
     corpus_of: Callable[..., Corpus],
 ) -> None:
     batch = make_batch(corpus_of([2], [2]), np.array([], dtype=np.int64), total=3)

@@ -21,8 +21,8 @@ def batches_of(
     lengths: list[tuple[int, int]], max_tokens: int = 64, seed: int = 1, epoch: int = 0
 ) -> list[list[int]]:
     source, target = (np.array([pair[side] for pair in lengths], np.int32) for side in (0, 1))
-    found = epoch_batches(source, target, max_tokens=max_tokens, seed=seed, epoch=epoch)
-    return [batch.tolist() for batch in found]
+    batches = epoch_batches(source, target, max_tokens=max_tokens, seed=seed, epoch=epoch)
+    return [batch.tolist() for batch in batches]
 
 
 @pytest.fixture
@@ -73,12 +73,12 @@ def test_a_sentence_that_fits_no_batch_is_refused() -> None:
         batches_of([(10, 3)], max_tokens=10)
 
 
-def test_an_epoch_is_a_function_of_seed_and_number() -> None:
+def test_an_epoch_is_a_function_of_seed_and_index() -> None:
     lengths = [(1 + i % 7, 1 + i % 5) for i in range(200)]
     assert batches_of(lengths, seed=3, epoch=2) == batches_of(lengths, seed=3, epoch=2)
     epochs = [batches_of(lengths, seed=seed, epoch=n) for seed, n in ((3, 2), (3, 3), (4, 2))]
     contents = [{frozenset(batch) for batch in batches} for batches in epochs]
-    # Not only in another order: the company of a sentence changes as well.
+    # Not only the order changes: batches are made of other rows.
     assert contents[0] != contents[1]
     assert contents[0] != contents[2]
 
@@ -121,7 +121,7 @@ def test_shares_are_disjoint_and_make_up_the_batch(rows: list[int], world: int, 
     assert max(sizes) - min(sizes) <= 1
 
 
-def test_shares_of_a_sorted_batch_have_like_lengths() -> None:
+def test_shares_of_a_sorted_batch_have_similar_lengths() -> None:
     shares = [share(np.arange(100), rank, 2, step, 2) for rank in range(2) for step in range(2)]
     assert max(each.mean() for each in shares) - min(each.mean() for each in shares) <= 3
 
@@ -139,8 +139,8 @@ def test_all_ranks_and_steps_together_see_the_global_batches(
         expected = epoch_batches(*lengths, max_tokens=64, seed=1, epoch=epoch)
         seen = [list(loader) for loader in loaders]
         assert {len(batches) for batches in seen} == {len(expected) * steps} == {len(loaders[0])}
-        for number, rows in enumerate(expected):
-            pieces = [b for batches in seen for b in batches[number * steps : (number + 1) * steps]]
+        for index, rows in enumerate(expected):
+            pieces = [b for batches in seen for b in batches[index * steps : (index + 1) * steps]]
             assert sorted(i for piece in pieces for i in piece.indices) == sorted(rows.tolist())
             assert sum(int((p.target[:, 1:] != PAD).sum()) for p in pieces) == pieces[0].total
             assert len({piece.total for piece in pieces}) == 1
@@ -171,7 +171,7 @@ def test_interrupting_twice_changes_nothing(
         each = loader()
         if state is not None:
             each.load_state_dict(state)
-        # What is left of an epoch, and then some batches of the next; None: all of it.
+        # The rest of an epoch, then some batches of the next; None: all of them.
         seen += list(each)
         seen += list(islice(each, stop))
         state = each.state_dict()
@@ -223,11 +223,11 @@ def test_a_state_beyond_the_epoch_is_refused(corpus: Corpus) -> None:
 
 
 @pytest.mark.parametrize(
-    "numbers", [{"rank": 2, "world": 2}, {"rank": -1}, {"steps": 0}, {"seed": -1}]
+    "arguments", [{"rank": 2, "world": 2}, {"rank": -1}, {"steps": 0}, {"seed": -1}]
 )
-def test_numbers_out_of_range_are_refused(numbers: dict[str, int], corpus: Corpus) -> None:
-    with pytest.raises(ValueError, match=next(iter(numbers))):
-        BatchLoader(corpus, **{"max_tokens": 100, "seed": 0, **numbers})
+def test_arguments_out_of_range_are_refused(arguments: dict[str, int], corpus: Corpus) -> None:
+    with pytest.raises(ValueError, match=next(iter(arguments))):
+        BatchLoader(corpus, **{"max_tokens": 100, "seed": 0, **arguments})
 
 
 @pytest.mark.parametrize("world", [1, 2, 5])
@@ -240,5 +240,5 @@ def test_evaluation_sees_every_sentence_once_in_order_of_length(world: int, corp
     longest = [int(longer[step].max()) for step in steps]
     assert longest == sorted(longest)
     if world == 5:
-        # A batch of fewer sentences than ranks: somebody has none, and the same number of steps.
+        # A batch of fewer sentences than ranks: some rank has none, but takes as many steps.
         assert any(batch.indices == [] for batches in ranks for batch in batches)

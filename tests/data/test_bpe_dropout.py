@@ -1,4 +1,4 @@
-"""Our merges against the library's, and what dropping some of them does."""
+"""Our merges against the library's, and the effect of dropping some."""
 
 from collections import Counter
 from itertools import islice, repeat
@@ -33,7 +33,7 @@ HOSTILE = [
 
 @pytest.fixture(scope="module")
 def learnt() -> tuple[Tokenizer, list[str]]:
-    """A tokenizer of all that is in data/demo, and the lines."""
+    """A tokenizer learnt from all of data/demo, and the lines."""
     lines = [
         line
         for part in ("train", "valid", "test")
@@ -92,7 +92,7 @@ def test_the_first_merge_that_is_not_dropped_is_made() -> None:
         ((True, False), [a, bc]),
         ((True, True), [a, b, c]),
     ):
-        # What a dropped merge would have led to is not possible: no more is drawn.
+        # Merges that need a dropped one are not possible: no more draws.
         assert merger.segment("abc", iter(drawn)) == expected
 
 
@@ -103,7 +103,7 @@ def test_a_merge_is_dropped_with_its_probability_and_not_for_good() -> None:
     # a b c: both dropped; ab c: the second dropped; a bc: the first only; abc: none.
     expected = sorted([0.3 * 0.3, 0.7 * 0.3, 0.3 * 0.7, 0.7 * 0.7])
     assert shares == pytest.approx(expected, abs=0.03)
-    # In ab ab, what is dropped in the first step may be made in the next.
+    # In ab ab, a merge that is dropped in one step may be applied in the next.
     pieces = ByteLevelBPE(vocab_size=261).train(["ab"] * 9)
     rows = Merger(pieces).segment("abab", iter((True, False, False)))
     assert rows == Merger(pieces).segment("abab", repeat(False))

@@ -26,7 +26,7 @@ def lines_of(source: Path, target: Path) -> list[Component]:
     return [Component("", TwoFiles(source, target))]
 
 
-def test_text_is_of_the_same_rows_as_ids(
+def test_text_and_ids_are_of_the_same_rows(
     parallel: Parallel, tokenizers: Tokenizers, tmp_path: Path
 ) -> None:
     tagged = Tokenizers(tokenizers.source.with_tags(["t"]), tokenizers.target)
@@ -82,7 +82,7 @@ def test_a_corpus_holds_the_pieces_of_every_line(
     assert report_of(corpus) == Report(read=4, kept=4, max_length=50)
 
 
-def test_each_side_is_encoded_by_its_own_tokenizer(parallel: Parallel, tmp_path: Path) -> None:
+def test_each_side_is_encoded_by_its_tokenizer(parallel: Parallel, tmp_path: Path) -> None:
     both = Tokenizers(
         ByteLevelBPE(vocab_size=260).train([]), ByteLevelBPE(vocab_size=270).train(["dog"] * 9)
     )
@@ -147,7 +147,7 @@ def test_a_report_is_a_sentence() -> None:
     assert str(Report(1, 1, 9)) == "1 pair read, 1 kept"
 
 
-def test_a_corpus_of_which_nothing_is_left_is_refused(
+def test_a_corpus_without_usable_pairs_is_refused(
     parallel: Parallel, tokenizers: Tokenizers, tmp_path: Path
 ) -> None:
     paths = parallel("bad", ["", "a b c d e f g"], ["x", "y"])
@@ -208,7 +208,7 @@ def test_whatever_the_result_depends_on_is_noticed(
 
 
 def flipped(content: bytes) -> bytes:
-    """Of the same size, one bit in the middle another."""
+    """The same bytes, with one bit in the middle flipped."""
     middle = len(content) // 2
     return content[:middle] + bytes([content[middle] ^ 64]) + content[middle + 1 :]
 

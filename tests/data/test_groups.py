@@ -37,14 +37,14 @@ def grouped(tokenizer: Tokenizer, text: str, separator: str | None = None) -> li
     marks = group_marks(tokenizer, "sentences" if separator else "words", separator)
     assert marks is not None
     ids = [*tokenizer.encode_batch([text])[0], EOS]
-    numbers = token_groups(torch.tensor([ids]), marks)[0, :, -1].tolist()
+    group_ids = token_groups(torch.tensor([ids]), marks)[0, :, -1].tolist()
     pieces = tokenizer.texts()
-    found: list[list[str]] = []
-    for place, (i, number) in enumerate(zip(ids, numbers, strict=True)):
-        if place == 0 or number != numbers[place - 1]:
-            found.append([])
-        found[-1].append("</s>" if i == EOS else pieces[i])
-    return found
+    result: list[list[str]] = []
+    for place, (i, group_id) in enumerate(zip(ids, group_ids, strict=True)):
+        if place == 0 or group_id != group_ids[place - 1]:
+            result.append([])
+        result[-1].append("</s>" if i == EOS else pieces[i])
+    return result
 
 
 def joined(groups: list[list[str]]) -> list[str]:
@@ -66,12 +66,12 @@ def test_words_are_those_of_alignments(tokenizer: Tokenizer) -> None:
         assert joined(grouped(tokenizer, spaced)) == [*expected, "</s>"]
 
 
-def test_a_tab_parts_words_as_a_space_does() -> None:
+def test_a_tab_separates_words_as_a_space_does() -> None:
     tokenizer = RECIPES["bpe"].train(LINES)
     assert joined(grouped(tokenizer, "a\tb a")) == ["a", "b", "a", "</s>"]
 
 
-def test_sentences_end_behind_the_separator_and_the_end_is_in_the_last(
+def test_sentences_end_after_the_separator_and_eos_is_in_the_last(
     tokenizer: Tokenizer,
 ) -> None:
     text = "a is here. is a... Na"
@@ -99,7 +99,7 @@ def test_groups_do_not_depend_on_padding_or_on_other_rows(tokenizer: Tokenizer) 
         assert torch.equal(token_groups(batch, marks)[n : n + 1, : len(row)], alone)
 
 
-def test_tags_and_unknown_symbols_are_words_of_their_own() -> None:
+def test_tags_and_unknown_symbols_are_separate_words() -> None:
     tokenizer = RECIPES["word"].train(LINES).with_tags(["news"])
     marks = group_marks(tokenizer, "words", None)
     assert marks is not None

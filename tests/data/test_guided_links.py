@@ -1,4 +1,4 @@
-"""Links between words as links between pieces: by pencil and paper, and with their mistakes."""
+"""Links between words as links between pieces: by hand, and with faulty files."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -32,11 +32,11 @@ def shares(line: str, to_end: bool = True, **changes: Any) -> list[list[float]]:
     return project(parse_links(line), **{**texts, **changes}, to_end=to_end).tolist()
 
 
-def test_a_word_is_shared_out_evenly_over_its_pieces() -> None:
+def test_a_word_is_divided_evenly_over_its_pieces() -> None:
     assert shares("0-0 1-1") == [[0.5, 0.5, 0, 0], [0, 0, 1, 0]]
 
 
-def test_a_target_word_is_shared_out_evenly_over_the_words_it_is_linked_to() -> None:
+def test_a_target_word_is_divided_evenly_over_the_words_it_is_linked_to() -> None:
     # The first half goes to two pieces of one word, the second to the only piece of the other.
     assert shares("0-0 1-0 1-1") == [[0.25, 0.25, 0.5, 0], [0, 0, 1, 0]]
 
@@ -46,12 +46,12 @@ def test_every_piece_of_a_target_word_looks_where_its_word_does() -> None:
     assert shares("1-0 0-1", target_spans=spans) == [[0, 0, 1, 0], [0, 0, 1, 0], [0.5, 0.5, 0, 0]]
 
 
-def test_a_target_word_without_link_looks_at_the_end_or_anywhere() -> None:
+def test_a_target_word_without_links_attends_to_eos_or_anywhere() -> None:
     assert shares("0-0") == [[0.5, 0.5, 0, 0], [0, 0, 0, 1]]
     assert shares("0-0", to_end=False) == [[0.5, 0.5, 0, 0], [0, 0, 0, 0]]
 
 
-def test_a_pair_without_links_asks_for_nothing() -> None:
+def test_a_pair_without_links_has_no_shares() -> None:
     assert shares("") == [[0] * 4] * 2
 
 
@@ -67,18 +67,18 @@ def test_a_piece_of_two_words_counts_for_each_as_far_as_it_overlaps() -> None:
 
 @pytest.mark.parametrize("line", ["0-0 1-1", "0-0 1-0", "1-0 0-0 1-1", "0-1"])
 def test_reading_words_from_the_shares_gives_the_links_back(line: str) -> None:
-    """What is asked of a head is what `seq2seq align` reads from it."""
+    """`seq2seq align` reads from a perfect head the links it was trained on."""
     rows = torch.tensor(shares(line))
     whole = torch.cat([rows, torch.tensor([[0.0, 0, 0, 1]])])
     read = word_weights(whole, SOURCE_SPANS, TARGET_SPANS, words(SOURCE), words(TARGET), end=True)
-    found = {(i, j) for j in range(2) for i in range(2) if read[j, i] > 0}
-    assert found == parse_links(line).sure
+    links = {(i, j) for j in range(2) for i in range(2) if read[j, i] > 0}
+    assert links == parse_links(line).sure
     assert_equal(read.sum(-1), torch.ones(2), 1e-6)
 
 
-def test_entries_are_in_order_of_target_pieces_and_behind_a_tag() -> None:
-    found = as_entries(torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]), prefix=1)
-    assert found.tolist() == [(0, 1, 0.5), (0, 2, 0.5), (1, 3, 1.0)]
+def test_entries_are_in_order_of_target_pieces_and_after_a_tag() -> None:
+    entries = as_entries(torch.tensor([[0.5, 0.5, 0.0], [0.0, 0.0, 1.0]]), prefix=1)
+    assert entries.tolist() == [(0, 1, 0.5), (0, 2, 0.5), (1, 3, 1.0)]
 
 
 @pytest.fixture
@@ -91,7 +91,7 @@ def prepared(base: Path, links: Path, *overrides: str) -> Prepared:
     return prepared_for(plan)
 
 
-def gold(folder: Path, lines: Sequence[str], name: str = "train.align") -> Path:
+def links_in(folder: Path, lines: Sequence[str], name: str = "train.align") -> Path:
     (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     return folder / name
 
@@ -104,22 +104,22 @@ def test_rows_keep_their_links_when_pairs_are_left_out(base: Path, tmp_path: Pat
     }
     for side, lines in sides.items():
         (tmp_path / f"five.{side}").write_text("".join(f"{x}\n" for x in lines), "utf-8")
-    links = gold(tmp_path, ["0-0", "", "1-0 0-1", "150-0", "1-0"])
-    found = prepared(base, links, f"data.train={tmp_path / 'five'}").train
-    assert len(found) == 3 and found.links is not None
-    read = [found.links.row(row) for row in range(3)]
-    ends = [0, *(int(n) for n in found.source_lengths)]
+    links = links_in(tmp_path, ["0-0", "", "1-0 0-1", "150-0", "1-0"])
+    train = prepared(base, links, f"data.train={tmp_path / 'five'}").train
+    assert len(train) == 3 and train.links is not None
+    read = [train.links.row(row) for row in range(3)]
+    ends = [0, *(int(n) for n in train.source_lengths)]
     assert set(read[0]["source"]) == set(range(ends[1]))
     # Of "a", the pieces of "hund", and of "dog" those of "ein".
     first, second = set(read[1]["source"][read[1]["target"] == 0]), set(read[1]["source"])
     assert first < second and max(first) == ends[2] - 1 and 0 in second - first
     assert max(read[2]["source"]) == ends[3] - 1 and 0 not in read[2]["source"]
-    assert found.links.asked.tolist() == found.target_lengths.tolist()
+    assert train.links.asked.tolist() == train.target_lengths.tolist()
 
 
 def test_batches_hold_the_links_of_their_rows(base: Path, tmp_path: Path) -> None:
     lines = demo_lines("train", "align", 300)
-    train = prepared(base, gold(tmp_path, lines)).train
+    train = prepared(base, links_in(tmp_path, lines)).train
     assert train.links is not None
     rows = np.array([7, 3, 11])
     batch = make_batch(train, rows, *count(train, rows))
@@ -136,10 +136,10 @@ def test_batches_hold_the_links_of_their_rows(base: Path, tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize(("world", "steps"), [(2, 1), (1, 3), (2, 2)])
-def test_pieces_of_a_global_batch_share_its_links_out(
+def test_pieces_of_a_global_batch_divide_its_links(
     base: Path, tmp_path: Path, world: int, steps: int
 ) -> None:
-    train = prepared(base, gold(tmp_path, demo_lines("train", "align", 300))).train
+    train = prepared(base, links_in(tmp_path, demo_lines("train", "align", 300))).train
     loaders = [
         BatchLoader(train, max_tokens=192, seed=1, rank=rank, world=world, steps=steps)
         for rank in range(world)
@@ -147,9 +147,9 @@ def test_pieces_of_a_global_batch_share_its_links_out(
     asked: dict[int, int] = {}
     totals: dict[int, set[int]] = {}
     for loader in loaders:
-        for number, batch in enumerate(loader):
+        for i, batch in enumerate(loader):
             assert batch.links is not None
-            step = number // steps
+            step = i // steps
             asked[step] = asked.get(step, 0) + batch.links.asked
             totals.setdefault(step, set()).add(batch.links.total)
     assert {step: {n} for step, n in asked.items()} == totals
@@ -159,20 +159,20 @@ def test_what_was_projected_once_is_mapped_again(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     lines = demo_lines("train", "align", 300)
-    first = prepared(base, gold(tmp_path, lines)).train.links
+    first = prepared(base, links_in(tmp_path, lines)).train.links
     monkeypatch.setattr("seq2seq.data.guided_links.write_links", lambda *_: 1 / 0)
-    second = prepared(base, gold(tmp_path, lines, "copy.align")).train.links
+    second = prepared(base, links_in(tmp_path, lines, "copy.align")).train.links
     assert first is not None and second is not None
     assert second.row(5).tolist() == first.row(5).tolist()
     with pytest.raises(ZeroDivisionError):
-        prepared(base, gold(tmp_path, ["", "", "", *lines[3:]]))
+        prepared(base, links_in(tmp_path, ["", "", "", *lines[3:]]))
     with pytest.raises(ZeroDivisionError):
-        prepared(base, gold(tmp_path, lines), "guided.unlinked=free")
+        prepared(base, links_in(tmp_path, lines), "guided.unlinked=free")
 
 
 @pytest.mark.parametrize("damaged", ["entries", "offsets", "asked"])
 def test_damaged_links_are_written_again(base: Path, tmp_path: Path, damaged: str) -> None:
-    links = gold(tmp_path, demo_lines("train", "align", 300))
+    links = links_in(tmp_path, demo_lines("train", "align", 300))
     options = f"data.cache={tmp_path / 'cache'}"
     first = prepared(base, links, options).train.links
     assert first is not None
@@ -183,9 +183,9 @@ def test_damaged_links_are_written_again(base: Path, tmp_path: Path, damaged: st
     assert again is not None and again.row(299).tolist() == expected
 
 
-def with_line(number: int, line: str) -> list[str]:
+def with_line(line_no: int, line: str) -> list[str]:
     lines = demo_lines("train", "align", 300)
-    return [*lines[: number - 1], line, *lines[number:]]
+    return [*lines[: line_no - 1], line, *lines[line_no:]]
 
 
 SIZES = (("train", 300), ("valid", 40))
@@ -204,16 +204,16 @@ MISTAKES: list[tuple[list[str], str]] = [
 
 
 @pytest.mark.parametrize(("lines", "message"), MISTAKES)
-def test_a_file_of_links_that_cannot_be_is_refused_by_file_and_line(
+def test_a_faulty_file_of_links_is_refused_with_its_line(
     base: Path, tmp_path: Path, lines: list[str], message: str
 ) -> None:
     with pytest.raises(DataError, match=message):
-        prepared(base, gold(tmp_path, lines))
+        prepared(base, links_in(tmp_path, lines))
 
 
 @pytest.mark.parametrize("part", ["train", "valid"])
 @pytest.mark.parametrize("line", ["0-0 1:2", "99-0"])
-def test_links_that_cannot_be_are_found_before_anything_is_computed(
+def test_impossible_links_are_reported_before_anything_is_computed(
     base: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str, line: str
 ) -> None:
     def compute(*_: object) -> None:
@@ -221,21 +221,19 @@ def test_links_that_cannot_be_are_found_before_anything_is_computed(
 
     monkeypatch.setattr("seq2seq.data.prepare._tokenizers", compute)
     good = {
-        name: gold(tmp_path, demo_lines(name, "align", n), f"{name}.align") for name, n in SIZES
+        name: links_in(tmp_path, demo_lines(name, "align", n), f"{name}.align") for name, n in SIZES
     }
     lines = good[part].read_text(encoding="utf-8").splitlines()
-    bad = gold(tmp_path, [*lines[:6], line, *lines[7:]], "bad.align")
+    bad = links_in(tmp_path, [*lines[:6], line, *lines[7:]], "bad.align")
     options = [f"guided.{o}={f}" for o, f in zip(("links", "valid"), good.values(), strict=True)]
     options.append(f"guided.{'links' if part == 'train' else 'valid'}={bad}")
     with pytest.raises(DataError, match=r"bad.align:7: "):
         prepared(base, good["train"], *options)
 
 
-def test_a_file_of_links_that_is_not_there_is_refused_with_its_neighbours(
-    base: Path, tmp_path: Path
-) -> None:
-    gold(tmp_path, ["0-0"], "train.algin")
-    with pytest.raises(DataError, match=r"train.align are not there.*Near it .*train.algin"):
+def test_a_missing_file_of_links_is_refused_with_its_neighbours(base: Path, tmp_path: Path) -> None:
+    links_in(tmp_path, ["0-0"], "train.algin")
+    with pytest.raises(DataError, match=r"train.align do not exist.*Near it .*train.algin"):
         prepared(base, tmp_path / "train.align")
 
 
@@ -267,7 +265,7 @@ def test_some_of_several_corpora_may_have_links_and_a_tag_moves_them(
     base: Path, tmp_path: Path
 ) -> None:
     folder = corpus(base)
-    links = gold(tmp_path, demo_lines("train", "align", 300))
+    links = links_in(tmp_path, demo_lines("train", "align", 300))
     two = f"{{one: {{path: {folder / 'valid'}}}, two: {{path: {folder / 'train'}, tag: x}}}}"
     # By characters both are cut alike, whatever text the tokenizer has learnt.
     alike = (
@@ -277,12 +275,12 @@ def test_some_of_several_corpora_may_have_links_and_a_tag_moves_them(
         "data.max_tokens=512",
     )
     named = f"data.train={two}", f"guided.links={{two: {links}}}"
-    found, alone = (prepared(base, links, *alike, *more).train for more in (named, ()))
-    assert found.links is not None and alone.links is not None
-    assert not found.links.asked[:40].any() and found.links.asked[40:].all()
+    both, alone = (prepared(base, links, *alike, *more).train for more in (named, ()))
+    assert both.links is not None and alone.links is not None
+    assert not both.links.asked[:40].any() and both.links.asked[40:].all()
     for row in range(300):
-        moved, still = found.links.row(40 + row), alone.links.row(row)
-        assert found.source_lengths[40 + row] == alone.source_lengths[row] + 1
+        moved, still = both.links.row(40 + row), alone.links.row(row)
+        assert both.source_lengths[40 + row] == alone.source_lengths[row] + 1
         assert moved["source"].tolist() == (still["source"] + 1).tolist()
         assert moved["target"].tolist() == still["target"].tolist()
 

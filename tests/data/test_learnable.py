@@ -22,22 +22,22 @@ def test_a_line_of_more_characters_than_its_pieces_could_hold_is_left_out() -> N
 
 @pytest.mark.parametrize("others", [[], ["", "  "]])
 def test_if_all_lines_are_too_long_the_beginning_of_the_first_is_given(others: list[str]) -> None:
-    found = list(learnable([*others, "x" * 5000, "y" * 5000], 10))
-    assert found == [*others, "x" * LONGEST_PART]
+    kept = list(learnable([*others, "x" * 5000, "y" * 5000], 10))
+    assert kept == [*others, "x" * LONGEST_PART]
 
 
 @given(st.lists(st.sampled_from(["x" * 700, "yy", " ", " " * 1100, "z" * 2500, "\t"]), max_size=9))
 def test_the_parts_of_a_line_are_short_and_make_it_up(words: list[str]) -> None:
     line = "".join(words)
-    found = list(parts(line))
-    assert "".join(found) == line
-    assert all(len(part) <= LONGEST_PART for part in found)
-    assert all(found) or line == ""
+    pieces = list(parts(line))
+    assert "".join(pieces) == line
+    assert all(len(part) <= LONGEST_PART for part in pieces)
+    assert all(pieces) or line == ""
 
 
 def test_a_long_line_is_cut_before_a_space() -> None:
-    found = list(parts("word " * 1000))
-    assert all(part.startswith(" word") and part.endswith("word") for part in found[1:-1])
+    pieces = list(parts("word " * 1000))
+    assert all(part.startswith(" word") and part.endswith("word") for part in pieces[1:-1])
 
 
 @pytest.mark.parametrize("name", ["bpe", "unigram", "word", "char"])
@@ -47,9 +47,9 @@ def test_no_run_that_a_tokenizer_is_given_is_longer_than_a_part(
     seen: list[int] = []
 
     def watched(lines: list[str], max_length: int) -> list[str]:
-        found = list(learnable(lines, max_length))
-        seen.extend(len(line) for line in found)
-        return found
+        kept = list(learnable(lines, max_length))
+        seen.extend(len(line) for line in kept)
+        return kept
 
     monkeypatch.setattr("seq2seq.data.prepare.learnable", watched)
     (tmp_path / "train.de").write_text("hund\n" + "x" * 4000 + "\n" + "y" * 50_000 + "\n")

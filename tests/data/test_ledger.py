@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.data import formats as forms
+from seq2seq.data import formats
 from seq2seq.data.ledger import count_shared, write_ledger
 from seq2seq.data.prepare import DataOptions, Prepared, prepare
 from seq2seq.errors import ConfigError, DataError
@@ -71,7 +71,7 @@ def test_a_ledger_counts_duplicates_and_what_stands_in_train(
     assert (parts["valid"]["in_train"], parts["valid"]["duplicates"]) == (1, 0)
     # Its source stands in train, but with another target.
     assert parts["test"]["in_train"] == 0
-    assert "warning: 1 of 2 valid pairs stand in train as well" in prepared.report
+    assert "warning: 1 of 2 valid pairs are in train as well" in prepared.report
 
 
 def test_a_ledger_counts_unknown_pieces(made: Callable[..., Prepared]) -> None:
@@ -92,8 +92,8 @@ def test_the_second_ledger_is_the_first_and_reads_no_text(
     def refuse(path: Path) -> None:
         raise AssertionError(f"{path} is read again")
 
-    monkeypatch.setattr(forms, "read_lines", refuse)
-    monkeypatch.setattr(forms, "count_lines", refuse)
+    monkeypatch.setattr(formats, "read_lines", refuse)
+    monkeypatch.setattr(formats, "count_lines", refuse)
     monkeypatch.setattr("seq2seq.data.cache._sha256", refuse)
     assert made().ledger == first
 
@@ -192,10 +192,10 @@ def test_a_weight_changes_no_encoded_file(made: Callable[..., Prepared], tmp_pat
         ({"train": {"a": {"path": "x", "weight": "2"}}}, "a.weight='2' should be a number"),
         ({"train": {"a": {"path": "x", "weight": float("nan")}}}, "a.weight=nan should be"),
         ({"train": {"a": {"path": "x", "tag": "a b"}}}, "a.tag='a b' should be a word"),
-        ({"valid": {"a": {"path": "x", "weight": 2}}}, "only training visits"),
+        ({"valid": {"a": {"path": "x", "weight": 2}}}, "only training corpora have weights"),
     ],
 )
-def test_an_option_of_a_corpus_that_cannot_be_is_refused(
+def test_a_faulty_option_of_a_corpus_is_refused(
     changes: dict[str, Any], words: str, made: Callable[..., Prepared]
 ) -> None:
     with pytest.raises(ConfigError, match=words):
@@ -228,7 +228,7 @@ def test_lines_left_out_of_a_table_are_lines_of_the_file(
 
 
 @pytest.mark.usefixtures("more")
-def test_a_column_may_be_typed_as_a_number(made: Callable[..., Prepared], tmp_path: Path) -> None:
+def test_a_column_may_be_typed_as_an_integer(made: Callable[..., Prepared], tmp_path: Path) -> None:
     table = str(tmp_path / "more.tsv")
     prepared = made(source=2, target=1, train=table, valid=table, test=None)
     assert len(prepared.train) == 3

@@ -1,4 +1,4 @@
-"""How much longer than its source a translation may become, as the training pairs say."""
+"""How much longer than its source a translation may become, learnt from the training pairs."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""What every tokenizer promises, and what each of them alone."""
+"""What all tokenizers guarantee, and what each of them does."""
 
 import re
 import unicodedata
@@ -39,7 +39,7 @@ KINDS = {
     "word marks": {"name": "word", "isolate_punctuation": True},
     "char": {},
 }
-# Trained on hostile text, so that no reason is left not to form a piece called like a symbol.
+# Trained on hostile text, which gives every reason to form a piece with the name of a symbol.
 HOSTILE = [*LINES, *NASTY, " ".join(NAMES) + " <0x41> <tag en>"] * 9
 
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -52,12 +52,12 @@ def learn(kind: str, lines: Iterable[str] = HOSTILE, **options: object) -> Token
 
 @pytest.fixture(scope="module")
 def learnt() -> dict[str, Tokenizer]:
-    """Each as a checkpoint would bring it back."""
+    """Each as restored from a checkpoint."""
     return {kind: Tokenizer.from_json(learn(kind).to_json()) for kind in KINDS}
 
 
 def kept(kind: str, text: str) -> str:
-    """What the docstring of each kind says is left of a text whose every word is known."""
+    """The text that each kind keeps, by its docstring, if every word is known."""
     if kind.startswith("unigram"):
         return re.sub("[\ufdd0\ufdd1]", "\ufffd", text)
     if kind.startswith("word"):
@@ -127,17 +127,17 @@ def test_spans_are_parts_of_the_text_in_order(
 @every_kind
 @given(
     parts=st.lists(st.sampled_from([*NASTY, "a dog. ", "中文。", " ", "\t"])),
-    most=st.integers(1, 9),
+    max_pieces=st.integers(1, 9),
 )
 def test_a_long_text_is_cut_without_loss_by_any_kind(
-    kind: str, parts: list[str], most: int, learnt: dict[str, Tokenizer]
+    kind: str, parts: list[str], max_pieces: int, learnt: dict[str, Tokenizer]
 ) -> None:
     text = "".join(parts)
-    found = segments(text, learnt[kind], most)
-    assert "".join(found) == text
+    cut = segments(text, learnt[kind], max_pieces)
+    assert "".join(cut) == text
     # A single character may need more pieces than that, never a longer part.
-    sizes = [len(ids) for ids in learnt[kind].encode_batch(found)]
-    assert kind != "char" or max(sizes) <= most
+    sizes = [len(ids) for ids in learnt[kind].encode_batch(cut)]
+    assert kind != "char" or max(sizes) <= max_pieces
 
 
 @every_kind
@@ -212,7 +212,7 @@ def test_a_mark_knows_whether_a_space_stood_before_it() -> None:
 
 
 @pytest.mark.parametrize("kind", ["word marks", "char"])
-def test_only_the_most_frequent_pieces_are_kept(kind: str) -> None:
+def test_only_the_frequent_pieces_are_kept(kind: str) -> None:
     lines = ["a b c c b c"] if kind == "word marks" else ["abccbc"]
     assert learn(kind, lines, vocab_size=6).pieces(lines[0]) == ["a", *"bccbc"]
     [ids] = learn(kind, lines, vocab_size=6).encode_batch(lines)

@@ -17,26 +17,26 @@ def pieces_of(part: str, tokenizer: Tokenizer) -> int:
 @example(" " * 50, 3)
 @example("中" * 20, 1)
 @example("x中" * 20, 2)
-def test_no_character_is_lost(tokenizer: Tokenizer, text: str, most: int) -> None:
-    assert "".join(segments(text, tokenizer, most)) == text
+def test_no_character_is_lost(tokenizer: Tokenizer, text: str, max_pieces: int) -> None:
+    assert "".join(segments(text, tokenizer, max_pieces)) == text
 
 
 @given(texts, st.integers(1, 12))
-def test_no_part_is_empty_unless_the_text_is(tokenizer: Tokenizer, text: str, most: int) -> None:
-    assert all(segments(text, tokenizer, most)) == bool(text)
+def test_no_part_of_a_text_is_empty(tokenizer: Tokenizer, text: str, max_pieces: int) -> None:
+    assert all(segments(text, tokenizer, max_pieces)) == bool(text)
 
 
 @given(texts, st.integers(1, 12))
 @example("x中" * 20, 2)
 def test_no_part_has_more_pieces_of_the_text_than_allowed_unless_it_is_one_character(
-    tokenizer: Tokenizer, text: str, most: int
+    tokenizer: Tokenizer, text: str, max_pieces: int
 ) -> None:
     ends = [end for _, end in tokenizer.spans(text)]
     start = 0
-    for part in segments(text, tokenizer, most):
+    for part in segments(text, tokenizer, max_pieces):
         inside = [end for end in ends if start < end <= start + len(part)]
-        # What ends at one character has four bytes at most, so four pieces.
-        assert len(inside) <= most or (len(inside) <= 4 and len(set(inside)) == 1)
+        # What ends at one character has four bytes at max_pieces, so four pieces.
+        assert len(inside) <= max_pieces or (len(inside) <= 4 and len(set(inside)) == 1)
         start += len(part)
 
 
@@ -46,26 +46,26 @@ def test_a_text_that_fits_stays_whole(tokenizer: Tokenizer) -> None:
     assert segments("", tokenizer, 5) == [""]
 
 
-def test_a_part_ends_behind_the_last_sentence_end_in_reach(tokenizer: Tokenizer) -> None:
+def test_a_part_ends_after_the_last_sentence_end_in_reach(tokenizer: Tokenizer) -> None:
     first, second, third = "ein hund läuft. ", 'die katze "schläft!" ', "der hund sieht die katze"
-    most = pieces_of(first + second + "der hund sieht", tokenizer)
-    assert segments(first + second + third, tokenizer, most) == [first + second, third]
+    max_pieces = pieces_of(first + second + "der hund sieht", tokenizer)
+    assert segments(first + second + third, tokenizer, max_pieces) == [first + second, third]
 
 
-def test_without_a_sentence_end_a_part_ends_behind_a_space(tokenizer: Tokenizer) -> None:
+def test_without_a_sentence_end_a_part_ends_after_a_space(tokenizer: Tokenizer) -> None:
     text = "der hund sieht die katze"
-    most = pieces_of("der hund sieht di", tokenizer)
-    assert segments(text, tokenizer, most)[0] == "der hund sieht "
+    max_pieces = pieces_of("der hund sieht di", tokenizer)
+    assert segments(text, tokenizer, max_pieces)[0] == "der hund sieht "
 
 
 def test_a_decimal_point_is_no_sentence_end(tokenizer: Tokenizer) -> None:
-    most = pieces_of("der hund kostet 3.50", tokenizer)
-    assert segments("der hund kostet 3.50 mark", tokenizer, most)[0] == "der hund kostet "
+    max_pieces = pieces_of("der hund kostet 3.50", tokenizer)
+    assert segments("der hund kostet 3.50 mark", tokenizer, max_pieces)[0] == "der hund kostet "
 
 
 def test_full_width_marks_end_a_sentence_without_a_space(tokenizer: Tokenizer) -> None:
-    most = pieces_of("你好。”世界！中", tokenizer)
-    assert segments("你好。”世界！中文", tokenizer, most) == ["你好。”世界！", "中文"]
+    max_pieces = pieces_of("你好。”世界！中", tokenizer)
+    assert segments("你好。”世界！中文", tokenizer, max_pieces) == ["你好。”世界！", "中文"]
 
 
 def test_a_word_too_long_for_any_part_is_cut_between_pieces(tokenizer: Tokenizer) -> None:

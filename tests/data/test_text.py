@@ -84,7 +84,7 @@ def test_broken_utf8_is_named_by_line_and_byte(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("shift", range(-4, 3))
-def test_a_character_over_the_border_of_two_reads_is_whole_and_a_cut_one_is_found(
+def test_a_character_across_two_reads_is_whole_and_a_cut_one_is_reported(
     shift: int, tmp_path: Path
 ) -> None:
     before = b"x" * (io.DEFAULT_BUFFER_SIZE + shift)
@@ -124,11 +124,11 @@ NO_TEXTS = {
 @pytest.mark.parametrize("content", NO_TEXTS.values(), ids=NO_TEXTS)
 def test_what_is_clearly_no_text_is_refused_by_all_readers(content: bytes, tmp_path: Path) -> None:
     path = write(tmp_path, content)
-    with pytest.raises(DataError, match=r"a\.txt is no text in UTF-8: it (looks like|holds)"):
+    with pytest.raises(DataError, match=r"a\.txt is not UTF-8 text: it (looks like|holds)"):
         count_lines(path)
-    with pytest.raises(DataError, match="standard input is no text in UTF-8"):
+    with pytest.raises(DataError, match="standard input is not UTF-8 text"):
         list(InputLines(io.BytesIO(content)))
-    with pytest.raises(DataError, match="the alignment .* is no text in UTF-8"):
+    with pytest.raises(DataError, match="the alignment .* is not UTF-8 text"):
         read_alignment(path)
 
 
@@ -199,7 +199,7 @@ def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
         count_lines(tmp_path)
 
 
-def test_a_side_is_found_plain_or_zipped(tmp_path: Path) -> None:
+def test_a_side_may_be_plain_or_zipped(tmp_path: Path) -> None:
     plain = write(tmp_path, b"x\n", "test_2016.flickr.de")
     zipped = write(tmp_path, b"x\n", "test_2016.flickr.en.gz")
     assert find_side(tmp_path / "test_2016.flickr", "de") == plain
@@ -243,7 +243,7 @@ def test_files_of_unequal_length_are_refused_with_both_counts(tmp_path: Path) ->
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
 def test_a_pipe_is_refused_before_it_is_read(tmp_path: Path) -> None:
-    # Nobody writes into the pipe: whoever opened it would wait for ever.
+    # The pipe has no writer: opening it would block forever.
     os.mkfifo(tmp_path / "pipe")
     source = write(tmp_path, b"1\n2\n", "source")
     for files in ((source, tmp_path / "pipe"), (tmp_path / "pipe", source)):

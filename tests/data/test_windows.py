@@ -8,22 +8,22 @@ from seq2seq.data.windows import by_length, padded, windows
 
 @given(st.lists(st.text(max_size=9)), st.integers(1, 5), st.integers(1, 20))
 def test_windows_hold_all_texts_in_order_and_few_at_a_time(
-    texts: list[str], most: int, limit: int
+    texts: list[str], max_texts: int, limit: int
 ) -> None:
-    found = list(windows(texts, most, len, limit))
-    assert [text for window in found for text in window] == texts
-    for window in found:
-        assert 1 <= len(window) <= most
+    result = list(windows(texts, max_texts, len, limit))
+    assert [text for window in result for text in window] == texts
+    for window in result:
+        assert 1 <= len(window) <= max_texts
         assert sum(map(len, window[:-1])) < limit
 
 
-def test_texts_behind_a_window_are_not_read_yet() -> None:
-    numbers = count()
-    assert list(islice(windows(numbers, 3, lambda _: 1), 2)) == [[0, 1, 2], [3, 4, 5]]
-    assert next(numbers) == 6
+def test_texts_after_a_window_are_not_read_yet() -> None:
+    texts = count()
+    assert list(islice(windows(texts, 3, lambda _: 1), 2)) == [[0, 1, 2], [3, 4, 5]]
+    assert next(texts) == 6
 
 
-def test_batches_are_of_like_lengths_and_hold_no_more_than_they_may() -> None:
+def test_batches_are_of_similar_lengths_and_bounded() -> None:
     lengths = [3, 9, 4, 20, 4, 1]
     batches = list(by_length(lengths, 9))
     assert sorted(i for batch in batches for i in batch) == list(range(6))

@@ -1,4 +1,4 @@
-"""Searches as one would write them down: lists, one hypothesis at a time, every prefix anew."""
+"""Naive searches: lists, one hypothesis at a time, every prefix from its beginning."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -17,17 +17,17 @@ Choose = Callable[[list[tuple[float, int]], int], tuple[float, int]]
 
 @dataclass(frozen=True)
 class Case:
-    """A sentence: what the model says of it, and what the user wants of it."""
+    """A sentence: what the model computes for it, and what the user asks of it."""
 
     logp: NextLogP
     pieces: int  # of the source, without eos
     prefix: list[int] = field(default_factory=list)
     looks: Looks = lambda prefix: []
-    number: int = 0
+    draw_id: int = 0
 
 
-class Lane(NamedTuple):
-    """A hypothesis that still grows."""
+class Beam(NamedTuple):
+    """A hypothesis that is still open."""
 
     ids: list[int]
     logp: list[float]
@@ -39,8 +39,8 @@ def defaults(options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def limit_of(case: Case, o: Mapping[str, Any]) -> int:
-    most = max(o["length_ratio"] * case.pieces, len(case.prefix)) + o["length_extra"]
-    return math.floor(min(most, o["max_length"] or math.inf))
+    limit = max(o["length_ratio"] * case.pieces, len(case.prefix)) + o["length_extra"]
+    return math.floor(min(limit, o["max_length"] or math.inf))
 
 
 def candidates(case: Case, o: Mapping[str, Any], ids: list[int]) -> list[tuple[float, int]]:
@@ -48,57 +48,57 @@ def candidates(case: Case, o: Mapping[str, Any], ids: list[int]) -> list[tuple[f
     values, n = case.logp(ids), len(ids) + 1
     if n <= len(case.prefix):
         return [(values[case.prefix[n - 1]], case.prefix[n - 1])]
-    least = min(
+    minimum = min(
         math.ceil(o["min_length_ratio"] * case.pieces + o["min_length_extra"]), limit_of(case, o)
     )
-    banned = {PAD, BOS, UNK} | ({EOS} if n < least else set())
-    found = [(value, token) for token, value in enumerate(values) if token not in banned]
-    return sorted(found, key=lambda c: -c[0])
+    banned = {PAD, BOS, UNK} | ({EOS} if n < minimum else set())
+    allowed = [(value, token) for token, value in enumerate(values) if token not in banned]
+    return sorted(allowed, key=lambda c: -c[0])
 
 
-def beam_score(case: Case, o: Mapping[str, Any], lane: Lane) -> float:
-    n = len(lane.ids)
+def beam_score(case: Case, o: Mapping[str, Any], beam: Beam) -> float:
+    n = len(beam.ids)
     base = {"power": n, "gnmt": (5 + n) / 6}[o["penalty_form"]]
-    score = sum(lane.logp) / base ** o["length_penalty"]
+    score = sum(beam.logp) / base ** o["length_penalty"]
     if o["coverage"]:
-        steps = zip(*(case.looks(lane.ids[:t]) for t in range(n)), strict=True)
+        steps = zip(*(case.looks(beam.ids[:t]) for t in range(n)), strict=True)
         score += o["coverage"] * sum(math.log(min(max(sum(s), 2.0**-23), 1.0)) for s in steps)
     return score
 
 
 def can_win(
-    case: Case, o: Mapping[str, Any], live: list[Lane], finished: list[Lane], greedy: Lane | None
+    case: Case, o: Mapping[str, Any], live: list[Beam], finished: list[Beam], greedy: Beam | None
 ) -> bool:
     """Would an open hypothesis win with a certain end, or that of greedy search ever?"""
     if o["beam_size"] == 1 or o["stopping"] == "count":
         return False
-    limit, best = limit_of(case, o), max(beam_score(case, o, lane) for lane in finished)
+    limit, best = limit_of(case, o), max(beam_score(case, o, beam) for beam in finished)
 
-    def attainable(lane: Lane, n: int) -> float:
+    def attainable(beam: Beam, n: int) -> float:
         base = {"power": n, "gnmt": (5 + n) / 6}[o["penalty_form"]]
-        return sum(lane.logp) / base ** o["length_penalty"]
+        return sum(beam.logp) / base ** o["length_penalty"]
 
-    return any(attainable(lane, min(len(lane.ids) + 1, limit)) > best for lane in live) or (
+    return any(attainable(beam, min(len(beam.ids) + 1, limit)) > best for beam in live) or (
         greedy is not None and attainable(greedy, limit) > best
     )
 
 
 def naive_beam(case: Case, o: Mapping[str, Any]) -> list[Hypothesis]:
     K, limit = o["beam_size"], limit_of(case, o)
-    live, finished = [Lane([], [])], []
+    live, finished = [Beam([], [])], []
     greedy = live[0] if o["stopping"] == "score" else None
     for n in range(1, limit + 1):
         grown = [
-            Lane([*lane.ids, token], [*lane.logp, value])
-            for lane in live
-            for value, token in candidates(case, o, lane.ids)
+            Beam([*beam.ids, token], [*beam.logp, value])
+            for beam in live
+            for value, token in candidates(case, o, beam.ids)
         ]
-        grown = sorted(grown, key=lambda lane: -sum(lane.logp))[: 2 * K]
-        finished += [lane for lane in grown[:K] if lane.ids[-1] == EOS]
-        live = [lane for lane in grown if lane.ids[-1] != EOS][:K]
+        grown = sorted(grown, key=lambda beam: -sum(beam.logp))[: 2 * K]
+        finished += [beam for beam in grown[:K] if beam.ids[-1] == EOS]
+        live = [beam for beam in grown if beam.ids[-1] != EOS][:K]
         if greedy is not None:
             value, token = candidates(case, o, greedy.ids)[0]
-            greedy = Lane([*greedy.ids, token], [*greedy.logp, value])
+            greedy = Beam([*greedy.ids, token], [*greedy.logp, value])
             if token == EOS:
                 finished += [greedy] if greedy not in grown[:K] else []
                 greedy = None
@@ -109,25 +109,27 @@ def naive_beam(case: Case, o: Mapping[str, Any]) -> list[Hypothesis]:
             break
         if n == limit:
             finished += live
-    found = [hypothesis(lane, beam_score(case, o, lane)) for lane in finished]
-    return ranked(found, o)
+    hypotheses = [hypothesis(beam, beam_score(case, o, beam)) for beam in finished]
+    return ranked(hypotheses, o)
 
 
-def ranked(found: list[Hypothesis], o: Mapping[str, Any]) -> list[Hypothesis]:
-    return sorted(found, key=lambda h: (h.truncated and len(h.ids) != o["max_length"], -h.score))
+def ranked(hypotheses: list[Hypothesis], o: Mapping[str, Any]) -> list[Hypothesis]:
+    return sorted(
+        hypotheses, key=lambda h: (h.truncated and len(h.ids) != o["max_length"], -h.score)
+    )
 
 
-def hypothesis(lane: Lane, score: float) -> Hypothesis:
-    ids = [token for token in lane.ids if token != EOS]
-    return Hypothesis(ids, score, sum(lane.logp), ids == lane.ids, lane.logp)
+def hypothesis(beam: Beam, score: float) -> Hypothesis:
+    ids = [token for token in beam.ids if token != EOS]
+    return Hypothesis(ids, score, sum(beam.logp), ids == beam.ids, beam.logp)
 
 
-def naive_lane(case: Case, o: Mapping[str, Any], choose: Choose) -> Hypothesis:
-    lane = Lane([], [])
-    while EOS not in lane.ids and len(lane.ids) < limit_of(case, o):
-        value, token = choose(candidates(case, o, lane.ids), len(lane.ids))
-        lane = Lane([*lane.ids, token], [*lane.logp, value])
-    return hypothesis(lane, sum(lane.logp) / len(lane.ids))
+def naive_independent(case: Case, o: Mapping[str, Any], choose: Choose) -> Hypothesis:
+    beam = Beam([], [])
+    while EOS not in beam.ids and len(beam.ids) < limit_of(case, o):
+        value, token = choose(candidates(case, o, beam.ids), len(beam.ids))
+        beam = Beam([*beam.ids, token], [*beam.logp, value])
+    return hypothesis(beam, sum(beam.logp) / len(beam.ids))
 
 
 def naive_sample(case: Case, o: Mapping[str, Any], sample: int) -> Hypothesis:
@@ -137,20 +139,20 @@ def naive_sample(case: Case, o: Mapping[str, Any], sample: int) -> Hypothesis:
         total, kept = sum(weights), 0
         while kept == 0 or (kept < len(best) and sum(weights[:kept]) / total < o["top_p"]):
             kept += 1
-        u = naive_uniform(o["seed"], case.number, sample, step) * sum(weights[:kept])
+        u = naive_uniform(o["seed"], case.draw_id, sample, step) * sum(weights[:kept])
         place = 0
         while u >= sum(weights[: place + 1]) and place < kept - 1:
             place += 1
         return best[place]
 
-    return naive_lane(case, o, draw)
+    return naive_independent(case, o, draw)
 
 
-def naive_uniform(*numbers: int) -> float:
-    """SplitMix64's finaliser over one number after the other, with unsigned numbers."""
+def naive_uniform(*counters: int) -> float:
+    """SplitMix64's finaliser over one counter after the other, with unsigned integers."""
     state = 0
-    for number in numbers:
-        state = (state + number + 0x9E3779B97F4A7C15) % 2**64
+    for counter in counters:
+        state = (state + counter + 0x9E3779B97F4A7C15) % 2**64
         state = (state ^ (state >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
         state = (state ^ (state >> 27)) * 0x94D049BB133111EB % 2**64
         state ^= state >> 31
@@ -163,9 +165,9 @@ def naive(case: Case, options: Mapping[str, Any]) -> list[Hypothesis]:
     if o["name"] == "beam":
         return naive_beam(case, o)
     if o["name"] == "greedy":
-        return [naive_lane(case, o, lambda best, _: best[0])]
-    found = [naive_sample(case, o, sample) for sample in range(o["samples"])]
-    return ranked(found, o)
+        return [naive_independent(case, o, lambda best, _: best[0])]
+    hypotheses = [naive_sample(case, o, sample) for sample in range(o["samples"])]
+    return ranked(hypotheses, o)
 
 
 def some_options(seed: int) -> Sequence[dict[str, Any]]:

@@ -31,10 +31,10 @@ def test_a_beam_of_one_is_greedy(seed: int) -> None:
 def test_a_beam_as_wide_as_the_tree_is_exhaustive_search(
     penalty: dict[str, Any], longest: int, seed: int
 ) -> None:
-    vocabulary = 6  # two words, eos, and the symbols that nobody writes
+    vocabulary = 6  # two words, eos, and the symbols that no search writes
     model, source = TableModel(vocabulary, seed), source_batch(3, 1)
     search = Beam(beam_size=3**longest, length_ratio=0.0, length_extra=longest, **penalty)
-    for row, found in enumerate(decode(model, source, search)):
+    for row, hypotheses in enumerate(decode(model, source, search)):
         logp = model.next_logp(int(source[row, 0]))
         everything = every_hypothesis(logp, vocabulary, longest)
         lengths = [len(h.token_logp) for h in everything]
@@ -42,7 +42,7 @@ def test_a_beam_as_wide_as_the_tree_is_exhaustive_search(
             h._replace(score=h.log_probability / search.penalty(n))
             for h, n in zip(everything, lengths, strict=True)
         ]
-        assert_same(found, sorted(scored, key=lambda h: (h.truncated, -h.score)))
+        assert_same(hypotheses, sorted(scored, key=lambda h: (h.truncated, -h.score)))
 
 
 A, B, C = 4, 5, 6
@@ -52,19 +52,19 @@ UNLIKELY = dict.fromkeys((A, B, C, EOS), -90.0)
 def advance(
     search_state: SearchState, *beams: dict[int, float]
 ) -> tuple[list[int], list[int], bool]:
-    """One step of one sentence: the candidates of each lane -> parents, tokens, done."""
-    ranked = [sorted(lane.items(), key=lambda item: -item[1]) for lane in beams]
-    logp = torch.tensor([[value for _, value in lane] for lane in ranked], dtype=torch.float64)
-    ids = torch.tensor([[token for token, _ in lane] for lane in ranked])
+    """One step of one sentence: the candidates of each beam -> parents, tokens, done."""
+    ranked = [sorted(beam.items(), key=lambda item: -item[1]) for beam in beams]
+    logp = torch.tensor([[value for _, value in beam] for beam in ranked], dtype=torch.float64)
+    ids = torch.tensor([[token for token, _ in beam] for beam in ranked])
     parents, tokens, done = search_state.advance(logp, ids)
     assert parents is not None
     return parents.tolist(), tokens.tolist(), bool(done)
 
 
-def test_two_lanes_by_pencil_and_paper() -> None:
+def test_two_beams_by_pencil_and_paper() -> None:
     search = Beam(beam_size=2, length_penalty=1.0, stopping="count")
     search_state = search.start(torch.tensor([10]))
-    # Only lane 0 lives at first: A -1, B -2; the other lane's -0.1 must not be seen.
+    # Only beam 0 is live at first: A -1, B -2; the other beam's -0.1 must not count.
     first = {A: -1.0, B: -2.0, EOS: -3.0, C: -4.0}
     assert advance(search_state, first, {C: -0.1, B: -0.2, A: -0.3, EOS: -0.4}) == (
         [0, 0],
@@ -73,32 +73,32 @@ def test_two_lanes_by_pencil_and_paper() -> None:
     )
     # A: C -1.5, eos -4.0    B: eos -2.5, A -3.0, so ranks: A C -1.5, B eos -2.5, B A -3.0, A eos -4
     # The eos of rank 2 is finished, that of rank 4 is not; A C and B A go on.
-    found = advance(
+    second = advance(
         search_state, {C: -0.5, EOS: -3.0, B: -9, A: -9}, {EOS: -0.5, A: -1.0, B: -9, C: -9}
     )
-    assert found == ([0, 1], [C, A], False)
+    assert second == ([0, 1], [C, A], False)
     # A C: eos -2.0, A -2.5    B A: C -3.5, A -4.0. Two are finished now: done.
     third = advance(
         search_state, {EOS: -0.5, A: -1, B: -9, C: -9}, {C: -0.5, A: -1, B: -9, EOS: -9}
     )
     assert third[2]
-    ((best, second, *_),) = search_state.results([0])
+    ((best, runner_up, *_),) = search_state.results([0])
     assert (best.ids, best.log_probability) == ([A, C], -2.0)
     assert best.score == pytest.approx(-2.0 / 3)
-    assert (second.ids, second.log_probability) == ([B], -2.5)
-    assert second.score == pytest.approx(-2.5 / 2)
+    assert (runner_up.ids, runner_up.log_probability) == ([B], -2.5)
+    assert runner_up.score == pytest.approx(-2.5 / 2)
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_no_translation_is_worse_than_that_of_greedy_search(seed: int) -> None:
-    """By the score of the beam. Without a place of its own it is lost now and then."""
+    """By the score of beam search. Without a reserved beam it would be lost now and then."""
     model, source = TableModel(9, seed, eos=-1.0), source_batch(*range(1, 12))
     limits = {"length_ratio": 2.0, "length_extra": 20}
     greedy = decode(model, source, Greedy(**limits))
     beam = decode(model, source, Beam(beam_size=3, **limits))
-    for (found, *_), (alone,) in zip(beam, greedy, strict=True):
+    for (best, *_), (alone,) in zip(beam, greedy, strict=True):
         if not alone.truncated:
-            assert found.score >= alone.score - 1e-9 and not found.truncated
+            assert best.score >= alone.score - 1e-9 and not best.truncated
 
 
 def close_to_its_end(**options: Any) -> tuple[SearchState, bool]:
@@ -170,10 +170,10 @@ def test_length_penalties_by_pencil_and_paper(options: dict[str, Any], expected:
     search_state = Beam(beam_size=1, **options).start(torch.tensor([10]))
     advance(search_state, {A: -1.0, EOS: -5.0})
     advance(search_state, {EOS: -2.0, A: -5.0})  # two tokens: A, eos
-    ((found,),) = search_state.results([0])
-    assert (found.ids, found.log_probability, found.token_logp) == ([A], -3.0, [-1.0, -2.0])
-    assert found.score == pytest.approx(expected)
-    assert found.confidence == pytest.approx(math.exp(-1.5))
+    ((best,),) = search_state.results([0])
+    assert (best.ids, best.log_probability, best.token_logp) == ([A], -3.0, [-1.0, -2.0])
+    assert best.score == pytest.approx(expected)
+    assert best.confidence == pytest.approx(math.exp(-1.5))
 
 
 def test_coverage_by_pencil_and_paper() -> None:
@@ -193,7 +193,7 @@ def test_coverage_by_pencil_and_paper() -> None:
     ((one,), (other,)) = search_state.results([0, 1])
     # Means: 0.6 0.2 0.2, then 0.8 0.0 0.2. Sums: 1.4, which counts as 1, 0.2 and 0.4.
     assert one.score == pytest.approx(-2.0 + 0.5 * math.log(0.2 * 0.4))
-    # The padding behind its two pieces does not count: 0.5 and 1.5.
+    # The padding after its two pieces does not count: 0.5 and 1.5.
     assert other.score == pytest.approx(-2.0 + 0.5 * math.log(0.5))
 
 
@@ -202,8 +202,8 @@ def test_a_piece_that_is_never_looked_at_costs_much_and_not_everything() -> None
     search_state = search.start(torch.tensor([1]))
     weights = torch.tensor([1.0, 0.0]).view(1, 1, 1, 1, 2)
     search_state.advance(torch.tensor([[-1.0, -2.0]]), torch.tensor([[EOS, A]]), weights)
-    ((found,),) = search_state.results([0])
-    assert -20 < found.score < -10
+    ((best,),) = search_state.results([0])
+    assert -20 < best.score < -10
 
 
 @pytest.mark.parametrize(
@@ -222,7 +222,7 @@ def test_a_piece_that_is_never_looked_at_costs_much_and_not_everything() -> None
 def test_a_sentence_is_done_when_patience_times_the_beams_have_finished(
     beams: int, patience: float, enough: int
 ) -> None:
-    """Lane 0 ends again and again, as its second choice; so one more is finished at each step."""
+    """The second choice of beam 0 always ends, so one more is finished at each step."""
     search = Beam(beam_size=beams, patience=patience, length_extra=50, stopping="count")
     search_state = search.start(torch.tensor([0]))
     logp = torch.full((beams, 2 * beams), -torch.inf)
@@ -231,7 +231,7 @@ def test_a_sentence_is_done_when_patience_times_the_beams_have_finished(
     ids[:, 1 if beams > 1 else 0] = EOS
     steps, done = 0, False
     while not done:
-        logp[1:] = -torch.inf  # one lane
+        logp[1:] = -torch.inf  # one beam
         done = bool(search_state.advance(logp, ids).done)
         steps += 1
     assert steps == enough
@@ -245,13 +245,17 @@ def test_at_the_limit_what_lives_is_truncated_and_what_ended_is_not() -> None:
     )
     *_, done = advance(search_state, {EOS: -1, B: -2, A: -3, C: -9}, {C: -5, A: -9, B: -9, EOS: -9})
     assert done
-    (found,) = search_state.results([0])
-    assert [(h.ids, h.truncated) for h in found] == [([A], False), ([A, B], True), ([A, A], True)]
-    assert [h.token_logp for h in found] == [[-1.0, -1.0], [-1.0, -2.0], [-1.0, -3.0]]
+    (hypotheses,) = search_state.results([0])
+    assert [(h.ids, h.truncated) for h in hypotheses] == [
+        ([A], False),
+        ([A, B], True),
+        ([A, A], True),
+    ]
+    assert [h.token_logp for h in hypotheses] == [[-1.0, -1.0], [-1.0, -2.0], [-1.0, -3.0]]
 
 
 def test_what_ended_does_not_go_on_for_want_of_others() -> None:
-    """Behind what is possible a head may put any ids, with probability 0."""
+    """After the possible candidates any ids may follow, with probability 0."""
     search_state = Beam(beam_size=2, patience=2.0, length_ratio=0.0, length_extra=2).start(
         torch.tensor([9])
     )
@@ -259,6 +263,6 @@ def test_what_ended_does_not_go_on_for_want_of_others() -> None:
     logp = torch.tensor([[-1.0, -2.0, -torch.inf, -torch.inf], [-torch.inf] * 4])
     for _ in range(2):
         search_state.advance(logp, ids)
-    (found,) = search_state.results([0])
-    assert [h.token_logp for h in found] == [[-1.0, -2.0], [-2.0], [-1.0, -1.0]]
-    assert [(h.ids, h.truncated) for h in found] == [([A], False), ([], False), ([A, A], True)]
+    (hypotheses,) = search_state.results([0])
+    assert [h.token_logp for h in hypotheses] == [[-1.0, -2.0], [-2.0], [-1.0, -1.0]]
+    assert [(h.ids, h.truncated) for h in hypotheses] == [([A], False), ([], False), ([A, A], True)]

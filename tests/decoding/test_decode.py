@@ -55,11 +55,11 @@ def test_batch_mates_are_irrelevant(model: str, search: str) -> None:
 
 @every_model
 @every_search
-def test_a_translation_is_limited_by_the_length_of_its_own_source(model: str, search: str) -> None:
+def test_a_translation_is_limited_by_the_length_of_its_source(model: str, search: str) -> None:
     built, source = make_model(model), source_batch(*LENGTHS)
     for ratio, extra in ((0.0, 1), (0.5, 1), (1.5, 10)):
-        found = decode(built, source, make_search(search, length_ratio=ratio, length_extra=extra))
-        for hypotheses, length in zip(found, LENGTHS, strict=True):
+        results = decode(built, source, make_search(search, length_ratio=ratio, length_extra=extra))
+        for hypotheses, length in zip(results, LENGTHS, strict=True):
             longest = int(ratio * (length - 1) + extra)
             assert hypotheses, "every sentence has a result"
             for h in hypotheses:
@@ -132,7 +132,7 @@ def test_a_search_can_be_used_again() -> None:
         assert_same(one, other)
 
 
-def test_candidates_are_the_best_of_the_models_own_probabilities() -> None:
+def test_candidates_are_the_best_by_the_models_probabilities() -> None:
     model, hidden = TableModel(9), torch.randn(3, 9)
     logp, ids = top_candidates(model, hidden, CandidateRequest(4))
     expected = hidden.log_softmax(-1)
@@ -152,8 +152,8 @@ def test_decoding_leaves_no_trace_in_the_model() -> None:
 
 
 def test_searches_are_built_from_plain_values() -> None:
-    found = build_search({"name": "beam", "beam_size": 3, "length_penalty": 0.5})
-    assert isinstance(found, Beam) and found.beams == 3 and found.length_penalty == 0.5
+    search = build_search({"name": "beam", "beam_size": 3, "length_penalty": 0.5})
+    assert isinstance(search, Beam) and search.beams == 3 and search.length_penalty == 0.5
     assert isinstance(build_search({"name": "greedy"}), Greedy)
     assert build_search({"name": "sample", "samples": 3}).beams == 3
 

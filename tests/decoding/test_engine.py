@@ -1,4 +1,4 @@
-"""An engine answers each sentence as if it were alone, whatever else is decoded beside it."""
+"""An engine answers each sentence as if it were alone, whatever else is decoded with it."""
 
 import random
 from collections.abc import Iterator, Sequence
@@ -35,8 +35,8 @@ def alone(model: Seq2Seq, requests: list[Request], search: Search) -> list[list[
     return [decode(model, torch.tensor([r.source]), search, [r.prefix])[0] for r in requests]
 
 
-def assert_all_same(found: list[list[Hypothesis]], expected: list[list[Hypothesis]]) -> None:
-    for one, other in zip(found, expected, strict=True):
+def assert_all_same(actual: list[list[Hypothesis]], expected: list[list[Hypothesis]]) -> None:
+    for one, other in zip(actual, expected, strict=True):
         assert_same(one, other)
 
 
@@ -49,13 +49,13 @@ def needed(model: Seq2Seq, search: Search) -> int:
         except ConfigError:
             continue
         return pages
-    raise AssertionError("no number of pages is enough")
+    raise AssertionError("a thousand pages are not enough")
 
 
 @every_cache
 @every_model
 @every_search
-def test_what_is_found_does_not_depend_on_how_many_are_decoded_at_once(
+def test_translations_do_not_depend_on_how_many_are_decoded_at_once(
     cache: str, name: str, beams: int
 ) -> None:
     model, search, requests = small_model(name).double(), make_search(beams), make_requests()
@@ -72,9 +72,9 @@ def test_sentences_that_had_to_give_up_their_pages_are_translated_all_the_same(
 ) -> None:
     model, search, requests = small_model(name).double(), make_search(beams), make_requests()
     expected = alone(model, requests, search)
-    least = needed(model, search)
+    minimum = needed(model, search)
     preempted = 0
-    for pages in (least, least + 3, least * 2):
+    for pages in (minimum, minimum + 3, minimum * 2):
         engine = Engine(model, search, cache="paged", rows=64, pages=pages, page_size=4)
         assert_all_same(list(engine.translate(requests)), expected)
         assert engine.pool is not None and engine.pool.free == pages
@@ -92,16 +92,16 @@ def test_sentences_may_come_at_any_time(cache: str, seed: int) -> None:
     generator = random.Random(seed)
     coming = list(enumerate(requests))
     generator.shuffle(coming)
-    numbers: dict[int, int] = {}
-    found: dict[int, list[Hypothesis]] = {}
+    places: dict[int, int] = {}
+    results: dict[int, list[Hypothesis]] = {}
     while coming or engine.busy:
         for _ in range(min(len(coming), generator.randrange(3))):
             place, request = coming.pop()
-            numbers[engine.submit(request)] = place
-        for number, hypotheses in engine.step():
-            found[numbers[number]] = hypotheses
+            places[engine.submit(request)] = place
+        for request_id, hypotheses in engine.step():
+            results[places[request_id]] = hypotheses
     expected = alone(model, requests, search)
-    assert_all_same([found[i] for i in range(len(requests))], expected)
+    assert_all_same([results[i] for i in range(len(requests))], expected)
 
 
 @every_cache
@@ -109,9 +109,9 @@ def test_what_is_given_begins_the_translation(cache: str) -> None:
     model, search = small_model("transformer").double(), make_search(3)
     prefixes = [(), (5, 6), (7,), (5, 5, 5, 5)] * 3
     requests = [r._replace(prefix=p) for r, p in zip(make_requests(), prefixes, strict=True)]
-    found = list(Engine(model, search, cache=cache, rows=12).translate(requests))
-    assert_all_same(found, alone(model, requests, search))
-    for hypotheses, prefix in zip(found, prefixes, strict=True):
+    results = list(Engine(model, search, cache=cache, rows=12).translate(requests))
+    assert_all_same(results, alone(model, requests, search))
+    for hypotheses, prefix in zip(results, prefixes, strict=True):
         assert all(tuple(h.ids[: len(prefix)]) == prefix for h in hypotheses)
 
 
@@ -161,10 +161,10 @@ def test_a_sentence_that_can_never_fit_is_refused_at_once() -> None:
 def test_the_engine_counts_what_it_did(cache: str) -> None:
     model, search, requests = small_model("transformer"), make_search(4), make_requests()
     engine = Engine(model, search, cache=cache, rows=16)
-    found = list(engine.translate(requests))
+    results = list(engine.translate(requests))
     stats = engine.stats
     assert stats.sentences == stats.admitted == len(requests)
-    assert stats.tokens == sum(len(hypotheses[0].token_logp) for hypotheses in found)
+    assert stats.tokens == sum(len(hypotheses[0].token_logp) for hypotheses in results)
     assert stats.steps <= stats.live <= stats.rows <= 16 * stats.steps
     assert (stats.held >= stats.written > 0) == (cache == "paged")
     assert f"{len(requests)} sentences, {stats.tokens} tokens" in str(stats)
@@ -172,9 +172,9 @@ def test_the_engine_counts_what_it_did(cache: str) -> None:
 
 @pytest.mark.parametrize("V", [5, 100, 1999, 2000])
 @pytest.mark.parametrize("count", [1, 3, 10])
-def test_the_best_of_a_row_are_found_by_chunks(V: int, count: int) -> None:
+def test_the_best_of_a_row_are_those_of_topk(V: int, count: int) -> None:
     generator = torch.Generator().manual_seed(V)
-    # few different numbers, so that there are many equals
+    # few different values, so that many are equal
     x = torch.randint(0, 9 if count == 3 else 10**6, (17, V), generator=generator).double()
     x[0] = -torch.inf
     x[1, : V // 2] = -torch.inf

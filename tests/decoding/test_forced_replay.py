@@ -1,4 +1,4 @@
-"""What a model decodes step by step is what it would choose when it reads the whole at once."""
+"""What a model decodes step by step is what it would choose when it reads all of it at once."""
 
 import pytest
 import torch
@@ -25,20 +25,18 @@ def forced(model: Seq2Seq, source: Tensor, written: list[list[int]]) -> Tensor:
 
 
 def chosen(h: Hypothesis) -> list[int]:
-    """All tokens that the search chose, the end among them if it came so far."""
+    """All tokens that the search chose, the end among them if it was reached."""
     return h.ids if h.truncated else [*h.ids, EOS]
 
 
 @every_model
 @every_preset
-def test_greedy_search_writes_the_argmax_of_its_own_teacher_forcing(
-    model: str, preset: str
-) -> None:
+def test_greedy_search_writes_the_argmax_of_its_replay(model: str, preset: str) -> None:
     built, source = small_model(model, f"attn={preset}"), source_batch(*LENGTHS)
-    found = [one[0] for one in decode(built, source, Greedy(length_ratio=1.5, length_extra=4))]
-    logp = forced(built, source, [h.ids for h in found])
+    best = [one[0] for one in decode(built, source, Greedy(length_ratio=1.5, length_extra=4))]
+    logp = forced(built, source, [h.ids for h in best])
     logp[..., [PAD, BOS, UNK]] = -torch.inf  # which no search writes
-    for row, h in zip(logp, found, strict=True):
+    for row, h in zip(logp, best, strict=True):
         tokens = chosen(h)
         assert row[: len(tokens)].argmax(-1).tolist() == tokens
         total = row[: len(tokens)].max(-1).values.sum().item()
@@ -47,7 +45,7 @@ def test_greedy_search_writes_the_argmax_of_its_own_teacher_forcing(
 
 @every_model
 @every_preset
-def test_the_score_of_every_beam_is_its_own_probability(model: str, preset: str) -> None:
+def test_the_score_of_every_beam_is_its_probability(model: str, preset: str) -> None:
     """Beams change places at each step: what they remember must go with them."""
     built, source = small_model(model, f"attn={preset}"), source_batch(*LENGTHS)
     search = build_search({"name": "beam", "beam_size": 3, "length_ratio": 1.5, "length_extra": 4})
@@ -61,8 +59,10 @@ def test_the_score_of_every_beam_is_its_own_probability(model: str, preset: str)
 
 
 def test_the_models_of_these_tests_write_more_than_one_word() -> None:
-    """Else replaying would show nothing."""
+    """Otherwise replaying would show nothing."""
     built, source = small_model("transformer"), source_batch(*LENGTHS)
-    found = [one[0].ids for one in decode(built, source, Greedy(length_ratio=1.5, length_extra=4))]
-    assert max(len(ids) for ids in found) > 4 and max(len(set(ids)) for ids in found) > 2
-    assert all(token < TARGET_SIZE for ids in found for token in ids)
+    written = [
+        one[0].ids for one in decode(built, source, Greedy(length_ratio=1.5, length_extra=4))
+    ]
+    assert max(len(ids) for ids in written) > 4 and max(len(set(ids)) for ids in written) > 2
+    assert all(token < TARGET_SIZE for ids in written for token in ids)

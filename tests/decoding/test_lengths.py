@@ -33,13 +33,13 @@ def make(search: str, **options: Any) -> Search:
 
 @every_search
 @pytest.mark.parametrize("ratio, extra", [(0.0, 2), (0.0, 6), (0.7, 0), (1.0, 3)])
-def test_no_translation_is_shorter_than_the_minimum_of_its_own_source(
+def test_no_translation_is_shorter_than_the_minimum_of_its_source(
     search: str, ratio: float, extra: int
 ) -> None:
     """However much the model wants to end; tokens are counted with eos, as for the maximum."""
     built = make(search, min_length_ratio=ratio, min_length_extra=extra)
-    found = decode(TableModel(9, eos=8.0), source_batch(*LENGTHS), built)
-    for hypotheses, length in zip(found, LENGTHS, strict=True):
+    results = decode(TableModel(9, eos=8.0), source_batch(*LENGTHS), built)
+    for hypotheses, length in zip(results, LENGTHS, strict=True):
         fewest = max(1, math.ceil(ratio * (length - 1) + extra))
         lengths = {len(h.ids) + 1 for h in hypotheses if not h.truncated}
         assert min(lengths) == fewest, "it ends as soon as it may"
@@ -50,14 +50,14 @@ def test_where_the_maximum_is_less_than_the_minimum_the_end_may_come_last(search
     """As in a model that cannot write more."""
     built = make(search, min_length_ratio=1.0, min_length_extra=5)
     search_state = built.start(torch.tensor([8]), longest=4)
-    assert (search_state.limits.item(), search_state.least.item()) == (4, 4)
+    assert (search_state.limits.item(), search_state.min_lengths.item()) == (4, 4)
 
 
 @every_search
-def test_prefixes_are_written_and_the_rest_is_found(search: str) -> None:
+def test_prefixes_are_written_and_continued(search: str) -> None:
     source, prefixes = source_batch(*LENGTHS), [[4, 4, 4], [], [7], [UNK, 5], [8] * 12]
-    found = decode(TableModel(9, eos=-1.0), source, make(search), prefixes)
-    for hypotheses, prefix in zip(found, prefixes, strict=True):
+    results = decode(TableModel(9, eos=-1.0), source, make(search), prefixes)
+    for hypotheses, prefix in zip(results, prefixes, strict=True):
         assert all(h.ids[: len(prefix)] == prefix for h in hypotheses)
         assert any(len(h.ids) > len(prefix) for h in hypotheses)
 
@@ -77,11 +77,11 @@ def test_the_score_of_a_prefix_is_that_of_its_tokens() -> None:
 def test_what_a_search_would_write_may_be_forced_without_a_change() -> None:
     model, source = small_model("rnn"), source_batch(*LENGTHS)
     free = decode(model, source, Greedy())
-    # Of a prefix longer than that, the limit would be another.
-    begun = [found[0].ids[: (n - 1) * 3 // 2] for found, n in zip(free, LENGTHS, strict=True)]
+    # A longer prefix would raise the limit.
+    begun = [h[0].ids[: (n - 1) * 3 // 2] for h, n in zip(free, LENGTHS, strict=True)]
     assert max(map(len, begun)) > 2
-    for forced, found in zip(decode(model, source, Greedy(), begun), free, strict=True):
-        assert_same(forced, found)
+    for forced, hypotheses in zip(decode(model, source, Greedy(), begun), free, strict=True):
+        assert_same(forced, hypotheses)
 
 
 def test_a_prefix_too_long_for_its_source_raises_the_limit() -> None:
@@ -97,7 +97,7 @@ def test_a_prefix_too_long_for_its_source_raises_the_limit() -> None:
 
 @pytest.mark.parametrize("symbol, name", [(PAD, "<pad>"), (BOS, "<s>"), (EOS, "</s>")])
 def test_symbols_in_a_prefix_are_refused(symbol: int, name: str) -> None:
-    with pytest.raises(ValueError, match=f"there is no {re.escape(name)}"):
+    with pytest.raises(ValueError, match=f"should not contain {re.escape(name)}"):
         Greedy().start(torch.tensor([5, 5]), prefixes=[[4], [4, symbol]])
 
 
@@ -107,7 +107,7 @@ def test_a_prefix_that_a_model_cannot_write_and_end_is_refused() -> None:
         Greedy().start(torch.tensor([5]), prefixes=[[4] * 6], longest=6)
 
 
-def numbered(search_state: SearchState, step: int) -> Tensor:
+def step_all(search_state: SearchState, step: int) -> Tensor:
     """Advance all rows by one of the tokens 10 * step and 10 * step + 1. Returns: `done`."""
     rows = len(search_state.length) * search_state.search.beams
     ids = torch.tensor([[10 * step, 10 * step + 1]]).expand(rows, -1)
@@ -119,15 +119,15 @@ def test_room_for_tokens_grows_with_the_longest_and_shrinks_without_it(search: s
     built = make(search, length_ratio=1.0, length_extra=1)
     search_state = built.start(torch.tensor([299, 99]))
     for step in range(1, 301):
-        done = numbered(search_state, step)
+        done = step_all(search_state, step)
         assert search_state.tokens.shape[-1] <= max(32, 2 * step)
         if step == 100:
             assert done.tolist() == [False, True]
             search_state.keep(torch.tensor([0]))
             search_state.merge(built.start(torch.tensor([399])))
-    (found,) = search_state.results([0])
-    assert done.tolist() == [True, False] and found[0].truncated
-    assert [token // 10 for token in found[0].ids] == list(range(1, 301))
+    (hypotheses,) = search_state.results([0])
+    assert done.tolist() == [True, False] and hypotheses[0].truncated
+    assert [token // 10 for token in hypotheses[0].ids] == list(range(1, 301))
     assert search_state.tokens.shape[-1] == 512
     search_state.keep(torch.tensor([1]))  # of 200 tokens
     assert search_state.tokens.shape[-1] == 256
@@ -140,21 +140,21 @@ def test_the_young_may_take_in_the_old(search: str) -> None:
     built = make(search, length_ratio=1.0, length_extra=1)
     old, young = built.start(torch.tensor([39])), built.start(torch.tensor([4]))
     for step in range(1, 33):
-        numbered(old, step)
+        step_all(old, step)
     young.merge(old)
     for step in range(33, 41):
-        done = numbered(young, step)
+        done = step_all(young, step)
     assert done.all()
-    (found,) = young.results([1])
-    assert [token // 10 for token in found[0].ids] == list(range(1, 41))
+    (hypotheses,) = young.results([1])
+    assert [token // 10 for token in hypotheses[0].ids] == list(range(1, 41))
 
 
-def test_frontiers_of_other_options_do_not_merge() -> None:
+def test_states_of_other_options_do_not_merge() -> None:
     lengths = torch.tensor([5])
     search_state = Beam(beam_size=2).start(lengths)
     search_state.merge(Beam(beam_size=2).start(lengths))
     assert len(search_state.length) == 2
-    with pytest.raises(ValueError, match="only frontiers of one search merge"):
+    with pytest.raises(ValueError, match="only states of one search can merge"):
         search_state.merge(Beam(beam_size=2, patience=2.0).start(lengths))
 
 
@@ -171,7 +171,7 @@ def test_a_row_that_may_not_end_has_no_end_among_its_candidates() -> None:
         assert torch.equal(logp[row], free[row, 1:])
 
 
-def test_a_forced_row_has_its_token_first_and_nothing_behind_it() -> None:
+def test_a_forced_row_has_its_token_first_and_nothing_after_it() -> None:
     model, hidden = TableModel(9), torch.randn(3, 9)
     logp, ids = top_candidates(
         model, hidden, CandidateRequest(4, forced=torch.tensor([UNK, -1, 7]))

@@ -1,4 +1,4 @@
-"""Paged memories and slabs against rows of their own, through all that can happen to sentences."""
+"""Paged memories and slabs against dense rows, through all that can happen to sentences."""
 
 import random
 
@@ -31,7 +31,7 @@ VARIANTS += [
 
 
 class Poisoned(PagePool):
-    """What nobody has written, and what nobody owns any more, is NaN."""
+    """Slots that are not yet written, or released, hold NaN."""
 
     def array(self, layer: int, name: str, like: Tensor) -> Tensor:
         known = len(self.arrays)
@@ -61,9 +61,7 @@ def write_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 class Pair:
-    """A state of many sentences, paged or in slabs, and beside it each of them alone, its
-    hypotheses in dense rows of their own.
-    """
+    """A state of many sentences, paged or in slabs, and the same sentences alone, in dense rows."""
 
     def __init__(self, model: Seq2Seq, beams: int, pool: PagePool | None) -> None:
         self.model, self.beams, self.pool = model, beams, pool
@@ -71,7 +69,7 @@ class Pair:
         self.alone: list[DecodeState] = []
 
     def enter(self, lengths: list[int]) -> None:
-        """Admit sentences of so many pieces."""
+        """Admit sentences of these lengths."""
         source = source_batch(*lengths)
         state = self.model.start(self.model.encode(source), self.beams, self.pool)
         for row, length in zip(source, lengths, strict=True):
@@ -239,7 +237,7 @@ def test_states_that_do_not_belong_together_do_not_merge() -> None:
         model.start(encoded, 2).merge(model.start(encoded, 2))
 
 
-def test_a_pool_gives_all_or_nothing_and_knows_its_own() -> None:
+def test_a_pool_gives_all_or_nothing_and_releases_a_page_once() -> None:
     pool = PagePool(5, 8)
     first, second = pool.alloc(2), pool.alloc(3)
     assert first is not None and second is not None

@@ -1,4 +1,4 @@
-"""Models of the whole zoo decode in fewer bits, and the model that was given stays what it was."""
+"""Models of the whole zoo decode in fewer bits, and the given model does not change."""
 
 import pytest
 import torch
@@ -36,8 +36,8 @@ def test_every_model_decodes_in_fewer_bits_and_stays_as_it_was(
     batch = source_batch(7, 4, 1), torch.randint(4, TARGET_SIZE, (3, 5))
     expected = logits(model, *batch)
     reduced = with_precision(model, precision)
-    found = logits(reduced, *batch).float()
-    difference = (found - expected).norm() / expected.norm()
+    actual = logits(reduced, *batch).float()
+    difference = (actual - expected).norm() / expected.norm()
     assert 0 < difference < 0.1
     for hypotheses in decode(reduced, batch[0], Beam(beam_size=2)):
         assert all(torch.tensor(h.score).isfinite() for h in hypotheses) and hypotheses
@@ -59,9 +59,9 @@ def test_all_linear_maps_are_integers_and_all_else_is_shared() -> None:
     reduced = with_precision(model, "int8")
     kinds = {type(module) for module in reduced.modules()}
     assert nn.Linear not in kinds and Int8Linear in kinds
-    own = {id(p): p for p in model.parameters()}
+    parameters = {id(p): p for p in model.parameters()}
     shared = {p.data_ptr() for p in model.parameters()}
-    assert own and all(p.data_ptr() in shared for p in reduced.parameters())
+    assert parameters and all(p.data_ptr() in shared for p in reduced.parameters())
     target = reduced.embeddings.target.weight
     assert target.dtype == torch.float32 and torch.equal(target, model.embeddings.target.weight)
 
@@ -84,13 +84,13 @@ def test_in_bfloat16_all_parameters_and_memories_are_and_what_was_tied_is() -> N
 @pytest.mark.parametrize("variant", VARIANTS)
 @torch.no_grad()
 def test_float32_is_the_same_function_with_the_same_parameters(variant: str) -> None:
-    model = small_model(*variant.split()).eval()  # in float64: both sum in an order of their own
+    model = small_model(*variant.split()).eval()  # in float64: the two sum in different orders
     batch = source_batch(7, 4, 1), torch.randint(4, TARGET_SIZE, (3, 5))
     same = with_precision(model, "float32")
     torch.testing.assert_close(logits(same, *batch), logits(model, *batch), atol=1e-12, rtol=1e-12)
     expected = decode(model, batch[0], Beam(beam_size=2))
-    for found, hypotheses in zip(decode(same, batch[0], Beam(beam_size=2)), expected, strict=True):
-        assert [h.ids for h in found] == [h.ids for h in hypotheses]
+    for actual, hypotheses in zip(decode(same, batch[0], Beam(beam_size=2)), expected, strict=True):
+        assert [h.ids for h in actual] == [h.ids for h in hypotheses]
     before = model.state_dict()
     for name, value in same.state_dict().items():
         assert torch.equal(value, before[name]), name
@@ -100,9 +100,9 @@ def test_in_float32_only_matrices_of_linear_maps_are_copied_and_only_on_a_cpu() 
     model = build("transformer model.tie=target")
     same = with_precision(model, "float32")
     shared = {p.data_ptr() for p in model.parameters()}
-    own = {id(p) for p in same.parameters() if p.data_ptr() not in shared}
+    copied = {id(p) for p in same.parameters() if p.data_ptr() not in shared}
     linears = [m for m in same.modules() if isinstance(m, nn.Linear)]
-    assert own == {id(linear.weight) for linear in linears}
+    assert copied == {id(linear.weight) for linear in linears}
     assert all(linear.weight.t().is_contiguous() for linear in linears)
     assert same.embeddings.target.weight.is_contiguous()
     elsewhere = model.to("meta")

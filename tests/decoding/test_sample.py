@@ -1,4 +1,4 @@
-"""Sampling: the distribution, and that a draw depends on nothing but its own counters."""
+"""Sampling: the distribution, and that a draw depends on nothing but its counters."""
 
 import math
 
@@ -24,15 +24,15 @@ def drawn(search: Sample, logp: Tensor) -> Tensor:
     return search_state.advance(logp.expand(DRAWS, -1), ids).tokens - 10
 
 
-def chi_square(found: Tensor, p: Tensor) -> float:
-    """Of drawn numbers, for degrees of freedom as many as probabilities but one."""
-    expected = p * len(found)
-    observed = found.bincount(minlength=len(p)).double()
+def chi_square(tokens: Tensor, p: Tensor) -> float:
+    """The statistic of drawn tokens, with one degree of freedom fewer than probabilities."""
+    expected = p * len(tokens)
+    observed = tokens.bincount(minlength=len(p)).double()
     assert observed[p == 0].sum() == 0
     return (((observed - expected) ** 2)[p > 0] / expected[p > 0]).sum().item()
 
 
-# What chi-square of so many degrees of freedom exceeds once in 10,000 times.
+# Degrees of freedom -> the value that chi-square exceeds once in 10,000 times.
 RARE = {1: 15.1, 2: 18.4, 3: 21.1, 5: 25.7, 99: 161.3}
 
 
@@ -41,8 +41,8 @@ RARE = {1: 15.1, 2: 18.4, 3: 21.1, 5: 25.7, 99: 161.3}
 def test_tokens_are_drawn_from_the_softmax_at_the_temperature(
     temperature: float, seed: int
 ) -> None:
-    found = drawn(Sample(temperature=temperature, seed=seed), LOGP)
-    assert chi_square(found, (LOGITS / temperature).softmax(0)) < RARE[5]
+    tokens = drawn(Sample(temperature=temperature, seed=seed), LOGP)
+    assert chi_square(tokens, (LOGITS / temperature).softmax(0)) < RARE[5]
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -56,18 +56,18 @@ def test_top_p_draws_from_the_fewest_that_reach_it() -> None:
     p = torch.tensor([0.4, 0.3, 0.2, 0.1], dtype=torch.float64)
     for top_p, kept in [(0.05, 1), (0.39, 1), (0.41, 2), (0.69, 2), (0.71, 3), (0.95, 4), (1.0, 4)]:
         expected = torch.cat((p[:kept] / p[:kept].sum(), p.new_zeros(4 - kept)))
-        found = drawn(Sample(top_p=top_p), p.log())
-        assert found.unique().tolist() == list(range(kept))
+        tokens = drawn(Sample(top_p=top_p), p.log())
+        assert tokens.unique().tolist() == list(range(kept))
         if kept > 1:
-            assert chi_square(found, expected) < RARE[kept - 1]
+            assert chi_square(tokens, expected) < RARE[kept - 1]
 
 
 def test_what_is_impossible_is_never_drawn() -> None:
-    found = drawn(Sample(), torch.tensor([math.log(0.5), math.log(0.5), -torch.inf, -torch.inf]))
-    assert found.unique().tolist() == [0, 1]
+    tokens = drawn(Sample(), torch.tensor([math.log(0.5), math.log(0.5), -torch.inf, -torch.inf]))
+    assert tokens.unique().tolist() == [0, 1]
 
 
-def test_the_numbers_are_uniform_along_each_counter() -> None:
+def test_random_values_are_uniform_along_each_counter() -> None:
     along = torch.arange(DRAWS)
     zero = torch.zeros((), dtype=torch.int64)
     for counters in ((along, zero, zero), (zero, along, zero), (zero, zero, along)):
@@ -78,14 +78,14 @@ def test_the_numbers_are_uniform_along_each_counter() -> None:
         assert chi_square(pairs, torch.full((100,), 0.01)) < RARE[99]
 
 
-def test_the_numbers_are_those_of_arithmetic_without_signs() -> None:
+def test_random_values_are_those_of_unsigned_arithmetic() -> None:
     counters = [(0, 0, 0), (1, 2, 3), (10**9, 5, 200), (2**40, 1, 1)]
-    found = uniform(7, *torch.tensor(counters).T).tolist()
-    assert found == [naive_uniform(7, *each) for each in counters]
+    values = uniform(7, *torch.tensor(counters).T).tolist()
+    assert values == [naive_uniform(7, *each) for each in counters]
 
 
-def texts(found: list[list[Hypothesis]]) -> list[list[list[int]]]:
-    return [[h.ids for h in hypotheses] for hypotheses in found]
+def texts(results: list[list[Hypothesis]]) -> list[list[list[int]]]:
+    return [[h.ids for h in hypotheses] for hypotheses in results]
 
 
 @pytest.mark.parametrize("model", ["transformer", "rnn"])
@@ -101,10 +101,10 @@ def test_the_same_seed_draws_the_same_and_another_one_others(model: str) -> None
 
 def test_equal_sources_get_different_translations_and_each_the_score_of_the_model() -> None:
     model, source = TableModel(9), source_batch(9).expand(3, -1)
-    found = decode(model, source, Sample(samples=2, temperature=3.0))
-    assert len({tuple(ids) for ids in sum(texts(found), [])}) > 3
+    results = decode(model, source, Sample(samples=2, temperature=3.0))
+    assert len({tuple(ids) for ids in sum(texts(results), [])}) > 3
     logp = model.next_logp(int(source[0, 0]))
-    for h in sum(found, []):
+    for h in sum(results, []):
         written = h.ids if h.truncated else [*h.ids, 2]
         expected = [logp(written[:i])[token] for i, token in enumerate(written)]
         assert h.token_logp == pytest.approx(expected)
@@ -112,21 +112,21 @@ def test_equal_sources_get_different_translations_and_each_the_score_of_the_mode
         assert h.confidence == pytest.approx(math.exp(h.score))
 
 
-def test_a_sentence_draws_by_its_number_wherever_it_stands() -> None:
+def test_a_sentence_draws_by_its_id_in_any_batch() -> None:
     search = Sample(samples=2, seed=5)
 
-    def draws(numbers: list[int]) -> dict[int, list[int]]:
+    def draws(draw_ids: list[int]) -> dict[int, list[int]]:
         search_state: SearchState = search.start(
-            torch.full((len(numbers),), 9), numbers=torch.tensor(numbers)
+            torch.full((len(draw_ids),), 9), draw_ids=torch.tensor(draw_ids)
         )
-        rows = 2 * len(numbers)
+        rows = 2 * len(draw_ids)
         ids = torch.arange(10, 16).expand(rows, -1)
         steps = [
             search_state.advance(LOGP.expand(rows, -1), ids).tokens.view(-1, 2) for _ in range(5)
         ]
-        return dict(zip(numbers, torch.stack(steps, 1).tolist(), strict=True))
+        return dict(zip(draw_ids, torch.stack(steps, 1).tolist(), strict=True))
 
     together = draws([4, 0, 17, 3])
     assert draws([17]) == {17: together[17]}
     assert draws([3, 4]) == {3: together[3], 4: together[4]}
-    assert len({str(found) for found in together.values()}) == 4
+    assert len({str(tokens) for tokens in together.values()}) == 4

@@ -22,7 +22,7 @@ def table_cases(seed: int, count: int, vocabulary: int = 9, eos: float = 0.0) ->
     """Sentences of a table, some with a prefix; each looks at its source as it likes."""
     rng, model = random.Random(seed), TableModel(vocabulary, seed, eos=eos)
     cases = []
-    for number in range(count):
+    for draw_id in range(count):
         first, pieces = rng.randrange(4, 13), rng.randrange(12)
 
         def looks(prefix: list[int], first: int = first, pieces: int = pieces) -> list[float]:
@@ -32,24 +32,24 @@ def table_cases(seed: int, count: int, vocabulary: int = 9, eos: float = 0.0) ->
             return [w / sum(weights) for w in weights]
 
         prefix = [rng.randrange(3, vocabulary) for _ in range(rng.choice([0, 0, 1, 3, 7]))]
-        cases.append(Case(model.next_logp(first), pieces, prefix, looks, number))
+        cases.append(Case(model.next_logp(first), pieces, prefix, looks, draw_id))
     return cases
 
 
 class Run:
-    """Live sentences, each row's whole prefix as a list: what an engine does, without a model."""
+    """Live sentences, with the prefix of each row as a list: an engine without a model."""
 
     def __init__(self, search: Search, options: dict[str, Any]):
         self.search, self.options = search, defaults(options)
         self.cases: list[Case] = []
         self.rows: list[list[int]] = []
         self.search_state: SearchState | None = None
-        self.found: dict[int, list[Hypothesis]] = {}
+        self.results: dict[int, list[Hypothesis]] = {}
 
     def arrive(self, cases: Sequence[Case]) -> None:
         born = self.search.start(
             torch.tensor([case.pieces for case in cases]),
-            numbers=torch.tensor([case.number for case in cases]),
+            draw_ids=torch.tensor([case.draw_id for case in cases]),
             prefixes=[case.prefix for case in cases],
         )
         self.cases += cases
@@ -70,14 +70,14 @@ class Run:
             [*self.rows[p], t] for p, t in zip(parents, advance.tokens.tolist(), strict=True)
         ]
         gone, live = (x.nonzero().flatten().tolist() for x in (advance.done, ~advance.done))
-        for i, found in zip(gone, self.search_state.results(gone), strict=True):
-            self.found[self.cases[i].number] = found
+        for i, hypotheses in zip(gone, self.search_state.results(gone), strict=True):
+            self.results[self.cases[i].draw_id] = hypotheses
         self.cases = [self.cases[i] for i in live]
         self.rows = [row for i in live for row in self.rows[i * K : i * K + K]]
         self.search_state.keep(torch.tensor(live, dtype=torch.int64))
 
     def _candidates(self, request: CandidateRequest) -> tuple[Tensor, Tensor]:
-        """What a head would answer."""
+        """The candidates that a model would give."""
         logp, ids = [], []
         for r, prefix in enumerate(self.rows):
             case = self.cases[r // self.search.beams]
@@ -121,7 +121,7 @@ def test_sentences_of_any_age_in_any_company_are_translated_as_if_alone(
             waiting = waiting[count:]
         run.step()
     for case in cases:
-        assert_same(run.found[case.number], naive(case, options))
+        assert_same(run.results[case.draw_id], naive(case, options))
 
 
 def model_case(model: Seq2Seq, source: Tensor, layer: int = -1, prefix: Sequence[int] = ()) -> Case:
@@ -165,8 +165,8 @@ def test_a_search_on_a_model_is_the_naive_one(
         pytest.skip("it has no weights")
     model, lengths = small_model(*variant.split()), (5, 2, 3)
     source = source_batch(*lengths)
-    found = decode(model, source, build_search(options), prefixes)
-    for row, hypotheses in enumerate(found):
+    results = decode(model, source, build_search(options), prefixes)
+    for row, hypotheses in enumerate(results):
         prefix = prefixes[row] if prefixes else []
         case = model_case(
             model, source[row, : lengths[row]], options.get("coverage_layer", -1), prefix
@@ -176,18 +176,18 @@ def test_a_search_on_a_model_is_the_naive_one(
 
 @pytest.mark.parametrize("variant", ["transformer", "rnn"])
 @pytest.mark.parametrize("name", ["greedy", "beam"])
-def test_in_single_precision_only_near_ties_are_decided_otherwise(name: str, variant: str) -> None:
+def test_single_precision_only_changes_near_ties(name: str, variant: str) -> None:
     model, source = small_model(variant), source_batch(*(9, 1, 5, 14, 3, 7, 12, 2))
     options = {"name": name, "length_ratio": 1.0, "length_extra": 4}
     exact = decode(model, source, build_search(options))
     single = decode(model.float(), source, build_search(options))
-    for row, (found, expected) in enumerate(zip(single, exact, strict=True)):
-        assert found[0].score == pytest.approx(expected[0].score, abs=1e-4)
-        if found[0].ids != expected[0].ids:  # then the other must have been as good
-            target = torch.tensor([[BOS, *found[0].ids]])
+    for row, (actual, expected) in enumerate(zip(single, exact, strict=True)):
+        assert actual[0].score == pytest.approx(expected[0].score, abs=1e-4)
+        if actual[0].ids != expected[0].ids:  # then the other must have been as good
+            target = torch.tensor([[BOS, *actual[0].ids]])
             with torch.no_grad():
                 hidden = model.double()(source[row : row + 1], target).hidden
                 logp = model.logits(hidden).log_softmax(-1)[0]
-            written = found[0].ids if found[0].truncated else [*found[0].ids, EOS]
+            written = actual[0].ids if actual[0].truncated else [*actual[0].ids, EOS]
             total = sum(logp[i, token].item() for i, token in enumerate(written))
             assert total / len(written) == pytest.approx(expected[0].score, abs=1e-4)

@@ -21,9 +21,9 @@ from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.symbols import EOS
 
 
-def echo(least: int = 1) -> Workers:
+def echo(min_requests: int = 1) -> Workers:
     build: Any = Echo
-    return Workers(build, 2, least=least)
+    return Workers(build, 2, min_requests=min_requests)
 
 
 def requests(*firsts: int) -> list[Request]:
@@ -32,7 +32,7 @@ def requests(*firsts: int) -> list[Request]:
 
 @pytest.fixture
 def echoes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Workers]:
-    """Two workers who get two requests of a window each."""
+    """Two workers that get two requests of a window each."""
     monkeypatch.setattr(module, "SHARE", 2)
     workers = echo()
     yield workers
@@ -44,9 +44,9 @@ def alive(workers: Workers) -> list[int]:
 
 
 def test_answers_come_in_the_order_of_the_requests(echoes: Workers) -> None:
-    found = list(echoes.translate(requests(*range(21))))
-    assert [hypotheses[0].ids[0] for hypotheses in found] == list(range(21))
-    writers = {hypotheses[0].ids[-1] for hypotheses in found}
+    answers = list(echoes.translate(requests(*range(21))))
+    assert [hypotheses[0].ids[0] for hypotheses in answers] == list(range(21))
+    writers = {hypotheses[0].ids[-1] for hypotheses in answers}
     assert len(writers) == 2 and os.getpid() not in writers
     # They stay for the next call.
     assert {h[0].ids[-1] for h in echoes.translate(requests(*range(21)))} == writers
@@ -61,18 +61,18 @@ def test_they_translate_as_an_engine_does_token_for_token(monkeypatch: pytest.Mo
     sources = [torch.randint(4, 13, (i % 7 + 1,)).tolist() for i in range(40)]
     asked = [Request([*source, EOS]) for source in sources]
     workers = Workers(build, 2)
-    found = list(workers.translate(asked))
+    answers = list(workers.translate(asked))
     workers.close()
-    for some, others in zip(found, build().translate(asked), strict=True):
+    for some, others in zip(answers, build().translate(asked), strict=True):
         assert [h.ids for h in some] == [h.ids for h in others]
         assert some[0].score == pytest.approx(others[0].score, abs=1e-9)
 
 
 def test_no_process_is_started_for_a_few_requests() -> None:
-    for least, firsts in ((1, (1,)), (3, (1, 2, 3, 4, 5)), (1, ())):
-        workers = echo(least)
-        found = list(workers.translate(requests(*firsts)))
-        assert [h[0].ids for h in found] == [[first, EOS, os.getpid()] for first in firsts]
+    for min_requests, firsts in ((1, (1,)), (3, (1, 2, 3, 4, 5)), (1, ())):
+        workers = echo(min_requests)
+        answers = list(workers.translate(requests(*firsts)))
+        assert [h[0].ids for h in answers] == [[first, EOS, os.getpid()] for first in firsts]
         assert not workers._workers
 
 
@@ -84,15 +84,15 @@ def test_what_is_read_ahead_is_bounded(echoes: Workers) -> None:
     assert next(read) <= 50 + module.WINDOWS * module.SHARE * 2
     answers.close()  # type: ignore[attr-defined]
     assert not alive(echoes)
-    # Nothing of what they were working on is taken for an answer to somebody else.
+    # Their abandoned work is not taken for the answer to another call.
     assert [h[0].ids[0] for h in echoes.translate(requests(7, 8))] == [7, 8]
 
 
 def test_the_shares_of_a_window_take_about_the_same_time() -> None:
     lengths = [5, 1, 4, 2, 3, 6]
     window = Window([Request([9] * n) for n in lengths])
-    found = [[lengths[i] for i in share] for share in window.shares(2)]
-    assert found == [[6, 4, 2], [5, 3, 1]]
+    dealt = [[lengths[i] for i in share] for share in window.shares(2)]
+    assert dealt == [[6, 4, 2], [5, 3, 1]]
     assert window.shares(9) == [[i] for i in (5, 0, 2, 4, 3, 1)]
 
 
@@ -123,7 +123,7 @@ def test_errors_and_warnings_of_a_worker_reach_the_caller(echoes: Workers) -> No
     assert not alive(echoes)
 
 
-def test_an_error_that_cannot_travel_is_told_in_words() -> None:
+def test_an_error_that_cannot_be_pickled_is_told_in_words() -> None:
     class Local(Exception):
         pass
 
@@ -132,11 +132,11 @@ def test_an_error_that_cannot_travel_is_told_in_words() -> None:
         yield
 
     engine: Any = SimpleNamespace(translate=refuse)
-    found = module.answer(engine, [])
-    assert type(found) is RuntimeError and "Local: only here" in str(found)
+    answer = module.answer(engine, [])
+    assert type(answer) is RuntimeError and "Local: only here" in str(answer)
 
 
-def test_workers_end_with_whoever_started_them(echoes: Workers) -> None:
+def test_workers_end_with_the_process_that_started_them(echoes: Workers) -> None:
     """Even if it is killed: the end of its pipe is what they wait for."""
     list(echoes.translate(requests(1, 2)))
     processes = [worker.process for worker in echoes._workers]

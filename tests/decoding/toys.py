@@ -1,4 +1,4 @@
-"""A model that is a table of log-probabilities, and beam search as one would write it down."""
+"""A model that is a table of log-probabilities, and exhaustive search on it."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -80,20 +80,20 @@ def next_logp(model: Seq2Seq, source: Tensor) -> NextLogP:
 
 
 def every_hypothesis(logp: NextLogP, vocabulary: int, limit: int) -> list[Hypothesis]:
-    """All that fits into `limit` tokens, eos included, scored by log-probability alone."""
-    found = []
-    search_state = [Hypothesis([], 0.0, 0.0, True)]
+    """All hypotheses of at most `limit` tokens, eos included, scored by log-probability alone."""
+    finished = []
+    open_ones = [Hypothesis([], 0.0, 0.0, True)]
     for _ in range(limit):
         grown = []
-        for lane in search_state:
-            values = logp(lane.ids)
+        for beam in open_ones:
+            values = logp(beam.ids)
             for token in set(range(vocabulary)) - {PAD, BOS, UNK}:
-                ids = lane.ids if token == EOS else [*lane.ids, token]
-                each = [*lane.token_logp, values[token]]
+                ids = beam.ids if token == EOS else [*beam.ids, token]
+                each = [*beam.token_logp, values[token]]
                 one = Hypothesis(ids, sum(each), sum(each), token != EOS, each)
-                (found if token == EOS else grown).append(one)
-        search_state = grown
-    return sorted([*found, *search_state], key=lambda h: -h.score)
+                (finished if token == EOS else grown).append(one)
+        open_ones = grown
+    return sorted([*finished, *open_ones], key=lambda h: -h.score)
 
 
 def assert_same(actual: Sequence[Hypothesis], expected: Sequence[Hypothesis]) -> None:

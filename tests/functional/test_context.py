@@ -8,7 +8,7 @@ from torch import Tensor
 from seq2seq.functional.context import gate, group_means, modulate, prefix_means, row_means
 
 
-def numbers(*shape: int) -> Tensor:
+def randn(*shape: int) -> Tensor:
     return torch.randn(shape, dtype=torch.float64, requires_grad=True)
 
 
@@ -34,8 +34,8 @@ def loop(x: Tensor, groups: Tensor, mask: Tensor, causal: bool) -> Tensor:
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("size", [1, 7, 33])
 def test_means_of_groups_are_those_of_a_loop(size: int, causal: bool) -> None:
-    x, mask = numbers(4, size, 3), mask_of([size, max(1, size // 2), 1, 0], size)
-    # Groups that are torn apart, with any numbers.
+    x, mask = randn(4, size, 3), mask_of([size, max(1, size // 2), 1, 0], size)
+    # Scattered groups with arbitrary ids.
     for groups in (torch.randint(-2, 3, (4, size)), torch.arange(size).expand(4, size) // 3 + 100):
         actual, expected = group_means(x, groups, mask, causal), loop(x, groups, mask, causal)
         assert_equal(actual, expected)
@@ -45,7 +45,7 @@ def test_means_of_groups_are_those_of_a_loop(size: int, causal: bool) -> None:
 
 @pytest.mark.parametrize("size", [1, 7, 33])
 def test_one_group_is_the_row_and_its_causal_mean_is_the_prefix(size: int) -> None:
-    x, mask = numbers(3, size, 3), mask_of([size, max(1, size // 2), 0], size)
+    x, mask = randn(3, size, 3), mask_of([size, max(1, size // 2), 0], size)
     one = torch.zeros(3, size, dtype=torch.long)
     pairs = [
         (row_means(x, mask).expand_as(x), loop(x, one, mask, False)),
@@ -53,7 +53,7 @@ def test_one_group_is_the_row_and_its_causal_mean_is_the_prefix(size: int) -> No
         (row_means(x).expand_as(x), group_means(x, one)),
         (prefix_means(x)[0], group_means(x, one, causal=True)),
     ]
-    slope = numbers(3, size, 3).detach()
+    slope = randn(3, size, 3).detach()
     for actual, expected in pairs:
         assert_equal(actual, expected)
         assert_equal(gradients((actual * slope).sum(), x), gradients((expected * slope).sum(), x))
@@ -70,7 +70,7 @@ def test_means_of_prefixes_on_paper() -> None:
 
 
 def test_prefixes_in_pieces_are_prefixes_at_once() -> None:
-    x = numbers(2, 33, 3)
+    x = randn(2, 33, 3)
     whole, end = prefix_means(x)
     sums, parts = None, []
     for piece in x.split([1, 7, 1, 24], dim=1):
@@ -89,7 +89,7 @@ def test_sums_in_bfloat16_do_not_stop_growing() -> None:
     assert (group_means(x, torch.zeros(1, 4096, dtype=torch.long)) == 1).all()
 
 
-def test_a_small_group_after_large_numbers_keeps_its_digits() -> None:
+def test_a_small_group_after_large_values_keeps_its_digits() -> None:
     x = torch.full((1, 1000, 1), 1e4)
     x[0, -1] = 1e-3
     groups = torch.arange(1000)[None]
@@ -105,15 +105,15 @@ def test_what_stands_at_padding_may_be_infinite() -> None:
 
 
 def test_modulated_keys_have_the_score_with_a_diagonal_matrix_between() -> None:
-    q, k, c = numbers(4, 5), numbers(6, 5), numbers(5)
+    q, k, c = randn(4, 5), randn(6, 5), randn(5)
     # Q K^T + Q (C K^T) with C = diag(c), as it is printed.
     printed = q @ k.T + q @ (torch.diag(c) @ k.T)
     assert_equal(q @ modulate(k, c).T, printed)
 
 
 def test_a_gate_mixes_by_one_share_a_head() -> None:
-    x, c = numbers(2, 3, 4, 5), numbers(2, 1, 4, 5)
-    a, b = numbers(4, 5), numbers(4, 5)
+    x, c = randn(2, 3, 4, 5), randn(2, 1, 4, 5)
+    a, b = randn(4, 5), randn(4, 5)
     expected = []
     for n in range(2):
         for t in range(3):
@@ -131,4 +131,4 @@ def test_a_gate_mixes_by_one_share_a_head() -> None:
 
 def test_groups_of_another_length_are_refused() -> None:
     with pytest.raises(ValueError, match=r"groups has shape \(2, 4\); expected \(N, S\) with N=2"):
-        group_means(numbers(2, 3, 5), torch.zeros(2, 4, dtype=torch.long))
+        group_means(randn(2, 3, 5), torch.zeros(2, 4, dtype=torch.long))

@@ -18,7 +18,7 @@ def test_probability_zero_returns_the_input_itself() -> None:
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
-def test_kept_numbers_are_scaled_by_exactly_one_over_the_kept_share(p: float) -> None:
+def test_kept_elements_are_scaled_by_exactly_one_over_the_kept_share(p: float) -> None:
     x = torch.randn(1001, dtype=torch.float64)
     out = dropout(x, p)
     kept = out != 0
@@ -27,10 +27,10 @@ def test_kept_numbers_are_scaled_by_exactly_one_over_the_kept_share(p: float) ->
 
 
 @pytest.mark.parametrize("p", [0.1, 0.5, 0.9])
-def test_every_number_is_dropped_with_the_same_probability(p: float) -> None:
+def test_every_element_is_dropped_with_the_same_probability(p: float) -> None:
     draws = 40_000
     kept = dropout(torch.ones(draws, 8), p) > 0
-    # Four numbers share one draw of the generator: each place among them has to be fair.
+    # Four elements share one draw of the generator: each of the four has to be fair.
     share = kept.double().mean(0)
     deviation = (p * (1 - p) / draws) ** 0.5
     assert (share - (1 - p)).abs().max() < 5 * deviation

@@ -30,12 +30,12 @@ def vectors(*shape: int) -> Tensor:
 
 def estimates(q: Tensor, k: Tensor, features: int, draws: int) -> Tensor:
     """phi(q) . phi(k) for many draws of the features."""
-    found = []
+    kernels = []
     for _ in range(draws):
         w = orthogonal_features(features, D).double()
         logs = log_features(torch.stack((q, k))[None, None], w)[0, 0]
-        found.append(logs.sum(0).exp().mean())
-    return torch.stack(found)
+        kernels.append(logs.sum(0).exp().mean())
+    return torch.stack(kernels)
 
 
 @pytest.mark.parametrize("width, expected", [(1, 1), (2, 2), (8, 24), (32, 128), (64, 320)])
@@ -67,11 +67,11 @@ def test_the_kernel_is_estimated_without_bias() -> None:
     along = torch.full((2, D), 0.33, dtype=torch.float64)
     for q, k in (along, -along, 0.5 * vectors(2, D)):
         expected = ((q @ k) / math.sqrt(D)).exp()
-        found = estimates(q, k, D, 2000)
-        assert abs(found.mean() - expected) < 4 * found.std() / math.sqrt(2000)
+        drawn = estimates(q, k, D, 2000)
+        assert abs(drawn.mean() - expected) < 4 * drawn.std() / math.sqrt(2000)
 
 
-def test_the_error_falls_with_the_number_of_features() -> None:
+def test_the_error_falls_with_more_features() -> None:
     q, k = 0.5 * vectors(2, D)
     expected = ((q @ k) / math.sqrt(D)).exp()
     errors = [

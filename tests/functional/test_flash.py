@@ -85,7 +85,7 @@ def test_any_tiles_compute_the_softmax_with_gradients(
 )
 @pytest.mark.parametrize("causal", [False, True], ids=["all", "causal"])
 @pytest.mark.parametrize("groups", [4, 2], ids=["mha", "gqa"])
-def test_a_bias_is_added_and_learns_in_its_own_shape(
+def test_a_bias_is_added_and_learns_in_its_shape(
     groups: int, causal: bool, shape: tuple[int, ...]
 ) -> None:
     given, mask = inputs(9, 23, groups), visible("empty", 9, 23)
@@ -204,7 +204,7 @@ def test_dropout_keeps_the_mean() -> None:
     assert ((mean - explicit(given)).abs() < 5 * deviation).all()
 
 
-def test_every_tile_draws_numbers_of_its_own() -> None:
+def test_every_tile_draws_independently() -> None:
     given = inputs(12, 12, 4)
     tiles = factors(given, 0.5, 0, (4, 4)).unflatten(2, (3, 4)).unflatten(4, (3, 4))
     flat = tiles.permute(2, 4, 0, 1, 3, 5).reshape(9, -1)
@@ -234,7 +234,7 @@ def test_sums_run_in_float32_under_a_narrow_type_and_under_autocast(dtype: torch
 
 
 def kept(length: int, **options: Any) -> int:
-    """Numbers held for the gradient, at T = S = `length`."""
+    """Elements held for the gradient, at T = S = `length`."""
     given = inputs(length, length, 2, torch.float32)
     held: dict[int, int] = {}
 
@@ -262,7 +262,7 @@ def test_it_can_be_differentiated_once_and_says_so() -> None:
     given = inputs(5, 7, 2)
     out = flash_attention(*given, scale=SCALE)
     for loss in (out.sum(), out.square().sum()):
-        with pytest.raises(RuntimeError, match="once only.*take attn.kernel=explicit"):
+        with pytest.raises(RuntimeError, match="only once.*take attn.kernel=explicit"):
             torch.autograd.grad(loss, given.q, create_graph=True)
 
 

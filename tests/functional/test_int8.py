@@ -67,12 +67,12 @@ def test_products_are_those_of_long_integers(
 
 
 @pytest.mark.parametrize("size", [1e-20, 1e-3, 1.0, 1e30])
-def test_a_number_moves_by_half_a_step_of_its_row_at_most(size: float) -> None:
+def test_an_element_moves_by_half_a_step_of_its_row_or_less(size: float) -> None:
     x = torch.randn(50, 37) * torch.logspace(-3, 3, 50)[:, None] * size
-    found, scale = quantize_rows(x)
-    error = (x.double() - found.double() * scale.double()).abs()
+    actual, scale = quantize_rows(x)
+    error = (x.double() - actual.double() * scale.double()).abs()
     assert (error <= scale.double() * 0.50001).all()
-    assert found.abs().amax(1).eq(127).all()
+    assert actual.abs().amax(1).eq(127).all()
 
 
 @pytest.mark.parametrize("shape", [(1, 5, 3), (9, 63, 17), (70, 256, 260), (4, 1100, 7)], ids=str)
@@ -81,14 +81,14 @@ def test_the_error_of_a_linear_map_is_what_its_scales_allow(
 ) -> None:
     rows, inputs, outputs = shape
     x, w, b = torch.randn(rows, inputs), torch.randn(outputs, inputs), torch.randn(outputs)
-    found = int8_linear(x, int8_weight(w), b).double()
+    actual = int8_linear(x, int8_weight(w), b).double()
     of_x, of_w = scales_beside(x.double(), w.double())
     allowed = (
         of_x * w.double().abs().sum(1)[None]
         + of_w * x.double().abs().sum(1, keepdim=True)
         + inputs * of_x * of_w
     )
-    error = (found - (x.double() @ w.double().t() + b)).abs()
+    error = (actual - (x.double() @ w.double().t() + b)).abs()
     assert (error <= allowed + 1e-4).all()
     assert error.max() > 1e-4, "nothing was rounded"
 
@@ -101,30 +101,30 @@ def test_a_row_does_not_depend_on_the_others_however_many_there_are() -> None:
         assert torch.equal(int8_linear(x[rows], weight, b), together[rows])
 
 
-def test_zeros_give_the_bias_and_huge_numbers_stay_numbers() -> None:
+def test_zeros_give_the_bias_and_huge_inputs_stay_finite() -> None:
     weight, b = int8_weight(torch.randn(6, 8)), torch.randn(6)
     x = torch.zeros(4, 8)
     x[1], x[2] = 1e35, -1e-35
-    found = int8_linear(x, weight, b)
-    assert torch.equal(found[0], b) and torch.equal(found[3], b)
-    assert found.isfinite().all()
+    actual = int8_linear(x, weight, b)
+    assert torch.equal(actual[0], b) and torch.equal(actual[3], b)
+    assert actual.isfinite().all()
     assert torch.equal(int8_linear(x, int8_weight(torch.zeros(6, 8)), b), b.expand(4, 6))
 
 
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
-def test_what_is_not_finite_spoils_its_own_row_and_only_that(bad: float) -> None:
+def test_what_is_not_finite_spoils_only_its_row(bad: float) -> None:
     x, w, b = torch.randn(70, 256), torch.randn(300, 256), torch.randn(300)
     expected = int8_linear(x, int8_weight(w), b)
     others = torch.arange(70) != 3
     spoilt = x.clone()
     spoilt[3, 5] = bad
-    found = int8_linear(spoilt, int8_weight(w), b)
-    assert not found[3].isfinite().any()
-    assert torch.equal(found[others], expected[others])
+    actual = int8_linear(spoilt, int8_weight(w), b)
+    assert not actual[3].isfinite().any()
+    assert torch.equal(actual[others], expected[others])
     w[7, 0] = bad  # an output whose weights diverged
-    found = int8_linear(x, int8_weight(w), b)
-    assert not found[:, 7].isfinite().any()
-    assert found[:, :7].isfinite().all()
+    actual = int8_linear(x, int8_weight(w), b)
+    assert not actual[:, 7].isfinite().any()
+    assert actual[:, :7].isfinite().all()
 
 
 def test_a_kernel_that_is_missing_or_wrong_is_not_used() -> None:

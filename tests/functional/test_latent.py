@@ -1,4 +1,4 @@
-"""Latent attention in its two forms, against loops over single numbers."""
+"""Latent attention in its two forms, against loops over single elements."""
 
 import itertools
 import math
@@ -11,20 +11,20 @@ from torch import Tensor
 from seq2seq.functional.latent import absorbing_is_cheaper, latent_attention, rms_norm
 
 B, H, T, S, C, DN, M = 2, 3, 4, 7, 5, 6, 2
-FORMATS = {"absorbed": (True, False), "expanded": (False, False), "fused": (False, True)}
+FORMS = {"absorbed": (True, False), "expanded": (False, False), "fused": (False, True)}
 
 
-def numbers(*shape: int) -> Tensor:
+def randn(*shape: int) -> Tensor:
     return torch.randn(shape, dtype=torch.float64, requires_grad=True)
 
 
 def inputs(turned: int) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """q, latent, wk, wv with a shared part of the keys of so many numbers."""
+    """q, latent, wk, wv with a shared part of the keys of width `turned`."""
     return (
-        numbers(B, H, T, DN + turned),
-        numbers(B, 1, S, C + turned),
-        numbers(H, DN, C),
-        numbers(H, M, C),
+        randn(B, H, T, DN + turned),
+        randn(B, 1, S, C + turned),
+        randn(H, DN, C),
+        randn(H, M, C),
     )
 
 
@@ -66,11 +66,11 @@ def visibility(kind: str) -> tuple[Tensor | None, bool, Tensor]:
 
 @pytest.mark.parametrize("turned", [0, 4])
 @pytest.mark.parametrize("kind", ["all", "padding", "causal", "empty row"])
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", FORMS)
 def test_every_form_is_the_formula_with_its_gradients(form: str, kind: str, turned: int) -> None:
-    leaves, bias = inputs(turned), numbers(H, T, S)
+    leaves, bias = inputs(turned), randn(H, T, S)
     mask, causal, visible = visibility(kind)
-    absorbed, fused = FORMATS[form]
+    absorbed, fused = FORMS[form]
     out, weights = latent_attention(
         *leaves, absorbed=absorbed, fused=fused, mask=mask, bias=bias, causal=causal
     )
@@ -94,8 +94,8 @@ def test_the_absorbed_form_holds_no_keys_and_values_of_heads() -> None:
         return x
 
     keys = 50
-    q, latent = numbers(1, 8, 1, 16), numbers(1, 1, keys, 12)
-    wk, wv = numbers(8, 16, 12), numbers(8, 16, 12)
+    q, latent = randn(1, 8, 1, 16), randn(1, 1, keys, 12)
+    wk, wv = randn(8, 16, 12), randn(8, 16, 12)
     with torch.autograd.graph.saved_tensors_hooks(note, lambda x: x):
         latent_attention(q, latent, wk, wv, absorbed=False)
         expanded = max(kept)
@@ -124,11 +124,11 @@ def test_one_query_absorbs_and_a_sequence_that_attends_to_itself_expands() -> No
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_the_norm_is_computed_in_float32_and_keeps_the_type(dtype: torch.dtype) -> None:
     x = (1000 * torch.randn(3, 5)).to(dtype)
-    found = rms_norm(x, torch.full((5,), 2.0, dtype=dtype))
+    actual = rms_norm(x, torch.full((5,), 2.0, dtype=dtype))
     wide = x.double()
     expected = 2 * wide / (wide.square().mean(-1, keepdim=True) + 1e-6).sqrt()
-    assert found.dtype is dtype
-    assert_equal(found, expected.to(dtype), 1e-5 if dtype is torch.float32 else 1e-9)
+    assert actual.dtype is dtype
+    assert_equal(actual, expected.to(dtype), 1e-5 if dtype is torch.float32 else 1e-9)
 
 
 def test_a_vector_of_zeros_has_a_norm_with_a_gradient() -> None:

@@ -42,12 +42,12 @@ MAPS: dict[str, tuple[FeatureMap, Any]] = {
 every_map = pytest.mark.parametrize("name", MAPS)
 
 
-def numbers(*shape: int) -> Tensor:
+def randn(*shape: int) -> Tensor:
     return torch.randn(shape, dtype=torch.float64).requires_grad_()
 
 
 def qkv(T: int, S: int) -> tuple[Tensor, Tensor, Tensor]:
-    return numbers(B, H, T, D), numbers(B, H, S, D), numbers(B, H, S, M)
+    return randn(B, H, T, D), randn(B, H, S, D), randn(B, H, S, M)
 
 
 def by_hand(

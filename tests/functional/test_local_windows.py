@@ -1,4 +1,4 @@
-"""Luong's local attention: on paper, and against loops over single numbers."""
+"""Luong's local attention: on paper, and against loops over single elements."""
 
 import math
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from seq2seq.functional import local_attention, predicted_centres
 
 
-def numbers(*shape: int) -> Tensor:
+def randn(*shape: int) -> Tensor:
     return torch.randn(shape, dtype=torch.float64, requires_grad=True)
 
 
@@ -33,8 +33,8 @@ def test_windows_on_paper() -> None:
         [0, 0, 0, 0, 1],
         [0, 0, 0, 0, 0],  # beyond the end there is nothing to read
     ]
-    found = weights_of([0, 1, 2, 3, 4, 5, 6], keys=5, radius=1, gaussian=False)
-    assert_equal(found, torch.tensor(expected, dtype=torch.float64))
+    actual = weights_of([0, 1, 2, 3, 4, 5, 6], keys=5, radius=1, gaussian=False)
+    assert_equal(actual, torch.tensor(expected, dtype=torch.float64))
 
 
 def test_a_gaussian_on_paper() -> None:
@@ -46,8 +46,8 @@ def test_a_gaussian_on_paper() -> None:
         [0, near, near, 0, 0],
         [0, 0, 0, 0, math.exp(-2)],
     ]
-    found = weights_of([2, 1.5, 5], keys=5, radius=1, gaussian=True)
-    assert_equal(found, torch.tensor(expected, dtype=torch.float64))
+    actual = weights_of([2, 1.5, 5], keys=5, radius=1, gaussian=True)
+    assert_equal(actual, torch.tensor(expected, dtype=torch.float64))
 
 
 def by_hand(
@@ -80,27 +80,27 @@ def test_local_attention_and_its_gradients_are_those_of_loops(
     radius: int, gaussian: bool, groups: int
 ) -> None:
     B, H, T, S, lengths = 3, 4, 3, 7, [7, 4, 0]
-    scores, v = numbers(B, H, T, S), numbers(B, groups, S, 2)
+    scores, v = randn(B, H, T, S), randn(B, groups, S, 2)
     centres = (torch.rand(B, H, T).double() * S).requires_grad_()
     leaves = (scores, v, centres) if gaussian else (scores, v)
     mask = mask_of(lengths, S)[:, None, None]
-    found = local_attention(scores, v, centres, radius, gaussian=gaussian, mask=mask)
+    actual = local_attention(scores, v, centres, radius, gaussian=gaussian, mask=mask)
     expected = by_hand(scores, v, centres, radius, gaussian, lengths)
-    assert_equal(found, expected)
-    slopes = [torch.randn_like(x) for x in found]
+    assert_equal(actual, expected)
+    slopes = [torch.randn_like(x) for x in actual]
 
     def loss(results: tuple[Tensor, Tensor]) -> Tensor:
         return sum((x * slope).sum() for x, slope in zip(results, slopes, strict=True))
 
-    assert_equal(gradients(loss(found), *leaves), gradients(loss(expected), *leaves))
-    assert not found[0][2].any() and not found[1][2].any()
+    assert_equal(gradients(loss(actual), *leaves), gradients(loss(expected), *leaves))
+    assert not actual[0][2].any() and not actual[1][2].any()
 
 
-def test_centres_are_a_small_network_on_single_numbers() -> None:
+def test_centres_are_a_small_network_on_elements() -> None:
     B, H, T, D, A = 2, 3, 2, 4, 5
-    q, wp, vp = numbers(B, H, T, D), numbers(H, A, D), numbers(H, A)
+    q, wp, vp = randn(B, H, T, D), randn(H, A, D), randn(H, A)
     lengths = torch.tensor([7, 3])
-    found = predicted_centres(q, wp, vp, lengths)
+    actual = predicted_centres(q, wp, vp, lengths)
     x, w, u = q.tolist(), wp.tolist(), vp.tolist()
 
     def centre(b: int, h: int, t: int) -> float:
@@ -109,7 +109,7 @@ def test_centres_are_a_small_network_on_single_numbers() -> None:
         return (7, 3)[b] / (1 + math.exp(-score))
 
     expected = [[[centre(b, h, t) for t in range(T)] for h in range(H)] for b in range(B)]
-    assert_equal(found, torch.tensor(expected, dtype=torch.float64))
+    assert_equal(actual, torch.tensor(expected, dtype=torch.float64))
     assert torch.autograd.gradcheck(lambda *x: predicted_centres(*x, lengths), (q, wp, vp))
 
 
@@ -117,13 +117,13 @@ def test_the_centre_of_a_long_row_is_not_rounded_to_bfloat16() -> None:
     q, wp, vp = torch.randn(1, 2, 9, 8), torch.randn(2, 8, 8), torch.randn(2, 8)
     lengths, half = torch.tensor([5000]), [x.bfloat16() for x in (q, wp, vp)]
     with torch.autocast("cpu", torch.bfloat16):
-        found = predicted_centres(*half, lengths)
-    assert found.dtype is torch.float32
-    assert_equal(found, predicted_centres(*(x.float() for x in half), lengths), 0)
+        actual = predicted_centres(*half, lengths)
+    assert actual.dtype is torch.float32
+    assert_equal(actual, predicted_centres(*(x.float() for x in half), lengths), 0)
 
 
-def test_a_window_always_has_a_real_key_about_a_predicted_centre() -> None:
-    # The query may ask for either end: sigmoid is exactly 0 or 1 in float32.
+def test_a_window_always_has_a_real_key_around_a_predicted_centre() -> None:
+    # The query may predict either end: sigmoid is exactly 0 or 1 in float32.
     q, one = torch.tensor([-1e9, 1e9]).view(1, 1, 2, 1), torch.full((1, 1, 1), 1e9)
     centres = predicted_centres(q, one, one[0], torch.tensor([3]))
     assert centres.flatten().tolist() == [0, 3]
@@ -137,5 +137,5 @@ def test_heads_that_do_not_divide_are_refused() -> None:
     for gaussian in (False, True):
         with pytest.raises(ValueError, match="3 key heads do not divide 4 query heads"):
             local_attention(
-                numbers(1, 4, 2, 5), numbers(1, 3, 5, 2), torch.zeros(2), 1, gaussian=gaussian
+                randn(1, 4, 2, 5), randn(1, 3, 5, 2), torch.zeros(2), 1, gaussian=gaussian
             )

@@ -1,4 +1,4 @@
-"""Linformer against loops over single numbers, and what it holds for the backward pass."""
+"""Linformer against loops over single elements, and what it holds for the backward pass."""
 
 import math
 
@@ -10,7 +10,7 @@ from torch import Tensor
 from seq2seq.functional import linformer_attention, project_length
 
 
-def numbers(*shape: int) -> Tensor:
+def randn(*shape: int) -> Tensor:
     return torch.randn(shape, dtype=torch.float64, requires_grad=True)
 
 
@@ -20,11 +20,11 @@ def mixtures(x: Tensor, projection: Tensor, lengths: list[int]) -> Tensor:
     rows = []
     for b in range(B):
         for g in range(G):
-            own = projection[g % projection.shape[0]]
-            for r in range(own.shape[0]):
+            matrix = projection[g % projection.shape[0]]
+            for r in range(matrix.shape[0]):
                 row = torch.zeros(D, dtype=torch.float64)
                 for s in range(lengths[b]):
-                    row = row + own[r, s] * x[b, g, s]
+                    row = row + matrix[r, s] * x[b, g, s]
                 rows.append(row)
     return torch.stack(rows).view(B, G, -1, D)
 
@@ -47,34 +47,34 @@ def by_hand(
     return torch.stack(outs).view(B, H, T, -1)
 
 
-@pytest.mark.parametrize("own", [True, False], ids=["a matrix a head", "one matrix"])
+@pytest.mark.parametrize("per_head", [True, False], ids=["a matrix a head", "one matrix"])
 @pytest.mark.parametrize("groups", [4, 2, 1])
-def test_linformer_and_its_gradients_are_those_of_loops(groups: int, own: bool) -> None:
+def test_linformer_and_its_gradients_are_those_of_loops(groups: int, per_head: bool) -> None:
     B, H, T, S, D, M, R, N = 3, 4, 2, 5, 3, 2, 3, 9
-    lengths, heads = [5, 0, 2], groups if own else 1
-    q, k, v = numbers(B, H, T, D), numbers(B, groups, S, D), numbers(B, groups, S, M)
-    e, f = numbers(heads, R, N), numbers(heads, R, N)
+    lengths, heads = [5, 0, 2], groups if per_head else 1
+    q, k, v = randn(B, H, T, D), randn(B, groups, S, D), randn(B, groups, S, M)
+    e, f = randn(heads, R, N), randn(heads, R, N)
     mask = mask_of(lengths, S)
     out = linformer_attention(q, k, v, e, f, scale=D**-0.5, mask=mask)
     expected = by_hand(q, k, v, e, f, 1 / math.sqrt(D), lengths)
     assert_equal(out, expected)
     assert not out[1].any()
     slope, given = torch.randn_like(out), (q, k, v, e, f)
-    found = gradients((out * slope).sum(), *given)
-    assert_equal(found, gradients((expected * slope).sum(), *given))
+    actual = gradients((out * slope).sum(), *given)
+    assert_equal(actual, gradients((expected * slope).sum(), *given))
     # Columns beyond the sequence take no part.
-    assert not found[3][..., S:].any() and found[3][..., :S].any()
+    assert not actual[3][..., S:].any() and actual[3][..., :S].any()
 
 
 def test_padding_may_hold_anything() -> None:
-    x, projection, mask = numbers(2, 2, 5, 3), numbers(1, 3, 5), mask_of([2, 5], 5)
+    x, projection, mask = randn(2, 2, 5, 3), randn(1, 3, 5), mask_of([2, 5], 5)
     spoilt = x.detach().clone()
     spoilt[0, :, 2:] = torch.nan
     assert_equal(project_length(spoilt, projection, mask), project_length(x, projection, mask))
 
 
 def test_the_identity_gives_full_attention_as_long_as_nothing_is_padding() -> None:
-    q, k, v = numbers(2, 2, 3, 4), numbers(2, 2, 6, 4), numbers(2, 2, 6, 4)
+    q, k, v = randn(2, 2, 3, 4), randn(2, 2, 6, 4), randn(2, 2, 6, 4)
     identity = torch.eye(6, dtype=torch.float64)[None]
     full = (q @ k.transpose(-2, -1) / 2).softmax(-1) @ v
     assert_equal(linformer_attention(q, k, v, identity, identity, scale=0.5), full)
@@ -87,17 +87,17 @@ def test_the_identity_gives_full_attention_as_long_as_nothing_is_padding() -> No
 
 
 def test_shapes_that_do_not_fit_are_named() -> None:
-    x = numbers(2, 4, 6, 3)
+    x = randn(2, 4, 6, 3)
     for wrong in ((1, 2, 5), (2, 2, 6)):
         with pytest.raises(ValueError, match=r"expected \(4, R, N\) or \(1, R, N\) .* S=6"):
-            project_length(x, numbers(*wrong))
+            project_length(x, randn(*wrong))
 
 
 @pytest.mark.parametrize("heads", [1, 4])
 def test_what_training_holds_grows_with_the_length_and_not_its_square(heads: int) -> None:
     def held(S: int) -> int:
-        q, k, v = (numbers(1, 4, S, 8) for _ in range(3))
-        e, f = numbers(heads, 5, S), numbers(heads, 5, S)
+        q, k, v = (randn(1, 4, S, 8) for _ in range(3))
+        e, f = randn(heads, 5, S), randn(heads, 5, S)
         storages: dict[int, int] = {}
 
         def pack(x: Tensor) -> Tensor:

@@ -10,13 +10,13 @@ from torch import Tensor
 
 from seq2seq.functional import distances, explicit_attention
 from seq2seq.functional import lsh as module
-from seq2seq.functional.lsh import hash_buckets, lsh_attention, lsh_weights, unit, visits
+from seq2seq.functional.lsh import hash_buckets, lsh_attention, lsh_weights, rounds_seen, unit
 from seq2seq.functional.scores import dot
 
 B, H, D, M = 3, 2, 6, 5
 
 
-def numbers(*shape: int) -> Tensor:
+def randn(*shape: int) -> Tensor:
     return torch.randn(shape, dtype=torch.float64)
 
 
@@ -29,13 +29,13 @@ def lengths_of(T: int) -> list[int]:
 
 
 def met(hash_of: list[int], i: int, chunk: int, length: int, causal: bool) -> list[int]:
-    """The others that token i meets in one round, from the words: by lists of a bucket's tokens."""
+    """The others that token i meets in one round, by lists of the tokens of a bucket."""
     if i >= length:
         return []
     members = [j for j in range(length) if hash_of[j] == hash_of[i]]
-    own = members.index(i) // chunk
+    mine = members.index(i) // chunk
     chunks = [members[first : first + chunk] for first in range(0, len(members), chunk)]
-    read = chunks[max(0, own - 1) : own + 1 if causal else own + 2]
+    read = chunks[max(0, mine - 1) : mine + 1 if causal else mine + 2]
     return [j for j in itertools.chain(*read) if (j < i if causal else j != i)]
 
 
@@ -68,8 +68,8 @@ def slow(q: Tensor, k: Tensor, v: Tensor, buckets: Tensor, **given: object) -> T
 @pytest.mark.parametrize("T", [1, 2, 7, 33])
 def test_it_is_its_definition(T: int, rounds: int, chunk: int, causal: bool) -> None:
     for masked, biased in itertools.product((False, True), repeat=2):
-        q, k = numbers(B, H, T, D).requires_grad_(), numbers(B, H, T, D).requires_grad_()
-        v, bias = numbers(B, H, T, M).requires_grad_(), numbers(H, 2 * T - 1).requires_grad_()
+        q, k = randn(B, H, T, D).requires_grad_(), randn(B, H, T, D).requires_grad_()
+        v, bias = randn(B, H, T, M).requires_grad_(), randn(H, 2 * T - 1).requires_grad_()
         lengths = lengths_of(T) if masked else [T] * B
         mask, added = mask_of(lengths, T) if masked else None, bias if biased else None
         buckets = hashes(rounds, T, 4)
@@ -78,7 +78,7 @@ def test_it_is_its_definition(T: int, rounds: int, chunk: int, causal: bool) -> 
         assert_equal(out, expected)
         weights = lsh_weights(q, k, buckets, chunk, mask=mask, bias=added, causal=causal)
         assert_equal(weights @ v, expected)
-        slope = numbers(*out.shape)
+        slope = randn(*out.shape)
         assert_equal(
             gradients((out * slope).sum(), q, k, v, bias),
             gradients((expected * slope).sum(), q, k, v, bias),
@@ -86,10 +86,10 @@ def test_it_is_its_definition(T: int, rounds: int, chunk: int, causal: bool) -> 
 
 
 @pytest.mark.parametrize("causal", [False, True])
-def test_visits_count_rounds_and_a_token_visits_itself_only_if_nobody_else(causal: bool) -> None:
+def test_rounds_are_counted_and_a_token_sees_itself_only_if_no_other(causal: bool) -> None:
     T, rounds, chunk = 29, 3, 2
     buckets, lengths = hashes(rounds, T, 6), lengths_of(T)
-    count = visits(buckets, chunk, mask=mask_of(lengths, T), causal=causal)
+    count = rounds_seen(buckets, chunk, mask=mask_of(lengths, T), causal=causal)
     for b, h, i in itertools.product(range(B), range(H), range(T)):
         expected = [0] * T
         for hash_of in buckets[b, h].tolist():
@@ -115,7 +115,7 @@ BORDERS = {
 def test_every_fill_of_the_buckets_is_laid_out(hash_of: list[int], causal: bool) -> None:
     T = len(hash_of)
     buckets = torch.tensor(hash_of).expand(B, H, 1, T)
-    q, k, v = numbers(B, H, T, D), numbers(B, H, T, D), numbers(B, H, T, M)
+    q, k, v = randn(B, H, T, D), randn(B, H, T, D), randn(B, H, T, M)
     for length in (T, T - 1, 1):
         lengths = [length, T, 0]
         out = lsh_attention(q, k, v, buckets, 4, 3, mask=mask_of(lengths, T), causal=causal)
@@ -126,12 +126,12 @@ def test_every_fill_of_the_buckets_is_laid_out(hash_of: list[int], causal: bool)
 @pytest.mark.parametrize("causal", [False, True])
 def test_one_bucket_and_one_chunk_are_attention_to_all_others(causal: bool) -> None:
     T = 33
-    q, k, v = numbers(B, H, T, D), numbers(B, H, T, D), numbers(B, H, T, M)
+    q, k, v = randn(B, H, T, D), randn(B, H, T, D), randn(B, H, T, M)
     buckets, mask = torch.zeros(B, H, 2, T, dtype=torch.long), mask_of([T, 5, 1], T)
     others = ~torch.eye(T, dtype=torch.bool)
     if causal:
         others = others.tril()
-    # Who has no other reads itself: the first token, and the only one of a row.
+    # A token without others reads itself: the first, and the only one of a row.
     seen = others & mask[:, None, None] & mask[:, None, :, None]
     alone = ~seen.any(-1) & mask[:, None]
     seen = seen | alone[..., None] & torch.eye(T, dtype=torch.bool)
@@ -142,27 +142,27 @@ def test_one_bucket_and_one_chunk_are_attention_to_all_others(causal: bool) -> N
 
 def test_pieces_of_any_size_give_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     T = 65
-    q, k, v = numbers(B, H, T, D), numbers(B, H, T, D), numbers(B, H, T, M)
-    buckets, bias = hashes(2, T, 4), numbers(H, 2 * T - 1)
+    q, k, v = randn(B, H, T, D), randn(B, H, T, D), randn(B, H, T, M)
+    buckets, bias = hashes(2, T, 4), randn(H, 2 * T - 1)
     for causal in (False, True):
         whole = lsh_attention(q, k, v, buckets, 4, 3, bias=bias, causal=causal)
-        for most in (1, 200, 1000):
-            monkeypatch.setattr(module, "MOST_HELD", most)
+        for limit in (1, 200, 1000):
+            monkeypatch.setattr(module, "MAX_ELEMENTS", limit)
             assert_equal(lsh_attention(q, k, v, buckets, 4, 3, bias=bias, causal=causal), whole)
         monkeypatch.undo()
 
 
 def test_later_tokens_and_padding_move_no_hash_and_no_chunk() -> None:
     T, more, num_buckets = 21, 40, 4
-    x, rotations = numbers(B, H, T + more, D), torch.randn(2, H, D, num_buckets // 2)
-    other = torch.cat((x[:, :, :T], 1e3 * numbers(B, H, more, D)), dim=2)
+    x, rotations = randn(B, H, T + more, D), torch.randn(2, H, D, num_buckets // 2)
+    other = torch.cat((x[:, :, :T], 1e3 * randn(B, H, more, D)), dim=2)
     mask = mask_of([T] * B, T + more)
     buckets, changed = hash_buckets(x, rotations), hash_buckets(other, rotations)
     assert torch.equal(buckets[..., :T], changed[..., :T])
     # The past of a decoder, whatever follows; and a source, whatever padding follows.
     for causal, real in ((True, None), (False, mask)):
-        count = visits(changed, 3, mask=real, causal=causal)
-        assert torch.equal(count[:, :, :T, :T], visits(buckets[..., :T], 3, causal=causal))
+        count = rounds_seen(changed, 3, mask=real, causal=causal)
+        assert torch.equal(count[:, :, :T, :T], rounds_seen(buckets[..., :T], 3, causal=causal))
         assert not count[:, :, :T, T:].any()
         outs = [
             lsh_attention(y, y, y, hash_buckets(y, rotations), 4, 3, mask=real, causal=causal)
@@ -195,13 +195,13 @@ def test_near_vectors_share_a_bucket_more_often() -> None:
     assert abs(shares[3] - 1 / 8) < 5 * math.sqrt(1 / 8 * 7 / 8 / 4000)
 
 
-def test_hashing_is_for_float32_at_least_and_has_no_gradient() -> None:
+def test_hashing_is_in_float32_or_wider_and_has_no_gradient() -> None:
     x, rotations = torch.randn(B, H, 50, D).bfloat16(), torch.randn(2, H, D, 8)
     expected = hash_buckets(x.double(), rotations.double())
     assert torch.equal(hash_buckets(x, rotations), expected)
     with torch.autocast("cpu", torch.bfloat16):
         assert torch.equal(hash_buckets(x.float(), rotations), expected)
-    assert not hash_buckets(numbers(B, H, 5, D).requires_grad_(), rotations).requires_grad
+    assert not hash_buckets(randn(B, H, 5, D).requires_grad_(), rotations).requires_grad
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
@@ -226,8 +226,8 @@ def test_all_zero_queries_attend_evenly_with_finite_gradients() -> None:
     assert gradients(out.square().sum(), x)[0].isfinite().all()
 
 
-def saved_numbers(T: int, causal: bool) -> int:
-    """Numbers that autograd keeps for the backward pass, each block of memory once."""
+def saved_bytes(T: int, causal: bool) -> int:
+    """Bytes that autograd keeps for the backward pass, each block of memory once."""
     blocks = {}
 
     def keep(x: Tensor) -> Tensor:
@@ -244,13 +244,13 @@ def saved_numbers(T: int, causal: bool) -> int:
 
 @pytest.mark.parametrize("causal", [False, True])
 def test_what_is_kept_for_the_gradient_grows_as_the_length(causal: bool) -> None:
-    short, long = saved_numbers(1000, causal), saved_numbers(4000, causal)
+    short, long = saved_bytes(1000, causal), saved_bytes(4000, causal)
     assert 3 < long / short < 4.2
 
 
 def test_dropout_drops_weights_and_keeps_the_mean() -> None:
     T, p = 9, 0.4
-    q, v = numbers(1, 1, T, D), torch.eye(T, dtype=torch.float64)[None, None]
+    q, v = randn(1, 1, T, D), torch.eye(T, dtype=torch.float64)[None, None]
     buckets = torch.tensor([0, 1, 0, 0, 1, 2, 0, 1, 0])[None, None, None]
     exact = lsh_attention(q, unit(q), v, buckets, 4, 3, causal=True)
     draws = torch.stack(
@@ -268,17 +268,17 @@ def test_dropout_drops_weights_and_keeps_the_mean() -> None:
 
 def test_biases_are_read_by_distance() -> None:
     T = 7
-    q, v, buckets = numbers(B, H, T, D), numbers(B, H, T, M), hashes(2, T, 2)
-    table = numbers(H, 2 * T - 1)
+    q, v, buckets = randn(B, H, T, D), randn(B, H, T, M), hashes(2, T, 2)
+    table = randn(H, 2 * T - 1)
     dense = table[:, distances(torch.arange(T), T) + T - 1]
-    count = visits(buckets, 3)
+    count = rounds_seen(buckets, 3)
     scores = dot(q, unit(q)) + dense + count.clamp(min=1).double().log()
     expected, _ = explicit_attention(scores, v, mask=count > 0)
     assert_equal(lsh_attention(q, unit(q), v, buckets, 2, 3, bias=table), expected)
 
 
 def test_shapes_that_disagree_are_named() -> None:
-    q, v = numbers(B, H, 7, D), numbers(B, H, 7, M)
+    q, v = randn(B, H, 7, D), randn(B, H, 7, M)
     with pytest.raises(ValueError, match="buckets has shape"):
         lsh_attention(q, q, v, hashes(2, 6, 4), 4, 3)
     with pytest.raises(ValueError, match="rotations has shape"):

@@ -13,9 +13,9 @@ from torch import Tensor
 from seq2seq.functional import alibi
 from seq2seq.functional.local import Bias, Keys, page_local_attention, window_attention
 
-TextFormat = Literal["joint", "per_page", "mean"]
+Form = Literal["joint", "per_page", "mean"]
 SCALE = 0.4
-FORMATS: tuple[TextFormat, ...] = ("joint", "per_page", "mean")
+FORMS: tuple[Form, ...] = ("joint", "per_page", "mean")
 
 
 def normal(*shape: int) -> Tensor:
@@ -61,11 +61,11 @@ def by_loops(
 def assert_same_with_gradients(actual: Any, expected: Any, *leaves: Tensor) -> None:
     assert_equal(actual, expected)
     slopes = [torch.randn_like(x) for x in expected]
-    found, wanted = (
+    actual, wanted = (
         gradients(sum((x * s).sum() for x, s in zip(pair, slopes, strict=True)), *leaves)
         for pair in (actual, expected)
     )
-    assert_equal(found, wanted)
+    assert_equal(actual, wanted)
 
 
 class Learnt:
@@ -73,7 +73,7 @@ class Learnt:
 
     def __init__(self, heads: int):
         self.table = normal(161, heads)
-        self.asked = 0  # for so many pairs at most at once
+        self.asked = 0  # for at most this many pairs at once
 
     def __call__(self, distance: Tensor) -> Tensor:
         self.asked = max(self.asked, distance.numel())
@@ -83,10 +83,10 @@ class Learnt:
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("radius, first", [(1, 0), (1, 2), (3, 1), (9, 40)])
 @pytest.mark.parametrize("size", [1, 7, 37])
-def test_a_window_is_full_attention_behind_its_mask(
+def test_a_window_is_full_attention_with_its_mask(
     size: int, radius: int, first: int, causal: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("seq2seq.functional.local.LEAST_BLOCK", 5)  # so that there are blocks
+    monkeypatch.setattr("seq2seq.functional.local.MIN_BLOCK", 5)  # so that there are blocks
     first = min(first, size)
     q, k, v = normal(2, 2, size, 4), normal(2, 2, size, 4), normal(2, 2, size, 3)
     # Rows of all lengths: one that is full, and one that is so short that a query may see nothing.
@@ -106,10 +106,10 @@ def test_a_window_is_full_attention_behind_its_mask(
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("page, radius", [(1, 2), (4, 0), (4, 1), (5, 3)])
-@pytest.mark.parametrize("form", FORMATS)
+@pytest.mark.parametrize("form", FORMS)
 @pytest.mark.parametrize("size", [1, 7, 23])
-def test_pages_are_full_attention_behind_their_mask(
-    size: int, form: TextFormat, page: int, radius: int, causal: bool
+def test_pages_are_full_attention_with_their_mask(
+    size: int, form: Form, page: int, radius: int, causal: bool
 ) -> None:
     q, k, v = normal(2, 2, size, 4), normal(2, 2, size, 4), normal(2, 2, size, 3)
     mask, bias = mask_of([size, size // 3], size), Learnt(2)
@@ -136,7 +136,7 @@ def test_the_last_queries_need_only_the_last_keys(last: int, forgotten: int) -> 
     start = max(0, min(forgotten, size - last - (radius + 1) * page))
     kept = Keys(k[:, :, start:], v[:, :, start:], start=start)
     shared: dict[str, Any] = {"scale": SCALE, "causal": True, "bias": bias, "need_weights": True}
-    for form in FORMATS:
+    for form in FORMS:
         cut = partial(page_local_attention, page=page, radius=radius, form=form, **shared)
         out, weights = cut(q, Keys(k, v))
         assert weights is not None
@@ -148,12 +148,12 @@ def test_the_last_queries_need_only_the_last_keys(last: int, forgotten: int) -> 
     assert_equal(window(q[:, :, -last:], kept, head), (out[:, :, -last:], weights[:, :, -last:]))
 
 
-def test_five_equal_scores_in_pages_of_two_give_the_numbers_of_pencil_and_paper() -> None:
+def test_five_equal_scores_in_pages_of_two_give_the_means_on_paper() -> None:
     values = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0]).view(1, 1, 5, 1)
     keys = Keys(torch.randn(1, 1, 5, 2), values)
     # The query sits in the middle page; the means of the pages are 1.5, 3.5 and 5.
     expected = {"joint": 15 / 5, "per_page": 1.5 + 3.5 + 5, "mean": (1.5 + 3.5 + 5) / 3}
-    for form in FORMATS:
+    for form in FORMS:
         q = torch.zeros(1, 1, 5, 2)
         out, _ = page_local_attention(q, keys, page=2, radius=1, scale=1.0, form=form)
         assert out[0, 0, 2:4].flatten().tolist() == pytest.approx([expected[form]] * 2)
@@ -185,7 +185,7 @@ def test_dropout_drops_weights_and_enlarges_the_others() -> None:
 
 
 def saved_for_backward(compute: Callable[[], Any]) -> int:
-    """Numbers that are held between the forward and the backward pass, each storage once."""
+    """Bytes that are held between the forward and the backward pass, each storage once."""
     held: dict[int, Tensor] = {}
 
     def hold(x: Tensor) -> Tensor:

@@ -56,8 +56,8 @@ def test_a_rotated_product_depends_on_the_distance_only() -> None:
     assert product(101, 100) != pytest.approx(product(102, 100), abs=1e-3)
 
 
-def test_each_pair_is_turned_by_its_own_angle() -> None:
-    x = torch.eye(4, dtype=torch.float64)[None, None, :2]  # the first numbers of both pairs
+def test_each_pair_is_turned_by_its_angle() -> None:
+    x = torch.eye(4, dtype=torch.float64)[None, None, :2]  # the first elements of both pairs
     turned = rotate(x, torch.tensor([3, 3]), base=100.0)[0, 0]
     # width 4: angles 3 and 3 * 100^(-1/2); the pairs are (0, 2) and (1, 3)
     expected = [[math.cos(3), 0, math.sin(3), 0], [0, math.cos(0.3), 0, math.sin(0.3)]]

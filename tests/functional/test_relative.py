@@ -1,4 +1,4 @@
-"""Biases by distance against the formulas of their papers, a number at a time."""
+"""Biases by distance against the formulas of their papers, one value at a time."""
 
 import math
 
@@ -22,8 +22,8 @@ def test_slopes_halve_evenly_where_heads_are_a_power_of_two(heads: int) -> None:
     assert_equal(alibi_slopes(heads), torch.tensor(expected), 1e-7)
 
 
-def test_slopes_for_other_numbers_of_heads_lie_between() -> None:
-    # As the paper's own numbers for 12 heads: 8 slopes 1/2 ... 1/256, then every other one of 16.
+def test_slopes_where_heads_are_not_a_power_of_two_lie_between() -> None:
+    # The paper's slopes for 12 heads: 8 slopes 1/2 ... 1/256, then every other one of 16.
     expected = [2.0**-h for h in range(1, 9)] + [2**-0.5, 2**-1.5, 2**-2.5, 2**-3.5]
     assert_equal(alibi_slopes(12), torch.tensor(expected), 1e-7)
     assert alibi_slopes(3).tolist() == [2**-4.0, 2**-8.0, 2**-2.0]
@@ -72,15 +72,15 @@ def test_classes_of_distances_are_those_of_the_paper(
 ) -> None:
     span = list(range(-2 * farthest, 2 * farthest + 1))
     starts = bucket_starts(buckets // 2 if both_sides else buckets, farthest)
-    found = t5_buckets(torch.tensor(span), torch.tensor(starts), both_sides)
-    assert found.tolist() == [bucket_by_hand(d, buckets, farthest, both_sides) for d in span]
+    actual = t5_buckets(torch.tensor(span), torch.tensor(starts), both_sides)
+    assert actual.tolist() == [bucket_by_hand(d, buckets, farthest, both_sides) for d in span]
 
 
 def test_classes_of_the_published_model() -> None:
-    # 16 for each side, of which 8 are single: 8-11, 12-15, 16-22, ... and from 91 on the last.
-    def classes(*found: int) -> list[int]:
+    # 16 for each side, 8 of them single: 8-11, 12-15, 16-22, ... and from 91 on the last.
+    def classes(*distance: int) -> list[int]:
         starts = torch.tensor(bucket_starts(16, 128))
-        return t5_buckets(torch.tensor(found), starts, both_sides=True).tolist()
+        return t5_buckets(torch.tensor(distance), starts, both_sides=True).tolist()
 
     assert classes(0, -1, -7, -8, -11, -12, -16) == [0, 1, 7, 8, 8, 9, 10]
     assert classes(1, 7, 8, 12, 16) == [17, 23, 24, 25, 26]

@@ -1,4 +1,4 @@
-"""Score functions against loops over single numbers."""
+"""Score functions against loops over single elements."""
 
 import math
 from collections.abc import Callable
@@ -13,12 +13,12 @@ from torch import Tensor
 from seq2seq.functional import explicit_attention, scores
 
 
-def numbers(*shape: int) -> Tensor:
+def randn(*shape: int) -> Tensor:
     return torch.randn(shape, dtype=torch.float64)
 
 
 def table(B: int, H: int, T: int, S: int, score: object) -> Tensor:
-    """(B, H, T, S) filled one number at a time by score(b, h, t, s)."""
+    """(B, H, T, S) filled one element at a time by score(b, h, t, s)."""
     assert callable(score)
     rows = [
         [[[score(b, h, t, s) for s in range(S)] for t in range(T)] for h in range(H)]
@@ -28,9 +28,9 @@ def table(B: int, H: int, T: int, S: int, score: object) -> Tensor:
 
 
 @pytest.mark.parametrize("groups", [4, 2, 1], ids=["mha", "gqa", "mqa"])
-def test_dot_is_a_sum_of_products_of_single_numbers(groups: int) -> None:
+def test_dot_is_a_sum_of_products_of_elements(groups: int) -> None:
     B, H, T, S, D = 2, 4, 3, 5, 6
-    q, k = numbers(B, H, T, D), numbers(B, groups, S, D)
+    q, k = randn(B, H, T, D), randn(B, groups, S, D)
 
     def product(b: int, h: int, t: int, s: int) -> float:
         key = k[b, h // (H // groups), s]
@@ -39,9 +39,9 @@ def test_dot_is_a_sum_of_products_of_single_numbers(groups: int) -> None:
     assert_equal(scores.dot(q, k, 0.5), table(B, H, T, S, product))
 
 
-def test_additive_is_a_small_network_on_single_numbers() -> None:
+def test_additive_is_a_small_network_on_elements() -> None:
     B, H, T, S, A = 2, 3, 2, 4, 5
-    wq, wk, u = numbers(B, H, T, A), numbers(B, H, S, A), numbers(H, A)
+    wq, wk, u = randn(B, H, T, A), randn(B, H, S, A), randn(H, A)
 
     def network(b: int, h: int, t: int, s: int) -> float:
         return sum(
@@ -54,18 +54,18 @@ def test_additive_is_a_small_network_on_single_numbers() -> None:
 
 @pytest.mark.parametrize("formula", ["dot", "additive"])
 def test_gradients_of_a_score_are_those_of_finite_differences(formula: str) -> None:
-    first = numbers(1, 2, 3, 4).requires_grad_()
-    second = numbers(1, 1 if formula == "dot" else 2, 2, 4).requires_grad_()
+    first = randn(1, 2, 3, 4).requires_grad_()
+    second = randn(1, 1 if formula == "dot" else 2, 2, 4).requires_grad_()
     if formula == "dot":
         assert torch.autograd.gradcheck(lambda q, k: scores.dot(q, k, 0.3), (first, second))
     else:
-        u = numbers(2, 4).requires_grad_()
+        u = randn(2, 4).requires_grad_()
         assert torch.autograd.gradcheck(scores.additive, (first, second, u))
 
 
 @pytest.mark.parametrize("groups", [4, 2, 1])
-def test_each_head_projects_the_keys_of_its_group_with_its_own_matrix(groups: int) -> None:
-    x, weight, bias = numbers(2, groups, 3, 5), numbers(4, 7, 5), numbers(4, 7)
+def test_each_head_projects_the_keys_of_its_group_with_its_matrix(groups: int) -> None:
+    x, weight, bias = randn(2, groups, 3, 5), randn(4, 7, 5), randn(4, 7)
     projected = scores.project_per_head(x, weight, bias)
     for h in range(4):
         expected = x[:, h // (4 // groups)] @ weight[h].T + bias[h]
@@ -75,13 +75,13 @@ def test_each_head_projects_the_keys_of_its_group_with_its_own_matrix(groups: in
 
 def test_shapes_that_disagree_are_refused_by_name() -> None:
     with pytest.raises(ValueError, match="k has shape"):
-        scores.dot(numbers(1, 2, 3, 4), numbers(1, 2, 3, 5))
+        scores.dot(randn(1, 2, 3, 4), randn(1, 2, 3, 5))
     with pytest.raises(ValueError, match="2 key heads do not divide 3 query heads"):
-        scores.dot(numbers(1, 3, 3, 4), numbers(1, 2, 3, 4))
+        scores.dot(randn(1, 3, 3, 4), randn(1, 2, 3, 4))
     with pytest.raises(ValueError, match="u has shape"):
-        scores.additive(numbers(1, 2, 3, 4), numbers(1, 2, 5, 4), numbers(2, 5))
+        scores.additive(randn(1, 2, 3, 4), randn(1, 2, 5, 4), randn(2, 5))
     with pytest.raises(ValueError, match="2 key heads do not divide 3 query heads"):
-        scores.project_per_head(numbers(1, 2, 3, 4), numbers(3, 5, 4))
+        scores.project_per_head(randn(1, 2, 3, 4), randn(3, 5, 4))
 
 
 def heads_of(k: Tensor, H: int) -> ndarray:
@@ -91,15 +91,15 @@ def heads_of(k: Tensor, H: int) -> ndarray:
 
 @pytest.mark.parametrize("groups", [4, 2, 1], ids=["mha", "gqa", "mqa"])
 def test_general_is_a_bilinear_form(groups: int) -> None:
-    q, k, weight = numbers(2, 4, 3, 5), numbers(2, groups, 6, 7), numbers(4, 5, 7)
+    q, k, weight = randn(2, 4, 3, 5), randn(2, groups, 6, 7), randn(4, 5, 7)
     expected = np.einsum("bhtd,hdc,bhsc->bhts", q.numpy(), weight.numpy(), heads_of(k, 4))
     assert_equal(scores.general(q, k, weight), torch.from_numpy(expected))
 
 
 @pytest.mark.parametrize("groups", [4, 2, 1], ids=["mha", "gqa", "mqa"])
 def test_concat_is_a_hidden_layer_over_the_two_side_by_side(groups: int) -> None:
-    q, k = numbers(2, 4, 3, 5), numbers(2, groups, 6, 7)
-    weight, u, keys = numbers(4, 8, 12), numbers(4, 8), heads_of(k, 4)
+    q, k = randn(2, 4, 3, 5), randn(2, groups, 6, 7)
+    weight, u, keys = randn(4, 8, 12), randn(4, 8), heads_of(k, 4)
 
     def network(b: int, h: int, t: int, s: int) -> float:
         both = np.concatenate([q.numpy()[b, h, t], keys[b, h, s]])
@@ -110,8 +110,8 @@ def test_concat_is_a_hidden_layer_over_the_two_side_by_side(groups: int) -> None
 
 @pytest.mark.parametrize("groups", [4, 2, 1], ids=["mha", "gqa", "mqa"])
 def test_concat_linear_is_one_product_with_the_two_side_by_side(groups: int) -> None:
-    q, k = numbers(2, 4, 3, 5), numbers(2, groups, 6, 7)
-    weight, keys = numbers(4, 12), heads_of(k, 4)
+    q, k = randn(2, 4, 3, 5), randn(2, groups, 6, 7)
+    weight, keys = randn(4, 12), heads_of(k, 4)
 
     def product(b: int, h: int, t: int, s: int) -> float:
         return float(weight.numpy()[h] @ np.concatenate([q.numpy()[b, h, t], keys[b, h, s]]))
@@ -120,15 +120,15 @@ def test_concat_linear_is_one_product_with_the_two_side_by_side(groups: int) -> 
 
 
 def test_the_weights_of_concat_linear_do_not_depend_on_the_query() -> None:
-    k, weight = numbers(2, 4, 6, 7), numbers(4, 12)
-    one, other = (scores.concat_linear(numbers(2, 4, 3, 5), k, weight) for _ in range(2))
+    k, weight = randn(2, 4, 6, 7), randn(4, 12)
+    one, other = (scores.concat_linear(randn(2, 4, 3, 5), k, weight) for _ in range(2))
     assert not torch.allclose(one, other)
     assert_equal(one.softmax(-1), other.softmax(-1))
 
 
 @pytest.mark.parametrize("groups", [4, 2, 1], ids=["mha", "gqa", "mqa"])
 def test_gaussian_is_half_the_squared_distance_times_the_width(groups: int) -> None:
-    q, k, w = numbers(2, 4, 3, 5), numbers(2, groups, 6, 5), numbers(4).exp()
+    q, k, w = randn(2, 4, 3, 5), randn(2, groups, 6, 5), randn(4).exp()
     apart = q.numpy()[:, :, :, None] - heads_of(k, 4)[:, :, None]
     expected = -w.numpy()[:, None, None] / 2 * (apart**2).sum(-1)
     assert_equal(scores.gaussian(q, k, w), torch.from_numpy(expected))
@@ -136,14 +136,14 @@ def test_gaussian_is_half_the_squared_distance_times_the_width(groups: int) -> N
 
 @pytest.mark.parametrize("groups", [4, 2, 1], ids=["mha", "gqa", "mqa"])
 def test_a_dot_product_with_a_bias_of_the_keys_has_the_softmax_of_the_gaussian(groups: int) -> None:
-    q, k, w = numbers(2, 4, 3, 5), numbers(2, groups, 6, 5), numbers(4).exp()
+    q, k, w = randn(2, 4, 3, 5), randn(2, groups, 6, 5), randn(4).exp()
     dotted = scores.dot(w[:, None, None] * q, k) + scores.gaussian_key_bias(k, w)
     assert_equal(dotted.softmax(-1), scores.gaussian(q, k, w).softmax(-1))
 
 
 def test_the_bias_of_the_keys_can_be_rounded() -> None:
     # |k|^2 is near 256, where bfloat16 counts in twos; the differences of keys are what matters.
-    k, w = 16 + 0.01 * numbers(1, 1, 30, 1), torch.ones(1, dtype=torch.float64)
+    k, w = 16 + 0.01 * randn(1, 1, 30, 1), torch.ones(1, dtype=torch.float64)
     bias = scores.gaussian_key_bias(k, w)
     error = (bias.bfloat16().double().softmax(-1) - bias.softmax(-1)).abs().max()
     assert error < 0.01 * bias.softmax(-1).max()
@@ -158,11 +158,11 @@ def test_a_small_distance_between_long_vectors_is_not_lost() -> None:
 
 def test_the_gaussian_of_bfloat16_states_keeps_its_digits() -> None:
     # All distances are near 128, where bfloat16 counts in ones.
-    q, k = numbers(2, 1, 5, 256).bfloat16(), numbers(2, 1, 30, 256).bfloat16()
-    found = scores.gaussian(q, k, torch.ones(1, dtype=torch.bfloat16))
+    q, k = randn(2, 1, 5, 256).bfloat16(), randn(2, 1, 30, 256).bfloat16()
+    actual = scores.gaussian(q, k, torch.ones(1, dtype=torch.bfloat16))
     expected = scores.gaussian(q.double(), k.double(), torch.ones(1, dtype=torch.float64))
-    assert_equal(found.double(), expected, 1e-4)
-    out, _ = explicit_attention(found, k)
+    assert_equal(actual.double(), expected, 1e-4)
+    out, _ = explicit_attention(actual, k)
     assert out.dtype is torch.bfloat16
     error = out.double() - expected.softmax(-1) @ k.double()
     assert error.abs().max() < 2e-2
@@ -180,32 +180,32 @@ FORMULAS: dict[str, tuple[Callable[..., Tensor], list[tuple[int, ...]]]] = {
 def test_gradients_of_scores_with_parameters_are_those_of_finite_differences(name: str) -> None:
     formula, shapes = FORMULAS[name]
     key_width = 4 if name == "gaussian" else 3
-    given = [numbers(1, 2, 3, 4), numbers(1, 1, 2, key_width), *(numbers(2, *s) for s in shapes)]
+    given = [randn(1, 2, 3, 4), randn(1, 1, 2, key_width), *(randn(2, *s) for s in shapes)]
     assert torch.autograd.gradcheck(formula, [x.requires_grad_() for x in given])
 
 
 @pytest.mark.parametrize("name", ["concat", "gaussian", "additive"])
-@pytest.mark.parametrize("most", [1, 2 * 4 * 6 * 5 * 2, 2 * 4 * 6 * 5 * 3])
-def test_a_score_in_chunks_of_queries_is_the_score(name: str, most: int) -> None:
-    q, k = numbers(2, 4, 7, 5), numbers(2, 4, 6, 5)
+@pytest.mark.parametrize("max_elements", [1, 2 * 4 * 6 * 5 * 2, 2 * 4 * 6 * 5 * 3])
+def test_a_score_in_chunks_of_queries_is_the_score(name: str, max_elements: int) -> None:
+    q, k = randn(2, 4, 7, 5), randn(2, 4, 6, 5)
     parameters = {
-        "concat": [numbers(4, 5, 10), numbers(4, 5)],
-        "gaussian": [numbers(4).exp()],
-        "additive": [numbers(4, 5)],
+        "concat": [randn(4, 5, 10), randn(4, 5)],
+        "gaussian": [randn(4).exp()],
+        "additive": [randn(4, 5)],
     }[name]
     leaves = [x.requires_grad_() for x in (q, k, *parameters)]
     formula = getattr(scores, name)
-    whole, chunked = formula(*leaves), formula(*leaves, most=most)
+    whole, chunked = formula(*leaves), formula(*leaves, max_elements=max_elements)
     assert_equal(chunked, whole)
     slope = torch.randn_like(whole)
     expected = gradients((whole * slope).sum(), *leaves)
     assert_equal(gradients((chunked * slope).sum(), *leaves), expected)
     with torch.no_grad():
-        assert_equal(formula(*leaves, most=most), whole)
+        assert_equal(formula(*leaves, max_elements=max_elements), whole)
 
 
 def test_chunks_are_as_large_as_the_memory_allows() -> None:
-    for most, expected in ((1, [1] * 7), (59, [1] * 7), (60, [2, 2, 2, 1]), (210, [7])):
+    for max_elements, expected in ((1, [1] * 7), (59, [1] * 7), (60, [2, 2, 2, 1]), (210, [7])):
         seen = []
 
         def score(part: Tensor, seen: list[int] = seen) -> Tensor:
@@ -213,7 +213,7 @@ def test_chunks_are_as_large_as_the_memory_allows() -> None:
             return part
 
         with torch.no_grad():
-            scores.in_chunks(score, numbers(2, 3, 7, 1), each=5, most=most)
+            scores.in_chunks(score, randn(2, 3, 7, 1), each=5, max_elements=max_elements)
         assert seen == expected
 
 
@@ -224,22 +224,20 @@ def test_a_chunk_holds_nothing_for_its_gradient() -> None:
         kept.append(x.numel())
         return x
 
-    wq, wk, u = (
-        x.requires_grad_() for x in (numbers(1, 2, 8, 5), numbers(1, 2, 9, 5), numbers(2, 5))
-    )
+    wq, wk, u = (x.requires_grad_() for x in (randn(1, 2, 8, 5), randn(1, 2, 9, 5), randn(2, 5)))
     with torch.autograd.graph.saved_tensors_hooks(note, lambda x: x):
         scores.additive(wq, wk, u)
         whole = max(kept)
         kept.clear()
-        scores.additive(wq, wk, u, most=1)
+        scores.additive(wq, wk, u, max_elements=1)
     assert whole == 2 * 8 * 9 * 5
     assert max(kept, default=0) < whole / 4
 
 
 def test_shapes_that_no_score_can_have_are_refused_by_name() -> None:
     with pytest.raises(ValueError, match="k has shape"):
-        scores.gaussian(numbers(1, 2, 3, 4), numbers(1, 2, 3, 5), numbers(2))
+        scores.gaussian(randn(1, 2, 3, 4), randn(1, 2, 3, 5), randn(2))
     with pytest.raises(ValueError, match="2 key heads do not divide 3 query heads"):
-        scores.gaussian(numbers(1, 3, 3, 4), numbers(1, 2, 3, 4), numbers(3))
+        scores.gaussian(randn(1, 3, 3, 4), randn(1, 2, 3, 4), randn(3))
     with pytest.raises(ValueError, match="2 key heads do not divide 3 query heads"):
-        scores.general(numbers(1, 3, 3, 4), numbers(1, 2, 3, 4), numbers(3, 4, 4))
+        scores.general(randn(1, 3, 3, 4), randn(1, 2, 3, 4), randn(3, 4, 4))

@@ -1,4 +1,4 @@
-"""Shape errors say what came, and what was expected."""
+"""Shape errors say what was given and what was expected."""
 
 import pytest
 import torch
@@ -17,7 +17,7 @@ def test_a_wrong_size_names_the_tensor_and_the_letters_that_are_known() -> None:
     assert str(caught.value) == "k has shape (2, 3, 7, 16); expected (B, G, S, D) with B=2, D=32"
 
 
-def test_a_wrong_number_of_axes_is_refused() -> None:
+def test_a_wrong_rank_is_refused() -> None:
     with pytest.raises(ValueError) as caught:
         check("B T", x=torch.zeros(2, 3, 4))
     assert str(caught.value) == "x has shape (2, 3, 4); expected (B, T)"

@@ -6,7 +6,7 @@ from helpers import assert_equal, gradients
 
 from seq2seq.functional import attend, explicit_attention, masked_softmax
 
-# Scores that are logarithms of whole numbers, so that weights are fractions:
+# Scores that are logarithms of integers, so that weights are fractions:
 #     query 1: 1, 2, 1 -> 1/4, 1/2, 1/4          query 2: 3, 1, (9) -> 3/4, 1/4, masked
 SCORES = torch.tensor([[1.0, 2.0, 1.0], [3.0, 1.0, 9.0]], dtype=torch.float64).log()[None, None]
 MASK = torch.tensor([[True, True, True], [True, True, False]])
@@ -72,7 +72,7 @@ def test_scores_of_any_size_do_not_overflow() -> None:
     assert_equal(masked_softmax(scores), torch.tensor([[0.5, 0.5, 0.0]]))
 
 
-def test_query_heads_read_the_values_of_their_own_group() -> None:
+def test_query_heads_read_the_values_of_their_group() -> None:
     weights = torch.randn(2, 6, 3, 5, dtype=torch.float64)
     v = torch.randn(2, 2, 5, 4, dtype=torch.float64)
     out = attend(weights, v)

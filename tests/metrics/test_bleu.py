@@ -98,7 +98,7 @@ def test_statistics_of_parts_add_up_to_the_bleu_of_the_whole(corpus, data):
     assert bleu_from_statistics(summed) == whole
 
 
-def test_different_numbers_of_sentences_are_refused_with_both_counts():
+def test_different_counts_of_sentences_are_refused_with_both():
     for function in (score, bleu_statistics):
         with pytest.raises(DataError, match=r"1 translations.*2 references"):
             function(["a"], ["a", "b"])

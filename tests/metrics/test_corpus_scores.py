@@ -14,21 +14,21 @@ HYPOTHESES = ["A cat sat on the mat .", "The dog runs ."]
 REFERENCES = ["A cat sat on a mat .", "The dog runs ."]
 
 
-def test_every_metric_has_a_name_of_its_own_and_computes() -> None:
+def test_every_metric_has_a_different_name_and_computes() -> None:
     kinds = find_metrics(list(METRICS))
     assert len({kind.label for kind in kinds}) == len(METRICS)
     metrics = build_metrics(kinds, [REFERENCES])
-    found = corpus_scores(HYPOTHESES, metrics)
-    assert [score.name for score in found] == [kind.label for kind in kinds]
-    assert all(score.interval is None for score in found)
+    scores = corpus_scores(HYPOTHESES, metrics)
+    assert [score.name for score in scores] == [kind.label for kind in kinds]
+    assert all(score.interval is None for score in scores)
 
 
 def test_tokenized_bleu_takes_words_as_they_stand() -> None:
     metrics = build_metrics(find_metrics(["bleu-tokenized"]), [["a.b c d e f"]], "zh")
-    (found,) = corpus_scores(["a.b c d e x"], metrics)
+    (score,) = corpus_scores(["a.b c d e x"], metrics)
     expected = BLEU(tokenize="none").corpus_score(["a.b c d e x"], [["a.b c d e f"]])
-    assert found.value == expected.score
-    assert "tok:none" in found.signature
+    assert score.value == expected.score
+    assert "tok:none" in score.signature
 
 
 def test_a_system_that_some_resamples_find_worthless_has_an_interval() -> None:
@@ -43,9 +43,9 @@ def test_a_system_that_some_resamples_find_worthless_has_an_interval() -> None:
             refused.append(name)
     assert refused  # sacreBLEU alone; once it does not, `_corpus_score` can go
     for metrics in by_name.values():
-        (found,) = corpus_scores(hypotheses, metrics, resamples=50)
-        assert found.interval is not None
-        assert abs(found.interval.mean - found.value) <= 2 * found.interval.half_width
+        (score,) = corpus_scores(hypotheses, metrics, resamples=50)
+        assert score.interval is not None
+        assert abs(score.interval.mean - score.value) <= 2 * score.interval.half_width
 
 
 def test_scores_do_not_depend_on_what_was_scored_before() -> None:
@@ -87,9 +87,9 @@ def test_no_sentence_is_refused() -> None:
 def test_runs_scatter_by_the_deviation_of_a_sample() -> None:
     values = [40.0, 41.0, 43.0]
     runs = [[CorpusScore("BLEU", value, ""), CorpusScore("TER", 1.0, "")] for value in values]
-    found = scatter(runs)
-    assert found["BLEU"] == (statistics.mean(values), pytest.approx(1.5275, abs=1e-4), 3)
-    assert found["TER"] == (1, 0, 3)
+    scattered = scatter(runs)
+    assert scattered["BLEU"] == (statistics.mean(values), pytest.approx(1.5275, abs=1e-4), 3)
+    assert scattered["TER"] == (1, 0, 3)
     with pytest.raises(ValueError, match="1 runs"):
         scatter(runs[:1])
 

@@ -1,4 +1,4 @@
-"""Translations judged one by one."""
+"""Sentence quality and confidence."""
 
 from statistics import fmean
 
@@ -46,9 +46,9 @@ def test_the_quality_of_a_sentence_is_that_of_sacrebleu() -> None:
 
 
 @given(JUDGED)
-def test_bins_are_of_one_size_and_leave_nobody_out(found: list[SentenceQuality]) -> None:
-    bins = reliability(found)
-    known = [j for j in found if j.confidence is not None]
+def test_bins_are_of_one_size_and_leave_no_sentence_out(rows: list[SentenceQuality]) -> None:
+    bins = reliability(rows)
+    known = [j for j in rows if j.confidence is not None]
     sizes = [b.sentences for b in bins]
     assert sum(sizes) == len(known)
     assert not sizes or max(sizes) - min(sizes) <= 1
@@ -69,16 +69,16 @@ def test_confidence_that_is_quality_agrees_wholly_and_a_constant_one_says_nothin
 
 @given(JUDGED, st.integers(0, 10))
 def test_no_sentence_is_among_the_worst_and_the_best(
-    found: list[SentenceQuality], count: int
+    rows: list[SentenceQuality], count: int
 ) -> None:
-    found = [j._replace(line_no=n) for n, j in enumerate(found, 1)]
-    worst, best = extremes(found, count)
+    rows = [j._replace(line_no=n) for n, j in enumerate(rows, 1)]
+    worst, best = extremes(rows, count)
     assert len(worst) == len(best) <= count
     assert not set(worst) & set(best)
     if worst:
         assert max(j.quality for j in worst) <= min(j.quality for j in best)
-        assert worst[0].quality == min(j.quality for j in found)
-        assert best[0].quality == max(j.quality for j in found)
+        assert worst[0].quality == min(j.quality for j in rows)
+        assert best[0].quality == max(j.quality for j in rows)
 
 
 def test_the_ratio_of_lengths_counts_characters_but_no_white_space() -> None:

@@ -1,4 +1,4 @@
-"""The recurrent model against Bahdanau's equations, written out one token and one number at a time.
+"""The recurrent model against Bahdanau's equations, written out one token at a time.
 
     h_j = [forward cell up to j; backward cell down to j]      s_0 = tanh(W0 [h_last; h_first] + b0)
     e_ij = u . tanh(Wq s_{i-1} + Wk h_j + b)                   c_i = sum_j softmax_j(e_ij) h_j
@@ -52,11 +52,11 @@ class ByHand:
             directions = []
             for suffix, tokens in ((f"_l{layer}", states), (f"_l{layer}_reverse", states[::-1])):
                 state = {"hidden": np.zeros(HALF), "cell": np.zeros(HALF)}
-                found = []
+                hidden = []
                 for x in tokens:
                     state = self.advance("encoder", suffix, x, state)
-                    found.append(state["hidden"])
-                directions.append(found)
+                    hidden.append(state["hidden"])
+                directions.append(hidden)
             states = np.concatenate([directions[0], directions[1][::-1]], axis=1)
         return states
 
@@ -110,7 +110,7 @@ def test_the_model_is_bahdanaus_equations(cell: str, layers: int) -> None:
         assert_equal(decoded.weights[0, row, 0, :, :length], torch.from_numpy(weights))
 
 
-def test_the_backward_direction_begins_at_the_last_token_of_its_own_row() -> None:
+def test_the_backward_direction_begins_at_the_last_token_of_its_row() -> None:
     model, lengths = small_model("rnn"), (7, 4, 1)
     source = source_batch(*lengths)
     states, by_hand = model.encode(source).states, ByHand(model)

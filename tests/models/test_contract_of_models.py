@@ -141,13 +141,13 @@ def test_a_model_without_weights_says_so(variant: str) -> None:
 
 @every_variant
 @torch.no_grad()
-def test_beams_go_on_from_their_parents_and_sentences_leave(variant: str) -> None:
+def test_beams_continue_their_parents_and_sentences_leave(variant: str) -> None:
     model, K = build(variant), 3
     source, past, future = source_batch(7, 4, 2), target_batch(9, 4), target_batch(9, 2)
     state = model.start(model.encode(source), beams=K)
     tiled = source.repeat_interleave(K, dim=0)
     assert_equal(model.step(past, state).hidden, model(tiled, past).hidden)
-    # Each row goes on from another of its own sentence; some repeat.
+    # Each row continues another of its sentence; some repeat.
     parents = torch.tensor([2, 0, 0, 3, 4, 5, 7, 8, 6])
     state.fork(parents)
     state.keep(torch.tensor([0, 2]))
@@ -238,6 +238,6 @@ def test_tying_shares_one_parameter(model: str, tie: str, shared: int) -> None:
         ("transformer attn=additive position=rope", "Take position=sinusoidal"),
     ],
 )
-def test_what_no_model_can_be_is_refused_before_it_has_numbers(wrong: str, message: str) -> None:
+def test_what_no_model_can_be_is_refused_before_it_takes_memory(wrong: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         check_model(model_config(*wrong.split()))

@@ -18,7 +18,7 @@ NONE = ("model.dropout=0",)
 
 
 def hidden(model: Seq2Seq, seed: int = 1) -> Tensor:
-    """What a model in training gives for a small batch of its own."""
+    """The output of a model in training for a small batch."""
     torch.manual_seed(0)
     source, target = source_batch(5, 3), torch.randint(4, TARGET_SIZE, (2, 4))
     torch.manual_seed(seed)
@@ -61,7 +61,7 @@ def test_a_word_that_was_dropped_gets_no_gradient() -> None:
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_without_dropout_a_model_in_training_draws_no_number(model: str) -> None:
+def test_without_dropout_a_model_in_training_draws_nothing(model: str) -> None:
     built = small_model(model, *NONE)
     torch.manual_seed(1)
     before = torch.get_rng_state()
@@ -98,25 +98,25 @@ def rates(model: Seq2Seq, kind: Any) -> list[float]:
     return [part.p for module in inside for part in module.modules() if isinstance(part, Dropout)]
 
 
-def test_inside_feed_forward_networks_dropout_is_the_common_one_unless_it_has_its_own() -> None:
-    common, own, zero = (
+def test_inside_feed_forward_networks_dropout_is_the_common_one_unless_given() -> None:
+    common, changed, zero = (
         small_model("transformer", "model.dropout=0.3", *more)
         for more in ((), ("model.activation_dropout=0.1",), ("model.activation_dropout=0",))
     )
     assert set(rates(common, FeedForward)) == {0.3}
-    assert set(rates(own, FeedForward)) == {0.1}
+    assert set(rates(changed, FeedForward)) == {0.1}
     assert set(rates(zero, FeedForward)) == {0.0}
-    assert sorted(set(rates(own, Seq2Seq))) == [0.1, 0.3]
+    assert sorted(set(rates(changed, Seq2Seq))) == [0.1, 0.3]
 
 
-def test_attention_dropout_is_that_of_every_attention_unless_it_has_its_own() -> None:
-    def found(*typed: str) -> list[float]:
+def test_attention_dropout_is_that_of_every_attention_unless_given() -> None:
+    def dropouts(*typed: str) -> list[float]:
         config = model_config("transformer", "model.attention_dropout=0.1", *typed)
         return [options["dropout"] for options in config["attention"].values()]
 
-    assert found() == [0.1, 0.1, 0.1]
-    assert found("attn.dropout=0.2") == [0.2, 0.2, 0.2]
-    assert found("attn@cross_attn=gqa", "cross_attn.dropout=0") == [0.1, 0.1, 0]
+    assert dropouts() == [0.1, 0.1, 0.1]
+    assert dropouts("attn.dropout=0.2") == [0.2, 0.2, 0.2]
+    assert dropouts("attn@cross_attn=gqa", "cross_attn.dropout=0") == [0.1, 0.1, 0]
     # The mechanism that stands in for one that is not defined has it too.
     assert (
         model_config("transformer", "model.attention_dropout=0.1", "attn=longformer")["attention"][
@@ -126,7 +126,7 @@ def test_attention_dropout_is_that_of_every_attention_unless_it_has_its_own() ->
     )
 
 
-def test_the_dropout_of_weights_is_a_number_that_attentions_hold() -> None:
+def test_attentions_hold_the_dropout_of_weights() -> None:
     model = small_model("transformer", "model.attention_dropout=0.25")
     attentions = [module for module in model.modules() if isinstance(module, Attention)]
     assert {getattr(attention, "dropout", None) for attention in attentions} == {0.25}

@@ -16,7 +16,7 @@ from seq2seq.nn.feedforward import FeedForward
 from seq2seq.nn.layer import Residual, build_norm
 
 
-def numbers(*shape: int) -> Tensor:
+def randn(*shape: int) -> Tensor:
     return torch.randn(shape, dtype=torch.float64)
 
 
@@ -29,7 +29,7 @@ ACTIVATIONS = {
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_a_feed_forward_network_is_its_formula(activation: Any) -> None:
-    feed, x = randomised(FeedForward(6, 10, activation, dropout=0.1)), numbers(2, 3, 6)
+    feed, x = randomised(FeedForward(6, 10, activation, dropout=0.1)), randn(2, 3, 6)
     inner = (x @ feed.up.weight.T + feed.up.bias).clone()
     inner = inner.detach().apply_(ACTIVATIONS[activation])
     if activation == "swiglu":
@@ -42,7 +42,7 @@ def test_a_feed_forward_network_is_its_formula(activation: Any) -> None:
 def test_without_gradients_a_feed_forward_network_is_the_same_and_leaves_its_input(
     activation: Any,
 ) -> None:
-    feed, x = randomised(FeedForward(6, 10, activation, dropout=0.0)), numbers(2, 3, 6)
+    feed, x = randomised(FeedForward(6, 10, activation, dropout=0.0)), randn(2, 3, 6)
     expected, before = feed(x), x.clone()
     with torch.no_grad():
         assert torch.equal(feed(x), expected)
@@ -50,7 +50,7 @@ def test_without_gradients_a_feed_forward_network_is_the_same_and_leaves_its_inp
 
 
 def test_layer_norm_and_rms_norm_are_their_formulas() -> None:
-    x = 3 * numbers(2, 5, 8) + 1
+    x = 3 * randn(2, 5, 8) + 1
     layer, rms = randomised(build_norm("layernorm", 8)), randomised(build_norm("rmsnorm", 8))
     assert isinstance(layer, nn.LayerNorm) and isinstance(rms, nn.RMSNorm)
     mean, square = x.mean(-1, keepdim=True), x.square().mean(-1, keepdim=True)
@@ -60,7 +60,7 @@ def test_layer_norm_and_rms_norm_are_their_formulas() -> None:
 
 
 def test_pre_norm_normalises_what_enters_and_post_norm_what_leaves() -> None:
-    x, norm = numbers(2, 5, 8), randomised(nn.LayerNorm(8))
+    x, norm = randn(2, 5, 8), randomised(nn.LayerNorm(8))
     sublayer = randomised(nn.Linear(8, 8))
     pre, post = (Residual(norm, order, dropout=0.1).eval() for order in ("pre", "post"))
     assert_equal(pre(x, sublayer), x + sublayer(norm(x)))
@@ -80,7 +80,7 @@ def test_dropout_acts_in_training_only() -> None:
 
 
 @pytest.mark.parametrize("p", [-0.1, 1.0, 2.0, math.nan])
-def test_a_dropout_that_is_no_probability_is_refused(p: float) -> None:
+def test_a_dropout_that_is_not_a_probability_is_refused(p: float) -> None:
     with pytest.raises(ConfigError, match="dropout"):
         Dropout(p)
 
@@ -112,8 +112,8 @@ def test_fresh_embeddings_have_the_variance_of_one_over_the_width() -> None:
     assert not embeddings.output.bias.any()
 
 
-def test_position_schemes_act_at_their_own_hook_and_nowhere_else() -> None:
-    x, heads, positions = numbers(2, 3, 8), numbers(2, 4, 3, 8), torch.tensor([4, 5, 9])
+def test_position_schemes_act_at_their_hook_and_nowhere_else() -> None:
+    x, heads, positions = randn(2, 3, 8), randn(2, 4, 3, 8), torch.tensor([4, 5, 9])
     names = "none", "sinusoidal", "rope"
     none, added, turned = (position_scheme(name, dim=8) for name in names)
     assert [scheme.hook for scheme in (none, added, turned)] == [None, "embed", "rotate"]
@@ -129,10 +129,10 @@ def test_position_schemes_act_at_their_own_hook_and_nowhere_else() -> None:
 def test_a_seed_fixes_the_embeddings(tie: Any) -> None:
     """Also in one process: the order of draws must not depend on where tensors lie in memory."""
     first, second = [], []
-    for found in (first, second):
+    for states in (first, second):
         for _ in range(5):
             torch.default_generator.manual_seed(1)
-            found.append(Embeddings(7, 7, dim=4, tie=tie).state_dict())
+            states.append(Embeddings(7, 7, dim=4, tie=tie).state_dict())
     for one, other in zip(first, second, strict=True):
         assert all(torch.equal(one[name], other[name]) for name in one)
         assert torch.equal(one["source.weight"], first[0]["source.weight"])

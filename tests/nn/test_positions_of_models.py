@@ -61,7 +61,7 @@ def test_the_biases_of_t5_depend_on_the_distance_alone(causal: bool) -> None:
         line = bias.diagonal(distance, dim1=1, dim2=2)
         assert_equal(line, line[:, :1].expand_as(line), 0)
     assert_equal(bias[:, 0, 1], bias[:, 0, 0], 0) if causal else None
-    # An encoder tells both sides apart; a decoder's later keys are behind its mask.
+    # An encoder tells both sides apart; a decoder's later keys are masked.
     assert torch.equal(bias[:, 3, 4], bias[:, 3, 3]) == causal
     assert not torch.equal(bias[:, 3, 2], bias[:, 3, 4])
 
@@ -77,14 +77,14 @@ def test_layers_share_the_biases_of_their_stack_and_stacks_share_none() -> None:
     schemes = {place.role.value: set() for place in places}
     for place in places:
         schemes[place.role.value].add(id(place.position))
-    assert all(len(found) == 1 for found in schemes.values())
+    assert all(len(ids) == 1 for ids in schemes.values())
     assert schemes["cross"] == {id(None)}
     assert schemes["encoder"] != schemes["decoder"]
 
 
 @pytest.mark.parametrize("stack", ["encoder", "decoder"])
 @pytest.mark.parametrize("position", ["learned", "t5"])
-def test_each_stack_reads_its_own_table(position: str, stack: str) -> None:
+def test_each_stack_reads_its_table(position: str, stack: str) -> None:
     model = small_model("transformer", f"position={position}")
     source, target = source_batch(7), torch.randint(4, 11, (1, 5))
     states, hidden = model.encode(source).states, model(source, target).hidden

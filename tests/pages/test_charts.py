@@ -31,23 +31,23 @@ VALUES = st.lists(st.floats(-1e6, 1e6, width=32), min_size=1, max_size=9)
 def places(svg: str) -> list[tuple[float, float]]:
     """The points of the line in a chart."""
     (line,) = ElementTree.fromstring(svg).iter("polyline")
-    found = [place.split(",") for place in line.attrib["points"].split()]
-    return [(float(x), float(y)) for x, y in found]
+    pairs = [place.split(",") for place in line.attrib["points"].split()]
+    return [(float(x), float(y)) for x, y in pairs]
 
 
 @given(VALUES)
 def test_a_line_stays_in_its_frame_and_keeps_its_order(values: list[float]) -> None:
     line = list(enumerate(values))
-    found = places(line_chart([Series("a", line)], x="step", y="y", until=len(values)))
+    drawn = places(line_chart([Series("a", line)], x="step", y="y", until=len(values)))
     assert all(
-        LEFT <= x <= WIDTH - RIGHT and TOP - 0.1 <= y <= HEIGHT - BOTTOM + 0.1 for x, y in found
+        LEFT <= x <= WIDTH - RIGHT and TOP - 0.1 <= y <= HEIGHT - BOTTOM + 0.1 for x, y in drawn
     )
-    for (_, one), (_, other), a, b in zip(found, found[1:], values, values[1:], strict=False):
+    for (_, one), (_, other), a, b in zip(drawn, drawn[1:], values, values[1:], strict=False):
         assert one >= other - 0.1 if a <= b else one <= other + 0.1  # down is less
 
 
 @given(st.lists(st.floats(0, 1, width=32), min_size=2, max_size=3))
-def test_names_of_lines_hide_neither_each_other_nor_the_numbers_below(ends: list[float]) -> None:
+def test_names_of_lines_hide_neither_each_other_nor_the_ticks_below(ends: list[float]) -> None:
     lines = [Series(f"line {n}", [(0, 1), (9, end)]) for n, end in enumerate(ends)]
     svg = ElementTree.fromstring(line_chart(lines, x="step", y="y", until=9))
     texts = [text for text in svg.iter("text") if (text.text or "").startswith("line ")]
@@ -59,8 +59,8 @@ def test_names_of_lines_hide_neither_each_other_nor_the_numbers_below(ends: list
 @given(VALUES)
 def test_points_stay_in_their_frame(values: list[float]) -> None:
     cloud = list(enumerate(values))
-    found = ElementTree.fromstring(point_chart(cloud, cloud[:1], x="x", y="y")).iter("circle")
-    for circle in found:
+    svg = ElementTree.fromstring(point_chart(cloud, cloud[:1], x="x", y="y"))
+    for circle in svg.iter("circle"):
         assert LEFT - 0.1 <= float(circle.attrib["cx"]) <= WIDTH - RIGHT + 0.1
         assert TOP - 0.1 <= float(circle.attrib["cy"]) <= HEIGHT - BOTTOM + 0.1
 
@@ -105,7 +105,7 @@ ROWS = [
 ]
 
 
-def test_the_best_validation_is_marked_least_loss_and_most_bleu() -> None:
+def test_the_best_validation_is_marked_lowest_loss_and_highest_bleu() -> None:
     drawn = curves(ROWS)
     charts = [
         ElementTree.fromstring(f"<svg{c}")
@@ -120,13 +120,13 @@ def test_the_best_validation_is_marked_least_loss_and_most_bleu() -> None:
     }
 
 
-def test_what_is_no_number_is_left_out_of_a_curve() -> None:
+def test_values_that_are_not_finite_are_left_out_of_a_curve() -> None:
     assert points(ROWS, "train/loss") == [(10, 3.0), (30, 1.0)]
     assert points(ROWS, "train/none") == []
 
 
 @pytest.mark.parametrize("rows", [[], [{"step": "1", "epoch": "0"}], [{"train/loss": "nan"}]])
-def test_without_numbers_there_are_no_curves(rows: list[dict[str, str]]) -> None:
+def test_without_values_there_are_no_curves(rows: list[dict[str, str]]) -> None:
     assert "nothing was measured yet" in curves(rows)
 
 
@@ -138,11 +138,11 @@ def test_a_resumed_run_has_the_rows_of_what_it_goes_on_from(tmp_path: Path) -> N
     write_metrics(tmp_path / "metrics-1.csv", [9, 19, 29])  # saved after 20 updates, then killed
     write_metrics(tmp_path / "metrics-2.csv", [29, 39])
     write_metrics(tmp_path / "metrics.csv", [49])
-    found = points(read_rows(tmp_path), "train/loss")
-    assert found == [(10, 9.5), (20, 19.5), (30, 29.5), (40, 39.5), (50, 49.5)]
+    curve = points(read_rows(tmp_path), "train/loss")
+    assert curve == [(10, 9.5), (20, 19.5), (30, 29.5), (40, 39.5), (50, 49.5)]
 
 
-def test_a_run_that_began_anew_has_nothing_of_the_one_before_it(tmp_path: Path) -> None:
+def test_a_run_that_started_again_has_nothing_of_the_one_before_it(tmp_path: Path) -> None:
     write_metrics(tmp_path / "metrics-1.csv", [9, 19])
     write_metrics(tmp_path / "metrics.csv", [9])
     assert points(read_rows(tmp_path), "train/loss") == [(10, 9.5)]

@@ -66,19 +66,19 @@ def word(side: str, index: int) -> str:
 
 
 def texts(shown: Browser, selector: str) -> list[str]:
-    found: list[str] = shown.run(
+    contents: list[str] = shown.run(
         f"[...document.querySelectorAll({json.dumps(selector)})].map(e => e.firstChild.textContent)"
     )
-    return found
+    return contents
 
 
 def held(shown: Browser) -> list[Any]:
-    """Side and index of the word that is held; nothing if there is none."""
-    found: list[Any] = shown.run(
+    """Side and index of the held word; empty if there is none."""
+    place: list[Any] = shown.run(
         "[...document.querySelectorAll('.word.held')].flatMap(w => [w.dataset.side, "
         "+w.dataset.index])"
     )
-    return found
+    return place
 
 
 def test_a_page_opens_with_the_choice_it_was_given(
@@ -106,21 +106,21 @@ def test_pointing_at_a_word_shows_exactly_its_links(
 def test_layer_head_and_reading_change_the_links_as_the_toolkit_says(
     shown: Browser, alignments: list[Alignment]
 ) -> None:
-    found = []
+    seen = []
     for choice in CHOICES:
         choose(shown, choice)
         links = alignments[0].links(choice)
         assert links_of(shown, ".curves .link") == links
         line = shown.run("document.querySelector('.pharaoh').textContent")
         assert line == (format_links(links) or "no links")
-        found.append(frozenset(links))
-    assert len(set(found)) > len(CHOICES) // 2  # or choosing would have proved nothing
+        seen.append(frozenset(links))
+    assert len(set(seen)) > len(CHOICES) // 2  # or choosing would have proved nothing
 
 
-def test_the_numbers_beside_the_words_are_the_weights(
+def test_the_percentages_beside_the_words_are_the_weights(
     shown: Browser, alignments: list[Alignment]
 ) -> None:
-    shown.choose("[name=least]", "0")
+    shown.choose("[name=cutoff]", "0")
     for choice in (Choice(0, 1, None), Choice(1, 1, 0)):
         choose(shown, choice)
         for j, row in enumerate(alignments[0].map(choice).tolist()):
@@ -138,7 +138,7 @@ def test_a_weight_below_the_limit_is_hidden_unless_it_is_a_link(
     shown: Browser, alignments: list[Alignment]
 ) -> None:
     map = alignments[0].map(FIRST)
-    shown.choose("[name=least]", "50")
+    shown.choose("[name=cutoff]", "50")
     large = {(i, j) for j, row in enumerate(map.tolist()) for i, w in enumerate(row) if w >= 0.51}
     expected = large | alignments[0].links(FIRST)
     drawn = links_of(shown, ".curves path")
@@ -256,7 +256,7 @@ def test_what_does_not_fit_into_two_lines_stands_in_two_columns(
     assert window.run("document.documentElement.scrollWidth <= innerWidth")
     window.hover(word("target", 40))
     assert held(window) == ["target", 40]
-    # What is said of the word is in sight, wherever the word stands in the page.
+    # The text about the word is in sight, wherever the word is in the page.
     bottom = window.run("document.querySelector('.said').getBoundingClientRect().bottom")
     assert 0 < bottom <= 900
 
@@ -273,7 +273,7 @@ def test_text_stands_out_from_its_paper_by_day_and_by_night(shown: Browser, dark
         shown.dark(False)
     ink, quiet, paper = ([int(c) / 255 for c in colour.split()] for colour in colours)
     assert (luminance(paper) < luminance(ink)) == dark
-    # The least contrasts that WCAG 2.2 asks of text at levels AAA and AA.
+    # The minimal contrasts of text in WCAG 2.2 at levels AAA and AA.
     assert contrast(ink, paper) > 7
     assert contrast(quiet, paper) > 4.5
 

@@ -17,7 +17,7 @@ from zoo import Preset, presets
 from seq2seq.attention import Role
 
 CPU = torch.device("cpu")
-MB = 2**20  # numbers in a block
+MB = 2**20  # elements of a block
 BLOCK = 4 * MB  # its bytes
 
 
@@ -38,14 +38,14 @@ def test_live_memory_is_what_is_alive_at_once_and_what_is_left() -> None:
         del second
         return third
 
-    found = live_memory(three_of_which_two_live_together, CPU)
-    assert found == (3 * BLOCK, 2 * BLOCK)
+    live = live_memory(three_of_which_two_live_together, CPU)
+    assert live == (3 * BLOCK, 2 * BLOCK)
 
 
 def test_live_memory_sees_what_an_operation_holds_only_inside() -> None:
     x = torch.randn(256, 256)
-    found = live_memory(lambda: torch.nn.functional.scaled_dot_product_attention(x, x, x), CPU)
-    assert found.held == x.nbytes
+    live = live_memory(lambda: torch.nn.functional.scaled_dot_product_attention(x, x, x), CPU)
+    assert live.held == x.nbytes
     two_sums = live_memory(lambda: torch.logsumexp(x, 0), CPU)
     assert two_sums.peak >= x.nbytes > two_sums.held
 

@@ -31,7 +31,7 @@ def test_names_of_candidates_are_read_as_they_are_written() -> None:
 
 @pytest.mark.parametrize("name", ["ours", "ours-2x1", "hf-float32-2x1", "marian-2x1", "hf-2"])
 def test_other_names_are_refused(name: str) -> None:
-    with pytest.raises(ValueError, match="is no candidate: write for example floor-2x1"):
+    with pytest.raises(ValueError, match="is not a candidate; examples: floor-2x1"):
         parse(name)
 
 
@@ -65,12 +65,12 @@ def test_the_floor_counts_the_products_of_a_translation_without_padding(tmp_path
     model = save_model(tmp_path / "a.ckpt", *TINY_MODEL, "attn=mqa", "model.activation=swiglu")
     record, floor = Record(model), Floor(model)
     rows = [[5, 6, 7, EOS], [8, EOS]]
-    found = decode(model, padded(rows), Greedy(length_ratio=0, length_extra=3))
-    longest = max(len(each[0].ids) + (not each[0].truncated) for each in found)
+    hypotheses = decode(model, padded(rows), Greedy(length_ratio=0, length_extra=3))
+    longest = max(len(each[0].ids) + (not each[0].truncated) for each in hypotheses)
     assert record.steps[0] == Step(True, 6)
     assert len(record.steps) == 1 + longest and record.steps[1] == Step(False, 2)
 
-    # Dim 32, one key/value head of 8 numbers, inner width 32 with a gate; 1 + 2 layers.
+    # Dim 32, one key/value head of width 8, inner width 32 with a gate; 1 + 2 layers.
     self_attention, feed = 32 * (32 + 8 + 8) + 32 * 32, 3 * 32 * 32
     encoder = self_attention + feed + 2 * 32 * (8 + 8)  # keys and values of two cross-attentions
     decoder = (
@@ -95,14 +95,14 @@ def measured(**seconds: list[float]) -> Measured:
     results = {}
     for name, spent in seconds.items():
         candidate = parse(name.replace("_", "-"))
-        found = [[4, 5], [6]] if name != "hf_1x2" else [[4, 5], [7]]
-        runs = [Run(each, 0.05, number % 2) for number, each in enumerate(spent)]
-        results[candidate.name] = Result(candidate, runs, found, None, 250_000_000)
+        hypotheses = [[4, 5], [6]] if name != "hf_1x2" else [[4, 5], [7]]
+        runs = [Run(each, 0.05, i % 2) for i, each in enumerate(spent)]
+        results[candidate.name] = Result(candidate, runs, hypotheses, None, 250_000_000)
     return Measured(Job("free", 5, 40), results, ["`ours-int8`: no"])
 
 
 def test_ratios_are_to_the_best_of_the_others_and_the_floor_of_the_same_layout() -> None:
-    found = lines(
+    figures = lines(
         measured(
             floor_2x1=[1.0, 1.0],
             floor_1x2=[2.0, 2.5],
@@ -115,7 +115,7 @@ def test_ratios_are_to_the_best_of_the_others_and_the_floor_of_the_same_layout()
         ),
         quality=lambda ids: float(len(ids)),
     )
-    by_name = {line.name: line for line in found}
+    by_name = {line.name: line for line in figures}
     ours = by_name["ours-float32-dense-2x1"]
     assert ours.rates == [1.0, 1.0] and ours.tokens == 5 / 2.0
     assert (ours.floor, ours.ct2, ours.hf, ours.same) == (2.0, 1.5, 4.0, 1.0)
@@ -130,7 +130,7 @@ def test_ratios_are_to_the_best_of_the_others_and_the_floor_of_the_same_layout()
 def test_a_section_says_what_was_left_out_void_or_unsteady() -> None:
     result = measured(floor_2x1=[1.0, 1.05], floor_1x2=[2.0, 2.5])
     text = section(result, lines(result))
-    assert "4 runs, beside which other processes used 0.05 cores at most; 2 others were" in text
+    assert "4 runs, during which other processes used at most 0.05 cores; 2 other runs were" in text
     assert "Not steady: the rounds of floor-1x2 differ" in text
     assert "left out `ours-int8`: no" in text and "## beam 5, free lengths" in text
 
@@ -149,7 +149,7 @@ class Sprinter:
     def go(self) -> float:
         return abs(self.prepared[-1].size - 32) + 1.0
 
-    def found(self) -> list[list[int]]:
+    def hypotheses(self) -> list[list[int]]:
         return [[4]]
 
     def cpu_seconds(self) -> float:
@@ -159,15 +159,15 @@ class Sprinter:
         return 0
 
 
-def test_the_best_batch_size_is_found_and_taken() -> None:
+def test_the_fastest_batch_size_is_chosen() -> None:
     crew = Sprinter()
     sizes = [BatchSize(size, "sentences") for size in (16, 32, 64)]
-    tokens = BatchSize(32, "tokens")  # which this candidate does not know
+    tokens = BatchSize(32, "tokens")  # not a unit of this candidate
     protocol = Protocol(rounds=3, warmup=1, batch_sizes=[*sizes, tokens], anyway=True)
-    found = protocol.measure({"hf-1x2": crew}, Job("free", 1, 9), [[4, EOS]])  # type: ignore[dict-item]
+    sprint = protocol.measure({"hf-1x2": crew}, Job("free", 1, 9), [[4, EOS]])  # type: ignore[dict-item]
     assert crew.prepared == [*sizes, sizes[1]]
-    assert found.results["hf-1x2"].batch_size == sizes[1]
-    assert found.results["hf-1x2"].seconds == [1.0, 1.0, 1.0]
+    assert sprint.results["hf-1x2"].batch_size == sizes[1]
+    assert sprint.results["hf-1x2"].seconds == [1.0, 1.0, 1.0]
 
 
 @pytest.mark.slow

@@ -21,7 +21,7 @@ from tiny_runs import corpus, metrics, train_command
 
 from seq2seq.errors import DataError
 
-pytestmark = pytest.mark.slow  # a sweep of four runs, and what is made of it
+pytestmark = pytest.mark.slow  # a sweep of four runs
 
 SMOKE = ("trainer=smoke", "decode=greedy", "attn=mha,fixed", "seed=1,2")
 
@@ -89,7 +89,7 @@ def test_the_loss_is_that_of_the_weights_that_were_kept(swept: Path) -> None:
         assert run.loss == loss[bleu.index(max(bleu))]
 
 
-def test_what_has_not_ended_is_named_and_left_out(swept: Path) -> None:
+def test_unfinished_runs_are_named_and_left_out(swept: Path) -> None:
     (swept / "3-tiny-seed2" / "result.json").unlink()
     (swept / "2-tiny-seed1" / "best.ckpt").unlink()
     runs, skipped = read_runs([swept])
@@ -118,8 +118,8 @@ def test_seeds_are_one_row_and_other_budgets_are_warned_of(swept: Path) -> None:
     assert incomparable(runs) == []
     runs[1].saved.config["update"]["optimizer"]["lr"] = 1.0
     longer = [*runs[:3], runs[3]._replace(steps=9)]
-    found = "\n".join(incomparable(longer))
-    assert "update.optimizer.lr" in found and "steps is 4 in" in found and "9 in" in found
+    warnings = "\n".join(incomparable(longer))
+    assert "update.optimizer.lr" in warnings and "steps is 4 in" in warnings and "9 in" in warnings
 
 
 def test_what_was_typed_for_one_mechanism_only_is_in_its_name(swept: Path) -> None:
@@ -137,7 +137,7 @@ def test_the_reference_comes_first_and_the_best_follow(swept: Path) -> None:
     runs, _ = read_runs([swept])
     groups = grouped([runs[0]._replace(bleu=10.0), runs[2]._replace(bleu=30.0)])
     assert [g.name for g in in_order(groups, "mha")] == ["mha", "fixed"]
-    assert [g.name for g in in_order(groups, "nobody")] == ["fixed", "mha"]
+    assert [g.name for g in in_order(groups, "none")] == ["fixed", "mha"]
 
 
 def test_speeds_are_measured_on_the_same_batches_without_changing_the_weights(
@@ -152,13 +152,13 @@ def test_speeds_are_measured_on_the_same_batches_without_changing_the_weights(
         assert weight.equal(runs[0].saved.weights[name]), name
     ticks = iter(range(1000))
     monkeypatch.setattr(speed, "perf_counter", lambda: float(next(ticks)))  # a second each
-    found = speed.speeds({"mha": runs[0].saved, "fixed": runs[2].saved}, material, rounds=2)
+    measured = speed.speeds({"mha": runs[0].saved, "fixed": runs[2].saved}, material, rounds=2)
     tokens = sum(batch.total for batch in material.batches)
-    assert found == {name: Speeds(float(tokens), 3.0) for name in ("mha", "fixed")}
+    assert measured == {name: Speeds(float(tokens), 3.0) for name in ("mha", "fixed")}
 
 
-def test_what_is_remembered_is_counted_by_token_and_beside_them() -> None:
-    # float64, 2 layers of 2 * 32 numbers a token; for positions that end, within their length.
+def test_the_cache_is_counted_per_token_and_as_a_fixed_part() -> None:
+    # float64, 2 layers of 2 * 32 elements per token; within the length of finite positions.
     for typed in (("position=none",), ("position=learned", "data.max_length=64")):
         past, source = remembered(small_model("transformer", *typed), 64)
         assert past == source == Remembered(1024.0, 0.0)

@@ -1,4 +1,4 @@
-"""What data/demo is, measured on the files themselves: the claims of data/README.md are tests."""
+"""The claims of data/README.md about data/demo, measured on the files themselves."""
 
 import re
 from collections import Counter, defaultdict
@@ -24,7 +24,7 @@ def plain(word: str) -> str:
 
 
 class Pair(NamedTuple):
-    """A line of the three files: words of both sides, and links between their numbers."""
+    """A line of the three files: words of both sides, and links between their indices."""
 
     source: list[str]
     target: list[str]
@@ -109,7 +109,7 @@ def test_no_source_sentence_comes_twice() -> None:
     assert len(set(sources)) == len(sources)
 
 
-def test_every_link_lies_inside_its_sentences_and_is_there_once() -> None:
+def test_every_link_is_inside_its_sentences_and_unique() -> None:
     for pair in (pair for part in PARTS for pair in read(part)):
         assert pair.links == sorted(set(pair.links))
         assert all(0 <= i < len(pair.source) and 0 <= j < len(pair.target) for i, j in pair.links)
@@ -134,7 +134,7 @@ def test_every_word_form_of_the_other_parts_occurs_in_training(
     assert min(counts[word] for pair in others for word in pair.words(side)) >= 3
 
 
-def test_most_test_sentences_combine_a_verb_and_a_noun_as_training_never_does(
+def test_many_test_sentences_combine_a_verb_and_a_noun_as_training_never_does(
     corpus: Corpus, readme: dict[str, str]
 ) -> None:
     known = {pair for drawn in corpus.train for pair in drawn.pairs}
@@ -172,7 +172,7 @@ def test_a_german_sentence_has_one_translation(corpus: Corpus) -> None:
 
 
 def glossary(train: list[Pair]) -> dict[str, str]:
-    """The most frequent translation of every German word form, by the gold links."""
+    """The most frequent translation of every German word form, by the reference links."""
     counts: defaultdict[str, Counter[str]] = defaultdict(Counter)
     for pair in train:
         for i, word in enumerate(pair.source):
@@ -206,7 +206,7 @@ def identifiers(train: list[Pair], test: list[Pair]) -> tuple[list[np.ndarray], 
 
 
 def nearest_by_words(known: list[np.ndarray], new: list[np.ndarray]) -> np.ndarray:
-    """For every new sentence the known one with the largest Dice overlap of their word sets."""
+    """For every new sentence, the known one with the largest Dice overlap of word sets."""
     size = 1 + max(int(sentence.max()) for sentence in known + new)
 
     def bags(sentences: list[np.ndarray]) -> np.ndarray:
@@ -221,7 +221,7 @@ def nearest_by_words(known: list[np.ndarray], new: list[np.ndarray]) -> np.ndarr
 
 
 def nearest_by_edits(known: list[np.ndarray], new: list[np.ndarray]) -> np.ndarray:
-    """For every new sentence the known one at the smallest edit distance, all of them at once."""
+    """For every new sentence, the known one at the smallest edit distance, in one batch."""
     lengths = np.array([len(sentence) for sentence in known])
     longest = int(lengths.max())
     padded = np.zeros((longest, len(known)), dtype=np.int16)
@@ -252,15 +252,15 @@ def test_repeating_the_nearest_training_sentence_is_not_enough(
 
 
 def test_the_diagonal_is_no_alignment(test: list[Pair], readme: dict[str, str]) -> None:
-    guessed = gold = common = 0
+    guessed = reference = common = 0
     for source, target, links in test:
         diagonal = {
             (i, min(len(target) - 1, round(i * len(target) / len(source))))
             for i in range(len(source))
         }
-        guessed, gold = guessed + len(diagonal), gold + len(links)
+        guessed, reference = guessed + len(diagonal), reference + len(links)
         common += len(diagonal.intersection(links))
-    error = 1 - 2 * common / (guessed + gold)
+    error = 1 - 2 * common / (guessed + reference)
     assert error >= 0.5
     assert readme["Alignment error rate of the diagonal"] == f"{error:.2f}"
 

@@ -1,4 +1,4 @@
-"""The grammar of the demonstration corpus against what grammars of German and English say."""
+"""The grammar of the demonstration corpus against grammars of German and English."""
 
 from dataclasses import replace
 

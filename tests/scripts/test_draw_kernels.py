@@ -35,7 +35,7 @@ def test_a_narrower_kernel_and_fewer_neighbours_are_nearer_to_the_curve_than_the
     assert errors["Gaussian, w = 25"] < errors["Gaussian, w = 1"]
 
 
-def test_the_width_that_is_learnt_has_the_least_leave_one_out_error() -> None:
+def test_the_learnt_width_minimises_the_leave_one_out_error() -> None:
     given = draw_kernels.sample()
     path = draw_kernels.learn_width(given)
     assert path.w[0] == 1.0
@@ -55,7 +55,7 @@ def test_the_width_that_is_learnt_has_the_least_leave_one_out_error() -> None:
     assert abs(error(learnt) - path.error[-1]) < 1e-5
     candidates = torch.logspace(-1, 3, 60).tolist()
     assert error(learnt) < min(error(w) for w in candidates) + 1e-4
-    # Seeing itself, a point is answered the better the narrower the kernel.
+    # If a point sees itself, a narrower kernel is always better.
     seen = [draw_kernels.error_of(given, torch.tensor([w])).item() for w in (learnt, 100, 1000)]
     assert seen == sorted(seen, reverse=True)
 
@@ -78,12 +78,12 @@ def code_of_the_page() -> str:
 
 
 @pytest.mark.skipif(not code_of_the_page(), reason="the page does not show the code")
-def test_the_code_of_the_page_learns_the_width_of_least_error() -> None:
+def test_the_code_of_the_page_learns_the_width_of_minimum_error() -> None:
     names: dict[str, Any] = {}
     exec(compile(code_of_the_page(), "attention.md", "exec"), names)
     given = draw_kernels.Sample(names["x"], names["y"], names["x"], names["y"])
     learnt = names["log_w"].exp()
     mask = draw_kernels.others()
-    least = draw_kernels.error_of(given, learnt, mask)
+    lowest = draw_kernels.error_of(given, learnt, mask)
     for factor in (0.5, 2.0):
-        assert least < draw_kernels.error_of(given, factor * learnt, mask)
+        assert lowest < draw_kernels.error_of(given, factor * learnt, mask)

@@ -27,7 +27,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_the_grammar_says_every_command_once_and_what_it_means(folder: Path) -> None:
-    """The number of commands is the paper's."""
+    """As many commands as in the paper."""
     sides = [
         [line for part in ("train", "valid", "test") for line in lines(folder, part, suffix)]
         for suffix in ("command", "action")

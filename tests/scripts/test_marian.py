@@ -24,11 +24,11 @@ def test_it_gives_every_piece_the_same_score(overrides: list[str], tmp_path: Pat
     source = padded([[5, 6, 7, EOS], [8, EOS]])
     target = torch.tensor([[BOS, 9, 10], [BOS, 11, 12]])
     with torch.no_grad():
-        found = theirs(source, attention_mask=source != PAD, decoder_input_ids=target).logits
+        logits = theirs(source, attention_mask=source != PAD, decoder_input_ids=target).logits
         expected = model.logits(model(source, target).hidden)
-    expected[..., [PAD, BOS, UNK]] = found[..., [PAD, BOS, UNK]]
-    assert (found[..., [PAD, BOS, UNK]] < NEVER / 2).all()
-    torch.testing.assert_close(found, expected, atol=1e-4, rtol=1e-4)
+    expected[..., [PAD, BOS, UNK]] = logits[..., [PAD, BOS, UNK]]
+    assert (logits[..., [PAD, BOS, UNK]] < NEVER / 2).all()
+    torch.testing.assert_close(logits, expected, atol=1e-4, rtol=1e-4)
 
 
 @pytest.mark.parametrize(

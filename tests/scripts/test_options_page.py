@@ -1,4 +1,4 @@
-"""The page of all options says what the files of conf/ say."""
+"""The page of all options agrees with the files of conf/."""
 
 from helpers import CONF
 from options_page import PAGE, known_meanings, meaning_of, options, page
@@ -17,7 +17,7 @@ def test_every_option_has_a_meaning() -> None:
                 assert meaning_of(option, group, known), (file, option)
 
 
-def test_options_keep_the_nodes_they_stand_in(tmp_path) -> None:
+def test_options_keep_the_names_of_their_nodes(tmp_path) -> None:
     file = tmp_path / "x.yaml"
     file.write_text("a: 1  # one\nb:\n  c: x|y  # two\n  d:\n    e: [1, 2]\nf: 3\n")
     assert [tuple(o) for o in options(file)] == [

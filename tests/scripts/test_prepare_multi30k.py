@@ -66,7 +66,7 @@ def test_files_are_copied_from_a_folder(
     assert len(expected) == 6
 
 
-def test_the_tokenised_form_has_a_folder_of_its_own(
+def test_the_tokenised_form_has_a_separate_folder(
     script: ModuleType, published: dict[str, bytes], tmp_path: Path
 ) -> None:
     where = ["--from", str(tmp_path / "from"), "--out", str(tmp_path / "out")]

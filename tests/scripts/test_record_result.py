@@ -9,7 +9,7 @@ from helpers import CONF
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
-FOUND = {
+RESULT = {
     "BLEU": {"score": 39.24, "signature": "a|b", "interval": {"mean": 39, "half_width": 1.26}},
     "path": "x",
     "sentences": 1000,
@@ -58,18 +58,16 @@ def test_a_resumed_run_has_the_command_and_the_time_of_all_its_parts(tmp_path: P
 def test_the_conditions_are_those_that_the_run_wrote_down(tmp_path: Path) -> None:
     run = finished(tmp_path, "experiment=zh_en")
     assert record_result.machine(run).endswith(", 2 thread(s), torch 3")
-    found = {"seconds": 5400.0, "device": "Accelerator X", "devices": 2, "threads": 8, "torch": "3"}
-    (run / "result.json").write_text(json.dumps(found))
+    data = {"seconds": 5400.0, "device": "Accelerator X", "devices": 2, "threads": 8, "torch": "3"}
+    (run / "result.json").write_text(json.dumps(data))
     assert record_result.machine(run) == "2 x Accelerator X, 8 thread(s), torch 3"
     assert record_result.training_command(run).startswith("python train.py")
     (run / "result.json").write_text('{"seconds": 5400.0}')
-    with pytest.raises(
-        record_result.Seq2SeqError, match="does not tell device, devices, threads, torch"
-    ):
+    with pytest.raises(record_result.Seq2SeqError, match="lacks device, devices, threads, torch"):
         record_result.machine(run)
 
 
-def test_what_the_same_words_mean_otherwise_by_now_is_told(tmp_path: Path) -> None:
+def test_options_that_have_changed_since_are_named(tmp_path: Path) -> None:
     run = finished(tmp_path, "experiment=zh_en", "data.train=x", "data.valid=y")
     with initialize_config_dir(str(CONF), version_base="1.3"):
         config = compose("train", overrides=record_result.overrides(run))
@@ -87,7 +85,7 @@ NO_RECIPE = [(), ("model=rnn", "~logger"), ("experiment=none",), ("logger.experi
 
 @pytest.mark.parametrize("overrides", NO_RECIPE)
 def test_a_run_of_no_recipe_is_refused(tmp_path: Path, overrides: tuple[str, ...]) -> None:
-    with pytest.raises(record_result.Seq2SeqError, match="is of no recipe"):
+    with pytest.raises(record_result.Seq2SeqError, match="has no recipe"):
         record_result.experiment_of(finished(tmp_path, *overrides))
 
 
@@ -99,7 +97,7 @@ def test_a_run_that_is_not_finished_is_refused(tmp_path: Path) -> None:
 
 
 def test_scores_are_a_table_with_what_they_are_worth(tmp_path: Path) -> None:
-    lines = record_result.scores([record_result.Evaluated("seq2seq evaluate", FOUND)])
+    lines = record_result.scores([record_result.Evaluated("seq2seq evaluate", RESULT)])
     assert lines[2] == "| 1 | BLEU **39.2** | ± 1.3 | `a\\|b` |"
     assert lines[-1] == "Test set 1: 1,000 sentences; sha256 of the translations `abc`."
 

@@ -1,9 +1,9 @@
-"""The table of the zoo says what the code says."""
+"""The table of mechanisms agrees with the code."""
 
 import pytest
 from helpers import CONF
 from helpers import presets as preset_files
-from zoo import described, honoured, presets
+from zoo import described, presets, supported
 from zoo_table import BEGIN, END, HEADER, PAGE, cells, table, written_into
 
 from seq2seq.attention import Role
@@ -34,10 +34,10 @@ def test_a_line_says_what_is_known_of_a_mechanism() -> None:
 
 def test_positions_are_those_that_the_score_can_take() -> None:
     (additive,) = presets(["additive"])
-    assert honoured(additive, Role.ENCODER, 64, 4) == ["alibi", "t5"]
+    assert supported(additive, Role.ENCODER, 64, 4) == ["alibi", "t5"]
 
 
-def test_full_quadratic_cost_is_told_from_less() -> None:
+def test_quadratic_cost_is_told_from_less() -> None:
     assert [p.is_subquadratic for p in presets(["mha", "additive", "fixed"])] == [
         *(False, False, True),
     ]

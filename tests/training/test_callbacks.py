@@ -1,19 +1,12 @@
-import itertools
-import re
-import sys
-from pathlib import Path
+"""Random states, and the mean losses of the curves."""
+
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import torch
-from lightning import Trainer
-from tiny_runs import plan_of, train_tiny
 
-from seq2seq.training import callbacks
-from seq2seq.training.callbacks import RandomState
-from seq2seq.training.reporter import Reporter
-from seq2seq.training.trainer import build_callbacks
+from seq2seq.training.callbacks import MeanLoss, RandomState
 
 MODULE: Any = None
 
@@ -28,13 +21,13 @@ def draws(callback: RandomState, rank: int = 0, world: int = 1) -> list[float]:
     return torch.rand(5).tolist()
 
 
-def test_each_process_draws_numbers_of_its_own() -> None:
-    found = [draws(RandomState(seed=seed), rank, 3) for rank in range(3) for seed in (1, 2)]
-    assert len(set(map(tuple, found))) == 6
-    assert draws(RandomState(seed=2), 2, 3) == found[-1]
+def test_each_process_and_each_seed_draws_differently() -> None:
+    streams = [draws(RandomState(seed=seed), rank, 3) for rank in range(3) for seed in (1, 2)]
+    assert len(set(map(tuple, streams))) == 6
+    assert draws(RandomState(seed=2), 2, 3) == streams[-1]
 
 
-def test_numbers_go_on_where_the_checkpoint_was_saved() -> None:
+def test_random_states_continue_where_the_checkpoint_was_saved() -> None:
     before = RandomState(seed=1)
     draws(before)
     state = before.state_dict()
@@ -44,68 +37,49 @@ def test_numbers_go_on_where_the_checkpoint_was_saved() -> None:
     assert draws(after) == expected
 
 
-def test_on_another_number_of_devices_numbers_begin_anew() -> None:
+def test_on_more_or_fewer_devices_random_states_begin_again() -> None:
     callback = RandomState(seed=1)
     callback.load_state_dict(RandomState(seed=1).state_dict())
     assert draws(callback, 1, 2) == draws(RandomState(seed=1), 1, 2)
 
 
-def test_last_is_written_on_the_way_and_at_the_end(
-    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    written: list[tuple[str, int]] = []
-    save = Trainer.save_checkpoint
+class Running:
+    """A training of two micro-batches an update, with a line every two updates."""
 
-    def record(self: Trainer, path: Any, *arguments: Any, **options: Any) -> None:
-        written.append((Path(path).name, self.global_step))
-        save(self, path, *arguments, **options)
+    def __init__(self) -> None:
+        self.trainer: Any = SimpleNamespace(accumulate_grad_batches=2, global_step=0, global_rank=0)
+        self.logged: list[tuple[str, float]] = []
+        self.module: Any = SimpleNamespace(
+            device="cpu", log=lambda name, value, **_: self.logged.append((name, value))
+        )
+        self.batches = 0
 
-    monkeypatch.setattr(Trainer, "save_checkpoint", record)
-    train_tiny(tmp_path_factory.getbasetemp(), "checkpoint.every=2", "trainer.max_steps=5")
-    assert [step for name, step in written if name == "last.ckpt"] == [2, 4, 5]
-
-
-def test_without_a_terminal_a_line_says_how_far_a_run_has_come(
-    tmp_path_factory: pytest.TempPathFactory,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    """A minute is made to pass with every look at the clock."""
-    clock = itertools.count(step=60.0)
-    monkeypatch.setattr(callbacks, "time", SimpleNamespace(perf_counter=lambda: next(clock)))
-    limits = "trainer.max_steps=-1", "trainer.max_epochs=2", "trainer.val_check_interval=2"
-    train_tiny(tmp_path_factory.getbasetemp(), *limits, "schedule=inverse_sqrt")
-    lines = [line for line in capsys.readouterr().out.splitlines() if line.startswith("step ")]
-    updates = [line for line in lines if " left" in line]
-    pattern = r"step \d+  epoch [12]  train loss \d\.\d+  [\d,]+ tokens/s  about [\d:]+ left"
-    assert all(re.fullmatch(pattern, line) for line in updates)
-    steps = [int(line.split()[1]) for line in updates]
-    assert steps == list(range(1, len(steps) + 1))
-    assert updates[-1].endswith(" about 0:00:00 left")
-    assert any(re.search(r"  validation batch 1 of \d+$", line) for line in lines)
+    def add(self, callback: MeanLoss, *sums: tuple[float, int]) -> None:
+        self.batches += 1
+        self.trainer.global_step = self.batches // 2
+        outputs = {"sums": torch.tensor(sums, dtype=torch.float64)}
+        batch: Any = None
+        callback.on_train_batch_end(self.trainer, self.module, outputs, batch, self.batches - 1)
 
 
-@pytest.mark.parametrize(("terminal", "rank", "said"), [(0, 0, 1), (1, 0, 0), (0, 1, 0)])
-def test_where_there_is_a_bar_or_another_process_no_such_line_is_printed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, terminal: int, rank: int, said: int
-) -> None:
-    monkeypatch.setattr(sys.stdout, "isatty", lambda: bool(terminal), raising=False)
-    built = build_callbacks(plan_of(tmp_path, "data=demo", "run_name=tiny"), [])
-    (report,) = (each for each in built if isinstance(each, Reporter))
-    process: Any = SimpleNamespace(is_global_zero=rank == 0)
-    assert not report.is_silent(process)
-    report.said -= 61
-    assert report.is_silent(process) == bool(said)
+def test_a_line_is_the_mean_over_the_tokens_since_the_last() -> None:
+    running, callback = Running(), MeanLoss(every=2)
+    callback.on_train_start(running.trainer, running.module)
+    for total, tokens in ((30, 10), (2, 2), (5, 1), (7, 1)):
+        running.add(callback, (total, tokens), (0, 0))
+    assert running.logged == [("train/loss", pytest.approx(44 / 14))]
+    for asked in (3, 0, 0, 1):
+        running.add(callback, (6, 3), (2 * asked, asked))
+    assert running.logged[1:] == [("train/loss", 2), ("train/align_loss", 2)]
 
 
-def test_speed_counts_the_target_tokens_of_all_devices_once(tmp_path: Path) -> None:
-    """Three micro-batches of global batches of 600 tokens, two to an update, are 900 tokens."""
-    report = Reporter(tmp_path, [])
-    logged: dict[str, float] = {}
-    module: Any = SimpleNamespace(log=lambda name, value, **_: logged.update({name: value}))
-    running: Any = SimpleNamespace(accumulate_grad_batches=2)
-    batch: Any = SimpleNamespace(total=600)
+@pytest.mark.parametrize(("rank", "expected"), [(0, 4.0), (1, 1.0)])
+def test_what_a_checkpoint_holds_is_counted_by_one_device(rank: int, expected: float) -> None:
+    running, before, after = Running(), MeanLoss(every=2), MeanLoss(every=2)
     for _ in range(3):
-        report.on_train_batch_end(running, module, None, batch)
-    assert report.tokens == 900
-    assert logged["train/tokens_per_second"] == pytest.approx(900 / report.seconds)
+        running.add(before, (5, 1), (0, 0))
+    after.load_state_dict(before.state_dict())
+    running.trainer.global_rank = rank
+    after.on_train_start(running.trainer, running.module)
+    running.add(after, (1, 1), (0, 0))
+    assert running.logged == [("train/loss", expected)]

@@ -33,8 +33,8 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def assert_learnt_the_same(folder: Path, other: Path) -> None:
     expected = weights(other)
-    for name, found in weights(folder).items():
-        torch.testing.assert_close(found, expected[name], atol=1e-5, rtol=0)
+    for name, value in weights(folder).items():
+        torch.testing.assert_close(value, expected[name], atol=1e-5, rtol=0)
     for name, lines in (("train/loss", 5), ("valid/loss", 2), ("valid/bleu", 2)):
         assert len(metrics(folder, name)) == lines
         assert metrics(folder, name) == pytest.approx(metrics(other, name), abs=1e-5)
@@ -81,7 +81,7 @@ def test_torchrun_starts_a_run_in_one_folder(
 
 
 @pytest.mark.slow
-def test_each_job_of_a_sweep_gets_processes_and_a_folder_of_its_own(
+def test_each_job_of_a_sweep_gets_separate_processes_and_a_separate_folder(
     alone: Path, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
 ) -> None:
     base = tmp_path_factory.getbasetemp()

@@ -1,4 +1,4 @@
-"""The look before a long run."""
+"""The check before a long run."""
 
 import re
 from pathlib import Path
@@ -38,10 +38,10 @@ def test_a_dry_run_says_between_what_bounds_the_peak_of_a_run_will_lie(
     base: Path, capsys: pytest.CaptureFixture[str], precision: str
 ) -> None:
     train_tiny(base, "dry_run=true", f"trainer.precision={precision}")
-    found = re.search(r"memory   (\S+) to (\S+) GB at the peak, of", capsys.readouterr().out)
-    assert found is not None
-    least, most = map(float, found.groups())
-    assert 0.1 < least < most <= 1.5 * least
+    match = re.search(r"memory   (\S+) to (\S+) GB at the peak, of", capsys.readouterr().out)
+    assert match is not None
+    low, high = map(float, match.groups())
+    assert 0.1 < low < high <= 1.5 * low
 
 
 def test_a_dry_run_meets_all_sizes_of_batches_and_the_largest_of_validation(base: Path) -> None:
@@ -50,14 +50,14 @@ def test_a_dry_run_meets_all_sizes_of_batches_and_the_largest_of_validation(base
     epoch = list(first_loader(plan, prepared, None, world=1).batches(0))
     sizes, tried = sorted(map(len, epoch)), sorted(map(len, spread(epoch)))
     assert (tried[0], tried[-1]) == (sizes[0], sizes[-1]) and len(set(tried)) > 4
-    most, longest = valid_batches(prepared.valid, plan.data.max_tokens, world=1)
-    assert len(most.indices) > len(longest.indices) and max(longest.indices) < 40
+    largest, longest = valid_batches(prepared.valid, plan.data.max_tokens, world=1)
+    assert len(largest.indices) > len(longest.indices) and max(longest.indices) < 40
     assert longest.source.shape[1] == prepared.valid.source_lengths[longest.indices].max() + 1
     lengths = prepared.valid.source_lengths, prepared.valid.target_lengths
     assert max(longest.source.shape[1], longest.target.shape[1] - 1) == max(map(max, lengths)) + 1
 
 
-def test_the_largest_batches_are_those_with_most_cells_and_with_the_longest_row(base: Path) -> None:
+def test_the_largest_batches_hold_the_longest_row(base: Path) -> None:
     plan = plan_of(base, *tiny_overrides(base))
     prepared = prepare(plan.data, plan.tokenizer)
     corpus, loader = prepared.train, first_loader(plan, prepared, None, world=1)

@@ -66,11 +66,11 @@ def test_translation_scores_and_maps_are_told_the_same_groups(run: Path, seen: l
         request()
         roles = {role for role, _, _ in seen}
         assert {"encoder", "cross"} <= roles
-        for role, _, found in seen:
+        for role, _, told in seen:
             if role == "decoder":
-                assert found is None
+                assert told is None
             else:
-                assert torch.equal(found, groups)
+                assert torch.equal(told, groups)
 
 
 def test_training_and_validation_are_told_groups(
@@ -81,7 +81,7 @@ def test_training_and_validation_are_told_groups(
     assert len(batches) > 8
     for mask, groups in batches:
         assert groups.shape == (*mask.shape, 2)
-        # Every row of real text has several words, and the numbers only ascend.
+        # Every row of real text has several words, and group indices only ascend.
         assert (groups.diff(dim=1) >= 0).all() and groups[:, :, 0].max() > 1
 
 

@@ -37,7 +37,7 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def links_options(base: Path) -> list[str]:
-    """The gold links of the tiny corpus, written once."""
+    """The reference links of the tiny corpus, written once."""
     for part, count in (("train", 300), ("valid", 40)):
         file = corpus(base) / f"{part}.align"
         if not file.exists():
@@ -77,10 +77,10 @@ def test_a_guided_head_learns_to_align(base: Path, tmp_path: Path, options: str)
     translator = Translator.load(tmp_path / "run" / "last.ckpt")
     choice = guided(translator.config)
     assert choice is not None
-    found = translator.alignments(zip(sources, targets, strict=True))
-    predicted = [set() if a is None else a.links(choice) for a in found]
-    gold = [parse_links(line).sure for line in lines]
-    assert alignment_error_rate(predicted, gold, gold) < 0.1
+    alignments = translator.alignments(zip(sources, targets, strict=True))
+    predicted = [set() if a is None else a.links(choice) for a in alignments]
+    reference = [parse_links(line).sure for line in lines]
+    assert alignment_error_rate(predicted, reference, reference) < 0.1
     for name in ("train/align_loss", "valid/align_loss"):
         values = metrics(tmp_path / "run", name)
         assert values[-1] < 0.3 * values[0]
@@ -110,8 +110,8 @@ def guided_alone(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def assert_aligned_the_same(folder: Path, other: Path) -> None:
     assert_learnt_the_same(folder, other)
-    found, expected = (metrics(each, "valid/align_loss") for each in (folder, other))
-    assert found == pytest.approx(expected, abs=1e-5) and len(found) == 2
+    losses, expected = (metrics(each, "valid/align_loss") for each in (folder, other))
+    assert losses == pytest.approx(expected, abs=1e-5) and len(losses) == 2
 
 
 @pytest.mark.slow
@@ -203,15 +203,14 @@ class Spy:
 
 
 def test_a_pair_without_links_and_one_with_them_are_in_one_run(base: Path, tmp_path: Path) -> None:
-    """Most batches then have a piece, and some have none, of which anything is asked."""
+    """Most batches then have linked pieces, and some have none."""
     lines = [
         line if n % 50 == 0 else "" for n, line in enumerate(demo_lines("train", "align", 300))
     ]
     (tmp_path / "few.align").write_text("".join(f"{line}\n" for line in lines))
     links = f"guided.links={tmp_path / 'few.align'}"
     folder = train_tiny(base, links, "data.max_tokens=192", "trainer.max_steps=12")
-    found = metrics(folder, "train/align_loss")
-    assert 0 < len(found) < 12
+    assert 0 < len(metrics(folder, "train/align_loss")) < 12
     assert all(torch.tensor(metrics(folder, "train/loss")).isfinite())
     assert "nan" not in (folder / "metrics.csv").read_text(encoding="utf-8")
 

@@ -1,4 +1,4 @@
-"""Where the curves go."""
+"""Where the metrics go."""
 
 import csv
 from pathlib import Path
@@ -46,8 +46,8 @@ def test_a_service_beside_the_file_of_metrics(
     pytest.importorskip(name)
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("MLFLOW_ALLOW_FILE_STORE", "true")
-    own = {"wandb": ["logger.offline=true"], "mlflow": [f"logger.uri=file:{tmp_path}/mlruns"]}
-    folder = train_tiny(base, f"logger={name}", *own[name], *FEW)
+    local = {"wandb": ["logger.offline=true"], "mlflow": [f"logger.uri=file:{tmp_path}/mlruns"]}
+    folder = train_tiny(base, f"logger={name}", *local[name], *FEW)
     assert metrics(folder, "train/loss")
     assert any(folder.rglob("*.wandb")) or any(tmp_path.glob("mlruns/*/*/meta.yaml"))
 
@@ -81,10 +81,10 @@ def test_metrics_of_an_earlier_run_in_the_same_folder_are_kept(base: Path) -> No
 
 def test_no_kept_metrics_are_overwritten_when_some_were_deleted(tmp_path: Path) -> None:
     (tmp_path / "metrics-2.csv").write_text("older", encoding="utf-8")
-    for number, text in ((1, "first"), (3, "third")):
+    for n, text in ((1, "first"), (3, "third")):
         (tmp_path / "metrics.csv").write_text(text, encoding="utf-8")
         set_aside(tmp_path / "metrics.csv")
-        assert (tmp_path / f"metrics-{number}.csv").read_text(encoding="utf-8") == text
+        assert (tmp_path / f"metrics-{n}.csv").read_text(encoding="utf-8") == text
     assert (tmp_path / "metrics-2.csv").read_text(encoding="utf-8") == "older"
 
 

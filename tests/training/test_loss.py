@@ -84,7 +84,7 @@ def test_pieces_of_a_batch_add_up_to_its_gradients() -> None:
 
 def test_a_tied_output_matrix_gets_the_gradient_of_both_its_uses() -> None:
     ids, target = torch.randint(V, (R,)), torch.randint(V, (R,))
-    found = []
+    slopes = []
     for loss in (
         lambda h, o: cross_entropy(h, o, target).smoothed,
         lambda h, o: torchs(h, o, target, 0),
@@ -92,8 +92,8 @@ def test_a_tied_output_matrix_gets_the_gradient_of_both_its_uses() -> None:
         torch.default_generator.manual_seed(1)
         embedding, output = nn.Embedding(V, E).double(), nn.Linear(E, V).double()
         output.weight = embedding.weight
-        found.append(gradients(loss(embedding(ids).tanh(), output), embedding.weight))
-    assert_equal(found[0], found[1])
+        slopes.append(gradients(loss(embedding(ids).tanh(), output), embedding.weight))
+    assert_equal(slopes[0], slopes[1])
 
 
 def test_scores_of_any_size_do_not_overflow() -> None:

@@ -35,10 +35,10 @@ def test_a_score_does_not_depend_on_who_judged_which_sentence(
     shares: list[list[tuple]] = [[], [], []]
     for owner, hypothesis, reference in zip(owners, HYPOTHESES, REFERENCES, strict=True):
         shares[owner].append(([hypothesis], [reference]))
-    found = merged(metric, shares)
-    found._update_count = 1
+    whole = merged(metric, shares)
+    whole._update_count = 1
     expected = scorer.corpus_score(HYPOTHESES, [REFERENCES]).score
-    assert found.compute().item() == pytest.approx(expected, rel=1e-6)
+    assert whole.compute().item() == pytest.approx(expected, rel=1e-6)
 
 
 def test_bleu_finds_words_as_the_language_asks() -> None:

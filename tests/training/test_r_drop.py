@@ -127,9 +127,9 @@ def test_pieces_of_a_batch_add_up_under_two_dropouts() -> None:
 
 
 class Largest(TorchDispatchMode):
-    """The most numbers of any tensor that is made."""
+    """The size of the largest tensor that is made."""
 
-    numbers = 0
+    size = 0
 
     def __torch_dispatch__(
         self, function: Any, types: Any, args: Any = (), kwargs: Any = None
@@ -137,7 +137,7 @@ class Largest(TorchDispatchMode):
         made = function(*args, **(kwargs or {}))
         for each in made if isinstance(made, tuple | list) else (made,):
             if isinstance(each, Tensor):
-                self.numbers = max(self.numbers, each.numel())
+                self.size = max(self.size, each.numel())
         return made
 
 
@@ -145,7 +145,7 @@ def test_the_scores_of_the_batch_are_never_held() -> None:
     hidden, output, target = problem(100)
     with Largest() as largest:
         r_drop(hidden, output, target, alpha=5.0, smoothing=0.1, chunk=10)[0].backward()
-    assert largest.numbers == 2 * 100 * E  # the states; chunks of scores have 2 * 10 * V
+    assert largest.size == 2 * 100 * E  # the states; chunks of scores have 2 * 10 * V
 
 
 def test_under_two_dropouts_scores_of_any_size_do_not_overflow() -> None:
@@ -173,7 +173,7 @@ def test_under_two_dropouts_mixed_precision_is_near_and_sums_in_float32(kind: to
 
 
 def batch_of(*lengths: int) -> Batch:
-    """Sentences whose targets have so many pieces, with a link of each first piece to the first."""
+    """Sentences with targets of these lengths, each with a link between the first pieces."""
     target = torch.full((len(lengths), max(lengths) + 2), PAD)
     for row, length in zip(target, lengths, strict=True):
         row[0], row[1 : length + 1], row[length + 1] = BOS, torch.randint(4, TARGET_SIZE, ()), EOS

@@ -37,19 +37,19 @@ def state_of(folder: Path) -> dict[str, Any]:
     return {key: content[key] for key in ("state_dict", "optimizer_states", "lr_schedulers")}
 
 
-def assert_identical(found: Any, expected: Any) -> None:
+def assert_identical(actual: Any, expected: Any) -> None:
     if isinstance(expected, torch.Tensor):
-        assert torch.equal(found, expected)
+        assert torch.equal(actual, expected)
     elif isinstance(expected, dict):
-        assert list(found) == list(expected)
+        assert list(actual) == list(expected)
         for key in expected:
-            assert_identical(found[key], expected[key])
+            assert_identical(actual[key], expected[key])
     elif isinstance(expected, list):
-        assert len(found) == len(expected)
-        for one, other in zip(found, expected, strict=True):
+        assert len(actual) == len(expected)
+        for one, other in zip(actual, expected, strict=True):
             assert_identical(one, other)
     else:
-        assert found == expected
+        assert actual == expected
 
 
 @pytest.mark.parametrize(
@@ -73,7 +73,7 @@ def test_a_run_interrupted_twice_ends_as_one_that_was_not(base: Path, typed: str
 
 @pytest.mark.slow
 def test_a_line_of_curves_goes_on_where_a_run_was_interrupted(base: Path) -> None:
-    """The first line behind update 7 is over updates 1 to 10."""
+    """The first line after update 7 is over updates 1 to 10."""
     lines = (*LONG, "trainer.log_every_n_steps=10")
     whole = train_tiny(base, *lines, "trainer.max_steps=20")
     before = train_tiny(base, *lines, "trainer.max_steps=7")
@@ -104,7 +104,7 @@ def test_the_same_command_line_trains_the_same_weights_and_another_seed_others(b
             "position=rope",
             "position.name was 'sinusoidal' and is 'rope' now. Type position=sinusoidal",
         ),
-        ("data.vocab_size=500", "the tokenizer is another one"),
+        ("data.vocab_size=500", "the tokenizer differs"),
         ("data.max_length=60", "data.max_length was 128 and is 60 now. Type data.max_length=128"),
         ("optimizer.lr=1", "optimizer.lr was 0.01 and is 1 now. Type optimizer.lr=0.01"),
         ("trainer.precision=bf16-mixed", "trainer.precision was '32-true'"),
@@ -164,7 +164,7 @@ def test_auto_begins_where_there_is_nothing_and_goes_on_where_there_is(base: Pat
     train_again(folder, *options, "trainer.max_steps=12")
     assert_identical(state_of(folder), state_of(whole))
     assert metrics(folder, "train/loss") == metrics(whole, "train/loss")[7:]
-    with pytest.raises(ConfigError, match=r"last.ckpt goes on only as the run began: seed was 1"):
+    with pytest.raises(ConfigError, match=r"last.ckpt continues only the same run: seed was 1"):
         train_again(folder, *options, "seed=2")
     assert not (folder / "metrics-2.csv").exists()  # nothing was moved by the one refused
 
@@ -181,7 +181,7 @@ class Launched:
     def setup_environment(self) -> None:
         self.set_up = True
 
-    def broadcast(self, own: str | None) -> str | None:
+    def broadcast(self, path: str | None) -> str | None:
         assert self.set_up
         return self.first
 
@@ -196,7 +196,7 @@ def test_the_first_process_decides_where_all_go_on(
     monkeypatch.setenv(SAID, "to be restored")
     starts_others: Any = Launched(launcher=object())
     assert agreed(starts_others, first) == first
-    started_by_it: Any = Launched(first="nobody asks")
+    started_by_it: Any = Launched(first="is not asked")
     assert agreed(started_by_it, "what this one sees") == first
 
 
@@ -252,13 +252,13 @@ def test_the_best_model_is_carried_over_to_the_folder_where_a_run_goes_on(base: 
 
 def test_what_is_no_checkpoint_cannot_be_resumed(base: Path, tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("Ja.")
-    with pytest.raises(CheckpointError, match="notes.txt is no checkpoint"):
+    with pytest.raises(CheckpointError, match="notes.txt is not a checkpoint"):
         train_tiny(base, f"resume={tmp_path / 'notes.txt'}")
 
 
 def test_weights_alone_cannot_be_resumed(base: Path, tmp_path: Path) -> None:
     average([demo_run(base) / "last.ckpt"], tmp_path / "mean.ckpt")
-    with pytest.raises(ConfigError, match=r"not where its training stood.*init="):
+    with pytest.raises(ConfigError, match=r"without the state of its training.*init="):
         train_tiny(base, "optimizer.lr=1e-2", f"resume={tmp_path / 'mean.ckpt'}")
 
 

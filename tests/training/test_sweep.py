@@ -1,4 +1,4 @@
-"""A sweep goes on behind a job that failed, and ends with a line a job."""
+"""A sweep goes on after a job that failed, and ends with a line per job."""
 
 import json
 import subprocess
@@ -15,7 +15,7 @@ SHORT = ("trainer.max_steps=2", "trainer.val_check_interval=2")
 
 
 @pytest.mark.slow
-def test_a_job_that_cannot_be_does_not_stop_the_jobs_behind_it(
+def test_a_job_that_is_refused_does_not_stop_the_jobs_after_it(
     tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
 ) -> None:
     *command, _ = train_command(tmp_path_factory.getbasetemp(), tmp_path, *SHORT)
@@ -24,7 +24,7 @@ def test_a_job_that_cannot_be_does_not_stop_the_jobs_behind_it(
     assert ended.returncode == 2
     assert "num_heads=5 does not divide dim=32" in ended.stderr
     assert "Traceback" not in ended.stderr
-    names = [f"{number}-tiny-seed1" for number in range(3)]
+    names = [f"{n}-tiny-seed1" for n in range(3)]
     trained = [(tmp_path / name / "best.ckpt").is_file() for name in names]
     assert trained == [True, False, True]
     lines = ended.stderr.splitlines()[-4:]
@@ -72,13 +72,13 @@ def config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> DictConfig:
 
 @pytest.fixture
 def sweep(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Sweep:
-    """One that has just begun, in a folder where there was one before."""
+    """A sweep that has just begun, in the folder of an earlier one."""
     monkeypatch.setattr(Sweep, "begun", None)
     for name in ("0-longer", "7-earlier"):
         write_result(tmp_path / name, 12.0)
-    found = Sweep()
-    found.on_multirun_start(OmegaConf.create({"hydra": {"sweep": {"dir": str(tmp_path)}}}))
-    return found
+    begun = Sweep()
+    begun.on_multirun_start(OmegaConf.create({"hydra": {"sweep": {"dir": str(tmp_path)}}}))
+    return begun
 
 
 def write_result(folder: Path, value: float | None) -> None:

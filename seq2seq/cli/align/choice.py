@@ -1,4 +1,4 @@
-"""Which layer, heads and reading of a model `seq2seq align` reads, and why."""
+"""Which layer, heads and shift of a model `seq2seq align` reads, and why."""
 
 import argparse
 import os
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from seq2seq.cli.align.links import entry, table
+from seq2seq.cli.align.links import entry, rates_table
 from seq2seq.cli.options import positive
 from seq2seq.errors import ConfigError
 
@@ -16,14 +16,14 @@ if TYPE_CHECKING:
     from seq2seq.alignment.links import Links
 
 GIVEN = ("layer", "heads", "shift")
-SHOWN = 5  # of the candidates, the best
+SHOWN = 5  # best candidates in a table
 GUESS = (
-    "a guess, the layer that looks sharpest; links of a validation set choose better: seq2seq "
+    "a guess, the sharpest layer; links of a validation set choose better: seq2seq "
     "align PATH --source FILE --target FILE --gold FILE --choose"
 )
 
 
-Shape = tuple[int, int]  # how many decoder layers a model has, and heads in each
+Shape = tuple[int, int]  # decoder layers of a model, heads of each
 
 
 class Reading(NamedTuple):
@@ -47,7 +47,7 @@ class Reading(NamedTuple):
 
 
 def add_choice(command: argparse.ArgumentParser) -> None:
-    group = command.add_argument_group("what is read; of what is not given, what --choose kept")
+    group = command.add_argument_group("what is read; by default, what --choose saved")
     group.add_argument("--layer", type=positive, metavar="N", help="decoder layer, from 1")
     group.add_argument(
         "--heads",
@@ -64,7 +64,7 @@ def add_choice(command: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--choose",
         action="store_true",
-        help="try all on --gold, and keep the one of the least error rate beside the checkpoint",
+        help="try all on --gold, and save the one with the lowest error rate beside the checkpoint",
     )
 
 
@@ -73,23 +73,23 @@ def heads(text: str) -> str | int:
 
 
 def nothing_given() -> argparse.Namespace:
-    """Options that leave everything open, for the reverse model: a layer is that of one model."""
+    """No options, for the reverse model: a layer is that of one model."""
     return argparse.Namespace(**dict.fromkeys(GIVEN))
 
 
-def read(
+def reading_of(
     options: argparse.Namespace,
     checkpoint: Path,
     config: Mapping[str, Any],
     alignments: Sequence["Alignment"],
 ) -> Reading:
-    """What the options say; the rest as it was chosen for the model, or trained; else a guess.
+    """What the options say; else what was chosen or trained for the model; else a guess.
 
-    A layer that is given stands alone: heads and shift that were chosen belong to another.
+    With another layer than the chosen one, its heads and shift are not used either.
 
     Args:
         checkpoint, config: of the model.
-        alignments: some by the model, at least one.
+        alignments: one or more by the model.
 
     Raises: ConfigError for a layer or head that the model does not have.
     """
@@ -110,7 +110,7 @@ def read(
         choice = choice._replace(head=None)  # the mean of one head is that head
     wanted = with_options(choice, options, shape)
     check_choice(wanted, *shape)
-    # Of what was chosen or trained nothing is left to say if another map is read.
+    # The reason no longer holds if the options changed the choice.
     return Reading(wanted, shape, why if why == GUESS or wanted == choice else "")
 
 
@@ -120,8 +120,8 @@ def shape_of(alignment: "Alignment") -> Shape:
 
 
 def with_options(choice: "Choice", options: argparse.Namespace, shape: Shape) -> "Choice":
-    """The choice with what is given instead of its own. Of what was chosen for a layer nothing
-    holds in another, and which weights are links not for another head or reading.
+    """The choice with the given options. Another layer resets heads, shift and thresholds; another
+    head or shift resets the thresholds.
     """
     if options.layer is not None and options.layer - 1 != choice.layer:
         choice = type(choice)(0, options.layer - 1, None)
@@ -133,18 +133,18 @@ def with_options(choice: "Choice", options: argparse.Namespace, shape: Shape) ->
 
 
 def given_head(options: argparse.Namespace, shape: Shape) -> int | None:
-    """The head of --heads, from 0; None for the mean, which of a model of one head is that head."""
+    """The head of --heads, from 0; None for the mean, also of a single head."""
     if not isinstance(options.heads, int) or (options.heads == 1 and shape[1] == 1):
         return None
     return options.heads - 1
 
 
-def compare(
+def rank_choices(
     options: argparse.Namespace,
     alignments: Iterable["Alignment | None"],
-    gold: Sequence["Links"],
+    reference: Sequence["Links"],
 ) -> tuple[list["Candidate"], Shape]:
-    """All choices that the options leave open, the least error rate first; and the model's shape.
+    """All choices that the options allow, from the lowest error rate; and the model's shape.
 
     Raises: ConfigError for a layer or head that the model does not have, and if no pair can be
         aligned.
@@ -153,7 +153,7 @@ def compare(
     from seq2seq.alignment.choice import Choice, check_choice
 
     candidates, missed = None, []
-    for alignment, links in zip(alignments, gold, strict=True):
+    for alignment, links in zip(alignments, reference, strict=True):
         if alignment is None:
             missed.append(links)
             continue
@@ -166,11 +166,11 @@ def compare(
         raise ConfigError("there is nothing to choose by: no pair can be aligned")
     for links in missed:
         candidates.miss(links)
-    return [c for c in candidates.ranked() if is_open(c.choice, options, shape)], shape
+    return [c for c in candidates.ranked() if is_allowed(c.choice, options, shape)], shape
 
 
-def is_open(choice: "Choice", options: argparse.Namespace, shape: Shape) -> bool:
-    """Do the options leave this choice open?"""
+def is_allowed(choice: "Choice", options: argparse.Namespace, shape: Shape) -> bool:
+    """Do the options allow this choice?"""
     return (
         (options.layer is None or choice.layer == options.layer - 1)
         and (options.heads is None or choice.head == given_head(options, shape))
@@ -178,32 +178,32 @@ def is_open(choice: "Choice", options: argparse.Namespace, shape: Shape) -> bool
     )
 
 
-def keep(checkpoint: Path, ranked: Sequence["Candidate"], gold: Path, pairs: int) -> Path:
-    """Keep the best beside the checkpoint. Returns: the file."""
+def save_best(checkpoint: Path, ranked: Sequence["Candidate"], links: Path, pairs: int) -> Path:
+    """Save the best beside the checkpoint. Returns: the file."""
     from seq2seq.alignment.saved_choice import save_choice
 
     best, counts = ranked[0]
-    return save_choice(checkpoint, best, aer=round(counts.aer, 4), pairs=pairs, gold=str(gold))
+    return save_choice(checkpoint, best, aer=round(counts.aer, 4), pairs=pairs, gold=str(links))
 
 
-def check_keep(checkpoint: Path) -> None:
-    """Raises: ConfigError if nothing can be kept beside it. Asked before the work is done."""
+def check_writable(checkpoint: Path) -> None:
+    """Raises: ConfigError if nothing can be saved beside the checkpoint."""
     if not os.access(checkpoint.parent, os.W_OK):
         raise ConfigError(
-            f"--choose keeps what it finds in {checkpoint.parent}, where you may not write: copy "
-            "the checkpoint to a folder of yours"
+            f"--choose saves its result in {checkpoint.parent}, which is not writable: copy the "
+            "checkpoint to another folder"
         )
 
 
-def best_of(ranked: Sequence["Candidate"], shape: Shape) -> list[str]:
-    """The best few as a table."""
+def best_table(ranked: Sequence["Candidate"], shape: Shape) -> list[str]:
+    """The best candidates as a table."""
     from seq2seq.alignment.choice import describe
 
-    return table([(describe(c.choice, *shape), c.counts) for c in ranked[:SHOWN]])
+    return rates_table([(describe(c.choice, *shape), c.counts) for c in ranked[:SHOWN]])
 
 
-def entries(ranked: Sequence["Candidate"]) -> list[dict[str, Any]]:
-    """All for JSON, the best first."""
+def candidate_entries(ranked: Sequence["Candidate"]) -> list[dict[str, Any]]:
+    """All candidates for JSON, the best first."""
     from seq2seq.alignment.saved_choice import counted
 
     return [{**counted(c.choice), **entry(c.counts)} for c in ranked]

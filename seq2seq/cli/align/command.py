@@ -1,16 +1,16 @@
-"""Where a model looks while it writes a translation: a picture, or links between words as text.
+"""Show where a model looks while it translates: as a picture, or as links between words.
 
     seq2seq align PATH "Ein Hund." "A dog." -o map.png           a picture: .png, .svg or .pdf
     seq2seq align PATH "Ein Hund." "A dog." -o links.align       links i-j, counted from 0
     seq2seq align PATH --source a.de --target a.en -o a.align    a line of links for each pair
-    seq2seq align PATH --source a.de --target a.en -o a.html     a page to look around in
+    seq2seq align PATH --source a.de --target a.en -o a.html     an interactive page
     seq2seq align PATH --source a.de --target a.en --gold a.align            the error rate (AER)
-    seq2seq align PATH --source a.de --target a.en --gold a.align --choose   what to read of PATH
+    seq2seq align PATH --source a.de --target a.en --gold a.align --choose   choose layer and heads
     seq2seq align PATH --reverse PATH2 --source a.de --target a.en -o a.align      two directions
-    seq2seq align --links a.align --gold gold.align              compare what any aligner wrote
+    seq2seq align --links a.align --gold gold.align              score the links of any aligner
 
-Without TGT the model's own translation is taken. Of files, a pair that cannot be aligned is an
-empty line, and then the exit code is 1.
+Without TGT the model translates SRC first. In files, a pair that cannot be aligned gives an empty
+line and sets the exit code to 1.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from seq2seq.errors import ConfigError, shown
 if TYPE_CHECKING:
     from seq2seq.alignment.choice import Alignment, Choice
 
-HELP = "align words of sentences and translations: a picture, or links as text"
+HELP = "align the words of sentences and translations: a picture, or links"
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -40,10 +40,10 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         *("-o", "--output"),
         type=Path,
-        help="its ending says what: .png, .svg, .pdf a picture, .align links, .html a page to look "
-        "around in (of a sentence, map.png in the folder of the run)",
+        help="file to write; its suffix sets the format: .png, .svg, .pdf a picture, .align links, "
+        ".html an interactive page (for a sentence, map.png in the folder of the run)",
     )
-    command.add_argument("--json", action="store_true", help="of files: print one JSON object")
+    command.add_argument("--json", action="store_true", help="for files: print one JSON object")
     choice.add_choice(command)
     command.add_argument(
         "--units",
@@ -51,14 +51,14 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         default="words",
         help="what is aligned: words between spaces, or the tokenizer's pieces (%(default)s)",
     )
-    files = command.add_argument_group("whole files, a sentence a line, may be .gz")
+    files = command.add_argument_group("whole files, one sentence per line, may be .gz")
     files.add_argument("--source", dest="source_file", type=Path, metavar="FILE")
     files.add_argument("--target", dest="target_file", type=Path, metavar="FILE")
     files.add_argument(
         "--gold",
         type=Path,
         metavar="FILE",
-        help="links made by hand: print error rate (AER), precision, recall, F1",
+        help="reference links: print error rate (AER), precision, recall, F1",
     )
     add_directions(command)
 
@@ -73,12 +73,12 @@ def run(arguments: argparse.Namespace) -> int:
     check_written(output, *models, *texts, *(arguments.links or ()))
     warn_of_files(
         (arguments.source, arguments.target),
-        "To align what files hold: --source FILE --target FILE -o FILE.align",
+        "To align whole files: --source FILE --target FILE -o FILE.align",
     )
     to_links = output.suffix == LINKS if output is not None else arguments.source is None
     if to_links and arguments.heads == "all":
         raise ConfigError(
-            "links are of one alignment, and a map of each head is a picture: --heads mean, or "
+            "links are of one alignment, and --heads all draws a picture: --heads mean, or "
             "--heads 1"
         )
     if output is not None and output.suffix == PAGE:
@@ -89,33 +89,33 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def check_what(arguments: argparse.Namespace) -> None:
-    """Raises: ConfigError if it is not one thing that is to be aligned."""
+    """Raises: ConfigError unless there is exactly one thing to align."""
     files = arguments.source_file, arguments.target_file
     if arguments.links:
         given = any(getattr(arguments, name) is not None for name in choice.GIVEN)
         if arguments.path or arguments.reverse or arguments.choose or given:
             raise ConfigError(
-                "links that are there already need no model: leave out PATH, --reverse, --choose, "
+                "links from files need no model: leave out PATH, --reverse, --choose, "
                 "--layer, --heads and --shift, or else --links"
             )
     elif arguments.path is None:
         raise ConfigError(
-            "it is not said by which model: give a .ckpt file or the folder of a run; or --links "
-            "FILE that any aligner wrote"
+            "no model is given: give a .ckpt file or the folder of a run; or --links FILE, written "
+            "by any aligner"
         )
     elif arguments.source is not None:
         of_files = arguments.gold, arguments.reverse, arguments.choose, arguments.json
         if any((*files, *of_files)):
             raise ConfigError(
                 "a sentence and files cannot be aligned at once, and --gold, --choose, --reverse "
-                "and --json are of files: give SRC and TGT, or --source FILE and --target FILE"
+                "and --json are for files: give SRC and TGT, or --source FILE and --target FILE"
             )
     elif not any(files):
         raise ConfigError(
             "there is nothing to align: give a sentence, or both --source FILE and --target FILE"
         )
     if any(files) and not all(files):
-        raise ConfigError("of two files there is one: give both --source FILE and --target FILE")
+        raise ConfigError("one of two files is missing: give both --source FILE and --target FILE")
 
 
 def align_sentence(arguments: argparse.Namespace) -> int:
@@ -130,7 +130,7 @@ def align_sentence(arguments: argparse.Namespace) -> int:
     path = checkpoint.find(Path(arguments.path))
     translator = Translator.load(path, arguments.device, arguments.tag)
     alignment = translator.align(arguments.source, arguments.target, units=arguments.units)
-    reading = choice.read(arguments, path, translator.config, [alignment])
+    reading = choice.reading_of(arguments, path, translator.config, [alignment])
     apart = arguments.heads == "all"
     if output.suffix == LINKS:
         links = format_links(alignment.links(reading.choice))

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
     from seq2seq.translator import Translator
 
 PAGE = ".html"
-# What a browser opens without waiting: pairs, and weights, of which each is a byte.
-MOST_PAIRS, MOST_WEIGHTS = 100, 20_000_000
+# What a browser opens without delay: pairs, and weights of a byte each.
+MAX_PAIRS, MAX_WEIGHTS = 100, 20_000_000
 
 
 def align_page(arguments: argparse.Namespace) -> int:
     """Returns: 1 if a pair could not be aligned, else 0."""
-    check_options(arguments)
+    check_page_options(arguments)
     text = arguments.source is not None
     count = 1 if text else check_parallel(arguments.source_file, arguments.target_file)
     from seq2seq import checkpoint  # only here: torch takes a second
@@ -38,39 +38,39 @@ def align_page(arguments: argparse.Namespace) -> int:
     known = [alignment for alignment in read if alignment is not None]
     if not known:
         raise DataError("there is nothing to show: none of these pairs can be aligned")
-    reading = choice.read(arguments, path, translator.config, known)
+    reading = choice.reading_of(arguments, path, translator.config, known)
     write_page(arguments.output, known, reading.choice)
     limit = f", the first {len(read)} of {count:,} pairs" if len(read) < count else ""
     print(shown(f"{arguments.output}: {reading.in_words()}{limit}"))
     return int(len(known) < len(read))
 
 
-def check_options(arguments: argparse.Namespace) -> None:
-    """Raises: ConfigError for options of links, which a page is not."""
+def check_page_options(arguments: argparse.Namespace) -> None:
+    """Raises: ConfigError for options that are for links."""
     for option in ("gold", "choose", "reverse", "links", "json"):
         if getattr(arguments, option):
             raise ConfigError(
-                f"--{option} is of links, and a page shows one model: leave it out, or write links "
-                "with -o FILE.align"
+                f"--{option} is for links, and a page shows one model: leave it out, or write "
+                "links with -o FILE.align"
             )
 
 
 def first_pairs(
     translator: "Translator", arguments: argparse.Namespace
 ) -> list["Alignment | None"]:
-    """The alignments of as many pairs of two files as a page takes, None where there is none."""
+    """The alignments of the first pairs of two files, None where a pair cannot be aligned."""
     files: tuple[Path, Path] = arguments.source_file, arguments.target_file
-    texts = islice(zip(*map(read_lines, files), strict=True), MOST_PAIRS)
+    texts = islice(zip(*map(read_lines, files), strict=True), MAX_PAIRS)
     return fitting(translator.alignments(texts, units=arguments.units))
 
 
 def fitting(alignments: Iterable["Alignment | None"]) -> list["Alignment | None"]:
-    """The first of them, one at least, that have no more than `MOST_WEIGHTS` weights together."""
-    found: list[Alignment | None] = []
+    """The first alignments, up to `MAX_WEIGHTS` weights in all, and at least one."""
+    first: list[Alignment | None] = []
     total = 0
     for alignment in alignments:
         total += 0 if alignment is None else alignment.weights.numel()
-        if found and total > MOST_WEIGHTS:
+        if first and total > MAX_WEIGHTS:
             break
-        found.append(alignment)
-    return found
+        first.append(alignment)
+    return first

@@ -1,8 +1,8 @@
 """Score translations of a test set: BLEU, chrF and TER by sacreBLEU, on detokenised text, with
-signatures. BLEU and chrF: 100 is best; TER counts edits for 100 words, 0 is best.
+signatures. BLEU and chrF: 100 is best; TER: edits per 100 words, 0 is best.
 
-A PATH is a checkpoint, the folder of a run, or a file of translations that somebody has made, a
-line a sentence. Several are compared; the first is the baseline.
+A PATH is a checkpoint, the folder of a run, or a file of translations, one sentence per line.
+Several are compared; the first is the baseline.
 """
 
 import argparse
@@ -11,11 +11,11 @@ import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seq2seq.cli.evaluate.printed import Comet, Findings, as_json, as_lines
+from seq2seq.cli.evaluate.printed import Comet, Findings, findings_entry, findings_lines
 from seq2seq.cli.evaluate.systems import (
     System,
-    as_text,
     check_systems,
+    file_content,
     translations,
     warn_of_recipes,
     warn_of_twins,
@@ -26,9 +26,9 @@ from seq2seq.cli.options import (
     add_device,
     add_engine,
     add_search,
-    engine_options,
+    engine_arguments,
     of_models,
-    search_options,
+    search_arguments,
 )
 from seq2seq.data.text import check_rereadable, count_lines, read_lines
 from seq2seq.errors import ConfigError, DataError, shown
@@ -37,10 +37,10 @@ if TYPE_CHECKING:
     from seq2seq.metrics.assessment import Assessor
 
 
-def check_options(arguments: argparse.Namespace, paths: list[Path], files: list[Path]) -> None:
+def check_arguments(arguments: argparse.Namespace, paths: list[Path], files: list[Path]) -> None:
     """Raises: ConfigError for options that cannot work; DataError for a text of --frequencies."""
-    search_options(arguments)
-    engine_options(arguments)
+    search_arguments(arguments)
+    engine_arguments(arguments)
     check_comparison(arguments, paths)
     check_translations(arguments.output, paths)
     check_written(arguments.output, *paths, *files, arguments.frequencies)
@@ -69,7 +69,7 @@ def check_comparison(arguments: argparse.Namespace, paths: list[Path]) -> None:
 
 
 def check_translations(output: Path | None, paths: list[Path]) -> None:
-    """Are there translations of one PATH only, if they are to be written?"""
+    """Raises: ConfigError if the translations of several PATHs are to be written."""
     if output and len(paths) > 1:
         raise ConfigError(
             f"-o {output} takes the translations of one PATH, not of {len(paths)}: leave it out, "
@@ -78,7 +78,7 @@ def check_translations(output: Path | None, paths: list[Path]) -> None:
 
 
 HELP = "score translations of a test set"
-MOST_RESAMPLES = 100_000  # each holds a number for every sentence
+MAX_RESAMPLES = 100_000  # each takes an index per sentence
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
@@ -89,11 +89,11 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         type=Path,
         nargs="+",
         metavar="PATH",
-        help="systems, then SRC, a sentence a line, and REF, its translations; each may be .gz. A "
-        "REF that ends in .tsv has a column for each of several references",
+        help="systems, then SRC, one sentence per line, and REF, its translations; each may be "
+        ".gz. A REF that ends in .tsv has a column per reference",
     )
     add_device(command)
-    add("-o", "--output", type=Path, help="also write the translations here, of one PATH")
+    add("-o", "--output", type=Path, help="also write the translations, of one PATH only")
     add("--json", action="store_true", help="print one JSON object instead")
     add_scores(command)
     add_comparison(command)
@@ -108,25 +108,25 @@ def add_scores(command: argparse.ArgumentParser) -> None:
         "--metrics",
         type=lambda text: text.split(","),
         metavar="A,B",
-        help="of bleu, chrf, ter, bleu-tokenized, exact, ser; by default bleu,chrf,ter, and "
+        help="any of bleu, chrf, ter, bleu-tokenized, exact, ser; by default bleu,chrf,ter, and "
         "bleu-tokenized if the references look tokenized",
     )
     add(
         "--resamples",
         type=resamples,
         metavar="N",
-        help="test sets drawn for 95%% intervals; 0 for none. By default 1000, and none for more "
+        help="resamples for 95%% intervals; 0 for none. By default 1000, and none for more "
         "than 10,000 sentences, which would fill the memory",
     )
     add("--language", metavar="CODE", help="target language; by default the model's")
-    add("--test-set", metavar="NAME", help="sacreBLEU's, fetched, instead of SRC REF: wmt14/full")
-    add("--langpair", metavar="PAIR", help="of --test-set, such as en-de")
-    add("--lengths", action="store_true", help="also the first score by the source's length")
+    add("--test-set", metavar="NAME", help="sacreBLEU test set instead of SRC REF: wmt14/full")
+    add("--langpair", metavar="PAIR", help="languages of --test-set, such as en-de")
+    add("--lengths", action="store_true", help="also print the first score by source length")
     add(
         "--frequencies",
         type=Path,
         metavar="FILE",
-        help="the training text's target side: also how many words of which frequency are found",
+        help="target side of the training text: also print recall of words by their frequency",
     )
     add("--comet", metavar="COMMAND", help="also COMET, by the comet-score of another environment")
 
@@ -136,27 +136,27 @@ def add_comparison(command: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--paired",
         choices=("bootstrap", "randomization"),
-        help="a test of each against the first: is the difference more than chance?",
+        help="test each against the first: is the difference significant?",
     )
     group.add_argument(
         "--seeds",
         action="store_true",
-        help="they are runs of one recipe: their mean and standard deviation",
+        help="for runs of one recipe: print mean and standard deviation",
     )
 
 
 def resamples(text: str) -> int:
     value = int(text)
-    if value < 0 or value == 1 or value > MOST_RESAMPLES:
+    if value < 0 or value == 1 or value > MAX_RESAMPLES:
         raise argparse.ArgumentTypeError(
-            f"{value} should be 0, or 2 to {MOST_RESAMPLES:,}; 1000 is usual"
+            f"{value} should be 0, or 2 to {MAX_RESAMPLES:,}; usually 1000"
         )
     return value
 
 
 def run(arguments: argparse.Namespace) -> int:
     paths, files = split_files(arguments)
-    check_options(arguments, paths, files)
+    check_arguments(arguments, paths, files)
     test_set = read_test_set(arguments, files)
     check_systems(paths, test_set, of_models(arguments))
     from seq2seq.metrics.text_checks import cautions, usual_metrics  # sacreBLEU takes a moment
@@ -164,7 +164,7 @@ def run(arguments: argparse.Namespace) -> int:
     names = arguments.metrics or usual_metrics(test_set.first)
     systems = list(translations(paths, test_set, arguments))
     if arguments.output:
-        arguments.output.write_bytes(as_text(systems[0].lines))
+        arguments.output.write_bytes(file_content(systems[0].lines))
     warn_of_twins(systems)
     if arguments.seeds:
         warn_of_recipes(systems)
@@ -172,20 +172,20 @@ def run(arguments: argparse.Namespace) -> int:
         lines = {system.name: system.lines for system in systems}
         for caution in cautions(test_set.first, lines, languages_of(systems, test_set)[1]):
             warnings.warn(caution, stacklevel=1)
-    found = evaluate(systems, test_set, names, arguments)
+    findings = evaluate(systems, test_set, names, arguments)
     if arguments.json:
-        print(json.dumps(as_json(found), ensure_ascii=False))
+        print(json.dumps(findings_entry(findings), ensure_ascii=False))
     else:
-        for line in as_lines(found, lengths=arguments.lengths):
+        for line in findings_lines(findings, lengths=arguments.lengths):
             print(shown(line))
-    unknown = found.comet is not None and None in found.comet.scores
+    unknown = findings.comet is not None and None in findings.comet.scores
     return int(unknown or any(system.failed for system in systems))
 
 
 def evaluate(
     systems: list[System], test_set: TestSet, names: list[str], arguments: argparse.Namespace
 ) -> Findings:
-    """Score the systems, and compare them as was asked."""
+    """Score the systems, and compare them as the arguments say."""
     from seq2seq.metrics.scores import compare, scatter
 
     assessor = build_assessor(systems, test_set, names, arguments)
@@ -231,7 +231,7 @@ def build_assessor(
 
 
 def ask_comet(systems: list[System], test_set: TestSet, typed: str) -> Comet:
-    """COMET of each system. What goes wrong there is a warning: the other scores are known."""
+    """COMET of each system. Its failures are warnings: the other scores are known."""
     from seq2seq.metrics.comet import comet_command, comet_score
 
     scores: list[float | None] = []
@@ -246,7 +246,7 @@ def ask_comet(systems: list[System], test_set: TestSet, typed: str) -> Comet:
 
 
 def languages_of(systems: list[System], test_set: TestSet) -> tuple[str | None, str | None]:
-    """Source and target language: what was typed, else what the first model says."""
+    """Source and target language: as typed, else those of the first model."""
     configs = [system.config["data"] for system in systems if system.config]
     config = configs[0] if configs else {}
     source, target = test_set.languages

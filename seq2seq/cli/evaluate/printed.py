@@ -1,4 +1,4 @@
-"""What `seq2seq evaluate` found, as lines for people and as JSON for programs."""
+"""The findings of `seq2seq evaluate`, as lines for people and as JSON for programs."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -12,36 +12,36 @@ if TYPE_CHECKING:
 
 
 class Comet(NamedTuple):
-    """What another program said of each system; None where it failed."""
+    """Score of each system by another program; None where it failed."""
 
     command: str
     scores: list[float | None]
 
 
 class Findings(NamedTuple):
-    """All that was found out about the systems on a test set."""
+    """Scores and comparisons of the systems on a test set."""
 
     test_set: TestSet
     languages: tuple[str | None, str | None]  # source and target
     systems: list[tuple[System, "Assessment"]]
     resamples: int
-    paired: tuple[str, dict[str, "Comparison"]] | None  # the test, and what it says
+    paired: tuple[str, dict[str, "Comparison"]] | None  # the test, and its results
     seeds: dict[str, "Scatter"] | None
     comet: Comet | None
 
 
-def as_lines(found: Findings, *, lengths: bool) -> Iterator[str]:
-    """The scores first, so that a reader that takes the first lines gets them.
+def findings_lines(findings: Findings, *, lengths: bool) -> Iterator[str]:
+    """The scores first, for a reader that takes the first lines only.
 
     Args:
-        lengths: are the scores by length to be shown?
+        lengths: also show the scores by length?
     """
-    if len(found.systems) == 1:
-        yield from _single(found)
+    if len(findings.systems) == 1:
+        yield from _single(findings)
     else:
-        yield from _table(found)
-    for system, assessment in found.systems:
-        name = "" if len(found.systems) == 1 else f"{system.name}: "
+        yield from _table(findings)
+    for system, assessment in findings.systems:
+        name = "" if len(findings.systems) == 1 else f"{system.name}: "
         if lengths:
             of = assessment.scores[0].name
             yield f"{name}{of} by {assessment.length_unit} of the source"
@@ -49,71 +49,71 @@ def as_lines(found: Findings, *, lengths: bool) -> Iterator[str]:
                 counted = f"{bucket.sentences:,} sentences"
                 yield f"{_range(bucket.low, bucket.high):>8} {bucket.score:6.1f}  {counted}"
         if assessment.frequencies:
-            yield f"{name}recall of words by how often the training text has them"
+            yield f"{name}recall of words by their frequency in the training text"
             for rare in assessment.frequencies:
                 yield f"{_range(rare.low, rare.high):>8} {rare.recall:6.1f}  {rare.words:,} words"
 
 
-def _single(found: Findings) -> Iterator[str]:
-    ((_, assessment),) = found.systems
+def _single(findings: Findings) -> Iterator[str]:
+    ((_, assessment),) = findings.systems
     for score in assessment.scores:
         yield f"{score.name} {score.value:.1f}"
     for score in assessment.scores:
         yield score.signature
-    if found.comet:
-        yield f"COMET {_digits(found.comet.scores[0])} by {found.comet.command}"
+    if findings.comet:
+        yield f"COMET {_digits(findings.comet.scores[0])} by {findings.comet.command}"
     intervals = [
         f"{score.name} {score.interval.mean:.1f} ± {score.interval.half_width:.1f}"
         for score in assessment.scores
         if score.interval
     ]
     if intervals:
-        yield f"95% of {found.resamples:,} resamples: {', '.join(intervals)}"
+        yield f"95% of {findings.resamples:,} resamples: {', '.join(intervals)}"
 
 
-def _table(found: Findings) -> Iterator[str]:
-    """A row a system, a column a score; below, what is true of all."""
-    labels = [score.name for score in found.systems[0][1].scores]
+def _table(findings: Findings) -> Iterator[str]:
+    """A row per system, a column per score; then what all have in common."""
+    labels = [score.name for score in findings.systems[0][1].scores]
     rows = [["", *labels]]
-    for number, (system, assessment) in enumerate(found.systems):
-        cells = [_cell(score, found, number) for score in assessment.scores]
+    for index, (system, assessment) in enumerate(findings.systems):
+        cells = [_cell(score, findings, index) for score in assessment.scores]
         rows.append([system.name, *cells])
-    if found.seeds:
-        scattered = [f"{s.mean:.1f} ± {s.deviation:.2f}" for s in found.seeds.values()]
-        rows.append([f"mean of {len(found.systems)}", *scattered])
-    if found.comet:
+    if findings.seeds:
+        scattered = [f"{s.mean:.1f} ± {s.deviation:.2f}" for s in findings.seeds.values()]
+        rows.append([f"mean of {len(findings.systems)}", *scattered])
+    if findings.comet:
         rows[0].append("COMET")
-        for row, value in zip(rows[1:], found.comet.scores, strict=False):
+        for row, value in zip(rows[1:], findings.comet.scores, strict=False):
             row.append(_digits(value))
     yield from _aligned(rows)
-    for number, label in enumerate(labels):
-        signature = found.systems[0][1].scores[number].signature
-        yield f"{label} {found.paired[1][label].signature if found.paired else signature}"
-    if found.paired:
-        test, comparisons = found.paired
+    for index, label in enumerate(labels):
+        signature = findings.systems[0][1].scores[index].signature
+        yield f"{label} {findings.paired[1][label].signature if findings.paired else signature}"
+    if findings.paired:
+        test, comparisons = findings.paired
         yield (
-            f"p: against {found.systems[0][0].name}, paired {test}, "
-            f"{next(iter(comparisons.values())).trials:,} trials; how probable so large a "
-            "difference is between systems that are equally good"
+            f"p: against {findings.systems[0][0].name}, paired {test}, "
+            f"{next(iter(comparisons.values())).trials:,} trials; the probability of so large "
+            "a difference between equally good systems"
         )
-    if found.seeds:
+    if findings.seeds:
         yield "mean of runs ± their standard deviation (n - 1)"
-    if found.resamples and not found.seeds:
-        yield f"±: 95% of {found.resamples:,} resamples lie so far around their mean"
+    if findings.resamples and not findings.seeds:
+        yield f"±: 95% of {findings.resamples:,} resamples lie within this distance of their mean"
 
 
 def _digits(comet: float | None) -> str:
     return "unknown" if comet is None else f"{comet:.4f}"
 
 
-def _cell(score: "CorpusScore", found: Findings, number: int) -> str:
+def _cell(score: "CorpusScore", findings: Findings, index: int) -> str:
     text = f"{score.value:.1f}"
-    if score.interval and not found.seeds:
+    if score.interval and not findings.seeds:
         text += f" ± {score.interval.half_width:.1f}"
-    if found.paired and number:
-        baseline, *others = found.paired[1][score.name].systems
-        other = others[number - 1]
-        # Of equal scores sacreBLEU's tests give the least p there is, which would mislead.
+    if findings.paired and index:
+        baseline, *others = findings.paired[1][score.name].systems
+        other = others[index - 1]
+        # For equal scores sacreBLEU's tests give the smallest possible p, which would mislead.
         equal = other.value == baseline.value
         text += " (no difference)" if equal else f" (p {other.p_value:.4f})"
     return text
@@ -134,24 +134,26 @@ def _range(low: int, high: int | None) -> str:
     return f"{low}" if low == high else f"{low}-{high}"
 
 
-def as_json(found: Findings) -> dict[str, Any]:
-    """See docs/evaluation.md. A single system stands at the top, several in a list."""
-    source, target = found.languages
+def findings_entry(findings: Findings) -> dict[str, Any]:
+    """See docs/evaluation.md. A single system is at the top level, several are in a list."""
+    source, target = findings.languages
     test = {
-        "test_set": found.test_set.name,
-        "sentences": len(found.test_set.source),
-        "references": len(found.test_set.references),
+        "test_set": findings.test_set.name,
+        "sentences": len(findings.test_set.source),
+        "references": len(findings.test_set.references),
         "source_language": source,
         "target_language": target,
     }
-    systems = [_system(*each) for each in found.systems]
-    for number, system in enumerate(systems):
-        comet = found.comet
-        system["comet"] = comet and {"score": comet.scores[number], "command": comet.command}
+    systems = [_system(*each) for each in findings.systems]
+    for index, system in enumerate(systems):
+        comet = findings.comet
+        system["comet"] = comet and {"score": comet.scores[index], "command": comet.command}
     if len(systems) == 1:
         return {**systems[0], **test}
-    paired = _paired(*found.paired, systems) if found.paired else None
-    seeds = {name: each._asdict() for name, each in found.seeds.items()} if found.seeds else None
+    paired = _paired(*findings.paired, systems) if findings.paired else None
+    seeds = (
+        {name: each._asdict() for name, each in findings.seeds.items()} if findings.seeds else None
+    )
     return {"systems": systems, **test, "paired": paired, "seeds": seeds}
 
 

@@ -1,4 +1,4 @@
-"""What systems make of a test set: models translate it, files hold what others have translated."""
+"""The translations of a test set by each system: by a model, or read from a file."""
 
 import argparse
 import hashlib
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from seq2seq.cli.evaluate.testset import TestSet, check_hypotheses
 from seq2seq.cli.files import is_archive
 from seq2seq.cli.lines import one_line
-from seq2seq.cli.options import engine_options, search_options
+from seq2seq.cli.options import engine_arguments, search_arguments
 from seq2seq.data.text import check_rereadable, neighbours, read_lines
 from seq2seq.errors import ConfigError
 
@@ -25,32 +25,32 @@ class System(NamedTuple):
     name: str  # as it was typed
     lines: list[str]
     config: dict[str, Any] | None  # of a model; None of a file
-    failed: bool  # is there a sentence that it could not translate?
+    failed: bool  # could a sentence not be translated?
     truncated: int | None  # translations that the length limit cut off; None of a file
 
     @property
     def sha256(self) -> str:
         """Of the translations as `-o` writes them."""
-        return hashlib.sha256(as_text(self.lines)).hexdigest()
+        return hashlib.sha256(file_content(self.lines)).hexdigest()
 
 
-def as_text(lines: Sequence[str]) -> bytes:
-    """A file of translations."""
+def file_content(lines: Sequence[str]) -> bytes:
+    """The bytes of a file of translations."""
     return "".join(f"{line}\n" for line in lines).encode()
 
 
 def check_systems(paths: Sequence[Path], test_set: TestSet, asked: Sequence[str]) -> None:
-    """Asked before the first model is loaded.
+    """Called before the first model is loaded.
 
     Args:
-        asked: options that were given and mean something to models only.
+        asked: the given options that are only for models.
 
-    Raises: ConfigError if a path is no system, or given twice, or no model is there that could do
-        what is asked; DataError for a file of translations that does not suit the test set;
+    Raises: ConfigError if a path is not a system, is given twice, or if there is no model to do
+        what is asked; DataError for a file of translations that does not fit the test set;
         CheckpointError for a later model that cannot be opened.
     """
-    for number, path in enumerate(paths):
-        if path in paths[:number]:
+    for index, path in enumerate(paths):
+        if path in paths[:index]:
             raise ConfigError(f"{path} is given twice: a system is compared with others only")
         if not path.exists():
             raise ConfigError(
@@ -67,13 +67,13 @@ def check_systems(paths: Sequence[Path], test_set: TestSet, asked: Sequence[str]
     if len(models) > 1:
         from seq2seq import checkpoint
 
-        # The first is opened next. The others would be after it has translated all, perhaps hours.
+        # The others are opened only after the first has translated all, perhaps in hours.
         for path in models[1:]:
             checkpoint.read(path)
 
 
 def is_model(path: Path) -> bool:
-    """Is it a folder or a checkpoint, and not a file of translations?"""
+    """Is it a folder or a checkpoint, rather than a file of translations?"""
     if path.is_dir() or path.suffix == ".ckpt":
         return True
     check_rereadable(path)
@@ -83,7 +83,7 @@ def is_model(path: Path) -> bool:
 def translations(
     paths: Sequence[Path], test_set: TestSet, arguments: argparse.Namespace
 ) -> Iterator[System]:
-    """The systems with their translations, one after the other."""
+    """The systems with their translations, one after another."""
     for path in paths:
         if is_model(path):
             yield translate(path, test_set, arguments)
@@ -95,20 +95,20 @@ def translations(
 def translate(path: Path, test_set: TestSet, arguments: argparse.Namespace) -> System:
     from seq2seq.translator import Translator  # only here: torch takes a second
 
-    search, options = search_options(arguments), engine_options(arguments)
+    search, options = search_arguments(arguments), engine_arguments(arguments)
     translator = Translator.load(path, arguments.device, arguments.tag)
     engine = translator.engine(translator.search(**search), **options)
-    found = list(translator.stream(test_set.source, engine))
+    results = list(translator.stream(test_set.source, engine))
     if arguments.stats:
         print(engine.stats, file=sys.stderr)
-    # As a file would hold them, so that this score is that of the file.
-    lines = [one_line(best[0].text) if best else "" for best in found]
-    truncated = sum(best[0].truncated for best in found if best)
-    return System(str(path), lines, translator.config, None in found, truncated)
+    # As in a file, so that both have the same score.
+    lines = [one_line(nbest[0].text) if nbest else "" for nbest in results]
+    truncated = sum(nbest[0].truncated for nbest in results if nbest)
+    return System(str(path), lines, translator.config, None in results, truncated)
 
 
 def warn_of_twins(systems: Sequence[System]) -> None:
-    """Two systems that are one make a comparison mean nothing."""
+    """Warn of two systems with the same translations: comparing them means nothing."""
     seen: dict[str, str] = {}
     for system in systems:
         other = seen.setdefault(system.sha256, system.name)
@@ -120,24 +120,26 @@ def warn_of_twins(systems: Sequence[System]) -> None:
 
 
 def warn_of_recipes(systems: Sequence[System]) -> None:
-    """Runs that differ in more than the seed, or not even in it, do not tell what seeds do."""
+    """Warn of runs that differ in more than the seed, or not even in the seed."""
     models = [(system, system.config) for system in systems if system.config]
     for system, config in models[1:]:
-        first, its = models[0]
-        differing = {each.name: each for each in in_training(its, config)}
+        first, first_config = models[0]
+        differing = {each.name: each for each in training_differences(first_config, config)}
         if not differing.pop("order.seed", None):
             warnings.warn(f"{system.name} has the seed of {first.name}", stacklevel=2)
         if differing:
             each = next(iter(differing.values()))
             warnings.warn(
-                f"{each.name} is {each.one} in {first.name}, and {each.other} in {system.name}: no "
-                "runs of one recipe, so their deviation is not that of seeds",
+                f"{each.name} is {each.one} in {first.name}, and {each.other} in {system.name}: "
+                "not runs of one recipe, so the deviation is not that of seeds",
                 stacklevel=2,
             )
 
 
-def in_training(one: Mapping[str, Any], other: Mapping[str, Any]) -> Iterator["Difference"]:
-    """Whatever differs in how two models were trained, and in how they search."""
+def training_differences(
+    one: Mapping[str, Any], other: Mapping[str, Any]
+) -> Iterator["Difference"]:
+    """The differences in how two models were trained, and in how they search."""
     from seq2seq.checkpoint import differences
 
     for node in ("model", "position", "attention", "order", "update", "decode"):

@@ -11,14 +11,14 @@ USAGE = "seq2seq evaluate PATH [PATH ...] SRC REF"
 
 
 class TestSet(NamedTuple):
-    """What is to be translated, and how it may be."""
+    """The sentences to translate, and their references."""
 
-    name: str  # of sacreBLEU's, or the path of the source
+    name: str  # as in sacreBLEU, or the path of the source
     source_path: Path
     source: list[str]
-    # The first reference of each sentence, then the second of each...; None where there is none.
+    # The first reference of each sentence, then the second of each...; None where missing.
     references: list[list[str | None]]
-    languages: tuple[str | None, str | None]  # source and target, as far as they were given
+    languages: tuple[str | None, str | None]  # source and target, None if not given
 
     @property
     def first(self) -> list[str]:
@@ -27,9 +27,9 @@ class TestSet(NamedTuple):
 
 
 def split_files(arguments: argparse.Namespace) -> tuple[list[Path], list[Path]]:
-    """The systems, and the files of the test set, of which there are none if it has a name.
+    """The systems, and the files of the test set: none for a named test set.
 
-    Raises: ConfigError if there are too few files, or if they are in a wrong order.
+    Raises: ConfigError if there are too few files, or in the wrong order.
     """
     files: list[Path] = arguments.files
     if bool(arguments.test_set) != bool(arguments.langpair):
@@ -55,7 +55,7 @@ def split_files(arguments: argparse.Namespace) -> tuple[list[Path], list[Path]]:
 def read_test_set(arguments: argparse.Namespace, files: list[Path]) -> TestSet:
     """Read sources and references.
 
-    Raises: DataError if a file cannot be read, or the numbers of lines differ.
+    Raises: DataError if a file cannot be read, or the line counts differ.
     """
     languages: tuple[str | None, str | None] = None, arguments.language
     if files:
@@ -65,11 +65,8 @@ def read_test_set(arguments: argparse.Namespace, files: list[Path]) -> TestSet:
         from seq2seq.metrics.named_sets import find_test_set
 
         source, references = find_test_set(arguments.test_set, arguments.langpair)
-        languages_of = arguments.langpair.split("-")
-        languages, name = (
-            (languages_of[0], arguments.language or languages_of[-1]),
-            arguments.test_set,
-        )
+        codes = arguments.langpair.split("-")
+        languages, name = (codes[0], arguments.language or codes[-1]), arguments.test_set
     for path in references:
         check_parallel(source, path)
     streams = [stream for path in references for stream in read_references(path)]
@@ -84,14 +81,14 @@ def read_test_set(arguments: argparse.Namespace, files: list[Path]) -> TestSet:
 
 
 def is_table(path: Path) -> bool:
-    """Does a file of references have a column for each of several?"""
+    """Does a file of references have a column per reference?"""
     return ".tsv" in path.suffixes[-2:]
 
 
 def read_references(path: Path) -> list[list[str | None]]:
-    """The references of a file: a line a sentence, or a .tsv with a column for each reference.
+    """The references of a file: one sentence per line, or a .tsv with a column per reference.
 
-    Lines of a .tsv may have any number of columns; empty ones count for nothing.
+    Lines of a .tsv may have any number of columns; empty columns are ignored.
 
     Raises: DataError if a line of a .tsv has no reference at all.
     """
@@ -99,15 +96,15 @@ def read_references(path: Path) -> list[list[str | None]]:
     if not is_table(path):
         return [list(lines)]
     rows = [[column for column in line.split("\t") if column.strip()] for line in lines]
-    for number, row in enumerate(rows, start=1):
+    for line_no, row in enumerate(rows, start=1):
         if not row:
-            raise DataError(f"{path}, line {number}: there is no reference. One or more are needed")
+            raise DataError(f"{path}, line {line_no}: there is no reference. Give one or more")
     width = max(map(len, rows))
     return [[row[i] if i < len(row) else None for row in rows] for i in range(width)]
 
 
 def check_hypotheses(path: Path, test_set: TestSet) -> None:
-    """Raises: DataError if a file of translations has not a line for each sentence."""
+    """Raises: DataError if a file of translations does not have a line for each sentence."""
     count, expected = count_lines(path), len(test_set.source)
     if count != expected:
         raise DataError(

@@ -1,1 +1,1 @@
-"""What a command line says, checked: the plan of a run."""
+"""The options of a command line, checked: the plan of a run."""

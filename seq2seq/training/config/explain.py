@@ -1,4 +1,4 @@
-"""Hydra's errors in a reader's words: what was typed, what is known, what to type."""
+"""Hydra's errors in plain words: what was typed, what is known, what to type."""
 
 import re
 from collections.abc import Iterator
@@ -31,12 +31,12 @@ def explain(error: BaseException, folder: str, overrides: list[str]) -> str:
         return "a group needs one of its options, not null; logger=none, for example"
     return (
         f"{text.strip()}\nOptions are typed as key=value or group=option; conf/ holds all of them. "
-        "A value beyond ASCII letters, or with spaces, takes quotes: 'data.train=\"Häuser/train\"'"
+        "A value with spaces or non-ASCII letters needs quotes: 'data.train=\"Häuser/train\"'"
     )
 
 
 def unknown_key(key: str, folder: str, overrides: list[str]) -> str:
-    """`unknown option attn.num_kv_head; did you mean attn.num_kv_heads?`, and what is there."""
+    """`unknown option attn.num_kv_head; did you mean attn.num_kv_heads?`, and the known ones."""
     if role := re.match(r"(encoder|decoder|cross)_attn\b", key):
         return f"{role.group()} is not set: add a plus, +{key}=..., or type attn@{role.group()}=mha"
     config = composed(folder, overrides)
@@ -69,11 +69,11 @@ def composed(folder: str, overrides: list[str]) -> dict[str, Any]:
     with initialize_config_dir(folder, version_base="1.3"):
         try:
             config = compose("train", overrides=chosen)
-        except Exception:  # one of the groups is wrong as well: the common ones still help
+        except Exception:  # one of the groups is wrong as well: the defaults still help
             config = compose("train")
-    found = OmegaConf.to_container(config, resolve=False)
-    assert isinstance(found, dict)
-    return {str(key): value for key, value in found.items()}
+    container = OmegaConf.to_container(config, resolve=False)
+    assert isinstance(container, dict)
+    return {str(key): value for key, value in container.items()}
 
 
 def groups(folder: str) -> list[str]:

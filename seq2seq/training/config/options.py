@@ -1,6 +1,4 @@
-"""What may stand in the configuration nodes that no model class reads: names, types and
-meanings.
-"""
+"""The configuration nodes that no model class reads: names, types and ranges."""
 
 import re
 from dataclasses import dataclass
@@ -15,7 +13,7 @@ AUTO = "auto"  # resume= the last.ckpt of the run's folder, if it is there
 
 @dataclass(frozen=True)
 class RunOptions:
-    """What stands alone in conf/train.yaml."""
+    """The single options of conf/train.yaml."""
 
     seed: int
     resume: str | None
@@ -27,8 +25,8 @@ class RunOptions:
         check_range("seed", self.seed, 0, 2**32)
         if self.resume not in (None, AUTO) and not Path(str(self.resume)).is_file():
             raise ConfigError(
-                f"resume={self.resume}: there is no such file; give a last.ckpt, or {AUTO} to go "
-                "on from that of hydra.run.dir, if there is one"
+                f"resume={self.resume}: there is no such file; give a last.ckpt, or {AUTO} to "
+                "continue from that of hydra.run.dir, if there is one"
             )
         if self.init is not None and not Path(self.init).exists():
             raise ConfigError(f"init={self.init}: there is no such checkpoint or run")
@@ -116,9 +114,7 @@ class CheckpointOptions:
 
 @dataclass(frozen=True)
 class TrainerOptions:
-    """`trainer`: arguments of lightning.Trainer, under its names; steps are updates of the
-    weights.
-    """
+    """`trainer`: arguments of lightning.Trainer, under its names; steps are weight updates."""
 
     accelerator: Literal["auto", "cpu", "gpu"] = "auto"
     devices: int | str | list[int] = "auto"
@@ -141,7 +137,7 @@ class TrainerOptions:
             if getattr(self, name) < 1 and getattr(self, name) != -1:
                 raise ConfigError(
                     f"trainer.{name}={getattr(self, name)} trains nothing: give 1 or more, or -1 "
-                    "for no limit. To look at a run without training: dry_run=true"
+                    "for no limit. To check a run without training: dry_run=true"
                 )
         if self.max_time is not None and not re.fullmatch(
             r"(?=.*[1-9])\d{1,6}:\d\d:\d\d:\d\d", self.max_time
@@ -170,5 +166,5 @@ class OptimizerOptions:
     def __post_init__(self) -> None:
         for name in ("lr", "eps", "weight_decay"):
             check_range(f"optimizer.{name}", getattr(self, name), 0)
-        for number, beta in enumerate(self.betas):
-            check_range(f"optimizer.betas[{number}]", beta, 0, 1)
+        for index, beta in enumerate(self.betas):
+            check_range(f"optimizer.betas[{index}]", beta, 0, 1)

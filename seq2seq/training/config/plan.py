@@ -36,10 +36,10 @@ from seq2seq.training.loggers import LoggerOptions, read_logger
 from seq2seq.training.optimizer import Schedule, build_schedule
 from seq2seq.training.resume import FROM_CHECKPOINT
 
-# Keys of conf/data that other keys refer to, and that nothing here reads.
+# Keys of conf/data that only other keys of conf/ refer to.
 REFERRED = ("root", "steps", "vocab_size")
 
-# What conf/train.yaml holds at its top; a role may have a node of its own beside these.
+# The top level of conf/train.yaml; a role may have its own node beside these.
 ALONE = ("seed", "resume", "init", "dry_run", "run_name")
 NODES = (
     *ALONE,
@@ -71,7 +71,7 @@ class Plan:
 
     @property
     def resume(self) -> str | None:
-        """The checkpoint to go on from, as this process sees it; see `resume.agreed`."""
+        """The checkpoint to resume, as this process sees it; see `resume.agreed`."""
         if self.run.resume != AUTO:
             return self.run.resume
         last = self.folder / LAST
@@ -85,14 +85,14 @@ class Plan:
 
     @property
     def bpe_dropout(self) -> float:
-        """The probability with which merges are left out in training."""
+        """The probability that a merge is skipped in training."""
         return float(self.tokenizer.get("dropout", 0.0))
 
 
 def check(config: dict[str, Any], folder: Path) -> Plan:
     """Check every node of a plain configuration.
 
-    Raises: ConfigError with all problems that were found.
+    Raises: ConfigError with all problems.
     """
     check_nodes(config)
     problems: list[str] = []
@@ -114,7 +114,7 @@ def check(config: dict[str, Any], folder: Path) -> Plan:
     if built is not None:
         attempt(check_reach, built, config["data"])
     decode = dict(config["decode"])
-    if decode.get("length_ratio", 0) is None:  # to be learnt from the corpus
+    if decode.get("length_ratio", 0) is None:  # to be estimated from the corpus
         decode["length_ratio"] = Search.ranges["length_ratio"][1]
     search = attempt(build_search, decode)
     if built is not None and search is not None:
@@ -160,7 +160,7 @@ def check(config: dict[str, Any], folder: Path) -> Plan:
 
 
 def check_nodes(config: Mapping[str, Any]) -> None:
-    """Raises: ConfigError for a node that nothing would read, and for one that was taken away."""
+    """Raises: ConfigError for unknown and for missing nodes."""
     known = (*NODES, *(f"{role}_attn" for role in Role))
     problems = [
         f"unknown option {name}{did_you_mean(name, known)} Known: {', '.join(known)}"
@@ -169,7 +169,7 @@ def check_nodes(config: Mapping[str, Any]) -> None:
     ]
     problems += [f"{name} is missing" for name in NODES if name not in config]
     problems += [
-        f"{name}={config[name]!r} should hold options of its own, as in conf/train.yaml"
+        f"{name}={config[name]!r} should be a group of options, as in conf/train.yaml"
         for name in NODES
         if name not in ALONE and not isinstance(config.get(name, {}), Mapping)
     ]
@@ -183,21 +183,21 @@ def build(options: Any, values: Mapping[str, Any], where: str) -> Any:
 
 
 def check_tokenizer(config: Mapping[str, Any]) -> None:
-    """Raises: ConfigError for a recipe that cannot be, or that does not suit the model."""
+    """Raises: ConfigError for an impossible recipe, or one that does not suit the model."""
     model, tokenizer = config["model"], config["tokenizer"]
     if tokenizer.get("name") == FROM_CHECKPOINT:
         if config["init"] is None and config["resume"] in (None, AUTO):
-            raise ConfigError("tokenizer=checkpoint takes those of init=PATH: name a checkpoint")
+            raise ConfigError("tokenizer=checkpoint uses those of init=PATH: name a checkpoint")
         if more := sorted(tokenizer.keys() - {"name"}):
             raise ConfigError(
-                f"tokenizer.{more[0]} means nothing with tokenizer=checkpoint: that one is learnt"
+                f"tokenizer.{more[0]} means nothing with tokenizer=checkpoint, which is learnt"
             )
         return
     build_recipe(tokenizer)
     if tokenizer.get("dropout") and config["guided"].get("links") is not None:
         raise ConfigError(
-            f"tokenizer.dropout={tokenizer['dropout']} cuts words otherwise in every epoch, and "
-            "guided.links belong to the pieces without dropout: tokenizer.dropout=0, or "
+            f"tokenizer.dropout={tokenizer['dropout']} segments words differently in every "
+            "epoch, but guided.links belong to the pieces without dropout: tokenizer.dropout=0, or "
             "guided.links=null"
         )
     if model.get("tie") == "all" and not tokenizer.get("joint"):
@@ -218,7 +218,7 @@ def check_length(position: Mapping[str, Any], data: Mapping[str, Any]) -> None:
 
 
 def check_mechanism(role: Role, choice: Choice, dim: Any) -> None:
-    """Build one attention alone, so that the mistakes of all of them are told at once."""
+    """Build one attention alone, so that the mistakes of all are reported at once."""
     if isinstance(dim, int) and dim > 0:
         with torch.device("meta"):
             build_attention(choice.options, Place(role, dim, dim))
@@ -227,7 +227,7 @@ def check_mechanism(role: Role, choice: Choice, dim: Any) -> None:
 def check_attention_dropout(
     model: Mapping[str, Any], attention: Mapping[str, Mapping[str, Any]]
 ) -> None:
-    """Raises: ConfigError for a dropout on weights if no attention of the model has any."""
+    """Raises: ConfigError for attention dropout if no attention of the model has weights."""
     p = model.get("attention_dropout")
     if p and attention and not any("dropout" in options for options in attention.values()):
         names = ", ".join(sorted({str(options["name"]) for options in attention.values()}))
@@ -239,23 +239,25 @@ def check_attention_dropout(
 
 def check_r_drop(loss: LossOptions, model: Mapping[str, Any]) -> None:
     """Raises: ConfigError for R-Drop of a model that drops nothing."""
-    own = [
+    of_model = [
         p
         for name, p in model["model"].items()
         if name in ("dropout", "activation_dropout", "word_dropout")
     ]
     of_weights = [options.get("dropout") for options in model["attention"].values()]
-    if loss.r_drop and not any((*own, *of_weights)):
+    if loss.r_drop and not any((*of_model, *of_weights)):
         raise ConfigError(
-            f"loss.r_drop={loss.r_drop} compares two dropouts of the model, and this one drops "
-            "nothing: model.dropout=0.3, for example, or loss.r_drop=0"
+            f"loss.r_drop={loss.r_drop} compares two dropout passes, but this model has no "
+            "dropout: model.dropout=0.3, for example, or loss.r_drop=0"
         )
 
 
 def check_readers(roles: Mapping[Role, Choice], groups: str) -> None:
     """Raises: ConfigError for groups that no attention to the source reads."""
-    found = [ATTENTION.find(c.options["name"]) for r, c in roles.items() if r is not Role.DECODER]
-    if groups != "none" and not any(mechanism.reads_groups for mechanism in found):
+    mechanisms = [
+        ATTENTION.find(c.options["name"]) for r, c in roles.items() if r is not Role.DECODER
+    ]
+    if groups != "none" and not any(mechanism.reads_groups for mechanism in mechanisms):
         readers = ", ".join(sorted(name for name, m in ATTENTION.items() if m.reads_groups))
         raise ConfigError(
             f"data.groups={groups} changes nothing here: no attention to the source reads groups. "

@@ -25,7 +25,7 @@ def test_a_run_begins_with_the_weights_of_another(base: Path) -> None:
     assert_identical(weights(folder), checkpoint.read(before).weights)
     assert metrics(folder, "valid/loss") == [metrics(demo_run(base), "valid/loss")[-1]]
     state = torch.load(folder / "last.ckpt", weights_only=True)
-    assert state["global_step"] == 1  # its own count, its own optimizer
+    assert state["global_step"] == 1  # it starts with a new count and optimizer
 
 
 def test_a_run_goes_on_with_other_text_and_the_tokenizers_of_the_checkpoint(base: Path) -> None:
@@ -78,7 +78,7 @@ def test_another_model_is_refused_in_words(base: Path, changed: str, words: str)
 @pytest.mark.parametrize(
     ("typed", "words"),
     [
-        (("tokenizer=checkpoint",), "takes those of init=PATH"),
+        (("tokenizer=checkpoint",), "uses those of init=PATH"),
         (("init=nowhere.ckpt",), "init=nowhere.ckpt: there is no such checkpoint"),
         (("init={run}", "tokenizer=checkpoint", "+tokenizer.vocab_size=9"), "vocab_size means not"),
     ],

@@ -1,11 +1,14 @@
-"""One run at a time in a folder."""
+"""One run at a time in a folder, and errors of the system in one message."""
 
+import errno
 from pathlib import Path
 
 import pytest
 from filelock import FileLock, Timeout
+from omegaconf import DictConfig
 
 from seq2seq.errors import ConfigError
+from seq2seq.training import launch, run
 from seq2seq.training.launch import LOCK, alone_in
 
 OF_OTHERS = [
@@ -39,10 +42,30 @@ def test_the_first_process_locks_for_all_of_a_run(
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     with alone_in(tmp_path):
-        own = FileLock(tmp_path / LOCK)
+        lock = FileLock(tmp_path / LOCK)
         if environment in FIRST:
             with pytest.raises(Timeout):
-                own.acquire(timeout=0)
+                lock.acquire(timeout=0)
         else:
-            own.acquire(timeout=0)
-            own.release()
+            lock.acquire(timeout=0)
+            lock.release()
+
+
+def test_what_the_system_refuses_is_one_message(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Raised through Hydra, it would come after lines that Hydra prints."""
+
+    def full(_: DictConfig) -> float:
+        raise OSError(errno.ENOSPC, "No space left on device", "runs/x/metrics.csv")
+
+    monkeypatch.setattr(run, "fit", full)
+    monkeypatch.setattr(launch, "is_job", lambda: False)
+    train = launch.train.__wrapped__  # without Hydra around it
+    with pytest.raises(SystemExit) as ended:
+        train(DictConfig({}))
+    (line,) = capsys.readouterr().err.splitlines()
+    assert ended.value.code == 2 and "runs/x/metrics.csv" in line and "Free some space" in line
+    monkeypatch.setenv(launch.TRACEBACK, "1")
+    with pytest.raises(OSError):
+        train(DictConfig({}))

@@ -46,10 +46,10 @@ def test_a_moving_average_follows_the_weights_that_a_run_without_it_has(base: Pa
             d = min(decay, step / (step + 9))  # (1 + n) / (10 + n) for the n averaged so far
             expected = {n: d * expected[n] + (1 - d) * now[n] for n in now}
     folder = train_tiny(base, *SHORT, "trainer.max_steps=3", f"checkpoint.ema={decay}")
-    found = weights(folder)
+    averaged = weights(folder)
     assert expected is not None
-    for name in found:
-        torch.testing.assert_close(found[name], expected[name], rtol=1e-5, atol=1e-6)
+    for name in averaged:
+        torch.testing.assert_close(averaged[name], expected[name], rtol=1e-5, atol=1e-6)
     assert_identical(current_weights(folder), now)
 
 
@@ -105,17 +105,17 @@ def test_the_best_model_may_be_that_with_the_best_chrf(base: Path) -> None:
 
 
 def test_an_average_is_the_mean_of_all_weights(tmp_path: Path) -> None:
-    files = [tmp_path / f"{number}.ckpt" for number in range(3)]
+    files = [tmp_path / f"{n}.ckpt" for n in range(3)]
     states = []
     for seed, file in enumerate(files):
         torch.manual_seed(seed)
         states.append(save_model(file, "model.dim=32").state_dict())
     average(files, tmp_path / "mean.ckpt")
-    found = checkpoint.read(tmp_path / "mean.ckpt")
-    for name, value in found.weights.items():
+    averaged = checkpoint.read(tmp_path / "mean.ckpt")
+    for name, value in averaged.weights.items():
         mean = torch.stack([state[name] for state in states]).mean(0)
         torch.testing.assert_close(value, mean)
-    found.build()
+    averaged.build()
 
 
 def test_an_average_of_one_is_that_one_and_of_none_is_refused(tmp_path: Path) -> None:
@@ -136,7 +136,7 @@ def test_models_of_other_shapes_are_not_averaged(tmp_path: Path) -> None:
 
 
 def test_constants_of_a_model_are_not_averaged(base: Path) -> None:
-    """A mean of the whole numbers that T5's buckets begin with would be cut to other ones."""
+    """A mean of the integers that T5's buckets begin with would be rounded to other ones."""
     options = ("position=t5", "trainer.max_steps=1", "optimizer.lr=0", "checkpoint.monitor=loss")
     plain, moving = (train_tiny(base, *options, f"checkpoint.ema={d}") for d in ("null", 0.9))
     assert metrics(plain, "valid/loss") == metrics(moving, "valid/loss")
@@ -151,7 +151,7 @@ def test_constants_of_a_model_are_not_averaged(base: Path) -> None:
     ],
     ids=["attention", "position", "model"],
 )
-def test_models_that_compute_otherwise_are_not_averaged_though_their_shapes_agree(
+def test_models_that_compute_differently_are_not_averaged_though_their_shapes_agree(
     tmp_path: Path, overrides: tuple[str, ...], words: str
 ) -> None:
     one = save_model(tmp_path / "one.ckpt", *TINY_MODEL).state_dict()
@@ -163,7 +163,7 @@ def test_models_that_compute_otherwise_are_not_averaged_though_their_shapes_agre
     assert not (tmp_path / "mean.ckpt").exists()
 
 
-def test_models_that_dropped_out_otherwise_are_averaged(tmp_path: Path) -> None:
+def test_models_with_other_dropout_are_averaged(tmp_path: Path) -> None:
     files = [tmp_path / f"{dropout}.ckpt" for dropout in (0.1, 0.2)]
     for file in files:
         save_model(file, *TINY_MODEL, f"model.dropout={file.stem}", f"attn.dropout={file.stem}")

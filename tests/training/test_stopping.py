@@ -1,4 +1,4 @@
-"""A run that is told to stop loses nothing."""
+"""A run that is told to stop loses nothing; one that diverges ends, and keeps what was good."""
 
 import os
 import signal
@@ -10,8 +10,11 @@ from pathlib import Path
 import pytest
 import torch
 from test_resume import LONG, assert_identical, state_of
-from tiny_runs import train_command
+from tiny_runs import train_command, train_tiny, weights
 
+from seq2seq.training.metrics import TokenMean
+from seq2seq.training.module import TrainingModule
+from seq2seq.training.stopping import DivergedError
 from seq2seq.training.trainer import quieten, slurm
 
 STEPS = ("trainer.max_steps=60", "schedule.steps=60", "trainer.val_check_interval=1000")
@@ -34,7 +37,7 @@ def wait_for_updates(folder: Path, process: "subprocess.Popen[str]") -> None:
 
 
 @pytest.mark.parametrize(
-    ("number", "options"),
+    ("signum", "options"),
     [
         (signal.SIGTERM, ("trainer.accumulate_grad_batches=2",)),
         pytest.param(signal.SIGINT, (), marks=pytest.mark.slow),
@@ -46,7 +49,7 @@ def wait_for_updates(folder: Path, process: "subprocess.Popen[str]") -> None:
     ],
 )
 def test_a_signal_ends_a_run_that_then_goes_on_to_the_same_end(
-    base: Path, tmp_path: Path, number: signal.Signals, options: tuple[str, ...]
+    base: Path, tmp_path: Path, signum: signal.Signals, options: tuple[str, ...]
 ) -> None:
     options = (*LONG, *STEPS, *options)
     endless = ("trainer.max_steps=-1", "trainer.max_epochs=1000", "trainer.log_every_n_steps=1")
@@ -58,10 +61,10 @@ def test_a_signal_ends_a_run_that_then_goes_on_to_the_same_end(
         text=True,
     ) as process:
         wait_for_updates(told, process)
-        process.send_signal(number)
+        process.send_signal(signum)
         _, err = process.communicate(timeout=120)
-    assert process.returncode == 128 + number
-    assert f"stopped by {number.name} after step" in err and "Traceback" not in err
+    assert process.returncode == 128 + signum
+    assert f"stopped by {signum.name} after step" in err and "Traceback" not in err
     step = torch.load(told / "last.ckpt", weights_only=True)["global_step"]
     assert f"after step {step:,};" in err
     end = f"trainer.max_steps={step + 3}"
@@ -113,10 +116,51 @@ def test_that_slurm_is_on_the_path_is_no_reason_to_warn(
 def test_slurm_does_not_queue_a_job_again_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_NTASKS", "1")
     monkeypatch.setenv("SLURM_JOB_NAME", "train")
-    (found,) = slurm()
-    assert not found.auto_requeue
+    (environment,) = slurm()
+    assert not environment.auto_requeue
     monkeypatch.setenv("SLURM_JOB_NAME", "interactive")
     assert slurm() == []
     monkeypatch.setenv("SLURM_JOB_NAME", "train")
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "1")  # torchrun in a job of Slurm
     assert slurm() == []
+
+
+def run_of(error: pytest.ExceptionInfo[DivergedError]) -> Path:
+    return Path(str(error.value).rpartition("Saved before: ")[2].split(",")[0]).parent
+
+
+DIVERGING = ("trainer.max_steps=9", "checkpoint.every=1", "trainer.val_check_interval=2")
+
+
+@pytest.mark.parametrize("interval", [1, 50])
+def test_weights_that_are_not_finite_end_the_run_before_they_are_saved(
+    base: Path, monkeypatch: pytest.MonkeyPatch, interval: int
+) -> None:
+    step = TrainingModule.training_step
+
+    def spoilt(self: TrainingModule, *given: object) -> dict[str, torch.Tensor]:
+        output = step(self, *given)  # type: ignore[arg-type]
+        nan = float("nan") if self.trainer.global_step == 4 else 1.0
+        return {**output, "loss": output["loss"] * nan}
+
+    monkeypatch.setattr(TrainingModule, "training_step", spoilt)
+    words = r"diverged: at step 5 weights.*init=.*/best.ckpt.*optimizer.lr than 0.*schedule.warmup"
+    with pytest.raises(DivergedError, match=words) as error:
+        train_tiny(base, *DIVERGING, f"trainer.log_every_n_steps={interval}")
+    folder = run_of(error)
+    assert torch.load(folder / "last.ckpt", weights_only=True)["global_step"] == 4
+    for name in ("last.ckpt", "best.ckpt"):
+        assert all(value.isfinite().all() for value in weights(folder, name).values())
+
+
+def test_a_validation_loss_that_is_not_finite_is_never_the_best(
+    base: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compute = TokenMean.compute
+
+    def spoilt(self: TokenMean) -> torch.Tensor:
+        return compute(self) * float("nan")
+
+    monkeypatch.setattr(TokenMean, "compute", spoilt)
+    with pytest.raises(DivergedError, match="the validation loss is NaN or infinite.*Nothing was"):
+        train_tiny(base, *DIVERGING, "checkpoint.every=500")

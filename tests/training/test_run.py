@@ -1,4 +1,4 @@
-"""One training from end to end: what it leaves behind, and that it learns."""
+"""One training run from end to end: the files that it leaves, and that it learns."""
 
 import re
 from pathlib import Path
@@ -13,11 +13,13 @@ from tiny_runs import (
     metrics,
     plan_of,
     tiny_overrides,
+    train_again,
     train_tiny,
     weights,
 )
 
 from seq2seq import checkpoint
+from seq2seq.cli.files import run_of
 from seq2seq.data.prepare import prepare
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.training.config.plan import check_nodes
@@ -253,3 +255,17 @@ def test_samples_show_source_translation_and_reference(base: Path) -> None:
         assert lines[0::3] == [f"  source       {source}" for source in sources]
         assert all(line.startswith("  translation  ") for line in lines[1::3])
         assert lines[2::3] == [f"  reference    {reference}" for reference in references]
+
+
+def test_a_new_run_writes_over_nothing_of_the_one_before(base: Path) -> None:
+    steps = ("trainer.max_steps=2", "trainer.val_check_interval=2", "checkpoint.keep_last=1")
+    folder = train_tiny(base, *steps)
+    (folder / "report.html").write_text("about the first run", encoding="utf-8")
+    before = {path.name: path.read_bytes() for path in folder.iterdir() if path.is_file()}
+    train_again(folder, *tiny_overrides(base), *steps, "seed=2")
+    for name in ("best.ckpt", "last.ckpt", "metrics.csv", "samples.txt", "result.json"):
+        aside = folder / f"{Path(name).stem}-1{Path(name).suffix}"
+        assert aside.read_bytes() == before[name] and run_of(aside) == folder.resolve()
+    assert (folder / "kept-1").is_dir()
+    assert (folder / "report-1.html").exists() and not (folder / "report.html").exists()
+    assert weights(folder).keys() == weights(folder, "last-1.ckpt").keys()

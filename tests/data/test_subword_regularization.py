@@ -1,4 +1,4 @@
-"""Batches of pairs that are cut otherwise in every epoch."""
+"""Batches of pairs that are segmented differently in every epoch."""
 
 import numpy as np
 import pytest
@@ -32,7 +32,7 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     return prepare(options, RECIPE)
 
 
-def redraw_of(prepared: Prepared, p: float = 0.1, seed: int = 1) -> SubwordRegularization:
+def regularization_of(prepared: Prepared, p: float = 0.1, seed: int = 1) -> SubwordRegularization:
     tokenizers = prepared.tokenizers
     return SubwordRegularization(prepared.train, tokenizers, p=p, seed=seed, max_length=LONGEST)
 
@@ -45,7 +45,7 @@ def loader_of(prepared: Prepared, rank: int = 0, world: int = 1, steps: int = 1)
         rank=rank,
         world=world,
         steps=steps,
-        subwords=redraw_of(prepared),
+        subwords=regularization_of(prepared),
     )
 
 
@@ -88,8 +88,8 @@ def test_no_batch_and_no_sentence_exceeds_its_bound(prepared: Prepared) -> None:
             assert width * len(batch.indices) <= TOKENS
 
 
-def test_most_sentences_fit_into_their_room(prepared: Prepared) -> None:
-    subwords = redraw_of(prepared)
+def test_nearly_all_sentences_fit_into_their_room(prepared: Prepared) -> None:
+    subwords = regularization_of(prepared)
     rows = [(side, row) for side in (0, 1) for row in range(len(prepared.train))]
     fits = [len(subwords._cut(side, row, 1)) <= subwords.rooms[side][row] for side, row in rows]
     free = [subwords.rooms[side][row] < LONGEST - 1 for side, row in rows]
@@ -98,7 +98,7 @@ def test_most_sentences_fit_into_their_room(prepared: Prepared) -> None:
 
 
 def test_a_sentence_without_room_keeps_its_plain_pieces(prepared: Prepared) -> None:
-    subwords = redraw_of(prepared, p=0.9)
+    subwords = regularization_of(prepared, p=0.9)
     long = int(np.argmax(prepared.train.target_lengths))
     drawn = subwords.draw(1, long, epoch=0)
     assert list(drawn) == prepared.train.target(long).tolist()
@@ -110,8 +110,8 @@ def test_ranks_and_accumulation_steps_share_the_batches_of_one_process(
 ) -> None:
     ranks = [loader_of(prepared, rank, world, steps) for rank in range(world)]
     parts = [list(loader) for loader in ranks]
-    for number, batch in enumerate(loader_of(prepared)):
-        pieces = [p for part in parts for p in part[number * steps : (number + 1) * steps]]
+    for index, batch in enumerate(loader_of(prepared)):
+        pieces = [p for part in parts for p in part[index * steps : (index + 1) * steps]]
         assert {piece.total for piece in pieces} == {batch.total}
         assert batch.total == sum(int((piece.target[:, 1:] != PAD).sum()) for piece in pieces)
         rows = {row: ids for p in pieces for row, ids in zip(p.indices, p.target, strict=False)}
@@ -133,7 +133,7 @@ def test_an_epoch_goes_on_in_the_middle_with_the_same_pieces(prepared: Prepared)
         assert torch.equal(one.source, other.source) and torch.equal(one.target, other.target)
 
 
-def test_another_seed_cuts_otherwise(prepared: Prepared) -> None:
-    one, other = (Resegmented(redraw_of(prepared, seed=seed), 0) for seed in (1, 2))
+def test_another_seed_segments_differently(prepared: Prepared) -> None:
+    one, other = (Resegmented(regularization_of(prepared, seed=seed), 0) for seed in (1, 2))
     rows = range(len(prepared.train))
     assert any(list(one.target(row)) != list(other.target(row)) for row in rows)

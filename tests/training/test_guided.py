@@ -11,7 +11,7 @@ from seq2seq.data.links import BatchLinks
 from seq2seq.errors import ConfigError
 from seq2seq.models import build_model, check_model
 from seq2seq.training.config.options import GuidedOptions
-from seq2seq.training.guided import LEAST, Guide, align_loss, find_guide, untrainable
+from seq2seq.training.guided import MIN_WEIGHT, Guide, align_loss, find_guide, untrainable
 
 B, T, S = 2, 4, 5
 # Row, target piece, source piece, share: a piece from two, two pieces from one, one row in reverse.
@@ -47,10 +47,10 @@ def test_the_loss_is_the_divergence_of_pencil_and_paper() -> None:
 
 def test_the_loss_and_its_gradient_are_those_of_the_sum_written_out() -> None:
     scores = torch.randn(B, T, S, dtype=torch.float64, requires_grad=True)
-    found = align_loss(scores.softmax(-1), links_of(ENTRIES))
+    loss = align_loss(scores.softmax(-1), links_of(ENTRIES))
     expected = written_out(scores.softmax(-1), ENTRIES)
-    assert_equal(found, expected)
-    assert_equal(gradients(found, scores), gradients(expected, scores))
+    assert_equal(loss, expected)
+    assert_equal(gradients(loss, scores), gradients(expected, scores))
 
 
 def test_finite_differences_agree_with_the_loss_of_a_head() -> None:
@@ -59,7 +59,7 @@ def test_finite_differences_agree_with_the_loss_of_a_head() -> None:
     assert torch.autograd.gradcheck(lambda x: align_loss(x.softmax(-1), links), scores)
 
 
-def test_the_loss_is_least_where_the_weights_are_the_shares() -> None:
+def test_the_loss_is_minimal_where_the_weights_are_the_shares() -> None:
     wanted = torch.zeros(B, T, S, dtype=torch.float64)
     for row, target, source, share in ENTRIES:
         wanted[row, target, source] = share
@@ -78,7 +78,7 @@ def test_no_links_cost_nothing_and_keep_the_gradient() -> None:
     assert weights.grad is not None and not weights.grad.any()
 
 
-def test_a_weight_of_zero_is_a_large_number_and_no_infinity() -> None:
+def test_a_weight_of_zero_costs_much_but_stays_finite() -> None:
     weights = torch.zeros(B, T, S, requires_grad=True)
     loss = align_loss(weights, links_of(ENTRIES))
     loss.backward()
@@ -105,8 +105,8 @@ def test_a_layer_that_is_asked_for_gives_the_weights_that_all_together_give(laye
 
 
 def guide_of(*overrides: str, model: str = "transformer", **options: int) -> Guide | None:
-    found = check_model(model_config(model, *overrides))
-    return find_guide(GuidedOptions(links="a.align", **options), found)
+    checked = check_model(model_config(model, *overrides))
+    return find_guide(GuidedOptions(links="a.align", **options), checked)
 
 
 def test_the_head_is_by_default_in_the_last_layer_but_one_if_that_is_not_the_first() -> None:
@@ -131,8 +131,8 @@ def test_without_links_no_head_is_guided() -> None:
         (["attn=fixed"], {}, r"Fixed has none.*attn@cross_attn=mha"),
         (["attn=linformer"], {}, r"Linformer has none.*attn@cross_attn=mha"),
         (["attn=concat_linear"], {}, r"those of MultiHead do not depend on the target"),
-        (["attn=linear"], {}, r"those of Linear are no probabilities"),
-        (["attn=local_p"], {}, r"those of LocalPredictive are no probabilities"),
+        (["attn=linear"], {}, r"those of Linear are not probabilities"),
+        (["attn=local_p"], {}, r"those of LocalPredictive are not probabilities"),
     ],
 )
 def test_a_head_that_cannot_be_trained_is_refused_by_name(
@@ -152,7 +152,7 @@ def test_a_link_outside_the_window_costs_a_constant_and_teaches_nothing() -> Non
     for word, piece, reached in ((1, 2, True), (3, 0, False), (5, 2, False)):
         loss = align_loss(weights, links_of([(0, word, piece, 1.0)]))
         assert gradients(loss, weights)[0].any() == reached
-        assert reached or loss.item() == pytest.approx(-math.log(LEAST))
+        assert reached or loss.item() == pytest.approx(-math.log(MIN_WEIGHT))
 
 
 def test_every_model_gives_gradients_of_the_loss_to_its_weights() -> None:
@@ -165,6 +165,6 @@ def test_every_model_gives_gradients_of_the_loss_to_its_weights() -> None:
         loss = align_loss(weights[0, :, 0], links_of([(0, 0, 2, 1.0), (1, 3, 1, 1.0)]))
         loss.backward()
         moved = {n for n, p in built.named_parameters() if p.grad is not None and p.grad.any()}
-        # Both who asks and what is looked at learn.
+        # Both the queries and the keys learn.
         for part in ("encoder.", "embeddings.target.", "embeddings.source."):
             assert any(name.startswith(part) for name in moved), (model, part)

@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.data import epoch_sampling as visits_module
+from seq2seq.data import epoch_sampling
 from seq2seq.data.batching import BatchLoader, ends, epoch_batches
 from seq2seq.data.corpus import Corpus, Share, Side
 from seq2seq.data.encoding_stats import EncodingStats, Pieces, Report
-from seq2seq.data.epoch_sampling import chunks, longest_visits, visits
+from seq2seq.data.epoch_sampling import chunks, max_lengths, sample
 
 weights = st.sampled_from([0.001, 0.25, 0.5, 0.7, 1.0, 1.5, 2.0, 3.3])
 
@@ -33,8 +33,8 @@ def generator(seed: int | tuple[int, int]) -> np.random.Generator:
     return np.random.default_rng(seed)
 
 
-def visited_rows(longer: np.ndarray, shares: Sequence[Share], seed: int) -> np.ndarray:
-    return np.concatenate(list(chunks(visits(longer, shares, generator(seed)))))
+def drawn_rows(longer: np.ndarray, shares: Sequence[Share], seed: int) -> np.ndarray:
+    return np.concatenate(list(chunks(sample(longer, shares, generator(seed)))))
 
 
 @given(case=weighted(), seed=st.integers(0, 99))
@@ -42,7 +42,7 @@ def test_rows_are_visited_as_often_as_their_weight_says(
     case: tuple[np.ndarray, list[Share]], seed: int
 ) -> None:
     longer, shares = case
-    counts = Counter(visited_rows(longer, shares, seed).tolist())
+    counts = Counter(drawn_rows(longer, shares, seed).tolist())
     for start, stop, weight in shares:
         each = [counts[row] for row in range(start, stop)]
         assert set(each) <= {int(weight), int(weight) + 1}
@@ -55,8 +55,8 @@ def test_no_epoch_is_longer_than_the_longest(
     case: tuple[np.ndarray, list[Share]], seed: int
 ) -> None:
     longer, shares = case
-    visited = np.sort(longer[visited_rows(longer, shares, seed)])
-    bound = longest_visits(longer, shares)
+    visited = np.sort(longer[drawn_rows(longer, shares, seed)])
+    bound = max_lengths(longer, shares)
     assert len(visited) == len(bound)
     assert (visited <= bound).all()
 
@@ -67,7 +67,7 @@ def test_every_row_is_drawn_with_the_same_probability(fraction: float) -> None:
     drawn = Counter(
         row
         for seed in range(2000)
-        for row in visited_rows(longer, [Share(0, 10, fraction)], seed).tolist()
+        for row in drawn_rows(longer, [Share(0, 10, fraction)], seed).tolist()
     )
     # Four standard deviations of a binomial count of 2,000 draws.
     spread = 4 * (2000 * fraction * (1 - fraction)) ** 0.5
@@ -128,22 +128,22 @@ def test_an_epoch_is_the_plain_sort_cut_and_shuffled(
             rows += drawn(start, stop, round(weight % 1 * (stop - start)), longer, random)
     noise = random.random(len(rows), dtype=np.float32) * np.float32(3) * np.float32(shuffle)
 
-    def key(visit: int) -> tuple[int, float]:
-        row = rows[visit]
-        difference = np.float32(target[row] - source[row]) + noise[visit]
+    def key(i: int) -> tuple[int, float]:
+        row = rows[i]
+        difference = np.float32(target[row] - source[row]) + noise[i]
         return int(longer[row]), float(-difference if longer[row] % 2 else difference)
 
-    order = [rows[visit] for visit in sorted(range(len(rows)), key=key)]
-    cuts = ends(longest_visits(longer, shares or [Share(0, 500, 1)]), 90)
+    order = [rows[i] for i in sorted(range(len(rows)), key=key)]
+    cuts = ends(max_lengths(longer, shares or [Share(0, 500, 1)]), 90)
     expected = [order[a:b] for a, b in pairwise([0, *cuts])]
     if shuffle:
         expected = [expected[i] for i in random.permutation(len(expected))]
     # In one part, and in many.
-    for size in (visits_module.CHUNK, 7):
-        monkeypatch.setattr(visits_module, "CHUNK", size)
-        found = epoch_batches(source, target, **limits, shuffle=shuffle, shares=shares)
-        assert [batch.tolist() for batch in found] == expected
-        assert len(found) == len(expected)
+    for size in (epoch_sampling.CHUNK, 7):
+        monkeypatch.setattr(epoch_sampling, "CHUNK", size)
+        batches = epoch_batches(source, target, **limits, shuffle=shuffle, shares=shares)
+        assert [batch.tolist() for batch in batches] == expected
+        assert len(batches) == len(expected)
 
 
 def drawn(
@@ -177,7 +177,7 @@ def test_an_epoch_read_to_its_length_is_not_kept() -> None:
 
 
 def corpus_of_two(weights: Sequence[float]) -> Corpus:
-    """Two portions of 30 and 50 pairs."""
+    """Two components of 30 and 50 pairs."""
     lengths = generator(3).integers(1, 20, 80).astype(np.int32)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     side = Side(np.full(offsets[-1], 5, np.int32), offsets, lengths)
@@ -193,7 +193,7 @@ def loader() -> Loader:
     return lambda: BatchLoader(corpus_of_two([2.5, 0.4]), max_tokens=90, seed=4)
 
 
-def test_a_loader_visits_portions_by_their_weights(loader: Loader) -> None:
+def test_a_loader_samples_components_by_their_weights(loader: Loader) -> None:
     each = loader()
     epochs = [[i for batch in each for i in batch.indices] for _ in range(3)]
     for rows in epochs:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.data import cache as stamps_module
+from seq2seq.data import cache as cache_module
 from seq2seq.data.cache import FileMemo
 from seq2seq.data.text import count_lines
 from seq2seq.errors import DataError
@@ -13,7 +13,7 @@ from seq2seq.errors import DataError
 @pytest.fixture
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A file that counts as old."""
-    monkeypatch.setattr(stamps_module, "SETTLED_NS", -(10**9))
+    monkeypatch.setattr(cache_module, "SETTLED_NS", -(10**9))
     path = tmp_path / "a.txt"
     path.write_text("one\ntwo\n")
     return path
@@ -28,7 +28,7 @@ def test_an_unchanged_file_is_read_once(file: Path, tmp_path: Path) -> None:
     assert FileMemo(tmp_path / "c").recall(file, "lines", refuse) == 2
 
 
-def test_facts_of_a_file_are_kept_apart(file: Path, tmp_path: Path) -> None:
+def test_results_about_a_file_are_kept_apart(file: Path, tmp_path: Path) -> None:
     memo = FileMemo(tmp_path / "c")
     assert memo.recall(file, "one", lambda path: 1) == 1
     assert memo.recall(file, "two", lambda path: "2") == "2"

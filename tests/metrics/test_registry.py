@@ -1,4 +1,4 @@
-"""Exact match and symbol error rate."""
+"""The metrics that are ours: exact match and symbol error rate."""
 
 from itertools import product
 
@@ -42,18 +42,18 @@ def test_edits_are_a_distance(a: list[str], b: list[str], c: list[str]) -> None:
 
 
 def test_scores_of_a_few_words_by_pencil_and_paper() -> None:
-    found = scores(["K AE1 T", "T  AH0 ", "B B B B"], [["K AE1 T", "T AH0", "B A"]])
-    assert found["exact"].value == pytest.approx(100 * 2 / 3)  # white space aside
-    assert found["SER"].value == pytest.approx(100 * 3 / 7)
+    by_name = scores(["K AE1 T", "T  AH0 ", "B B B B"], [["K AE1 T", "T AH0", "B A"]])
+    assert by_name["exact"].value == pytest.approx(100 * 2 / 3)  # white space aside
+    assert by_name["SER"].value == pytest.approx(100 * 3 / 7)
 
 
 def test_of_several_references_the_nearest_counts() -> None:
-    found = scores(["T AH0 M"], [["T EY1 M OW2 X"], ["T AH0 M"]])
-    assert (found["exact"].value, found["SER"].value) == (100, 0)
-    assert "nrefs:2|" in found["SER"].signature
-    found = scores(["A B", "C"], [["A X", "C"], [None, "D"]])
-    assert found["SER"].value == pytest.approx(100 / 3)
-    assert "nrefs:var|" in found["SER"].signature
+    by_name = scores(["T AH0 M"], [["T EY1 M OW2 X"], ["T AH0 M"]])
+    assert (by_name["exact"].value, by_name["SER"].value) == (100, 0)
+    assert "nrefs:2|" in by_name["SER"].signature
+    by_name = scores(["A B", "C"], [["A X", "C"], [None, "D"]])
+    assert by_name["SER"].value == pytest.approx(100 / 3)
+    assert "nrefs:var|" in by_name["SER"].signature
 
 
 def test_bad_outputs_may_need_more_edits_than_there_are_symbols() -> None:
@@ -62,8 +62,8 @@ def test_bad_outputs_may_need_more_edits_than_there_are_symbols() -> None:
 
 
 def test_the_signatures_say_what_is_compared_and_intervals_come_with_them() -> None:
-    found = scores(["A"] * 5 + ["B"] * 5, [["A"] * 10])
-    assert "|unit:line|case:mixed|" in found["exact"].signature
-    interval = found["exact"].interval
+    by_name = scores(["A"] * 5 + ["B"] * 5, [["A"] * 10])
+    assert "|unit:line|case:mixed|" in by_name["exact"].signature
+    interval = by_name["exact"].interval
     assert interval is not None and "bs:20|seed:12345" in interval.signature
     assert interval.half_width > 0 and abs(interval.mean - 50) < 2 * interval.half_width

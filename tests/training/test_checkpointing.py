@@ -8,13 +8,10 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from omegaconf import DictConfig
 from tiny_runs import tiny_overrides, train_again, train_tiny
 
 from seq2seq import checkpoint
 from seq2seq.errors import CheckpointError
-from seq2seq.training import launch
-from seq2seq.training import run as fit
 from seq2seq.training.checkpointing import Trainer, WholeFiles
 
 STEPS = ("trainer.max_steps=4", "trainer.val_check_interval=2", "checkpoint.every=2")
@@ -47,7 +44,7 @@ def test_a_full_disk_ends_the_run_and_leaves_the_last_good_files(
         fsync(opened)
 
     monkeypatch.setattr(os, "fsync", fill)
-    words = f"{name} cannot be written, and is as it was: No space left on device.*last.ckpt goes"
+    words = f"{name} cannot be written, and is as it was: No space left.*last.ckpt continues"
     with pytest.raises(CheckpointError, match=words):
         train_again(
             folder,
@@ -65,7 +62,7 @@ def test_a_full_disk_ends_the_run_and_leaves_the_last_good_files(
 
 def test_all_processes_end_if_the_first_cannot_write(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lightning.Trainer.save_checkpoint", lambda *_: None)
-    agree = SimpleNamespace(reduce_boolean_decision=lambda own, all: True)
+    agree = SimpleNamespace(reduce_boolean_decision=lambda decision, all: True)
     other: Any = SimpleNamespace(strategy=agree, callbacks=[])
     agree.checkpoint_io = WholeFiles()
     monkeypatch.setattr(Trainer, "__init__", lambda self: None)
@@ -76,21 +73,16 @@ def test_all_processes_end_if_the_first_cannot_write(monkeypatch: pytest.MonkeyP
     assert ended.value.code == 2
 
 
-def test_what_the_system_refuses_is_one_message(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+def test_last_is_written_on_the_way_and_at_the_end(
+    base: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Raised through Hydra, it would be the second: lines of Hydra's own come before."""
+    written: list[tuple[str, int]] = []
+    save = Trainer.save_checkpoint
 
-    def full(_: DictConfig) -> float:
-        raise OSError(errno.ENOSPC, "No space left on device", "runs/x/metrics.csv")
+    def record(self: Trainer, path: Any, *arguments: Any, **options: Any) -> None:
+        written.append((Path(path).name, self.global_step))
+        save(self, path, *arguments, **options)
 
-    monkeypatch.setattr(fit, "fit", full)
-    monkeypatch.setattr(launch, "is_job", lambda: False)
-    train = launch.train.__wrapped__  # without Hydra around it
-    with pytest.raises(SystemExit) as ended:
-        train(DictConfig({}))
-    (line,) = capsys.readouterr().err.splitlines()
-    assert ended.value.code == 2 and "runs/x/metrics.csv" in line and "Make room" in line
-    monkeypatch.setenv(launch.TRACEBACK, "1")
-    with pytest.raises(OSError):
-        train(DictConfig({}))
+    monkeypatch.setattr(Trainer, "save_checkpoint", record)
+    train_tiny(base, "checkpoint.every=2", "trainer.max_steps=5")
+    assert [step for name, step in written if name == "last.ckpt"] == [2, 4, 5]

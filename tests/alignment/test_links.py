@@ -11,6 +11,8 @@ from seq2seq.alignment.links import (
     LinkCounts,
     Links,
     alignment_error_rate,
+    check_count,
+    check_range,
     format_links,
     links,
     parse_links,
@@ -39,14 +41,14 @@ def test_a_no_break_space_does_not_end_a_word():
 
 @given(st.text())
 def test_words_are_the_text_without_its_white_space(text):
-    found = words(text)
-    assert all(text[w.start : w.end] == w.text for w in found)
-    assert "".join(w.text for w in found) == text.translate(dict.fromkeys(map(ord, " \t\n\r\f\v")))
+    split = words(text)
+    assert all(text[w.start : w.end] == w.text for w in split)
+    assert "".join(w.text for w in split) == text.translate(dict.fromkeys(map(ord, " \t\n\r\f\v")))
 
 
 def test_pieces_of_one_character_are_one_word():
     # The second character is three bytes, one piece each; spaces belong to the next piece, or are
-    # a piece of their own; the last piece is empty.
+    # a separate piece; the last piece is empty.
     spans = [(0, 1), (1, 2), (1, 2), (1, 2), (2, 4), (4, 5), (5, 5)]
     assert pieces("我爱 中 ", spans) == [("我", 0, 1), ("爱", 1, 2), ("中", 3, 4)]
 
@@ -75,10 +77,10 @@ def test_source_pieces_are_added_and_target_pieces_averaged():
 def test_pieces_with_equal_spans_each_count():
     # The one source character is two pieces, and so is the first target character.
     weights = tensor([0.2, 0.3, 0.5], [0.4, 0.4, 0.2], [0.0, 0.1, 0.9], [0.0, 0.0, 1.0])
-    found = word_weights(
+    by_word = word_weights(
         weights, [(0, 1), (0, 1)], [(0, 1), (0, 1), (2, 3)], words("我"), words("你 y")
     )
-    assert_close(found, tensor([0.65], [0.1]))
+    assert_close(by_word, tensor([0.65], [0.1]))
 
 
 def test_a_lone_space_belongs_to_the_word_that_follows():
@@ -90,15 +92,15 @@ def test_a_lone_space_belongs_to_the_word_that_follows():
         [0.0, 0.0, 0.0, 0.0, 1.0],
     )
     spans = [(0, 1), (1, 2), (3, 4), (4, 5)], [(0, 1), (1, 2), (2, 3)]
-    found = word_weights(weights, *spans, words("a  b "), words("x y"), end=True)
-    # Behind b no word follows, so the last space is its own, too; y is the mean of two rows.
-    assert_close(found, tensor([0.1, 0.75, 0.15], [0.5, 0.2, 0.3]))
+    by_word = word_weights(weights, *spans, words("a  b "), words("x y"), end=True)
+    # After b no word follows, so the last space belongs to b; y is the mean of two rows.
+    assert_close(by_word, tensor([0.1, 0.75, 0.15], [0.5, 0.2, 0.3]))
 
 
 def test_an_empty_span_belongs_to_the_word_that_follows():
     weights = tensor([0.1, 0.2, 0.3, 0.4], [0.0, 0.0, 0.0, 1.0])
-    found = word_weights(weights, [(0, 1), (1, 1), (2, 3)], [(0, 1)], words("a b"), words("x"))
-    assert_close(found, tensor([0.1, 0.5]))
+    by_word = word_weights(weights, [(0, 1), (1, 1), (2, 3)], [(0, 1)], words("a b"), words("x"))
+    assert_close(by_word, tensor([0.1, 0.5]))
 
 
 def test_a_word_without_a_piece_has_a_row_of_zeros():
@@ -120,17 +122,17 @@ def test_a_leading_space_in_a_piece_changes_nothing():
 
 def test_a_piece_over_two_words_is_shared_by_its_characters():
     # The piece "abc d" has three characters in the first word and one in the second.
-    found = word_weights(
+    by_word = word_weights(
         tensor([0.8, 0.2], [0.0, 1.0]), [(0, 5)], [(0, 1)], words("abc d"), words("x")
     )
-    assert_close(found, tensor([0.6, 0.2]))
+    assert_close(by_word, tensor([0.6, 0.2]))
 
 
 def test_weights_of_whole_words_pass_through_and_heads_stay_apart():
     weights = torch.rand(2, 3, 4, 5)
     spans, others = [(0, 1), (2, 3), (4, 5), (6, 7)], [(0, 1), (2, 3), (4, 5)]
-    found = word_weights(weights, spans, others, words("a b c d"), words("x y z"))
-    assert_close(found, weights[..., :-1, :-1])
+    by_word = word_weights(weights, spans, others, words("a b c d"), words("x y z"))
+    assert_close(by_word, weights[..., :-1, :-1])
 
 
 @given(st.integers(1, 6), st.integers(1, 6), st.randoms(use_true_random=False))
@@ -138,8 +140,8 @@ def test_rows_that_add_up_to_one_still_do(source, target, random):
     texts = ["".join(random.choice("ab ") for _ in range(n)) + "." for n in (source, target)]
     spans = [[(i, i + 1) for i in range(len(text))] for text in texts]
     weights = torch.rand(len(spans[1]) + 1, len(spans[0]) + 1).softmax(-1)
-    found = word_weights(weights, spans[0], spans[1], words(texts[0]), words(texts[1]), end=True)
-    assert_close(found.sum(-1), torch.ones(len(words(texts[1]))))
+    by_word = word_weights(weights, spans[0], spans[1], words(texts[0]), words(texts[1]), end=True)
+    assert_close(by_word.sum(-1), torch.ones(len(words(texts[1]))))
 
 
 def test_a_text_without_words_gives_an_empty_map():
@@ -200,9 +202,9 @@ def test_both_notations_of_a_possible_link_are_read():
     ["3", "1-", "-1-2", "1--2", "1-2-3", "1-2,3-4", "a-b", "1x2", "１-2", "1-2:0.5", "9" * 5000],
 )
 def test_a_damaged_link_names_file_and_line(damage, tmp_path):
-    path = tmp_path / "gold.align"
+    path = tmp_path / "reference.align"
     path.write_text(f"0-0\n\n0-0 {damage} 1-1\n", encoding="utf-8")
-    with pytest.raises(DataError, match=r"gold\.align:3: .* is not a link\. Write i-j"):
+    with pytest.raises(DataError, match=r"reference\.align:3: .* is not a link\. Write i-j"):
         read_alignment(path)
 
 
@@ -258,13 +260,13 @@ def test_error_rate_of_foreign_links_is_one():
     assert alignment_error_rate([{(0, 1)}], [{(1, 0)}], [{(1, 0)}]) == 1
 
 
-def test_error_rate_of_different_numbers_of_sentences_is_refused():
+def test_error_rate_of_different_counts_of_sentences_is_refused():
     with pytest.raises(ValueError, match="1 predicted, 2 sure and 2 possible"):
         alignment_error_rate([set()], [set(), set()], [set(), set()])
 
 
 def test_precision_and_recall_by_pencil_and_paper() -> None:
-    # Found: 0-0 is sure, 1-1 possible, 2-2 neither. 3-3 is sure and not found.
+    # Predicted: 0-0 is sure, 1-1 possible, 2-2 neither. 3-3 is sure and missed.
     counts = LinkCounts.of({(0, 0), (1, 1), (2, 2)}, {(0, 0), (3, 3)}, {(1, 1)})
     assert counts == (3, 2, 1, 2)
     assert (counts.precision, counts.recall) == (pytest.approx(2 / 3), 1 / 2)
@@ -286,9 +288,9 @@ def test_where_nothing_is_predicted_or_sure_nothing_is_divided_by_zero() -> None
 
 
 @given(link_sets, link_sets)
-def test_where_all_links_are_sure_the_error_rate_is_one_minus_f1(found: set, sure: set) -> None:
-    counts = LinkCounts.of(found, sure, sure)
-    if found and sure:
+def test_where_all_links_are_sure_the_error_rate_is_one_minus_f1(predicted: set, sure: set) -> None:
+    counts = LinkCounts.of(predicted, sure, sure)
+    if predicted and sure:
         assert counts.aer == pytest.approx(1 - counts.f1)
 
 
@@ -297,8 +299,40 @@ def test_words_looked_at_nearly_as_much_are_linked_too_if_that_is_asked() -> Non
     assert links(weights, end=True) == {(0, 0), (0, 2)}
     assert links(weights, end=True, near=0.7) == {(0, 0), (2, 0), (0, 2)}
     assert links(weights, end=True, near=0.5) == {(0, 0), (1, 0), (2, 0), (0, 2)}
-    # A word that looks at the end most has no link, however much it looks at others together.
+    # A word with most weight on the end has no link, however large its other weights together.
     assert (0, 1) not in links(weights, end=True, near=0.1)
     for near in (0.0, 1.5):
         with pytest.raises(ValueError, match="above 0 and at most 1"):
             links(weights, end=True, near=near)
+
+
+SIZES = [(2, 3), (0, 1), (4, 1)]
+PATH = Path("reference.align")
+
+
+def check(*lines: str) -> None:
+    links = [parse_links(line) for line in lines]
+    check_count(PATH, len(links), len(SIZES), "a and b")
+    check_range(PATH, links, SIZES, "a and b")
+
+
+def test_links_up_to_the_last_word_of_both_sides_fit() -> None:
+    check("0-0 1-2", "", "3p0")
+
+
+@pytest.mark.parametrize(
+    ("lines", "message"),
+    [
+        (
+            ("0-0", "", "4-0"),
+            r"reference\.align:3: link 4-0 .* no source word 4; its last word is 3",
+        ),
+        (("0-3", "", ""), r"reference\.align:1: link 0-3 .* no target word 3; its last word is 2"),
+        (("", "0?0", ""), r"reference\.align:2: link 0-0 .* no source word 0; it has no word"),
+        (("0-0", ""), r"reference\.align has 2 lines of links for 3 pairs of a and b"),
+        (("0-0", "", "", ""), r"reference\.align has 4 lines of links for 3 pairs of a and b"),
+    ],
+)
+def test_what_does_not_fit_is_named_by_file_and_line(lines: tuple[str, ...], message: str) -> None:
+    with pytest.raises(DataError, match=message):
+        check(*lines)

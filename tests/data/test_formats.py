@@ -26,15 +26,15 @@ def write(folder: Path, name: str, content: str | bytes) -> Path:
     return path
 
 
-def form_of(path: Path, source: str = "de", target: str = "en") -> TextFormat:
+def format_of(path: Path, source: str = "de", target: str = "en") -> TextFormat:
     return find_format(str(path), source, target, "data.train")
 
 
 def complaint(path: Path, source: str = "de", target: str = "en") -> str:
-    """What is said of a faulty file; the same when it is checked and when one side is read."""
-    form = form_of(path, source, target)
+    """The error message of a faulty file, the same from `check` and from reading one side."""
+    text = format_of(path, source, target)
     messages = set()
-    for read in (lambda: form.check(FileMemo(path.parent / "cache")), lambda: [*form.side(1)]):
+    for read in (lambda: text.check(FileMemo(path.parent / "cache")), lambda: [*text.side(1)]):
         with pytest.raises(DataError) as caught:
             read()
         messages.add(str(caught.value))
@@ -53,11 +53,11 @@ def test_a_table_gives_back_its_pairs(
     name: str, pairs: list[tuple[str, str]], tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     path = write(tmp_path_factory.mktemp("tsv"), name, tsv(pairs))
-    form = form_of(path)
-    assert isinstance(form, TabTable)
-    assert list(form.pairs()) == pairs
-    assert [list(form.side(i)) for i in (0, 1)] == [list(side) for side in zip(*pairs, strict=True)]
-    assert form.check(FileMemo(path.parent / "cache")) == len(pairs)
+    text = format_of(path)
+    assert isinstance(text, TabTable)
+    assert list(text.pairs()) == pairs
+    assert [list(text.side(i)) for i in (0, 1)] == [list(side) for side in zip(*pairs, strict=True)]
+    assert text.check(FileMemo(path.parent / "cache")) == len(pairs)
 
 
 @pytest.mark.parametrize("name", ["a.jsonl", "a.jsonl.gz"])
@@ -71,36 +71,37 @@ def test_json_lines_give_back_their_pairs(
 ) -> None:
     rows = [{"id": 7, "en": b, "de": a, "more": [None, {}]} for a, b in pairs]
     lines = "".join(f"{json.dumps(row, ensure_ascii=ascii_only)}\n" for row in rows)
-    form = form_of(write(tmp_path_factory.mktemp("json"), name, lines))
-    assert isinstance(form, JsonLines)
-    assert list(form.pairs()) == pairs
+    text = format_of(write(tmp_path_factory.mktemp("json"), name, lines))
+    assert isinstance(text, JsonLines)
+    assert list(text.pairs()) == pairs
 
 
-def test_columns_are_found_by_name_in_any_order(tmp_path: Path) -> None:
+def test_columns_by_name_may_be_in_any_order(tmp_path: Path) -> None:
     path = write(tmp_path, "a.tsv", "id\ten\tde\r\n1\ta dog\tein Hund\r\n2\t\t\n")
-    assert list(form_of(path).pairs()) == [("ein Hund", "a dog"), ("", "")]
+    assert list(format_of(path).pairs()) == [("ein Hund", "a dog"), ("", "")]
 
 
-def test_columns_by_number_need_no_header(tmp_path: Path) -> None:
+def test_columns_by_index_need_no_header(tmp_path: Path) -> None:
     path = write(tmp_path, "a.tsv", tsv(PAIRS, header=""))
-    assert list(form_of(path, "1", "2").pairs()) == PAIRS
-    assert list(form_of(path, "2", "1").pairs()) == [(b, a) for a, b in PAIRS]
+    assert list(format_of(path, "1", "2").pairs()) == PAIRS
+    assert list(format_of(path, "2", "1").pairs()) == [(b, a) for a, b in PAIRS]
 
 
 def test_a_quote_and_other_separators_are_characters(tmp_path: Path) -> None:
     path = write(tmp_path, "a.tsv", 'de\ten\n"a\tb"\n\u2028\x0c\t\r\x1c\n')
-    assert list(form_of(path).pairs()) == [('"a', 'b"'), ("\u2028\x0c", "\r\x1c")]
+    assert list(format_of(path).pairs()) == [('"a', 'b"'), ("\u2028\x0c", "\r\x1c")]
 
 
-def test_all_forms_of_the_same_pairs_are_read_alike(tmp_path: Path) -> None:
+def test_all_formats_of_the_same_pairs_are_read_alike(tmp_path: Path) -> None:
     for side, name in enumerate(("de", "en")):
         write(tmp_path, f"a.{name}", "".join(f"{pair[side]}\n" for pair in PAIRS))
     table = write(tmp_path, "a.tsv", tsv(PAIRS))
     rows = "".join(json.dumps({"de": a, "en": b}) + "\n" for a, b in PAIRS)
-    forms = form_of(tmp_path / "a"), form_of(table), form_of(write(tmp_path, "a.jsonl", rows))
-    assert isinstance(forms[0], TwoFiles)
-    assert [list(form.pairs()) for form in forms] == [PAIRS] * 3
-    assert len({form.settings for form in forms}) == 3
+    objects = write(tmp_path, "a.jsonl", rows)
+    formats = format_of(tmp_path / "a"), format_of(table), format_of(objects)
+    assert isinstance(formats[0], TwoFiles)
+    assert [list(text.pairs()) for text in formats] == [PAIRS] * 3
+    assert len({text.settings for text in formats}) == 3
 
 
 TABLES = [
@@ -110,7 +111,7 @@ TABLES = [
     ("de\ten\na\tb\nc\n", "line 3: columns: 1, in line 1: 2"),
     ("de\ten\na\tb\tc\n", "line 2: columns: 3, in line 1: 2"),
     ("de\ten\na\tb\n\n", "line 3: columns: 1"),
-    ("de\ten\n", "empty but for its header"),
+    ("de\ten\n", "has a header and nothing else"),
     ("", "is empty"),
     (b"de\ten\na\tb\na\t\xff\n", "line 3, byte 3: 0xff is not UTF-8"),
 ]
@@ -133,7 +134,7 @@ def test_a_faulty_table_is_refused_with_its_line(
         (("1", "en"), "both columns by name or both by number"),
     ],
 )
-def test_a_column_number_that_cannot_be_is_refused(
+def test_an_impossible_column_index_is_refused(
     columns: tuple[str, str], words: str, tmp_path: Path
 ) -> None:
     assert words in complaint(write(tmp_path, "a.tsv", "a\tb\n"), *columns)
@@ -152,8 +153,8 @@ OBJECTS = [
     (GOOD + '{"de": null, "en": "b"}\n', "line 2: 'de' is null; expected a string"),
     (GOOD + '{"de": ["a"], "en": "b"}\n', "line 2: 'de' is [\"a\"]; expected a string"),
     (GOOD + '{"de": "a", "en": 5}\n', "line 2: 'en' is 5; expected a string"),
-    (GOOD + '["a", "b"]\n', "is no object"),
-    (GOOD + '{"de": "a", "en": "b", "de": "c"}\n', "line 2: the key 'de' stands there twice"),
+    (GOOD + '["a", "b"]\n', "is not an object"),
+    (GOOD + '{"de": "a", "en": "b", "de": "c"}\n', "line 2: the key 'de' occurs twice"),
     (GOOD + '{"de": "\\ud800", "en": "b"}\n', "line 2: a lone surrogate"),
     (GOOD + "[" * 10**5 + "\n", "line 2: "),
     (GOOD + f'{{"de": {"1" * 10**4}, "en": "b"}}\n', "line 2: "),
@@ -183,16 +184,16 @@ def test_a_table_of_a_truncated_gzip_file_is_refused(name: str, tmp_path: Path) 
 def test_a_missing_table_is_answered_with_its_neighbours(tmp_path: Path) -> None:
     write(tmp_path, "train.tsv.gz", "x")
     with pytest.raises(DataError, match=r"data.train=.*train\.tsv is not a file.*train\.tsv\.gz"):
-        form_of(tmp_path / "train.tsv")
+        format_of(tmp_path / "train.tsv")
 
 
 def test_two_files_that_differ_in_lines_are_refused(tmp_path: Path) -> None:
     write(tmp_path, "a.de", "1\n2\n")
     write(tmp_path, "a.en", "1\n")
     with pytest.raises(DataError, match=r"lines of .*a\.de: 2, of .*a\.en: 1"):
-        form_of(tmp_path / "a").check(FileMemo(tmp_path / "cache"))
+        format_of(tmp_path / "a").check(FileMemo(tmp_path / "cache"))
 
 
-def test_a_list_of_one_file_is_no_form(tmp_path: Path) -> None:
+def test_a_list_of_one_file_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="lists 1 files"):
         find_format(["a.tsv"], "de", "en", "data.train")
