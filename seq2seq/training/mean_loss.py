@@ -35,6 +35,8 @@ class MeanLoss(L.Callback):
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         # What was loaded is of all devices together: one of them goes on with it.
         self.sums = self.sums.to(pl_module.device) * (trainer.global_rank == 0)
+
+    def on_train_batch_start(self, trainer: L.Trainer, *_: Any) -> None:
         # Resumed from the end of a training, Lightning counts one update too many: its lines would
         # stand at other steps, where no loss is logged.
         trainer.fit_loop.epoch_loop._batches_that_stepped = trainer.global_step

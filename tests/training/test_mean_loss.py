@@ -11,12 +11,7 @@ class Running:
     """A training of two micro-batches an update, with a line every two updates."""
 
     def __init__(self) -> None:
-        self.trainer: Any = SimpleNamespace(
-            accumulate_grad_batches=2,
-            global_step=0,
-            global_rank=0,
-            fit_loop=SimpleNamespace(epoch_loop=SimpleNamespace()),
-        )
+        self.trainer: Any = SimpleNamespace(accumulate_grad_batches=2, global_step=0, global_rank=0)
         self.logged: list[tuple[str, float]] = []
         self.module: Any = SimpleNamespace(
             device="cpu", log=lambda name, value, **_: self.logged.append((name, value))
