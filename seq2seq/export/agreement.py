@@ -97,12 +97,15 @@ class Judge:
 
 
 def ours(model: Seq2Seq, rows: Sequence[list[int]], beams: int, limit: int) -> list[list[int]]:
-    """The best hypothesis of our own search, with eos if it has one."""
+    """The best hypothesis of our own search, with eos if it has one. It stops as theirs does, and
+    ranks what was cut off by its score alone.
+    """
     lengths = {"length_ratio": 0.0, "length_extra": limit}
-    beam = {"name": "beam", "beam_size": beams, "length_penalty": 1.0}
+    beam = {"name": "beam", "beam_size": beams, "length_penalty": 1.0, "stopping": "count"}
     search = build_search({**({"name": "greedy"} if beams == 1 else beam), **lengths})
     found = decode(model, padded([[*row, EOS] for row in rows]), search)
-    return [each[0].ids + ([] if each[0].truncated else [EOS]) for each in found]
+    best = [max(each, key=lambda h: h.score) for each in found]  # cut off or not
+    return [h.ids + ([] if h.truncated else [EOS]) for h in best]
 
 
 @torch.no_grad()
