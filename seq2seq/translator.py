@@ -37,7 +37,10 @@ from seq2seq.text_stream import TextStream, Translates, Translation, join
 # Requests that make it worth starting a process, which takes about as long as importing torch.
 WORTH_A_PROCESS = 256
 SHOWN = 10  # line numbers listed in a warning
-DIVERGED = "the output of the model is not finite (NaN or infinity). Its weights are damaged, or its training diverged"
+DIVERGED = (
+    "the output of the model is not finite (NaN or infinity). Its weights are damaged, or its "
+    "training diverged"
+)
 
 
 class Translator:

@@ -1,10 +1,11 @@
 """Builders shared by the tests: configurations as a run composes them, small modules, batches."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
 
+import pytest
 import torch
 from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
@@ -38,6 +39,21 @@ SOURCE_SIZE, TARGET_SIZE = 13, 11
 def presets(group: str) -> list[str]:
     """The names of all files of a group of conf/."""
     return sorted(path.stem for path in (CONF / group).glob("*.yaml"))
+
+
+def every_attention() -> list[str]:
+    """Every model with every attention: `rnn attn=dot`."""
+    return [f"{model} attn={preset}" for model in SMALL for preset in presets("attn")]
+
+
+def marked(variants: Iterable[str]) -> list[Any]:
+    """Variants such as `rnn attn=dot`; slow is what the second RNN does as the first does."""
+    return [
+        pytest.param(variant, marks=pytest.mark.slow)
+        if variant.startswith("rnn_luong attn=")
+        else variant
+        for variant in variants
+    ]
 
 
 @cache

@@ -30,6 +30,7 @@ def test_an_exported_run_translates_as_the_run_does_by_the_printed_code(
     with contextlib.redirect_stdout(io.StringIO()) as printed:
         exec(code, {})
     long = {"name": "beam", "beam_size": 5, "length_ratio": 0, "length_extra": 256}
+    long["stopping"] = "count"  # as CTranslate2 does
     (best,) = Translator.load(run, device="cpu").stream(SENTENCES[:1], build_search(long))
     assert best and printed.getvalue() == best[0].text + "\n"
 

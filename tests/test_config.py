@@ -90,9 +90,9 @@ def test_every_file_is_an_option_that_can_be_trained_with(chosen: str) -> None:
 @every_option("attn")
 def test_every_mechanism_can_be_typed_for_a_recurrent_model(chosen: str) -> None:
     plan_of("model=rnn", chosen)
-    plan_of("model=rnn_luong", chosen)
 
 
+@pytest.mark.slow
 @every_option("model")
 @pytest.mark.parametrize("position", presets("position"))
 def test_every_position_suits_a_model_or_is_refused_in_words(chosen: str, position: str) -> None:

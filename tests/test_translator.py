@@ -35,7 +35,7 @@ def test_translations_differ_and_so_could_be_confused(translator: Translator) ->
     assert len(set(translator.translate(SENTENCES))) > len(SENTENCES) / 2
 
 
-@pytest.mark.parametrize("beam_size", [1, 4])
+@pytest.mark.parametrize("beam_size", [pytest.param(1, marks=pytest.mark.slow), 4])
 def test_a_translation_does_not_depend_on_its_neighbours(
     translator: Translator, beam_size: int
 ) -> None:

@@ -95,11 +95,14 @@ class Judge:
 
 
 def ours(model: Seq2Seq, rows: Sequence[list[int]], beams: int, limit: int) -> list[list[int]]:
-    """The best hypothesis of our search, with eos if it has one."""
+    """The best hypothesis of our search, with eos if it has one. It stops as theirs does, and what
+    was cut off is ranked by its score alone.
+    """
     lengths = {"length_ratio": 0.0, "length_extra": limit}
-    beam = {"name": "beam", "beam_size": beams, "length_penalty": 1.0}
+    beam = {"name": "beam", "beam_size": beams, "length_penalty": 1.0, "stopping": "count"}
     search = build_search({**({"name": "greedy"} if beams == 1 else beam), **lengths})
-    best = [each[0] for each in decode(model, padded([[*row, EOS] for row in rows]), search)]
+    decoded = decode(model, padded([[*row, EOS] for row in rows]), search)
+    best = [max(hypotheses, key=lambda h: h.score) for hypotheses in decoded]  # cut off or not
     return [hypothesis.ids + ([] if hypothesis.truncated else [EOS]) for hypothesis in best]
 
 

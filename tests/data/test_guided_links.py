@@ -170,7 +170,10 @@ def test_what_was_projected_once_is_mapped_again(
         prepared(base, links_in(tmp_path, lines), "guided.unlinked=free")
 
 
-@pytest.mark.parametrize("damaged", ["entries", "offsets", "asked"])
+@pytest.mark.parametrize(
+    "damaged",
+    ["entries", *(pytest.param(name, marks=pytest.mark.slow) for name in ("offsets", "asked"))],
+)
 def test_damaged_links_are_written_again(base: Path, tmp_path: Path, damaged: str) -> None:
     links = links_in(tmp_path, demo_lines("train", "align", 300))
     options = f"data.cache={tmp_path / 'cache'}"

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import pytest
 import torch
-from helpers import SMALL, small_model, source_batch
+from helpers import small_model, source_batch
 from toys import assert_same
 
 from seq2seq.decoding import Engine, Hypothesis, Request, Search, build_search, decode
@@ -17,7 +17,9 @@ from seq2seq.symbols import PAD
 LENGTHS = (6, 1, 4, 9, 3, 5, 2, 6, 18, 3, 4, 8)
 CACHES = ("dense", "paged")
 every_cache = pytest.mark.parametrize("cache", CACHES)
-every_model = pytest.mark.parametrize("name", SMALL)
+every_model = pytest.mark.parametrize(
+    "name", ["transformer", "rnn", pytest.param("rnn_luong", marks=pytest.mark.slow)]
+)
 every_search = pytest.mark.parametrize("beams", [1, 4])
 
 

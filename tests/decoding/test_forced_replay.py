@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from helpers import SMALL, TARGET_SIZE, presets, small_model, source_batch
+from helpers import TARGET_SIZE, every_attention, marked, small_model, source_batch
 from torch import Tensor
 
 from seq2seq.decoding import Greedy, Hypothesis, build_search, decode
@@ -10,8 +10,7 @@ from seq2seq.models import Seq2Seq
 from seq2seq.symbols import BOS, EOS, PAD, UNK
 
 LENGTHS = (9, 1, 5, 14, 3)
-every_model = pytest.mark.parametrize("model", SMALL)
-every_preset = pytest.mark.parametrize("preset", presets("attn"))
+every_variant = pytest.mark.parametrize("variant", marked(every_attention()))
 
 
 def forced(model: Seq2Seq, source: Tensor, written: list[list[int]]) -> Tensor:
@@ -29,10 +28,9 @@ def chosen(h: Hypothesis) -> list[int]:
     return h.ids if h.truncated else [*h.ids, EOS]
 
 
-@every_model
-@every_preset
-def test_greedy_search_writes_the_argmax_of_its_replay(model: str, preset: str) -> None:
-    built, source = small_model(model, f"attn={preset}"), source_batch(*LENGTHS)
+@every_variant
+def test_greedy_search_writes_the_argmax_of_its_replay(variant: str) -> None:
+    built, source = small_model(*variant.split()), source_batch(*LENGTHS)
     best = [one[0] for one in decode(built, source, Greedy(length_ratio=1.5, length_extra=4))]
     logp = forced(built, source, [h.ids for h in best])
     logp[..., [PAD, BOS, UNK]] = -torch.inf  # which no search writes
@@ -43,11 +41,10 @@ def test_greedy_search_writes_the_argmax_of_its_replay(model: str, preset: str) 
         assert h.log_probability == pytest.approx(total, rel=1e-5)
 
 
-@every_model
-@every_preset
-def test_the_score_of_every_beam_is_its_probability(model: str, preset: str) -> None:
+@every_variant
+def test_the_score_of_every_beam_is_its_probability(variant: str) -> None:
     """Beams change places at each step: what they remember must go with them."""
-    built, source = small_model(model, f"attn={preset}"), source_batch(*LENGTHS)
+    built, source = small_model(*variant.split()), source_batch(*LENGTHS)
     search = build_search({"name": "beam", "beam_size": 3, "length_ratio": 1.5, "length_extra": 4})
     for row, hypotheses in enumerate(decode(built, source, search)):
         of_row = source[row : row + 1, : LENGTHS[row]].expand(len(hypotheses), -1)

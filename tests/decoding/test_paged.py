@@ -4,7 +4,7 @@ import random
 
 import pytest
 import torch
-from helpers import SMALL, assert_equal, presets, small_model, source_batch
+from helpers import assert_equal, every_attention, marked, small_model, source_batch
 from torch import Tensor
 
 from seq2seq.attention.paged import PagedMemory
@@ -12,7 +12,7 @@ from seq2seq.attention.pages import PagePool
 from seq2seq.models import DecodeState, Seq2Seq
 from seq2seq.symbols import BOS
 
-VARIANTS = [f"{model} attn={preset}" for model in SMALL for preset in presets("attn")]
+VARIANTS = every_attention()
 VARIANTS += [
     "transformer position=learned",
     "transformer position=alibi",
@@ -148,7 +148,7 @@ def at_random(model: Seq2Seq, beams: int, size: int, steps: int = 9) -> PagePool
     return pool
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", marked(VARIANTS))
 @pytest.mark.usefixtures("write_once")
 @torch.no_grad()
 def test_sentences_in_pages_go_on_as_each_would_alone(variant: str) -> None:
@@ -157,7 +157,7 @@ def test_sentences_in_pages_go_on_as_each_would_alone(variant: str) -> None:
         assert at_random(model, beams, size).used == 0
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", marked(VARIANTS))
 @torch.no_grad()
 def test_sentences_in_slabs_go_on_as_each_would_alone(variant: str) -> None:
     model = small_model(*variant.split())
@@ -199,7 +199,7 @@ def test_a_pool_that_is_too_small_says_no_and_stays_as_it_is() -> None:
     assert pool.free == 7 and pool.high_water == 7
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("variant", marked(VARIANTS))
 @torch.no_grad()
 def test_a_sentence_takes_the_pages_that_were_foretold(variant: str) -> None:
     model = small_model(*variant.split())

@@ -81,6 +81,7 @@ def test_in_bfloat16_all_parameters_and_memories_are_and_what_was_tied_is() -> N
     assert sizes[0] == 2 * sizes[1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 @torch.no_grad()
 def test_float32_is_the_same_function_with_the_same_parameters(variant: str) -> None:

@@ -156,7 +156,9 @@ def model_case(model: Seq2Seq, source: Tensor, layer: int = -1, prefix: Sequence
     ],
     ids=lambda options: " ".join(map(str, options.values())),
 )
-@pytest.mark.parametrize("prefixes", [None, [[5, 6], [], [7, 7, 4, 3]]])
+@pytest.mark.parametrize(
+    "prefixes", [[[5, 6], [], [7, 7, 4, 3]], pytest.param(None, marks=pytest.mark.slow)]
+)
 def test_a_search_on_a_model_is_the_naive_one(
     variant: str, options: dict[str, Any], prefixes: list[list[int]] | None
 ) -> None:

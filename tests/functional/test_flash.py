@@ -59,7 +59,10 @@ def visible(kind: str, queries: int, keys: int) -> Tensor | None:
     return mask
 
 
-@pytest.mark.parametrize("mask", ["none", "padding", "any", "empty"])
+@pytest.mark.parametrize(
+    "mask",
+    ["padding", "empty", *(pytest.param(kind, marks=pytest.mark.slow) for kind in ("none", "any"))],
+)
 @pytest.mark.parametrize("causal", [False, True], ids=["all", "causal"])
 @pytest.mark.parametrize("groups", [4, 2, 1], ids=["mha", "gqa", "mqa"])
 @pytest.mark.parametrize("sizes", [(1, 1), (1, 7), (23, 23), (5, 37), (37, 5)], ids=str)

@@ -65,7 +65,7 @@ def slow(q: Tensor, k: Tensor, v: Tensor, buckets: Tensor, **given: object) -> T
 
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("rounds, chunk", [(1, 1), (3, 1), (1, 3), (3, 3), (2, 100)])
-@pytest.mark.parametrize("T", [1, 2, 7, 33])
+@pytest.mark.parametrize("T", [1, 2, 7, pytest.param(33, marks=pytest.mark.slow)])
 def test_it_is_its_definition(T: int, rounds: int, chunk: int, causal: bool) -> None:
     for masked, biased in itertools.product((False, True), repeat=2):
         q, k = randn(B, H, T, D).requires_grad_(), randn(B, H, T, D).requires_grad_()

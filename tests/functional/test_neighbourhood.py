@@ -107,7 +107,7 @@ def test_a_window_is_full_attention_with_its_mask(
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize("page, radius", [(1, 2), (4, 0), (4, 1), (5, 3)])
 @pytest.mark.parametrize("form", FORMS)
-@pytest.mark.parametrize("size", [1, 7, 23])
+@pytest.mark.parametrize("size", [1, 7, pytest.param(23, marks=pytest.mark.slow)])
 def test_pages_are_full_attention_with_their_mask(
     size: int, form: Form, page: int, radius: int, causal: bool
 ) -> None:

@@ -1,12 +1,16 @@
 """The contract of models: sentences that hold for every architecture and every attention in it."""
 
+from itertools import filterfalse
+
 import pytest
 import torch
 from helpers import (
     SMALL,
     TARGET_SIZE,
     assert_equal,
+    every_attention,
     gradients,
+    marked,
     model_config,
     presets,
     small_model,
@@ -48,9 +52,9 @@ VARIANTS = [
     "rnn model.num_heads=4",
     "rnn model.num_heads=4 attn=gqa model.tie=none",
 ]
-VARIANTS += [f"{model} attn={preset}" for model in SMALL for preset in presets("attn")]
+VARIANTS += every_attention()
 
-every_variant = pytest.mark.parametrize("variant", VARIANTS)
+every_variant = pytest.mark.parametrize("variant", marked(VARIANTS))
 
 
 def build(variant: str) -> Seq2Seq:
@@ -63,10 +67,10 @@ def shows_weights(variant: str) -> bool:
 
 
 every_variant_with_weights = pytest.mark.parametrize(
-    "variant", [variant for variant in VARIANTS if shows_weights(variant)]
+    "variant", marked(filter(shows_weights, VARIANTS))
 )
 every_variant_without = pytest.mark.parametrize(
-    "variant", [variant for variant in VARIANTS if not shows_weights(variant)]
+    "variant", marked(filterfalse(shows_weights, VARIANTS))
 )
 
 

@@ -139,7 +139,10 @@ def test_every_word_of_sixty_is_named_and_some_of_six_hundred(tmp_path):
     assert 100 < len(written(tmp_path / "600.svg")) < 400
 
 
-@pytest.mark.parametrize(("heads", "source", "target"), [(8, 60, 60), (16, 60, 10), (4, 10, 60)])
+@pytest.mark.parametrize(
+    ("heads", "source", "target"),
+    [(4, 10, 60), *(pytest.param(*c, marks=pytest.mark.slow) for c in ((8, 60, 60), (16, 60, 10)))],
+)
 def test_every_word_is_named_beside_the_maps_of_all_heads(heads, source, target, tmp_path):
     words = [f"s{i}" for i in range(source)], [f"t{j}" for j in range(target)]
     plot_heads(np.full((heads, target, source), 0.5), *words, path=tmp_path / "map.svg")

@@ -63,6 +63,7 @@ def test_what_is_validated_and_kept_is_the_average(base: Path) -> None:
     assert metrics(folder, "train/loss") == metrics(plain, "train/loss")
 
 
+@pytest.mark.slow
 def test_a_run_with_a_moving_average_resumes_exactly(base: Path) -> None:
     options = (*SHORT, "checkpoint.ema=0.9")
     whole = train_tiny(base, *options)

@@ -30,7 +30,7 @@ def test_nothing_is_staged_in_the_folder_of_temporary_files(
     assert len(list((folder / "kept").iterdir())) == 2
 
 
-@pytest.mark.parametrize("name", ["best.ckpt", "last.ckpt"])
+@pytest.mark.parametrize("name", ["best.ckpt", pytest.param("last.ckpt", marks=pytest.mark.slow)])
 def test_a_full_disk_ends_the_run_and_leaves_the_last_good_files(
     base: Path, monkeypatch: pytest.MonkeyPatch, name: str
 ) -> None:

@@ -21,7 +21,10 @@ def base(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize(
     "typed", ["trainer.accumulate_grad_batches=1", "trainer.accumulate_grad_batches=2"]
 )
-@pytest.mark.parametrize("dropout", ["tokenizer.dropout=0", "tokenizer.dropout=0.1"])
+@pytest.mark.parametrize(
+    "dropout",
+    ["tokenizer.dropout=0.1", pytest.param("tokenizer.dropout=0", marks=pytest.mark.slow)],
+)
 def test_a_dry_run_says_what_the_largest_batches_take_and_writes_nothing(
     base: Path, capsys: pytest.CaptureFixture[str], typed: str, dropout: str
 ) -> None:

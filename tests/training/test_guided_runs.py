@@ -62,7 +62,9 @@ def backwards(folder: Path) -> tuple[list[str], list[str], list[str]]:
     return sources, targets, links
 
 
-@pytest.mark.parametrize("options", ["guided.layer=1", "model=rnn"])
+@pytest.mark.parametrize(
+    "options", ["guided.layer=1", pytest.param("model=rnn", marks=pytest.mark.slow)]
+)
 def test_a_guided_head_learns_to_align(base: Path, tmp_path: Path, options: str) -> None:
     sources, targets, lines = backwards(tmp_path)
     plain = [o for o in tiny_overrides(base) if not o.startswith("model.")]
@@ -140,6 +142,7 @@ def test_the_comparison_would_see_a_head_that_is_not_guided(base: Path, guided_a
         assert_aligned_the_same(other, guided_alone)
 
 
+@pytest.mark.slow
 def test_a_guided_run_that_was_interrupted_ends_as_one_that_was_not(base: Path) -> None:
     options = (*links_options(base), "model.dropout=0.2", "attn.dropout=0.1", "schedule.steps=8")
     whole = train_tiny(base, *options, "trainer.max_steps=8")

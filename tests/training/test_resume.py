@@ -205,6 +205,7 @@ class KilledError(Exception):
 
 
 @pytest.mark.parametrize("step", [3, pytest.param(4, marks=pytest.mark.slow)])
+@pytest.mark.slow
 def test_a_killed_run_repeats_no_validation_and_leaves_none_out(
     base: Path, monkeypatch: pytest.MonkeyPatch, step: int
 ) -> None:
@@ -270,6 +271,7 @@ def test_a_run_that_had_ended_says_where_it_stands(
     assert "training ended at step 150\n" in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_the_time_of_a_run_is_that_of_all_its_parts(
     base: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -74,6 +74,7 @@ def test_a_signal_ends_a_run_that_then_goes_on_to_the_same_end(
     assert_identical(state_of(tmp_path / "resumed"), state_of(tmp_path / "whole"))
 
 
+@pytest.mark.slow
 def test_in_a_job_of_slurm_nothing_but_the_run_is_written_or_read(
     base: Path, tmp_path: Path
 ) -> None:
