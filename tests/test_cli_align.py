@@ -390,7 +390,7 @@ def test_links_of_any_aligner_are_compared_and_combined(seq2seq: Command, tmp_pa
     reverse.write_text("0-0 2-1\n0-1\n")
     reference.write_text("0-0 1p1\n0-0\n")
     alone = json.loads(seq2seq("align", "--links", forward, "--gold", reference, "--json").out)
-    assert (alone["aer"], alone["predicted"], alone["found_sure"]) == (0, 3, 2)
+    assert (alone["aer"], alone["predicted"], alone["sure_hits"]) == (0, 3, 2)
     ended = seq2seq(
         *("align", "--links", forward, reverse, "--symmetrize", "intersection", "-o", output)
     )

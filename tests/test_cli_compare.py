@@ -211,7 +211,7 @@ def test_a_mistake_is_answered_with_what_to_type(
 
 
 SHAPES = [
-    (b"one line\n", "lines of {path}: 1, of {src}: 60."),
+    (b"one line\n", "{path} has 1 line(s), {src} 60."),
     (b"", "{path} is empty"),
     (b"\xff\xfe\n" * 60, "is not UTF-8 text"),
 ]

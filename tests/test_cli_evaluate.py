@@ -112,7 +112,7 @@ def test_files_that_do_not_match_are_refused_before_the_model_is_loaded(
     source, reference = test_set
     reference.write_text("one line\n", encoding="utf-8")
     message = refused(seq2seq("evaluate", tmp_path / "no model", source, reference))
-    assert f"lines of {source}: 12, of {reference}: 1." in message
+    assert f"{source} has 12 line(s), {reference} 1." in message
 
 
 def test_an_output_that_cannot_be_written_is_refused_before_the_model_is_loaded(

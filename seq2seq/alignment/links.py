@@ -261,16 +261,16 @@ class LinkCounts(NamedTuple):
     Attributes:
         predicted: |A|.
         sure: |S|.
-        found_sure: |A & S|.
-        found_possible: |A & P|, S included.
+        sure_hits: |A & S|.
+        possible_hits: |A & P|, S included.
 
     Source: Och and Ney 2003 (J03-1002).
     """
 
     predicted: int
     sure: int
-    found_sure: int
-    found_possible: int
+    sure_hits: int
+    possible_hits: int
 
     @classmethod
     def of(
@@ -289,17 +289,17 @@ class LinkCounts(NamedTuple):
     def aer(self) -> float:
         """The alignment error rate."""
         total = self.predicted + self.sure
-        return 1 - (self.found_sure + self.found_possible) / total if total else 0.0
+        return 1 - (self.sure_hits + self.possible_hits) / total if total else 0.0
 
     @property
     def precision(self) -> float:
         """The share of the predicted links that are possible; 1 if none is predicted."""
-        return self.found_possible / self.predicted if self.predicted else 1.0
+        return self.possible_hits / self.predicted if self.predicted else 1.0
 
     @property
     def recall(self) -> float:
         """The share of the sure links that are predicted; 1 if none is sure."""
-        return self.found_sure / self.sure if self.sure else 1.0
+        return self.sure_hits / self.sure if self.sure else 1.0
 
     @property
     def f1(self) -> float:

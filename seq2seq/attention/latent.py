@@ -166,7 +166,7 @@ def rotary_width(place: Place, asked: int | None, width: int) -> int:
     if place.position is None or place.position.hook != "rotate":
         if asked:
             raise ConfigError(
-                f"attn.rope_dim={asked} is turned by position=rope only, which the "
+                f"attn.rope_dim={asked} needs position=rope, which the "
                 f"{place.role.description} does not have. Take position=rope, or attn.rope_dim=null"
             )
         return 0

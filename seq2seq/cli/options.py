@@ -23,7 +23,7 @@ def add_model(command: argparse.ArgumentParser, nargs: str | None = None) -> Non
 def add_device(command: argparse.ArgumentParser) -> None:
     """The device, and the tag of a corpus."""
     command.add_argument("--device", default="auto", help="cpu, cuda or auto (%(default)s)")
-    command.add_argument("--tag", help="tag of the training corpus to translate like")
+    command.add_argument("--tag", help="translate like the training corpus with this tag")
 
 
 def add_search(command: argparse.ArgumentParser) -> None:
@@ -44,7 +44,7 @@ def add_search(command: argparse.ArgumentParser) -> None:
         "--length-ratio",
         type=numeric,
         metavar="R",
-        help="maximum pieces: R * S + E, S in source",
+        help="maximum pieces: R * S + E for S source pieces",
     )
     add("--length-extra", type=int, metavar="E", help="see --length-ratio")
     add(

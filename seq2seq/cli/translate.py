@@ -43,7 +43,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add("--nbest", type=positive, metavar="N", help="print N translations, with their scores")
     add("--json", action="store_true", help="print JSON lines: score, confidence, pieces")
     add("--prefix", default="", metavar="TEXT", help="what every translation must begin with")
-    add("--max-source", type=positive, metavar="N", help="cut a line after N pieces")
+    add("--max-source", type=positive, metavar="N", help="split lines of over N pieces")
     add("--quiet", action="store_true", help="show no progress")
     add_search(command)
     add_engine(command)

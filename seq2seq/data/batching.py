@@ -251,7 +251,7 @@ class BatchLoader:
         """
         if state["position"] > self._length:
             raise ConfigError(
-                f"the checkpoint stands at batch {state['position']} of its epoch, but here an "
+                f"the checkpoint is at batch {state['position']} of its epoch, but here an "
                 f"epoch has {self._length}. Resume with the data, data.max_tokens and accumulation "
                 "steps that the interrupted run had"
             )

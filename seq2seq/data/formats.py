@@ -146,8 +146,8 @@ class TabTable(OneFile):
                     continue
             if len(cells) != width:
                 raise DataError(
-                    f"{self.path}, line {line_no}: columns: {len(cells)}, in line 1: {width}. All "
-                    "lines need the same number; tabs separate columns, quotes mean nothing."
+                    f"{self.path}, line {line_no}: {len(cells)} column(s), but {width} in line 1. "
+                    "All lines need the same number; tabs separate columns, quotes mean nothing."
                 )
             yield cells[places[0]], cells[places[1]]
         if line_no == 1 and not all(are_indices):

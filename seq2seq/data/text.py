@@ -102,7 +102,7 @@ def find_side(prefix: str | Path, suffix: str) -> Path:
     zipped = Path(f"{plain}.gz")
     existing = [path for path in (plain, zipped) if os.path.isfile(path)]
     if len(existing) == 2:
-        raise DataError(f"both {plain} and {zipped} exist. Remove or rename the one not meant.")
+        raise DataError(f"both {plain} and {zipped} exist. Remove or rename one of them.")
     if existing:
         return existing[0]
     given = Path(prefix).expanduser()
@@ -169,7 +169,7 @@ def check_parallel(source: Path, target: Path, count: Callable[[Path], int] = co
     counts = count(source), count(target)
     if counts[0] != counts[1]:
         raise DataError(
-            f"lines of {source}: {counts[0]:,}, of {target}: {counts[1]:,}. Line n of one must be "
+            f"{source} has {counts[0]:,} line(s), {target} {counts[1]:,}. Line n of one must be "
             "the translation of line n of the other; a shifted pair would train nonsense. Only LF "
             "ends a line, and a sentence left out is an empty line."
         )

@@ -72,7 +72,7 @@ class Stats:
         lines = [
             f"{self.sentences:,} sentences, {self.tokens:,} tokens in {self.steps:,} steps of "
             f"{share(self.rows, self.steps):.1f} hypotheses, {share(self.live, self.rows):.0%} of "
-            f"them wanted",
+            f"them useful",
             "seconds: "
             + ", ".join(f"{stage} {spent:.2f}" for stage, spent in self.seconds.items()),
         ]
@@ -82,7 +82,7 @@ class Stats:
             lines.append(
                 f"pages: at most {self.high_water:,} in use, with room for "
                 f"{share(self.held, self.written):.2f} times the tokens in them; "
-                f"{self.preempted:,} sentences began again for want of pages"
+                f"{self.preempted:,} sentences restarted for lack of pages"
             )
         return "\n".join(lines)
 

@@ -48,7 +48,7 @@ def find_test_set(name: str, langpair: str) -> tuple[Path, list[Path]]:
             "then copy that folder here"
         ) from error
     if not references:
-        raise DataError(f"the test set {name} {langpair} has no references: nothing to score by")
+        raise DataError(f"the test set {name} {langpair} has no references to score against")
     return Path(source), [Path(path) for path in references]
 
 

@@ -150,7 +150,7 @@ def scatter(runs: Sequence[Sequence[CorpusScore]]) -> dict[str, Scatter]:
     Raises: ValueError for fewer than two runs.
     """
     if len(runs) < 2:
-        raise ValueError(f"{len(runs)} runs do not scatter; expected two or more")
+        raise ValueError(f"{len(runs)} runs have no deviation; expected two or more")
     values: dict[str, list[float]] = {}
     for run in runs:
         for score in run:

@@ -103,7 +103,7 @@ def picture_format(path: Path, *others: str) -> str:
     suffix = path.suffix.lower().removeprefix(".")
     if suffix not in METADATA:
         raise ConfigError(
-            f"cannot draw {str(path)!r}: {path.suffix!r} is no known picture format. "
+            f"cannot draw {str(path)!r}: {path.suffix!r} is not a known picture format. "
             f"Name a file that ends in {', '.join([*('.' + known for known in METADATA), *others])}"
         )
     return suffix

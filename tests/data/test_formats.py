@@ -108,9 +108,9 @@ TABLES = [
     ("de\tfr\na\tb\n", r"line 1: no column 'en'. Its columns: de, fr. Type data.target=COLUMN"),
     ("ein Hund\ta dog\n", r"line 1: no column 'de'.*data.source=1 data.target=2"),
     ("de\ten\tde\na\tb\tc\n", "line 1: more than one column 'de'"),
-    ("de\ten\na\tb\nc\n", "line 3: columns: 1, in line 1: 2"),
-    ("de\ten\na\tb\tc\n", "line 2: columns: 3, in line 1: 2"),
-    ("de\ten\na\tb\n\n", "line 3: columns: 1"),
+    ("de\ten\na\tb\nc\n", r"line 3: 1 column\(s\), but 2 in line 1"),
+    ("de\ten\na\tb\tc\n", r"line 2: 3 column\(s\), but 2 in line 1"),
+    ("de\ten\na\tb\n\n", r"line 3: 1 column\(s\)"),
     ("de\ten\n", "has a header and nothing else"),
     ("", "is empty"),
     (b"de\ten\na\tb\na\t\xff\n", "line 3, byte 3: 0xff is not UTF-8"),
@@ -142,7 +142,7 @@ def test_an_impossible_column_index_is_refused(
 
 def test_a_line_of_a_numbered_table_with_another_width_is_refused(tmp_path: Path) -> None:
     message = complaint(write(tmp_path, "a.tsv", "a\tb\nc\td\te\n"), "1", "2")
-    assert "line 2: columns: 3, in line 1: 2" in message
+    assert r"line 2: 3 column\(s\), but 2 in line 1" in message
 
 
 GOOD = '{"de": "a", "en": "b"}\n'
@@ -190,7 +190,7 @@ def test_a_missing_table_is_answered_with_its_neighbours(tmp_path: Path) -> None
 def test_two_files_that_differ_in_lines_are_refused(tmp_path: Path) -> None:
     write(tmp_path, "a.de", "1\n2\n")
     write(tmp_path, "a.en", "1\n")
-    with pytest.raises(DataError, match=r"lines of .*a\.de: 2, of .*a\.en: 1"):
+    with pytest.raises(DataError, match=r"a\.de has 2 line\(s\), .*a\.en 1"):
         format_of(tmp_path / "a").check(FileMemo(tmp_path / "cache"))
 
 

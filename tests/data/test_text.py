@@ -237,7 +237,7 @@ def test_files_of_unequal_length_are_refused_with_both_counts(tmp_path: Path) ->
     target = write(tmp_path, b"1\n2\n3\n", "target")
     assert check_parallel(source, target) == 3
     target = write(tmp_path, b"1\n2\n", "target")
-    with pytest.raises(DataError, match=r"lines of .*source: 3, of .*target: 2\."):
+    with pytest.raises(DataError, match=r"source has 3 line\(s\), .*target 2\."):
         check_parallel(source, target)
 
 

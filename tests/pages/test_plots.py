@@ -220,7 +220,7 @@ def test_an_unknown_format_is_refused_with_the_known_ones(tmp_path):
     for name in ("map.jpg", "map", ".png"):
         with pytest.raises(ConfigError, match=r"\.png, \.svg, \.pdf"):
             picture_format(tmp_path / name)
-    with pytest.raises(ConfigError, match=r"'\.jpg' is no known picture format"):
+    with pytest.raises(ConfigError, match=r"'\.jpg' is not a known picture format"):
         plot_alignment(WEIGHTS, SOURCE, TARGET, path=tmp_path / "map.jpg")
 
 

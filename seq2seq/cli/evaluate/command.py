@@ -128,7 +128,11 @@ def add_scores(command: argparse.ArgumentParser) -> None:
         metavar="FILE",
         help="target side of the training text: also print recall of words by their frequency",
     )
-    add("--comet", metavar="COMMAND", help="also COMET, by the comet-score of another environment")
+    add(
+        "--comet",
+        metavar="COMMAND",
+        help="also print COMET, with another environment's comet-score",
+    )
 
 
 def add_comparison(command: argparse.ArgumentParser) -> None:

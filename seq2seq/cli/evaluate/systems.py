@@ -51,7 +51,7 @@ def check_systems(paths: Sequence[Path], test_set: TestSet, asked: Sequence[str]
     """
     for index, path in enumerate(paths):
         if path in paths[:index]:
-            raise ConfigError(f"{path} is given twice: a system is compared with others only")
+            raise ConfigError(f"{path} is given twice: a system cannot be compared with itself")
         if not path.exists():
             raise ConfigError(
                 f"there is no {path}: give a checkpoint, the folder of a run, or a file of "

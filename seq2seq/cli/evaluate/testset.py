@@ -108,7 +108,7 @@ def check_hypotheses(path: Path, test_set: TestSet) -> None:
     count, expected = count_lines(path), len(test_set.source)
     if count != expected:
         raise DataError(
-            f"lines of {path}: {count:,}, of {test_set.source_path}: {expected:,}. Line n of the "
+            f"{path} has {count:,} line(s), {test_set.source_path} {expected:,}. Line n of the "
             "translations must translate line n; a sentence without one is an empty line."
         )
 

@@ -187,10 +187,10 @@ def check_tokenizer(config: Mapping[str, Any]) -> None:
     model, tokenizer = config["model"], config["tokenizer"]
     if tokenizer.get("name") == FROM_CHECKPOINT:
         if config["init"] is None and config["resume"] in (None, AUTO):
-            raise ConfigError("tokenizer=checkpoint uses those of init=PATH: name a checkpoint")
+            raise ConfigError("tokenizer=checkpoint takes its tokenizers from init=PATH: give one")
         if more := sorted(tokenizer.keys() - {"name"}):
             raise ConfigError(
-                f"tokenizer.{more[0]} means nothing with tokenizer=checkpoint, which is learnt"
+                f"tokenizer.{more[0]} means nothing with tokenizer=checkpoint, already learnt"
             )
         return
     build_recipe(tokenizer)
