@@ -56,12 +56,23 @@ def marked(variants: Iterable[str]) -> list[Any]:
     ]
 
 
-@cache
 def composed(*overrides: str) -> dict[str, Any]:
     """The nodes that describe a model, as `python train.py OVERRIDES` resolves them. Read only."""
+    *others, last = overrides or ("",)
+    group, _, preset = last.partition("=")
+    if group != "attn" or any("attn" in other for other in others):
+        return resolved(*overrides)
+    # Composing is slow, so all presets of attention are composed at once, each in its own package.
+    packages = (f"+attn@presets.{name}={name}" for name in presets("attn"))
+    nodes = resolved(*others, *packages)
+    return {**nodes, "attn": nodes["presets"][preset]}
+
+
+@cache
+def resolved(*overrides: str) -> dict[str, Any]:
     with initialize_config_dir(str(CONF), version_base="1.3"):
         config = compose("train", overrides=list(overrides))
-    nodes = {node: OmegaConf.select(config, node) for node in NODES}
+    nodes = {node: OmegaConf.select(config, node) for node in (*NODES, "presets")}
     return {
         node: OmegaConf.to_container(value, resolve=True)
         for node, value in nodes.items()

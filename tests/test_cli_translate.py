@@ -188,7 +188,7 @@ def test_translations_that_the_length_limit_cuts_off_are_counted_and_named(
 def test_max_length_bounds_every_translation_whatever_its_source(
     seq2seq: Command, run: Path
 ) -> None:
-    typed = "--length-ratio", 20, "--json"
+    typed = "--length-ratio", 3, "--json"
     free = [json.loads(line) for line in seq2seq("translate", run, *typed, *SENTENCES).lines]
     ended = seq2seq("translate", run, *typed, "--max-length", 4, *SENTENCES)
     capped = [json.loads(line) for line in ended.lines]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 import yaml
-from helpers import CONF, presets
+from helpers import CONF, composed, presets, resolved
 from hydra import compose, initialize_config_dir
 from hydra.errors import HydraException
 from omegaconf import OmegaConf
@@ -85,6 +85,14 @@ def node_of(chosen: str) -> dict[str, Any]:
 @every_option(*GROUPS)
 def test_every_file_is_an_option_that_can_be_trained_with(chosen: str) -> None:
     plan_of(chosen, *GIVEN.get(chosen, ()))
+
+
+@pytest.mark.parametrize("preset", ["gqa", "local_p"])
+@pytest.mark.parametrize("model", ["transformer", "rnn"])
+def test_a_preset_is_the_same_alone_and_among_all_others(model: str, preset: str) -> None:
+    overrides = f"model={model}", f"attn={preset}"
+    together = {node: value for node, value in composed(*overrides).items() if node != "presets"}
+    assert together == resolved(*overrides)
 
 
 @every_option("attn")
@@ -199,6 +207,7 @@ def test_every_option_of_a_mechanism_has_a_comment(name: str) -> None:
     assert {line.split(":")[0] for line in plain} <= {"name", "defaults"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", FILES, ids=lambda path: str(path.relative_to(CONF)))
 def test_the_alternatives_in_a_comment_are_those_that_are_accepted(path: Path) -> None:
     """`score: scaled_dot  # scaled_dot | dot | additive` lists everything that may be typed."""

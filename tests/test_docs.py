@@ -70,7 +70,13 @@ def test_the_documents_train() -> None:
     assert {"README.md", "attention.md"} <= {name for name, _ in commands()}
 
 
-@pytest.mark.parametrize(("document", "typed"), commands())
+@pytest.mark.parametrize(
+    ("document", "typed"),
+    [
+        pytest.param(*each, marks=pytest.mark.slow) if each[0] != "README.md" else each
+        for each in commands()
+    ],
+)
 def test_every_command_that_trains_is_accepted_as_printed(document: str, typed: str) -> None:
     with initialize_config_dir(str(CONF), version_base="1.3"):
         overrides = [o for o in shlex.split(typed) if not o.startswith("hydra.")]

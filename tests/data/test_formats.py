@@ -142,7 +142,7 @@ def test_an_impossible_column_index_is_refused(
 
 def test_a_line_of_a_numbered_table_with_another_width_is_refused(tmp_path: Path) -> None:
     message = complaint(write(tmp_path, "a.tsv", "a\tb\nc\td\te\n"), "1", "2")
-    assert r"line 2: 3 column\(s\), but 2 in line 1" in message
+    assert "line 2: 3 column(s), but 2 in line 1" in message
 
 
 GOOD = '{"de": "a", "en": "b"}\n'

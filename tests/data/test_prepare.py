@@ -116,6 +116,7 @@ def test_nothing_is_printed(options: Options, capfd: pytest.CaptureFixture[str])
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_two_processes_at_once_prepare_the_same(options: Options, tmp_path: Path) -> None:
     program = """if True:
         import json, sys
