@@ -219,7 +219,7 @@ def write(folder: Path, de: bytes, en: bytes) -> str:
     ("de", "en", "words"),
     [
         (b"", b"A.\n", "bad.de is empty"),
-        (b"A.\nB.\n", b"A.\n", r"bad.de: 2, of .*bad.en: 1"),
+        (b"A.\nB.\n", b"A.\n", r"bad.de has 2 line.*bad.en 1"),
         (b"\x89PNG\r\n\x1a\n", b"A.\nB.\n", "bad.de, line 1, byte 1: 0x89 is not UTF-8"),
         (b"A " * 500, b"A.\n", r"1 pair read, 0 kept; left out: 1 longer than 128 pieces"),
         (b"\n\n", b"A.\nB.\n", "0 kept; left out: 2 with an empty side"),

@@ -56,6 +56,7 @@ def test_a_signal_ends_a_run_that_then_goes_on_to_the_same_end(
     told = tmp_path / "told"
     with subprocess.Popen(
         train_command(base, told, *options, *endless),
+        env={**os.environ, "OMP_NUM_THREADS": "1"},  # as here: sums are of as many parts
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
