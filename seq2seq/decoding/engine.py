@@ -1,5 +1,6 @@
 """Translates any number of sentences, as many at a time as is fast and fits in memory."""
 
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Literal, NamedTuple
@@ -15,6 +16,7 @@ from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
 
 Cache = Literal["auto", "dense", "paged"]
+Answers = dict[int, list[Hypothesis]]  # by request id
 
 # Default pool size in tokens: for each hypothesis, but with room for one long sentence.
 TOKENS_PER_ROW, MIN_TOKENS = 128, 2**14
@@ -30,10 +32,12 @@ class Request(NamedTuple):
 
 
 class Engine:
-    """Translates a stream of sentences, or sentences that arrive one by one.
+    """Translates streams of sentences, and sentences that arrive one by one.
 
-    `translate` is for a file. A server calls `submit` whenever a sentence arrives, and `step` as
-    long as the engine is `busy`.
+    `translate` is for a file. A server calls `submit` whenever a sentence arrives, `step` as long
+    as the engine is `busy`, and `cancel` when nobody waits for an answer any longer. All of them
+    may be mixed, and several streams be read in turn: each caller gets its own answers. Sentences
+    are started in the order in which they arrive; a stream arranges those it reads ahead.
 
     With a dense cache a batch is filled and decoded to its end. With a paged cache sentences take
     the places of finished ones (continuous batching), whenever an eighth of the places is free. If
@@ -79,20 +83,38 @@ class Engine:
         self.stats = Stats()
         self._batch = DecodingBatch(model, search, self.pool, self.stats)
         self._requests: dict[int, Request] = {}  # by id, all that are not answered yet
-        self._waiting: list[int] = []  # ids of those to start, the next one last
+        self._waiting: deque[int] = deque()  # ids of those to start, and of some that are cancelled
+        self._streams: dict[int, Answers] = {}  # by id: where the answers for `translate` go
+        self._answered: Results = []  # for the next `step`
         self._count = 0
 
     @property
     def busy(self) -> bool:
-        """Is there a sentence that is not answered?"""
-        return bool(self._requests)
+        """Is there a sentence whose answer `step` or `translate` has not given yet?"""
+        return bool(self._requests or self._answered)
 
     def submit(self, request: Request) -> int:
-        """Put a sentence in the queue.
+        """Put a sentence at the end of the queue.
 
         Returns: its id, by which `step` answers.
         Raises: ConfigError if its pages would not fit in the pool even if it were alone.
         """
+        request_id = self._accept(request)
+        self._waiting.append(request_id)
+        return request_id
+
+    def cancel(self, *request_ids: int) -> None:
+        """Drop sentences: their rows and pages are free at once, and no answer follows."""
+        cancelled = set(request_ids)
+        for request_id in cancelled:
+            self._requests.pop(request_id, None)
+            self._streams.pop(request_id, None)
+        self._answered = [answer for answer in self._answered if answer[0] not in cancelled]
+        if not cancelled.isdisjoint(self._batch.request_ids):
+            ids = enumerate(self._batch.request_ids)
+            self._batch.keep(row for row, request_id in ids if request_id in self._requests)
+
+    def _accept(self, request: Request) -> int:
         if self.pool is not None:
             S, longest = len(request.source), self.model.max_length
             needed = self._pages(request, self.search.limit(S - 1, longest, len(request.prefix)))
@@ -105,24 +127,32 @@ class Engine:
         request_id = self._count
         self._count += 1
         self._requests[request_id] = request
-        self._waiting.insert(0, request_id)
         return request_id
 
-    @torch.no_grad()
     def step(self) -> Results:
         """Admit waiting sentences, then decode one more token of every hypothesis.
 
-        Returns: ids and hypotheses, best first, of the sentences that are now answered.
+        Returns: ids and hypotheses, best first, of the submitted sentences that were answered since
+            the last call.
         """
+        self._step()
+        results, self._answered = self._answered, []
+        return results
+
+    @torch.no_grad()
+    def _step(self) -> None:
         self._admit()
         if not len(self._batch):
-            return []
+            return
         self._reserve()
-        results = self._batch.step()
-        for request_id, hypotheses in results:
+        for request_id, hypotheses in self._batch.step():
             del self._requests[request_id]
             self.stats.answer(hypotheses)
-        return results
+            stream = self._streams.pop(request_id, None)
+            if stream is None:
+                self._answered.append((request_id, hypotheses))
+            else:
+                stream[request_id] = hypotheses
 
     def translate(self, requests: Iterable[Request]) -> Iterator[list[Hypothesis]]:
         """The hypotheses of each sentence, best first, in the order of the sentences.
@@ -132,30 +162,29 @@ class Engine:
         read but not answered are dropped.
         """
         source = iter(requests)
-        answers: dict[int, list[Hypothesis]] = {}
-        next_id = self._count
+        ids: deque[int] = deque()  # of this stream, in order, not given out yet
+        answers: Answers = {}
         try:
-            while self._read(source) or self.busy:
-                answers.update(self.step())
-                while next_id in answers:
-                    yield answers.pop(next_id)
-                    next_id += 1
+            while True:
+                if not any(self._streams.get(i) is answers for i in self._waiting):
+                    self._read(source, ids, answers)
+                if not ids:
+                    return
+                self._step()
+                while ids and ids[0] in answers:
+                    yield answers.pop(ids.popleft())
         finally:
-            self._forget()
+            self.cancel(*ids)
 
-    def _read(self, source: Iterator[Request]) -> bool:
-        """Read the next sentences if none is waiting. Is any waiting now?"""
-        if not self._waiting:
-            for request in islice(source, self.look_ahead):
-                self.submit(request)
-            self._waiting.sort(key=lambda request_id: len(self._requests[request_id].source))
-        return bool(self._waiting)
-
-    def _forget(self) -> None:
-        if len(self._batch):
-            self._batch.keep([])
-        self._requests.clear()
-        self._waiting.clear()
+    def _read(self, source: Iterator[Request], ids: deque[int], answers: Answers) -> None:
+        """Add the next sentences of a stream to its ids, and to the queue, longest first."""
+        lengths: dict[int, int] = {}
+        for request in islice(source, self.look_ahead):
+            request_id = self._accept(request)
+            ids.append(request_id)
+            self._streams[request_id] = answers
+            lengths[request_id] = len(request.source)
+        self._waiting.extend(sorted(lengths, key=lengths.__getitem__, reverse=True))
 
     def _pages(self, request: Request, tokens: int) -> int:
         """Pages that a sentence needs when each of its hypotheses has read `tokens` tokens."""
@@ -172,7 +201,10 @@ class Engine:
         room = None if self.pool is None else self.pool.free - self.pool.pages // 50
         longest = 0
         while self._waiting and len(chosen) < vacant:
-            request = self._requests[self._waiting[-1]]
+            request = self._requests.get(self._waiting[0])
+            if request is None:  # it was cancelled
+                self._waiting.popleft()
+                continue
             longest = max(longest, len(request.source))
             if chosen and longest * (len(chosen) + 1) > MAX_JOINING:
                 break
@@ -180,7 +212,7 @@ class Engine:
                 room -= self._pages(request, 1)
                 if room < 0 and (chosen or len(self._batch)):
                     break
-            chosen.append(self._waiting.pop())
+            chosen.append(self._waiting.popleft())
         if chosen:
             self._begin(chosen)
 
@@ -197,6 +229,6 @@ class Engine:
         """Make room for the next tokens, if need be by sending the youngest back to the queue."""
         while not self._batch.reserve():
             youngest = len(self._batch) - 1
-            self._waiting.append(self._batch.request_ids[youngest])
+            self._waiting.appendleft(self._batch.request_ids[youngest])
             self._batch.keep(range(youngest))
             self.stats.preempted += 1

@@ -2,6 +2,7 @@
 
 import random
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 import pytest
 import torch
@@ -104,6 +105,80 @@ def test_sentences_may_come_at_any_time(cache: str, seed: int) -> None:
             results[places[request_id]] = hypotheses
     expected = alone(model, requests, search)
     assert_all_same([results[i] for i in range(len(requests))], expected)
+
+
+@every_cache
+@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+def test_every_caller_gets_its_answers_once_whatever_the_others_do(cache: str, seed: int) -> None:
+    """Streams that are read in turn and closed early, and sentences submitted and cancelled."""
+    model, search, requests = small_model("transformer").double(), make_search(2), make_requests()
+    expected = alone(model, requests, search)
+    engine = Engine(model, search, cache=cache, rows=9, page_size=4, look_ahead=5)
+    generator = random.Random(seed)
+    streams: list[Iterator[tuple[int, list[Hypothesis]]]] = []
+    submitted: dict[int, int] = {}
+    answered: set[int] = set()
+
+    def stream() -> Iterator[tuple[int, list[Hypothesis]]]:
+        order = generator.sample(range(len(requests)), len(requests))
+        answers = engine.translate([requests[i] for i in order])
+        yield from zip(order, answers, strict=True)
+
+    for _ in range(300):
+        choice = generator.choice(("stream", "read", "read", "close", "submit", "cancel", "step"))
+        if choice == "stream" and len(streams) < 3:
+            streams.append(stream())
+        elif choice == "read" and streams:
+            one = generator.choice(streams)
+            for place, hypotheses in islice(one, generator.randrange(4)):
+                assert_same(hypotheses, expected[place])
+        elif choice == "close" and streams:
+            streams.pop(generator.randrange(len(streams))).close()  # type: ignore[attr-defined]
+        elif choice == "submit":
+            place = generator.randrange(len(requests))
+            submitted[engine.submit(requests[place])] = place
+        elif choice == "cancel" and submitted:
+            request_id = generator.choice([*submitted])
+            engine.cancel(request_id)
+            if request_id not in answered:
+                del submitted[request_id]
+        elif choice == "step":
+            for request_id, hypotheses in engine.step():
+                assert request_id not in answered
+                answered.add(request_id)
+                assert_same(hypotheses, expected[submitted[request_id]])
+    for one in streams:
+        for place, hypotheses in one:
+            assert_same(hypotheses, expected[place])
+    while engine.busy:
+        for request_id, hypotheses in engine.step():
+            answered.add(request_id)
+            assert_same(hypotheses, expected[submitted[request_id]])
+    assert answered == set(submitted)
+    assert engine.pool is None or engine.pool.used == 0
+
+
+@every_cache
+def test_a_cancelled_sentence_gives_its_pages_back_at_once(cache: str) -> None:
+    engine = Engine(small_model("transformer"), make_search(3), cache=cache, page_size=4)
+    first, second = (engine.submit(request) for request in make_requests((5, 9)))
+    engine.step()
+    used = 0 if engine.pool is None else engine.pool.used
+    engine.cancel(second)
+    assert engine.pool is None or 0 < engine.pool.used < used
+    engine.cancel(first, first, 99)
+    assert not engine.busy and engine.step() == []
+    assert engine.pool is None or engine.pool.used == 0
+
+
+def test_sentences_start_in_the_order_in_which_they_arrive() -> None:
+    engine = Engine(small_model("transformer"), make_search(1), cache="paged", rows=2)
+    ids = [engine.submit(request) for request in make_requests((3, 9, 5, 7, 4))]
+    started: list[int] = []
+    while engine.busy:
+        engine.step()
+        started += [i for i in engine._batch.request_ids if i not in started]
+    assert started == ids
 
 
 @every_cache
