@@ -11,7 +11,7 @@ from omegaconf import OmegaConf
 from seq2seq import checkpoint
 from seq2seq.attention import ATTENTION, Role
 from seq2seq.errors import DataError
-from seq2seq.training.launch import RECORD
+from seq2seq.training.run_folder import RECORD
 from seq2seq.training.sweep import ERROR, RESULT
 
 # Options that do not make a different mechanism.

@@ -15,8 +15,8 @@ from seq2seq.data.prepare import DataOptions, Prepared, prepare
 from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.decoding import build_search, decode
 from seq2seq.models import Seq2Seq
+from seq2seq.training.config.options import FROM_CHECKPOINT
 from seq2seq.training.loss import batch_loss
-from seq2seq.training.resume import FROM_CHECKPOINT
 
 SMOOTHING = 0.1
 

@@ -13,8 +13,7 @@ from seq2seq.models.base import Attentions, Decoded, Encoded, Layers, Seq2Seq, i
 from seq2seq.models.state import DecodeState
 from seq2seq.nn.dropout import Dropout
 from seq2seq.nn.embedding import Embeddings
-from seq2seq.nn.feedforward import FeedForward
-from seq2seq.nn.layer import LayerOptions
+from seq2seq.nn.layer import FeedForward, LayerOptions
 from seq2seq.nn.positions import Positions, PositionScheme
 from seq2seq.symbols import PAD
 from seq2seq.tables import check_range

@@ -1,5 +1,5 @@
 """The Hydra entry point of training: `python train.py`, `seq2seq train`, `python -m
-seq2seq.training`; with the lock on a run's folder, and the record of what was typed.
+seq2seq.training`.
 
 Imports neither torch nor lightning, so that a misspelt option is reported at once.
 """
@@ -7,66 +7,21 @@ Imports neither torch nor lightning, so that a misspelt option is reported at on
 import errno
 import os
 import sys
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
 
 import hydra
-from filelock import FileLock, Timeout
-from hydra.core.hydra_config import HydraConfig
 from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from seq2seq.durable import write_text
-from seq2seq.environment import is_first, keep_few_kernels, use_utf8, wait_briefly
+from seq2seq.environment import keep_few_kernels, use_utf8, wait_briefly
 from seq2seq.errors import ConfigError, Seq2SeqError, fail, shown
 from seq2seq.training.config.explain import explain
 from seq2seq.training.sweep import JobFailedError, Sweep, is_job, run_job
 
-RECORD = ".hydra"  # in the run's folder
-LOCK = ".lock"  # likewise; the system releases it when its process ends
 TRACEBACK = "SEQ2SEQ_TRACEBACK"  # in the environment of a run whose user set HYDRA_FULL_ERROR
-
-
-def write_record(config: DictConfig, folder: Path) -> None:
-    """Write what Hydra composed, and what was typed, into a run's folder; first process only.
-
-    Hydra would do so before any check, and a refused command or a dry run would overwrite an
-    existing run's record.
-    """
-    if not is_first():
-        return
-    typed = HydraConfig.get().overrides.task
-    parts = {"config": config, "hydra": HydraConfig.instance().cfg, "overrides": typed}
-    (folder / RECORD).mkdir(exist_ok=True)
-    for name, part in parts.items():
-        write_text(folder / RECORD / f"{name}.yaml", OmegaConf.to_yaml(part))
-
-
-@contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
-    """Lock a folder against other runs; the first process of a run does so for all of them.
-
-    Raises: ConfigError if another run has locked it.
-    """
-    if not is_first():
-        yield
-        return
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / LOCK)
-    try:
-        lock.acquire(timeout=0)
-    except Timeout as error:
-        raise ConfigError(
-            f"another run is writing to {folder}: the files of the two would mix. "
-            "Wait until it ends, or choose another folder: hydra.run.dir=ANOTHER"
-        ) from error
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def register_resolvers() -> None:

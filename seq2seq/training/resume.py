@@ -20,10 +20,10 @@ from seq2seq.attention.multihead import MultiHead
 from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
-from seq2seq.training.launch import RECORD
+from seq2seq.training.config.options import FROM_CHECKPOINT
+from seq2seq.training.run_folder import RECORD
 
 SAID = "SEQ2SEQ_RESUME"  # in the environment: the checkpoint that the first process resumes
-FROM_CHECKPOINT = "checkpoint"  # the name of conf/tokenizer/checkpoint.yaml
 SHOWN = 3  # differences named in a message
 MAY_DIFFER = (*checkpoint.INDIFFERENT, "num_kv_heads", "length")
 # Entries that are compared under another name than their option's.

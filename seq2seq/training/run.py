@@ -31,10 +31,10 @@ from seq2seq.models import Seq2Seq, build_model
 from seq2seq.training.config.plan import Plan, check
 from seq2seq.training.datamodule import DataModule
 from seq2seq.training.dry_run import dry_run
-from seq2seq.training.launch import alone_in, write_record
 from seq2seq.training.loggers import build_loggers, set_aside
 from seq2seq.training.module import TrainingModule
 from seq2seq.training.resume import agreed, check_resumed, given_tokenizers, start_from
+from seq2seq.training.run_folder import alone_in, write_record
 from seq2seq.training.sweep import (
     RESULT,
     check_processes,

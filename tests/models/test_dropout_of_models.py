@@ -10,7 +10,7 @@ from torch import Tensor
 from seq2seq.attention import Attention
 from seq2seq.models import Seq2Seq
 from seq2seq.nn.dropout import Dropout, WordDropout
-from seq2seq.nn.feedforward import FeedForward
+from seq2seq.nn.layer import FeedForward
 from seq2seq.symbols import BOS, EOS, PAD, UNK
 
 MODELS = ("transformer", "rnn", "rnn_luong")

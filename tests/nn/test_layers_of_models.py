@@ -12,8 +12,7 @@ from seq2seq.errors import ConfigError
 from seq2seq.functional import rotate, sinusoid
 from seq2seq.nn.dropout import Dropout
 from seq2seq.nn.embedding import Embeddings
-from seq2seq.nn.feedforward import FeedForward
-from seq2seq.nn.layer import Residual, build_norm
+from seq2seq.nn.layer import FeedForward, Residual, build_norm
 
 
 def randn(*shape: int) -> Tensor:

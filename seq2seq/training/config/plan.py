@@ -23,6 +23,7 @@ from seq2seq.models import MODELS, Seq2Seq, check_model
 from seq2seq.tables import check_options, did_you_mean
 from seq2seq.training.config.options import (
     AUTO,
+    FROM_CHECKPOINT,
     CheckpointOptions,
     GuidedOptions,
     LossOptions,
@@ -34,7 +35,6 @@ from seq2seq.training.config.options import (
 from seq2seq.training.guided import Guide, check_links, find_guide
 from seq2seq.training.loggers import LoggerOptions, read_logger
 from seq2seq.training.optimizer import Schedule, build_schedule
-from seq2seq.training.resume import FROM_CHECKPOINT
 
 # Keys of conf/data that only other keys of conf/ refer to.
 REFERRED = ("root", "steps", "vocab_size")

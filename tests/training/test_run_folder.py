@@ -9,7 +9,7 @@ from omegaconf import DictConfig
 
 from seq2seq.errors import ConfigError
 from seq2seq.training import launch, run
-from seq2seq.training.launch import LOCK, alone_in
+from seq2seq.training.run_folder import LOCK, alone_in
 
 OF_OTHERS = [
     {"RANK": "1", "LOCAL_RANK": "0"},

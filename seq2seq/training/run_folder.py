@@ -1,0 +1,55 @@
+"""A run's folder: one run at a time writes there, and records what was typed."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+from hydra.core.hydra_config import HydraConfig
+from omegaconf import DictConfig, OmegaConf
+
+from seq2seq.durable import write_text
+from seq2seq.environment import is_first
+from seq2seq.errors import ConfigError
+
+RECORD = ".hydra"  # in the run's folder
+LOCK = ".lock"  # likewise; the system releases it when its process ends
+
+
+def write_record(config: DictConfig, folder: Path) -> None:
+    """Write what Hydra composed, and what was typed, into a run's folder; first process only.
+
+    Hydra would do so before any check, and a refused command or a dry run would overwrite an
+    existing run's record.
+    """
+    if not is_first():
+        return
+    typed = HydraConfig.get().overrides.task
+    parts = {"config": config, "hydra": HydraConfig.instance().cfg, "overrides": typed}
+    (folder / RECORD).mkdir(exist_ok=True)
+    for name, part in parts.items():
+        write_text(folder / RECORD / f"{name}.yaml", OmegaConf.to_yaml(part))
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Lock a folder against other runs; the first process of a run does so for all of them.
+
+    Raises: ConfigError if another run has locked it.
+    """
+    if not is_first():
+        yield
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = FileLock(folder / LOCK)
+    try:
+        lock.acquire(timeout=0)
+    except Timeout as error:
+        raise ConfigError(
+            f"another run is writing to {folder}: the files of the two would mix. "
+            "Wait until it ends, or choose another folder: hydra.run.dir=ANOTHER"
+        ) from error
+    try:
+        yield
+    finally:
+        lock.release()
