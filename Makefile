@@ -9,7 +9,7 @@ TEST := $(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal
 help:
 	@echo "make demo     install, train on the embedded corpus, evaluate, translate, draw alignment maps"
 	@echo "make test     install, then check the style, the types and the tests"
-	@echo "make test-all the same with the slow tests: three times as long"
+	@echo "make test-all the same with the slow tests: more than twice as long"
 	@echo "make install  only install, into .venv"
 	@echo "make clean    remove .venv, runs/ and caches"
 

@@ -80,7 +80,7 @@ BUDGETS = {
     "cli": 2100,
     "data": 2100,
     "functional": 1450,
-    "decoding": 1100,
+    "decoding": 1120,
     "pages": 730,
     "metrics": 540,
     "models": 530,
