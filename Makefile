@@ -49,7 +49,7 @@ test: check
 	$(TEST)
 
 test-all: check
-	$(TEST) -m ''
+	$(TEST) -m '' --hypothesis-profile=explore
 
 clean:
 	rm -rf .venv runs .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info
