@@ -48,9 +48,12 @@ class LinkFiles(NamedTuple):
         to_end: a target word without links is linked to the source's EOS, see `project`.
     """
 
-    train: str | dict[str, str] | None
-    valid: str | dict[str, str] | None
-    to_end: bool
+    train: str | dict[str, str] | None = None
+    valid: str | dict[str, str] | None = None
+    to_end: bool = True
+
+
+NO_LINKS = LinkFiles()
 
 
 class Linked(NamedTuple):

@@ -12,7 +12,7 @@ import tokenizers as library
 from seq2seq.data.cache import FileMemo, cached_folder, digest
 from seq2seq.data.corpus import Corpus, encode_corpus
 from seq2seq.data.groups import Groups, check_groups
-from seq2seq.data.guided_links import LinkFiles, find_links, links_ledger, piece_links
+from seq2seq.data.guided_links import NO_LINKS, LinkFiles, find_links, links_ledger, piece_links
 from seq2seq.data.ledger import make_ledger, summary
 from seq2seq.data.mixture import Component, check_spec, find_components
 from seq2seq.data.recipes import build_recipe, learnable
@@ -105,7 +105,7 @@ def prepare(
     data: DataOptions,
     tokenizer: Mapping[str, Any],
     given: Tokenizers | None = None,
-    link_files: LinkFiles | None = None,
+    link_files: LinkFiles = NO_LINKS,
 ) -> Prepared:
     """Check the files, learn the tokenizers on the training text, encode both corpora.
 
@@ -126,7 +126,7 @@ def prepare(
     components = _checked_components(data, memo)
     tags = sorted({component.tag for component in components["train"] if component.tag is not None})
     _check_tags(components, tags)
-    linked = find_links(link_files, components, memo) if link_files else {}
+    linked = find_links(link_files, components, memo)
     if recipe is None:
         assert given is not None
         tokenizers = given
@@ -142,7 +142,6 @@ def prepare(
     ledger = make_ledger(components, corpora, tokenizers, tokenizer, memo)
     report = [*summary(ledger, corpora), f"tokenizer: {_sizes(tokenizers)}"]
     for part, of_part in linked.items():
-        assert link_files is not None
         links = piece_links(
             corpora[part],
             of_part,
