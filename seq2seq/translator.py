@@ -1,6 +1,7 @@
 """A trained model for people: text in, text out."""
 
 import warnings
+from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator
 from functools import partial
 from itertools import repeat
@@ -25,14 +26,16 @@ from seq2seq.decoding import (
     check_coverage,
     engine_options,
 )
+from seq2seq.decoding.precision import with_precision
 from seq2seq.decoding.workers import Workers
 from seq2seq.environment import usable_cores
 from seq2seq.errors import ConfigError
 from seq2seq.languages import is_spaceless
+from seq2seq.models import Seq2Seq
 from seq2seq.scoring import Pair, Score, cross_weights, log_probabilities, read_pairs
 from seq2seq.symbols import EOS, NAMES
 from seq2seq.tables import check_range, options_of
-from seq2seq.text_stream import TextStream, Translates, Translation, join
+from seq2seq.text_engine import Sentences, TextCodec, TextEngine, Translation
 
 # Requests that make it worth starting a process, which takes about as long as importing torch.
 WORTH_A_PROCESS = 256
@@ -54,6 +57,7 @@ class Translator:
         self.source = saved.source if tag is None else saved.source.marked(tag)
         self.target = saved.target
         self.model = saved.build().to(self.device)
+        self._converted: dict[str, Seq2Seq] = {}  # by precision
 
     @classmethod
     def load(cls, path: str | Path, device: str = "auto", tag: str | None = None) -> "Translator":
@@ -136,17 +140,33 @@ class Translator:
             check_range("decode.batch_size", batch_size, 1, maximum=10_000)
             changed["rows"] = batch_size * search.beams
         values = engine_options({**self.config["decode"], **changed})
-        workers = values.pop("workers")
-        build = partial(build_engine, self.model, search, **values)
+        workers, precision = values.pop("workers"), values.pop("precision")
+        engine = Engine(self.converted(precision), search, **values)
         count, minimum = (usable_cores(), WORTH_A_PROCESS) if workers == "auto" else (workers, 1)
         if count == 1 or self.device.type != "cpu":
-            return build()
-        return Workers(build, count, min_requests=minimum)
+            return engine
+        build = partial(build_engine, self.model, precision, search, **values)
+        return Workers(engine, build, count, min_requests=minimum)
+
+    def converted(self, precision: str) -> Seq2Seq:
+        """The model in a precision, converted when it is first asked for."""
+        if precision not in self._converted:
+            self._converted[precision] = with_precision(self.model, precision)
+        return self._converted[precision]
+
+    def text_engine(self, engine: Sentences, max_source: int | None = None) -> TextEngine:
+        """The engine for texts over an engine for sentences, with `submit`, `step` and `cancel`;
+        `max_source` as in `stream`.
+        """
+        between = "" if is_spaceless(self.config["data"]["target"]) else " "
+        tokenizers = Tokenizers(self.source, self.target)
+        limit = self._limit(max_source)
+        return TextEngine(engine, TextCodec(tokenizers, limit, self.model.max_length, between))
 
     def stream(
         self,
         texts: Iterable[str | None],
-        engine: Translates | Search,
+        engine: Sentences | Search,
         prefixes: str | Iterable[str] = "",
         *,
         max_source: int | None = None,
@@ -179,30 +199,29 @@ class Translator:
             pairs = zip(texts, repeat(prefixes), strict=False)
         else:
             pairs = zip(texts, prefixes, strict=True)
-        text_stream = TextStream(
-            pairs,
-            Tokenizers(self.source, self.target),
-            self._limit(max_source),
-            ready=ready,
-            look_ahead=look_ahead,
-            longest=self.model.max_length,
-        )
-        between = "" if is_spaceless(self.config["data"]["target"]) else " "
+        refused: deque[bool] = deque()
+
+        def read() -> Iterator[tuple[str, str]]:
+            for text, prefix in pairs:
+                refused.append(text is None)
+                yield text or "", prefix
+
         if isinstance(engine, Search):
             engine = Engine(self.model, engine)
+        answers = self.text_engine(engine, max_source).translate(
+            read(), ready=ready, max_unanswered=look_ahead
+        )
         first, truncated = [], 0  # lines that the limit cut off: the first ones, and their count
-        for line in text_stream.through(engine):
-            joined = join(line.translations, between)
-            if joined and joined[0].truncated:
-                first += [line.line_no] if truncated < SHOWN else []
+        for line_no, translations in enumerate(answers, start=1):
+            if translations and translations[0].truncated:
+                first += [line_no] if truncated < SHOWN else []
                 truncated += 1
-            failed = bool(line.parts) and not joined
-            if failed:
+            if translations is None:
                 warnings.warn(
-                    f"line {line.line_no} has no translation of finite probability: {DIVERGED}",
+                    f"line {line_no} has no translation of finite probability: {DIVERGED}",
                     stacklevel=2,
                 )
-            yield None if line.refused or failed else joined
+            yield None if refused.popleft() else translations
         if truncated:
             lines = ", ".join(map(str, first)) + ", ..." * (truncated > SHOWN)
             warnings.warn(

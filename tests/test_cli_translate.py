@@ -140,7 +140,12 @@ def test_every_broken_line_is_named(
     seq2seq: Command, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hypotheses = [Hypothesis([5], 0.0, 0.0)]
-    monkeypatch.setattr(Engine, "translate", lambda _, requests: ([*hypotheses] for _ in requests))
+
+    def answer(engine: Engine) -> None:
+        for i in list(engine._recipients):
+            engine._answer(i, [*hypotheses])
+
+    monkeypatch.setattr(Engine, "advance", answer)
     ended = seq2seq("translate", run, stdin=b"\xff\n" * 300)
     assert re.findall(r"line (\d+), byte 1", ended.err) == [str(n) for n in range(1, 301)]
 

@@ -23,7 +23,7 @@ FLOORS = {
     "serving": 7,  # a service
     "translator": 6,
     "average": 5,
-    "text_stream": 5,
+    "text_engine": 5,
     "training": 5,
     "interchange": 5,
     "checkpoint": 4,

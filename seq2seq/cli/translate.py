@@ -29,7 +29,7 @@ from seq2seq.cli.options import (
 from seq2seq.errors import ConfigError
 
 if TYPE_CHECKING:
-    from seq2seq.text_stream import Translation
+    from seq2seq.text_engine import Translation
 
 HELP = "translate texts, or stdin to stdout"
 

@@ -1,5 +1,6 @@
 """From a model to translations: searches, and the engine that runs them."""
 
+from seq2seq.decoding.answering import Answering
 from seq2seq.decoding.beam import Beam
 from seq2seq.decoding.decoding_batch import decode
 from seq2seq.decoding.engine import Engine, Request
@@ -19,6 +20,7 @@ from seq2seq.decoding.stats import Stats
 __all__ = [
     "ENGINE_OPTIONS",
     "SEARCHES",
+    "Answering",
     "StepChoice",
     "CandidateRequest",
     "Beam",

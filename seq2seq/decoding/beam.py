@@ -1,8 +1,9 @@
 """Beam search: the K best prefixes of each sentence, one token longer at every step."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -12,6 +13,38 @@ from seq2seq.symbols import EOS
 
 # Floor of the summed attention to a source piece, so that its logarithm stays finite.
 UNSEEN = torch.finfo(torch.float32).eps
+
+
+class Selection(NamedTuple):
+    """R continuations of each sentence: the 2K best, best first, then that of greedy search."""
+
+    values: Tensor  # (B, R) log-probabilities, -inf for the continuation of a dead beam
+    beams: Tensor  # (B, R) which is continued
+    tokens: Tensor  # (B, R)
+    gains: Tensor  # (B, R) log-probabilities of the tokens
+    greedy: Tensor  # (B, R) bool: is it the output of greedy search?
+
+    def at(self, places: Tensor) -> "Selection":
+        """Some of them, (B, R') indices."""
+        return Selection(*(x.gather(1, places) for x in self))
+
+
+def select(total: Tensor, gains: Tensor, ids: Tensor, greedy: Tensor) -> Selection:
+    """The continuations of each sentence that a beam search considers.
+
+    Args:
+        total: log-probability of each beam, (B, K); -inf if it is not live.
+        gains, ids: log-probabilities and tokens of its candidates, best first, (B, K, C).
+        greedy: the beam that holds the output of greedy search, (B,); -1 if none does.
+    """
+    K, C = gains.shape[1:]
+    values = (total[:, :, None] + gains).flatten(1)
+    best = values.topk(min(2 * K, K * C)).indices
+    index = torch.cat((best, greedy.clamp(min=0)[:, None] * C), dim=1)
+    values = values.gather(1, index)
+    tokens, gains = ids.flatten(1).gather(1, index), gains.flatten(1).gather(1, index)
+    is_greedy = (index == index[:, -1:]) & (greedy >= 0)[:, None] & values.isfinite()
+    return Selection(values, index // C, tokens, gains, is_greedy)
 
 
 class BeamState(SearchState):
@@ -24,79 +57,86 @@ class BeamState(SearchState):
         greedy: the beam that holds the output of greedy search, (B,); -1 once that has ended.
         seen: summed attention of each beam to each source piece, eos included, (B, K, S); S = 0
             without coverage.
+        exponent, enough: the length penalty, and the finished hypotheses needed, (B,).
     """
 
-    rows = (*SearchState.rows, "total", "count", "best", "greedy", "seen")
+    rows = (*SearchState.rows, *("total", "count", "best", "greedy", "seen", "exponent", "enough"))
     search: "Beam"
 
-    def __init__(self, search: "Beam", source_lengths: Tensor, *arguments: Any):
-        super().__init__(search, source_lengths, *arguments)
+    def __init__(self, searches: Sequence[Search], source_lengths: Tensor, *arguments: Any):
+        super().__init__(searches, source_lengths, *arguments)
+        self.exponent = self.option("length_penalty")
+        self.enough = self.option("enough", torch.int64)
         self.total = torch.full_like(self.logp[..., 0], -torch.inf)
         self.total[:, :1] = 0.0
         self.count = torch.zeros_like(self.length)
         self.best = torch.full_like(self.total[:, 0], -torch.inf)
-        self.greedy = torch.full_like(self.count, -1 if search.stopping == "count" else 0)
-        S = int(source_lengths.max()) + 1 if search.reads_weights and len(source_lengths) else 0
+        self.greedy = torch.full_like(self.count, -1 if self.search.stopping == "count" else 0)
+        S = int(source_lengths.max()) + 1 if self.search.reads_weights else 0
         self.seen = self.total.new_zeros(*self.total.shape, S)
 
     def advance(self, logp: Tensor, ids: Tensor, weights: Tensor | None = None) -> StepChoice:
-        (B, K), C = self.total.shape, logp.shape[1]
+        B, K = self.total.shape
         if weights is not None:
             self._look(weights)
         self._grow()
-        # -> (B, K * C): every continuation of every beam; then (B, R): the 2K best of the sentence,
-        # and last the choice of greedy search
-        gains = logp.double().view(B, K, C)
-        grown = (self.total[:, :, None] + gains).flatten(1)
-        best = grown.topk(min(2 * K, K * C)).indices
-        index = torch.cat((best, self.greedy.clamp(min=0)[:, None] * C), dim=1)
-        values, beam = grown.gather(1, index), index // C
-        token, gain = (x.reshape(B, K * C).gather(1, index) for x in (ids, gains))
-        ended = (token == EOS) & (values != -torch.inf)
-        is_greedy = (index == index[:, -1:]) & (self.greedy >= 0)[:, None] & values.isfinite()
-        counts = torch.zeros_like(ended)
-        counts[:, :K] = True
-        counts[:, -1] = is_greedy[:, -1] & ~is_greedy[:, :K].any(1)
-        finished = ended & counts & values.isfinite()
-        self._finish(finished, beam, values, gain)
-        self.count = self.count + finished.sum(1)
-
-        # -> (B, K): ranks of the best that go on; a stable sort puts them first, in order. The last
-        # is replaced by the choice of greedy search if that is not among them.
-        going = ended[:, :-1].to(torch.uint8).argsort(dim=1, stable=True)[:, :K]
-        goes_on = is_greedy & ~ended
-        lost = goes_on[:, -1] & ~goes_on.gather(1, going).any(1)
-        going[:, -1] = torch.where(lost, index.shape[1] - 1, going[:, -1])
-        is_live, place = goes_on.gather(1, going).max(1)
-        self.greedy = torch.where(is_live, place, -1)
-        beam, token, gain, self.total = (x.gather(1, going) for x in (beam, token, gain, values))
-        parents = (beam + K * torch.arange(B, device=beam.device)[:, None]).flatten()
-        for name in ("tokens", "logp", "seen"):
-            x: Tensor = getattr(self, name)
-            setattr(self, name, x.flatten(0, 1).index_select(0, parents).view_as(x))
-        self._write(token, gain)
-
+        selected = select(self.total, logp.double().view(B, K, -1), ids.view(B, K, -1), self.greedy)
+        ended = (selected.tokens == EOS) & (selected.values != -torch.inf)
+        self._end(selected, ended)
+        parents, tokens = self._go_on(selected, ended)
         decided = self._decided()
         at_limit = ~decided & (self.length >= self.limits)
         # A dead beam gives no result; NaN, from a model that diverged, does.
-        beams = torch.arange(K, device=beam.device).expand(B, K)
+        beams = torch.arange(K, device=tokens.device).expand(B, K)
         self._finish(at_limit[:, None] & (self.total != -torch.inf), beams, self.total)
-        return StepChoice(parents, token.flatten(), decided | at_limit)
+        return StepChoice(parents, tokens.flatten(), decided | at_limit)
+
+    def _end(self, selected: Selection, ended: Tensor) -> None:
+        """Finish those of the first K, and the output of greedy search, that end here."""
+        K = self.search.beams
+        counts = torch.zeros_like(ended)
+        counts[:, :K] = True
+        counts[:, -1] = selected.greedy[:, -1] & ~selected.greedy[:, :K].any(1)
+        finished = ended & counts & selected.values.isfinite()
+        self._finish(finished, selected.beams, selected.values, selected.gains)
+        self.count = self.count + finished.sum(1)
+
+    def _go_on(self, selected: Selection, ended: Tensor) -> tuple[Tensor, Tensor]:
+        """Continue the K best of the others. Returns: parent rows (N,), and tokens (B, K)."""
+        B, K = self.total.shape
+        # A stable sort puts those that go on first, in order. The last of them is replaced by the
+        # output of greedy search if that is not among them.
+        going = ended[:, :-1].to(torch.uint8).argsort(dim=1, stable=True)[:, :K]
+        goes_on = selected.greedy & ~ended
+        lost = goes_on[:, -1] & ~goes_on.gather(1, going).any(1)
+        going[:, -1] = torch.where(lost, ended.shape[1] - 1, going[:, -1])
+        is_live, place = goes_on.gather(1, going).max(1)
+        self.greedy = torch.where(is_live, place, -1)
+        selected = selected.at(going)
+        self.total = selected.values
+        first = K * torch.arange(B, device=going.device)[:, None]
+        parents = (selected.beams + first).flatten()
+        for name in ("tokens", "logp", "seen"):
+            x: Tensor = getattr(self, name)
+            setattr(self, name, x.flatten(0, 1).index_select(0, parents).view_as(x))
+        self._write(selected.tokens, selected.gains)
+        return parents, selected.tokens
 
     def _decided(self) -> Tensor:
         """Sentences (B,) with enough finished hypotheses and, if `stopping` is `score`, no open one
         that can still win.
         """
         search = self.search
-        enough = self.count >= search.enough
+        enough = self.count >= self.enough
         if search.stopping == "count" or search.beam_size == 1:
             return enough
         # Log-probabilities only fall, and the first beam has the highest. If it ended next:
         longer = (self.length + 1).minimum(self.limits).double()
-        beaten = self.best >= self.total[:, 0] / search.penalty(longer)
+        beaten: Tensor = self.best >= self.total[:, 0] / search.penalty(longer, self.exponent)
         # Greedy search is followed to its end if it could still be the best.
         greedy = self.total.gather(1, self.greedy.clamp(min=0)[:, None]).squeeze(1)
-        beaten &= (self.greedy < 0) | (self.best >= greedy / search.penalty(self.limits.double()))
+        at_limit = greedy / search.penalty(self.limits.double(), self.exponent)
+        beaten &= (self.greedy < 0) | (self.best >= at_limit)
         return enough & beaten
 
     def _look(self, weights: Tensor) -> None:
@@ -126,7 +166,8 @@ class BeamState(SearchState):
             place = (self.length[sentences] - 1)[:, None]
             tokens.scatter_(1, place, EOS)
             logp.scatter_(1, place, last[at][:, None])
-        scores = totals[at] / self.search.penalty(self.length[sentences].double())
+        lengths = self.length[sentences].double()
+        scores = totals[at] / self.search.penalty(lengths, self.exponent[sentences])
         if self.search.reads_weights:
             scores = scores + self._coverage(sentences, beam)
         self.best = self.best.scatter_reduce(0, sentences, scores, "amax")
@@ -177,6 +218,7 @@ class Beam(Search):
     """
 
     search_state = BeamState
+    of_sentence = (*Search.of_sentence, "length_penalty", "patience")
 
     beam_size: int = 5
     length_penalty: float = 1.0
@@ -211,7 +253,11 @@ class Beam(Search):
         """Finished hypotheses that a sentence needs to be done."""
         return max(1, math.ceil(self.patience * self.beam_size))
 
-    def penalty(self, n: Any) -> Any:
-        """The divisor of the log-probability of n tokens, eos included; n may be a tensor."""
+    def penalty(self, n: Any, exponent: Any = None) -> Any:
+        """The divisor of the log-probability of n tokens, eos included.
+
+        Args:
+            n, exponent: numbers or tensors; an exponent of None is `length_penalty`.
+        """
         base = n if self.penalty_form == "power" else (5 + n) / 6
-        return base**self.length_penalty
+        return base ** (self.length_penalty if exponent is None else exponent)

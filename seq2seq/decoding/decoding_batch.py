@@ -9,7 +9,12 @@ import torch
 from torch import Tensor
 
 from seq2seq.attention.pages import PagePool
-from seq2seq.decoding.search import CandidateRequest, Hypothesis, Search, SearchState
+from seq2seq.decoding.search import (
+    CandidateRequest,
+    Hypothesis,
+    Search,
+    SearchState,
+)
 from seq2seq.decoding.stats import Stats
 from seq2seq.models import Encoded, Seq2Seq
 from seq2seq.models.state import DecodeState
@@ -29,6 +34,7 @@ def decode(
     source: Tensor,
     search: Search,
     prefixes: Sequence[Sequence[int]] | None = None,
+    draw_ids: Sequence[int] | None = None,
 ) -> list[list[Hypothesis]]:
     """Translate a batch. Sentences leave it when they are done.
 
@@ -37,13 +43,14 @@ def decode(
         source: ids (B, S), each row ending in eos and padded at the right.
         search: how hypotheses are chosen.
         prefixes: the tokens that each translation must begin with.
+        draw_ids: what random draws depend on; None = 0 to B - 1.
 
     Returns: for each sentence, in order, its hypotheses, best first.
     """
     if not len(source):
         return []
     batch = DecodingBatch(model, search)
-    batch.join(source, range(len(source)), prefixes)
+    batch.join(source, range(len(source)), prefixes, draw_ids)
     hypotheses: dict[int, list[Hypothesis]] = {}
     while len(batch):
         hypotheses.update(batch.step())
@@ -85,12 +92,18 @@ class DecodingBatch:
     def __len__(self) -> int:
         return len(self.request_ids)
 
+    @property
+    def rows(self) -> int:
+        """Hypotheses in the batch, N."""
+        return len(self) * self.search.beams
+
     def join(
         self,
         source: Tensor,
         request_ids: Sequence[int],
         prefixes: Sequence[Sequence[int]] | None = None,
         draw_ids: Sequence[int] | None = None,
+        searches: Sequence[Search] | None = None,
     ) -> None:
         """Start sentences.
 
@@ -99,6 +112,7 @@ class DecodingBatch:
             request_ids: by which `step` answers, B.
             prefixes: the tokens that each translation must begin with.
             draw_ids: what random draws depend on, B; None = the request ids.
+            searches: of each sentence, B, of the batch's kind; None = the batch's.
         """
         with self.stats.timed("encode"):
             encoded = encode(self.model, source)
@@ -109,6 +123,7 @@ class DecodingBatch:
             longest=self.model.max_length,
             draw_ids=torch.tensor(draw_ids, device=source.device),
             prefixes=prefixes,
+            searches=searches,
         )
         tokens = source.new_full((len(source) * self.search.beams,), BOS)
         if len(self):
@@ -131,8 +146,8 @@ class DecodingBatch:
     def step(self) -> Results:
         """Decode one more token of every hypothesis. Returns: the results of sentences now done."""
         self.stats.steps += 1
-        self.stats.rows += len(self._tokens)
-        self.stats.live += len(self._tokens) - self.search.beams * len(self._answered)
+        self.stats.rows += self.rows
+        self.stats.live += self.rows - self.search.beams * len(self._answered)
         with self.stats.timed("step"):
             step = self.model.step(self._tokens[:, None], self._state, self.search.reads_weights)
         if self.pages is not None:
@@ -203,15 +218,15 @@ def stacked(parts: list[Tensor], S: int) -> Tensor:
 
 
 class Candidates(NamedTuple):
-    """The best next tokens of each row, best first."""
+    """Next tokens of each row: the best, best first, then those that were required."""
 
-    logp: Tensor  # (N, C) log-probabilities, float32 at least
-    ids: Tensor  # (N, C)
+    logp: Tensor  # (N, C + R) log-probabilities, float32 at least
+    ids: Tensor  # (N, C + R)
 
 
 @torch.no_grad()
 def top_candidates(model: Seq2Seq, hidden: Tensor, request: CandidateRequest) -> Candidates:
-    """The most probable next tokens of each row: hidden (N, E) -> (N, C).
+    """The most probable next tokens of each row: hidden (N, E) -> (N, C + R).
 
     Symbols that no text contains (pad, bos, unk) are excluded; probabilities are those of the
     model, not renormalised without them. A forced row has its token first, and all its other
@@ -227,7 +242,11 @@ def top_candidates(model: Seq2Seq, hidden: Tensor, request: CandidateRequest) ->
         logp[:, never] = -torch.inf
     if request.unending is not None:
         logp[:, EOS].masked_fill_(request.unending, -torch.inf)
+    if request.banned is not None:
+        logp[tuple(request.banned.T)] = -torch.inf
     best, ids = top_of_rows(logp, request.count)
+    if request.required is not None:
+        best, ids = with_required(logp, best, ids, request.required)
     if forced is not None and forced_logp is not None:
         rows = forced >= 0
         best.masked_fill_(rows[:, None], -torch.inf)
@@ -236,7 +255,17 @@ def top_candidates(model: Seq2Seq, hidden: Tensor, request: CandidateRequest) ->
     return Candidates(best, ids)
 
 
-def top_of_rows(x: Tensor, count: int) -> Candidates:
+def with_required(logp: Tensor, best: Tensor, ids: Tensor, required: Tensor) -> Candidates:
+    """Candidates (N, C) and the required tokens (N, R) of each row: those among the candidates
+    already, and -1, have probability 0 in their second place.
+    """
+    again = (required[:, :, None] == ids[:, None]).any(2) | (required < 0)
+    of_required = logp.gather(1, required.clamp(min=0)).masked_fill(again, -torch.inf)
+    tokens = required.clamp(min=0)
+    return Candidates(torch.cat((best, of_required), 1), torch.cat((ids, tokens), 1))
+
+
+def top_of_rows(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
     """`topk`, exact up to the order of equal values: (N, V) -> values and columns, (N, C) each.
 
     The C largest values of a row lie in the C chunks with the largest maxima, so only these are
@@ -246,7 +275,8 @@ def top_of_rows(x: Tensor, count: int) -> Candidates:
     V = x.shape[1]
     w = V // CHUNK
     if w < 4 * count:
-        return Candidates(*x.topk(min(count, V)))
+        best, columns = x.topk(min(count, V))
+        return best, columns
     maxima = x[:, : w * CHUNK].unflatten(1, (CHUNK, w)).amax(1)
     chunks = maxima.topk(count, sorted=False).indices  # (N, C)
     within = torch.arange(0, w * CHUNK, w, device=x.device)
@@ -255,4 +285,4 @@ def top_of_rows(x: Tensor, count: int) -> Candidates:
         rest = torch.arange(w * CHUNK, V, device=x.device).expand(len(x), -1)
         columns = torch.cat((columns, rest), dim=1)
     best, places = x.gather(1, columns).topk(count)
-    return Candidates(best, columns.gather(1, places))
+    return best, columns.gather(1, places)

@@ -1,22 +1,21 @@
 """Translates any number of sentences, as many at a time as is fast and fits in memory."""
 
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import islice
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import torch
 
 from seq2seq.attention.pages import PagePool
 from seq2seq.data.windows import padded
-from seq2seq.decoding.decoding_batch import DecodingBatch, Results
-from seq2seq.decoding.search import Hypothesis, Search
+from seq2seq.decoding.answering import Answering
+from seq2seq.decoding.decoding_batch import DecodingBatch
+from seq2seq.decoding.search import Hypothesis, Search, check_prefix
 from seq2seq.decoding.stats import Stats
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
 
 Cache = Literal["auto", "dense", "paged"]
-Answers = dict[int, list[Hypothesis]]  # by request id
 
 # Default pool size in tokens: for each hypothesis, but with room for one long sentence.
 TOKENS_PER_ROW, MIN_TOKENS = 128, 2**14
@@ -29,35 +28,36 @@ class Request(NamedTuple):
     source: list[int]  # ids, eos last
     prefix: Sequence[int] = ()  # ids that the translation begins with
     draw_id: int | None = None  # random draws depend on it; None = the id from `Engine.submit`
+    search: Search | None = None  # None = the engine's
 
 
-class Engine:
-    """Translates streams of sentences, and sentences that arrive one by one.
+class Engine(Answering[Request, list[Hypothesis]]):
+    """Answers each request with its hypotheses, best first.
 
-    `translate` is for a file. A server calls `submit` whenever a sentence arrives, `step` as long
-    as the engine is `busy`, and `cancel` when nobody waits for an answer any longer. All of them
-    may be mixed, and several streams be read in turn: each caller gets its own answers. Sentences
-    are started in the order in which they arrive; a stream arranges those it reads ahead.
+    Sentences start in the order in which they arrive; those that are submitted together, longest
+    first, so that sentences of similar length are decoded together. Searches of one kind share a
+    batch (`Search.kind`); batches of several kinds take turns, step by step.
 
-    With a dense cache a batch is filled and decoded to its end. With a paged cache sentences take
-    the places of finished ones (continuous batching), whenever an eighth of the places is free. If
-    the pages run out, the youngest sentence gives up its pages and starts again later; the oldest
-    never does, so every sentence is answered. The hypotheses of a sentence do not depend on which
-    others are decoded with it.
+    With a dense cache, batches are filled and decoded to their end. With a paged cache sentences
+    take the places of finished ones (continuous batching), whenever an eighth of the places is
+    free. If the pages run out, the youngest sentence gives up its pages and starts again later; the
+    oldest never does, so every sentence is answered. The hypotheses of a sentence do not depend on
+    which others are decoded with it.
 
     Args:
         model: in evaluation mode.
-        search: how hypotheses are chosen.
+        search: how hypotheses are chosen for requests that do not say it.
         cache: `dense`, `paged`, or `auto`: paged on a GPU.
         rows: maximum number of hypotheses decoded at once, but always those of one sentence.
         pages: of the paged cache; None = room for `rows` hypotheses of 128 tokens, and for at
             least 16,384 tokens.
         page_size: tokens per page; None = 8 on a CPU, 16 on a GPU.
-        look_ahead: sentences that `translate` reads before it answers the first of them.
 
     Attributes:
         stats: counts of the work done so far.
     """
+
+    look_ahead = 2000
 
     def __init__(
         self,
@@ -68,9 +68,9 @@ class Engine:
         rows: int = 320,
         pages: int | None = None,
         page_size: int | None = None,
-        look_ahead: int = 2000,
     ):
-        self.model, self.search = model, search
+        super().__init__()
+        self.model, self.search, self.rows = model, search, rows
         self.device = next(model.parameters()).device
         on_cpu = self.device.type == "cpu"
         self.pool: PagePool | None = None
@@ -78,157 +78,135 @@ class Engine:
             size = page_size or (8 if on_cpu else 16)
             default = max(rows * TOKENS_PER_ROW, MIN_TOKENS) // size
             self.pool = PagePool(pages or default, size, self.device)
-        self.max_sentences = max(1, rows // search.beams)
-        self.look_ahead = look_ahead
         self.stats = Stats()
-        self._batch = DecodingBatch(model, search, self.pool, self.stats)
         self._requests: dict[int, Request] = {}  # by id, all that are not answered yet
-        self._waiting: deque[int] = deque()  # ids of those to start, and of some that are cancelled
-        self._streams: dict[int, Answers] = {}  # by id: where the answers for `translate` go
-        self._answered: Results = []  # for the next `step`
-        self._count = 0
+        self._queue: deque[int] = deque()  # ids of those to start, and of some that are cancelled
+        self._batches: dict[Search, DecodingBatch] = {}  # by the kind of their search
+        self._started: dict[int, DecodingBatch] = {}  # by id, oldest first
 
     @property
-    def busy(self) -> bool:
-        """Is there a sentence whose answer `step` or `translate` has not given yet?"""
-        return bool(self._requests or self._answered)
+    def waiting(self) -> bool:
+        return len(self._requests) > len(self._started)
 
     def submit(self, request: Request) -> int:
         """Put a sentence at the end of the queue.
 
         Returns: its id, by which `step` answers.
-        Raises: ConfigError if its pages would not fit in the pool even if it were alone.
+        Raises: ConfigError if its pages would not fit in the pool even if it were alone; ValueError
+            for a prefix that no translation can begin with.
         """
-        request_id = self._accept(request)
-        self._waiting.append(request_id)
-        return request_id
+        return self.submit_all([request])[0]
 
-    def cancel(self, *request_ids: int) -> None:
-        """Drop sentences: their rows and pages are free at once, and no answer follows."""
-        cancelled = set(request_ids)
-        for request_id in cancelled:
-            self._requests.pop(request_id, None)
-            self._streams.pop(request_id, None)
-        self._answered = [answer for answer in self._answered if answer[0] not in cancelled]
-        if not cancelled.isdisjoint(self._batch.request_ids):
-            ids = enumerate(self._batch.request_ids)
-            self._batch.keep(row for row, request_id in ids if request_id in self._requests)
-
-    def _accept(self, request: Request) -> int:
+    def check(self, request: Request) -> None:
+        """Raises: as `submit`, if a request can never be answered."""
+        longest = self.model.max_length
+        check_prefix(request.prefix, longest)
         if self.pool is not None:
-            S, longest = len(request.source), self.model.max_length
-            needed = self._pages(request, self.search.limit(S - 1, longest, len(request.prefix)))
+            S, search = len(request.source), self._search(request)
+            needed = self._pages(request, search.limit(S - 1, longest, len(request.prefix)))
             if needed > self.pool.pages:
                 raise ConfigError(
-                    f"a source of {S} pieces and {self.search.beams} hypotheses may need {needed} "
+                    f"a source of {S} pieces and {search.beams} hypotheses may need {needed} "
                     f"pages, and there are {self.pool.pages}: raise decode.pages, use a smaller "
                     "beam, or cut the text"
                 )
-        request_id = self._count
-        self._count += 1
-        self._requests[request_id] = request
-        return request_id
 
-    def step(self) -> Results:
-        """Admit waiting sentences, then decode one more token of every hypothesis.
+    def submit_all(
+        self, items: Sequence[Request], answers: dict[int, list[Hypothesis]] | None = None
+    ) -> list[int]:
+        """Put sentences at the end of the queue, longest first; arguments as in `Answering`.
 
-        Returns: ids and hypotheses, best first, of the submitted sentences that were answered since
-            the last call.
+        Raises: as `submit`, and then none of them is submitted.
         """
-        self._step()
-        results, self._answered = self._answered, []
-        return results
+        for request in items:
+            self.check(request)
+        ids = [self._expect(answers) for _ in items]
+        self._requests.update(zip(ids, items, strict=True))
+        self._queue.extend(sorted(ids, key=lambda i: -len(self._requests[i].source)))
+        return ids
+
+    def cancel(self, *ids: int) -> None:
+        super().cancel(*ids)
+        dropped = {i for i in ids if self._requests.pop(i, None)}
+        for batch in {self._started.pop(i) for i in dropped & self._started.keys()}:
+            batch.keep(row for row, i in enumerate(batch.request_ids) if i not in dropped)
+
+    def _search(self, request: Request) -> Search:
+        return request.search or self.search
 
     @torch.no_grad()
-    def _step(self) -> None:
+    def advance(self) -> None:
+        """Admit waiting sentences, then decode one more token of every hypothesis."""
         self._admit()
-        if not len(self._batch):
-            return
         self._reserve()
-        for request_id, hypotheses in self._batch.step():
-            del self._requests[request_id]
-            self.stats.answer(hypotheses)
-            stream = self._streams.pop(request_id, None)
-            if stream is None:
-                self._answered.append((request_id, hypotheses))
-            else:
-                stream[request_id] = hypotheses
-
-    def translate(self, requests: Iterable[Request]) -> Iterator[list[Hypothesis]]:
-        """The hypotheses of each sentence, best first, in the order of the sentences.
-
-        Reads `look_ahead` sentences at a time and decodes the longest first, so that sentences of
-        similar length are decoded together. When the caller stops iterating, sentences that were
-        read but not answered are dropped.
-        """
-        source = iter(requests)
-        ids: deque[int] = deque()  # of this stream, in order, not given out yet
-        answers: Answers = {}
-        try:
-            while True:
-                if not any(self._streams.get(i) is answers for i in self._waiting):
-                    self._read(source, ids, answers)
-                if not ids:
-                    return
-                self._step()
-                while ids and ids[0] in answers:
-                    yield answers.pop(ids.popleft())
-        finally:
-            self.cancel(*ids)
-
-    def _read(self, source: Iterator[Request], ids: deque[int], answers: Answers) -> None:
-        """Add the next sentences of a stream to its ids, and to the queue, longest first."""
-        lengths: dict[int, int] = {}
-        for request in islice(source, self.look_ahead):
-            request_id = self._accept(request)
-            ids.append(request_id)
-            self._streams[request_id] = answers
-            lengths[request_id] = len(request.source)
-        self._waiting.extend(sorted(lengths, key=lengths.__getitem__, reverse=True))
+        for kind, batch in list(self._batches.items()):
+            if not len(batch):
+                del self._batches[kind]
+                continue
+            for request_id, hypotheses in batch.step():
+                del self._requests[request_id], self._started[request_id]
+                self.stats.answer(hypotheses)
+                self._answer(request_id, hypotheses)
 
     def _pages(self, request: Request, tokens: int) -> int:
         """Pages that a sentence needs when each of its hypotheses has read `tokens` tokens."""
         assert self.pool is not None
-        size = self.pool.page_size
-        return self.model.pages_for(size, len(request.source), tokens, self.search.beams)
+        size, beams = self.pool.page_size, self._search(request).beams
+        return self.model.pages_for(size, len(request.source), tokens, beams)
 
     def _admit(self) -> None:
         """Start waiting sentences where there is room."""
-        vacant = self.max_sentences - len(self._batch)
-        if len(self._batch) and (self.pool is None or vacant * 8 < self.max_sentences):
+        vacant = self.rows - sum(batch.rows for batch in self._batches.values())
+        if self._started and (self.pool is None or vacant * 8 < self.rows):
             return
         chosen: list[int] = []
         room = None if self.pool is None else self.pool.free - self.pool.pages // 50
         longest = 0
-        while self._waiting and len(chosen) < vacant:
-            request = self._requests.get(self._waiting[0])
+        while self._queue:
+            request = self._requests.get(self._queue[0])
             if request is None:  # it was cancelled
-                self._waiting.popleft()
+                self._queue.popleft()
                 continue
+            first = not chosen and not self._started
+            vacant -= self._search(request).beams
             longest = max(longest, len(request.source))
+            if not first and vacant < 0:
+                break
             if chosen and longest * (len(chosen) + 1) > MAX_JOINING:
                 break
             if room is not None:
                 room -= self._pages(request, 1)
-                if room < 0 and (chosen or len(self._batch)):
+                if room < 0 and not first:
                     break
-            chosen.append(self._waiting.popleft())
-        if chosen:
-            self._begin(chosen)
+            chosen.append(self._queue.popleft())
+        by_kind: dict[Search, list[int]] = {}
+        for request_id in chosen:
+            kind = self._search(self._requests[request_id]).kind
+            by_kind.setdefault(kind, []).append(request_id)
+        for kind, ids in by_kind.items():
+            self._begin(kind, ids)
 
-    def _begin(self, request_ids: list[int]) -> None:
-        requests = [self._requests[request_id] for request_id in request_ids]
-        source = padded([request.source for request in requests]).to(self.device)
-        prefixes = [request.prefix for request in requests]
-        pairs = zip(request_ids, requests, strict=True)
-        draw_ids = [i if r.draw_id is None else r.draw_id for i, r in pairs]
-        self._batch.join(source, request_ids, prefixes, draw_ids)
-        self.stats.admitted += len(request_ids)
+    def _begin(self, kind: Search, ids: list[int]) -> None:
+        """Start sentences whose searches are of one kind."""
+        requests = [self._requests[i] for i in ids]
+        if kind not in self._batches:
+            self._batches[kind] = DecodingBatch(self.model, kind, self.pool, self.stats)
+        batch = self._batches[kind]
+        batch.join(
+            padded([request.source for request in requests]).to(self.device),
+            ids,
+            [request.prefix for request in requests],
+            [i if r.draw_id is None else r.draw_id for i, r in zip(ids, requests, strict=True)],
+            [self._search(request) for request in requests],
+        )
+        self._started.update(dict.fromkeys(ids, batch))
+        self.stats.admitted += len(ids)
 
     def _reserve(self) -> None:
         """Make room for the next tokens, if need be by sending the youngest back to the queue."""
-        while not self._batch.reserve():
-            youngest = len(self._batch) - 1
-            self._waiting.appendleft(self._batch.request_ids[youngest])
-            self._batch.keep(range(youngest))
-            self.stats.preempted += 1
+        for batch in list(self._batches.values()):
+            while len(batch) and not batch.reserve():
+                youngest, its_batch = self._started.popitem()
+                its_batch.keep(row for row, i in enumerate(its_batch.request_ids) if i != youngest)
+                self._queue.appendleft(youngest)
+                self.stats.preempted += 1

@@ -1,13 +1,13 @@
 """Searches and engines from a node of conf/decode."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any
 
 from seq2seq.attention import Attention, Role
 from seq2seq.decoding.beam import Beam
-from seq2seq.decoding.engine import Cache, Engine
+from seq2seq.decoding.engine import Engine
 from seq2seq.decoding.greedy import Greedy
-from seq2seq.decoding.precision import with_precision
+from seq2seq.decoding.precision import PRECISIONS, with_precision
 from seq2seq.decoding.sample import Sample
 from seq2seq.decoding.search import Search
 from seq2seq.errors import ConfigError
@@ -17,40 +17,32 @@ from seq2seq.tables import Table, check_options, check_range, options_of
 SEARCHES: Table[Any] = Table("search", {"greedy": Greedy, "beam": Beam, "sample": Sample})
 
 
-def build_engine(
-    model: Seq2Seq,
-    search: Search,
-    *,
-    cache: Cache = "auto",
-    rows: int = 320,
-    pages: int | None = None,
-    page_size: int | None = None,
-    precision: Literal["float32", "bfloat16", "int8"] = "float32",
-) -> Engine:
+def build_engine(model: Seq2Seq, precision: str, search: Search, **options: Any) -> Engine:
     """An engine for the model converted to `precision`; other options as in `Engine`.
 
     Raises: ConfigError if the device does not support the precision.
     """
-    converted = with_precision(model, precision)
-    return Engine(converted, search, cache=cache, rows=rows, pages=pages, page_size=page_size)
+    return Engine(with_precision(model, precision), search, **options)
 
 
-ENGINE_OPTIONS = (*options_of(build_engine), "workers")  # all others are the search's
+ENGINE_OPTIONS = (*options_of(Engine), "precision", "workers")  # all others are the search's
 
 
 def engine_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """The options of a conf/decode node that `build_engine` takes, and `workers` (default: auto).
+    """The options of a conf/decode node that `Engine` takes, `precision` (default: float32) and
+    `workers` (default: auto).
 
     Raises: ConfigError for invalid values.
     """
-    given = {name: options[name] for name in ENGINE_OPTIONS if name in options}
-    workers = given.pop("workers", "auto")
+    given = {name: options[name] for name in options_of(Engine) if name in options}
+    precision, workers = options.get("precision", "float32"), options.get("workers", "auto")
     if workers != "auto" and (not isinstance(workers, int) or not 1 <= workers <= 10_000):
         raise ConfigError(f"decode.workers={workers!r} should be auto, or 1 or more, up to 10,000")
-    check_options(build_engine, given, "decode")
+    PRECISIONS.find(precision)
+    check_options(Engine, given, "decode")
     for name in ("rows", "pages", "page_size"):
         check_range(f"decode.{name}", given.get(name), 1, maximum=10_000_000)
-    return {**given, "workers": workers}
+    return {**given, "precision": precision, "workers": workers}
 
 
 def build_search(options: Mapping[str, Any]) -> Search:

@@ -1,6 +1,7 @@
 """Sampling: each token is drawn at random."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -19,16 +20,24 @@ class SampleState(IndependentBeams):
     beam or sentence.
     """
 
-    search: "Sample"
+    rows = (*IndependentBeams.rows, "temperature", "top_p", "seed")
+
+    def __init__(self, *arguments: Any):
+        super().__init__(*arguments)
+        self.temperature, self.top_p = self.option("temperature"), self.option("top_p")
+        self.seed = self.option("seed", torch.int64)
 
     def choose(self, logp: Tensor) -> Tensor:
-        search = self.search
-        p = (logp.double() / search.temperature).softmax(-1)
+        K = self.search.beams
+        temperature, top_p = (
+            option.repeat_interleave(K)[:, None] for option in (self.temperature, self.top_p)
+        )
+        p = (logp.double() / temperature).softmax(-1)
         mass = p.cumsum(-1)
         # The smallest set of the best that has this mass: without its last one it has less.
-        kept = (mass - p < search.top_p).sum(1, keepdim=True).clamp(min=1)
-        beams = torch.arange(search.beams, device=logp.device)
-        u = uniform(search.seed, self.draw_ids[:, None], beams, self.length[:, None])
+        kept = (mass - p < top_p).sum(1, keepdim=True).clamp(min=1)
+        beams = torch.arange(K, device=logp.device)
+        u = uniform(*(x[:, None] for x in (self.seed, self.draw_ids)), beams, self.length[:, None])
         return (mass <= u.view(-1, 1) * mass.gather(1, kept - 1)).sum(1, keepdim=True)
 
 
@@ -49,6 +58,7 @@ class Sample(Search):
     """
 
     search_state = SampleState
+    of_sentence = (*Search.of_sentence, "temperature", "top_p", "seed")
     ranges = {
         **Search.ranges,
         "samples": (1, 1000),
@@ -84,13 +94,13 @@ class Sample(Search):
         return ALL if self.top_k is None else self.top_k
 
 
-def uniform(seed: int, *counters: Tensor) -> Tensor:
-    """A random value in [0, 1) for each tuple of counters, which are broadcast; float64.
+def uniform(seed: Tensor, *counters: Tensor) -> Tensor:
+    """A random value in [0, 1) for each seed and tuple of counters, which are broadcast; float64.
 
     A hash, not a generator: its value does not depend on earlier draws. Each counter goes through
     the finaliser of SplitMix64 (Steele, Lea, Flood 2014). Products wrap around 2^64.
     """
-    state = mixed(torch.tensor(seed, device=counters[0].device))
+    state = mixed(seed)
     for counter in counters:
         state = mixed(state + counter)
     return unsigned_shift(state, 11).double() * 2.0**-53

@@ -4,10 +4,9 @@ hypotheses that result. None of them calls a model; `DecodingBatch` does.
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import partial
-from itertools import repeat
-from typing import ClassVar, NamedTuple, Self
+from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
 from torch import Tensor
@@ -46,6 +45,10 @@ class CandidateRequest:
     count: int  # C: candidates of each row; all tokens if there are fewer
     forced: Tensor | None = None  # (N,) the token that a row must take, -1 = free; None = all free
     unending: Tensor | None = None  # (N,) bool: rows that may not end yet; None = all may
+    banned: Tensor | None = None  # (M, 2) pairs of a row and a token that it may not take
+    # (N, R) tokens that are candidates whatever their rank, -1 = none: they come last, and have
+    # probability 0 there if they are among the first C too, or if the row may not take them.
+    required: Tensor | None = None
 
 
 class StepChoice(NamedTuple):
@@ -79,6 +82,10 @@ class Search:
     min_length_extra: int = 0
 
     search_state: ClassVar[type["SearchState"]]
+    # Options in which the searches of the sentences in one batch may differ.
+    of_sentence: ClassVar[tuple[str, ...]] = (
+        *("length_ratio", "length_extra", "max_length", "min_length_ratio", "min_length_extra"),
+    )
     # The minimum and maximum of each numeric option.
     ranges: ClassVar[dict[str, tuple[float, float]]] = {
         "length_ratio": (0, 1000),
@@ -104,6 +111,16 @@ class Search:
                 )
 
     @property
+    def kind(self) -> Self:
+        """This search without the options of single sentences: searches of one kind can share a
+        batch.
+        """
+        defaults: dict[str, Any] = {
+            f.name: f.default for f in fields(self) if f.name in self.of_sentence
+        }
+        return replace(self, **defaults)
+
+    @property
     def beams(self) -> int:
         """Rows of each sentence, K."""
         raise NotImplementedError
@@ -125,6 +142,7 @@ class Search:
         longest: int | None = None,
         draw_ids: Tensor | None = None,
         prefixes: Sequence[Sequence[int]] | None = None,
+        searches: Sequence["Search"] | None = None,
     ) -> "SearchState":
         """The state of B new sentences with `source_lengths` pieces (B,), eos not counted.
 
@@ -133,16 +151,18 @@ class Search:
             draw_ids: random draws depend on these, and on nothing else of the batch, (B,); None = 0
                 to B - 1.
             prefixes: the tokens that each translation must begin with.
+            searches: of each sentence, all of one kind; None = this one for all.
 
         Raises: ValueError for a prefix that contains pad, bos or eos, or is too long for the model.
         """
-        if prefixes is None:
-            prefixes = [()] * len(source_lengths)
-        for prefix in prefixes:
+        for prefix in prefixes or ():
             check_prefix(prefix, longest)
+        B = len(source_lengths)
         if draw_ids is None:
-            draw_ids = torch.arange(len(source_lengths), device=source_lengths.device)
-        return self.search_state(self, source_lengths, longest, draw_ids, prefixes)
+            draw_ids = torch.arange(B, device=source_lengths.device)
+        return self.search_state(
+            searches or [self] * B, source_lengths, longest, draw_ids, prefixes or [()] * B
+        )
 
     def limit(self, source_length: int, longest: int | None = None, prefix: int = 0) -> int:
         """Maximum tokens of a translation, eos included.
@@ -166,6 +186,8 @@ class SearchState:
     independently, each with its own length.
 
     Attributes:
+        search: the kind of search.
+        searches: that of each sentence, with its options.
         length: tokens chosen so far, (B,).
         tokens, logp: chosen tokens and their log-probabilities, (B, K, room); only the first
             `length` are valid.
@@ -180,20 +202,22 @@ class SearchState:
 
     def __init__(
         self,
-        search: Search,
+        searches: Sequence[Search],
         source_lengths: Tensor,
         longest: int | None,
         draw_ids: Tensor,
         prefixes: Sequence[Sequence[int]],
     ):
-        self.search = search
+        self.search, self.searches = searches[0].kind, list(searches)
         self.draw_ids, self.source_lengths = draw_ids, source_lengths
-        B, K, device = len(source_lengths), search.beams, source_lengths.device
+        B, K, device = len(source_lengths), self.search.beams, source_lengths.device
         pieces: list[int] = source_lengths.tolist()
         integers = partial(torch.tensor, dtype=torch.int64, device=device)
-        limits = map(search.limit, pieces, repeat(longest), map(len, prefixes))
-        self.limits = integers(list(limits))
-        self.min_lengths = integers([search.min_length(n) for n in pieces]).minimum(self.limits)
+        each = list(zip(searches, pieces, map(len, prefixes), strict=True))
+        self.limits = integers([search.limit(n, longest, given) for search, n, given in each])
+        minimums = [search.min_length(n) for search, n, _ in each]
+        self.has_minimum = max(minimums) > 1
+        self.min_lengths = integers(minimums).minimum(self.limits)
         # (B, P + 1): the longest prefix, too, is followed by a FREE column
         width = 1 + max(map(len, prefixes), default=0)
         forced = [[*prefix, *[FREE] * (width - len(prefix))] for prefix in prefixes]
@@ -204,17 +228,22 @@ class SearchState:
         self.finished: list[list[Hypothesis]] = [[] for _ in range(B)]
         self._steps = 0  # the largest `length`
 
+    def option(self, name: str, dtype: torch.dtype = torch.float64) -> Tensor:
+        """The value of a numeric option of each sentence, (B,)."""
+        values = [getattr(search, name) for search in self.searches]
+        return torch.tensor(values, dtype=dtype, device=self.length.device)
+
     def request(self) -> CandidateRequest:
         """The candidates that the next `advance` needs."""
-        K, search = self.search.beams, self.search
+        K = self.search.beams
         forced = unending = None
         last = self.prefixes.shape[1] - 1
         if last:
             forced = self.prefixes.gather(1, self.length.clamp(max=last)[:, None])
             forced = forced.expand(-1, K).flatten()
-        if search.min_length_ratio > 0 or search.min_length_extra > 1:
+        if self.has_minimum:
             unending = (self.length + 1 < self.min_lengths).repeat_interleave(K)
-        return CandidateRequest(search.candidates, forced, unending)
+        return CandidateRequest(self.search.candidates, forced, unending)
 
     def advance(self, logp: Tensor, ids: Tensor, weights: Tensor | None = None) -> StepChoice:
         """Choose the next tokens.
@@ -229,7 +258,9 @@ class SearchState:
         """Drop all other sentences and their results; indices (B',), ascending."""
         for name in self.rows:
             setattr(self, name, getattr(self, name).index_select(0, sentences))
-        self.finished = [self.finished[i] for i in sentences.tolist()]
+        chosen = sentences.tolist()
+        self.searches = [self.searches[i] for i in chosen]
+        self.finished = [self.finished[i] for i in chosen]
         # Without the longest, less room may do; all of it is copied when beams are reordered.
         self._steps = int(self.length.max()) if self.finished else 0
         room = self.ROOM << (self._steps // self.ROOM).bit_length()
@@ -238,13 +269,17 @@ class SearchState:
     def merge(self, other: Self) -> None:
         """Append the other's sentences to these.
 
-        Raises: ValueError if the other belongs to a search with other options.
+        Raises: ValueError if the other belongs to another kind of search.
         """
         if other.search != self.search:
-            raise ValueError(f"only states of one search can merge: {self.search}, {other.search}")
+            raise ValueError(
+                f"only states of one kind of search can merge: {self.search}, {other.search}"
+            )
         for name in self.rows:
             setattr(self, name, stack(getattr(self, name), getattr(other, name)))
+        self.searches += other.searches
         self.finished += other.finished
+        self.has_minimum = self.has_minimum or other.has_minimum
         self._steps = max(self._steps, other._steps)
 
     def results(self, sentences: Iterable[int]) -> list[list[Hypothesis]]:
@@ -253,9 +288,10 @@ class SearchState:
         Those cut off at the source's limit come after all that ended: an endless repetition can
         score higher. Those cut off at `max_length` may be good beginnings: only the score counts.
         """
-        cap = self.search.max_length
-        ranked = partial(sorted, key=lambda h: (h.truncated and len(h.ids) != cap, -h.score))
-        return [ranked(self.finished[i]) for i in sentences]
+        return [self._ranked(self.finished[i], self.searches[i].max_length) for i in sentences]
+
+    def _ranked(self, finished: list[Hypothesis], cap: int | None) -> list[Hypothesis]:
+        return sorted(finished, key=lambda h: (h.truncated and len(h.ids) != cap, -h.score))
 
     def _grow(self) -> None:
         """Count one more token in every row, and make room for it."""

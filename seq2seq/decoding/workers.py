@@ -5,12 +5,13 @@ The matrices of one decoding step are too small to split between threads; senten
 
 import multiprocessing
 import pickle
+import queue
+import threading
 import traceback
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from itertools import chain, islice
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import BaseContext
@@ -19,47 +20,33 @@ from typing import NamedTuple
 
 import torch
 
+from seq2seq.decoding.answering import Answering
 from seq2seq.decoding.engine import Engine, Request
 from seq2seq.decoding.search import Hypothesis
 from seq2seq.decoding.stats import Stats
 from seq2seq.environment import keep_memory, uninterrupted
 from seq2seq.errors import Seq2SeqError
 
-SHARE = 512  # requests of a window for each worker
-WINDOWS = 2  # read ahead, so that a worker that has finished one finds work in the next
+SHARE = 512  # maximum requests that a worker has not answered
 
 
-class Answer(NamedTuple):
+class Order(NamedTuple):
+    """What a worker is sent."""
+
+    submitted: Sequence[tuple[int, Request]] = ()
+    cancelled: Sequence[int] = ()
+
+
+class Report(NamedTuple):
     """What a worker sends back."""
 
-    hypotheses: list[list[Hypothesis]]
+    answers: list[tuple[int, list[Hypothesis]]]
     warnings: list[tuple[str, type[Warning]]]
     stats: Stats  # of all its work so far
 
 
-class Window:
-    """Requests that were read together, and the answers as they come in."""
-
-    def __init__(self, requests: list[Request]):
-        self.requests = requests
-        self.answers: list[list[Hypothesis]] = [[] for _ in requests]
-        self.missing = len(requests)
-
-    def shares(self, count: int) -> list[list[int]]:
-        """Indices of the requests of each share: dealt in turn, longest first, so that all shares
-        take about the same time.
-        """
-        order = sorted(range(len(self.requests)), key=lambda i: -len(self.requests[i].source))
-        return [share for share in (order[i::count] for i in range(count)) if share]
-
-    def put(self, share: list[int], hypotheses: list[list[Hypothesis]]) -> None:
-        for i, of_request in zip(share, hypotheses, strict=True):
-            self.answers[i] = of_request
-        self.missing -= len(share)
-
-
 class Worker:
-    """A process with an engine, and its current task."""
+    """A process with an engine, as this process sees it."""
 
     def __init__(self, context: BaseContext):
         self.connection, theirs = context.Pipe()
@@ -68,7 +55,7 @@ class Worker:
         )
         self.process.start()
         theirs.close()
-        self.task: tuple[Window, list[int]] | None = None
+        self.unanswered: set[int] = set()
         self.stats = Stats()
 
     def begin(self, recipe: bytes) -> None:
@@ -76,24 +63,24 @@ class Worker:
         with self._alive():
             self.connection.send_bytes(recipe)
 
-    def send(self, window: Window, share: list[int]) -> None:
-        self.task = window, share
+    def send(self, order: Order) -> None:
+        self.unanswered.update(i for i, _ in order.submitted)
+        self.unanswered.difference_update(order.cancelled)
         with self._alive():
-            self.connection.send([window.requests[i] for i in share])
+            self.connection.send(order)
 
-    def receive(self) -> None:
-        """Wait for the answer and store it in its window. Raises: whatever the engine raised."""
-        assert self.task is not None
+    def receive(self) -> list[tuple[int, list[Hypothesis]]]:
+        """Wait for the next answers. Raises: whatever the engine raised."""
         with self._alive():
-            answer = self.connection.recv()
-        if isinstance(answer, BaseException):
-            raise answer
-        for message, category in answer.warnings:
+            report = self.connection.recv()
+        if isinstance(report, BaseException):
+            raise report
+        for message, category in report.warnings:
             warnings.warn(message, category, stacklevel=2)
-        self.stats = answer.stats
-        window, share = self.task
-        window.put(share, answer.hypotheses)
-        self.task = None
+        self.stats = report.stats
+        self.unanswered.difference_update(i for i, _ in report.answers)
+        answers: list[tuple[int, list[Hypothesis]]] = report.answers
+        return answers
 
     @contextmanager
     def _alive(self) -> Iterator[None]:
@@ -114,57 +101,112 @@ class Worker:
         self.process.join()
 
 
-class Workers:
+class Workers(Answering[Request, list[Hypothesis]]):
     """Up to `count` engines, each in its own process, with the interface of one engine.
 
-    Processes are started when there is work for two, and stay for the next call. Starting them
-    takes about as long as importing torch. They are forked from a server process, not from this
-    one, whose threads a copy would lack; so a program that uses them keeps its top-level code under
-    `if __name__ == "__main__":`.
+    Processes are started when there is work for two, and stay until `close`. Starting them takes
+    about as long as importing torch. They are forked from a server process, not from this one,
+    whose threads a copy would lack; so a program that uses them keeps its top-level code under
+    `if __name__ == "__main__":`. Requests are dealt in turn, so that all take about the same time.
 
     Args:
-        build: makes an engine, here and in each process; a function that can be pickled. The engine
-            of this process does the work when starting others is not worth it.
+        engine: of this process, which does the work when starting others is not worth it.
+        build: makes an engine in each process; a function that can be pickled.
         count: maximum number of processes.
         min_requests: requests per process that make starting it worth it.
+
+    All methods raise Seq2SeqError if a worker was killed, and whatever an engine raises; then all
+    processes end, and nothing that they were working on is answered.
     """
 
-    def __init__(self, build: Callable[[], Engine], count: int, *, min_requests: int = 1):
-        self.build = build
-        self.engine = build()
+    def __init__(
+        self, engine: Engine, build: Callable[[], Engine], count: int, *, min_requests: int = 1
+    ):
+        super().__init__()
+        self.engine, self.build = engine, build
         self.count = count
         self.min_requests = min_requests
+        self.look_ahead = 2 * SHARE * count
+        self._backlog: deque[tuple[int, Request]] = deque()
         self._workers: list[Worker] = []
+        self._here: dict[int, list[Hypothesis]] = {}  # answers of this process's engine, by its id
+        self._ids: dict[int, int] = {}  # of this process's engine -> ours
 
     @property
     def stats(self) -> Stats:
         """The work of this process's engine and those of the current workers."""
         return sum((worker.stats for worker in self._workers), self.engine.stats)
 
-    def translate(self, requests: Iterable[Request]) -> Iterator[list[Hypothesis]]:
-        """The hypotheses of each request, best first, in the order of the requests.
+    @property
+    def waiting(self) -> bool:
+        return bool(self._backlog)
 
-        At most `WINDOWS` windows of `SHARE` requests per worker are read ahead.
+    def submit(self, request: Request) -> int:
+        """Put a sentence at the end of the queue. Returns: its id, by which `step` answers."""
+        return self.submit_all([request])[0]
 
-        Raises: Seq2SeqError if a worker was killed, and whatever the engine raises.
-        """
-        requests = iter(requests)
-        first = list(islice(requests, SHARE * self.count))
-        wanted = min(self.count, len(first) // self.min_requests)
-        if wanted < 2:
-            yield from self.engine.translate(chain(first, requests))
-            return
+    def submit_all(
+        self, items: Sequence[Request], answers: dict[int, list[Hypothesis]] | None = None
+    ) -> list[int]:
+        for request in items:
+            self.engine.check(request)
+        ids = [self._expect(answers) for _ in items]
+        pairs = zip(ids, items, strict=True)
+        # Draws depend on the request, not on the worker that gets it.
+        numbered = [(i, r if r.draw_id is not None else r._replace(draw_id=i)) for i, r in pairs]
+        self._backlog.extend(sorted(numbered, key=lambda pair: -len(pair[1].source)))
+        return ids
+
+    def cancel(self, *ids: int) -> None:
+        super().cancel(*ids)
+        dropped = set(ids)
+        self._backlog = deque(pair for pair in self._backlog if pair[0] not in dropped)
+        self.engine.cancel(*(here for here, i in self._ids.items() if i in dropped))
+        for worker in self._workers:
+            if theirs := dropped & worker.unanswered:
+                worker.send(Order(cancelled=sorted(theirs)))
+
+    def advance(self) -> None:
+        """Deal requests out, and wait for answers, if there is work."""
         try:
-            self._start(wanted)
-            yield from self._translate(first, requests)
-        except BaseException:  # also if the caller stops iterating: nobody will read the results
+            if self._backlog:
+                self._deal()
+            if self.engine.busy:
+                self._work_here()
+            self._receive(wait_for_one=not self.engine.busy)
+        except BaseException:
             self.close()
             raise
 
     def close(self) -> None:
         """End the processes. They also end with this one, however it ends."""
         while self._workers:
-            self._workers.pop().end()
+            worker = self._workers.pop()
+            worker.end()
+            self.cancel(*worker.unanswered)
+
+    def _deal(self) -> None:
+        """Give each worker as many requests as it may have, or all to the engine of this process
+        if they are too few to start any.
+        """
+        wanted = min(self.count, len(self._backlog) // self.min_requests)
+        if wanted < 2 and not self._workers:
+            ids, requests = zip(*self._backlog, strict=True)
+            self._backlog.clear()
+            self._ids.update(zip(self.engine.submit_all(requests, self._here), ids, strict=True))
+            return
+        self._start(wanted)
+        orders: list[list[tuple[int, Request]]] = [[] for _ in self._workers]
+        room = True
+        while room and self._backlog:
+            room = False
+            for worker, order in zip(self._workers, orders, strict=True):
+                if self._backlog and len(worker.unanswered) + len(order) < SHARE:
+                    order.append(self._backlog.popleft())
+                    room = True
+        for worker, order in zip(self._workers, orders, strict=True):
+            if order:
+                worker.send(Order(order))
 
     def _start(self, wanted: int) -> None:
         if len(self._workers) >= wanted:
@@ -177,31 +219,19 @@ class Workers:
         for worker in self._workers[old:]:
             worker.begin(recipe)
 
-    def _translate(
-        self, first: list[Request], requests: Iterator[Request]
-    ) -> Iterator[list[Hypothesis]]:
-        windows = deque([Window(first)])
-        tasks = deque((windows[0], share) for share in windows[0].shares(len(self._workers)))
-        while windows:
-            for worker in self._workers:
-                if worker.task is None and tasks:
-                    worker.send(*tasks.popleft())
-            if not windows[0].missing:
-                yield from windows.popleft().answers
-            read = list(islice(requests, SHARE * self.count)) if len(windows) < WINDOWS else []
-            if read:
-                windows.append(Window(read))
-                shares = windows[-1].shares(len(self._workers))
-                tasks.extend((windows[-1], share) for share in shares)
-            else:
-                self._receive()
+    def _work_here(self) -> None:
+        self.engine.advance()
+        for here, hypotheses in self._here.items():
+            self._answer(self._ids.pop(here), hypotheses)
+        self._here.clear()
 
-    def _receive(self) -> None:
-        """Wait until a worker has an answer, if any is at work."""
-        busy = {worker.connection: worker for worker in self._workers if worker.task}
-        for connection in wait(busy) if busy else []:
+    def _receive(self, wait_for_one: bool) -> None:
+        """Read what workers have answered; wait for the first answer, if any is at work."""
+        at_work = {worker.connection: worker for worker in self._workers if worker.unanswered}
+        for connection in wait(at_work, None if wait_for_one else 0) if at_work else []:
             assert isinstance(connection, Connection)
-            busy[connection].receive()
+            for request_id, hypotheses in at_work[connection].receive():
+                self._answer(request_id, hypotheses)
 
 
 def server() -> BaseContext:
@@ -219,29 +249,59 @@ def server() -> BaseContext:
 
 
 def serve(connection: Connection) -> None:
-    """The loop of a worker: receives how to build its engine, then requests until the other side
-    closes.
-    """
+    """A worker: receives how to build its engine, then orders until the other side closes."""
     torch.set_num_threads(1)
     keep_memory()
     try:
         engine = pickle.loads(connection.recv_bytes())()
-        while True:
-            connection.send(answer(engine, connection.recv()))
+        orders: queue.SimpleQueue[Order | None] = queue.SimpleQueue()
+        threading.Thread(target=listen, args=(connection, orders), daemon=True).start()
+        ids: dict[int, int] = {}
+        while (report := work(engine, orders, ids)) is not None:
+            connection.send(report)
     except (EOFError, OSError):
         return
 
 
-def answer(engine: Engine, requests: list[Request]) -> Answer | Exception:
-    """The answer to the requests, or the error that was raised instead."""
+def listen(connection: Connection, orders: "queue.SimpleQueue[Order | None]") -> None:
+    """Always ready to receive, so that neither side waits for the other to read; None at the
+    end.
+    """
+    try:
+        while True:
+            orders.put(connection.recv())
+    except (EOFError, OSError):
+        orders.put(None)
+
+
+def work(
+    engine: Engine, orders: "queue.SimpleQueue[Order | None]", ids: dict[int, int]
+) -> Report | Exception | None:
+    """Carry out orders until there are answers, or an error.
+
+    Args:
+        ids: of the requests at work: the engine's -> the sender's; changed in place.
+
+    Returns: None if no more orders will come.
+    """
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
-            hypotheses = list(engine.translate(requests))
+            answers: list[tuple[int, list[Hypothesis]]] = []
+            while not answers:
+                while not engine.busy or not orders.empty():
+                    order = orders.get()
+                    if order is None:
+                        return None
+                    mine = engine.submit_all([request for _, request in order.submitted])
+                    ids.update(zip(mine, (i for i, _ in order.submitted), strict=True))
+                    engine.cancel(*(i for i, theirs in ids.items() if theirs in order.cancelled))
+                answers = [(ids.pop(i), hypotheses) for i, hypotheses in engine.step()]
         except Exception as error:
             error.add_note(f"In a worker process:\n{traceback.format_exc()}")
             try:
-                return pickle.loads(pickle.dumps(error))
+                copy: Exception = pickle.loads(pickle.dumps(error))
+                return copy
             except Exception:  # an error that cannot be pickled
                 return RuntimeError("".join(traceback.format_exception(error)))
-    return Answer(hypotheses, [(str(w.message), w.category) for w in caught], engine.stats)
+    return Report(answers, [(str(w.message), w.category) for w in caught], engine.stats)

@@ -3,26 +3,56 @@
 import os
 import signal
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Sequence
 
+from seq2seq.decoding.answering import Answering
 from seq2seq.decoding.engine import Request, Stats
 from seq2seq.decoding.search import Hypothesis
 from seq2seq.errors import ConfigError
 
 
-class Echo:
-    """An engine that gives the source back, and does what its first piece says."""
+class Echo(Answering[Request, list[Hypothesis]]):
+    """An engine that gives the source back, and does what its first piece says. One that begins
+    with -3 is never answered.
+    """
+
+    look_ahead = 100
 
     def __init__(self) -> None:
+        super().__init__()
         self.stats = Stats()
+        self.requests: dict[int, Request] = {}
 
-    def translate(self, requests: Iterable[Request]) -> Iterator[list[Hypothesis]]:
-        for request in requests:
-            if request.source[0] == -9:
+    @property
+    def waiting(self) -> bool:
+        return bool(self.requests)
+
+    def check(self, request: Request) -> None:
+        """All can be answered."""
+
+    def submit_all(
+        self, items: Sequence[Request], answers: dict[int, list[Hypothesis]] | None = None
+    ) -> list[int]:
+        ids = [self._expect(answers) for _ in items]
+        self.requests.update(zip(ids, items, strict=True))
+        return ids
+
+    def cancel(self, *ids: int) -> None:
+        super().cancel(*ids)
+        for i in ids:
+            self.requests.pop(i, None)
+
+    def advance(self) -> None:
+        for i, request in list(self.requests.items()):
+            first = request.source[0]
+            if first == -9:
                 os.kill(os.getpid(), signal.SIGKILL)
-            if request.source[0] == -1:
+            if first == -1:
                 raise ConfigError("this engine refuses -1")
-            if request.source[0] == -2:
+            if first == -2:
                 warnings.warn("minus two is odd", RuntimeWarning, stacklevel=2)
+            if first == -3:
+                continue
             self.stats += Stats(1)
-            yield [Hypothesis([*request.source, os.getpid()], 0.0, 0.0)]
+            self._answer(i, [Hypothesis([*request.source, os.getpid()], 0.0, 0.0)])
+            del self.requests[i]

@@ -7,10 +7,19 @@ from itertools import islice
 import pytest
 import torch
 from helpers import small_model, source_batch
-from toys import assert_same
+from toys import TableModel, assert_same
 
-from seq2seq.decoding import Engine, Hypothesis, Request, Search, build_search, decode
-from seq2seq.decoding.decoding_batch import top_of_rows
+from seq2seq.decoding import (
+    Beam,
+    CandidateRequest,
+    Engine,
+    Hypothesis,
+    Request,
+    Search,
+    build_search,
+    decode,
+)
+from seq2seq.decoding.decoding_batch import top_candidates, top_of_rows
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
 from seq2seq.symbols import PAD
@@ -64,7 +73,8 @@ def test_translations_do_not_depend_on_how_many_are_decoded_at_once(
     model, search, requests = small_model(name).double(), make_search(beams), make_requests()
     expected = alone(model, requests, search)
     for rows, look_ahead in ((1, 3), (12, 5), (320, 2000)):
-        engine = Engine(model, search, cache=cache, rows=rows, look_ahead=look_ahead)
+        engine = Engine(model, search, cache=cache, rows=rows)
+        engine.look_ahead = look_ahead
         assert_all_same(list(engine.translate(iter(requests))), expected)
 
 
@@ -107,24 +117,50 @@ def test_sentences_may_come_at_any_time(cache: str, seed: int) -> None:
     assert_all_same([results[i] for i in range(len(requests))], expected)
 
 
+SEARCHES_OF_CALLERS = (
+    None,  # the engine's
+    make_search(1),
+    build_search({"name": "beam", "beam_size": 2, "length_penalty": 0.2, "length_extra": 3}),
+    build_search({"name": "beam", "beam_size": 3, "patience": 2.0}),
+    build_search({"name": "sample", "seed": 5, "temperature": 0.7, "top_p": 0.9}),
+    build_search({"name": "sample", "seed": 6, "length_ratio": 0.5}),
+)
+
+
 @every_cache
 @pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
 def test_every_caller_gets_its_answers_once_whatever_the_others_do(cache: str, seed: int) -> None:
-    """Streams that are read in turn and closed early, and sentences submitted and cancelled."""
-    model, search, requests = small_model("transformer").double(), make_search(2), make_requests()
-    expected = alone(model, requests, search)
-    engine = Engine(model, search, cache=cache, rows=9, page_size=4, look_ahead=5)
-    generator = random.Random(seed)
+    """Streams that are read in turn and closed early, and sentences submitted and cancelled, with
+    searches that share a batch and searches that do not.
+    """
+    model, own, generator = small_model("transformer").double(), make_search(2), random.Random(seed)
+    requests = [
+        request._replace(search=search, draw_id=i)
+        for i, request in enumerate(make_requests())
+        for search in SEARCHES_OF_CALLERS
+    ]
+    expected = [
+        decode(model, torch.tensor([r.source]), r.search or own, draw_ids=[r.draw_id or 0])[0]
+        for r in requests
+    ]
+    engine = Engine(model, own, cache=cache, rows=9, page_size=4)
+    engine.look_ahead = 5
     streams: list[Iterator[tuple[int, list[Hypothesis]]]] = []
     submitted: dict[int, int] = {}
     answered: set[int] = set()
 
     def stream() -> Iterator[tuple[int, list[Hypothesis]]]:
-        order = generator.sample(range(len(requests)), len(requests))
+        order = generator.sample(range(len(requests)), 12)
         answers = engine.translate([requests[i] for i in order])
         yield from zip(order, answers, strict=True)
 
-    for _ in range(300):
+    def step() -> None:
+        for request_id, hypotheses in engine.step():
+            assert request_id not in answered
+            answered.add(request_id)
+            assert_same(hypotheses, expected[submitted[request_id]])
+
+    for _ in range(1000):
         choice = generator.choice(("stream", "read", "read", "close", "submit", "cancel", "step"))
         if choice == "stream" and len(streams) < 3:
             streams.append(stream())
@@ -143,19 +179,32 @@ def test_every_caller_gets_its_answers_once_whatever_the_others_do(cache: str, s
             if request_id not in answered:
                 del submitted[request_id]
         elif choice == "step":
-            for request_id, hypotheses in engine.step():
-                assert request_id not in answered
-                answered.add(request_id)
-                assert_same(hypotheses, expected[submitted[request_id]])
+            step()
     for one in streams:
         for place, hypotheses in one:
             assert_same(hypotheses, expected[place])
     while engine.busy:
-        for request_id, hypotheses in engine.step():
-            answered.add(request_id)
-            assert_same(hypotheses, expected[submitted[request_id]])
+        step()
     assert answered == set(submitted)
     assert engine.pool is None or engine.pool.used == 0
+
+
+def test_searches_of_one_kind_share_a_batch() -> None:
+    model, requests = small_model("transformer").double(), make_requests((5, 3, 4, 6))
+    searches = [
+        build_search({"name": "beam", "beam_size": 2, "length_penalty": a, "length_extra": n})
+        for a, n in ((0.0, 4), (1.0, 9), (0.6, 6), (2.0, 12))
+    ]
+    engine = Engine(model, make_search(1))
+    for request, search in zip(requests, searches, strict=True):
+        engine.submit(request._replace(search=search))
+    answers: dict[int, list[Hypothesis]] = {}
+    while engine.busy:
+        answers.update(engine.step())
+        assert len(engine._batches) <= 1
+    for i, (request, search) in enumerate(zip(requests, searches, strict=True)):
+        assert_same(answers[i], alone(model, [request], search)[0])
+    assert Beam(beam_size=2).kind != Beam(beam_size=3).kind != make_search(1).kind
 
 
 @every_cache
@@ -177,7 +226,7 @@ def test_sentences_start_in_the_order_in_which_they_arrive() -> None:
     started: list[int] = []
     while engine.busy:
         engine.step()
-        started += [i for i in engine._batch.request_ids if i not in started]
+        started += [i for i in engine._started if i not in started]
     assert started == ids
 
 
@@ -202,7 +251,8 @@ def test_no_more_is_read_ahead_than_was_allowed(cache: str) -> None:
             read += 1
             yield request
 
-    engine = Engine(small_model("transformer"), make_search(2), cache=cache, rows=4, look_ahead=6)
+    engine = Engine(small_model("transformer"), make_search(2), cache=cache, rows=4)
+    engine.look_ahead = 6
     for answered, _ in enumerate(engine.translate(count())):
         # those that are decoded, and those that wait
         assert read <= answered + 2 * 6
@@ -261,3 +311,21 @@ def test_the_best_of_a_row_are_those_of_topk(V: int, count: int) -> None:
     assert torch.equal(x.gather(1, columns), values)
     for row in columns.tolist():
         assert len(set(row)) == len(row), "no column counts twice"
+
+
+def test_bans_and_required_tokens_change_the_candidates_of_their_rows_only() -> None:
+    model, hidden = TableModel(9), torch.randn(3, 9, dtype=torch.float64)
+    hidden[:, 8] = 9.0  # the best everywhere
+    logp = hidden.log_softmax(-1)
+    banned = torch.tensor([[1, 8], [1, 7]])
+    required = torch.tensor([[5, -1], [8, 6], [8, 4]])
+    request = CandidateRequest(2, banned=banned, required=required)
+    values, ids = top_candidates(model, hidden, request)
+    assert ids[:, 0].tolist()[::2] == [8, 8] and not {7, 8}.intersection(ids[1, :2].tolist())
+    for row, tokens in enumerate(required.tolist()):
+        for column, token in enumerate(tokens, start=2):
+            value = values[row, column]
+            if token < 0 or token in ids[row, :2] or [row, token] in banned.tolist():
+                assert value == -torch.inf
+            else:
+                assert ids[row, column] == token and value == logp[row, token]

@@ -149,13 +149,13 @@ def test_the_young_may_take_in_the_old(search: str) -> None:
     assert [token // 10 for token in hypotheses[0].ids] == list(range(1, 41))
 
 
-def test_states_of_other_options_do_not_merge() -> None:
+def test_states_of_another_kind_do_not_merge() -> None:
     lengths = torch.tensor([5])
     search_state = Beam(beam_size=2).start(lengths)
-    search_state.merge(Beam(beam_size=2).start(lengths))
-    assert len(search_state.length) == 2
-    with pytest.raises(ValueError, match="only states of one search can merge"):
-        search_state.merge(Beam(beam_size=2, patience=2.0).start(lengths))
+    search_state.merge(Beam(beam_size=2, patience=2.0, length_extra=3).start(lengths))
+    assert search_state.enough.tolist() == [2, 4]  # type: ignore[attr-defined]
+    with pytest.raises(ValueError, match="only states of one kind of search can merge"):
+        search_state.merge(Beam(beam_size=3).start(lengths))
 
 
 def test_a_row_that_may_not_end_has_no_end_among_its_candidates() -> None:

@@ -4,7 +4,7 @@ import os
 from collections.abc import Iterator
 from functools import partial
 from itertools import count, islice
-from types import SimpleNamespace
+from queue import SimpleQueue
 from typing import Any
 
 import pytest
@@ -16,14 +16,14 @@ from seq2seq.decoding import workers as module
 from seq2seq.decoding.engine import Engine, Request
 from seq2seq.decoding.greedy import Greedy
 from seq2seq.decoding.search import Hypothesis
-from seq2seq.decoding.workers import Window, Workers
+from seq2seq.decoding.workers import Workers
 from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.symbols import EOS
 
 
 def echo(min_requests: int = 1) -> Workers:
     build: Any = Echo
-    return Workers(build, 2, min_requests=min_requests)
+    return Workers(build(), build, 2, min_requests=min_requests)
 
 
 def requests(*firsts: int) -> list[Request]:
@@ -32,7 +32,7 @@ def requests(*firsts: int) -> list[Request]:
 
 @pytest.fixture
 def echoes(monkeypatch: pytest.MonkeyPatch) -> Iterator[Workers]:
-    """Two workers that get two requests of a window each."""
+    """Two workers that have two requests each at a time."""
     monkeypatch.setattr(module, "SHARE", 2)
     workers = echo()
     yield workers
@@ -60,7 +60,7 @@ def test_they_translate_as_an_engine_does_token_for_token(monkeypatch: pytest.Mo
     build = partial(Engine, small_model("transformer"), Greedy())
     sources = [torch.randint(4, 13, (i % 7 + 1,)).tolist() for i in range(40)]
     asked = [Request([*source, EOS]) for source in sources]
-    workers = Workers(build, 2)
+    workers = Workers(build(), build, 2)
     answers = list(workers.translate(asked))
     workers.close()
     for some, others in zip(answers, build().translate(asked), strict=True):
@@ -79,21 +79,37 @@ def test_no_process_is_started_for_a_few_requests() -> None:
 def test_what_is_read_ahead_is_bounded(echoes: Workers) -> None:
     read = count()
     endless = (Request([next(read), EOS]) for _ in count())
-    answers = echoes.translate(endless)
+    answers = echoes.translate(endless, max_unanswered=20)
     assert [h[0].ids[0] for h in islice(answers, 50)] == list(range(50))
-    assert next(read) <= 50 + module.WINDOWS * module.SHARE * 2
+    assert next(read) <= 50 + 20
     answers.close()  # type: ignore[attr-defined]
-    assert not alive(echoes)
+    assert not echoes.busy
     # Their abandoned work is not taken for the answer to another call.
     assert [h[0].ids[0] for h in echoes.translate(requests(7, 8))] == [7, 8]
 
 
-def test_the_shares_of_a_window_take_about_the_same_time() -> None:
-    lengths = [5, 1, 4, 2, 3, 6]
-    window = Window([Request([9] * n) for n in lengths])
-    dealt = [[lengths[i] for i in share] for share in window.shares(2)]
-    assert dealt == [[6, 4, 2], [5, 3, 1]]
-    assert window.shares(9) == [[i] for i in (5, 0, 2, 4, 3, 1)]
+def test_a_cancelled_request_leaves_its_worker_at_once(echoes: Workers) -> None:
+    stuck = echoes.submit_all(requests(-3, -3, -3, -3))  # all that two workers may have
+    waiting = echoes.submit_all(requests(1, 2, 3))
+    echoes._deal()
+    assert all(len(worker.unanswered) == 2 for worker in echoes._workers)
+    echoes.cancel(*stuck, waiting[1])
+    answers: dict[int, list[Hypothesis]] = {}
+    while echoes.busy:
+        answers.update(echoes.step())
+    assert {i: h[0].ids[0] for i, h in answers.items()} == {waiting[0]: 1, waiting[2]: 3}
+
+
+def test_several_streams_of_workers_get_their_own_answers(echoes: Workers) -> None:
+    streams = [echoes.translate(requests(*range(i, i + 20))) for i in (0, 100, 200)]
+    single = echoes.submit(Request([7, EOS]))
+    for i in range(20):
+        assert [next(stream)[0].ids[0] for stream in streams] == [i, 100 + i, 200 + i]
+    assert [list(stream) for stream in streams] == [[], [], []]
+    answers = dict(echoes.step())
+    while echoes.busy:
+        answers.update(echoes.step())
+    assert answers[single][0].ids[0] == 7 and len(answers) == 1
 
 
 def test_a_killed_worker_is_an_error_and_not_a_hang(echoes: Workers) -> None:
@@ -127,12 +143,14 @@ def test_an_error_that_cannot_be_pickled_is_told_in_words() -> None:
     class Local(Exception):
         pass
 
-    def refuse(_: object) -> Iterator[list[Hypothesis]]:
-        raise Local("only here")
-        yield
+    class Refusing(Echo):
+        def advance(self) -> None:
+            raise Local("only here")
 
-    engine: Any = SimpleNamespace(translate=refuse)
-    answer = module.answer(engine, [])
+    orders: Any = SimpleQueue()
+    orders.put(module.Order([(0, Request([1, EOS]))]))
+    engine: Any = Refusing()
+    answer = module.work(engine, orders, {})
     assert type(answer) is RuntimeError and "Local: only here" in str(answer)
 
 
