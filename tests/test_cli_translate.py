@@ -30,6 +30,12 @@ from seq2seq.translator import Translator
 run, seq2seq = test_cli.run, test_cli.seq2seq
 
 
+def answer_all(hypotheses: list[Hypothesis], engine: Engine) -> None:
+    """In place of `Engine.advance`: the same answer to all."""
+    for i in list(engine._recipients):
+        engine._answer(i, [*hypotheses])
+
+
 def test_the_command_line_translates_as_python_does(seq2seq: Command, run: Path) -> None:
     expected = Translator.load(run).translate(SENTENCES)
     assert seq2seq("translate", run, *SENTENCES).lines == expected
@@ -140,12 +146,7 @@ def test_every_broken_line_is_named(
     seq2seq: Command, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     hypotheses = [Hypothesis([5], 0.0, 0.0)]
-
-    def answer(engine: Engine) -> None:
-        for i in list(engine._recipients):
-            engine._answer(i, [*hypotheses])
-
-    monkeypatch.setattr(Engine, "advance", answer)
+    monkeypatch.setattr(Engine, "advance", lambda engine: answer_all(hypotheses, engine))
     ended = seq2seq("translate", run, stdin=b"\xff\n" * 300)
     assert re.findall(r"line (\d+), byte 1", ended.err) == [str(n) for n in range(1, 301)]
 
@@ -355,7 +356,7 @@ def test_json_gives_score_confidence_and_the_probability_of_each_piece(
     (ids,) = pieces.encode_batch(["One dog"])
     logp = [-0.25 * n for n in range(len(ids) + 1)]
     hypotheses = [Hypothesis(ids, -1.5, sum(logp), token_logp=logp), Hypothesis([], -2.0, -2.0)]
-    monkeypatch.setattr(Engine, "translate", lambda _, requests: ([*hypotheses] for _ in requests))
+    monkeypatch.setattr(Engine, "advance", lambda engine: answer_all(hypotheses, engine))
     ended = seq2seq("translate", run, "--json", stdin=b"Ein Hund.\n\n")
     first, second = map(json.loads, ended.lines)
     assert "".join(piece for piece, _ in first["tokens"]) == "One dog</s>"
