@@ -26,14 +26,6 @@ class Hypothesis(NamedTuple):
     truncated: bool = False  # stopped by the length limit, not by eos
     token_logp: Sequence[float] = ()  # of each token, eos included; their sum is log_probability
 
-    @property
-    def confidence(self) -> float:
-        """The geometric mean of the probabilities of its tokens, in [0, 1] at any length.
-
-        Forced tokens count like all others.
-        """
-        return math.exp(self.log_probability / len(self.token_logp))
-
 
 FREE = -1  # in place of a forced token: the search chooses
 

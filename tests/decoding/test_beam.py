@@ -173,7 +173,6 @@ def test_length_penalties_by_pencil_and_paper(options: dict[str, Any], expected:
     ((best,),) = search_state.results([0])
     assert (best.ids, best.log_probability, best.token_logp) == ([A], -3.0, [-1.0, -2.0])
     assert best.score == pytest.approx(expected)
-    assert best.confidence == pytest.approx(math.exp(-1.5))
 
 
 def test_coverage_by_pencil_and_paper() -> None:
