@@ -70,26 +70,19 @@ def mapped(path: Path, kind: np.dtype) -> np.ndarray:
     return np.memmap(path, kind, "r") if path.stat().st_size else np.empty(0, kind)
 
 
-def write_links(folder: Path, rows: Iterable[np.ndarray]) -> None:
-    """Write the files of `PieceLinks`, row by row; a row's entries are in order of target."""
+def write_links(folder: Path, rows: Iterable[np.ndarray]) -> int:
+    """Write the files of `PieceLinks`, row by row; a row's entries are in order of target.
+
+    Returns: how many rows there are.
+    """
     entries, offsets, asked = (folder / name for name in FILES)
-    end = 0
+    count = end = 0
     with entries.open("wb") as e, offsets.open("wb") as o, asked.open("wb") as a:
         np.zeros(1, "<i8").tofile(o)
         for row in rows:
+            count += 1
             end += len(row)
             row.tofile(e)
             np.array([end], "<i8").tofile(o)
             np.array([len(np.unique(row["target"]))], "<i4").tofile(a)
-
-
-def is_whole(folder: Path, rows: int) -> bool:
-    """Does a folder hold the complete links of `rows` rows?"""
-    try:
-        sizes = [(folder / name).stat().st_size for name in FILES]
-        expected = np.fromfile(folder / FILES[1], "<i8", offset=8 * rows, count=1)
-    except (OSError, ValueError):
-        return False
-    if len(expected) != 1:
-        return False
-    return sizes == [int(expected[0]) * ENTRY.itemsize, 8 * (rows + 1), 4 * rows]
+    return count
