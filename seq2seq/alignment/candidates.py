@@ -52,12 +52,9 @@ class Candidates:
         held = to_words.sum(-1)
         sure, possible = (_table(links, *to_words.shape[-2:]) for links in reference)
         for i, near in enumerate(NEAR):
+            chosen = to_words >= near * largest[..., None]
             if near == 1:
-                chosen = torch.zeros_like(to_words, dtype=torch.bool).scatter(
-                    -1, best[..., None], 1
-                )
-            else:
-                chosen = to_words >= near * largest[..., None]
+                chosen = torch.zeros_like(chosen).scatter(-1, best[..., None], 1)
             agreeing = chosen, chosen & sure, chosen & (sure | possible)
             by_word = torch.stack([kind.sum(-1) for kind in agreeing])  # (3, R, L, heads, T)
             for j, threshold in enumerate(THRESHOLDS):
@@ -80,12 +77,8 @@ class Candidates:
                 predicted, sure, possible = self.counts[:, i, j, shift, layer, head].tolist()
                 choice = Choice(shift, layer, self.heads[head], threshold, near)
                 rivals.append(Candidate(choice, LinkCounts(predicted, self.sure, sure, possible)))
-            winners.append(min(rivals, key=_error))
-        return sorted(winners, key=_error)
-
-
-def _error(candidate: Candidate) -> float:
-    return candidate.counts.aer
+            winners.append(min(rivals, key=lambda rival: rival.counts.aer))
+        return sorted(winners, key=lambda winner: winner.counts.aer)
 
 
 def _table(links: set[Link], targets: int, sources: int) -> Tensor:

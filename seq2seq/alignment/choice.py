@@ -55,7 +55,7 @@ class Alignment(NamedTuple):
 
     def map(self, choice: Choice) -> Tensor:
         """The weights of one head, or the mean over those of a layer; (T, S + 1)."""
-        heads = self.weights[choice.shift, choice.layer]
+        heads: Tensor = self.weights[choice.shift, choice.layer]
         return heads.mean(0) if choice.head is None else heads[choice.head]
 
     def links(self, choice: Choice) -> set[Link]:
@@ -93,14 +93,9 @@ def guided(config: Mapping[str, Any]) -> Choice | None:
 
 def check_choice(choice: Choice, layers: int, heads: int) -> None:
     """Raises: ConfigError for a layer or head that a model does not have."""
-    _check("layer", choice.layer, layers)
-    if choice.head is not None:
-        _check("head", choice.head, heads)
-
-
-def _check(what: str, index: int, count: int) -> None:
-    if not 0 <= index < count:
-        raise ConfigError(f"{what} {index + 1} does not exist: there are 1 ... {count}")
+    for what, index, count in (("layer", choice.layer, layers), ("head", choice.head or 0, heads)):
+        if not 0 <= index < count:
+            raise ConfigError(f"{what} {index + 1} does not exist: there are 1 ... {count}")
 
 
 def describe(choice: Choice, layers: int, heads: int, *, apart: bool = False) -> str:

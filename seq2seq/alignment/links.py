@@ -306,20 +306,3 @@ class LinkCounts(NamedTuple):
         """The harmonic mean of precision and recall; 0 if both are."""
         both = self.precision + self.recall
         return 2 * self.precision * self.recall / both if both else 0.0
-
-
-def alignment_error_rate(
-    predicted: Sequence[AbstractSet[Link]],
-    sure: Sequence[AbstractSet[Link]],
-    possible: Sequence[AbstractSet[Link]],
-) -> float:
-    """The AER of `LinkCounts` over a corpus. Each argument has one set per sentence pair.
-
-    Raises: ValueError if the counts of sentences differ.
-    """
-    if not len(predicted) == len(sure) == len(possible):
-        raise ValueError(
-            f"{len(predicted)} predicted, {len(sure)} sure and {len(possible)} possible sets of "
-            "links; expected one of each for every sentence pair"
-        )
-    return LinkCounts.total(map(LinkCounts.of, predicted, sure, possible)).aer

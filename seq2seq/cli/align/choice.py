@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from seq2seq.cli.align.links import entry, rates_table
 from seq2seq.cli.options import positive
 from seq2seq.errors import ConfigError
 
@@ -16,12 +15,10 @@ if TYPE_CHECKING:
     from seq2seq.alignment.links import Links
 
 GIVEN = ("layer", "heads", "shift")
-SHOWN = 5  # best candidates in a table
 GUESS = (
     "a guess, the sharpest layer; links of a validation set choose better: seq2seq "
     "align PATH --source FILE --target FILE --gold FILE --choose"
 )
-
 
 Shape = tuple[int, int]  # decoder layers of a model, heads of each
 
@@ -166,24 +163,8 @@ def rank_choices(
         raise ConfigError("there is nothing to choose by: no pair can be aligned")
     for links in missed:
         candidates.miss(links)
-    return [c for c in candidates.ranked() if is_allowed(c.choice, options, shape)], shape
-
-
-def is_allowed(choice: "Choice", options: argparse.Namespace, shape: Shape) -> bool:
-    """Do the options allow this choice?"""
-    return (
-        (options.layer is None or choice.layer == options.layer - 1)
-        and (options.heads is None or choice.head == given_head(options, shape))
-        and (options.shift is None or choice.shift == options.shift)
-    )
-
-
-def save_best(checkpoint: Path, ranked: Sequence["Candidate"], links: Path, pairs: int) -> Path:
-    """Save the best beside the checkpoint. Returns: the file."""
-    from seq2seq.alignment.saved_choice import save_choice
-
-    best, counts = ranked[0]
-    return save_choice(checkpoint, best, aer=round(counts.aer, 4), pairs=pairs, gold=str(links))
+    allowed = [c for c in candidates.ranked() if with_options(c.choice, options, shape) == c.choice]
+    return allowed, shape
 
 
 def check_writable(checkpoint: Path) -> None:
@@ -193,17 +174,3 @@ def check_writable(checkpoint: Path) -> None:
             f"--choose saves its result in {checkpoint.parent}, which is not writable: copy the "
             "checkpoint to another folder"
         )
-
-
-def best_table(ranked: Sequence["Candidate"], shape: Shape) -> list[str]:
-    """The best candidates as a table."""
-    from seq2seq.alignment.choice import describe
-
-    return rates_table([(describe(c.choice, *shape), c.counts) for c in ranked[:SHOWN]])
-
-
-def candidate_entries(ranked: Sequence["Candidate"]) -> list[dict[str, Any]]:
-    """All candidates for JSON, the best first."""
-    from seq2seq.alignment.saved_choice import counted
-
-    return [{**counted(c.choice), **entry(c.counts)} for c in ranked]

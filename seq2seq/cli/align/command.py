@@ -15,7 +15,6 @@ line and sets the exit code to 1.
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from seq2seq.cli.align import choice
 from seq2seq.cli.align.files import align_files
@@ -24,9 +23,6 @@ from seq2seq.cli.align.page import PAGE, align_page
 from seq2seq.cli.files import check_written, folder_of, warn_of_files
 from seq2seq.cli.options import add_model
 from seq2seq.errors import ConfigError, shown
-
-if TYPE_CHECKING:
-    from seq2seq.alignment.choice import Alignment, Choice
 
 HELP = "align the words of sentences and translations: a picture, or links"
 
@@ -121,7 +117,7 @@ def check_what(arguments: argparse.Namespace) -> None:
 def align_sentence(arguments: argparse.Namespace) -> int:
     from seq2seq import checkpoint  # only here: torch takes a second
     from seq2seq.alignment.links import format_links
-    from seq2seq.pages.plots import picture_format
+    from seq2seq.pages.plots import picture_format, plot_alignment
     from seq2seq.translator import Translator
 
     output: Path = arguments.output
@@ -136,17 +132,10 @@ def align_sentence(arguments: argparse.Namespace) -> int:
         links = format_links(alignment.links(reading.choice))
         output.write_text(f"{links}\n", encoding="utf-8", newline="\n")
     else:
-        draw(alignment, reading.choice, output, apart=apart)
+        weights = alignment.map(reading.choice)
+        if apart:
+            weights = alignment.weights[reading.choice.shift, reading.choice.layer]
+        words = [w.text for w in alignment.source], [w.text for w in alignment.target]
+        plot_alignment(weights[..., :-1], *words, path=output)
     print(shown(f"{output}: {reading.in_words(apart=apart)}"))
     return 0
-
-
-def draw(alignment: "Alignment", choice: "Choice", path: Path, *, apart: bool) -> None:
-    from seq2seq.pages.plots import plot_alignment, plot_heads
-
-    words = [w.text for w in alignment.source], [w.text for w in alignment.target]
-    if apart:
-        maps = alignment.weights[choice.shift, choice.layer]
-        plot_heads(maps[..., :-1], *words, path=path)
-    else:
-        plot_alignment(alignment.map(choice)[:, :-1], *words, path=path)

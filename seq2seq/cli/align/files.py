@@ -15,7 +15,9 @@ from seq2seq.cli.align.links import (
     combine,
     names,
     outcome_entry,
+    rates_entry,
     rates_in_words,
+    rates_table,
     read_links,
     show,
     word_counts,
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
     from seq2seq.translator import Translator
 
 FIRST = 200  # pairs that the guess of a layer is based on
+SHOWN = 5  # best candidates in a table
 
 
 class Direction(NamedTuple):
@@ -64,7 +67,11 @@ def turned(links: Iterable["Link"]) -> "set[Link]":
 
 def align_files(arguments: argparse.Namespace) -> int:
     """Returns: 1 if a pair could not be aligned, else 0."""
-    check_file_options(arguments)
+    if not arguments.choose:
+        check_links_output(arguments)
+    elif arguments.gold is None:
+        raise ConfigError("--choose compares with reference links: add --gold FILE.align")
+    check_symmetrize(arguments, 1 + bool(arguments.reverse))
     count = check_parallel(arguments.source_file, arguments.target_file)
     reference = read_links(arguments.gold, count, names(arguments)) if arguments.gold else []
     directions = open_directions(arguments, reference)
@@ -84,19 +91,10 @@ def align_files(arguments: argparse.Namespace) -> int:
         words.append(f"{written or one.checkpoint}: {what}")
         summary[one.name] |= reading.entry() if reading else {}
         links_by_direction.append(links)
-    outcome = combine(arguments, links_by_direction, reference)
-    summary |= outcome_entry(arguments, outcome)
-    show(arguments, [*words, *rates_in_words(outcome)], summary)
-    return 0 if outcome.whole else 1
-
-
-def check_file_options(arguments: argparse.Namespace) -> None:
-    """Raises: ConfigError for options that are missing."""
-    if not arguments.choose:
-        check_links_output(arguments)
-    elif arguments.gold is None:
-        raise ConfigError("--choose compares with reference links: add --gold FILE.align")
-    check_symmetrize(arguments, 1 + bool(arguments.reverse))
+    whole, rates = combine(arguments, links_by_direction, reference)
+    summary |= outcome_entry(arguments, rates)
+    show(arguments, [*words, *rates_in_words(rates)], summary)
+    return 0 if whole else 1
 
 
 def open_directions(arguments: argparse.Namespace, reference: Sequence["Links"]) -> list[Direction]:
@@ -155,15 +153,18 @@ def check_pieces(arguments: argparse.Namespace, directions: Sequence[Direction])
 
 def choose(arguments: argparse.Namespace, direction: Direction, entry: dict[str, Any]) -> list[str]:
     """Save the best choice, and add all to `entry`. Returns: the best as text."""
+    from seq2seq.alignment.choice import describe
+    from seq2seq.alignment.saved_choice import counted, save_choice
+
     links = direction.reference
     ranked, shape = choice.rank_choices(direction.options, direction.alignments(arguments), links)
-    path = choice.save_best(direction.checkpoint, ranked, arguments.gold, len(links))
+    best, counts = ranked[0]
+    known = {"aer": round(counts.aer, 4), "pairs": len(links), "gold": str(arguments.gold)}
+    path = save_choice(direction.checkpoint, best, **known)
     entry["kept"] = str(path)
-    entry["candidates"] = choice.candidate_entries(ranked)
-    return [
-        f"{path}: the best of {len(ranked)} on {arguments.gold}",
-        *choice.best_table(ranked, shape),
-    ]
+    entry["candidates"] = [{**counted(c.choice), **rates_entry(c.counts)} for c in ranked]
+    rows = {describe(c.choice, *shape): c.counts for c in ranked[:SHOWN]}
+    return [f"{path}: the best of {len(ranked)} on {arguments.gold}", *rates_table(rows)]
 
 
 def links_of(

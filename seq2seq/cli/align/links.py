@@ -2,13 +2,13 @@
 
 import argparse
 import json
-import os
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from seq2seq.data.text import check_parallel, read_lines
+from seq2seq.durable import replacing
 from seq2seq.errors import ConfigError, shown
 
 if TYPE_CHECKING:
@@ -16,45 +16,33 @@ if TYPE_CHECKING:
 
     PairLinks = set[Link] | None
 
-HEADINGS = ("AER", "precision", "recall", "F1")
-
-
-def values(counts: "LinkCounts") -> tuple[float, ...]:
-    return counts.aer, counts.precision, counts.recall, counts.f1
-
-
-def line(counts: "LinkCounts") -> str:
-    """`AER 0.137, precision 0.830, recall 0.898, F1 0.862`."""
-    pairs = zip(HEADINGS, values(counts), strict=True)
-    return ", ".join(f"{name} {value:.3f}" for name, value in pairs)
-
-
-def rates_table(rows: Sequence[tuple[str, "LinkCounts"]]) -> list[str]:
-    """A line for each, under headings."""
-    lines = ["  ".join(f"{name:>9}" for name in HEADINGS)]
-    for name, counts in rows:
-        lines.append("  ".join(f"{value:9.3f}" for value in values(counts)) + f"  {name}")
-    return lines
-
-
-def entry(counts: "LinkCounts") -> dict[str, float]:
-    """For JSON: the rates and their counts."""
-    rates = zip((name.lower() for name in HEADINGS), values(counts), strict=True)
-    return {**dict(rates), **counts._asdict()}
-
-
 LINKS = ".align"
 USUAL = "grow-diag-final-and"
 DIRECTIONS = ("forward", "reverse")
 
 
-class Outcome(NamedTuple):
-    """Could all pairs be aligned, and how do the links agree with the reference, by direction and
-    heuristic? The first rates are those of the links that are written.
-    """
+def rates_of(counts: "LinkCounts") -> dict[str, float]:
+    """The rates by their headings."""
+    return {
+        "AER": counts.aer,
+        "precision": counts.precision,
+        "recall": counts.recall,
+        "F1": counts.f1,
+    }
 
-    whole: bool
-    rates: "dict[str, LinkCounts]"
+
+def rates_entry(counts: "LinkCounts") -> dict[str, float]:
+    """For JSON: the rates and their counts."""
+    return {**{name.lower(): rate for name, rate in rates_of(counts).items()}, **counts._asdict()}
+
+
+def rates_table(rows: "Mapping[str, LinkCounts]") -> list[str]:
+    """A line for each, under headings."""
+    rates = {name: rates_of(counts) for name, counts in rows.items()}
+    lines = ["  ".join(f"{heading:>9}" for heading in next(iter(rates.values())))]
+    for name, values in rates.items():
+        lines.append("  ".join(f"{value:9.3f}" for value in values.values()) + f"  {name}")
+    return lines
 
 
 def add_directions(command: argparse.ArgumentParser) -> None:
@@ -130,13 +118,16 @@ def combine(
     arguments: argparse.Namespace,
     directions: Sequence[Iterable["PairLinks"]],
     reference: Sequence["Links"],
-) -> Outcome:
+) -> tuple[bool, "dict[str, LinkCounts]"]:
     """Write a line for each pair if there is an output, and score if there is a reference.
 
     Args:
         directions: one or two; for each pair its links, source first, or None if it cannot be
             aligned.
         reference: of each pair, or empty.
+
+    Returns: could all pairs be aligned, and how do the links agree with the reference, by direction
+        and heuristic? The first counts are those of the links that are written.
     """
     from seq2seq.alignment.links import LinkCounts, Links, format_links
     from seq2seq.alignment.symmetrize import HEURISTICS, symmetrize
@@ -155,39 +146,35 @@ def combine(
             for name in wanted:
                 by_name[name] = symmetrize(known[0], known[1], name)
             if file is not None:
-                file.write(format_links(by_name[names[0]]) + "\n")
+                file.write(f"{format_links(by_name[names[0]])}\n".encode())
             expected = reference[row] if reference else Links(set(), set())
             for name, counts in rates.items():
                 rates[name] = LinkCounts.total([counts, LinkCounts.of(by_name[name], *expected)])
-    return Outcome(whole, rates)
+    return whole, rates
 
 
 @contextmanager
-def opened(output: Path | None) -> Iterator[TextIO | None]:
+def opened(output: Path | None) -> Iterator[BinaryIO | None]:
     """A file that replaces the old one only once it is complete."""
     if output is None:
         yield None
-        return
-    device = output.exists() and not output.is_file()  # as /dev/stdout
-    fresh = output if device else output.with_name(f".{output.name}.{os.getpid()}")
-    try:
-        with fresh.open("w", encoding="utf-8", newline="\n") as file:
+    elif output.exists() and not output.is_file():  # a device, as /dev/stdout
+        with output.open("wb") as device:
+            yield device
+    else:
+        with replacing(output) as file:
             yield file
-        if not device:
-            fresh.replace(output)
-    finally:
-        if not device:
-            fresh.unlink(missing_ok=True)
 
 
-def rates_in_words(outcome: Outcome) -> list[str]:
-    """A line; with two directions a table of all heuristics as well."""
-    if not outcome.rates:
+def rates_in_words(rates: "Mapping[str, LinkCounts]") -> list[str]:
+    """`AER 0.137, precision 0.830, recall 0.898, F1 0.862` of the links that are written; with two
+    directions a table of all heuristics as well.
+    """
+    if not rates:
         return []
-    first, *others = outcome.rates.items()
-    if not others:
-        return [line(first[1])]
-    return [f"{first[0]}: {line(first[1])}", *rates_table(list(outcome.rates.items()))]
+    name, counts = next(iter(rates.items()))
+    line = ", ".join(f"{heading} {value:.3f}" for heading, value in rates_of(counts).items())
+    return [f"{name}: {line}", *rates_table(rates)] if len(rates) > 1 else [line]
 
 
 def show(arguments: argparse.Namespace, words: Sequence[str], summary: dict[str, Any]) -> None:
@@ -199,16 +186,18 @@ def show(arguments: argparse.Namespace, words: Sequence[str], summary: dict[str,
             print(shown(text))
 
 
-def outcome_entry(arguments: argparse.Namespace, outcome: Outcome) -> dict[str, Any]:
+def outcome_entry(
+    arguments: argparse.Namespace, rates: "Mapping[str, LinkCounts]"
+) -> dict[str, Any]:
     """For JSON: the output and the rates."""
     fields: dict[str, Any] = {"output": str(arguments.output) if arguments.output else None}
-    if len(outcome.rates) > 1:
-        fields["symmetrize"] = next(iter(outcome.rates))
-    if outcome.rates:
-        fields |= entry(next(iter(outcome.rates.values())))
-    if len(outcome.rates) > 1:
-        fields["all"] = {name: entry(counts) for name, counts in outcome.rates.items()}
-    return fields
+    entries = {name: rates_entry(counts) for name, counts in rates.items()}
+    first = next(iter(entries), None)
+    if first is None:
+        return fields
+    if len(entries) == 1:
+        return fields | entries[first]
+    return {**fields, "symmetrize": first, **entries[first], "all": entries}
 
 
 def align_links(arguments: argparse.Namespace) -> int:
@@ -220,11 +209,8 @@ def align_links(arguments: argparse.Namespace) -> int:
         )
     check_links_output(arguments)
     check_symmetrize(arguments, len(paths))
-    from seq2seq.alignment.links import (
-        check_count,
-        check_range,
-        read_alignment,  # only here: torch takes a second
-    )
+    # Only here: torch takes a second.
+    from seq2seq.alignment.links import check_count, check_range, read_alignment
 
     if arguments.gold:
         paths = [*paths, arguments.gold]
@@ -241,7 +227,7 @@ def align_links(arguments: argparse.Namespace) -> int:
             check_range(path, lines, sizes, of)
     reference = links.pop() if arguments.gold else []
     # The possible links of an aligner count as links, too.
-    outcome = combine(arguments, [[pair.possible for pair in lines] for lines in links], reference)
+    _, rates = combine(arguments, [[pair.possible for pair in lines] for lines in links], reference)
     written = [f"{arguments.output}: {count:,} lines"] if arguments.output else []
-    show(arguments, [*written, *rates_in_words(outcome)], outcome_entry(arguments, outcome))
+    show(arguments, [*written, *rates_in_words(rates)], outcome_entry(arguments, rates))
     return 0
