@@ -14,7 +14,6 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from seq2seq.cli.align import choice
 from seq2seq.cli.evaluate.testset import is_table
 from seq2seq.cli.files import check_written, folder_of
 from seq2seq.cli.options import add_model, positive
@@ -179,6 +178,7 @@ def samples(
     Args:
         path: of the checkpoint; what `align --choose` saved beside it is used.
     """
+    from seq2seq.cli.align.choice import nothing_given, reading_of
     from seq2seq.pages.report import Missing, Samples
 
     if isinstance(tested, Missing):
@@ -192,7 +192,7 @@ def samples(
         return Missing(str(error))
     if not alignments:
         return Missing("no sentence could be aligned with its translation")
-    reading = choice.reading_of(choice.nothing_given(), path, translator.config, alignments)
+    reading = reading_of(nothing_given(), path, translator.config, alignments)
     return Samples(alignments, reading.choice)
 
 

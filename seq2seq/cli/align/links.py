@@ -5,23 +5,29 @@ import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import Any, BinaryIO
 
+from seq2seq.alignment.links import (
+    Link,
+    LinkCounts,
+    Links,
+    check_count,
+    check_range,
+    format_links,
+    read_alignment,
+    words,
+)
+from seq2seq.alignment.symmetrize import HEURISTICS, symmetrize
 from seq2seq.data.text import check_parallel, read_lines
 from seq2seq.durable import replacing
-from seq2seq.errors import ConfigError, shown
+from seq2seq.errors import shown
 
-if TYPE_CHECKING:
-    from seq2seq.alignment.links import Link, LinkCounts, Links
+PairLinks = set[Link] | None
 
-    PairLinks = set[Link] | None
-
-LINKS = ".align"
-USUAL = "grow-diag-final-and"
 DIRECTIONS = ("forward", "reverse")
 
 
-def rates_of(counts: "LinkCounts") -> dict[str, float]:
+def rates_of(counts: LinkCounts) -> dict[str, float]:
     """The rates by their headings."""
     return {
         "AER": counts.aer,
@@ -31,12 +37,12 @@ def rates_of(counts: "LinkCounts") -> dict[str, float]:
     }
 
 
-def rates_entry(counts: "LinkCounts") -> dict[str, float]:
+def rates_entry(counts: LinkCounts) -> dict[str, float]:
     """For JSON: the rates and their counts."""
     return {**{name.lower(): rate for name, rate in rates_of(counts).items()}, **counts._asdict()}
 
 
-def rates_table(rows: "Mapping[str, LinkCounts]") -> list[str]:
+def rates_table(rows: Mapping[str, LinkCounts]) -> list[str]:
     """A line for each, under headings."""
     rates = {name: rates_of(counts) for name, counts in rows.items()}
     lines = ["  ".join(f"{heading:>9}" for heading in next(iter(rates.values())))]
@@ -45,62 +51,17 @@ def rates_table(rows: "Mapping[str, LinkCounts]") -> list[str]:
     return lines
 
 
-def add_directions(command: argparse.ArgumentParser) -> None:
-    group = command.add_argument_group("both directions")
-    group.add_argument(
-        "--reverse", metavar="PATH", help="a model from target to source, to combine with PATH"
-    )
-    group.add_argument(
-        "--links",
-        type=Path,
-        nargs="+",
-        metavar="FILE",
-        help="instead of PATH: links from any aligner, one or two directions, source first",
-    )
-    group.add_argument(
-        "--symmetrize",
-        choices=("intersection", "union", "grow-diag", "grow-diag-final", USUAL),
-        help=f"how to combine two directions ({USUAL})",
-    )
-
-
-def check_links_output(arguments: argparse.Namespace) -> None:
-    """Raises: ConfigError unless links are written to a .align file, or scored."""
-    output: Path | None = arguments.output
-    if output is None and arguments.gold is None:
-        raise ConfigError(
-            f"no output is asked for: -o FILE{LINKS} writes links, a line for each pair; --gold "
-            f"FILE{LINKS} compares with reference links"
-        )
-    if output is not None and output.suffix != LINKS:
-        raise ConfigError(
-            f"-o {output}: for files, write links, a line for each pair: -o FILE{LINKS}; or a page "
-            "of the first pairs: -o FILE.html"
-        )
-
-
-def check_symmetrize(arguments: argparse.Namespace, directions: int) -> None:
-    """Raises: ConfigError for --symmetrize with one direction."""
-    if arguments.symmetrize and directions == 1:
-        raise ConfigError(
-            f"--symmetrize {arguments.symmetrize} combines two directions: add --reverse "
-            "MODEL, or give --links two files"
-        )
-
-
 def names(arguments: argparse.Namespace) -> str:
     """The files of the pairs, for messages."""
     return f"{arguments.source_file} and {arguments.target_file}"
 
 
-def read_links(path: Path, count: int, of: str) -> "list[Links]":
+def read_links(path: Path, count: int, of: str) -> list[Links]:
     """The links of `count` pairs.
 
     Raises: DataError naming the line of an invalid link, or both counts if there are not as many
         lines as pairs.
     """
-    from seq2seq.alignment.links import check_count, read_alignment
-
     links = read_alignment(path)
     check_count(path, len(links), count, of)
     return links
@@ -108,17 +69,15 @@ def read_links(path: Path, count: int, of: str) -> "list[Links]":
 
 def word_counts(source: Path, target: Path) -> list[tuple[int, int]]:
     """Words of source and target of each pair."""
-    from seq2seq.alignment.links import words
-
     pairs = zip(read_lines(source), read_lines(target), strict=True)
     return [(len(words(s)), len(words(t))) for s, t in pairs]
 
 
 def combine(
     arguments: argparse.Namespace,
-    directions: Sequence[Iterable["PairLinks"]],
-    reference: Sequence["Links"],
-) -> tuple[bool, "dict[str, LinkCounts]"]:
+    directions: Sequence[Iterable[PairLinks]],
+    reference: Sequence[Links],
+) -> tuple[bool, dict[str, LinkCounts]]:
     """Write a line for each pair if there is an output, and score if there is a reference.
 
     Args:
@@ -129,10 +88,7 @@ def combine(
     Returns: could all pairs be aligned, and how do the links agree with the reference, by direction
         and heuristic? The first counts are those of the links that are written.
     """
-    from seq2seq.alignment.links import LinkCounts, Links, format_links
-    from seq2seq.alignment.symmetrize import HEURISTICS, symmetrize
-
-    heuristic = arguments.symmetrize or USUAL
+    heuristic = arguments.symmetrize or HEURISTICS[-1]
     names = [heuristic, *DIRECTIONS, *HEURISTICS] if len(directions) == 2 else ["links"]
     rates = dict.fromkeys(names if reference else [], LinkCounts(0, 0, 0, 0))
     wanted = (HEURISTICS if reference else [heuristic]) if len(directions) == 2 else []
@@ -166,7 +122,7 @@ def opened(output: Path | None) -> Iterator[BinaryIO | None]:
             yield file
 
 
-def rates_in_words(rates: "Mapping[str, LinkCounts]") -> list[str]:
+def rates_in_words(rates: Mapping[str, LinkCounts]) -> list[str]:
     """`AER 0.137, precision 0.830, recall 0.898, F1 0.862` of the links that are written; with two
     directions a table of all heuristics as well.
     """
@@ -186,9 +142,7 @@ def show(arguments: argparse.Namespace, words: Sequence[str], summary: dict[str,
             print(shown(text))
 
 
-def outcome_entry(
-    arguments: argparse.Namespace, rates: "Mapping[str, LinkCounts]"
-) -> dict[str, Any]:
+def outcome_entry(arguments: argparse.Namespace, rates: Mapping[str, LinkCounts]) -> dict[str, Any]:
     """For JSON: the output and the rates."""
     fields: dict[str, Any] = {"output": str(arguments.output) if arguments.output else None}
     entries = {name: rates_entry(counts) for name, counts in rates.items()}
@@ -203,15 +157,6 @@ def outcome_entry(
 def align_links(arguments: argparse.Namespace) -> int:
     """`seq2seq align --links`. Returns: 0."""
     paths: list[Path] = arguments.links
-    if len(paths) > 2:
-        raise ConfigError(
-            f"--links takes one file, or one for each of two directions; {len(paths)} are given"
-        )
-    check_links_output(arguments)
-    check_symmetrize(arguments, len(paths))
-    # Only here: torch takes a second.
-    from seq2seq.alignment.links import check_count, check_range, read_alignment
-
     if arguments.gold:
         paths = [*paths, arguments.gold]
     if arguments.source_file:
