@@ -22,6 +22,7 @@ from seq2seq.errors import ConfigError, DataError, Seq2SeqError, shown
 
 if TYPE_CHECKING:
     from seq2seq.checkpoint import Saved
+    from seq2seq.data.mixture import Component
     from seq2seq.pages.report import Missing, Samples, Tested
     from seq2seq.translator import Translator
 
@@ -97,21 +98,23 @@ def run(arguments: argparse.Namespace) -> int:
 
 def files_of(config: Mapping[str, Any]) -> list[Path]:
     """The training, validation and test files of a run, as far as they exist."""
-    from seq2seq.data.mixture import find_components
-
     data = config["data"]
     files: list[Path] = []
-    sides = str(data["source"]), str(data["target"])
     for part in filter(data.get, ("train", "valid", "test")):
         with suppress(Seq2SeqError):
-            for component in find_components(data[part], *sides, f"data.{part}"):
+            for component in components_of(data, part):
                 files += component.text.files
     return files
 
 
+def components_of(data: Mapping[str, Any], part: str) -> "list[Component]":
+    from seq2seq.data.mixture import find_components
+
+    return find_components(data[part], str(data["source"]), str(data["target"]), f"data.{part}")
+
+
 def find_test(arguments: argparse.Namespace, data: Mapping[str, Any]) -> "TestText | Missing":
     """What to translate: the given files, else those of the run's configuration."""
-    from seq2seq.data.mixture import find_components
     from seq2seq.pages.report import Missing
 
     if arguments.source:
@@ -124,9 +127,7 @@ def find_test(arguments: argparse.Namespace, data: Mapping[str, Any]) -> "TestTe
         return Missing("the run names no test set: --source FILE --reference FILE")
     try:
         # The corpora of the first tag: a model translates with one tag at a time.
-        components = find_components(
-            data[part], str(data["source"]), str(data["target"]), f"data.{part}"
-        )
+        components = components_of(data, part)
         chosen = [component for component in components if component.tag == components[0].tag]
         pairs = [pair for component in chosen for pair in component.text.pairs()]
     except DataError as error:
@@ -237,15 +238,15 @@ def read_json(path: Path) -> "dict[str, Any] | Missing":
     return content if isinstance(content, dict) else Missing(f"{path} is not a file of a run")
 
 
-def read_ledger(path: Path) -> "dict[str, Any] | Missing":
+def read_ledger(path: Path) -> "str | Missing":
+    """The table of a run's data, as HTML."""
     from seq2seq.pages.report import Missing, ledger_table
 
     ledger = read_json(path)
     if isinstance(ledger, Missing):
         return ledger
     try:
-        ledger_table(ledger)
+        return ledger_table(ledger)
     # It was written by another version, or by hand.
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         return Missing(f"{path} is not a file of a run ({error!r})")
-    return ledger

@@ -102,7 +102,7 @@ def add_directions(command: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    check(arguments)
+    check_input(arguments)
     if arguments.source is not None:
         arguments.output = arguments.output or folder_of(Path(arguments.path)) / "map.png"
     output: Path | None = arguments.output
@@ -113,6 +113,7 @@ def run(arguments: argparse.Namespace) -> int:
         (arguments.source, arguments.target),
         "To align whole files: --source FILE --target FILE -o FILE.align",
     )
+    check_output(arguments)
     if arguments.links:
         from seq2seq.cli.align.links import align_links  # only here: torch takes a second
 
@@ -124,22 +125,6 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.source is not None:
         return views.align_sentence(arguments)
     return files.align_files(arguments)
-
-
-def check(arguments: argparse.Namespace) -> None:
-    """Raises: ConfigError unless there is exactly one thing to align, and one to make of it."""
-    check_input(arguments)
-    output: Path | None = arguments.output
-    if output is not None and output.suffix == PAGE:
-        check_page(arguments)
-    elif arguments.source is None:
-        check_links(arguments)
-    to_links = output.suffix == LINKS if output is not None else arguments.source is None
-    if to_links and arguments.heads == "all":
-        raise ConfigError(
-            "links are of one alignment, and --heads all draws a picture: --heads mean, or "
-            "--heads 1"
-        )
 
 
 def check_input(arguments: argparse.Namespace) -> None:
@@ -170,6 +155,21 @@ def check_input(arguments: argparse.Namespace) -> None:
         )
     if any(files) and not all(files):
         raise ConfigError("one of two files is missing: give both --source FILE and --target FILE")
+
+
+def check_output(arguments: argparse.Namespace) -> None:
+    """Raises: ConfigError unless there is one thing to make of the alignments."""
+    output: Path | None = arguments.output
+    if output is not None and output.suffix == PAGE:
+        check_page(arguments)
+    elif arguments.source is None:
+        check_links(arguments)
+    to_links = output.suffix == LINKS if output is not None else arguments.source is None
+    if to_links and arguments.heads == "all":
+        raise ConfigError(
+            "links are of one alignment, and --heads all draws a picture: --heads mean, or "
+            "--heads 1"
+        )
 
 
 def check_links(arguments: argparse.Namespace) -> None:

@@ -1,6 +1,7 @@
 """The findings of `seq2seq evaluate`, as lines for people and as JSON for programs."""
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from seq2seq.cli.evaluate.systems import System
@@ -62,12 +63,9 @@ def _single(findings: Findings) -> Iterator[str]:
         yield score.signature
     if findings.comet:
         yield f"COMET {_digits(findings.comet.scores[0])} by {findings.comet.command}"
-    intervals = [
-        f"{score.name} {score.interval.mean:.1f} ± {score.interval.half_width:.1f}"
-        for score in assessment.scores
-        if score.interval
-    ]
-    if intervals:
+    drawn = [(score.name, score.interval) for score in assessment.scores if score.interval]
+    if drawn:
+        intervals = [f"{name} {each.mean:.1f} ± {each.half_width:.1f}" for name, each in drawn]
         yield f"95% of {findings.resamples:,} resamples: {', '.join(intervals)}"
 
 
@@ -120,12 +118,9 @@ def _cell(score: "CorpusScore", findings: Findings, index: int) -> str:
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    columns = max(map(len, rows))
-    padded = [[*row, *[""] * (columns - len(row))] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*padded, strict=True)]
-    for row in padded:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        yield "  ".join(cells).rstrip()
+    widths = [max(map(len, column)) for column in zip_longest(*rows, fillvalue="")]
+    for row in rows:
+        yield "  ".join(map(str.ljust, row, widths)).rstrip()
 
 
 def _range(low: int, high: int | None) -> str:
@@ -150,10 +145,8 @@ def findings_entry(findings: Findings) -> dict[str, Any]:
         system["comet"] = comet and {"score": comet.scores[index], "command": comet.command}
     if len(systems) == 1:
         return {**systems[0], **test}
-    paired = _paired(*findings.paired, systems) if findings.paired else None
-    seeds = (
-        {name: each._asdict() for name, each in findings.seeds.items()} if findings.seeds else None
-    )
+    paired = findings.paired and _paired(*findings.paired, systems)
+    seeds = findings.seeds and {name: each._asdict() for name, each in findings.seeds.items()}
     return {"systems": systems, **test, "paired": paired, "seeds": seeds}
 
 
@@ -185,7 +178,7 @@ def _paired(
     test: str, comparisons: "dict[str, Comparison]", systems: list[dict[str, Any]]
 ) -> dict[str, Any]:
     scores = {}
-    for label, comparison in comparisons.items():
+    for label, (signature, trials, compared) in comparisons.items():
         rows = [
             {
                 "path": system["path"],
@@ -193,13 +186,9 @@ def _paired(
                 "p_value": each.p_value,
                 "interval": _interval(each.interval),
             }
-            for system, each in zip(systems, comparison.systems, strict=True)
+            for system, each in zip(systems, compared, strict=True)
         ]
-        scores[label] = {
-            "signature": comparison.signature,
-            "trials": comparison.trials,
-            "systems": rows,
-        }
+        scores[label] = {"signature": signature, "trials": trials, "systems": rows}
     return {"test": test, "baseline": systems[0]["path"], "scores": scores}
 
 
