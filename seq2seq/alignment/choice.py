@@ -55,7 +55,7 @@ class Alignment(NamedTuple):
 
     def map(self, choice: Choice) -> Tensor:
         """The weights of one head, or the mean over those of a layer; (T, S + 1)."""
-        heads: Tensor = self.weights[choice.shift, choice.layer]
+        heads = self.weights[choice.shift, choice.layer]
         return heads.mean(0) if choice.head is None else heads[choice.head]
 
     def links(self, choice: Choice) -> set[Link]:
@@ -64,7 +64,8 @@ class Alignment(NamedTuple):
 
     def entropies(self) -> Tensor:
         """(R, L): the entropy of the mean over heads in nats, averaged over target words."""
-        return torch.special.entr(self.weights.mean(2)).sum(-1).mean(-1)
+        entropies: Tensor = torch.special.entr(self.weights.mean(2)).sum(-1)
+        return entropies.mean(-1)
 
 
 def sharpest(alignments: Sequence[Alignment], shift: int = 0) -> Choice:

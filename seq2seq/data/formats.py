@@ -45,9 +45,9 @@ class TextFormat(ABC):
     def pairs(self) -> Iterator[Pair]:
         """Source and target of every pair, in order, none left out."""
 
-    @abstractmethod
     def side(self, index: int) -> Iterator[str]:
         """All sources (0) or all targets (1)."""
+        return (pair[index] for pair in self.pairs())
 
     @abstractmethod
     def check(self, memo: FileMemo) -> int:
@@ -76,10 +76,7 @@ class TwoFiles(TextFormat):
         return read_lines(self.files[index])
 
     def check(self, memo: FileMemo) -> int:
-        def count(path: Path) -> int:
-            return memo.recall(path, "lines", count_lines)
-
-        return check_parallel(self.source, self.target, count)
+        return check_parallel(*self.files, lambda path: memo.recall(path, "lines", count_lines))
 
 
 @dataclass(frozen=True)
@@ -102,14 +99,9 @@ class OneFile(TextFormat):
     def settings(self) -> tuple[str, ...]:
         return type(self).__name__, *self.columns
 
-    def side(self, index: int) -> Iterator[str]:
-        return (pair[index] for pair in self.pairs())
-
     def check(self, memo: FileMemo) -> int:
-        def count(path: Path) -> int:
-            return sum(1 for _ in self.pairs())
-
-        return memo.recall(self.path, json.dumps(self.settings), count)
+        what = json.dumps(self.settings)
+        return memo.recall(self.path, what, lambda _: sum(1 for _ in self.pairs()))
 
 
 class TabTable(OneFile):
@@ -130,7 +122,8 @@ class TabTable(OneFile):
                 f"{self.columns[0]} and data.target={self.columns[1]}. Numbers count from 1: "
                 "data.source=1 data.target=2"
             )
-        rows = enumerate((line.split("\t") for line in read_lines(self.path)), start=1)
+        cells_of_lines = (line.split("\t") for line in read_lines(self.path))
+        rows: Iterator[tuple[int, list[str]]] = enumerate(cells_of_lines, start=1)
         line_no, first = next(rows)
         source, target = self._places(first)
         if self.first_line == 1:

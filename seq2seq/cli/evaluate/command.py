@@ -9,6 +9,7 @@ import argparse
 import json
 import warnings
 from pathlib import Path
+from typing import Any
 
 from seq2seq.cli.evaluate.printed import Comet, Findings, findings_entry, findings_lines
 from seq2seq.cli.evaluate.systems import (
@@ -223,6 +224,8 @@ def ask_comet(systems: list[System], test_set: TestSet, typed: str) -> Comet:
 
 def languages_of(systems: list[System], test_set: TestSet) -> tuple[str | None, str | None]:
     """Source and target language: as typed, else those of the first model."""
-    config = next((system.config["data"] for system in systems if system.config), {})
+    config: dict[str, Any] = next(
+        (system.config["data"] for system in systems if system.config), {}
+    )
     source, target = test_set.languages
     return source or config.get("source"), target or config.get("target")

@@ -146,8 +146,8 @@ def findings_entry(findings: Findings) -> dict[str, Any]:
     if len(systems) == 1:
         return {**systems[0], **test}
     paired = findings.paired and _paired(*findings.paired, systems)
-    seeds = findings.seeds and {name: each._asdict() for name, each in findings.seeds.items()}
-    return {"systems": systems, **test, "paired": paired, "seeds": seeds}
+    seeds = {name: each._asdict() for name, each in (findings.seeds or {}).items()}
+    return {"systems": systems, **test, "paired": paired, "seeds": seeds or None}
 
 
 def _system(system: System, assessment: "Assessment") -> dict[str, Any]:
