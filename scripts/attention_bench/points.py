@@ -64,7 +64,8 @@ def exponent(points: Iterable[tuple[float, float]]) -> float:
     """p of value ~ length^p: the slope of the least squares line through the logarithms."""
     logs = [(math.log(length), math.log(value)) for length, value in points]
     x, y = (sum(values) / len(logs) for values in zip(*logs, strict=True))
-    return sum((a - x) * (b - y) for a, b in logs) / sum((a - x) * (a - x) for a, _ in logs)
+    slope: float = sum((a - x) * (b - y) for a, b in logs) / sum((a - x) ** 2 for a, _ in logs)
+    return slope
 
 
 def measure(presets: Sequence[Preset], length: int, setting: Setting, rounds: int) -> list[Point]:

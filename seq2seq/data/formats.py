@@ -4,6 +4,7 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -76,7 +77,8 @@ class TwoFiles(TextFormat):
         return read_lines(self.files[index])
 
     def check(self, memo: FileMemo) -> int:
-        return check_parallel(*self.files, lambda path: memo.recall(path, "lines", count_lines))
+        count = partial(memo.recall, what="lines", compute=count_lines)
+        return check_parallel(self.source, self.target, count)
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ import torch
 
 from seq2seq.alignment.choice import Alignment, Choice
 from seq2seq.alignment.links import Word, format_links
-from seq2seq.errors import ConfigError, DataError
+from seq2seq.errors import ConfigError
 from seq2seq.pages.labels import visible
 
 LONGEST = 60  # characters of a word
@@ -35,7 +35,7 @@ def write_page(path: Path, alignments: Sequence[Alignment], choice: Choice) -> N
         alignments: one or more, by one model.
         choice: what is shown first.
 
-    Raises: DataError without alignments; ConfigError if the file cannot be written.
+    Raises: ConfigError if the file cannot be written.
     """
     body = '<h1>Alignment</h1>\n<p class="lead">Where the model looked in the source (above, or on '
     body += "the left) when it wrote each word of the translation. Blue: a link. Grey: the rest of "
@@ -46,9 +46,7 @@ def write_page(path: Path, alignments: Sequence[Alignment], choice: Choice) -> N
 
 
 def alignment_data(alignments: Sequence[Alignment], choice: Choice) -> dict[str, Any]:
-    """What `pages/alignment.js` reads, in plain values. Raises: DataError without alignments."""
-    if not alignments:
-        raise DataError("there is no alignment to show: no pair could be aligned")
+    """What `pages/alignment.js` reads of one or more alignments, in plain values."""
     return {
         "choice": {"shift": choice.shift, "layer": choice.layer, "head": choice.head},
         "shape": list(alignments[0].weights.shape[:3]),

@@ -8,24 +8,18 @@ from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from seq2seq.alignment.choice import Alignment, Choice
+from seq2seq.errors import Seq2SeqError
 from seq2seq.metrics.assessment import Assessment
 from seq2seq.metrics.buckets import LengthBucket
 from seq2seq.metrics.sentence_quality import SentenceQuality, agreement, extremes, reliability
 from seq2seq.pages.charts import Bar, bar_chart, curves, point_chart
 from seq2seq.pages.labels import visible
-from seq2seq.pages.page import alignment_data, page, part, write_html
+from seq2seq.pages.page import page, part, write_html
 
 SHOWN = 8  # of the best sentences, and of the worst
 LONGEST = 1500  # characters of a sentence
 COUNTS = ("Read", "Kept", "Empty", "Too long", "Twice", "In train")
 T = TypeVar("T")
-
-
-class Missing(NamedTuple):
-    """Why a part of a report is not there."""
-
-    reason: str
 
 
 class Tested(NamedTuple):
@@ -46,29 +40,23 @@ class Tested(NamedTuple):
     cautions: Sequence[str]
 
 
-class Samples(NamedTuple):
-    """Alignments to show, and the choice that is shown first."""
-
-    alignments: Sequence[Alignment]
-    choice: Choice
-
-
 class Report(NamedTuple):
-    """The content of a report.
+    """The content of a report; an error says why a part is not there.
 
     Attributes:
         title: the name of the run.
         figures: name and value of each figure at the top.
         metrics: from `read_rows`.
+        alignments: from `alignment_data`.
         ledger: from `ledger_table`.
     """
 
     title: str
     figures: Sequence[tuple[str, str]]
-    metrics: Sequence[Mapping[str, str]] | Missing
-    tested: Tested | Missing
-    samples: Samples | Missing
-    ledger: str | Missing
+    metrics: Sequence[Mapping[str, str]] | Seq2SeqError
+    tested: Tested | Seq2SeqError
+    alignments: Mapping[str, Any] | Seq2SeqError
+    ledger: str | Seq2SeqError
 
 
 def write_report(path: Path, report: Report) -> None:
@@ -76,7 +64,7 @@ def write_report(path: Path, report: Report) -> None:
 
     Raises: ConfigError if the file cannot be written.
     """
-    samples, tested = report.samples, report.tested
+    alignments, tested = report.alignments, report.tested
     body = [
         f"<h1>{text(report.title)}</h1>",
         _figures([*report.figures, *_scores_in_short(tested)]),
@@ -85,10 +73,10 @@ def write_report(path: Path, report: Report) -> None:
         _section("Length of the source", tested, _lengths),
         _section("Confidence", tested, _confidence),
         _section("Worst and best sentences", tested, _sentences),
-        _section("Alignment", samples, lambda _: part("alignment.html")),
+        _section("Alignment", alignments, lambda _: part("alignment.html")),
         _section("Data", report.ledger, str),
     ]
-    data = {"alignments": None if isinstance(samples, Missing) else alignment_data(*samples)}
+    data = {"alignments": None if isinstance(alignments, Seq2SeqError) else alignments}
     styles = ("theme.css", "report.css", "alignment.css")
     title = escape(visible(report.title, 200))
     write_html(path, page(title, "\n".join(body), data, styles, ("alignment.js",)))
@@ -99,9 +87,9 @@ def text(raw: str) -> str:
     return escape(visible(raw, LONGEST))
 
 
-def _section(title: str, content: T | Missing, draw: Callable[[T], str]) -> str:
-    if isinstance(content, Missing):
-        inside = f'<p class="missing">Not available: {text(content.reason)}</p>'
+def _section(title: str, content: T | Seq2SeqError, draw: Callable[[T], str]) -> str:
+    if isinstance(content, Seq2SeqError):
+        inside = f'<p class="missing">Not available: {text(str(content))}</p>'
     else:
         inside = draw(content)
     return f'<section class="part"><h2>{title}</h2>\n{inside}</section>'
@@ -112,8 +100,8 @@ def _figures(figures: Sequence[tuple[str, str]]) -> str:
     return f'<dl class="figures">{"".join(rows)}</dl>'
 
 
-def _scores_in_short(tested: Tested | Missing) -> list[tuple[str, str]]:
-    scores = [] if isinstance(tested, Missing) else tested.assessment.scores
+def _scores_in_short(tested: Tested | Seq2SeqError) -> list[tuple[str, str]]:
+    scores = [] if isinstance(tested, Seq2SeqError) else tested.assessment.scores
     return [(score.name, f"{score.value:.1f}") for score in scores]
 
 
