@@ -27,6 +27,9 @@ class Candidates:
     """Counts the links of all choices over a validation set: `add` each pair, then call `ranked`.
 
     With one head there is no separate mean.
+
+    Attributes:
+        sure: sure links of the reference.
     """
 
     def __init__(self, layers: int, heads: int):
@@ -60,10 +63,6 @@ class Candidates:
             for j, threshold in enumerate(THRESHOLDS):
                 kept = linked & (largest >= threshold * held)
                 self.counts[:, i, j] += (by_word * kept).sum(-1)
-
-    def miss(self, reference: Links) -> None:
-        """Count the links of a pair that cannot be aligned as missed by every choice."""
-        self.sure += len(reference.sure)
 
     def ranked(self) -> list[Candidate]:
         """The best choice of each reading, layer and head, lowest error rate first; ties go to the

@@ -72,7 +72,7 @@ def run(arguments: argparse.Namespace) -> int:
                 "a table with several give one: cut -f1"
             )
     from seq2seq import checkpoint  # only here: torch takes a second
-    from seq2seq.pages.report import Report, write_report
+    from seq2seq.pages.report import write_report
     from seq2seq.translator import Translator
 
     saved = checkpoint.read(arguments.path)
@@ -81,15 +81,15 @@ def run(arguments: argparse.Namespace) -> int:
     tag = None if isinstance(test, Seq2SeqError) else test.tag
     translator = Translator(saved, arguments.device, arguments.tag or tag)
     tested = test if isinstance(test, Seq2SeqError) else score(translator, test)
-    report = Report(
-        folder.resolve().name,
-        key_figures(folder, saved, translator),
-        attempt(read_metrics, folder),
-        tested,
-        attempt(samples, translator, tested, checkpoint.find(path)),
-        attempt(read_ledger, folder / "data.json"),
+    write_report(
+        arguments.output,
+        title=folder.resolve().name,
+        figures=key_figures(folder, saved, translator),
+        metrics=attempt(read_metrics, folder),
+        tested=tested,
+        alignments=attempt(samples, translator, tested, checkpoint.find(path)),
+        ledger=attempt(read_ledger, folder / "data.json"),
     )
-    write_report(arguments.output, report)
     if isinstance(tested, Seq2SeqError):
         print(shown(f"{arguments.output}: without scores, since {tested}"))
     else:

@@ -42,7 +42,7 @@ def write_page(path: Path, alignments: Sequence[Alignment], choice: Choice) -> N
     body += f"its attention.</p>\n{part('alignment.html')}"
     data = {"alignments": alignment_data(alignments, choice)}
     styles, scripts = ("theme.css", "alignment.css"), ("alignment.js",)
-    write_html(path, page("Alignment", body, data, styles, scripts))
+    write_file(path, page("Alignment", body, data, styles, scripts).encode(), "page")
 
 
 def alignment_data(alignments: Sequence[Alignment], choice: Choice) -> dict[str, Any]:
@@ -87,13 +87,13 @@ def part(name: str) -> str:
     return files("seq2seq.pages").joinpath(name).read_text(encoding="utf-8")
 
 
-def write_html(path: Path, html: str) -> None:
-    """Raises: ConfigError if the file cannot be written."""
+def write_file(path: Path, content: bytes, what: str) -> None:
+    """Write a file, and its folder if need be. Raises: ConfigError if that is impossible."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(html, encoding="utf-8", newline="\n")
+        path.write_bytes(content)
     except OSError as error:
-        raise ConfigError(f"cannot write the page {path}: {error.strerror}") from error
+        raise ConfigError(f"cannot write the {what} {path}: {error.strerror}") from error
 
 
 def _pair(alignment: Alignment, choice: Choice) -> dict[str, Any]:

@@ -28,6 +28,7 @@ from seq2seq.pages.labels import (
     is_right_to_left,
     visible,
 )
+from seq2seq.pages.page import write_file
 
 # Without date and program name, the same weights give the same bytes.
 METADATA: dict[str, dict[str, None]] = {
@@ -168,7 +169,7 @@ def _draw(weights: np.ndarray, labels: Labels, path: Path) -> None:
             pad_inches=0.15,
             metadata=METADATA[suffix],
         )
-    _write(path, picture.getvalue())
+    write_file(path, picture.getvalue(), "picture")
     notes = [advice(missing)] if missing else []
     if is_right_to_left(text) and matplotlib.__version_info__ < SHAPES:
         notes.append(
@@ -272,11 +273,3 @@ def _draw_title(figure: Figure, title: str) -> None:
     box = figure.get_tightbbox()
     left, top = max(box.x0, 0.0) / across, (box.y1 + 0.12) / up
     figure.text(left, top, title, fontsize=11, va="bottom", parse_math=False)
-
-
-def _write(path: Path, content: bytes) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    except OSError as error:
-        raise ConfigError(f"cannot write the picture {path}: {error.strerror}") from error

@@ -14,7 +14,7 @@ from seq2seq.metrics.buckets import LengthBucket
 from seq2seq.metrics.sentence_quality import SentenceQuality, agreement, extremes, reliability
 from seq2seq.pages.charts import Bar, bar_chart, curves, point_chart
 from seq2seq.pages.labels import visible
-from seq2seq.pages.page import page, part, write_html
+from seq2seq.pages.page import page, part, write_file
 
 SHOWN = 8  # of the best sentences, and of the worst
 LONGEST = 1500  # characters of a sentence
@@ -40,46 +40,44 @@ class Tested(NamedTuple):
     cautions: Sequence[str]
 
 
-class Report(NamedTuple):
-    """The content of a report; an error says why a part is not there.
+def write_report(
+    path: Path,
+    *,
+    title: str,
+    figures: Sequence[tuple[str, str]],
+    metrics: Sequence[Mapping[str, str]] | Seq2SeqError,
+    tested: Tested | Seq2SeqError,
+    alignments: Mapping[str, Any] | Seq2SeqError,
+    ledger: str | Seq2SeqError,
+) -> None:
+    """Write a report as a page for any browser, without a network.
 
-    Attributes:
+    Args:
         title: the name of the run.
         figures: name and value of each figure at the top.
-        metrics: from `read_rows`.
+        metrics: from `read_rows`; this and the following may be the error that says why a part is
+            not there.
+        tested: the results on a test set.
         alignments: from `alignment_data`.
         ledger: from `ledger_table`.
-    """
-
-    title: str
-    figures: Sequence[tuple[str, str]]
-    metrics: Sequence[Mapping[str, str]] | Seq2SeqError
-    tested: Tested | Seq2SeqError
-    alignments: Mapping[str, Any] | Seq2SeqError
-    ledger: str | Seq2SeqError
-
-
-def write_report(path: Path, report: Report) -> None:
-    """Write a report as a page for any browser, without a network.
 
     Raises: ConfigError if the file cannot be written.
     """
-    alignments, tested = report.alignments, report.tested
     body = [
-        f"<h1>{text(report.title)}</h1>",
-        _figures([*report.figures, *_scores_in_short(tested)]),
-        _section("Learning curves", report.metrics, curves),
+        f"<h1>{text(title)}</h1>",
+        _figures([*figures, *_scores_in_short(tested)]),
+        _section("Learning curves", metrics, curves),
         _section("Scores", tested, _scores),
         _section("Length of the source", tested, _lengths),
         _section("Confidence", tested, _confidence),
         _section("Worst and best sentences", tested, _sentences),
         _section("Alignment", alignments, lambda _: part("alignment.html")),
-        _section("Data", report.ledger, str),
+        _section("Data", ledger, str),
     ]
     data = {"alignments": None if isinstance(alignments, Seq2SeqError) else alignments}
     styles = ("theme.css", "report.css", "alignment.css")
-    title = escape(visible(report.title, 200))
-    write_html(path, page(title, "\n".join(body), data, styles, ("alignment.js",)))
+    html = page(escape(visible(title, 200)), "\n".join(body), data, styles, ("alignment.js",))
+    write_file(path, html.encode(), "page")
 
 
 def text(raw: str) -> str:

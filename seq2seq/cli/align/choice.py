@@ -118,10 +118,10 @@ def rank_choices(
     Raises: ConfigError for a layer or head that the model does not have, and if no pair can be
         aligned.
     """
-    candidates, missed = None, []
+    candidates, missed = None, 0
     for alignment, links in zip(alignments, reference, strict=True):
         if alignment is None:
-            missed.append(links)
+            missed += len(links.sure)
             continue
         if candidates is None:
             shape = shape_of(alignment)
@@ -130,8 +130,7 @@ def rank_choices(
         candidates.add(alignment, links)
     if candidates is None:
         raise ConfigError("there is nothing to choose by: no pair can be aligned")
-    for links in missed:
-        candidates.miss(links)
+    candidates.sure += missed  # links that no choice can find
     allowed = [c for c in candidates.ranked() if with_options(c.choice, options, shape) == c.choice]
     return allowed, shape
 

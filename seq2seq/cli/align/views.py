@@ -1,7 +1,6 @@
 """Alignments to look at: a sentence pair as a picture, or pairs of two files as an HTML page."""
 
 import argparse
-from collections.abc import Iterable
 from itertools import islice
 from pathlib import Path
 
@@ -63,17 +62,14 @@ def align_page(arguments: argparse.Namespace) -> int:
 
 
 def first_pairs(translator: Translator, arguments: argparse.Namespace) -> list[Alignment | None]:
-    """The alignments of the first pairs of two files, None where a pair cannot be aligned."""
+    """The alignments of the first pairs of two files, None where a pair cannot be aligned: up to
+    `MAX_PAIRS`, with up to `MAX_WEIGHTS` weights in all, and at least one.
+    """
     files: tuple[Path, Path] = arguments.source_file, arguments.target_file
     texts = islice(zip(*map(read_lines, files), strict=True), MAX_PAIRS)
-    return fitting(translator.alignments(texts, units=arguments.units))
-
-
-def fitting(alignments: Iterable[Alignment | None]) -> list[Alignment | None]:
-    """The first alignments, up to `MAX_WEIGHTS` weights in all, and at least one."""
     first: list[Alignment | None] = []
     total = 0
-    for alignment in alignments:
+    for alignment in translator.alignments(texts, units=arguments.units):
         total += 0 if alignment is None else alignment.weights.numel()
         if first and total > MAX_WEIGHTS:
             break

@@ -9,7 +9,7 @@ from seq2seq.cli.evaluate.testset import TestSet
 
 if TYPE_CHECKING:
     from seq2seq.metrics.assessment import Assessment
-    from seq2seq.metrics.scores import Comparison, CorpusScore, Interval, Scatter
+    from seq2seq.metrics.scores import Comparison, CorpusScore, Scatter
 
 
 class Comet(NamedTuple):
@@ -155,7 +155,7 @@ def _system(system: System, assessment: "Assessment") -> dict[str, Any]:
         score.name: {
             "score": score.value,
             "signature": score.signature,
-            "interval": _interval(score.interval),
+            "interval": score.interval and score.interval._asdict(),
         }
         for score in assessment.scores
     }
@@ -184,13 +184,9 @@ def _paired(
                 "path": system["path"],
                 "score": each.value,
                 "p_value": each.p_value,
-                "interval": _interval(each.interval),
+                "interval": each.interval and each.interval._asdict(),
             }
             for system, each in zip(systems, compared, strict=True)
         ]
         scores[label] = {"signature": signature, "trials": trials, "systems": rows}
     return {"test": test, "baseline": systems[0]["path"], "scores": scores}
-
-
-def _interval(interval: "Interval | None") -> dict[str, Any] | None:
-    return interval._asdict() if interval else None
