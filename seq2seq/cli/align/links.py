@@ -159,16 +159,14 @@ def align_links(arguments: argparse.Namespace) -> int:
     paths: list[Path] = arguments.links
     if arguments.gold:
         paths = [*paths, arguments.gold]
+    links = [read_alignment(path) for path in paths]  # each once: it may be a pipe
+    count, of, sizes = len(links[0]), str(paths[0]), None
     if arguments.source_file:
         count, of = check_parallel(arguments.source_file, arguments.target_file), names(arguments)
-    links = [read_alignment(path) for path in paths]  # each once: it may be a pipe
-    if not arguments.source_file:
-        count, of = len(links[0]), str(paths[0])
+        sizes = word_counts(arguments.source_file, arguments.target_file)
     for path, lines in zip(paths, links, strict=True):
         check_count(path, len(lines), count, of)
-    if arguments.source_file:
-        sizes = word_counts(arguments.source_file, arguments.target_file)
-        for path, lines in zip(paths, links, strict=True):
+        if sizes is not None:
             check_range(path, lines, sizes, of)
     reference = links.pop() if arguments.gold else []
     # The possible links of an aligner count as links, too.

@@ -71,8 +71,8 @@ def _single(findings: Findings) -> Iterator[str]:
 
 def _table(findings: Findings) -> Iterator[str]:
     """A row per system, a column per score; then what all have in common."""
-    labels = [score.name for score in findings.systems[0][1].scores]
-    rows = [["", *labels]]
+    baseline, scores = findings.systems[0][0], findings.systems[0][1].scores
+    rows = [["", *(score.name for score in scores)]]
     for index, (system, assessment) in enumerate(findings.systems):
         cells = [_cell(score, findings, index) for score in assessment.scores]
         rows.append([system.name, *cells])
@@ -84,13 +84,13 @@ def _table(findings: Findings) -> Iterator[str]:
         for row, value in zip(rows[1:], findings.comet.scores, strict=False):
             row.append(_digits(value))
     yield from _aligned(rows)
-    for index, label in enumerate(labels):
-        signature = findings.systems[0][1].scores[index].signature
-        yield f"{label} {findings.paired[1][label].signature if findings.paired else signature}"
+    for score in scores:
+        known = findings.paired[1][score.name] if findings.paired else score
+        yield f"{score.name} {known.signature}"
     if findings.paired:
         test, comparisons = findings.paired
         yield (
-            f"p: against {findings.systems[0][0].name}, paired {test}, "
+            f"p: against {baseline.name}, paired {test}, "
             f"{next(iter(comparisons.values())).trials:,} trials; the probability of so large "
             "a difference between equally good systems"
         )
