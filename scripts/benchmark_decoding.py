@@ -37,7 +37,7 @@ from decoding_bench.bars import draw
 from decoding_bench.candidates import ALL, BatchSize, Candidate, parse
 from decoding_bench.crews import CannotError, Crew, Job
 from decoding_bench.measure import Protocol
-from decoding_bench.report import lines, record, section
+from decoding_bench.report import Line, lines, record, section
 
 from seq2seq import checkpoint
 from seq2seq.data.text import read_lines
@@ -138,7 +138,9 @@ def jobs(options: argparse.Namespace, rows: Sequence[list[int]]) -> list[Job]:
     ]
 
 
-def compare(options: argparse.Namespace, folder: Path) -> tuple[list[str], list[Any], dict]:
+def compare(
+    options: argparse.Namespace, folder: Path
+) -> tuple[list[str], list[Any], dict[str, list[Line]]]:
     """Sections of the report, their records, and their lines by title."""
     saved = checkpoint.read(options.checkpoint)
     rows, references = read_sources(saved, options.source, options.reference, options.sentences)

@@ -95,7 +95,8 @@ def is_right(name: str, content: bytes) -> bool:
 def download(url: str) -> bytes:
     try:
         with urllib.request.urlopen(url, timeout=30) as response:
-            return response.read()
+            content: bytes = response.read()
+            return content
     except (OSError, http.client.HTTPException) as error:
         raise PrepareError(
             f"cannot download {url}: {error}. Files already there are kept; run this again later. "

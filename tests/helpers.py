@@ -11,6 +11,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 from torch import Tensor, nn
 
+from seq2seq.alignment.links import Link, LinkCounts
 from seq2seq.attention.roles import resolve_roles
 from seq2seq.models import MODELS, Seq2Seq, build_model
 from seq2seq.nn.positions import POSITIONS
@@ -143,3 +144,10 @@ def assert_equal(actual: Any, expected: Any, tolerance: float = 1e-9) -> None:
     torch.testing.assert_close(
         actual, expected, atol=tolerance, rtol=tolerance, equal_nan=False, check_dtype=True
     )
+
+
+def error_rate(
+    predicted: Sequence[set[Link]], sure: Sequence[set[Link]], possible: Sequence[set[Link]]
+) -> float:
+    """The alignment error rate of a corpus."""
+    return LinkCounts.total(map(LinkCounts.of, predicted, sure, possible)).aer

@@ -11,10 +11,11 @@ from xml.etree import ElementTree
 
 import pytest
 import test_cli
+from helpers import error_rate
 from test_cli import SENTENCES, Command, refused
 from tiny_runs import DEMO, TINY_MODEL, demo_lines, save_model, tokenizer
 
-from seq2seq.alignment.links import alignment_error_rate, parse_links, read_alignment
+from seq2seq.alignment.links import parse_links, read_alignment
 from seq2seq.data.tokenizer import ByteLevelBPE
 from seq2seq.translator import Translator
 
@@ -198,9 +199,7 @@ def test_the_error_rate_against_links_by_hand_is_printed(
     ended = seq2seq("align", run, *files, "-o", output, "--gold", reference)
     sure, possible = zip(*map(parse_links, lines), strict=True)
     predicted = [links.sure for links in read_alignment(output)]
-    assert ended.lines[1].startswith(
-        f"AER {alignment_error_rate(predicted, sure, possible):.3f}, precision "
-    )
+    assert ended.lines[1].startswith(f"AER {error_rate(predicted, sure, possible):.3f}, precision ")
     reference.write_text("0-0\n", encoding="utf-8")
     message = refused(seq2seq("align", run, *files, "-o", output, "--gold", reference))
     assert "has 1 lines of links for 12 pairs" in message
@@ -309,7 +308,7 @@ def test_the_links_that_are_written_are_those_that_were_chosen(
     hand = read_alignment(reference)
     sure, possible = [h.sure for h in hand], [h.possible for h in hand]
     written = [links.sure for links in read_alignment(output)]
-    assert alignment_error_rate(written, sure, possible) == pytest.approx(result["aer"])
+    assert error_rate(written, sure, possible) == pytest.approx(result["aer"])
 
 
 def test_the_only_head_of_a_model_may_be_named(
@@ -380,7 +379,7 @@ def test_both_directions_are_combined_source_first(
     assert result["aer"] == result["all"]["union"]["aer"]
     sure, possible = zip(*read_alignment(reference), strict=True)
     for name, links in (("forward", forward), ("reverse", turned), ("union", both)):
-        expected = alignment_error_rate(links, sure, possible)
+        expected = error_rate(links, sure, possible)
         assert result["all"][name]["aer"] == pytest.approx(expected)
 
 

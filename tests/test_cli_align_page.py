@@ -9,7 +9,7 @@ import test_cli
 from test_cli import Command, refused
 from tiny_runs import demo_lines
 
-from seq2seq.cli.align import page
+from seq2seq.cli.align import views
 
 run, seq2seq = test_cli.run, test_cli.seq2seq
 
@@ -53,11 +53,11 @@ def test_the_first_pairs_of_files_are_shown_and_counted(
     ended = seq2seq("align", run, *files, "-o", path)
     assert ended.code == 0 and "the first" not in ended.lines[0]
     assert len(data(path)["pairs"]) == 12
-    monkeypatch.setattr(page, "MAX_PAIRS", 5)
+    monkeypatch.setattr(views, "MAX_PAIRS", 5)
     ended = seq2seq("align", run, *files, "-o", path)
     assert ended.lines[0].endswith(", the first 5 of 12 pairs")
     assert len(data(path)["pairs"]) == 5
-    monkeypatch.setattr(page, "MAX_WEIGHTS", 1)
+    monkeypatch.setattr(views, "MAX_WEIGHTS", 1)
     ended = seq2seq("align", run, *files, "-o", path)
     assert ended.lines[0].endswith(", the first 1 of 12 pairs")
 

@@ -51,11 +51,12 @@ class Training:
 
     def forward(self) -> Tensor:
         with self.setting.autocast():
-            return self.mechanism(self.x, self.source).out
+            out: Tensor = self.mechanism(self.x, self.source).out
+            return out
 
     def both(self) -> None:
         out = self.forward()
-        out.backward(self.gradient.to(out.dtype))
+        torch.autograd.backward(out, self.gradient.to(out.dtype))
 
     def round(self, _: int) -> tuple[float, float]:
         """Returns: seconds forward and backward."""
@@ -64,7 +65,7 @@ class Training:
         start = self.setting.now()
         out = self.forward()
         between = self.setting.now()
-        out.backward(gradient.to(out.dtype))
+        torch.autograd.backward(out, gradient.to(out.dtype))
         end = self.setting.now()
         return between - start, end - between
 
@@ -100,9 +101,11 @@ class Decoding:
         self.step()  # some memories allocate room in the first step after a long sequence
 
     def _written(self, x: Tensor) -> Memory:
-        memory = self.mechanism.new_memory()
+        memory: Memory = self.mechanism.new_memory()
         positions = torch.arange(x.shape[1], device=x.device)
-        for tokens, here in zip(x.split(CHUNK, 1), positions.split(CHUNK), strict=True):
+        for tokens, here in zip(
+            torch.split(x, CHUNK, 1), torch.split(positions, CHUNK), strict=True
+        ):
             self.mechanism.advance(tokens, memory, here)
         return memory
 

@@ -56,14 +56,16 @@ def foreseen(points: Sequence[tuple[int, float]], length: int) -> float:
     (last, value), power = points[-1], 2.0
     if len(points) > 1 and points[-2][1] > 0 < value:
         power = exponent(points[-2:])
-    return value * (length / last) ** max(1.0, power)
+    growth: float = (length / last) ** max(1.0, power)
+    return value * growth
 
 
 def exponent(points: Iterable[tuple[float, float]]) -> float:
     """p of value ~ length^p: the slope of the least squares line through the logarithms."""
     logs = [(math.log(length), math.log(value)) for length, value in points]
     x, y = (sum(values) / len(logs) for values in zip(*logs, strict=True))
-    return sum((a - x) * (b - y) for a, b in logs) / sum((a - x) ** 2 for a, _ in logs)
+    slope: float = sum((a - x) * (b - y) for a, b in logs) / sum((a - x) ** 2 for a, _ in logs)
+    return slope
 
 
 def measure(presets: Sequence[Preset], length: int, setting: Setting, rounds: int) -> list[Point]:

@@ -63,7 +63,8 @@ class Candidate:
         start = perf_counter()
         for batch in self.material.batches:
             self.optimizer.zero_grad()
-            (batch_loss(self.model, batch, SMOOTHING)[0].smoothed / batch.total).backward()
+            loss = batch_loss(self.model, batch, SMOOTHING)[0].smoothed / batch.total
+            torch.autograd.backward(loss)
             self.optimizer.step()
         return perf_counter() - start
 

@@ -76,7 +76,8 @@ class Ours(Engine):
         self.raw = translated(model, self.search, self.work.rows, cache=self.candidate.cache)
 
     def hypotheses(self) -> list[list[int]]:
-        return self.raw
+        raw: list[list[int]] = self.raw
+        return raw
 
 
 def search_of(beams: int, limit: int) -> Search:
@@ -119,7 +120,8 @@ class Bare(Engine):
         self.floor.replay(self.steps)
 
     def hypotheses(self) -> list[list[int]]:
-        return self.raw
+        raw: list[list[int]] = self.raw
+        return raw
 
 
 class CTranslate2(Engine):

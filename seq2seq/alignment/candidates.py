@@ -27,6 +27,9 @@ class Candidates:
     """Counts the links of all choices over a validation set: `add` each pair, then call `ranked`.
 
     With one head there is no separate mean.
+
+    Attributes:
+        sure: sure links of the reference.
     """
 
     def __init__(self, layers: int, heads: int):
@@ -52,21 +55,14 @@ class Candidates:
         held = to_words.sum(-1)
         sure, possible = (_table(links, *to_words.shape[-2:]) for links in reference)
         for i, near in enumerate(NEAR):
+            chosen = to_words >= near * largest[..., None]
             if near == 1:
-                chosen = torch.zeros_like(to_words, dtype=torch.bool).scatter(
-                    -1, best[..., None], 1
-                )
-            else:
-                chosen = to_words >= near * largest[..., None]
+                chosen = torch.zeros_like(chosen).scatter(-1, best[..., None], 1)
             agreeing = chosen, chosen & sure, chosen & (sure | possible)
             by_word = torch.stack([kind.sum(-1) for kind in agreeing])  # (3, R, L, heads, T)
             for j, threshold in enumerate(THRESHOLDS):
                 kept = linked & (largest >= threshold * held)
                 self.counts[:, i, j] += (by_word * kept).sum(-1)
-
-    def miss(self, reference: Links) -> None:
-        """Count the links of a pair that cannot be aligned as missed by every choice."""
-        self.sure += len(reference.sure)
 
     def ranked(self) -> list[Candidate]:
         """The best choice of each reading, layer and head, lowest error rate first; ties go to the
@@ -80,12 +76,8 @@ class Candidates:
                 predicted, sure, possible = self.counts[:, i, j, shift, layer, head].tolist()
                 choice = Choice(shift, layer, self.heads[head], threshold, near)
                 rivals.append(Candidate(choice, LinkCounts(predicted, self.sure, sure, possible)))
-            winners.append(min(rivals, key=_error))
-        return sorted(winners, key=_error)
-
-
-def _error(candidate: Candidate) -> float:
-    return candidate.counts.aer
+            winners.append(min(rivals, key=lambda rival: rival.counts.aer))
+        return sorted(winners, key=lambda winner: winner.counts.aer)
 
 
 def _table(links: set[Link], targets: int, sources: int) -> Tensor:

@@ -64,7 +64,8 @@ class Alignment(NamedTuple):
 
     def entropies(self) -> Tensor:
         """(R, L): the entropy of the mean over heads in nats, averaged over target words."""
-        return torch.special.entr(self.weights.mean(2)).sum(-1).mean(-1)
+        entropies: Tensor = torch.special.entr(self.weights.mean(2)).sum(-1)
+        return entropies.mean(-1)
 
 
 def sharpest(alignments: Sequence[Alignment], shift: int = 0) -> Choice:
@@ -93,14 +94,9 @@ def guided(config: Mapping[str, Any]) -> Choice | None:
 
 def check_choice(choice: Choice, layers: int, heads: int) -> None:
     """Raises: ConfigError for a layer or head that a model does not have."""
-    _check("layer", choice.layer, layers)
-    if choice.head is not None:
-        _check("head", choice.head, heads)
-
-
-def _check(what: str, index: int, count: int) -> None:
-    if not 0 <= index < count:
-        raise ConfigError(f"{what} {index + 1} does not exist: there are 1 ... {count}")
+    for what, index, count in (("layer", choice.layer, layers), ("head", choice.head or 0, heads)):
+        if not 0 <= index < count:
+            raise ConfigError(f"{what} {index + 1} does not exist: there are 1 ... {count}")
 
 
 def describe(choice: Choice, layers: int, heads: int, *, apart: bool = False) -> str:

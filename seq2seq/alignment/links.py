@@ -94,15 +94,7 @@ def word_weights(
 
     Returns: (..., target words, source words), with one more column if `end`. The row of a word
         without piece is zero.
-    Raises: ValueError if the weights do not fit the spans.
     """
-    expected = (len(target_spans) + 1, len(source_spans) + 1)
-    if tuple(weights.shape[-2:]) != expected:
-        raise ValueError(
-            f"weights have shape {tuple(weights.shape)}; expected (..., {expected[0]}, "
-            f"{expected[1]}): {len(target_spans)} target and {len(source_spans)} source pieces, "
-            "and an end symbol each"
-        )
     weights = weights.float()
     source = piece_shares(source_spans, source_words).to(weights.device)  # (S, source words)
     target = piece_shares(target_spans, target_words).to(weights.device)  # (T, target words)
@@ -140,11 +132,8 @@ def links(weights: Tensor, *, end: bool, near: float = 1.0, threshold: float = 0
 
     Returns: pairs (source word, target word). With near=1 the first of equal weights counts; a row
         without positive weight has no link.
-    Raises: ValueError if the weights are not a matrix, or lack the column of the end symbol; or if
-        `near` is not above 0 and at most 1.
+    Raises: ValueError if `near` is not above 0 and at most 1.
     """
-    if weights.ndim != 2 or (end and weights.shape[1] == 0):
-        raise ValueError(f"weights have shape {tuple(weights.shape)}; expected a matrix of words")
     if not 0 < near <= 1:
         raise ValueError(f"near={near} should be above 0 and at most 1")
     linked = set()
@@ -306,20 +295,3 @@ class LinkCounts(NamedTuple):
         """The harmonic mean of precision and recall; 0 if both are."""
         both = self.precision + self.recall
         return 2 * self.precision * self.recall / both if both else 0.0
-
-
-def alignment_error_rate(
-    predicted: Sequence[AbstractSet[Link]],
-    sure: Sequence[AbstractSet[Link]],
-    possible: Sequence[AbstractSet[Link]],
-) -> float:
-    """The AER of `LinkCounts` over a corpus. Each argument has one set per sentence pair.
-
-    Raises: ValueError if the counts of sentences differ.
-    """
-    if not len(predicted) == len(sure) == len(possible):
-        raise ValueError(
-            f"{len(predicted)} predicted, {len(sure)} sure and {len(possible)} possible sets of "
-            "links; expected one of each for every sentence pair"
-        )
-    return LinkCounts.total(map(LinkCounts.of, predicted, sure, possible)).aer

@@ -12,12 +12,20 @@ import hashlib
 import json
 import warnings
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from seq2seq.alignment.choice import SHIFTS, Choice
 from seq2seq.durable import write_text
 from seq2seq.errors import DataError
+from seq2seq.tables import matches
 
+OPTIONS: dict[str, Any] = {
+    "shift": int,
+    "layer": int,
+    "heads": int | Literal["mean"],
+    "threshold": float,
+    "near": float,
+}
 _HINT = "Choose again with --choose, or remove the file"
 
 
@@ -43,13 +51,8 @@ def save_choice(checkpoint: Path, choice: Choice, **known: Any) -> Path:
 def counted(choice: Choice) -> dict[str, Any]:
     """A choice as options of the command line, from 1."""
     heads = "mean" if choice.head is None else choice.head + 1
-    return {
-        "shift": choice.shift,
-        "layer": choice.layer + 1,
-        "heads": heads,
-        "threshold": choice.threshold,
-        "near": choice.near,
-    }
+    values = choice.shift, choice.layer + 1, heads, choice.threshold, choice.near
+    return dict(zip(OPTIONS, values, strict=True))
 
 
 def load_choice(checkpoint: Path) -> Choice | None:
@@ -81,19 +84,17 @@ def load_choice(checkpoint: Path) -> Choice | None:
 def _read(entry: Any) -> Choice | None:
     if not isinstance(entry, dict):
         return None
-    values: list[Any] = [entry.get(key) for key in ("shift", "layer", "heads")]
-    shift, layer, heads = values
-    if not all(type(value) is int for value in values if value != "mean"):
+    # Older files call the threshold "least", and have no "near".
+    entry = {"threshold": entry.get("least", 0.0), "near": 1.0, **entry}
+    values = [entry.get(option) for option in OPTIONS]
+    if not all(map(matches, values, OPTIONS.values())):
         return None
-    if "mean" in (shift, layer):
+    shift, layer, heads, threshold, near = values
+    if not (shift in SHIFTS and layer >= 1 and (heads == "mean" or heads >= 1)):
         return None
-    # Older files call the threshold "least".
-    parts = [entry.get("threshold", entry.get("least", 0.0)), entry.get("near", 1.0)]
-    if not all(type(part) in (int, float) and 0 <= part <= 1 for part in parts) or not parts[1]:
+    if not (0 <= threshold <= 1 and 0 < near <= 1):
         return None
-    choice = Choice(shift, layer - 1, None if heads == "mean" else heads - 1, *parts)
-    known = choice.shift in SHIFTS and choice.layer >= 0 and (choice.head or 0) >= 0
-    return choice if known else None
+    return Choice(shift, layer - 1, None if heads == "mean" else heads - 1, threshold, near)
 
 
 def _checksum(file: Path) -> str:

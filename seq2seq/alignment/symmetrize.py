@@ -11,6 +11,7 @@ Edinburgh System Description for the 2005 IWSLT Speech Translation Evaluation.
 import heapq
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
+from operator import itemgetter
 
 from seq2seq.alignment.links import Link
 
@@ -41,8 +42,11 @@ def symmetrize(forward: AbstractSet[Link], reverse: AbstractSet[Link], heuristic
     if heuristic != "intersection":
         _grow(grown, forward | reverse)
     if heuristic.startswith("grow-diag-final"):
+        lacking = 2 if heuristic.endswith("-and") else 1
         for direction in (forward, reverse):
-            _finish(grown, direction, both=heuristic.endswith("-and"))
+            for link in sorted(direction, key=itemgetter(1, 0)):
+                if grown.lack(link) >= lacking:
+                    grown.add(link)
     return grown.links
 
 
@@ -82,9 +86,3 @@ def _grow(grown: _Links, union: AbstractSet[Link]) -> None:
                     added = True
                     if (j, i) > here:
                         heapq.heappush(ahead, (j, i))
-
-
-def _finish(grown: _Links, direction: AbstractSet[Link], *, both: bool) -> None:
-    for j, i in sorted((j, i) for i, j in direction):
-        if grown.lack((i, j)) >= 1 + both:
-            grown.add((i, j))

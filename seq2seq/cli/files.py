@@ -24,8 +24,7 @@ FOLDERS_OF_A_RUN = (".hydra", "kept", "kept-[0-9]*", "tensorboard", "wandb")
 def folder_of(model: Path) -> Path:
     """The folder of the run that a path or a checkpoint belongs to: the default for output."""
     folder = model if model.is_dir() else model.parent
-    kept = any(fnmatch(folder.name, name) for name in FOLDERS_OF_A_RUN)
-    folder = folder.parent if kept else folder
+    folder = folder.parent if _is_one_of(folder, FOLDERS_OF_A_RUN) else folder
     return folder if folder.is_dir() else Path()  # opening the model will report it
 
 
@@ -103,12 +102,12 @@ def _check_apart(output: Path, called: str, read: Iterable[Path | None]) -> None
 def run_of(path: Path) -> Path | None:
     """The folder of the run that writes files of this path, if any."""
     path = path.resolve()
-    inside = [
-        folder
-        for folder in path.parents
-        if any(fnmatch(folder.name, name) for name in FOLDERS_OF_A_RUN)
-    ]
+    inside = [folder for folder in path.parents if _is_one_of(folder, FOLDERS_OF_A_RUN)]
     folder = inside[-1].parent if inside else path.parent
-    named = inside or any(fnmatch(path.name, name) for name in OF_A_RUN)
+    named = inside or _is_one_of(path, OF_A_RUN)
     is_run = (folder / ".hydra").is_dir() or any(folder.glob("*.ckpt"))
     return folder if named and is_run else None
+
+
+def _is_one_of(path: Path, names: Iterable[str]) -> bool:
+    return any(fnmatch(path.name, name) for name in names)

@@ -8,13 +8,12 @@ set. A section whose input is missing says so; the others are written all the sa
 import argparse
 import csv
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
-from seq2seq.cli.align import choice
 from seq2seq.cli.evaluate.testset import is_table
 from seq2seq.cli.files import check_written, folder_of
 from seq2seq.cli.options import add_model, positive
@@ -23,8 +22,11 @@ from seq2seq.errors import ConfigError, DataError, Seq2SeqError, shown
 
 if TYPE_CHECKING:
     from seq2seq.checkpoint import Saved
-    from seq2seq.pages.report import Missing, Samples, Tested
+    from seq2seq.data.mixture import Component
+    from seq2seq.pages.report import Tested
     from seq2seq.translator import Translator
+
+T = TypeVar("T")
 
 HELP = "report on a run as one HTML page"
 SENTENCES = 500  # enough for intervals; a small model translates them in a minute
@@ -70,51 +72,59 @@ def run(arguments: argparse.Namespace) -> int:
                 "a table with several give one: cut -f1"
             )
     from seq2seq import checkpoint  # only here: torch takes a second
-    from seq2seq.pages.report import Missing, Report, write_report
+    from seq2seq.pages.report import write_report
     from seq2seq.translator import Translator
 
     saved = checkpoint.read(arguments.path)
     check_written(arguments.output, *files_of(saved.config))
-    test = find_test(arguments, saved.config["data"])
-    tag = None if isinstance(test, Missing) else test.tag
+    test = attempt(find_test, arguments, saved.config["data"])
+    tag = None if isinstance(test, Seq2SeqError) else test.tag
     translator = Translator(saved, arguments.device, arguments.tag or tag)
-    tested = test if isinstance(test, Missing) else score(translator, test)
-    report = Report(
-        folder.resolve().name,
-        key_figures(folder, saved, translator),
-        read_metrics(folder),
-        tested,
-        samples(translator, tested, checkpoint.find(path)),
-        read_ledger(folder / "data.json"),
+    tested = test if isinstance(test, Seq2SeqError) else score(translator, test)
+    write_report(
+        arguments.output,
+        title=folder.resolve().name,
+        figures=key_figures(folder, saved, translator),
+        metrics=attempt(read_metrics, folder),
+        tested=tested,
+        alignments=attempt(samples, translator, tested, checkpoint.find(path)),
+        ledger=attempt(read_ledger, folder / "data.json"),
     )
-    write_report(arguments.output, report)
-    if isinstance(tested, Missing):
-        print(shown(f"{arguments.output}: without scores, since {tested.reason}"))
+    if isinstance(tested, Seq2SeqError):
+        print(shown(f"{arguments.output}: without scores, since {tested}"))
     else:
         judged = f"the first {len(tested.judged):,} of {tested.total:,} sentences of {tested.name}"
         print(shown(f"{arguments.output}: on {judged}"))
     return 0
 
 
+def attempt(find: Callable[..., T], *arguments: Any) -> T | Seq2SeqError:
+    """What `find` returns, or its error, which says why a section is missing."""
+    try:
+        return find(*arguments)
+    except Seq2SeqError as error:
+        return error
+
+
 def files_of(config: Mapping[str, Any]) -> list[Path]:
     """The training, validation and test files of a run, as far as they exist."""
-    from seq2seq.data.mixture import find_components
-
     data = config["data"]
     files: list[Path] = []
-    sides = str(data["source"]), str(data["target"])
     for part in filter(data.get, ("train", "valid", "test")):
         with suppress(Seq2SeqError):
-            for component in find_components(data[part], *sides, f"data.{part}"):
+            for component in components_of(data, part):
                 files += component.text.files
     return files
 
 
-def find_test(arguments: argparse.Namespace, data: Mapping[str, Any]) -> "TestText | Missing":
-    """What to translate: the given files, else those of the run's configuration."""
+def components_of(data: Mapping[str, Any], part: str) -> "list[Component]":
     from seq2seq.data.mixture import find_components
-    from seq2seq.pages.report import Missing
 
+    return find_components(data[part], str(data["source"]), str(data["target"]), f"data.{part}")
+
+
+def find_test(arguments: argparse.Namespace, data: Mapping[str, Any]) -> TestText:
+    """What to translate: the given files, else those of the run's configuration."""
     if arguments.source:
         files = arguments.source, arguments.reference
         pairs = list(zip(*map(read_lines, files), strict=True))
@@ -122,16 +132,14 @@ def find_test(arguments: argparse.Namespace, data: Mapping[str, Any]) -> "TestTe
         return TestText(name, pairs[: arguments.sentences], len(pairs), arguments.tag)
     part = "test" if data.get("test") else "valid"
     if not data.get(part):
-        return Missing("the run names no test set: --source FILE --reference FILE")
+        raise DataError("the run names no test set: --source FILE --reference FILE")
     try:
         # The corpora of the first tag: a model translates with one tag at a time.
-        components = find_components(
-            data[part], str(data["source"]), str(data["target"]), f"data.{part}"
-        )
+        components = components_of(data, part)
         chosen = [component for component in components if component.tag == components[0].tag]
         pairs = [pair for component in chosen for pair in component.text.pairs()]
     except DataError as error:
-        return Missing(f"{error} Or give other files: --source FILE --reference FILE")
+        raise DataError(f"{error} Or give other files: --source FILE --reference FILE") from error
     name = ", ".join(str(component.text.files[0]) for component in chosen)
     kind = "" if part == "test" else ", on which the checkpoint was chosen"
     return TestText(f"{name}{kind}", pairs[: arguments.sentences], len(pairs), components[0].tag)
@@ -172,34 +180,30 @@ def score(translator: "Translator", test: TestText) -> "Tested":
 
 
 def samples(
-    translator: "Translator", tested: "Tested | Missing", path: Path
-) -> "Samples | Missing":
+    translator: "Translator", tested: "Tested | Seq2SeqError", path: Path
+) -> dict[str, Any]:
     """Alignments of sentences with the model's translations, spread over the test set.
 
     Args:
         path: of the checkpoint; what `align --choose` saved beside it is used.
     """
-    from seq2seq.pages.report import Missing, Samples
+    from seq2seq.cli.align.choice import nothing_given, reading_of
+    from seq2seq.pages.page import alignment_data
 
-    if isinstance(tested, Missing):
-        return tested
+    if isinstance(tested, Seq2SeqError):
+        raise tested
     whole = [j for j in tested.judged if j.source.strip() and j.hypothesis.strip()]
     step = max(1, len(whole) // SAMPLES)
     pairs = [(j.source, j.hypothesis) for j in islice(whole, 0, None, step)][:SAMPLES]
-    try:
-        alignments = [each for each in translator.alignments(pairs) if each is not None]
-    except ConfigError as error:
-        return Missing(str(error))
+    alignments = [each for each in translator.alignments(pairs) if each is not None]
     if not alignments:
-        return Missing("no sentence could be aligned with its translation")
-    reading = choice.reading_of(choice.nothing_given(), path, translator.config, alignments)
-    return Samples(alignments, reading.choice)
+        raise DataError("no sentence could be aligned with its translation")
+    reading = reading_of(nothing_given(), path, translator.config, alignments)
+    return alignment_data(alignments, reading.choice)
 
 
 def key_figures(folder: Path, saved: "Saved", translator: "Translator") -> list[tuple[str, str]]:
     """Name and value of each figure at the top of the page."""
-    from seq2seq.pages.report import Missing
-
     config = saved.config
     count = sum(p.numel() for p in translator.model.parameters())
     figures = [
@@ -207,8 +211,8 @@ def key_figures(folder: Path, saved: "Saved", translator: "Translator") -> list[
         ("cross-attention", str(config["attention"]["cross"]["name"])),
         ("parameters", f"{count / 1e6:.2f} M"),
     ]
-    result = read_json(folder / "result.json")
-    if not isinstance(result, Missing):
+    with suppress(DataError):
+        result = read_json(folder / "result.json")
         steps, value = result.get("steps"), result.get("value")
         if isinstance(steps, int):
             figures.append(("updates", f"{steps:,}"))
@@ -217,35 +221,32 @@ def key_figures(folder: Path, saved: "Saved", translator: "Translator") -> list[
     return figures
 
 
-def read_metrics(folder: Path) -> "list[dict[str, str]] | Missing":
+def read_metrics(folder: Path) -> list[dict[str, str]]:
     from seq2seq.pages.charts import read_rows
-    from seq2seq.pages.report import Missing
 
     try:
         return read_rows(folder)
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        return Missing(f"{folder / 'metrics.csv'} cannot be read ({error})")
+        raise DataError(f"{folder / 'metrics.csv'} cannot be read ({error})") from error
 
 
-def read_json(path: Path) -> "dict[str, Any] | Missing":
-    from seq2seq.pages.report import Missing
-
+def read_json(path: Path) -> dict[str, Any]:
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
     except (OSError, ValueError) as error:
-        return Missing(f"{path} cannot be read ({error})")
-    return content if isinstance(content, dict) else Missing(f"{path} is not a file of a run")
+        raise DataError(f"{path} cannot be read ({error})") from error
+    if not isinstance(content, dict):
+        raise DataError(f"{path} is not a file of a run")
+    return content
 
 
-def read_ledger(path: Path) -> "dict[str, Any] | Missing":
-    from seq2seq.pages.report import Missing, ledger_table
+def read_ledger(path: Path) -> str:
+    """The table of a run's data, as HTML."""
+    from seq2seq.pages.report import ledger_table
 
     ledger = read_json(path)
-    if isinstance(ledger, Missing):
-        return ledger
     try:
-        ledger_table(ledger)
+        return ledger_table(ledger)
     # It was written by another version, or by hand.
     except (KeyError, TypeError, ValueError, AttributeError) as error:
-        return Missing(f"{path} is not a file of a run ({error!r})")
-    return ledger
+        raise DataError(f"{path} is not a file of a run ({error!r})") from error

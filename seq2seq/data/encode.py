@@ -2,25 +2,22 @@
 
 import hashlib
 import json
-from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass, field
-from itertools import chain, compress
+from contextlib import ExitStack
+from dataclasses import asdict
+from itertools import chain
 from pathlib import Path
-from types import TracebackType
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
-from seq2seq.data.encoding_stats import EncodingStats, Pieces, Report
-from seq2seq.data.formats import TextFormat
+from seq2seq.data.encoding_stats import EncodingStats, Report
 from seq2seq.data.mixture import Component
 from seq2seq.data.tokenizer import Tokenizers
-from seq2seq.symbols import UNK
+from seq2seq.data.windows import windows
 
 # Text is encoded in chunks; both limits bound the memory, however long the lines are.
 CHUNK_LINES, CHUNK_CHARACTERS = 4096, 2**20
-LINES_KEPT = 100
 SIDES = ("source", "target")
 
 
@@ -30,30 +27,22 @@ class _Pair(NamedTuple):
     target: str
 
 
-# Pairs, and the ids of both sides of each.
-_Encoded = tuple[list[_Pair], list[tuple[list[int], list[int]]]]
+class _Kept(NamedTuple):
+    """A pair that is kept, and the ids of both sides."""
 
-
-def _chunks(text: TextFormat) -> Iterator[list[_Pair]]:
-    chunk: list[_Pair] = []
-    characters = 0
-    for line, pair in enumerate(text.pairs(), start=text.first_line):
-        chunk.append(_Pair(line, *pair))
-        characters += len(pair[0]) + len(pair[1])
-        if len(chunk) == CHUNK_LINES or characters >= CHUNK_CHARACTERS:
-            yield chunk
-            chunk, characters = [], 0
-    if chunk:
-        yield chunk
+    pair: _Pair
+    source: list[int]
+    target: list[int]
 
 
 class _SideWriter:
-    """Appends rows of ids to the three files of one side."""
+    """Appends rows of ids to the three files of one side, which `files` closes."""
 
-    def __init__(self, folder: Path, side: str):
-        self._ids = (folder / f"{side}.ids").open("wb")
-        self._offsets = (folder / f"{side}.offsets").open("wb")
-        self._lengths = (folder / f"{side}.lengths").open("wb")
+    def __init__(self, files: ExitStack, folder: Path, side: str):
+        self._ids, self._offsets, self._lengths = (
+            files.enter_context((folder / f"{side}.{kind}").open("wb"))
+            for kind in ("ids", "offsets", "lengths")
+        )
         self._pieces = 0
         np.zeros(1, "<i8").tofile(self._offsets)
 
@@ -65,61 +54,6 @@ class _SideWriter:
         lengths.tofile(self._lengths)
         self._pieces += int(lengths.sum())
 
-    def __enter__(self) -> "_SideWriter":
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: Any, traceback: TracebackType | None
-    ) -> None:
-        for file in (self._ids, self._offsets, self._lengths):
-            file.close()
-
-
-@dataclass
-class _LeftOut:
-    count: int = 0
-    first: tuple[int, ...] = ()
-
-    def add(self, lines: list[int]) -> None:
-        self.count += len(lines)
-        self.first += tuple(lines[: LINES_KEPT - len(self.first)])
-
-
-@dataclass
-class _Tally:
-    """The `EncodingStats` of a component while they are counted."""
-
-    max_length: int
-    read: int = 0
-    kept: int = 0
-    empty: _LeftOut = field(default_factory=_LeftOut)
-    long: _LeftOut = field(default_factory=_LeftOut)
-    lengths: tuple[Counter[int], Counter[int]] = field(
-        default_factory=lambda: (Counter(), Counter())
-    )
-    unknown: list[int] = field(default_factory=lambda: [0, 0])
-
-    def add(self, side: int, rows: list[list[int]]) -> None:
-        self.lengths[side].update(len(row) for row in rows)
-        self.unknown[side] += sum(row.count(UNK) for row in rows)
-
-    def stats(self) -> EncodingStats:
-        sides = [
-            Pieces(tuple(counts[n] for n in range(max(counts, default=-1) + 1)), unknown)
-            for counts, unknown in zip(self.lengths, self.unknown, strict=True)
-        ]
-        empty, long = self.empty, self.long
-        report = Report(
-            read=self.read,
-            kept=self.kept,
-            max_length=self.max_length,
-            empty=empty.count,
-            long=long.count,
-            empty_lines=empty.first,
-            long_lines=long.first,
-        )
-        return EncodingStats(report, *sides)
-
 
 def write_corpus(
     folder: Path, components: Sequence[Component], tokenizers: Tokenizers, max_length: int
@@ -129,19 +63,15 @@ def write_corpus(
     Returns: the statistics of each component.
     Raises: DataError for a faulty file.
     """
-    with (
-        _SideWriter(folder, "source") as sources,
-        _SideWriter(folder, "target") as targets,
-        (folder / "hashes").open("wb") as hashes,
-    ):
-        all_stats = []
-        for component in components:
-            tally = _Tally(max_length)
-            for kept, rows in _encoded(component, tokenizers, tally):
-                sources.append([source for source, _ in rows])
-                targets.append([target for _, target in rows])
-                np.array([_hash(pair) for pair in kept], "<u8").tofile(hashes)
-            all_stats.append(tally.stats())
+    all_stats = [EncodingStats(Report(0, 0, max_length)) for _ in components]
+    with ExitStack() as files:
+        hashes = files.enter_context((folder / "hashes").open("wb"))
+        sources, targets = (_SideWriter(files, folder, side) for side in SIDES)
+        for component, stats in zip(components, all_stats, strict=True):
+            for chunk in _encoded(component, tokenizers, stats):
+                sources.append([kept.source for kept in chunk])
+                targets.append([kept.target for kept in chunk])
+                np.array([_hash(kept.pair) for kept in chunk], "<u8").tofile(hashes)
     note = {
         "accounts": [asdict(stats) for stats in all_stats],
         "duplicates": _sort_hashes(folder / "hashes"),
@@ -155,34 +85,38 @@ def kept_text(
 ) -> Iterator[tuple[str, str]]:
     """Source and target text of each row that `write_corpus` writes."""
     for component in components:
-        for kept, _ in _encoded(component, tokenizers, _Tally(max_length)):
-            yield from ((pair.source, pair.target) for pair in kept)
+        for chunk in _encoded(component, tokenizers, EncodingStats(Report(0, 0, max_length))):
+            yield from ((kept.pair.source, kept.pair.target) for kept in chunk)
 
 
-def _encoded(component: Component, tokenizers: Tokenizers, tally: _Tally) -> Iterator[_Encoded]:
-    marked = tokenizers
+def _encoded(
+    component: Component, tokenizers: Tokenizers, stats: EncodingStats
+) -> Iterator[list[_Kept]]:
+    """The pairs that are kept, chunk by chunk; `stats` counts all pairs."""
+    source, target = tokenizers
     if component.tag is not None:
-        marked = tokenizers._replace(source=tokenizers.source.marked(component.tag))
-    for chunk in _chunks(component.text):
-        yield _encode(chunk, marked, tally)
+        source = source.marked(component.tag)
+    lines = enumerate(component.text.pairs(), start=component.text.first_line)
+    pairs = (_Pair(line, *pair) for line, pair in lines)
+    for chunk in windows(pairs, CHUNK_LINES, _characters, CHUNK_CHARACTERS):
+        full = [pair for pair in chunk if is_full(pair.source, pair.target)]
+        sources = source.encode_batch([pair.source for pair in full])
+        targets = target.encode_batch([pair.target for pair in full])
+        kept, long = [], []
+        for each in map(_Kept, full, sources, targets):
+            if is_kept(len(each.source), len(each.target), stats.report.max_length):
+                kept.append(each)
+            else:
+                long.append(each.pair.line)
+        empty = [pair.line for pair in chunk if not is_full(pair.source, pair.target)]
+        stats.report.count(len(kept), empty, long)
+        stats.source.count([each.source for each in kept])
+        stats.target.count([each.target for each in kept])
+        yield kept
 
 
-def _encode(chunk: list[_Pair], tokenizers: Tokenizers, tally: _Tally) -> _Encoded:
-    """The pairs of a chunk that are kept, and the ids of each; `tally` counts all pairs."""
-    full = [pair for pair in chunk if is_full(pair.source, pair.target)]
-    source_ids = tokenizers.source.encode_batch([pair.source for pair in full])
-    target_ids = tokenizers.target.encode_batch([pair.target for pair in full])
-    pairs = list(zip(source_ids, target_ids, strict=True))
-    fits = [is_kept(len(source), len(target), tally.max_length) for source, target in pairs]
-    kept = list(compress(pairs, fits))
-    tally.read += len(chunk)
-    tally.kept += len(kept)
-    seen = {pair.line for pair in full}
-    tally.empty.add([pair.line for pair in chunk if pair.line not in seen])
-    tally.long.add([pair.line for pair, fit in zip(full, fits, strict=True) if not fit])
-    tally.add(0, [source for source, _ in kept])
-    tally.add(1, [target for _, target in kept])
-    return list(compress(full, fits)), kept
+def _characters(pair: _Pair) -> int:
+    return len(pair.source) + len(pair.target)
 
 
 def is_full(source: str, target: str) -> bool:

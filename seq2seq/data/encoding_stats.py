@@ -1,13 +1,16 @@
 """Statistics of an encoded text: pairs kept and left out, lengths, unknown pieces."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
+from seq2seq.symbols import UNK
+
+LINES_KEPT = 100
 LINES_SHOWN = 5
 
 
-@dataclass(frozen=True)
+@dataclass
 class Report:
     """How many pairs of a corpus were kept, and which were left out.
 
@@ -26,8 +29,17 @@ class Report:
     max_length: int
     empty: int = 0
     long: int = 0
-    empty_lines: tuple[int, ...] = ()
-    long_lines: tuple[int, ...] = ()
+    empty_lines: list[int] = field(default_factory=list)
+    long_lines: list[int] = field(default_factory=list)
+
+    def count(self, kept: int, empty: list[int], long: list[int]) -> None:
+        """Count more pairs: those kept, and the lines of those left out."""
+        self.read += kept + len(empty) + len(long)
+        self.kept += kept
+        self.empty += len(empty)
+        self.long += len(long)
+        self.empty_lines += empty[: LINES_KEPT - len(self.empty_lines)]
+        self.long_lines += long[: LINES_KEPT - len(self.long_lines)]
 
     def __str__(self) -> str:
         reasons = (
@@ -40,13 +52,13 @@ class Report:
         return f"{sentence}; left out: {', '.join(left_out)}" if left_out else sentence
 
 
-def _name_lines(count: int, first: tuple[int, ...]) -> str:
+def _name_lines(count: int, first: list[int]) -> str:
     shown = ", ".join(str(line) for line in first[:LINES_SHOWN])
     more = ", ..." if count > LINES_SHOWN else ""
     return f"line {shown}" if count == 1 else f"lines {shown}{more}"
 
 
-@dataclass(frozen=True)
+@dataclass
 class Pieces:
     """The pieces of one side.
 
@@ -55,8 +67,15 @@ class Pieces:
         unknown: pieces that are not in the vocabulary.
     """
 
-    lengths: tuple[int, ...]
-    unknown: int
+    lengths: list[int] = field(default_factory=list)
+    unknown: int = 0
+
+    def count(self, rows: Sequence[list[int]]) -> None:
+        """Count more rows of ids."""
+        for row in rows:
+            self.lengths += [0] * (len(row) + 1 - len(self.lengths))
+            self.lengths[len(row)] += 1
+            self.unknown += row.count(UNK)
 
     @property
     def total(self) -> int:
@@ -68,25 +87,19 @@ class Pieces:
         return self.unknown / max(self.total, 1)
 
 
-@dataclass(frozen=True)
+@dataclass
 class EncodingStats:
     """The statistics of one component: its pairs, and the pieces of both sides."""
 
     report: Report
-    source: Pieces
-    target: Pieces
+    source: Pieces = field(default_factory=Pieces)
+    target: Pieces = field(default_factory=Pieces)
 
     @classmethod
     def from_plain(cls, values: Mapping[str, Any]) -> "EncodingStats":
-        """The inverse of `dataclasses.asdict`, after a round trip through JSON.
+        """The inverse of `dataclasses.asdict`.
 
         Raises: LookupError or TypeError for other values.
         """
-        report = dict(values["report"])
-        for name in ("empty_lines", "long_lines"):
-            report[name] = tuple(report[name])
-        sides = [
-            Pieces(tuple(values[side]["lengths"]), values[side]["unknown"])
-            for side in ("source", "target")
-        ]
-        return cls(Report(**report), *sides)
+        source, target = (Pieces(**values[side]) for side in ("source", "target"))
+        return cls(Report(**values["report"]), source, target)

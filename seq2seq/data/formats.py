@@ -4,6 +4,8 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -44,9 +46,9 @@ class TextFormat(ABC):
     def pairs(self) -> Iterator[Pair]:
         """Source and target of every pair, in order, none left out."""
 
-    @abstractmethod
     def side(self, index: int) -> Iterator[str]:
         """All sources (0) or all targets (1)."""
+        return (pair[index] for pair in self.pairs())
 
     @abstractmethod
     def check(self, memo: FileMemo) -> int:
@@ -75,9 +77,7 @@ class TwoFiles(TextFormat):
         return read_lines(self.files[index])
 
     def check(self, memo: FileMemo) -> int:
-        def count(path: Path) -> int:
-            return memo.recall(path, "lines", count_lines)
-
+        count = partial(memo.recall, what="lines", compute=count_lines)
         return check_parallel(self.source, self.target, count)
 
 
@@ -101,14 +101,9 @@ class OneFile(TextFormat):
     def settings(self) -> tuple[str, ...]:
         return type(self).__name__, *self.columns
 
-    def side(self, index: int) -> Iterator[str]:
-        return (pair[index] for pair in self.pairs())
-
     def check(self, memo: FileMemo) -> int:
-        def count(path: Path) -> int:
-            return sum(1 for _ in self.pairs())
-
-        return memo.recall(self.path, json.dumps(self.settings), count)
+        what = json.dumps(self.settings)
+        return memo.recall(self.path, what, lambda _: sum(1 for _ in self.pairs()))
 
 
 class TabTable(OneFile):
@@ -120,59 +115,51 @@ class TabTable(OneFile):
 
     @property
     def first_line(self) -> int:
-        return 1 if all(self._are_indices) else 2
-
-    @property
-    def _are_indices(self) -> list[bool]:
-        return [name.isascii() and name.isdigit() for name in self.columns]
+        return 1 if all(map(_is_number, self.columns)) else 2
 
     def pairs(self) -> Iterator[Pair]:
-        lines = enumerate(read_lines(self.path), start=1)
-        are_indices = self._are_indices
-        if any(are_indices) and not all(are_indices):
+        if self.first_line == 2 and any(map(_is_number, self.columns)):
             raise DataError(
                 f"{self.path}: give both columns by name or both by number, not data.source="
                 f"{self.columns[0]} and data.target={self.columns[1]}. Numbers count from 1: "
                 "data.source=1 data.target=2"
             )
-        line_no = width = 0
-        places: list[int] | None = None
-        for line_no, line in lines:
-            cells = line.split("\t")
-            if places is None:
-                width = len(cells)
-                places = self._numbered(width) if all(are_indices) else self._named(cells)
-                if not all(are_indices):
-                    continue
-            if len(cells) != width:
+        cells_of_lines = (line.split("\t") for line in read_lines(self.path))
+        rows: Iterator[tuple[int, list[str]]] = enumerate(cells_of_lines, start=1)
+        line_no, first = next(rows)
+        source, target = self._places(first)
+        if self.first_line == 1:
+            rows = chain([(1, first)], rows)
+        for line_no, cells in rows:
+            if len(cells) != len(first):
                 raise DataError(
-                    f"{self.path}, line {line_no}: {len(cells)} column(s), but {width} in line 1. "
-                    "All lines need the same number; tabs separate columns, quotes mean nothing."
+                    f"{self.path}, line {line_no}: {len(cells)} column(s), but {len(first)} in "
+                    "line 1. All lines need the same number; tabs separate columns, quotes mean "
+                    "nothing."
                 )
-            yield cells[places[0]], cells[places[1]]
-        if line_no == 1 and not all(are_indices):
+            yield cells[source], cells[target]
+        if line_no < self.first_line:
             raise DataError(
                 f"{self.path} has a header and nothing else: expected one pair per line."
             )
 
-    def _numbered(self, width: int) -> list[int]:
-        for name in self.columns:
-            if not 1 <= int(name) <= width:
-                raise DataError(
-                    f"{self.path}, line 1: there is no column {name}: the columns are 1 to {width}."
-                )
-        return [int(name) - 1 for name in self.columns]
-
-    def _named(self, header: list[str]) -> list[int]:
+    def _places(self, first: list[str]) -> list[int]:
+        """The indices of both columns, from the first line."""
+        numbers = [str(number) for number in range(1, len(first) + 1)]
+        names = first if self.first_line == 2 else numbers
         for option, name in zip(("source", "target"), self.columns, strict=True):
-            if header.count(name) != 1:
-                problem = "no column" if name not in header else "more than one column"
+            if names.count(name) != 1:
+                problem = "no column" if name not in names else "more than one column"
                 raise DataError(
                     f"{self.path}, line 1: {problem} {name!r}. Its columns: "
-                    f"{', '.join(cell[:40] for cell in header[:20])}. Type data.{option}=COLUMN; "
+                    f"{', '.join(cell[:40] for cell in names[:20])}. Type data.{option}=COLUMN; "
                     "without a header, data.source=1 data.target=2"
                 )
-        return [header.index(name) for name in self.columns]
+        return [names.index(name) for name in self.columns]
+
+
+def _is_number(name: str) -> bool:
+    return name.isascii() and name.isdigit()
 
 
 class JsonLines(OneFile):
@@ -184,7 +171,7 @@ class JsonLines(OneFile):
             row = _object(line, where)
             source, target = (self._text(row, i, where) for i in (0, 1))
             # Only an escape can produce a lone surrogate, which is not a character.
-            if "\\u" in line and not (_is_text(source) and _is_text(target)):
+            if "\\u" in line and any("\ud800" <= c <= "\udfff" for c in source + target):
                 raise DataError(
                     f"{where}: a lone surrogate (\\ud800 to \\udfff) is not a character. Write the "
                     "character itself, or both halves of the pair."
@@ -207,41 +194,24 @@ class JsonLines(OneFile):
 def _object(line: str, where: str) -> dict[str, Any]:
     try:
         row = json.loads(line, object_pairs_hook=_unique)
-    except _RepeatedKeyError as error:
-        raise DataError(f"{where}: the key {str(error)!r} occurs twice.") from error
-    except RecursionError as error:
-        raise DataError(f"{where}: JSON nested too deeply.") from error
-    except ValueError as error:
+        if not isinstance(row, dict):
+            raise ValueError(f"{line[:40]} is not an object")
+    except (ValueError, RecursionError) as error:
         raise DataError(
-            f"{where}: not JSON ({error}). Expected one object per line, such as "
+            f"{where}: not JSON as expected: {error}. Write one object per line, such as "
             '{"de": "Ein Hund.", "en": "A dog."}'
         ) from error
-    if not isinstance(row, dict):
-        raise DataError(
-            f"{where}: {line[:40]} is not an object. Expected one per line, such as "
-            '{"de": "Ein Hund.", "en": "A dog."}'
-        )
     return row
-
-
-class _RepeatedKeyError(Exception):
-    """A key that occurs twice in an object: which value is meant is unknown."""
 
 
 def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """Raises: ValueError for a key that occurs twice: which value is meant is unknown."""
     row = dict(pairs)
     if len(row) < len(pairs):
         keys = [key for key, _ in pairs]
-        raise _RepeatedKeyError(next(key for key in keys if keys.count(key) > 1))
+        repeated = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f"the key {repeated!r} occurs twice")
     return row
-
-
-def _is_text(value: str) -> bool:
-    try:
-        value.encode()
-    except UnicodeEncodeError:
-        return False
-    return True
 
 
 FORMATS: dict[str, type[OneFile]] = {".tsv": TabTable, ".jsonl": JsonLines}

@@ -1,8 +1,8 @@
 """Links between words, from files beside a corpus: check, project onto pieces, and cache."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain
+from itertools import chain, repeat
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +22,7 @@ from seq2seq.alignment.links import (
 from seq2seq.data.cache import FileMemo, cached_folder, digest
 from seq2seq.data.corpus import Corpus, settings_of
 from seq2seq.data.encode import is_full, is_kept
-from seq2seq.data.links import ENTRY, PieceLinks, is_whole, write_links
+from seq2seq.data.links import ENTRY, PieceLinks, write_links
 from seq2seq.data.mixture import Component
 from seq2seq.data.text import (
     MissingFileError,
@@ -63,59 +63,37 @@ class Linked(NamedTuple):
     file: Path | None
 
 
-class _Line(NamedTuple):
-    line_no: int
-    source: str
-    target: str
-    links: str
-
-
 def entries(
     linked: Linked, tokenizers: Tokenizers, max_length: int, to_end: bool
 ) -> Iterator[np.ndarray]:
-    """The entries of each pair that is kept, in order.
-
-    Raises: DataError for a malformed link, or a link to a word that does not exist.
-    """
-    component, file = linked
-    # The tag precedes every source.
-    prefix = 0 if component.tag is None else len(tokenizers.source.marked(component.tag).prefix)
-    for window in windows(_lines(component, file), LOOK_AHEAD, lambda e: len(e[1]) + len(e[2])):
-        parsed = [checked(line, file) for line in window]
-        full = [i for i, line in enumerate(window) if is_full(line.source, line.target)]
-        sources = tokenizers.source.spans_batch([window[i].source for i in full])
-        targets = tokenizers.target.spans_batch([window[i].target for i in full])
-        for i, source, target in zip(full, sources, targets, strict=True):
-            if is_kept(prefix + len(source), len(target), max_length):
-                shares = project(
-                    parsed[i], window[i].source, window[i].target, source, target, to_end=to_end
-                )
+    """The entries of each pair that is kept, in order. The links were checked by `find_links`."""
+    prefix = int(linked.component.tag is not None)  # the tag precedes every source
+    texts = _with_links(*linked)
+    for window in windows(texts, LOOK_AHEAD, lambda text: len(text[0]) + len(text[1])):
+        full = [text for text in window if is_full(text[0], text[1])]
+        sources = tokenizers.source.spans_batch([source for source, _, _ in full])
+        targets = tokenizers.target.spans_batch([target for _, target, _ in full])
+        for (source, target, links), *spans in zip(full, sources, targets, strict=True):
+            if is_kept(prefix + len(spans[0]), len(spans[1]), max_length):
+                shares = project(parse_links(links), source, target, *spans, to_end=to_end)
                 yield as_entries(shares, prefix)
 
 
-def _lines(component: Component, file: Path | None) -> Iterable[_Line]:
-    pairs = enumerate(component.text.pairs(), start=1)
-    if file is None:
-        return (_Line(line_no, *pair, "") for line_no, pair in pairs)
-    lines = zip(pairs, read_lines(file), strict=True)
-    return (_Line(line_no, *pair, links) for (line_no, pair), links in lines)
+def _with_links(component: Component, file: Path | None) -> Iterator[tuple[str, str, str]]:
+    """Source, target and the line of links of each pair."""
+    lines = repeat("") if file is None else read_lines(file)
+    for (source, target), links in zip(component.text.pairs(), lines, strict=False):
+        yield source, target, links
 
 
 def check_fit(component: Component, file: Path) -> int:
     """Check all links against the text. Returns: how many lines there are. Raises: DataError."""
-    count = 0
-    for line in _lines(component, file):
-        checked(line, file)
-        count = line.line_no
-    return count
-
-
-def checked(line: _Line, file: Path | None) -> Links:
-    """The links of a line. Raises: DataError as `entries`."""
-    where = f"{file}:{line.line_no}"
-    links = parse_links(line.links, where)
-    check_words(links, (len(words(line.source)), len(words(line.target))), where, "the text")
-    return links
+    line_no = 0
+    for line_no, (source, target, links) in enumerate(_with_links(component, file), start=1):
+        where = f"{file}:{line_no}"
+        sizes = len(words(source)), len(words(target))
+        check_words(parse_links(links, where), sizes, where, "the text")
+    return line_no
 
 
 def project(
@@ -223,9 +201,9 @@ def piece_links(
 
     def write(folder: Path) -> None:
         of_components = (entries(each, tokenizers, max_length, to_end) for each in linked)
-        write_links(folder, chain.from_iterable(of_components))
+        rows = write_links(folder, chain.from_iterable(of_components))
         # One row more or fewer would shift the links of all rows after it.
-        assert is_whole(folder, len(corpus)), "links and corpus leave out different pairs"
+        assert rows == len(corpus), "links and corpus leave out different pairs"
 
     links = PieceLinks(cached_folder(cache_dir, f"links-{digest(settings)}", write))
     if not links.asked.any():

@@ -10,7 +10,7 @@ from torch import Tensor
 
 # One entry: a target piece, a source piece, and the share of the target piece it accounts for.
 ENTRY = np.dtype([("target", "<i4"), ("source", "<i4"), ("share", "<f4")])
-FILES = ("entries", "offsets", "asked")
+FILES = {"entries": ENTRY, "offsets": np.dtype("<i8"), "asked": np.dtype("<i4")}
 
 
 class BatchLinks(NamedTuple):
@@ -40,11 +40,8 @@ class PieceLinks:
     """
 
     def __init__(self, folder: Path):
-        entries, offsets, asked = (folder / name for name in FILES)
-        # As plain arrays: slicing a memmap object is ten times slower than slicing its memory.
-        self._entries = np.asarray(mapped(entries, ENTRY))
-        self._offsets = np.asarray(mapped(offsets, np.dtype("<i8")))
-        self.asked = np.asarray(mapped(asked, np.dtype("<i4")))
+        arrays = [mapped(folder / name, kind) for name, kind in FILES.items()]
+        self._entries, self._offsets, self.asked = arrays
 
     def row(self, index: int) -> np.ndarray:
         """The entries of a row, read-only."""
@@ -67,29 +64,25 @@ class PieceLinks:
 
 def mapped(path: Path, kind: np.dtype) -> np.ndarray:
     """A file as a memory-mapped array; an empty file, which cannot be mapped, as an empty one."""
-    return np.memmap(path, kind, "r") if path.stat().st_size else np.empty(0, kind)
+    if path.stat().st_size == 0:
+        return np.empty(0, kind)
+    # As a plain array: slicing a memmap object is ten times slower than slicing its memory.
+    return np.asarray(np.memmap(path, kind, "r"))
 
 
-def write_links(folder: Path, rows: Iterable[np.ndarray]) -> None:
-    """Write the files of `PieceLinks`, row by row; a row's entries are in order of target."""
+def write_links(folder: Path, rows: Iterable[np.ndarray]) -> int:
+    """Write the files of `PieceLinks`, row by row; a row's entries are in order of target.
+
+    Returns: how many rows there are.
+    """
     entries, offsets, asked = (folder / name for name in FILES)
-    end = 0
+    count = end = 0
     with entries.open("wb") as e, offsets.open("wb") as o, asked.open("wb") as a:
         np.zeros(1, "<i8").tofile(o)
         for row in rows:
+            count += 1
             end += len(row)
             row.tofile(e)
             np.array([end], "<i8").tofile(o)
             np.array([len(np.unique(row["target"]))], "<i4").tofile(a)
-
-
-def is_whole(folder: Path, rows: int) -> bool:
-    """Does a folder hold the complete links of `rows` rows?"""
-    try:
-        sizes = [(folder / name).stat().st_size for name in FILES]
-        expected = np.fromfile(folder / FILES[1], "<i8", offset=8 * rows, count=1)
-    except (OSError, ValueError):
-        return False
-    if len(expected) != 1:
-        return False
-    return sizes == [int(expected[0]) * ENTRY.itemsize, 8 * (rows + 1), 4 * rows]
+    return count

@@ -6,9 +6,8 @@ Only the corpus is kept: decoding its plain pieces gives the text to be segmente
 import heapq
 import json
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 from itertools import chain, pairwise, repeat
-from typing import NamedTuple
 
 import numpy as np
 import tokenizers
@@ -19,13 +18,6 @@ from seq2seq.errors import ConfigError
 
 CACHED_WORDS = 2**16  # whose plain pieces are cached
 DRAWS = 64  # made at a time
-
-
-class _Word(NamedTuple):
-    """A word as bytes, and as its pieces without dropout."""
-
-    symbols: list[int]
-    plain: list[int]
 
 
 class Merger:
@@ -50,14 +42,13 @@ class Merger:
                 "none: tokenizer=bpe, or leave it out"
             )
         library = tokenizers.Tokenizer.from_str(tokenizer.to_json())
-        self._tokenizer, self._cut = tokenizer, library.pre_tokenizer
+        self._cut = library.pre_tokenizer
         self._ids: dict[str, int] = model["vocab"]
-        pairs = (merge.split(" ") if isinstance(merge, str) else merge for merge in model["merges"])
         ids = self._ids
         # Two pieces -> the rank of their merge, and the merged piece.
         self._merges = {
             (ids[one], ids[other]): (rank, ids[one + other])
-            for rank, (one, other) in enumerate(pairs)
+            for rank, (one, other) in enumerate(model["merges"])
         }
         self._word = lru_cache(CACHED_WORDS)(self._plain_word)
 
@@ -82,9 +73,10 @@ class Merger:
                 return self._merged(symbols, chain(repeat(False, made), (True,), drops))
         return plain
 
-    def _plain_word(self, word: str) -> _Word:
+    def _plain_word(self, word: str) -> tuple[list[int], list[int]]:
+        """A word as bytes, and as its pieces without dropout."""
         symbols = [self._ids[letter] for letter in word]
-        return _Word(symbols, self._merged(symbols, repeat(False)))
+        return symbols, self._merged(symbols, repeat(False))
 
     def _merged(self, symbols: list[int], drops: Iterator[bool]) -> list[int]:
         """Symbols after all merges except the dropped ones."""
@@ -170,20 +162,16 @@ class SubwordRegularization:
     ):
         self._corpus, self._tokenizers = corpus, tokenizers
         self._p, self._seed = p, seed
-        source = Merger(tokenizers.source)
-        same = tokenizers.source is tokenizers.target
-        self._mergers = source, source if same else Merger(tokenizers.target)
+        merger_of = cache(Merger)  # one, if the sides share their tokenizer
+        self._mergers = [merger_of(each) for each in tokenizers]
         lengths = corpus.source_lengths, corpus.target_lengths
         sample = np.linspace(0, len(corpus) - 1, min(SAMPLE, len(corpus)), dtype=np.int64)
-        growth = [
-            sum(len(self._cut(side, int(row), 0)) for row in sample)
-            / int(lengths[side][sample].sum())
-            for side in (0, 1)
-        ]
-        self.growth = growth[0], growth[1]
-        self.rooms = tuple(
-            room(each, rate, max_length - 1) for each, rate in zip(lengths, growth, strict=True)
-        )
+        self.growth: list[float] = []
+        self.rooms: list[np.ndarray] = []
+        for side, plain in enumerate(lengths):
+            drawn = sum(len(self._cut(side, int(row), 0)) for row in sample)
+            self.growth.append(drawn / int(plain[sample].sum()))
+            self.rooms.append(room(plain, self.growth[side], max_length - 1))
 
     def draw(self, side: int, row: int, epoch: int) -> list[int] | np.ndarray:
         """The pieces of a row in an epoch: of its source (side 0) or its target (1)."""
@@ -207,28 +195,16 @@ class Resegmented:
     links = None
 
     def __init__(self, subwords: SubwordRegularization, epoch: int):
-        self._subwords, self._epoch = subwords, epoch
-        self._known: dict[tuple[int, int], list[int] | np.ndarray] = {}
-
-    def source(self, index: int) -> list[int] | np.ndarray:
-        """The ids of a source sentence."""
-        return self._row(0, index)
-
-    def target(self, index: int) -> list[int] | np.ndarray:
-        """The ids of a target sentence."""
-        return self._row(1, index)
+        self.source = cache(lambda row: subwords.draw(0, row, epoch))
+        self.target = cache(lambda row: subwords.draw(1, row, epoch))
 
     def count_tokens(self, rows: np.ndarray) -> int:
         """Target tokens of some rows, EOS counted."""
         return sum(len(self.target(int(row))) + 1 for row in rows)
 
-    def _row(self, side: int, row: int) -> list[int] | np.ndarray:
-        if (side, row) not in self._known:
-            self._known[side, row] = self._subwords.draw(side, row, self._epoch)
-        return self._known[side, row]
-
 
 def room(lengths: np.ndarray, growth: float, max_pieces: int) -> np.ndarray:
     """Maximum pieces of rows of these lengths with dropout, int32."""
     wanted = np.ceil(lengths * np.float32(growth) + np.sqrt(lengths, dtype=np.float32))
-    return np.maximum(lengths, np.minimum(wanted, max_pieces)).astype(np.int32)
+    rooms: np.ndarray = np.maximum(lengths, np.minimum(wanted, max_pieces))
+    return rooms.astype(np.int32)

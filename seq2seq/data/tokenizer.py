@@ -184,12 +184,7 @@ class ByteLevelBPE:
     def __post_init__(self) -> None:
         check_range("tokenizer.dropout", self.dropout, 0, 1)
         check_vocab_size(self.vocab_size, "merges")
-        if self.max_token_length < 2:
-            raise ConfigError(
-                f"tokenizer.max_token_length={self.max_token_length} should be 2 or more: "
-                "tokenizer.max_token_length=16"
-            )
-        check_normalize(self.normalize)
+        check_range("tokenizer.max_token_length", self.max_token_length, 2)
 
     def train(self, lines: Iterable[str]) -> Tokenizer:
         """Learn the merges from text. The same lines always give the same tokenizer."""
@@ -197,10 +192,7 @@ class ByteLevelBPE:
         if self.normalize == "nfc":
             library.normalizer = normalizers.NFC()
         words = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        library.pre_tokenizer = words
-        if self.isolate_cjk:
-            alone = pre_tokenizers.Split(Regex(CJK), "isolated")
-            library.pre_tokenizer = pre_tokenizers.Sequence([alone, words])
+        library.pre_tokenizer = isolating_cjk(words) if self.isolate_cjk else words
         library.decoder = decoders.ByteLevel()
         trainer = trainers.BpeTrainer(
             vocab_size=self.vocab_size,
@@ -224,7 +216,6 @@ def check_vocab_size(size: int, others: str) -> None:
         )
 
 
-def check_normalize(form: str | None) -> None:
-    """Raises: ConfigError for an unknown normal form."""
-    if form not in (None, "nfc"):
-        raise ConfigError(f"tokenizer.normalize={form!r} should be null or nfc")
+def isolating_cjk(words: pre_tokenizers.PreTokenizer) -> pre_tokenizers.PreTokenizer:
+    """Splits at every Han, Hiragana and Katakana character, then as `words` does."""
+    return pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(CJK), "isolated"), words])

@@ -11,9 +11,10 @@ from typing import Literal
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
-from seq2seq.data.tokenizer import CJK, Tokenizer, check_normalize, check_vocab_size
+from seq2seq.data.tokenizer import Tokenizer, check_vocab_size, isolating_cjk
 from seq2seq.errors import ConfigError
 from seq2seq.symbols import NAMES
+from seq2seq.tables import check_range
 
 # A piece that begins a word begins with this mark, as in SentencePiece.
 MARK = "▁"
@@ -50,12 +51,7 @@ class Unigram:
 
     def __post_init__(self) -> None:
         check_vocab_size(self.vocab_size, "pieces of the text")
-        if self.max_token_length < 1:
-            raise ConfigError(
-                f"tokenizer.max_token_length={self.max_token_length} should be 1 or more: "
-                "tokenizer.max_token_length=16"
-            )
-        check_normalize(self.normalize)
+        check_range("tokenizer.max_token_length", self.max_token_length, 1)
 
     def train(self, lines: Iterable[str]) -> Tokenizer:
         """Learn the pieces from text.
@@ -67,7 +63,8 @@ class Unigram:
         """
         library = tokenizers.Tokenizer(models.Unigram())
         library.normalizer = self._normalizer()
-        library.pre_tokenizer = self._pre_tokenizer()
+        words = pre_tokenizers.Metaspace(MARK, prepend_scheme="never")
+        library.pre_tokenizer = isolating_cjk(words) if self.isolate_cjk else words
         # The order matters: bytes must become characters before characters become text.
         library.decoder = decoders.Sequence(
             [
@@ -107,12 +104,6 @@ class Unigram:
         ]
         first = [normalizers.NFC()] if self.normalize == "nfc" else []
         return normalizers.Sequence([*first, *steps])
-
-    def _pre_tokenizer(self) -> pre_tokenizers.PreTokenizer:
-        words = pre_tokenizers.Metaspace(MARK, prepend_scheme="never")
-        if not self.isolate_cjk:
-            return words
-        return pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(CJK), "isolated"), words])
 
     def _too_small(self) -> ConfigError:
         return ConfigError(

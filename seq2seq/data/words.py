@@ -7,10 +7,11 @@ from typing import Literal
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
-from seq2seq.data.tokenizer import Tokenizer, check_normalize
+from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.unigram import FOREIGN, LITERAL_MARK, MARK
 from seq2seq.errors import ConfigError
 from seq2seq.symbols import NAMES
+from seq2seq.tables import check_range
 
 # A mark of punctuation or a symbol, with the space before it.
 PUNCTUATION = f"{MARK}?[[\\p{{P}}\\p{{S}}]&&[^{MARK}]]"
@@ -43,7 +44,7 @@ class Word:
     isolate_punctuation: bool = False
 
     def __post_init__(self) -> None:
-        check(self.vocab_size, self.min_frequency, self.normalize, "words")
+        check(self.vocab_size, self.min_frequency, "words")
 
     def train(self, lines: Iterable[str]) -> Tokenizer:
         """Collect the words. The same lines always give the same tokenizer."""
@@ -96,7 +97,7 @@ class Character:
     min_frequency: int = 1
 
     def __post_init__(self) -> None:
-        check(self.vocab_size, self.min_frequency, self.normalize, "characters")
+        check(self.vocab_size, self.min_frequency, "characters")
 
     def train(self, lines: Iterable[str]) -> Tokenizer:
         """Collect the characters. The same lines always give the same tokenizer."""
@@ -109,19 +110,14 @@ class Character:
         return collect(library, lines, self.vocab_size, self.min_frequency)
 
 
-def check(vocab_size: int | None, min_frequency: int, normalize: str | None, pieces: str) -> None:
+def check(vocab_size: int | None, min_frequency: int, pieces: str) -> None:
     """Raises: ConfigError for a value out of range."""
     if vocab_size is not None and vocab_size <= len(NAMES):
         raise ConfigError(
             f"tokenizer.vocab_size={vocab_size} is too small: {len(NAMES)} are control symbols, "
             f"{pieces} need more: tokenizer.vocab_size=8000, or null for all {pieces}"
         )
-    if min_frequency < 1:
-        raise ConfigError(
-            f"tokenizer.min_frequency={min_frequency} should be 1 (all {pieces}) or more: "
-            "tokenizer.min_frequency=1"
-        )
-    check_normalize(normalize)
+    check_range("tokenizer.min_frequency", min_frequency, 1)
 
 
 def collect(

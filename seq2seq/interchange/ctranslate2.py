@@ -139,7 +139,10 @@ def model_spec(specs: Any, model: Transformer) -> Any:
         specs.TransformerEncoderSpec(len(model.encoder), heads[0], **shared),
         specs.TransformerDecoderSpec(len(model.decoder), heads[1], **shared),
     )
-    set_config(spec.config, first.around_feed.norm.eps)
+    spec.config.layer_norm_epsilon = first.around_feed.norm.eps
+    spec.config.unk_token, spec.config.bos_token = NAMES[UNK], NAMES[BOS]
+    spec.config.eos_token, spec.config.decoder_start_token = NAMES[EOS], NAMES[BOS]
+    spec.config.add_source_eos = True
     spec.encoder.embeddings[0].weight = to_numpy(embeddings.source.weight)
     spec.decoder.embeddings.weight = to_numpy(embeddings.target.weight)
     set_linear(spec.decoder.projection, embeddings.output)
@@ -151,13 +154,6 @@ def model_spec(specs: Any, model: Transformer) -> Any:
         specs, spec.decoder, model.decoder, model.decoder_position, model.decoder_norm, embeddings
     )
     return spec
-
-
-def set_config(config: Any, epsilon: float) -> None:
-    config.layer_norm_epsilon = epsilon
-    config.unk_token, config.bos_token, config.eos_token = NAMES[UNK], NAMES[BOS], NAMES[EOS]
-    config.decoder_start_token = NAMES[BOS]
-    config.add_source_eos = True
 
 
 def set_stack(

@@ -5,6 +5,7 @@ Corpus scores hide both. The idea is that of compare-mt, Neubig et al. 2019, arX
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from seq2seq.languages import is_spaceless
@@ -64,11 +65,7 @@ def by_length(
 
 def count_words(lines: Iterable[str], language: str | None = None) -> Counter[str]:
     """How often each word occurs in a text, split into words as by BLEU."""
-    split = _splitter(language)
-    counts: Counter[str] = Counter()
-    for line in lines:
-        counts.update(split(line))
-    return counts
+    return Counter(chain.from_iterable(map(_splitter(language), lines)))
 
 
 def by_frequency(

@@ -118,7 +118,8 @@ class SymbolMetric(Metric):
     unit: str
 
     def __init__(self, references: Sequence[Sequence[str]]):
-        super().__init__()
+        initialize: Callable[[], None] = super().__init__  # it has no types
+        initialize()
         self.unit = type(self).unit  # where the signature looks for it
         self._ref_cache = self._cache_references(references)
 

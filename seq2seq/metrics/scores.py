@@ -113,7 +113,7 @@ def _corpus_score(metric: Metric, hypotheses: Sequence[str], resamples: int) -> 
         score_of = metric._compute_score_from_stats
 
         def plain(stats: list[Any]) -> Score:
-            score = score_of(stats)
+            score: Score = score_of(stats)
             score.score = float(score.score)
             return score
 
@@ -149,16 +149,12 @@ def scatter(runs: Sequence[Sequence[CorpusScore]]) -> dict[str, Scatter]:
 
     Raises: ValueError for fewer than two runs.
     """
-    if len(runs) < 2:
-        raise ValueError(f"{len(runs)} runs have no deviation; expected two or more")
-    values: dict[str, list[float]] = {}
-    for run in runs:
-        for score in run:
-            values.setdefault(score.name, []).append(score.value)
-    return {
-        name: Scatter(statistics.mean(of), statistics.stdev(of), len(of))
-        for name, of in values.items()
-    }
+    scattered = {}
+    for of_metric in zip(*runs, strict=True):
+        values = [score.value for score in of_metric]
+        mean, deviation = statistics.mean(values), statistics.stdev(values)
+        scattered[of_metric[0].name] = Scatter(mean, deviation, len(runs))
+    return scattered
 
 
 class Compared(NamedTuple):

@@ -32,10 +32,8 @@ def looks_lowercased(lines: Iterable[str]) -> bool:
     lines = [line for line in lines if line.strip()]
     cased = [line for line in lines if line.lower() != line.upper()]
     capitals = sum(line != line.lower() for line in cased)
-    of_cases = len(cased) > _SHARE_CASED * len(
-        lines
-    )  # else it is Chinese or Arabic, with a few names
-    return of_cases and capitals <= _SHARE_UPPER * len(cased)
+    # Of fewer cased lines, the text is Chinese or Arabic, with a few names.
+    return len(cased) > _SHARE_CASED * len(lines) and capitals <= _SHARE_UPPER * len(cased)
 
 
 def looks_spaceless(lines: Iterable[str]) -> bool:

@@ -172,7 +172,12 @@ def curves(rows: Sequence[Mapping[str, str]]) -> str:
     charts, until = [], max((update for update, _ in points(rows, "step")), default=0.0)
     for name in names:
         lines = [(part, points(rows, f"{part}/{name}")) for part in PARTS]
-        series = [_series(part, name, line) for part, line in lines if line]
+        best = min if name in FALLING else max
+        series = [
+            Series(part, line, best(line, key=lambda point: point[1]) if part == "valid" else None)
+            for part, line in lines
+            if line
+        ]
         if series:
             title = TITLES.get(name, name.replace("_", " "))
             charts.append(line_chart(series, x="update", y=title, until=until))
@@ -225,13 +230,6 @@ def points(rows: Sequence[Mapping[str, str]], column: str) -> list[Point]:
         if math.isfinite(value):
             finite.append((step + 1, value))
     return finite
-
-
-def _series(part: str, name: str, of: list[Point]) -> Series:
-    if part == "train":
-        return Series(part, of)
-    choose = min if name in FALLING else max
-    return Series(part, of, choose(of, key=lambda point: point[1]))
 
 
 def _rank(name: str) -> tuple[int, str]:

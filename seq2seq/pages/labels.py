@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
@@ -21,24 +21,12 @@ PICTOGRAPHS = range(0x1F000, 0x20000)
 
 
 class Labels(NamedTuple):
-    """All text of a picture, ready to be drawn. `title` has one entry or none."""
+    """All text of a picture, as `visible` gives it."""
 
     source: list[str]
     target: list[str]
     heads: list[str]
-    title: list[str]
-
-    @classmethod
-    def of(
-        cls, source: Sequence[str], target: Sequence[str], heads: Sequence[str], title: str | None
-    ) -> "Labels":
-        """Escape and shorten all of them."""
-        return cls(
-            [visible(word) for word in source],
-            [visible(word) for word in target],
-            [visible(name) for name in heads],
-            [visible(title, TITLE)] if title else [],
-        )
+    title: str
 
 
 def visible(text: str, limit: int = LABEL) -> str:

@@ -19,7 +19,7 @@ import torch
 
 from seq2seq.alignment.choice import Alignment, Choice
 from seq2seq.alignment.links import Word, format_links
-from seq2seq.errors import ConfigError, DataError
+from seq2seq.errors import ConfigError
 from seq2seq.pages.labels import visible
 
 LONGEST = 60  # characters of a word
@@ -35,20 +35,18 @@ def write_page(path: Path, alignments: Sequence[Alignment], choice: Choice) -> N
         alignments: one or more, by one model.
         choice: what is shown first.
 
-    Raises: DataError without alignments; ConfigError if the file cannot be written.
+    Raises: ConfigError if the file cannot be written.
     """
     body = '<h1>Alignment</h1>\n<p class="lead">Where the model looked in the source (above, or on '
     body += "the left) when it wrote each word of the translation. Blue: a link. Grey: the rest of "
     body += f"its attention.</p>\n{part('alignment.html')}"
     data = {"alignments": alignment_data(alignments, choice)}
     styles, scripts = ("theme.css", "alignment.css"), ("alignment.js",)
-    write_html(path, page("Alignment", body, data, styles, scripts))
+    write_file(path, page("Alignment", body, data, styles, scripts).encode(), "page")
 
 
 def alignment_data(alignments: Sequence[Alignment], choice: Choice) -> dict[str, Any]:
-    """What `pages/alignment.js` reads, in plain values. Raises: DataError without alignments."""
-    if not alignments:
-        raise DataError("there is no alignment to show: no pair could be aligned")
+    """What `pages/alignment.js` reads of one or more alignments, in plain values."""
     return {
         "choice": {"shift": choice.shift, "layer": choice.layer, "head": choice.head},
         "shape": list(alignments[0].weights.shape[:3]),
@@ -89,13 +87,13 @@ def part(name: str) -> str:
     return files("seq2seq.pages").joinpath(name).read_text(encoding="utf-8")
 
 
-def write_html(path: Path, html: str) -> None:
-    """Raises: ConfigError if the file cannot be written."""
+def write_file(path: Path, content: bytes, what: str) -> None:
+    """Write a file, and its folder if need be. Raises: ConfigError if that is impossible."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(html, encoding="utf-8", newline="\n")
+        path.write_bytes(content)
     except OSError as error:
-        raise ConfigError(f"cannot write the page {path}: {error.strerror}") from error
+        raise ConfigError(f"cannot write the {what} {path}: {error.strerror}") from error
 
 
 def _pair(alignment: Alignment, choice: Choice) -> dict[str, Any]:

@@ -19,7 +19,16 @@ from matplotlib.figure import Figure
 from numpy.typing import ArrayLike
 
 from seq2seq.errors import ConfigError, DataError
-from seq2seq.pages.labels import Labels, advice, begins_at_the_right, choose_fonts, is_right_to_left
+from seq2seq.pages.labels import (
+    TITLE,
+    Labels,
+    advice,
+    begins_at_the_right,
+    choose_fonts,
+    is_right_to_left,
+    visible,
+)
+from seq2seq.pages.page import write_file
 
 # Without date and program name, the same weights give the same bytes.
 METADATA: dict[str, dict[str, None]] = {
@@ -51,7 +60,7 @@ def plot_alignment(
     title: str | None = None,
     path: Path,
 ) -> None:
-    """Draw one map of attention: a row says where the model looked when it wrote that word.
+    """Draw a map of attention: a row says where the model looked when it wrote that word.
 
     Words are drawn as they are, dollar signs and underscores too; control characters as escapes;
     long words with an ellipsis in the middle. Characters that no installed font has are drawn as
@@ -60,40 +69,22 @@ def plot_alignment(
     earlier versions do not, and a warning says so.
 
     Args:
-        weights: (T, S), from 0 to 1, one row a target word.
+        weights: (T, S), from 0 to 1, one row a target word; or (H, T, S), a map for each head, side
+            by side on one scale.
         path: `.png`, `.svg` or `.pdf`; missing folders are made.
 
     Raises: ConfigError for another suffix or if the file cannot be written; DataError without
         words; ValueError if the weights do not fit the words or are not finite.
     """
     grid = np.asarray(weights, dtype=float)
-    _check(grid, (len(target_words), len(source_words)))
-    _draw(grid[None], Labels.of(source_words, target_words, [], title), path)
-
-
-def plot_heads(
-    weights: ArrayLike,
-    source_words: Sequence[str],
-    target_words: Sequence[str],
-    *,
-    names: Sequence[str] | None = None,
-    title: str | None = None,
-    path: Path,
-) -> None:
-    """Draw one map for each head side by side, on one scale.
-
-    Args:
-        weights: (H, T, S), from 0 to 1.
-        names: what to write under each map; `head 1` and so on if not given.
-
-    The rest is as for `plot_alignment`.
-    """
-    grid = np.asarray(weights, dtype=float)
-    heads = grid.shape[0] if grid.ndim else 0
-    if names is None:
-        names = [f"head {h + 1}" for h in range(heads)]
-    _check(grid, (len(names), len(target_words), len(source_words)))
-    _draw(grid, Labels.of(source_words, target_words, names, title), path)
+    _check(grid, (*grid.shape[:-2], len(target_words), len(source_words)))
+    labels = Labels(
+        [visible(word) for word in source_words],
+        [visible(word) for word in target_words],
+        [f"head {head + 1}" for head in range(len(grid))] if grid.ndim == 3 else [],
+        visible(title or "", TITLE),
+    )
+    _draw(grid.reshape(-1, *grid.shape[-2:]), labels, path)
 
 
 def picture_format(path: Path, *others: str) -> str:
@@ -178,7 +169,7 @@ def _draw(weights: np.ndarray, labels: Labels, path: Path) -> None:
             pad_inches=0.15,
             metadata=METADATA[suffix],
         )
-    _write(path, picture.getvalue())
+    write_file(path, picture.getvalue(), "picture")
     notes = [advice(missing)] if missing else []
     if is_right_to_left(text) and matplotlib.__version_info__ < SHAPES:
         notes.append(
@@ -222,8 +213,8 @@ def _figure(weights: np.ndarray, labels: Labels) -> Figure:
             name = labels.heads[head]
             axes.set_xlabel(name, color=QUIET, fontsize=8, labelpad=4, parse_math=False)
     _draw_scale(figure, layout)
-    for title in labels.title:
-        _draw_title(figure, title)
+    if labels.title:
+        _draw_title(figure, labels.title)
     return figure
 
 
@@ -282,11 +273,3 @@ def _draw_title(figure: Figure, title: str) -> None:
     box = figure.get_tightbbox()
     left, top = max(box.x0, 0.0) / across, (box.y1 + 0.12) / up
     figure.text(left, top, title, fontsize=11, va="bottom", parse_math=False)
-
-
-def _write(path: Path, content: bytes) -> None:
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
-    except OSError as error:
-        raise ConfigError(f"cannot write the picture {path}: {error.strerror}") from error

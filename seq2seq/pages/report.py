@@ -3,29 +3,23 @@
 Each part is independent: without its input it says what is missing, and the others are shown.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
-from seq2seq.alignment.choice import Alignment, Choice
+from seq2seq.errors import Seq2SeqError
 from seq2seq.metrics.assessment import Assessment
 from seq2seq.metrics.buckets import LengthBucket
 from seq2seq.metrics.sentence_quality import SentenceQuality, agreement, extremes, reliability
 from seq2seq.pages.charts import Bar, bar_chart, curves, point_chart
 from seq2seq.pages.labels import visible
-from seq2seq.pages.page import alignment_data, page, part, write_html
+from seq2seq.pages.page import page, part, write_file
 
 SHOWN = 8  # of the best sentences, and of the worst
 LONGEST = 1500  # characters of a sentence
-COLUMNS = ("Read", "Kept", "Empty", "Too long", "Twice", "In train", "Unknown pieces")  # of counts
+COUNTS = ("Read", "Kept", "Empty", "Too long", "Twice", "In train")
 T = TypeVar("T")
-
-
-class Missing(NamedTuple):
-    """Why a part of a report is not there."""
-
-    reason: str
 
 
 class Tested(NamedTuple):
@@ -46,52 +40,44 @@ class Tested(NamedTuple):
     cautions: Sequence[str]
 
 
-class Samples(NamedTuple):
-    """Alignments to show, and the choice that is shown first."""
+def write_report(
+    path: Path,
+    *,
+    title: str,
+    figures: Sequence[tuple[str, str]],
+    metrics: Sequence[Mapping[str, str]] | Seq2SeqError,
+    tested: Tested | Seq2SeqError,
+    alignments: Mapping[str, Any] | Seq2SeqError,
+    ledger: str | Seq2SeqError,
+) -> None:
+    """Write a report as a page for any browser, without a network.
 
-    alignments: Sequence[Alignment]
-    choice: Choice
-
-
-class Report(NamedTuple):
-    """The content of a report.
-
-    Attributes:
+    Args:
         title: the name of the run.
         figures: name and value of each figure at the top.
-        metrics: from `read_rows`.
-        ledger: data.json.
-    """
-
-    title: str
-    figures: Sequence[tuple[str, str]]
-    metrics: Sequence[Mapping[str, str]] | Missing
-    tested: Tested | Missing
-    samples: Samples | Missing
-    ledger: Mapping[str, Any] | Missing
-
-
-def write_report(path: Path, report: Report) -> None:
-    """Write a report as a page for any browser, without a network.
+        metrics: from `read_rows`; this and the following may be the error that says why a part is
+            not there.
+        tested: the results on a test set.
+        alignments: from `alignment_data`.
+        ledger: from `ledger_table`.
 
     Raises: ConfigError if the file cannot be written.
     """
-    samples, tested = report.samples, report.tested
     body = [
-        f"<h1>{text(report.title)}</h1>",
-        _figures([*report.figures, *_scores_in_short(tested)]),
-        _section("Learning curves", report.metrics, curves),
+        f"<h1>{text(title)}</h1>",
+        _figures([*figures, *_scores_in_short(tested)]),
+        _section("Learning curves", metrics, curves),
         _section("Scores", tested, _scores),
         _section("Length of the source", tested, _lengths),
         _section("Confidence", tested, _confidence),
         _section("Worst and best sentences", tested, _sentences),
-        _section("Alignment", samples, lambda _: part("alignment.html")),
-        _section("Data", report.ledger, ledger_table),
+        _section("Alignment", alignments, lambda _: part("alignment.html")),
+        _section("Data", ledger, str),
     ]
-    data = {"alignments": None if isinstance(samples, Missing) else alignment_data(*samples)}
+    data = {"alignments": None if isinstance(alignments, Seq2SeqError) else alignments}
     styles = ("theme.css", "report.css", "alignment.css")
-    title = escape(visible(report.title, 200))
-    write_html(path, page(title, "\n".join(body), data, styles, ("alignment.js",)))
+    html = page(escape(visible(title, 200)), "\n".join(body), data, styles, ("alignment.js",))
+    write_file(path, html.encode(), "page")
 
 
 def text(raw: str) -> str:
@@ -99,9 +85,9 @@ def text(raw: str) -> str:
     return escape(visible(raw, LONGEST))
 
 
-def _section(title: str, content: T | Missing, draw: Callable[[T], str]) -> str:
-    if isinstance(content, Missing):
-        inside = f'<p class="missing">Not available: {text(content.reason)}</p>'
+def _section(title: str, content: T | Seq2SeqError, draw: Callable[[T], str]) -> str:
+    if isinstance(content, Seq2SeqError):
+        inside = f'<p class="missing">Not available: {text(str(content))}</p>'
     else:
         inside = draw(content)
     return f'<section class="part"><h2>{title}</h2>\n{inside}</section>'
@@ -112,8 +98,8 @@ def _figures(figures: Sequence[tuple[str, str]]) -> str:
     return f'<dl class="figures">{"".join(rows)}</dl>'
 
 
-def _scores_in_short(tested: Tested | Missing) -> list[tuple[str, str]]:
-    scores = [] if isinstance(tested, Missing) else tested.assessment.scores
+def _scores_in_short(tested: Tested | Seq2SeqError) -> list[tuple[str, str]]:
+    scores = [] if isinstance(tested, Seq2SeqError) else tested.assessment.scores
     return [(score.name, f"{score.value:.1f}") for score in scores]
 
 
@@ -125,20 +111,27 @@ def _scores(tested: Tested) -> str:
     for score in tested.assessment.scores:
         drawn = score.interval
         interval = f"{drawn.mean:.1f} ± {drawn.half_width:.1f}" if drawn else ""
-        signature = drawn.signature if drawn else score.signature
-        rows.append(
-            f'<tr><td>{text(score.name)}</td><td class="number">{score.value:.1f}</td>'
-            f'<td class="number">{interval}</td><td><code>{text(signature)}</code></td></tr>'
-        )
-    head = '<tr><th></th><th class="number">Score</th>'
-    head += '<th class="number">95% interval</th><th>Signature</th></tr>'
+        signature = f"<code>{text(drawn.signature if drawn else score.signature)}</code>"
+        rows.append((text(score.name), f"{score.value:.1f}", interval, signature))
     notes = "".join(f'<p class="note">{text(caution)}</p>' for caution in tested.cautions)
     return (
         f'<p class="note">On {text(tested.name)}, {count} sentences, by sacreBLEU. The interval '
         "is a 95% bootstrap over sentences: mean and half width over resamples. BLEU and chrF are "
         "best at 100, TER at 0.</p>"
-        f'{notes}<div class="wide"><table class="plain">{head}{"".join(rows)}</table></div>'
+        f"{notes}{_table(('', 'Score', '95% interval', 'Signature'), rows, numbers=(1, 2))}"
     )
+
+
+def _table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Container[int]) -> str:
+    """A table of cells in HTML; the columns `numbers` hold numbers."""
+
+    def line(cells: Sequence[str], tag: str) -> str:
+        kinds = (' class="number"' if n in numbers else "" for n in range(len(cells)))
+        inside = (f"<{tag}{kind}>{cell}</{tag}>" for kind, cell in zip(kinds, cells, strict=True))
+        return f"<tr>{''.join(inside)}</tr>"
+
+    lines = [line(head, "th"), *(line(row, "td") for row in rows)]
+    return f'<div class="wide"><table class="plain">{"".join(lines)}</table></div>'
 
 
 def _lengths(tested: Tested) -> str:
@@ -210,13 +203,10 @@ def _sentence(judged: SentenceQuality) -> str:
 
 def ledger_table(ledger: Mapping[str, Any]) -> str:
     """The content of data.json, one row per corpus. See docs/data.md."""
-    rows = "".join(row for name, part in ledger["parts"].items() for row in _rows(name, part))
-    columns = "".join(f'<th class="number">{column}</th>' for column in COLUMNS)
-    head = f"<tr><th></th><th>Files</th>{columns}</tr>"
-    return (
-        f'<p class="note">{_tokenizer(ledger["tokenizer"])}</p>'
-        f'<div class="wide"><table class="plain">{head}{rows}</table></div>'
-    )
+    rows = [row for name, part in ledger["parts"].items() for row in _rows(name, part)]
+    head = ("", "Files", *COUNTS, "Unknown pieces")
+    table = _table(head, rows, numbers=range(2, len(head)))
+    return f'<p class="note">{_tokenizer(ledger["tokenizer"])}</p>{table}'
 
 
 def _tokenizer(entry: Mapping[str, Any]) -> str:
@@ -228,26 +218,17 @@ def _tokenizer(entry: Mapping[str, Any]) -> str:
     )
 
 
-def _rows(name: str, part: Mapping[str, Any]) -> Iterator[str]:
+def _rows(name: str, part: Mapping[str, Any]) -> Iterator[list[str]]:
     for index, corpus in enumerate(part["corpora"]):
         # Both are counted over a whole part, and shown once.
         whole = [part["duplicates"], part.get("in_train")] if index == 0 else ["", ""]
         title = ".".join(filter(None, (name, corpus["name"])))
         dropped = corpus["dropped"]
-        counts = [
-            corpus["read"],
-            corpus["kept"],
-            dropped["empty"]["count"],
-            dropped["long"]["count"],
-            *whole,
-        ]
-        cells = "".join(f'<td class="number">{_count(count)}</td>' for count in counts)
+        left_out = [dropped[why]["count"] for why in ("empty", "long")]
+        counts = [corpus["read"], corpus["kept"], *left_out, *whole]
         rates = [corpus[side]["unknown_rate"] for side in ("source", "target")]
         unknown = " / ".join(f"{rate:.2%}" for rate in rates)
-        yield (
-            f"<tr><td>{escape(visible(title))}</td><td>{_files(corpus['files'])}</td>{cells}"
-            f'<td class="number">{unknown}</td></tr>'
-        )
+        yield [escape(visible(title)), _files(corpus["files"]), *map(_count, counts), unknown]
 
 
 def _count(count: int | str | None) -> str:

@@ -2,10 +2,11 @@
 
 import pytest
 import torch
+from helpers import error_rate
 
 from seq2seq.alignment.candidates import NEAR, THRESHOLDS, Candidates
 from seq2seq.alignment.choice import Alignment, Choice
-from seq2seq.alignment.links import Links, alignment_error_rate, words
+from seq2seq.alignment.links import Links, words
 
 LAYERS, HEADS = 3, 2
 
@@ -41,7 +42,7 @@ def test_each_candidate_has_the_error_rate_of_its_links() -> None:
             for threshold in THRESHOLDS
         ]
         alone = [[one.links(rival) for one, _ in pairs] for rival in rivals]
-        rates = [alignment_error_rate(links, sure, possible) for links in alone]
+        rates = [error_rate(links, sure, possible) for links in alone]
         assert counts.aer == pytest.approx(min(rates))
         assert counts.aer == pytest.approx(rates[rivals.index(choice)])
         assert counts.predicted == sum(map(len, alone[rivals.index(choice)]))

@@ -52,7 +52,7 @@ def corpus_of() -> Callable[[Sequence[int], Sequence[int]], Corpus]:
         return Side(ids, offsets, np.array(lengths, np.int32))
 
     def build(source: Sequence[int], target: Sequence[int]) -> Corpus:
-        counted = EncodingStats(Report(len(source), len(source), 256), Pieces((), 0), Pieces((), 0))
+        counted = EncodingStats(Report(len(source), len(source), 256), Pieces(), Pieces())
         hashes = np.arange(len(source), dtype=np.uint64)
         return Corpus(side(source), side(target), [counted], weights=[1.0], hashes=hashes)
 

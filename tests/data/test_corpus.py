@@ -110,7 +110,7 @@ def test_the_size_of_a_chunk_does_not_matter(
             )
     assert rows(corpora[0]) == rows(corpora[1]) == rows(corpora[2])
     assert report_of(corpora[0]) == report_of(corpora[1]) == report_of(corpora[2])
-    assert report_of(corpora[0]) == Report(11, 4, 5, 6, 1, (2, 5, 7, 8, 9, 10), (3,))
+    assert report_of(corpora[0]) == Report(11, 4, 5, 6, 1, [2, 5, 7, 8, 9, 10], [3])
 
 
 def test_pairs_with_an_empty_side_are_left_out_and_counted(
@@ -120,7 +120,7 @@ def test_pairs_with_an_empty_side_are_left_out_and_counted(
     target = ["1", "", "3", "4", "5", "6", "", "8", "9"]
     paths = parallel("odd", source, target)
     corpus = encode_corpus(lines_of(*paths), tokenizers, max_length=50, cache_dir=tmp_path / "c")
-    assert report_of(corpus) == Report(9, 3, 50, empty=6, empty_lines=(1, 2, 3, 5, 7, 9))
+    assert report_of(corpus) == Report(9, 3, 50, empty=6, empty_lines=[1, 2, 3, 5, 7, 9])
     assert [pair[1] for pair in rows(corpus)] == tokenizers.target.encode_batch(["4", "6", "8"])
 
 
@@ -132,16 +132,16 @@ def test_the_end_symbol_counts_towards_the_longest_sentence(
     for name, sides in (("s", (lines, ["q"] * 4)), ("t", (["q"] * 4, lines))):
         paths = parallel(name, *sides)
         corpus = encode_corpus(lines_of(*paths), tokenizers, max_length=3, cache_dir=tmp_path / "c")
-        assert report_of(corpus) == Report(4, 2, 3, long=2, long_lines=(3, 4))
+        assert report_of(corpus) == Report(4, 2, 3, long=2, long_lines=[3, 4])
 
 
 def test_a_report_is_a_sentence() -> None:
-    report = Report(29_000, 28_990, 256, 3, 7, (4, 77, 900), (1, 2, 3, 4, 5))
+    report = Report(29_000, 28_990, 256, 3, 7, [4, 77, 900], [1, 2, 3, 4, 5])
     assert str(report) == (
         "29,000 pairs read, 28,990 kept; left out: 3 with an empty side (lines 4, 77, 900), "
         "7 longer than 256 pieces (lines 1, 2, 3, 4, 5, ...)"
     )
-    assert str(Report(5, 4, 9, empty=1, empty_lines=(2,))) == (
+    assert str(Report(5, 4, 9, empty=1, empty_lines=[2])) == (
         "5 pairs read, 4 kept; left out: 1 with an empty side (line 2)"
     )
     assert str(Report(1, 1, 9)) == "1 pair read, 1 kept"

@@ -160,7 +160,7 @@ def test_an_epoch_read_to_its_length_is_not_kept() -> None:
     lengths = generator(1).integers(1, 20, rows).astype(np.int32)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     side = Side(np.full(offsets[-1], 5, np.int32), offsets, lengths)
-    stats = EncodingStats(Report(rows, rows, 256), Pieces((), 0), Pieces((), 0))
+    stats = EncodingStats(Report(rows, rows, 256), Pieces(), Pieces())
     corpus = Corpus(side, side, [stats], weights=[1.0], hashes=np.zeros(1, np.uint64))
     loader = BatchLoader(corpus, max_tokens=2000, seed=1)
     next(iter(loader))
@@ -181,7 +181,7 @@ def corpus_of_two(weights: Sequence[float]) -> Corpus:
     lengths = generator(3).integers(1, 20, 80).astype(np.int32)
     offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
     side = Side(np.full(offsets[-1], 5, np.int32), offsets, lengths)
-    all_stats = [EncodingStats(Report(n, n, 256), Pieces((), 0), Pieces((), 0)) for n in (30, 50)]
+    all_stats = [EncodingStats(Report(n, n, 256), Pieces(), Pieces()) for n in (30, 50)]
     return Corpus(side, side, all_stats, weights=weights, hashes=np.arange(80, dtype=np.uint64))
 
 

@@ -90,7 +90,7 @@ def test_runs_scatter_by_the_deviation_of_a_sample() -> None:
     scattered = scatter(runs)
     assert scattered["BLEU"] == (statistics.mean(values), pytest.approx(1.5275, abs=1e-4), 3)
     assert scattered["TER"] == (1, 0, 3)
-    with pytest.raises(ValueError, match="1 runs"):
+    with pytest.raises(ValueError, match="at least two"):
         scatter(runs[:1])
 
 

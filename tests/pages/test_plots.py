@@ -13,7 +13,7 @@ from matplotlib.image import imread
 
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.pages.labels import choose_fonts, visible
-from seq2seq.pages.plots import RAMP, picture_format, plot_alignment, plot_heads
+from seq2seq.pages.plots import RAMP, picture_format, plot_alignment
 
 SOURCE = ["Gestern", "las", "ich", "es"]
 TARGET = ["I", "read", "it"]
@@ -37,7 +37,7 @@ def test_the_file_is_a_picture_of_the_kind_its_suffix_says(suffix, tmp_path):
 def test_the_same_input_gives_the_same_bytes(suffix, tmp_path):
     first, second = tmp_path / f"1.{suffix}", tmp_path / f"2.{suffix}"
     for path in (first, second):
-        plot_heads([WEIGHTS, WEIGHTS], SOURCE, TARGET, title="Same", path=path)
+        plot_alignment([WEIGHTS, WEIGHTS], SOURCE, TARGET, title="Same", path=path)
     assert first.read_bytes() == second.read_bytes()
 
 
@@ -145,7 +145,7 @@ def test_every_word_of_sixty_is_named_and_some_of_six_hundred(tmp_path):
 )
 def test_every_word_is_named_beside_the_maps_of_all_heads(heads, source, target, tmp_path):
     words = [f"s{i}" for i in range(source)], [f"t{j}" for j in range(target)]
-    plot_heads(np.full((heads, target, source), 0.5), *words, path=tmp_path / "map.svg")
+    plot_alignment(np.full((heads, target, source), 0.5), *words, path=tmp_path / "map.svg")
     assert set(written(tmp_path / "map.svg")) >= {*words[0], *words[1]}
 
 
@@ -153,7 +153,7 @@ def test_maps_of_heads_stand_as_cells_are_largest(tmp_path):
     def size(heads, source, target):
         words = ["a"] * source, ["b"] * target
         path = tmp_path / "map.png"
-        plot_heads(np.full((heads, target, source), 0.5), *words, path=path)
+        plot_alignment(np.full((heads, target, source), 0.5), *words, path=path)
         return imread(path).shape[:2]
 
     height, width = size(4, 5, 5)  # short: two beside each other, twice
@@ -166,12 +166,10 @@ def test_maps_of_heads_stand_as_cells_are_largest(tmp_path):
 
 def test_heads_have_their_names_and_one_scale(tmp_path):
     heads = np.stack([WEIGHTS] * 5)
-    plot_heads(heads, SOURCE, TARGET, path=tmp_path / "a.svg")
+    plot_alignment(heads, SOURCE, TARGET, path=tmp_path / "a.svg")
     texts = written(tmp_path / "a.svg")
     assert [t for t in texts if t.startswith("head")] == [f"head {i}" for i in range(1, 6)]
     assert texts.count("attention") == 1
-    plot_heads(heads, SOURCE, TARGET, names=list("abcde"), path=tmp_path / "b.svg")
-    assert set(written(tmp_path / "b.svg")) >= set("abcde")
 
 
 def test_a_tensor_can_be_drawn(tmp_path):
@@ -241,6 +239,6 @@ def test_weights_that_do_not_fit_are_refused_before_anything_is_written(tmp_path
         plot_alignment(WEIGHTS, TARGET, SOURCE, path=path)
     with pytest.raises(ValueError, match="not finite"):
         plot_alignment(np.full((3, 4), np.nan), SOURCE, TARGET, path=path)
-    with pytest.raises(ValueError, match=r"shape \(3, 4\)"):
-        plot_heads(WEIGHTS, SOURCE, TARGET, path=path)
+    with pytest.raises(ValueError, match=r"shape \(4,\)"):
+        plot_alignment(WEIGHTS[0], SOURCE, TARGET, path=path)
     assert not path.exists()

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from helpers import error_rate
 from test_devices import OPTIONS, TWO, assert_learnt_the_same
 from test_resume import assert_identical, state_of
 from tiny_runs import (
@@ -24,7 +25,7 @@ from tiny_runs import (
 
 from seq2seq import checkpoint
 from seq2seq.alignment.choice import GUIDED_NEAR, Choice, guided
-from seq2seq.alignment.links import alignment_error_rate, parse_links
+from seq2seq.alignment.links import parse_links
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
 from seq2seq.training.loss import batch_loss
@@ -82,7 +83,7 @@ def test_a_guided_head_learns_to_align(base: Path, tmp_path: Path, options: str)
     alignments = translator.alignments(zip(sources, targets, strict=True))
     predicted = [set() if a is None else a.links(choice) for a in alignments]
     reference = [parse_links(line).sure for line in lines]
-    assert alignment_error_rate(predicted, reference, reference) < 0.1
+    assert error_rate(predicted, reference, reference) < 0.1
     for name in ("train/align_loss", "valid/align_loss"):
         values = metrics(tmp_path / "run", name)
         assert values[-1] < 0.3 * values[0]

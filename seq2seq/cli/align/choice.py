@@ -4,84 +4,56 @@ import argparse
 import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from seq2seq.cli.align.links import entry, rates_table
-from seq2seq.cli.options import positive
+from seq2seq.alignment.candidates import Candidate, Candidates
+from seq2seq.alignment.choice import (
+    Alignment,
+    Choice,
+    check_choice,
+    describe,
+    guided,
+    sharpest,
+)
+from seq2seq.alignment.links import Links
+from seq2seq.alignment.saved_choice import choice_file, counted, load_choice
 from seq2seq.errors import ConfigError
 
-if TYPE_CHECKING:
-    from seq2seq.alignment.candidates import Candidate
-    from seq2seq.alignment.choice import Alignment, Choice
-    from seq2seq.alignment.links import Links
-
-GIVEN = ("layer", "heads", "shift")
-SHOWN = 5  # best candidates in a table
 GUESS = (
     "a guess, the sharpest layer; links of a validation set choose better: seq2seq "
     "align PATH --source FILE --target FILE --gold FILE --choose"
 )
 
-
+READ = ("layer", "heads", "shift")
 Shape = tuple[int, int]  # decoder layers of a model, heads of each
 
 
 class Reading(NamedTuple):
     """What is read of a model, and why: by options, by validation, or by a guess."""
 
-    choice: "Choice"
+    choice: Choice
     shape: Shape
     why: str
 
     def in_words(self, *, apart: bool = False) -> str:
-        from seq2seq.alignment.choice import describe
-
         what = describe(self.choice, *self.shape, apart=apart)
         return f"{what} ({self.why})" if self.why else what
 
     def entry(self) -> dict[str, Any]:
         """For JSON, counted from 1 as on the command line."""
-        from seq2seq.alignment.saved_choice import counted
-
         return {**counted(self.choice), "why": self.why or "as given"}
-
-
-def add_choice(command: argparse.ArgumentParser) -> None:
-    group = command.add_argument_group("what is read; by default, what --choose saved")
-    group.add_argument("--layer", type=positive, metavar="N", help="decoder layer, from 1")
-    group.add_argument(
-        "--heads",
-        type=heads,
-        metavar="mean|all|N",
-        help="the mean over heads, a map of each, or head N, from 1",
-    )
-    group.add_argument(
-        "--shift",
-        type=int,
-        choices=(0, 1),
-        help="where the model looked when it wrote a word (0), or one step later (1)",
-    )
-    group.add_argument(
-        "--choose",
-        action="store_true",
-        help="try all on --gold, and save the one with the lowest error rate beside the checkpoint",
-    )
-
-
-def heads(text: str) -> str | int:
-    return text if text in ("mean", "all") else positive(text)
 
 
 def nothing_given() -> argparse.Namespace:
     """No options, for the reverse model: a layer is that of one model."""
-    return argparse.Namespace(**dict.fromkeys(GIVEN))
+    return argparse.Namespace(**dict.fromkeys(READ))
 
 
 def reading_of(
     options: argparse.Namespace,
     checkpoint: Path,
     config: Mapping[str, Any],
-    alignments: Sequence["Alignment"],
+    alignments: Sequence[Alignment],
 ) -> Reading:
     """What the options say; else what was chosen or trained for the model; else a guess.
 
@@ -93,11 +65,8 @@ def reading_of(
 
     Raises: ConfigError for a layer or head that the model does not have.
     """
-    from seq2seq.alignment.choice import check_choice, guided, sharpest
-    from seq2seq.alignment.saved_choice import choice_file, load_choice
-
     shape = shape_of(alignments[0])
-    free = [name for name in GIVEN if getattr(options, name) is None]
+    free = [name for name in READ if getattr(options, name) is None]
     choice, why = load_choice(checkpoint) if free else None, ""
     if choice:
         why = f"chosen on validation: {choice_file(checkpoint)}"
@@ -114,17 +83,17 @@ def reading_of(
     return Reading(wanted, shape, why if why == GUESS or wanted == choice else "")
 
 
-def shape_of(alignment: "Alignment") -> Shape:
+def shape_of(alignment: Alignment) -> Shape:
     _, layers, heads, *_ = alignment.weights.shape
     return layers, heads
 
 
-def with_options(choice: "Choice", options: argparse.Namespace, shape: Shape) -> "Choice":
+def with_options(choice: Choice, options: argparse.Namespace, shape: Shape) -> Choice:
     """The choice with the given options. Another layer resets heads, shift and thresholds; another
     head or shift resets the thresholds.
     """
     if options.layer is not None and options.layer - 1 != choice.layer:
-        choice = type(choice)(0, options.layer - 1, None)
+        choice = Choice(0, options.layer - 1, None)
     if options.heads is not None and (head := given_head(options, shape)) != choice.head:
         choice = choice._replace(head=head, threshold=0.0, near=1.0)
     if options.shift is not None and options.shift != choice.shift:
@@ -141,21 +110,18 @@ def given_head(options: argparse.Namespace, shape: Shape) -> int | None:
 
 def rank_choices(
     options: argparse.Namespace,
-    alignments: Iterable["Alignment | None"],
-    reference: Sequence["Links"],
-) -> tuple[list["Candidate"], Shape]:
+    alignments: Iterable[Alignment | None],
+    reference: Sequence[Links],
+) -> tuple[list[Candidate], Shape]:
     """All choices that the options allow, from the lowest error rate; and the model's shape.
 
     Raises: ConfigError for a layer or head that the model does not have, and if no pair can be
         aligned.
     """
-    from seq2seq.alignment.candidates import Candidates
-    from seq2seq.alignment.choice import Choice, check_choice
-
-    candidates, missed = None, []
+    candidates, missed = None, 0
     for alignment, links in zip(alignments, reference, strict=True):
         if alignment is None:
-            missed.append(links)
+            missed += len(links.sure)
             continue
         if candidates is None:
             shape = shape_of(alignment)
@@ -164,26 +130,9 @@ def rank_choices(
         candidates.add(alignment, links)
     if candidates is None:
         raise ConfigError("there is nothing to choose by: no pair can be aligned")
-    for links in missed:
-        candidates.miss(links)
-    return [c for c in candidates.ranked() if is_allowed(c.choice, options, shape)], shape
-
-
-def is_allowed(choice: "Choice", options: argparse.Namespace, shape: Shape) -> bool:
-    """Do the options allow this choice?"""
-    return (
-        (options.layer is None or choice.layer == options.layer - 1)
-        and (options.heads is None or choice.head == given_head(options, shape))
-        and (options.shift is None or choice.shift == options.shift)
-    )
-
-
-def save_best(checkpoint: Path, ranked: Sequence["Candidate"], links: Path, pairs: int) -> Path:
-    """Save the best beside the checkpoint. Returns: the file."""
-    from seq2seq.alignment.saved_choice import save_choice
-
-    best, counts = ranked[0]
-    return save_choice(checkpoint, best, aer=round(counts.aer, 4), pairs=pairs, gold=str(links))
+    candidates.sure += missed  # links that no choice can find
+    allowed = [c for c in candidates.ranked() if with_options(c.choice, options, shape) == c.choice]
+    return allowed, shape
 
 
 def check_writable(checkpoint: Path) -> None:
@@ -193,17 +142,3 @@ def check_writable(checkpoint: Path) -> None:
             f"--choose saves its result in {checkpoint.parent}, which is not writable: copy the "
             "checkpoint to another folder"
         )
-
-
-def best_table(ranked: Sequence["Candidate"], shape: Shape) -> list[str]:
-    """The best candidates as a table."""
-    from seq2seq.alignment.choice import describe
-
-    return rates_table([(describe(c.choice, *shape), c.counts) for c in ranked[:SHOWN]])
-
-
-def candidate_entries(ranked: Sequence["Candidate"]) -> list[dict[str, Any]]:
-    """All candidates for JSON, the best first."""
-    from seq2seq.alignment.saved_choice import counted
-
-    return [{**counted(c.choice), **entry(c.counts)} for c in ranked]

@@ -15,19 +15,12 @@ line and sets the exit code to 1.
 
 import argparse
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from seq2seq.cli.align import choice
-from seq2seq.cli.align.files import align_files
-from seq2seq.cli.align.links import LINKS, add_directions, align_links
-from seq2seq.cli.align.page import PAGE, align_page
 from seq2seq.cli.files import check_written, folder_of, warn_of_files
-from seq2seq.cli.options import add_model
-from seq2seq.errors import ConfigError, shown
+from seq2seq.cli.options import add_model, positive
+from seq2seq.errors import ConfigError
 
-if TYPE_CHECKING:
-    from seq2seq.alignment.choice import Alignment, Choice
-
+LINKS, PAGE = ".align", ".html"  # suffixes of links and of pages
 HELP = "align the words of sentences and translations: a picture, or links"
 
 
@@ -44,7 +37,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         ".html an interactive page (for a sentence, map.png in the folder of the run)",
     )
     command.add_argument("--json", action="store_true", help="for files: print one JSON object")
-    choice.add_choice(command)
+    add_choice(command)
     command.add_argument(
         "--units",
         choices=("words", "subwords"),
@@ -63,8 +56,53 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add_directions(command)
 
 
+def add_choice(command: argparse.ArgumentParser) -> None:
+    group = command.add_argument_group("what is read; by default, what --choose saved")
+    group.add_argument("--layer", type=positive, metavar="N", help="decoder layer, from 1")
+    group.add_argument(
+        "--heads",
+        type=heads,
+        metavar="mean|all|N",
+        help="the mean over heads, a map of each, or head N, from 1",
+    )
+    group.add_argument(
+        "--shift",
+        type=int,
+        choices=(0, 1),
+        help="where the model looked when it wrote a word (0), or one step later (1)",
+    )
+    group.add_argument(
+        "--choose",
+        action="store_true",
+        help="try all on --gold, and save the one with the lowest error rate beside the checkpoint",
+    )
+
+
+def heads(text: str) -> str | int:
+    return text if text in ("mean", "all") else positive(text)
+
+
+def add_directions(command: argparse.ArgumentParser) -> None:
+    group = command.add_argument_group("both directions")
+    group.add_argument(
+        "--reverse", metavar="PATH", help="a model from target to source, to combine with PATH"
+    )
+    group.add_argument(
+        "--links",
+        type=Path,
+        nargs="+",
+        metavar="FILE",
+        help="instead of PATH: links from any aligner, one or two directions, source first",
+    )
+    group.add_argument(
+        "--symmetrize",
+        choices=("intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"),
+        help="how to combine two directions (grow-diag-final-and)",
+    )
+
+
 def run(arguments: argparse.Namespace) -> int:
-    check_what(arguments)
+    check_input(arguments)
     if arguments.source is not None:
         arguments.output = arguments.output or folder_of(Path(arguments.path)) / "map.png"
     output: Path | None = arguments.output
@@ -75,25 +113,26 @@ def run(arguments: argparse.Namespace) -> int:
         (arguments.source, arguments.target),
         "To align whole files: --source FILE --target FILE -o FILE.align",
     )
-    to_links = output.suffix == LINKS if output is not None else arguments.source is None
-    if to_links and arguments.heads == "all":
-        raise ConfigError(
-            "links are of one alignment, and --heads all draws a picture: --heads mean, or "
-            "--heads 1"
-        )
-    if output is not None and output.suffix == PAGE:
-        return align_page(arguments)
+    check_output(arguments)
     if arguments.links:
+        from seq2seq.cli.align.links import align_links  # only here: torch takes a second
+
         return align_links(arguments)
-    return align_sentence(arguments) if arguments.source is not None else align_files(arguments)
+    from seq2seq.cli.align import files, views
+
+    if output is not None and output.suffix == PAGE:
+        return views.align_page(arguments)
+    if arguments.source is not None:
+        return views.align_sentence(arguments)
+    return files.align_files(arguments)
 
 
-def check_what(arguments: argparse.Namespace) -> None:
+def check_input(arguments: argparse.Namespace) -> None:
     """Raises: ConfigError unless there is exactly one thing to align."""
     files = arguments.source_file, arguments.target_file
     if arguments.links:
-        given = any(getattr(arguments, name) is not None for name in choice.GIVEN)
-        if arguments.path or arguments.reverse or arguments.choose or given:
+        read = arguments.layer, arguments.heads, arguments.shift
+        if arguments.path or arguments.reverse or arguments.choose or read != (None, None, None):
             raise ConfigError(
                 "links from files need no model: leave out PATH, --reverse, --choose, "
                 "--layer, --heads and --shift, or else --links"
@@ -118,35 +157,53 @@ def check_what(arguments: argparse.Namespace) -> None:
         raise ConfigError("one of two files is missing: give both --source FILE and --target FILE")
 
 
-def align_sentence(arguments: argparse.Namespace) -> int:
-    from seq2seq import checkpoint  # only here: torch takes a second
-    from seq2seq.alignment.links import format_links
-    from seq2seq.pages.plots import picture_format
-    from seq2seq.translator import Translator
-
-    output: Path = arguments.output
-    if output.suffix != LINKS:
-        picture_format(output, LINKS, PAGE)
-    path = checkpoint.find(Path(arguments.path))
-    translator = Translator.load(path, arguments.device, arguments.tag)
-    alignment = translator.align(arguments.source, arguments.target, units=arguments.units)
-    reading = choice.reading_of(arguments, path, translator.config, [alignment])
-    apart = arguments.heads == "all"
-    if output.suffix == LINKS:
-        links = format_links(alignment.links(reading.choice))
-        output.write_text(f"{links}\n", encoding="utf-8", newline="\n")
-    else:
-        draw(alignment, reading.choice, output, apart=apart)
-    print(shown(f"{output}: {reading.in_words(apart=apart)}"))
-    return 0
+def check_output(arguments: argparse.Namespace) -> None:
+    """Raises: ConfigError unless there is one thing to make of the alignments."""
+    output: Path | None = arguments.output
+    if output is not None and output.suffix == PAGE:
+        check_page(arguments)
+    elif arguments.source is None:
+        check_links(arguments)
+    to_links = output.suffix == LINKS if output is not None else arguments.source is None
+    if to_links and arguments.heads == "all":
+        raise ConfigError(
+            "links are of one alignment, and --heads all draws a picture: --heads mean, or "
+            "--heads 1"
+        )
 
 
-def draw(alignment: "Alignment", choice: "Choice", path: Path, *, apart: bool) -> None:
-    from seq2seq.pages.plots import plot_alignment, plot_heads
+def check_links(arguments: argparse.Namespace) -> None:
+    """Raises: ConfigError unless links are chosen by, written to a .align file, or scored."""
+    output: Path | None = arguments.output
+    links = arguments.links or ()
+    if len(links) > 2:
+        raise ConfigError(
+            f"--links takes one file, or one for each of two directions; {len(links)} are given"
+        )
+    if arguments.choose and arguments.gold is None:
+        raise ConfigError("--choose compares with reference links: add --gold FILE.align")
+    if output is None and arguments.gold is None:
+        raise ConfigError(
+            f"no output is asked for: -o FILE{LINKS} writes links, a line for each pair; --gold "
+            f"FILE{LINKS} compares with reference links"
+        )
+    if output is not None and output.suffix != LINKS and not arguments.choose:
+        raise ConfigError(
+            f"-o {output}: for files, write links, a line for each pair: -o FILE{LINKS}; or a page "
+            f"of the first pairs: -o FILE{PAGE}"
+        )
+    if arguments.symmetrize and not arguments.reverse and len(links) < 2:
+        raise ConfigError(
+            f"--symmetrize {arguments.symmetrize} combines two directions: add --reverse "
+            "MODEL, or give --links two files"
+        )
 
-    words = [w.text for w in alignment.source], [w.text for w in alignment.target]
-    if apart:
-        maps = alignment.weights[choice.shift, choice.layer]
-        plot_heads(maps[..., :-1], *words, path=path)
-    else:
-        plot_alignment(alignment.map(choice)[:, :-1], *words, path=path)
+
+def check_page(arguments: argparse.Namespace) -> None:
+    """Raises: ConfigError for options that are for links."""
+    for option in ("gold", "choose", "reverse", "links", "json"):
+        if getattr(arguments, option):
+            raise ConfigError(
+                f"--{option} is for links, and a page shows one model: leave it out, or write "
+                "links with -o FILE.align"
+            )

@@ -5,30 +5,32 @@ import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
+from seq2seq import checkpoint
+from seq2seq.alignment.choice import Alignment, describe
+from seq2seq.alignment.links import Link, Links, check_range, check_words
+from seq2seq.alignment.saved_choice import counted, save_choice
 from seq2seq.cli.align import choice
 from seq2seq.cli.align.links import (
     DIRECTIONS,
-    check_links_output,
-    check_symmetrize,
     combine,
     names,
     outcome_entry,
+    rates_entry,
     rates_in_words,
+    rates_table,
     read_links,
     show,
     word_counts,
 )
 from seq2seq.data.text import check_parallel, read_lines
 from seq2seq.errors import ConfigError
-
-if TYPE_CHECKING:
-    from seq2seq.alignment.choice import Alignment
-    from seq2seq.alignment.links import Link, Links
-    from seq2seq.translator import Translator
+from seq2seq.languages import is_spaceless
+from seq2seq.translator import Translator
 
 FIRST = 200  # pairs that the guess of a layer is based on
+SHOWN = 5  # best candidates in a table
 
 
 class Direction(NamedTuple):
@@ -36,15 +38,13 @@ class Direction(NamedTuple):
 
     name: str
     checkpoint: Path
-    translator: "Translator"
+    translator: Translator
     options: argparse.Namespace  # layer, heads and shift, if given for this model
     swapped: bool
-    reference: "Sequence[Links]"  # or none; this model's source first
+    reference: Sequence[Links]  # or none; this model's source first
 
-    def alignments(self, arguments: argparse.Namespace) -> Iterator["Alignment | None"]:
+    def alignments(self, arguments: argparse.Namespace) -> Iterator[Alignment | None]:
         """Of all pairs. Raises: DataError on reaching a reference link out of range of its pair."""
-        from seq2seq.alignment.links import check_words
-
         files = arguments.source_file, arguments.target_file
         ordered = reversed(files) if self.swapped else files
         texts = zip(*map(read_lines, ordered), strict=True)
@@ -57,14 +57,13 @@ class Direction(NamedTuple):
             yield alignment
 
 
-def turned(links: Iterable["Link"]) -> "set[Link]":
+def turned(links: Iterable[Link]) -> set[Link]:
     """Links with the other side first."""
     return {(j, i) for i, j in links}
 
 
 def align_files(arguments: argparse.Namespace) -> int:
     """Returns: 1 if a pair could not be aligned, else 0."""
-    check_file_options(arguments)
     count = check_parallel(arguments.source_file, arguments.target_file)
     reference = read_links(arguments.gold, count, names(arguments)) if arguments.gold else []
     directions = open_directions(arguments, reference)
@@ -84,28 +83,14 @@ def align_files(arguments: argparse.Namespace) -> int:
         words.append(f"{written or one.checkpoint}: {what}")
         summary[one.name] |= reading.entry() if reading else {}
         links_by_direction.append(links)
-    outcome = combine(arguments, links_by_direction, reference)
-    summary |= outcome_entry(arguments, outcome)
-    show(arguments, [*words, *rates_in_words(outcome)], summary)
-    return 0 if outcome.whole else 1
+    whole, rates = combine(arguments, links_by_direction, reference)
+    summary |= outcome_entry(arguments, rates)
+    show(arguments, [*words, *rates_in_words(rates)], summary)
+    return 0 if whole else 1
 
 
-def check_file_options(arguments: argparse.Namespace) -> None:
-    """Raises: ConfigError for options that are missing."""
-    if not arguments.choose:
-        check_links_output(arguments)
-    elif arguments.gold is None:
-        raise ConfigError("--choose compares with reference links: add --gold FILE.align")
-    check_symmetrize(arguments, 1 + bool(arguments.reverse))
-
-
-def open_directions(arguments: argparse.Namespace, reference: Sequence["Links"]) -> list[Direction]:
+def open_directions(arguments: argparse.Namespace, reference: Sequence[Links]) -> list[Direction]:
     """The models. Raises: DataError, before one is built, for reference links out of range."""
-    from seq2seq import checkpoint
-    from seq2seq.alignment.links import check_range
-    from seq2seq.languages import is_spaceless
-    from seq2seq.translator import Translator
-
     paths = [checkpoint.find(Path(p)) for p in (arguments.path, arguments.reverse) if p]
     for path in paths if arguments.choose else []:
         choice.check_writable(path)
@@ -120,7 +105,7 @@ def open_directions(arguments: argparse.Namespace, reference: Sequence["Links"])
         first = name == DIRECTIONS[0]
         translator = Translator(one, arguments.device, arguments.tag if first else None)
         options = arguments if first else choice.nothing_given()
-        links = reference if first else [type(pair)(*map(turned, pair)) for pair in reference]
+        links = reference if first else [Links(*map(turned, pair)) for pair in reference]
         directions.append(Direction(name, path, translator, options, not first, links))
     check_ways(directions)
     check_pieces(arguments, directions)
@@ -157,18 +142,18 @@ def choose(arguments: argparse.Namespace, direction: Direction, entry: dict[str,
     """Save the best choice, and add all to `entry`. Returns: the best as text."""
     links = direction.reference
     ranked, shape = choice.rank_choices(direction.options, direction.alignments(arguments), links)
-    path = choice.save_best(direction.checkpoint, ranked, arguments.gold, len(links))
+    best, counts = ranked[0]
+    known = {"aer": round(counts.aer, 4), "pairs": len(links), "gold": str(arguments.gold)}
+    path = save_choice(direction.checkpoint, best, **known)
     entry["kept"] = str(path)
-    entry["candidates"] = choice.candidate_entries(ranked)
-    return [
-        f"{path}: the best of {len(ranked)} on {arguments.gold}",
-        *choice.best_table(ranked, shape),
-    ]
+    entry["candidates"] = [{**counted(c.choice), **rates_entry(c.counts)} for c in ranked]
+    rows = {describe(c.choice, *shape): c.counts for c in ranked[:SHOWN]}
+    return [f"{path}: the best of {len(ranked)} on {arguments.gold}", *rates_table(rows)]
 
 
 def links_of(
     arguments: argparse.Namespace, direction: Direction
-) -> "tuple[choice.Reading | None, Iterator[set[Link] | None]]":
+) -> tuple[choice.Reading | None, Iterator[set[Link] | None]]:
     """How a direction is read, and the links of all pairs, one at a time, source first."""
     alignments = direction.alignments(arguments)
     first = beginning(alignments)
@@ -178,7 +163,7 @@ def links_of(
     if known:
         reading = choice.reading_of(direction.options, direction.checkpoint, config, known)
 
-    def links() -> "Iterator[set[Link] | None]":
+    def links() -> Iterator[set[Link] | None]:
         for alignment in chain(first, alignments):
             if alignment is None or reading is None:
                 yield None
@@ -189,7 +174,7 @@ def links_of(
     return reading, links()
 
 
-def beginning(alignments: Iterator["Alignment | None"]) -> list["Alignment | None"]:
+def beginning(alignments: Iterator[Alignment | None]) -> list[Alignment | None]:
     """The first alignments, in batches of `FIRST`, until one of them is not None."""
     first: list[Alignment | None] = []
     while not any(first) and (more := list(islice(alignments, FIRST))):

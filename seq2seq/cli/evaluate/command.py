@@ -9,7 +9,7 @@ import argparse
 import json
 import warnings
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 from seq2seq.cli.evaluate.printed import Comet, Findings, findings_entry, findings_lines
 from seq2seq.cli.evaluate.systems import (
@@ -32,50 +32,6 @@ from seq2seq.cli.options import (
 )
 from seq2seq.data.text import check_rereadable, count_lines, read_lines
 from seq2seq.errors import ConfigError, DataError, shown
-
-if TYPE_CHECKING:
-    from seq2seq.metrics.assessment import Assessor
-
-
-def check_arguments(arguments: argparse.Namespace, paths: list[Path], files: list[Path]) -> None:
-    """Raises: ConfigError for options that cannot work; DataError for a text of --frequencies."""
-    search_arguments(arguments)
-    engine_arguments(arguments)
-    check_comparison(arguments, paths)
-    check_translations(arguments.output, paths)
-    check_written(arguments.output, *paths, *files, arguments.frequencies)
-    if arguments.frequencies:
-        check_rereadable(arguments.frequencies)
-        count_lines(arguments.frequencies)
-    from seq2seq.metrics.comet import comet_command
-    from seq2seq.metrics.registry import find_metrics
-    from seq2seq.metrics.scores import check_seed
-
-    check_seed()
-    if arguments.metrics:
-        find_metrics(arguments.metrics)
-    if arguments.comet is not None:
-        comet_command(arguments.comet)
-
-
-def check_comparison(arguments: argparse.Namespace, paths: list[Path]) -> None:
-    asked = {"--paired": arguments.paired, "--seeds": arguments.seeds}
-    for option in [option for option, given in asked.items() if given]:
-        if len(paths) == 1:
-            raise ConfigError(
-                f"{option} compares systems, and there is only {paths[0]}: {USAGE} with two PATHs "
-                "or more"
-            )
-
-
-def check_translations(output: Path | None, paths: list[Path]) -> None:
-    """Raises: ConfigError if the translations of several PATHs are to be written."""
-    if output and len(paths) > 1:
-        raise ConfigError(
-            f"-o {output} takes the translations of one PATH, not of {len(paths)}: leave it out, "
-            "or evaluate them one by one"
-        )
-
 
 HELP = "score translations of a test set"
 MAX_RESAMPLES = 100_000  # each takes an index per sentence
@@ -158,6 +114,36 @@ def resamples(text: str) -> int:
     return value
 
 
+def check_arguments(arguments: argparse.Namespace, paths: list[Path], files: list[Path]) -> None:
+    """Raises: ConfigError for options that cannot work; DataError for a text of --frequencies."""
+    search_arguments(arguments)
+    engine_arguments(arguments)
+    if len(paths) == 1 and (arguments.paired or arguments.seeds):
+        option = "--paired" if arguments.paired else "--seeds"
+        raise ConfigError(
+            f"{option} compares systems, and there is only {paths[0]}: {USAGE} with two PATHs or "
+            "more"
+        )
+    if len(paths) > 1 and arguments.output:
+        raise ConfigError(
+            f"-o {arguments.output} takes the translations of one PATH, not of {len(paths)}: leave "
+            "it out, or evaluate them one by one"
+        )
+    check_written(arguments.output, *paths, *files, arguments.frequencies)
+    if arguments.frequencies:
+        check_rereadable(arguments.frequencies)
+        count_lines(arguments.frequencies)
+    from seq2seq.metrics.comet import comet_command
+    from seq2seq.metrics.registry import find_metrics
+    from seq2seq.metrics.scores import check_seed
+
+    check_seed()
+    if arguments.metrics:
+        find_metrics(arguments.metrics)
+    if arguments.comet is not None:
+        comet_command(arguments.comet)
+
+
 def run(arguments: argparse.Namespace) -> int:
     paths, files = split_files(arguments)
     check_arguments(arguments, paths, files)
@@ -190,32 +176,10 @@ def evaluate(
     systems: list[System], test_set: TestSet, names: list[str], arguments: argparse.Namespace
 ) -> Findings:
     """Score the systems, and compare them as the arguments say."""
-    from seq2seq.metrics.scores import compare, scatter
-
-    assessor = build_assessor(systems, test_set, names, arguments)
-    assessed = [(system, assessor.assess(system.lines)) for system in systems]
-    paired = None
-    if arguments.paired:
-        lines = {system.name: system.lines for system in systems}
-        paired = arguments.paired, compare(lines, assessor.metrics, arguments.paired)
-    return Findings(
-        test_set,
-        assessor.languages,
-        assessed,
-        assessor.resamples,
-        paired,
-        scatter([each.scores for _, each in assessed]) if arguments.seeds else None,
-        ask_comet(systems, test_set, arguments.comet) if arguments.comet else None,
-    )
-
-
-def build_assessor(
-    systems: list[System], test_set: TestSet, names: list[str], arguments: argparse.Namespace
-) -> "Assessor":
     from seq2seq.metrics.assessment import Assessor
     from seq2seq.metrics.buckets import count_words
     from seq2seq.metrics.registry import find_metrics
-    from seq2seq.metrics.scores import usual_resamples
+    from seq2seq.metrics.scores import compare, scatter, usual_resamples
 
     languages = languages_of(systems, test_set)
     resamples = arguments.resamples
@@ -224,13 +188,22 @@ def build_assessor(
     counts = None
     if arguments.frequencies:
         counts = count_words(read_lines(arguments.frequencies), languages[1])
-    return Assessor(
-        test_set.source,
-        test_set.references,
-        find_metrics(names),
+    kinds = find_metrics(names)
+    texts = test_set.source, test_set.references
+    assessor = Assessor(*texts, kinds, languages, resamples, counts)
+    assessed = [(system, assessor.assess(system.lines)) for system in systems]
+    paired = None
+    if arguments.paired:
+        lines = {system.name: system.lines for system in systems}
+        paired = arguments.paired, compare(lines, assessor.metrics, arguments.paired)
+    return Findings(
+        test_set,
         languages,
+        assessed,
         resamples,
-        counts,
+        paired,
+        scatter([each.scores for _, each in assessed]) if arguments.seeds else None,
+        ask_comet(systems, test_set, arguments.comet) if arguments.comet else None,
     )
 
 
@@ -241,8 +214,8 @@ def ask_comet(systems: list[System], test_set: TestSet, typed: str) -> Comet:
     scores: list[float | None] = []
     for system in systems:
         try:
-            command = comet_command(typed)
-            scores.append(comet_score(command, test_set.source, system.lines, test_set.first))
+            texts = test_set.source, system.lines, test_set.first
+            scores.append(comet_score(comet_command(typed), *texts))
         except (DataError, OSError) as error:
             warnings.warn(f"no COMET of {system.name}: {error}", stacklevel=1)
             scores.append(None)
@@ -251,7 +224,8 @@ def ask_comet(systems: list[System], test_set: TestSet, typed: str) -> Comet:
 
 def languages_of(systems: list[System], test_set: TestSet) -> tuple[str | None, str | None]:
     """Source and target language: as typed, else those of the first model."""
-    configs = [system.config["data"] for system in systems if system.config]
-    config = configs[0] if configs else {}
+    config: dict[str, Any] = next(
+        (system.config["data"] for system in systems if system.config), {}
+    )
     source, target = test_set.languages
     return source or config.get("source"), target or config.get("target")

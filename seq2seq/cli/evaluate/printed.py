@@ -1,6 +1,7 @@
 """The findings of `seq2seq evaluate`, as lines for people and as JSON for programs."""
 
 from collections.abc import Iterator, Sequence
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from seq2seq.cli.evaluate.systems import System
@@ -8,7 +9,7 @@ from seq2seq.cli.evaluate.testset import TestSet
 
 if TYPE_CHECKING:
     from seq2seq.metrics.assessment import Assessment
-    from seq2seq.metrics.scores import Comparison, CorpusScore, Interval, Scatter
+    from seq2seq.metrics.scores import Comparison, CorpusScore, Scatter
 
 
 class Comet(NamedTuple):
@@ -62,19 +63,16 @@ def _single(findings: Findings) -> Iterator[str]:
         yield score.signature
     if findings.comet:
         yield f"COMET {_digits(findings.comet.scores[0])} by {findings.comet.command}"
-    intervals = [
-        f"{score.name} {score.interval.mean:.1f} ± {score.interval.half_width:.1f}"
-        for score in assessment.scores
-        if score.interval
-    ]
-    if intervals:
+    drawn = [(score.name, score.interval) for score in assessment.scores if score.interval]
+    if drawn:
+        intervals = [f"{name} {each.mean:.1f} ± {each.half_width:.1f}" for name, each in drawn]
         yield f"95% of {findings.resamples:,} resamples: {', '.join(intervals)}"
 
 
 def _table(findings: Findings) -> Iterator[str]:
     """A row per system, a column per score; then what all have in common."""
-    labels = [score.name for score in findings.systems[0][1].scores]
-    rows = [["", *labels]]
+    baseline, scores = findings.systems[0][0], findings.systems[0][1].scores
+    rows = [["", *(score.name for score in scores)]]
     for index, (system, assessment) in enumerate(findings.systems):
         cells = [_cell(score, findings, index) for score in assessment.scores]
         rows.append([system.name, *cells])
@@ -86,13 +84,13 @@ def _table(findings: Findings) -> Iterator[str]:
         for row, value in zip(rows[1:], findings.comet.scores, strict=False):
             row.append(_digits(value))
     yield from _aligned(rows)
-    for index, label in enumerate(labels):
-        signature = findings.systems[0][1].scores[index].signature
-        yield f"{label} {findings.paired[1][label].signature if findings.paired else signature}"
+    for score in scores:
+        known = findings.paired[1][score.name] if findings.paired else score
+        yield f"{score.name} {known.signature}"
     if findings.paired:
         test, comparisons = findings.paired
         yield (
-            f"p: against {findings.systems[0][0].name}, paired {test}, "
+            f"p: against {baseline.name}, paired {test}, "
             f"{next(iter(comparisons.values())).trials:,} trials; the probability of so large "
             "a difference between equally good systems"
         )
@@ -120,12 +118,9 @@ def _cell(score: "CorpusScore", findings: Findings, index: int) -> str:
 
 
 def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    columns = max(map(len, rows))
-    padded = [[*row, *[""] * (columns - len(row))] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*padded, strict=True)]
-    for row in padded:
-        cells = [cell.ljust(width) for cell, width in zip(row, widths, strict=True)]
-        yield "  ".join(cells).rstrip()
+    widths = [max(map(len, column)) for column in zip_longest(*rows, fillvalue="")]
+    for row in rows:
+        yield "  ".join(map(str.ljust, row, widths)).rstrip()
 
 
 def _range(low: int, high: int | None) -> str:
@@ -150,11 +145,9 @@ def findings_entry(findings: Findings) -> dict[str, Any]:
         system["comet"] = comet and {"score": comet.scores[index], "command": comet.command}
     if len(systems) == 1:
         return {**systems[0], **test}
-    paired = _paired(*findings.paired, systems) if findings.paired else None
-    seeds = (
-        {name: each._asdict() for name, each in findings.seeds.items()} if findings.seeds else None
-    )
-    return {"systems": systems, **test, "paired": paired, "seeds": seeds}
+    paired = findings.paired and _paired(*findings.paired, systems)
+    seeds = {name: each._asdict() for name, each in (findings.seeds or {}).items()}
+    return {"systems": systems, **test, "paired": paired, "seeds": seeds or None}
 
 
 def _system(system: System, assessment: "Assessment") -> dict[str, Any]:
@@ -162,7 +155,7 @@ def _system(system: System, assessment: "Assessment") -> dict[str, Any]:
         score.name: {
             "score": score.value,
             "signature": score.signature,
-            "interval": _interval(score.interval),
+            "interval": score.interval and score.interval._asdict(),
         }
         for score in assessment.scores
     }
@@ -185,23 +178,15 @@ def _paired(
     test: str, comparisons: "dict[str, Comparison]", systems: list[dict[str, Any]]
 ) -> dict[str, Any]:
     scores = {}
-    for label, comparison in comparisons.items():
+    for label, (signature, trials, compared) in comparisons.items():
         rows = [
             {
                 "path": system["path"],
                 "score": each.value,
                 "p_value": each.p_value,
-                "interval": _interval(each.interval),
+                "interval": each.interval and each.interval._asdict(),
             }
-            for system, each in zip(systems, comparison.systems, strict=True)
+            for system, each in zip(systems, compared, strict=True)
         ]
-        scores[label] = {
-            "signature": comparison.signature,
-            "trials": comparison.trials,
-            "systems": rows,
-        }
+        scores[label] = {"signature": signature, "trials": trials, "systems": rows}
     return {"test": test, "baseline": systems[0]["path"], "scores": scores}
-
-
-def _interval(interval: "Interval | None") -> dict[str, Any] | None:
-    return interval._asdict() if interval else None

@@ -4,9 +4,9 @@ import argparse
 import hashlib
 import sys
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 from seq2seq.cli.evaluate.testset import TestSet, check_hypotheses
 from seq2seq.cli.files import is_archive
@@ -15,8 +15,8 @@ from seq2seq.cli.options import engine_arguments, search_arguments
 from seq2seq.data.text import check_rereadable, neighbours, read_lines
 from seq2seq.errors import ConfigError
 
-if TYPE_CHECKING:
-    from seq2seq.checkpoint import Difference
+# The nodes of a configuration that say how a model is trained, and how it searches.
+RECIPE = ("model", "position", "attention", "order", "update", "decode")
 
 
 class System(NamedTuple):
@@ -121,10 +121,16 @@ def warn_of_twins(systems: Sequence[System]) -> None:
 
 def warn_of_recipes(systems: Sequence[System]) -> None:
     """Warn of runs that differ in more than the seed, or not even in the seed."""
+    from seq2seq.checkpoint import differences
+
     models = [(system, system.config) for system in systems if system.config]
     for system, config in models[1:]:
         first, first_config = models[0]
-        differing = {each.name: each for each in training_differences(first_config, config)}
+        differing = {
+            each.name: each
+            for node in RECIPE
+            for each in differences(first_config.get(node) or {}, config.get(node) or {}, node)
+        }
         if not differing.pop("order.seed", None):
             warnings.warn(f"{system.name} has the seed of {first.name}", stacklevel=2)
         if differing:
@@ -134,13 +140,3 @@ def warn_of_recipes(systems: Sequence[System]) -> None:
                 "not runs of one recipe, so the deviation is not that of seeds",
                 stacklevel=2,
             )
-
-
-def training_differences(
-    one: Mapping[str, Any], other: Mapping[str, Any]
-) -> Iterator["Difference"]:
-    """The differences in how two models were trained, and in how they search."""
-    from seq2seq.checkpoint import differences
-
-    for node in ("model", "position", "attention", "order", "update", "decode"):
-        yield from differences(one.get(node) or {}, other.get(node) or {}, node)

@@ -1,0 +1,77 @@
+"""Alignments to look at: a sentence pair as a picture, or pairs of two files as an HTML page."""
+
+import argparse
+from itertools import islice
+from pathlib import Path
+
+from seq2seq import checkpoint
+from seq2seq.alignment.choice import Alignment
+from seq2seq.alignment.links import format_links
+from seq2seq.cli.align import choice
+from seq2seq.data.text import check_parallel, read_lines
+from seq2seq.errors import DataError, shown
+from seq2seq.pages.page import write_page
+from seq2seq.pages.plots import picture_format, plot_alignment
+from seq2seq.translator import Translator
+
+# What a browser opens without delay: pairs, and weights of a byte each.
+MAX_PAIRS, MAX_WEIGHTS = 100, 20_000_000
+
+
+def align_sentence(arguments: argparse.Namespace) -> int:
+    output: Path = arguments.output
+    if output.suffix != ".align":
+        picture_format(output, ".align", ".html")
+    path = checkpoint.find(Path(arguments.path))
+    translator = Translator.load(path, arguments.device, arguments.tag)
+    alignment = translator.align(arguments.source, arguments.target, units=arguments.units)
+    reading = choice.reading_of(arguments, path, translator.config, [alignment])
+    apart = arguments.heads == "all"
+    if output.suffix == ".align":
+        links = format_links(alignment.links(reading.choice))
+        output.write_text(f"{links}\n", encoding="utf-8", newline="\n")
+    else:
+        weights = alignment.map(reading.choice)
+        if apart:
+            weights = alignment.weights[reading.choice.shift, reading.choice.layer]
+        words = [w.text for w in alignment.source], [w.text for w in alignment.target]
+        plot_alignment(weights[..., :-1], *words, path=output)
+    print(shown(f"{output}: {reading.in_words(apart=apart)}"))
+    return 0
+
+
+def align_page(arguments: argparse.Namespace) -> int:
+    """Returns: 1 if a pair could not be aligned, else 0."""
+    text = arguments.source is not None
+    count = 1 if text else check_parallel(arguments.source_file, arguments.target_file)
+    path = checkpoint.find(Path(arguments.path))
+    translator = Translator.load(path, arguments.device, arguments.tag)
+    if text:
+        sentence = arguments.source, arguments.target
+        read: list[Alignment | None] = [translator.align(*sentence, units=arguments.units)]
+    else:
+        read = first_pairs(translator, arguments)
+    known = [alignment for alignment in read if alignment is not None]
+    if not known:
+        raise DataError("there is nothing to show: none of these pairs can be aligned")
+    reading = choice.reading_of(arguments, path, translator.config, known)
+    write_page(arguments.output, known, reading.choice)
+    limit = f", the first {len(read)} of {count:,} pairs" if len(read) < count else ""
+    print(shown(f"{arguments.output}: {reading.in_words()}{limit}"))
+    return int(len(known) < len(read))
+
+
+def first_pairs(translator: Translator, arguments: argparse.Namespace) -> list[Alignment | None]:
+    """The alignments of the first pairs of two files, None where a pair cannot be aligned: up to
+    `MAX_PAIRS`, with up to `MAX_WEIGHTS` weights in all, and at least one.
+    """
+    files: tuple[Path, Path] = arguments.source_file, arguments.target_file
+    texts = islice(zip(*map(read_lines, files), strict=True), MAX_PAIRS)
+    first: list[Alignment | None] = []
+    total = 0
+    for alignment in translator.alignments(texts, units=arguments.units):
+        total += 0 if alignment is None else alignment.weights.numel()
+        if first and total > MAX_WEIGHTS:
+            break
+        first.append(alignment)
+    return first
