@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from seq2seq.cli import progress
 from seq2seq.cli.files import STDIN, check_input, check_written, warn_of_files
-from seq2seq.cli.lines import Format, InputLines, Readable, format_of, write_line
+from seq2seq.cli.lines import Format, InputLines, format_of, write_line
 from seq2seq.cli.options import (
     add_engine,
     add_model,
@@ -27,6 +27,7 @@ from seq2seq.cli.options import (
     search_arguments,
 )
 from seq2seq.errors import ConfigError
+from seq2seq.unpacked import Readable
 
 if TYPE_CHECKING:
     from seq2seq.text_engine import Translation
