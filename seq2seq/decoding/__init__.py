@@ -1,21 +1,21 @@
-"""From a model to translations: searches, and the engine that runs them."""
+"""From a model to translations: searches, and the engine that runs them, by their options."""
 
+from collections.abc import Mapping
+from typing import Any
+
+from seq2seq.attention import Attention, Role
 from seq2seq.decoding.answering import Answering
 from seq2seq.decoding.beam import Beam
 from seq2seq.decoding.decoding_batch import decode
 from seq2seq.decoding.engine import Engine, Request
 from seq2seq.decoding.greedy import Greedy
-from seq2seq.decoding.options import (
-    ENGINE_OPTIONS,
-    SEARCHES,
-    build_engine,
-    build_search,
-    check_coverage,
-    engine_options,
-)
+from seq2seq.decoding.precision import PRECISIONS, with_precision
 from seq2seq.decoding.sample import Sample
 from seq2seq.decoding.search import CandidateRequest, Hypothesis, Search, SearchState, StepChoice
 from seq2seq.decoding.stats import Stats
+from seq2seq.errors import ConfigError
+from seq2seq.models import Seq2Seq
+from seq2seq.tables import Table, check_options, check_range, options_of
 
 __all__ = [
     "ENGINE_OPTIONS",
@@ -38,3 +38,64 @@ __all__ = [
     "decode",
     "engine_options",
 ]
+
+SEARCHES: Table[Any] = Table("search", {"greedy": Greedy, "beam": Beam, "sample": Sample})
+
+
+def build_engine(model: Seq2Seq, precision: str, search: Search, **options: Any) -> Engine:
+    """An engine for the model converted to `precision`; other options as in `Engine`.
+
+    Raises: ConfigError if the device does not support the precision.
+    """
+    return Engine(with_precision(model, precision), search, **options)
+
+
+ENGINE_OPTIONS = (*options_of(Engine), "precision", "workers")  # all others are the search's
+
+
+def engine_options(options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of a conf/decode node that `Engine` takes, `precision` (default: float32) and
+    `workers` (default: auto).
+
+    Raises: ConfigError for invalid values.
+    """
+    given = {name: options[name] for name in options_of(Engine) if name in options}
+    precision, workers = options.get("precision", "float32"), options.get("workers", "auto")
+    if workers != "auto" and (not isinstance(workers, int) or not 1 <= workers <= 10_000):
+        raise ConfigError(f"decode.workers={workers!r} should be auto, or 1 or more, up to 10,000")
+    PRECISIONS.find(precision)
+    check_options(Engine, given, "decode")
+    for name in ("rows", "pages", "page_size"):
+        check_range(f"decode.{name}", given.get(name), 1, maximum=10_000_000)
+    return {**given, "precision": precision, "workers": workers}
+
+
+def build_search(options: Mapping[str, Any]) -> Search:
+    """The search that a conf/decode node describes: `name` and its options. Options of the engine
+    are ignored.
+
+    Raises: ConfigError for an unknown name or option, and for invalid values.
+    """
+    given = {name: value for name, value in options.items() if name not in ENGINE_OPTIONS}
+    search = SEARCHES.find(given.pop("name"))
+    check_options(search, given, "decode")
+    built: Search = search(**given)
+    return built
+
+
+def check_coverage(search: Search, model: Seq2Seq) -> None:
+    """Raises: ConfigError if a search needs attention weights that the model does not have."""
+    if not isinstance(search, Beam) or not search.reads_weights:
+        return
+    attentions = [module for module in model.modules() if isinstance(module, Attention)]
+    cross = [a for a in attentions if a.place.role is Role.CROSS]
+    if not cross[0].shows_weights:
+        raise ConfigError(
+            f"decode.coverage={search.coverage} needs the weights of cross-attention, and this one "
+            f"has none: {cross[0].no_weights}. Use decode.coverage=0"
+        )
+    if not -len(cross) <= search.coverage_layer < len(cross):
+        raise ConfigError(
+            f"decode.coverage_layer={search.coverage_layer} should be at least {-len(cross)} and "
+            f"less than {len(cross)}: {len(cross)} layers have cross-attention"
+        )
