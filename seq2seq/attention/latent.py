@@ -18,7 +18,7 @@ from seq2seq.attention.heads import (
 from seq2seq.attention.memory import TokenMemory
 from seq2seq.errors import ConfigError
 from seq2seq.functional.latent import absorbing_is_cheaper, latent_attention, rms_norm
-from seq2seq.functional.softmax import past_mask
+from seq2seq.functional.softmax import both, past_mask
 from seq2seq.tables import check_range
 
 
@@ -138,8 +138,7 @@ class Latent(TokenAttention):
         mask = None if mask is None else mask[:, None, None]
         causal = self.place.role is Role.DECODER and T > 1
         if causal and here.dim() > 1:
-            past = past_mask(here, T, S)
-            mask, causal = past if mask is None else mask & past, False
+            mask, causal = both(mask, past_mask(here, T, S)), False
         dropout = self.dropout if self.training else 0.0
         # On a CPU the fused kernel with dropout holds the weights too, and draws slowly.
         slow = dropout > 0 and x.device.type == "cpu"

@@ -5,6 +5,7 @@ kernel.
 from collections.abc import Mapping
 from typing import Any, Literal
 
+import torch
 from torch import Tensor, nn
 
 from seq2seq.attention.base import Attended, Cost, Place, Role, TokenAttention, positions_of
@@ -22,10 +23,16 @@ from seq2seq.attention.scores import SCORES, Widths
 from seq2seq.errors import ConfigError
 from seq2seq.functional import explicit_attention, flash_attention, fused_attention
 from seq2seq.functional.decode import are_few, decode_attention
-from seq2seq.functional.softmax import past_mask
+from seq2seq.functional.softmax import both, past_mask
 from seq2seq.tables import check_range
 
 Kernel = Literal["auto", "explicit", "fused", "flash"]
+
+# Why mechanisms that change queries and keys have not all the options of `MultiHead`.
+NO_SCORES = {
+    "score": "it changes the queries or keys of a scaled dot product, its only score",
+    "project": "it changes queries and keys after their projections, which it always has",
+}
 
 
 class MultiHead(TokenAttention):
@@ -123,6 +130,18 @@ class MultiHead(TokenAttention):
         remembers = "1 number a head, v (G D)" if name == "concat_linear" else "k, v (2 G D)"
         return Cost(time=f"T S {width}", memory=held, remembers=f"{remembers} a token")
 
+    def visible(self, here: Tensor, there: Tensor) -> Tensor | None:
+        """Which keys a query may read of those that are real and not in its future: for a
+        mechanism that only hides keys.
+
+        Args:
+            here: positions of the queries, broadcastable to (N, H, T, 1).
+            there: positions of the keys, (S,).
+
+        Returns: bool, broadcastable to (N, H, T, S), True = may attend; None = all.
+        """
+        return None
+
     @classmethod
     def label(cls, options: Mapping[str, Any]) -> str:
         if options["name"] != "multihead":
@@ -176,13 +195,15 @@ class MultiHead(TokenAttention):
         causal = self.place.role is Role.DECODER and q.shape[2] > 1 and memory.beams == 1
         if mask is not None:
             mask = mask[:, None, None] if memory.beams == 1 else mask[:, None]
+        if type(self).visible is not MultiHead.visible:  # others need no positions of keys
+            there = torch.arange(k.shape[2], device=k.device) // memory.beams
+            mask = both(mask, self.visible(positions[..., None, :, None], there))
         dropout = self.dropout if self.training else 0.0
         weights = None
         writes = need_weights or self._writes_weights(dropout, q)
         few = self.kernel == "auto" and dropout == 0 and are_few(q)
         if causal and (writes or few or positions.dim() > 1):
-            past = past_mask(positions, q.shape[2], k.shape[2])
-            mask, causal = past if mask is None else mask & past, False
+            mask, causal = both(mask, past_mask(positions, q.shape[2], k.shape[2])), False
         if writes:
             out, weights = explicit_attention(
                 self.score(q, k), v, mask=mask, bias=bias, dropout=dropout

@@ -78,6 +78,13 @@ def explicit_attention(
     return attend(drop(weights, dropout), v), weights
 
 
+def both(mask: Tensor | None, other: Tensor | None) -> Tensor | None:
+    """What two masks let through; None = everything."""
+    if mask is None or other is None:
+        return other if mask is None else mask
+    return mask & other
+
+
 def causal_mask(
     queries: int, keys: int, start: int | Tensor = 0, *, device: torch.device | None = None
 ) -> Tensor:
