@@ -6,7 +6,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention.base import Attended, Cost, Place, Role, positions_of
+from seq2seq.attention.base import Attended, Cost, Encoded, Place, Role, positions_of
 from seq2seq.attention.heads import join_heads, projection, split_heads
 from seq2seq.attention.memory import DenseMemory, JointMemory, StateMemory, TokenMemory
 from seq2seq.attention.multihead import NO_SCORES, MultiHead
@@ -41,9 +41,8 @@ class PooledContext(MultiHead):
         """The keys (N, S, G D) of tokens x (N, S, E), given the means of their rows or prefixes."""
         raise NotImplementedError
 
-    def memory_of(
-        self, x: Tensor, mask: Tensor | None = None, groups: Tensor | None = None
-    ) -> JointMemory:
+    def memory_of(self, encoded: Encoded) -> JointMemory:
+        x, mask, groups = encoded
         state: dict[str, Tensor] = {}
         if self.place.role is Role.DECODER:
             means, sums = prefix_means(x, mask)
@@ -54,7 +53,7 @@ class PooledContext(MultiHead):
         if self.keeps_means:
             state["means"] = means
         keys = self.change_keys(self.k(x), x, means, mask, groups)
-        streams = self.streams(keys, self.v(x), positions_of(x, None))
+        streams = self.streams(keys, self.v(x), positions_of(x))
         return JointMemory(DenseMemory.of(streams, mask), StateMemory(**state))
 
     def new_memory(self) -> JointMemory:

@@ -5,7 +5,7 @@ from typing import Any
 
 from torch import Tensor
 
-from seq2seq.attention.base import Attended, Attention, Cost, Place, Role
+from seq2seq.attention.base import Attended, Attention, Cost, Encoded, Place, Role
 from seq2seq.attention.heads import check_heads, join_heads, projection, split_heads
 from seq2seq.attention.memory import SourceMemory, StateMemory
 from seq2seq.functional.efficient import (
@@ -59,18 +59,13 @@ class Efficient(Attention[StateMemory]):
     def _keys(self, x: Tensor) -> Tensor:
         return split_heads(self.k(x), self.num_heads)
 
-    def memory_of(
-        self, x: Tensor, mask: Tensor | None = None, groups: Tensor | None = None
-    ) -> StateMemory:
+    def memory_of(self, encoded: Encoded) -> StateMemory:
+        x, mask, _ = encoded
         v = split_heads(self.v(x), self.num_heads)
         return SourceMemory(x, mask, context=efficient_context(self._keys(x), v, mask))
 
     def attend(
-        self,
-        x: Tensor,
-        memory: StateMemory,
-        positions: Tensor | None = None,
-        need_weights: bool = False,
+        self, x: Tensor, memory: StateMemory, positions: Tensor, need_weights: bool = False
     ) -> Attended:
         q = split_heads(self.q(x), self.num_heads)
         out, weights = efficient_attention(q, memory.state["context"]), None

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention.base import Attended, Attention, Cost, Place, Role, positions_of
+from seq2seq.attention.base import Attended, Attention, Cost, Encoded, Place, Role, positions_of
 from seq2seq.attention.heads import (
     check_heads,
     check_position_of_heads,
@@ -65,16 +65,10 @@ class FeatureAttention(Attention[StateMemory]):
         """The feature map."""
         raise NotImplementedError
 
-    def _queries(self, x: Tensor, positions: Tensor | None) -> Tensor:
-        return self._turned(self.q(x), x, positions)
-
-    def _keys(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
-        return self._turned(self.k(x), x, positions)
-
-    def _turned(self, projected: Tensor, x: Tensor, positions: Tensor | None) -> Tensor:
-        """The heads of a projection of x, rotated by its positions: (N, H, T, D)."""
-        heads, position = split_heads(projected, self.num_heads), self.place.position
-        return heads if position is None else position.rotate(heads, positions_of(x, positions))
+    def _turned(self, project: nn.Module, x: Tensor, positions: Tensor) -> Tensor:
+        """The heads of queries or keys, (N, H, T, D), rotated if the position scheme does so."""
+        heads, position = split_heads(project(x), self.num_heads), self.place.position
+        return heads if position is None else position.rotate(heads, positions)
 
     def _values(self, x: Tensor) -> Tensor:
         return split_heads(self.v(x), self.num_heads)
@@ -83,12 +77,12 @@ class FeatureAttention(Attention[StateMemory]):
         """The output of heads (N, H, T, D), which are wide, in the type of x: (N, T, E)."""
         return self.out(join_heads(out.to(x.dtype)))
 
-    def memory_of(
-        self, x: Tensor, mask: Tensor | None = None, groups: Tensor | None = None
-    ) -> StateMemory:
+    def memory_of(self, encoded: Encoded) -> StateMemory:
+        x, mask, _ = encoded
         if self.place.role is Role.DECODER:  # each query needs different sums
             return SourceMemory(x, mask)
-        sums = key_sums(self.phi, self._keys(x), self._values(x), mask)
+        keys = self._turned(self.k, x, positions_of(x))
+        sums = key_sums(self.phi, keys, self._values(x), mask)
         return SourceMemory(x, mask, **state_of(sums))
 
     def new_memory(self) -> StateMemory:
@@ -97,24 +91,21 @@ class FeatureAttention(Attention[StateMemory]):
         return memory
 
     def attend(
-        self,
-        x: Tensor,
-        memory: StateMemory,
-        positions: Tensor | None = None,
-        need_weights: bool = False,
+        self, x: Tensor, memory: StateMemory, positions: Tensor, need_weights: bool = False
     ) -> Attended:
         assert isinstance(memory, SourceMemory), "a decoder's memory is for `advance`"
         source, mask = memory.tokens()
         causal = self.place.role is Role.DECODER
-        q = self._queries(x, positions)
+        q = self._turned(self.q, x, positions)
         if causal:
-            k, v = self._keys(source), self._values(source)
-            out, _ = causal_linear_attention(self.phi, q, k, v, mask)
+            k = self._turned(self.k, source, positions_of(source))
+            out, _ = causal_linear_attention(self.phi, q, k, self._values(source), mask)
         else:
             out = linear_attention(self.phi, q, sums_of(memory))
         weights = None
         if need_weights:
-            weights = linear_weights(self.phi, q, self._keys(source), mask, causal)
+            k = self._turned(self.k, source, positions_of(source))
+            weights = linear_weights(self.phi, q, k, mask, causal)
         return Attended(self._joined(out, x), weights)
 
     def advance(
@@ -125,7 +116,7 @@ class FeatureAttention(Attention[StateMemory]):
                 "a decoder with linear attention keeps no keys, only sums over them: ask for the "
                 "weights of all positions at once, as `forward` does"
             )
-        q, k = self._queries(x, positions), self._keys(x, positions)
+        q, k = (self._turned(project, x, positions) for project in (self.q, self.k))
         before = sums_of(memory) if memory.state else None
         out, after = causal_linear_attention(self.phi, q, k, self._values(x), before=before)
         memory.state = state_of(after)

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention.base import Attended, Attention, Cost, Place, Role
+from seq2seq.attention.base import Attended, Attention, Cost, Encoded, Place, Role
 from seq2seq.attention.heads import check_heads, join_heads, projection, split_heads
 from seq2seq.attention.memory import StateMemory
 from seq2seq.errors import ConfigError
@@ -95,9 +95,8 @@ class Linformer(Attention[StateMemory]):
             time="(T + S) R D", memory="T + S + R D", remembers="E k, F v (2 R H D) a sentence"
         )
 
-    def memory_of(
-        self, x: Tensor, mask: Tensor | None = None, groups: Tensor | None = None
-    ) -> StateMemory:
+    def memory_of(self, encoded: Encoded) -> StateMemory:
+        x, mask, _ = encoded
         if self.max_length is not None and x.shape[1] > self.max_length:
             raise ConfigError(
                 f"a source of {x.shape[1]} pieces is longer than the {self.max_length} that this "
@@ -109,11 +108,7 @@ class Linformer(Attention[StateMemory]):
         return StateMemory(k=project_length(k, self.E, mask), v=project_length(v, of_values, mask))
 
     def attend(
-        self,
-        x: Tensor,
-        memory: StateMemory,
-        positions: Tensor | None = None,
-        need_weights: bool = False,
+        self, x: Tensor, memory: StateMemory, positions: Tensor, need_weights: bool = False
     ) -> Attended:
         if need_weights:
             raise ValueError(

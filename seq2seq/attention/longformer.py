@@ -74,7 +74,7 @@ class Longformer(WindowedAttention):
         remembers = "k, v (2 H D) of the last window and the first num_global tokens"
         return Cost(time=f"{seen} D", memory=seen, remembers=remembers)
 
-    def remember(self, x: Tensor, positions: Tensor | None = None) -> dict[str, Tensor]:
+    def remember(self, x: Tensor, positions: Tensor) -> dict[str, Tensor]:
         """As in the base; for global queries also k_global and v_global, (N, S, H, D)."""
         streams = super().remember(x, positions)
         if self.has_global_queries:
@@ -83,20 +83,11 @@ class Longformer(WindowedAttention):
             streams |= {"k_global": k.transpose(1, 2), "v_global": v.transpose(1, 2)}
         return streams
 
-    def memory_of(
-        self, x: Tensor, mask: Tensor | None = None, groups: Tensor | None = None
-    ) -> RingMemory:
-        return RingMemory.of(self.remember(x), mask, self.num_global)
-
     def new_memory(self) -> RingMemory:
         return RingMemory(self.window, self.num_global)
 
     def attend(
-        self,
-        x: Tensor,
-        memory: RingMemory,
-        positions: Tensor | None = None,
-        need_weights: bool = False,
+        self, x: Tensor, memory: RingMemory, positions: Tensor, need_weights: bool = False
     ) -> Attended:
         keys = keys_of(memory.read())
         together = partial(window_attention, causal=self.causal)
@@ -118,12 +109,11 @@ class Longformer(WindowedAttention):
         return Attended(self.out(join_heads(out)), weights)
 
     def _attend_globally(
-        self, x: Tensor, memory: RingMemory, positions: Tensor | None
+        self, x: Tensor, memory: RingMemory, positions: Tensor
     ) -> tuple[Tensor, Tensor]:
         """The first g queries to all keys: out (N, H, g, D), weights (N, H, g, S)."""
         g = self.num_global
-        here = None if positions is None else positions[..., :g]
-        q = self._turned(self.q_global, x[:, :g], here)
+        q = self._turned(self.q_global, x[:, :g], positions[..., :g])
         k, v, mask, _ = keys_of(memory.read(), "_global")
         places = torch.arange(q.shape[2], device=x.device)
         return explicit_attention(

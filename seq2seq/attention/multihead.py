@@ -8,7 +8,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention.base import Attended, Cost, Place, Role, TokenAttention, positions_of
+from seq2seq.attention.base import Attended, Cost, Place, Role, TokenAttention
 from seq2seq.attention.heads import (
     check_heads,
     check_position_of_heads,
@@ -153,8 +153,8 @@ class MultiHead(TokenAttention):
         sharing = {1: "mqa", options["num_heads"]: "mha"}
         return sharing.get(options.get("num_kv_heads"), "gqa")
 
-    def remember(self, x: Tensor, positions: Tensor | None = None) -> dict[str, Tensor]:
-        return self.streams(self.k(x), self.v(x), positions_of(x, positions))
+    def remember(self, x: Tensor, positions: Tensor) -> dict[str, Tensor]:
+        return self.streams(self.k(x), self.v(x), positions)
 
     def streams(self, k: Tensor, v: Tensor, positions: Tensor) -> dict[str, Tensor]:
         """Keys and values (N, S, G D) of tokens at some positions, as they are remembered."""
@@ -172,14 +172,10 @@ class MultiHead(TokenAttention):
         return self.kernel == "explicit" or not self.score.is_dot
 
     def attend(
-        self,
-        x: Tensor,
-        memory: TokenMemory,
-        positions: Tensor | None = None,
-        need_weights: bool = False,
+        self, x: Tensor, memory: TokenMemory, positions: Tensor, need_weights: bool = False
     ) -> Attended:
-        q, here = split_heads(self.q(x), self.num_heads), positions_of(x, positions)
-        out, weights = self.answer(q, memory, here, need_weights)
+        q = split_heads(self.q(x), self.num_heads)
+        out, weights = self.answer(q, memory, positions, need_weights)
         return Attended(self.out(join_heads(out)), weights)
 
     def answer(

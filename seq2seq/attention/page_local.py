@@ -68,11 +68,7 @@ class PageLocal(WindowedAttention):
         return RingMemory((self.radius + 1) * self.page)
 
     def attend(
-        self,
-        x: Tensor,
-        memory: RingMemory,
-        positions: Tensor | None = None,
-        need_weights: bool = False,
+        self, x: Tensor, memory: RingMemory, positions: Tensor, need_weights: bool = False
     ) -> Attended:
         keys = keys_of(memory.read())
         together = partial(page_local_attention, causal=self.causal)

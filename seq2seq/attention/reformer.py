@@ -6,7 +6,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from seq2seq.attention.base import Attended, Attention, Cost, Place, Role
+from seq2seq.attention.base import Attended, Attention, Cost, Encoded, Place, Role
 from seq2seq.attention.heads import (
     check_heads,
     check_position_of_heads,
@@ -123,21 +123,15 @@ class Reformer(Attention[StateMemory]):
             remembers="k, v of 2 rounds num_buckets chunk tokens (2 H D each)",
         )
 
-    def memory_of(
-        self, x: Tensor, mask: Tensor | None = None, groups: Tensor | None = None
-    ) -> StateMemory:
-        state = {"qk": self.qk(x), "v": self.v(x)}
-        return StateMemory(**state) if mask is None else StateMemory(**state, mask=mask)
+    def memory_of(self, encoded: Encoded) -> StateMemory:
+        state = {"qk": self.qk(encoded.states), "v": self.v(encoded.states), "mask": encoded.mask}
+        return StateMemory(**{name: x for name, x in state.items() if x is not None})
 
     def new_memory(self) -> StateMemory:
         return StateMemory()
 
     def attend(
-        self,
-        x: Tensor,
-        memory: StateMemory,
-        positions: Tensor | None = None,
-        need_weights: bool = False,
+        self, x: Tensor, memory: StateMemory, positions: Tensor, need_weights: bool = False
     ) -> Attended:
         # Queries are made with the keys: they are the last T of what is remembered.
         T, S = x.shape[1], memory.state["qk"].shape[1]

@@ -4,7 +4,7 @@ from functools import partial
 
 from torch import Tensor, nn
 
-from seq2seq.attention.base import Attended, Attention, Place, Role, positions_of
+from seq2seq.attention.base import Attended, Attention, Encoded, Place, Role, positions_of
 from seq2seq.attention.heads import (
     check_heads,
     check_position_of_heads,
@@ -34,6 +34,7 @@ class WindowedAttention(Attention[RingMemory]):
         "about one in the source"
     }
     supports = frozenset({"rotate", "bias"})
+    num_global = 0  # tokens at the beginning that every query reads
 
     def __init__(self, place: Place, num_heads: int, bias: bool, dropout: float):
         super().__init__(place)
@@ -49,19 +50,16 @@ class WindowedAttention(Attention[RingMemory]):
         self.v = projection(place.dim, place.dim, bias, gain=0.5**0.5)
         self.out = projection(place.dim, place.dim, bias)
 
-    def remember(self, x: Tensor, positions: Tensor | None = None) -> dict[str, Tensor]:
-        """What later queries need of tokens x (N, S, E), at positions (S,) or (N, S); None means
-        0 ... S - 1.
-
-        Returns: streams k and v, (N, S, H, D).
+    def remember(self, x: Tensor, positions: Tensor) -> dict[str, Tensor]:
+        """What later queries need of tokens x (N, S, E), at positions (S,) or (N, S): streams k
+        and v, (N, S, H, D).
         """
         k, v = self._turned(self.k, x, positions), split_heads(self.v(x), self.num_heads)
         return {"k": k.transpose(1, 2), "v": v.transpose(1, 2)}
 
-    def memory_of(
-        self, x: Tensor, mask: Tensor | None = None, groups: Tensor | None = None
-    ) -> RingMemory:
-        return RingMemory.of(self.remember(x), mask)
+    def memory_of(self, encoded: Encoded) -> RingMemory:
+        streams = self.remember(encoded.states, positions_of(encoded.states))
+        return RingMemory.of(streams, encoded.mask, self.num_global)
 
     def advance(
         self, x: Tensor, memory: RingMemory, positions: Tensor, need_weights: bool = False
@@ -69,12 +67,12 @@ class WindowedAttention(Attention[RingMemory]):
         seen = memory.append(self.remember(x, positions))
         return self.attend(x, seen, positions, need_weights)
 
-    def _turned(self, project: nn.Module, x: Tensor, positions: Tensor | None) -> Tensor:
+    def _turned(self, project: nn.Module, x: Tensor, positions: Tensor) -> Tensor:
         """The heads of queries or keys, (N, H, T, D), rotated if the position scheme does so."""
         heads = split_heads(project(x), self.num_heads)
         if self.place.position is None:
             return heads
-        return self.place.position.rotate(heads, positions_of(x, positions))
+        return self.place.position.rotate(heads, positions)
 
     @property
     def _bias(self) -> Bias | None:

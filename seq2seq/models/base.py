@@ -6,21 +6,13 @@ from typing import Any, ClassVar, NamedTuple
 from torch import Tensor, nn
 
 from seq2seq.attention import Attention, Role
-from seq2seq.attention.base import TokenAttention
+from seq2seq.attention.base import Encoded, TokenAttention
 from seq2seq.attention.pages import PagePool
 from seq2seq.functional.context import token_groups
 from seq2seq.models.state import DecodeState
 from seq2seq.nn.embedding import Embeddings
 
 Attentions = Mapping[Role, Mapping[str, Any]]  # role -> `name` and options of its mechanism
-
-
-class Encoded(NamedTuple):
-    """The source as the decoder sees it."""
-
-    states: Tensor  # (B, S, E)
-    mask: Tensor  # (B, S) bool, True = real token
-    groups: Tensor | None = None  # (B, S, levels), see `Seq2Seq.groups`
 
 
 class Decoded(NamedTuple):

@@ -9,10 +9,11 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from seq2seq.attention import Memory, Place, Role, StateMemory, build_attention
+from seq2seq.attention.base import Encoded
 from seq2seq.attention.fixed import final_state
 from seq2seq.attention.pages import PagePool
 from seq2seq.errors import ConfigError
-from seq2seq.models.base import Attentions, Decoded, Encoded, Layers, Seq2Seq, is_asked
+from seq2seq.models.base import Attentions, Decoded, Layers, Seq2Seq, is_asked
 from seq2seq.models.state import DecodeState
 from seq2seq.nn.dropout import Dropout
 from seq2seq.nn.embedding import Embeddings
@@ -116,12 +117,12 @@ class Recurrent(Seq2Seq):
         return self.step(target, self.start(self.encode(source)), is_asked(need_weights, 0))
 
     def start(self, encoded: Encoded, beams: int = 1, pages: PagePool | None = None) -> DecodeState:
-        first = self.first_state(final_state(encoded.states, encoded.mask)).tanh()
+        first = self.first_state(final_state(encoded.states, encoded.real)).tanh()
         first = first.repeat_interleave(beams, dim=0).unflatten(-1, (-1, self.embeddings.dim))
         memory = StateMemory(hidden=first[:, : self.layers])  # (N, layers, E)
         if self.has_cell_state:
             memory.state["cell"] = first[:, self.layers :]
-        sources: list[Memory] = [self.cross.memory_of(*encoded)]
+        sources: list[Memory] = [self.cross.memory_of(encoded)]
         return DecodeState(sources, [memory], beams, encoded.states.device, pages)
 
     def advance(self, x: Tensor, memory: StateMemory) -> Tensor:

@@ -7,9 +7,10 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.attention import Attention, Memory, Place, Role, build_attention
+from seq2seq.attention.base import Encoded
 from seq2seq.attention.pages import PagePool
 from seq2seq.errors import ConfigError
-from seq2seq.models.base import Attentions, Decoded, Encoded, Layers, Seq2Seq, is_asked
+from seq2seq.models.base import Attentions, Decoded, Layers, Seq2Seq, is_asked
 from seq2seq.models.state import DecodeState
 from seq2seq.nn.dropout import Dropout
 from seq2seq.nn.embedding import Embeddings
@@ -108,7 +109,7 @@ class Transformer(Seq2Seq):
             )
 
     def _sources(self, encoded: Encoded) -> list[Memory]:
-        return [layer.cross.memory_of(*encoded) for layer in self.decoder]
+        return [layer.cross.memory_of(encoded) for layer in self.decoder]
 
     def _decode(
         self,
