@@ -141,8 +141,9 @@ class EncoderLayer(nn.Module):
         self.around_attention, self.around_feed = residual(), residual()
 
     def forward(self, x: Tensor, mask: Tensor, groups: Tensor | None = None) -> Tensor:
-        x = self.around_attention(x, lambda y: self.attention(y, mask=mask, groups=groups).out)
-        return self.around_feed(x, self.feed)
+        y = self.around_attention.enter(x)
+        x = self.around_attention.leave(x, self.attention(y, mask=mask, groups=groups).out)
+        return self.around_feed.leave(x, self.feed(self.around_feed.enter(x)))
 
 
 class DecoderLayer(nn.Module):
@@ -163,18 +164,10 @@ class DecoderLayer(nn.Module):
         self, x: Tensor, source: Memory, past: Memory | None, positions: Tensor, need_weights: bool
     ) -> tuple[Tensor, Tensor | None]:
         """x (N, n, E) -> x (N, n, E), cross-attention weights (N, H, n, S) or None."""
-        weights: list[Tensor | None] = []
-
-        def attend(y: Tensor) -> Tensor:
-            if past is None:
-                return self.attention(y).out
-            return self.attention.advance(y, past, positions).out
-
-        def attend_beams(y: Tensor) -> Tensor:
-            attended = self.cross.attend_beams(y, source, positions, need_weights)
-            weights.append(attended.weights)
-            return attended.out
-
-        x = self.around_attention(x, attend)
-        x = self.around_cross(x, attend_beams)
-        return self.around_feed(x, self.feed), weights[0]
+        y = self.around_attention.enter(x)
+        own = self.attention(y) if past is None else self.attention.advance(y, past, positions)
+        x = self.around_attention.leave(x, own.out)
+        y = self.around_cross.enter(x)
+        read = self.cross.attend_beams(y, source, positions, need_weights)
+        x = self.around_cross.leave(x, read.out)
+        return self.around_feed.leave(x, self.feed(self.around_feed.enter(x))), read.weights
