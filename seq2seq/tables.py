@@ -56,7 +56,7 @@ def options_of(callable_: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     if not inspect.isclass(callable_) or all(p.kind is not p.VAR_KEYWORD for p in parameters):
         return own
     absent = getattr(callable_, "absent_options", {})
-    inherited = options_of(callable_.__base__).items()
+    inherited = options_of(callable_.__mro__[1]).items()
     return {name: p for name, p in inherited if name not in absent} | own
 
 

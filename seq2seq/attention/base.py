@@ -99,11 +99,17 @@ class Attention(nn.Module, Generic[M]):
     reads_queries: bool = True  # does the answer depend on x in `attend`?
     sums_to_one: bool = True  # do the weights of a real query that sees a key?
     max_length: int | None = None  # tokens it can attend to; None = unlimited
+    dropout: float = 0.0  # on the weights
 
     def __init__(self, place: Place):
         super().__init__()
         self.place = place
         self.out_dim = place.dim  # width of `Attended.out`
+
+    @property
+    def dropout_now(self) -> float:
+        """Of the weights, 0 outside training."""
+        return self.dropout if self.training else 0.0
 
     @classmethod
     def label(cls, options: Mapping[str, Any]) -> str:

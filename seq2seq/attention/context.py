@@ -190,7 +190,7 @@ class Shift(Scale):
 
     def forward(self, x: Tensor, means: Tensor) -> Tensor:
         """As of `Scale`."""
-        return x + self.context(means)
+        return torch.add(x, self.context(means))
 
 
 class Gate(nn.Module):

@@ -134,7 +134,7 @@ class Latent(TokenAttention):
         causal = self.place.role is Role.DECODER and T > 1
         if causal and positions.dim() > 1:
             mask, causal = both(mask, past_mask(positions, T, S)), False
-        dropout = self.dropout if self.training else 0.0
+        dropout = self.dropout_now
         # On a CPU the fused kernel with dropout holds the weights too, and draws slowly.
         slow = dropout > 0 and x.device.type == "cpu"
         fused = self.kernel == "fused" or (self.kernel == "auto" and not slow)

@@ -1,19 +1,13 @@
 """Linear attention: two sums are all that is remembered, however many keys there are."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention.base import Attended, Attention, Cost, Encoded, Place, Role, positions_of
-from seq2seq.attention.heads import (
-    check_heads,
-    check_position_of_heads,
-    join_heads,
-    projection,
-    split_heads,
-)
+from seq2seq.attention.base import Attended, Cost, Encoded, Place, Role, positions_of
+from seq2seq.attention.heads import HeadedAttention, join_heads
 from seq2seq.attention.memory import SourceMemory, StateMemory
 from seq2seq.functional.features import ELU, FeatureMap
 from seq2seq.functional.linear import (
@@ -25,7 +19,7 @@ from seq2seq.functional.linear import (
 )
 
 
-class FeatureAttention(Attention[StateMemory]):
+class FeatureAttention(HeadedAttention[StateMemory]):
     """Every query reads sums over the features of the keys; a subclass says which features.
 
         out = concat_h( phi(q)^T S / (phi(q)^T z + eps) ) Wo
@@ -43,18 +37,6 @@ class FeatureAttention(Attention[StateMemory]):
     }
     advance_shows_weights = False
     sums_to_one = False  # but for eps
-    size: ClassVar[float] = 1.0  # scale of the initial queries and keys, and of their learning rate
-
-    def __init__(self, place: Place, num_heads: int, bias: bool):
-        super().__init__(place)
-        dim, source_dim = place.dim, place.source_dim
-        check_heads(num_heads, num_heads, dim)
-        check_position_of_heads(place, num_heads, dim // num_heads)
-        self.num_heads = num_heads
-        self.q = projection(dim, dim, bias, gain=0.5**0.5 * self.size)
-        self.k = projection(source_dim, dim, bias, gain=0.5**0.5 * self.size)
-        self.v = projection(source_dim, dim, bias, gain=0.5**0.5)
-        self.out = projection(dim, dim, bias)
 
     def lr_multipliers(self) -> dict[nn.Parameter, float]:
         maps = (self.q, self.k) if self.size != 1 else ()
@@ -65,24 +47,12 @@ class FeatureAttention(Attention[StateMemory]):
         """The feature map."""
         raise NotImplementedError
 
-    def _turned(self, project: nn.Module, x: Tensor, positions: Tensor) -> Tensor:
-        """The heads of queries or keys, (N, H, T, D), rotated if the position scheme does so."""
-        heads, position = split_heads(project(x), self.num_heads), self.place.position
-        return heads if position is None else position.rotate(heads, positions)
-
-    def _values(self, x: Tensor) -> Tensor:
-        return split_heads(self.v(x), self.num_heads)
-
-    def _joined(self, out: Tensor, x: Tensor) -> Tensor:
-        """The output of heads (N, H, T, D), which are wide, in the type of x: (N, T, E)."""
-        return self.out(join_heads(out.to(x.dtype)))
-
     def memory_of(self, encoded: Encoded) -> StateMemory:
         x, mask, _ = encoded
         if self.place.role is Role.DECODER:  # each query needs different sums
             return SourceMemory(x, mask)
-        keys = self._turned(self.k, x, positions_of(x))
-        sums = key_sums(self.phi, keys, self._values(x), mask)
+        k, v = self.turned(self.k(x), positions_of(x)), self.heads(self.v(x))
+        sums = key_sums(self.phi, k, v, mask)
         return SourceMemory(x, mask, **state_of(sums))
 
     def new_memory(self) -> StateMemory:
@@ -96,17 +66,17 @@ class FeatureAttention(Attention[StateMemory]):
         assert isinstance(memory, SourceMemory), "a decoder's memory is for `advance`"
         source, mask = memory.tokens()
         causal = self.place.role is Role.DECODER
-        q = self._turned(self.q, x, positions)
+        q = self.turned(self.q(x), positions)
         if causal:
-            k = self._turned(self.k, source, positions_of(source))
-            out, _ = causal_linear_attention(self.phi, q, k, self._values(source), mask)
+            k, v = self.turned(self.k(source), positions_of(source)), self.heads(self.v(source))
+            out, _ = causal_linear_attention(self.phi, q, k, v, mask)
         else:
             out = linear_attention(self.phi, q, sums_of(memory))
         weights = None
         if need_weights:
-            k = self._turned(self.k, source, positions_of(source))
+            k = self.turned(self.k(source), positions_of(source))
             weights = linear_weights(self.phi, q, k, mask, causal)
-        return Attended(self._joined(out, x), weights)
+        return Attended(self.out(join_heads(out.to(x.dtype))), weights)
 
     def advance(
         self, x: Tensor, memory: StateMemory, positions: Tensor, need_weights: bool = False
@@ -116,11 +86,11 @@ class FeatureAttention(Attention[StateMemory]):
                 "a decoder with linear attention keeps no keys, only sums over them: ask for the "
                 "weights of all positions at once, as `forward` does"
             )
-        q, k = (self._turned(project, x, positions) for project in (self.q, self.k))
+        q, k = (self.turned(project(x), positions) for project in (self.q, self.k))
         before = sums_of(memory) if memory.state else None
-        out, after = causal_linear_attention(self.phi, q, k, self._values(x), before=before)
+        out, after = causal_linear_attention(self.phi, q, k, self.heads(self.v(x)), before=before)
         memory.state = state_of(after)
-        return Attended(self._joined(out, x), None)
+        return Attended(self.out(join_heads(out.to(x.dtype))), None)
 
 
 class Linear(FeatureAttention):

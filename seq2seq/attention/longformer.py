@@ -9,12 +9,13 @@ import torch
 from torch import Tensor
 
 from seq2seq.attention.base import Attended, Cost, Place, Role
-from seq2seq.attention.heads import join_heads, split_heads
+from seq2seq.attention.heads import join_heads
 from seq2seq.attention.ring import RingMemory
 from seq2seq.attention.windowed import WindowedAttention, keys_of
-from seq2seq.functional import distances, explicit_attention
+from seq2seq.functional import explicit_attention
 from seq2seq.functional.local import window_attention
 from seq2seq.functional.local_rows import window_rows
+from seq2seq.functional.positions import distances
 from seq2seq.functional.scores import dot
 from seq2seq.tables import check_range
 
@@ -78,8 +79,7 @@ class Longformer(WindowedAttention):
         """As in the base; for global queries also k_global and v_global, (N, S, H, D)."""
         streams = super().remember(x, positions)
         if self.has_global_queries:
-            k = self._turned(self.k_global, x, positions)
-            v = split_heads(self.v_global(x), self.num_heads)
+            k, v = self.turned(self.k_global(x), positions), self.heads(self.v_global(x))
             streams |= {"k_global": k.transpose(1, 2), "v_global": v.transpose(1, 2)}
         return streams
 
@@ -90,15 +90,15 @@ class Longformer(WindowedAttention):
         self, x: Tensor, memory: RingMemory, positions: Tensor, need_weights: bool = False
     ) -> Attended:
         keys = keys_of(memory.read())
-        together = partial(window_attention, causal=self.causal)
+        together = partial(window_attention, causal=self.place.role is Role.DECODER)
         out, weights = (together if isinstance(keys.start, int) else window_rows)(
-            self._turned(self.q, x, positions),
+            self.turned(self.q(x), positions),
             keys,
             keys_of(memory.read_first()),
             radius=self.window,
             scale=self.scale,
             bias=self._bias,
-            dropout=self._dropout,
+            dropout=self.dropout_now,
             need_weights=need_weights,
         )
         if self.has_global_queries:
@@ -113,7 +113,7 @@ class Longformer(WindowedAttention):
     ) -> tuple[Tensor, Tensor]:
         """The first g queries to all keys: out (N, H, g, D), weights (N, H, g, S)."""
         g = self.num_global
-        q = self._turned(self.q_global, x[:, :g], positions[..., :g])
+        q = self.turned(self.q_global(x[:, :g]), positions[..., :g])
         k, v, mask, _ = keys_of(memory.read(), "_global")
         places = torch.arange(q.shape[2], device=x.device)
         return explicit_attention(
@@ -121,5 +121,5 @@ class Longformer(WindowedAttention):
             v,
             mask=None if mask is None else mask[:, None, None],
             bias=None if self._bias is None else self._bias(distances(places, k.shape[2])),
-            dropout=self._dropout,
+            dropout=self.dropout_now,
         )

@@ -10,7 +10,7 @@ from seq2seq.attention.base import Cost, Place, Role
 from seq2seq.attention.memory import TokenMemory
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.scores import xavier
-from seq2seq.functional import local_attention, predicted_centres
+from seq2seq.functional.luong_local import local_attention, predicted_centres
 from seq2seq.tables import check_range
 
 
@@ -68,8 +68,8 @@ class LocalMonotonic(MultiHead):
         **options: Any,
     ):
         check_range("attn.radius", radius, 1)
-        shared = {"num_kv_heads": num_heads, "kernel": "explicit"}
-        super().__init__(place, num_heads=num_heads, score=score, **shared, **options)
+        heads = {"num_heads": num_heads, "num_kv_heads": num_heads}
+        super().__init__(place, **heads, score=score, kernel="explicit", **options)
         self.radius = radius
 
     @classmethod
@@ -115,6 +115,6 @@ class LocalPredictive(LocalMonotonic):
             self.radius,
             gaussian=True,
             mask=mask[:, None, None],
-            dropout=self.dropout if self.training else 0.0,
+            dropout=self.dropout_now,
         )
         return out, weights if need_weights else None

@@ -194,7 +194,7 @@ class MultiHead(TokenAttention):
         if type(self).visible is not MultiHead.visible:  # others need no positions of keys
             there = torch.arange(k.shape[2], device=k.device) // memory.beams
             mask = both(mask, self.visible(positions[..., None, :, None], there))
-        dropout = self.dropout if self.training else 0.0
+        dropout = self.dropout_now
         weights = None
         writes = need_weights or self._writes_weights(dropout, q)
         few = self.kernel == "auto" and dropout == 0 and are_few(q)

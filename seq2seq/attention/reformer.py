@@ -144,7 +144,7 @@ class Reformer(Attention[StateMemory]):
             "bias": None if bias is None else bias[:, 0],
             "causal": self.place.role is Role.DECODER,
         }
-        weights, dropout = None, self._dropout_now()
+        weights, dropout = None, self.dropout_now
         if need_weights or self._writes_weights(S):
             weights = lsh_weights(q, k, buckets, self.chunk, **seen)
             out = attend(drop(weights, dropout), v)
@@ -178,8 +178,8 @@ class Reformer(Attention[StateMemory]):
             query, key, value, bucket = q[:, :, t], k[:, :, t], v[:, :, t], buckets[..., t]
             near = read_rings(rings, bucket)
             write_rings(rings, key, value, bucket)
-            bias, dropout = self._bias_near(near), self._dropout_now()
-            out, weight = attend_near(query, value, near, bias=bias, dropout=dropout)
+            bias = self._bias_near(near)
+            out, weight = attend_near(query, value, near, bias=bias, dropout=self.dropout_now)
             outs.append(out)
             weights.append(weight)
             places.append(near.positions)
@@ -206,6 +206,3 @@ class Reformer(Attention[StateMemory]):
         distance = near.positions[..., :-1] - near.positions[..., -1:]
         bias = self._bias(distance[:, :, None])  # (N, H, H, 1, W): all heads, of each head's keys
         return None if bias is None else bias[..., 0, :].diagonal(dim1=1, dim2=2).movedim(-1, 1)
-
-    def _dropout_now(self) -> float:
-        return self.dropout if self.training else 0.0

@@ -72,7 +72,7 @@ class SlabMemory(DenseMemory):
 
 def by_position(x: Tensor, beams: int) -> Tensor:
     """(B K, n, ...) -> (B, n K, ...)."""
-    return x.unflatten(0, (-1, beams)).transpose(1, 2).flatten(1, 2)
+    return torch.unflatten(x, 0, (-1, beams)).transpose(1, 2).flatten(1, 2)
 
 
 def slabbed(memory: Memory, table: BeamTable) -> Memory:

@@ -81,9 +81,10 @@ def packed_product(x: Tensor, weight: Int8Weight) -> Tensor:
     """
     _, scale, zeros, packed = weight
     shifted = x.view(torch.uint8) ^ 128
-    return torch.ops.onednn.qlinear_pointwise(
+    product: Tensor = torch.ops.onednn.qlinear_pointwise(
         shifted, 1.0, 128, packed, scale, zeros, None, 1.0, 0, torch.float32, "none", [], ""
     )
+    return product
 
 
 def int_mm_product(x: Tensor, weight: Int8Weight) -> Tensor:

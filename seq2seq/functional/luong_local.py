@@ -6,7 +6,7 @@ from torch import Tensor
 from seq2seq.functional.dropout import dropout as drop
 from seq2seq.functional.positions import distances
 from seq2seq.functional.scores import project_per_head
-from seq2seq.functional.shapes import check, check_groups
+from seq2seq.functional.shapes import check
 from seq2seq.functional.softmax import attend, both, explicit_attention, masked_softmax, widened
 
 
@@ -66,8 +66,7 @@ def local_attention(
     seen = both(mask, distance.abs() <= radius)
     if not gaussian:
         return explicit_attention(scores, v, mask=seen, dropout=dropout)
-    sizes = check("B H T S, B G S M", scores=scores, v=v)
-    check_groups(sizes["H"], sizes["G"])
+    check("B H T S, B G S M", scores=scores, v=v)
     near = torch.exp(-2 * (widened(distance) / radius).square())
     weights = (masked_softmax(widened(scores), seen) * near).to(scores.dtype)
     return attend(drop(weights, dropout), v), weights

@@ -108,4 +108,5 @@ class Seq2Seq(nn.Module):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """(..., E) -> (..., V), the only product with the target vocabulary."""
-        return self.embeddings.output(hidden)
+        logits: Tensor = self.embeddings.output(hidden)
+        return logits

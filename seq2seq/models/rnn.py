@@ -2,6 +2,8 @@
 which attends before each step (Bahdanau); `LuongRNN`, which attends after it (Luong).
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import ClassVar, Literal
 
 import torch
@@ -9,7 +11,7 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from seq2seq.attention import Memory, Place, Role, StateMemory, build_attention
-from seq2seq.attention.base import Encoded
+from seq2seq.attention.base import Attended, Encoded
 from seq2seq.attention.fixed import final_state
 from seq2seq.attention.pages import PagePool
 from seq2seq.errors import ConfigError
@@ -22,6 +24,7 @@ from seq2seq.symbols import PAD
 from seq2seq.tables import check_range
 
 Cell = Literal["gru", "lstm"]
+Attend = Callable[[Tensor], Attended]  # queries (N, 1, E) to the source
 
 
 class Recurrent(Seq2Seq):
@@ -125,6 +128,38 @@ class Recurrent(Seq2Seq):
         sources: list[Memory] = [self.cross.memory_of(encoded)]
         return DecodeState(sources, [memory], beams, encoded.states.device, pages)
 
+    def step(self, tokens: Tensor, state: DecodeState, need_weights: bool = False) -> Decoded:
+        memory = state.past[0]
+        assert isinstance(memory, StateMemory)
+        positions = state.begin(tokens.shape[1])
+        embedded = self.dropout(self.embeddings.embed_target(tokens))  # (N, n, E)
+        reads, weights = [], []
+        for y, position in zip(embedded.unbind(1), positions.split(1, dim=-1), strict=True):
+            attend = partial(
+                self.cross.attend_beams,
+                memory=state.source[0],
+                positions=position,
+                need_weights=need_weights,
+            )
+            read, step_weights = self.word(y, memory, attend)
+            reads.append(read)
+            if step_weights is not None:
+                weights.append(step_weights)
+        state.end(tokens.shape[1])
+        hidden = self.dropout(self.read_out(torch.stack(reads, dim=1)))
+        # n x (N, H, 1, S) -> (1, N, H, n, S)
+        return Decoded(hidden, torch.cat(weights, dim=2)[None] if need_weights else None)
+
+    def word(self, y: Tensor, memory: StateMemory, attend: Attend) -> tuple[Tensor, Tensor | None]:
+        """One word, whose predecessor is embedded as y (N, E): what the output is made of, (N, ...)
+        for `read_out`, and the weights (N, H, 1, S) or None.
+        """
+        raise NotImplementedError
+
+    def read_out(self, reads: Tensor) -> Tensor:
+        """The hidden states of words, (N, n, ...) -> (N, n, E)."""
+        raise NotImplementedError
+
     def advance(self, x: Tensor, memory: StateMemory) -> Tensor:
         """One token through the stack of cells: x (N, E + what is fed) -> the last layer's state
         (N, E).
@@ -173,27 +208,14 @@ class RNN(Recurrent):
     def read_width(dim: int, context: int) -> int:
         return 2 * dim + context
 
-    def step(self, tokens: Tensor, state: DecodeState, need_weights: bool = False) -> Decoded:
-        memory = state.past[0]
-        assert isinstance(memory, StateMemory)
-        positions = state.begin(tokens.shape[1])
-        embedded = self.dropout(self.embeddings.embed_target(tokens))  # (N, n, E)
-        tops, contexts, weights = [], [], []
-        for y, position in zip(embedded.unbind(1), positions.split(1, dim=-1), strict=True):
-            query = memory.state["hidden"][:, -1:]
-            context, step_weights = self.cross.attend_beams(
-                query, state.source[0], position, need_weights
-            )
-            top = self.advance(torch.cat((y, context.squeeze(1)), dim=-1), memory)
-            tops.append(top)
-            contexts.append(context)
-            if step_weights is not None:
-                weights.append(step_weights)
-        state.end(tokens.shape[1])
-        read = torch.cat((torch.stack(tops, dim=1), torch.cat(contexts, dim=1), embedded), dim=-1)
-        hidden = self.dropout(self.readout(read).tanh())
-        # n x (N, H, 1, S) -> (1, N, H, n, S)
-        return Decoded(hidden, torch.cat(weights, dim=2)[None] if need_weights else None)
+    def word(self, y: Tensor, memory: StateMemory, attend: Attend) -> tuple[Tensor, Tensor | None]:
+        context, weights = attend(memory.state["hidden"][:, -1:])
+        context = context.squeeze(1)
+        top = self.advance(torch.cat((y, context), dim=-1), memory)
+        return torch.cat((top, context, y), dim=-1), weights
+
+    def read_out(self, reads: Tensor) -> Tensor:
+        return torch.tanh(self.readout(reads))
 
 
 class LuongRNN(Recurrent):
@@ -225,23 +247,12 @@ class LuongRNN(Recurrent):
         memory.state["attentional"] = torch.zeros_like(memory.state["hidden"][:, 0])
         return state
 
-    def step(self, tokens: Tensor, state: DecodeState, need_weights: bool = False) -> Decoded:
-        memory = state.past[0]
-        assert isinstance(memory, StateMemory)
-        positions = state.begin(tokens.shape[1])
-        embedded = self.dropout(self.embeddings.embed_target(tokens))  # (N, n, E)
-        attentional, weights = [], []
-        for y, position in zip(embedded.unbind(1), positions.split(1, dim=-1), strict=True):
-            top = self.advance(torch.cat((y, memory.state["attentional"]), dim=-1), memory)
-            context, step_weights = self.cross.attend_beams(
-                top[:, None], state.source[0], position, need_weights
-            )
-            read = torch.cat((context.squeeze(1), top), dim=-1)
-            memory.state["attentional"] = self.readout(read).tanh()
-            attentional.append(memory.state["attentional"])
-            if step_weights is not None:
-                weights.append(step_weights)
-        state.end(tokens.shape[1])
-        hidden = self.dropout(torch.stack(attentional, dim=1))
-        # n x (N, H, 1, S) -> (1, N, H, n, S)
-        return Decoded(hidden, torch.cat(weights, dim=2)[None] if need_weights else None)
+    def word(self, y: Tensor, memory: StateMemory, attend: Attend) -> tuple[Tensor, Tensor | None]:
+        top = self.advance(torch.cat((y, memory.state["attentional"]), dim=-1), memory)
+        context, weights = attend(top[:, None])
+        read = torch.cat((context.squeeze(1), top), dim=-1)
+        memory.state["attentional"] = self.readout(read).tanh()
+        return memory.state["attentional"], weights
+
+    def read_out(self, reads: Tensor) -> Tensor:
+        return reads

@@ -1,5 +1,6 @@
 """The Transformer: encoder and decoder stacks with a choice of attention in every role."""
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -14,7 +15,7 @@ from seq2seq.models.base import Attentions, Decoded, Layers, Seq2Seq, is_asked
 from seq2seq.models.state import DecodeState
 from seq2seq.nn.dropout import Dropout
 from seq2seq.nn.embedding import Embeddings
-from seq2seq.nn.layer import FeedForward, LayerOptions
+from seq2seq.nn.layer import FeedForward, LayerOptions, Residual
 from seq2seq.nn.positions import Positions, PositionScheme
 from seq2seq.symbols import PAD
 from seq2seq.tables import check_range
@@ -135,7 +136,9 @@ class Transformer(Seq2Seq):
 class EncoderLayer(nn.Module):
     """Self-attention, then the feed-forward network."""
 
-    def __init__(self, attention: Attention[Any], feed: FeedForward, residual: Any):
+    def __init__(
+        self, attention: Attention[Any], feed: FeedForward, residual: Callable[[], Residual]
+    ):
         super().__init__()
         self.attention, self.feed = attention, feed
         self.around_attention, self.around_feed = residual(), residual()
@@ -150,7 +153,11 @@ class DecoderLayer(nn.Module):
     """Causal self-attention, cross-attention, then the feed-forward network."""
 
     def __init__(
-        self, attention: Attention[Any], cross: Attention[Any], feed: FeedForward, residual: Any
+        self,
+        attention: Attention[Any],
+        cross: Attention[Any],
+        feed: FeedForward,
+        residual: Callable[[], Residual],
     ):
         super().__init__()
         self.attention, self.cross, self.feed = attention, cross, feed

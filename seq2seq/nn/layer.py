@@ -49,7 +49,8 @@ class FeedForward(nn.Module):
         hidden = self.activation(self.up(x))
         if self.gate is not None:
             hidden = hidden * self.gate(x)
-        return self.down(self.dropout(hidden))
+        out: Tensor = self.down(self.dropout(hidden))
+        return out
 
 
 NormName = Literal["layernorm", "rmsnorm"]

@@ -39,7 +39,9 @@ class PackedLinear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if not x.numel():
             return x.new_zeros(*x.shape[:-1], len(self.weight))
-        return torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
+        linear = torch.ops.mkldnn._linear_pointwise
+        out: Tensor = linear(x, self.packed, self.bias, "none", [], "")
+        return out
 
 
 class Int8Linear(nn.Module):

@@ -14,7 +14,7 @@ from seq2seq.attention import latent as module
 from seq2seq.attention.base import Encoded
 from seq2seq.attention.latent import Latent
 from seq2seq.errors import ConfigError
-from seq2seq.functional import rotate
+from seq2seq.functional.positions import rotate
 
 WIDTHS = {"latent_dim": 11, "nope_dim": 6, "value_dim": 5}
 

@@ -13,7 +13,7 @@ from seq2seq.attention.luong_local import LocalMonotonic, LocalPredictive
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.scores import SCORES
 from seq2seq.errors import ConfigError
-from seq2seq.functional import predicted_centres
+from seq2seq.functional.luong_local import predicted_centres
 
 CROSS = Place(Role.CROSS, DIM, DIM)
 H = 4

@@ -5,8 +5,8 @@ import torch
 from cases import DIM, Case, by_default_kernel, every, in_cross, in_decoder, randn
 from helpers import assert_equal, mask_of
 
-from seq2seq.attention import DenseMemory, JointMemory
 from seq2seq.attention.base import Encoded, positions_of
+from seq2seq.attention.memory import DenseMemory, JointMemory
 
 
 def of_no_fixed_length(case: Case) -> bool:

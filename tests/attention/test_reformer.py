@@ -14,8 +14,9 @@ from seq2seq.attention import Place, Role
 from seq2seq.attention.base import Encoded, positions_of
 from seq2seq.attention.reformer import Reformer
 from seq2seq.errors import ConfigError
-from seq2seq.functional import distances, explicit_attention
+from seq2seq.functional import explicit_attention
 from seq2seq.functional.lsh import hash_buckets, rounds_seen
+from seq2seq.functional.positions import distances
 from seq2seq.functional.scores import dot
 
 H, D = 4, 8

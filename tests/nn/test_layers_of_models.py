@@ -9,7 +9,7 @@ from helpers import assert_equal, position_scheme, randomised
 from torch import Tensor, nn
 
 from seq2seq.errors import ConfigError
-from seq2seq.functional import rotate, sinusoid
+from seq2seq.functional.positions import rotate, sinusoid
 from seq2seq.nn.dropout import Dropout
 from seq2seq.nn.embedding import Embeddings
 from seq2seq.nn.layer import FeedForward, Residual, build_norm
