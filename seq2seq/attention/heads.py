@@ -37,6 +37,10 @@ class HeadedAttention(Attention[M]):
         self.v = projection(source_dim, dim, bias, gain=0.5**0.5)
         self.out = projection(dim, dim, bias)
 
+    def lr_multipliers(self) -> dict[nn.Parameter, float]:
+        layers = (self.q, self.k) if self.size != 1 else ()
+        return {p: self.size for layer in layers for p in layer.parameters()}
+
     def heads(self, x: Tensor) -> Tensor:
         """(N, T, H D) -> (N, H, T, D)."""
         return split_heads(x, self.num_heads)

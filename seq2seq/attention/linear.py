@@ -38,10 +38,6 @@ class FeatureAttention(HeadedAttention[StateMemory]):
     advance_shows_weights = False
     sums_to_one = False  # but for eps
 
-    def lr_multipliers(self) -> dict[nn.Parameter, float]:
-        maps = (self.q, self.k) if self.size != 1 else ()
-        return {p: self.size for layer in maps for p in layer.parameters()}
-
     @property
     def phi(self) -> FeatureMap:
         """The feature map."""

@@ -68,8 +68,14 @@ class LocalMonotonic(MultiHead):
         **options: Any,
     ):
         check_range("attn.radius", radius, 1)
-        heads = {"num_heads": num_heads, "num_kv_heads": num_heads}
-        super().__init__(place, **heads, score=score, kernel="explicit", **options)
+        super().__init__(
+            place,
+            num_heads=num_heads,
+            num_kv_heads=num_heads,
+            score=score,
+            kernel="explicit",
+            **options,
+        )
         self.radius = radius
 
     @classmethod

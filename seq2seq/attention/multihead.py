@@ -102,15 +102,14 @@ class MultiHead(TokenAttention):
         self.folds = self.score.is_dot  # other scores pay for every query-key pair
         self.reads_queries = self.score.reads_queries
         self.out_dim = dim if project else source_dim
-        self.q: nn.Module = nn.Identity()
-        self.k: nn.Module = nn.Identity()
-        self.v: nn.Module = nn.Identity()
-        self.out: nn.Module = nn.Identity()
-        if project:
-            self.q = projection(dim, dim, bias, gain=0.5**0.5 * self.score.size)
-            self.k = projection(source_dim, groups * width, bias, gain=0.5**0.5 * self.score.size)
-            self.v = projection(source_dim, groups * width, bias, gain=0.5**0.5)
-            self.out = projection(dim, dim, bias)
+
+        def linear(inputs: int, outputs: int, gain: float = 1.0) -> nn.Module:
+            return projection(inputs, outputs, bias, gain) if project else nn.Identity()
+
+        self.q = linear(dim, dim, 0.5**0.5 * self.score.size)
+        self.k = linear(source_dim, groups * width, 0.5**0.5 * self.score.size)
+        self.v = linear(source_dim, groups * width, 0.5**0.5)
+        self.out = linear(dim, dim)
 
     def lr_multipliers(self) -> dict[nn.Parameter, float]:
         size = self.score.size

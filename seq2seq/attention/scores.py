@@ -190,8 +190,7 @@ class ConcatLinear(Concatenated):
 
     def __init__(self, widths: Widths):
         super().__init__(widths)
-        start = xavier(widths.heads, 1, sum(self.parts)).detach()
-        self.weight = nn.Parameter(start.squeeze(1))
+        self.weight = nn.Parameter(xavier(widths.heads, 1, sum(self.parts)).detach().squeeze(1))
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         return q + k.transpose(-2, -1)

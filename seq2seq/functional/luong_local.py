@@ -7,7 +7,7 @@ from seq2seq.functional.dropout import dropout as drop
 from seq2seq.functional.positions import distances
 from seq2seq.functional.scores import project_per_head
 from seq2seq.functional.shapes import check
-from seq2seq.functional.softmax import attend, both, explicit_attention, masked_softmax, widened
+from seq2seq.functional.softmax import attend, both, masked_softmax, widened
 
 
 def predicted_centres(q: Tensor, wp: Tensor, vp: Tensor, lengths: Tensor) -> Tensor:
@@ -64,9 +64,9 @@ def local_attention(
     """
     distance = distances(centres, scores.shape[-1])
     seen = both(mask, distance.abs() <= radius)
-    if not gaussian:
-        return explicit_attention(scores, v, mask=seen, dropout=dropout)
     check("B H T S, B G S M", scores=scores, v=v)
-    near = torch.exp(-2 * (widened(distance) / radius).square())
-    weights = (masked_softmax(widened(scores), seen) * near).to(scores.dtype)
+    weights = masked_softmax(widened(scores), seen)
+    if gaussian:
+        weights = weights * torch.exp(-2 * (widened(distance) / radius).square())
+    weights = weights.to(scores.dtype)
     return attend(drop(weights, dropout), v), weights

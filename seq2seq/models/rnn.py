@@ -87,22 +87,19 @@ class Recurrent(Seq2Seq):
         )
         self.cross = build_attention(attention[Role.CROSS], Place(Role.CROSS, dim, dim))
         build_cell = nn.GRUCell if cell == "gru" else nn.LSTMCell
-        fed = self.fed_width(dim, self.cross.out_dim)
+        fed, read = self.widths(dim, self.cross.out_dim)
         self.cells = nn.ModuleList(
             build_cell(dim + fed if layer == 0 else dim, dim) for layer in range(layers)
         )
         self.has_cell_state = cell == "lstm"
         self.first_state = nn.Linear(dim, dim * layers * (2 if self.has_cell_state else 1))
-        self.readout = nn.Linear(self.read_width(dim, self.cross.out_dim), dim)
+        self.readout = nn.Linear(read, dim)
 
     @staticmethod
-    def fed_width(dim: int, context: int) -> int:
-        """Width of what enters the first cell beside the embedding."""
-        raise NotImplementedError
-
-    @staticmethod
-    def read_width(dim: int, context: int) -> int:
-        """Width of what the output layer reads."""
+    def widths(dim: int, context: int) -> tuple[int, int]:
+        """Of what enters the first cell beside the embedding, and of what the output layer reads,
+        for a context of this width.
+        """
         raise NotImplementedError
 
     def encode(self, source: Tensor) -> Encoded:
@@ -201,12 +198,8 @@ class RNN(Recurrent):
     """
 
     @staticmethod
-    def fed_width(dim: int, context: int) -> int:
-        return context
-
-    @staticmethod
-    def read_width(dim: int, context: int) -> int:
-        return 2 * dim + context
+    def widths(dim: int, context: int) -> tuple[int, int]:
+        return context, 2 * dim + context
 
     def word(self, y: Tensor, memory: StateMemory, attend: Attend) -> tuple[Tensor, Tensor | None]:
         context, weights = attend(memory.state["hidden"][:, -1:])
@@ -233,12 +226,8 @@ class LuongRNN(Recurrent):
     """
 
     @staticmethod
-    def fed_width(dim: int, context: int) -> int:
-        return dim
-
-    @staticmethod
-    def read_width(dim: int, context: int) -> int:
-        return dim + context
+    def widths(dim: int, context: int) -> tuple[int, int]:
+        return dim, dim + context
 
     def start(self, encoded: Encoded, beams: int = 1, pages: PagePool | None = None) -> DecodeState:
         state = super().start(encoded, beams, pages)

@@ -1,7 +1,5 @@
 """The Transformer: encoder and decoder stacks with a choice of attention in every role."""
 
-from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import torch
@@ -15,7 +13,7 @@ from seq2seq.models.base import Attentions, Decoded, Layers, Seq2Seq, is_asked
 from seq2seq.models.state import DecodeState
 from seq2seq.nn.dropout import Dropout
 from seq2seq.nn.embedding import Embeddings
-from seq2seq.nn.layer import FeedForward, LayerOptions, Residual
+from seq2seq.nn.layer import LayerOptions
 from seq2seq.nn.positions import Positions, PositionScheme
 from seq2seq.symbols import PAD
 from seq2seq.tables import check_range
@@ -62,12 +60,11 @@ class Transformer(Seq2Seq):
         def attend(role: Role) -> Attention[Any]:
             return build_attention(attention[role], Place(role, dim, dim, inside.get(role)))
 
-        feed, residual = partial(layer.feed, dim), partial(layer.residual, dim)
         self.encoder = nn.ModuleList(
-            EncoderLayer(attend(Role.ENCODER), feed(), residual) for _ in range(encoder_layers)
+            EncoderLayer(attend(Role.ENCODER), layer, dim) for _ in range(encoder_layers)
         )
         self.decoder = nn.ModuleList(
-            DecoderLayer(attend(Role.DECODER), attend(Role.CROSS), feed(), residual)
+            DecoderLayer(attend(Role.DECODER), attend(Role.CROSS), layer, dim)
             for _ in range(decoder_layers)
         )
         self.encoder_norm, self.decoder_norm = layer.last_norm(dim), layer.last_norm(dim)
@@ -136,12 +133,10 @@ class Transformer(Seq2Seq):
 class EncoderLayer(nn.Module):
     """Self-attention, then the feed-forward network."""
 
-    def __init__(
-        self, attention: Attention[Any], feed: FeedForward, residual: Callable[[], Residual]
-    ):
+    def __init__(self, attention: Attention[Any], options: LayerOptions, dim: int):
         super().__init__()
-        self.attention, self.feed = attention, feed
-        self.around_attention, self.around_feed = residual(), residual()
+        self.attention, self.feed = attention, options.feed(dim)
+        self.around_attention, self.around_feed = options.residual(dim), options.residual(dim)
 
     def forward(self, x: Tensor, mask: Tensor, groups: Tensor | None = None) -> Tensor:
         y = self.around_attention.enter(x)
@@ -153,16 +148,12 @@ class DecoderLayer(nn.Module):
     """Causal self-attention, cross-attention, then the feed-forward network."""
 
     def __init__(
-        self,
-        attention: Attention[Any],
-        cross: Attention[Any],
-        feed: FeedForward,
-        residual: Callable[[], Residual],
+        self, attention: Attention[Any], cross: Attention[Any], options: LayerOptions, dim: int
     ):
         super().__init__()
-        self.attention, self.cross, self.feed = attention, cross, feed
-        self.around_attention, self.around_cross = residual(), residual()
-        self.around_feed = residual()
+        self.attention, self.cross, self.feed = attention, cross, options.feed(dim)
+        self.around_attention, self.around_cross = options.residual(dim), options.residual(dim)
+        self.around_feed = options.residual(dim)
         if not cross.reads_queries and self.around_cross.pre:
             # The output of this norm is not used, and a parameter without gradient stops DDP.
             self.around_cross.norm = nn.Identity()
