@@ -96,9 +96,9 @@ def orthogonal_features(count: int, width: int) -> Tensor:
     # The signs of a QR decomposition are a convention, not random: without this its columns are not
     # uniform directions, and the estimate of the kernel is biased.
     sign = torch.where(r.diagonal(dim1=-2, dim2=-1) < 0, -1.0, 1.0)
-    directions: Tensor = (q * sign[:, None]).transpose(-2, -1).flatten(0, 1)[:count]
+    directions = (q * sign[:, None]).transpose(-2, -1).flatten(0, 1)[:count]
     # Rows of an orthogonal matrix have length 1, a Gaussian vector has a random length.
-    return directions * torch.linalg.vector_norm(torch.randn(count, width), dim=-1, keepdim=True)
+    return torch.mul(directions, torch.randn(count, width).norm(dim=-1, keepdim=True))
 
 
 def projected(x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
