@@ -127,7 +127,7 @@ def build_trainer(name: str, vocabulary: int, seed: int) -> Trainer:
 
     def our_loss(batch: Batch) -> Tensor:
         with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
-            return batch_loss(model, batch, SMOOTHING)[0].smoothed / batch.total
+            return batch_loss(model, batch, SMOOTHING).smoothed / batch.total
 
     return Trainer(model, torch.optim.Adam(model.parameters(), lr=LR, fused=True), our_loss)
 
@@ -280,8 +280,8 @@ def validation_loss(model: nn.Module, valid: Corpus, options: argparse.Namespace
     nll = tokens = 0.0
     with torch.no_grad():
         for batch in eval_batches(valid, max_tokens=options.max_tokens):
-            loss, count = batch_loss(model, batch, 0.0)
-            nll, tokens = nll + loss.nll.item(), tokens + count
+            nll += batch_loss(model, batch, 0.0).nll.item()
+            tokens += batch.tokens
     return nll / tokens
 
 

@@ -63,7 +63,7 @@ class Candidate:
         start = perf_counter()
         for batch in self.material.batches:
             self.optimizer.zero_grad()
-            (batch_loss(self.model, batch, SMOOTHING)[0].smoothed / batch.total).backward()
+            (batch_loss(self.model, batch, SMOOTHING).smoothed / batch.total).backward()
             self.optimizer.step()
         return perf_counter() - start
 

@@ -144,7 +144,7 @@ class Meter(L.Callback):
     ) -> None:
         now = time.perf_counter()
         if trainer.current_epoch > 0:
-            self.tokens += int((batch.target[:, 1:] != 0).sum())
+            self.tokens += batch.tokens
             self.seconds += now - self.since
         self.since = now
 

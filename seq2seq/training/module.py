@@ -70,11 +70,11 @@ class TrainingModule(L.LightningModule):
         """Returns: `loss`, and for the curves `sums` (2, 2): the sum and the token count of the
         translation's loss, then of the alignment's.
         """
-        loss, tokens = batch_loss(
+        loss = batch_loss(
             self.model, batch, self.loss.label_smoothing, self.guide, self.loss.r_drop
         )
         sums = torch.zeros(2, 2, dtype=torch.float64, device=loss.nll.device)
-        sums[0, 0], sums[0, 1] = loss.nll, tokens
+        sums[0, 0], sums[0, 1] = loss.nll, batch.tokens
         # Lightning averages over micro-batches, and DDP over devices; here both are sums.
         pieces = self.trainer.accumulate_grad_batches * self.trainer.world_size
         total = loss.smoothed * (pieces / batch.total)
@@ -86,8 +86,8 @@ class TrainingModule(L.LightningModule):
 
     def validation_step(self, batch: Batch, _: int) -> dict[str, Any]:
         """Returns: `translations`, a row of the corpus -> (translation, reference)."""
-        loss, tokens = batch_loss(self.model, batch, smoothing=0.0, guide=self.guide)
-        self.valid_loss.update(loss.nll, tokens)
+        loss = batch_loss(self.model, batch, smoothing=0.0, guide=self.guide)
+        self.valid_loss.update(loss.nll, batch.tokens)
         if loss.align is not None and batch.links is not None:
             self.valid_align_loss.update(loss.align, batch.links.asked)
         rows = [i for i, row in enumerate(batch.indices) if row < len(self.references)]
