@@ -85,11 +85,13 @@ class Plain(nn.Module):
             src_key_padding_mask=padding,
             memory_key_padding_mask=padding,
         )
-        return self.output(hidden)
+        scores: Tensor = self.output(hidden)
+        return scores
 
     def _embed(self, embedding: nn.Embedding, ids: Tensor) -> Tensor:
         positions = sinusoid(torch.arange(ids.shape[1]), DIM)
-        return self.dropout(embedding(ids) * math.sqrt(DIM) + positions)
+        embedded: Tensor = self.dropout(embedding(ids) * math.sqrt(DIM) + positions)
+        return embedded
 
 
 @dataclass
@@ -104,7 +106,7 @@ class Trainer:
         """One update. Returns: seconds."""
         start = time.perf_counter()
         self.optimizer.zero_grad()
-        self.loss(batch).backward()
+        torch.autograd.backward(self.loss(batch))
         self.optimizer.step()
         return time.perf_counter() - start
 
@@ -119,7 +121,8 @@ def build_trainer(name: str, vocabulary: int, seed: int) -> Trainer:
         def plain_loss(batch: Batch) -> Tensor:
             with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
                 logits = plain(batch.source, batch.target[:, :-1])
-                return criterion(logits.flatten(0, 1), batch.target[:, 1:].flatten())
+                loss: Tensor = criterion(logits.flatten(0, 1), batch.target[:, 1:].flatten())
+            return loss
 
         fused = None if name == "plain" else True
         return Trainer(plain, torch.optim.Adam(plain.parameters(), lr=LR, fused=fused), plain_loss)

@@ -125,7 +125,8 @@ def longer_sides(source_lengths: np.ndarray, target_lengths: np.ndarray) -> np.n
     """(rows,) pieces of the longer side of each pair, uint16 if that is enough."""
     longest = max(source_lengths.max(initial=0), target_lengths.max(initial=0))
     kind = np.uint16 if longest < 2**16 else np.int32
-    return np.maximum(source_lengths, target_lengths, dtype=kind, casting="unsafe")
+    longer: np.ndarray = np.maximum(source_lengths, target_lengths, dtype=kind, casting="unsafe")
+    return longer
 
 
 def ends(longer: np.ndarray, max_tokens: int) -> list[int]:

@@ -79,7 +79,7 @@ def plain_values(config: DictConfig) -> dict[str, Any]:
         typed = " ".join(f"{key}=..." for key in missing)
         raise ConfigError(f"{', '.join(missing)} must be given: {training_command()} ... {typed}")
     values: Any = OmegaConf.to_container(config, resolve=True)
-    return values
+    return dict(values)
 
 
 def train(
@@ -155,10 +155,12 @@ def train(
 
 def restore(resume: str | None, plan: Plan, module: TrainingModule, prepared: Prepared) -> None:
     """Check the checkpoint that a run resumes, or load the weights that a new run starts from."""
+    config, weights = module.saved["config"], module.model.state_dict()
+    now = checkpoint.Saved(config, *prepared.tokenizers, weights, resumable=True)
     if resume is not None:
-        check_resumed(resume, module.saved)
+        check_resumed(resume, now)
     elif plan.run.init is not None:
-        start_from(plan.run.init, module.model, plan.model, prepared.tokenizers)
+        start_from(plan.run.init, module.model, now)
 
 
 def validation_text(plan: Plan, prepared: Prepared) -> list[tuple[str, str]]:
