@@ -48,7 +48,7 @@ from torch import Tensor, nn  # noqa: E402
 from torch.optim.lr_scheduler import LinearLR  # noqa: E402
 
 from seq2seq.data.batch import Batch  # noqa: E402
-from seq2seq.data.batching import BatchLoader, eval_batches  # noqa: E402
+from seq2seq.data.batching import BatchLoader, EvalBatches  # noqa: E402
 from seq2seq.data.corpus import Corpus  # noqa: E402
 from seq2seq.data.prepare import DataOptions, prepare  # noqa: E402
 from seq2seq.functional import sinusoid  # noqa: E402
@@ -282,7 +282,7 @@ def validation_loss(model: nn.Module, valid: Corpus, options: argparse.Namespace
     model.eval()
     nll = tokens = 0.0
     with torch.no_grad():
-        for batch in eval_batches(valid, max_tokens=options.max_tokens):
+        for batch in EvalBatches(valid, max_tokens=options.max_tokens):
             nll += batch_loss(model, batch, 0.0).nll.item()
             tokens += batch.tokens
     return nll / tokens

@@ -260,19 +260,29 @@ class BatchLoader:
         self._resume = self._epoch >= 0 and self._position < self._length
 
 
-def eval_batches(corpus: Corpus, *, max_tokens: int, rank: int = 0, world: int = 1) -> list[Batch]:
+class EvalBatches:
     """All pairs once over all ranks, in order of length, equally many batches for every rank.
 
-    A rank without a sentence in a batch gets the dummy row of `make_batch`, with empty `indices`.
+    Batches are made in each iteration anew. A rank without a sentence in a batch gets the dummy row
+    of `make_batch`, with empty `indices`.
 
     Raises: ConfigError as `epoch_batches` does.
     """
-    lengths = corpus.source_lengths, corpus.target_lengths
-    batches = epoch_batches(*lengths, max_tokens=max_tokens, seed=0, epoch=0, shuffle=False)
-    return [
-        make_batch(corpus, share(batch, rank, world, 0, 1), *count(corpus, batch))
-        for batch in batches
-    ]
+
+    def __init__(self, corpus: Corpus, *, max_tokens: int, rank: int = 0, world: int = 1):
+        lengths = corpus.source_lengths, corpus.target_lengths
+        self._batches = epoch_batches(
+            *lengths, max_tokens=max_tokens, seed=0, epoch=0, shuffle=False
+        )
+        self._corpus, self._rank, self._world = corpus, rank, world
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __iter__(self) -> Iterator[Batch]:
+        for batch in self._batches:
+            mine = share(batch, self._rank, self._world, 0, 1)
+            yield make_batch(self._corpus, mine, *count(self._corpus, batch))
 
 
 def count(rows: Corpus | Resegmented, batch: np.ndarray) -> tuple[int, int]:

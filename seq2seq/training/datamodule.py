@@ -2,14 +2,9 @@
 processes.
 """
 
-from typing import cast
-
 import lightning as L
-import torch
-from torch.utils.data import DataLoader, Dataset
 
-from seq2seq.data.batch import Batch
-from seq2seq.data.batching import BatchLoader, eval_batches
+from seq2seq.data.batching import BatchLoader, EvalBatches
 from seq2seq.data.prepare import Prepared
 from seq2seq.data.subword_regularization import SubwordRegularization
 
@@ -48,16 +43,11 @@ class DataModule(L.LightningDataModule):
             subwords=self.subwords,
         )
 
-    def val_dataloader(self) -> DataLoader[Batch]:
+    def val_dataloader(self) -> EvalBatches:
         assert self.trainer is not None
-        batches = eval_batches(
+        return EvalBatches(
             self.prepared.valid,
             max_tokens=self.max_tokens,
             rank=self.trainer.global_rank,
             world=self.trainer.world_size,
-        )
-        # Every pass over a DataLoader draws from its generator. A separate one keeps validations
-        # from changing what training draws afterwards.
-        return DataLoader(
-            cast(Dataset[Batch], batches), batch_size=None, generator=torch.Generator()
         )

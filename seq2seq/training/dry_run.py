@@ -16,7 +16,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from seq2seq.data.batch import Batch
-from seq2seq.data.batching import BatchLoader, eval_batches
+from seq2seq.data.batching import BatchLoader, EvalBatches
 from seq2seq.data.corpus import Corpus
 from seq2seq.data.prepare import Prepared
 from seq2seq.data.subword_regularization import SubwordRegularization
@@ -121,7 +121,7 @@ def spread(epoch: list[np.ndarray]) -> list[np.ndarray]:
 
 def valid_batches(corpus: Corpus, max_tokens: int, world: int) -> list[Batch]:
     """The validation batches of the first device with the most and with the longest rows."""
-    batches = eval_batches(corpus, max_tokens=max_tokens, world=world)
+    batches = list(EvalBatches(corpus, max_tokens=max_tokens, world=world))
     return [max(batches, key=lambda batch: len(batch.source)), batches[-1]]
 
 
