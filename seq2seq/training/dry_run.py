@@ -5,7 +5,7 @@ import os
 import resource
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -70,8 +70,10 @@ def dry_run(
     try:
         with memory_bound():
             trainer.fit(module, loader_of(pieces), loader_of(valid))
-    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-        if not is_out_of_memory(error):
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, torch.OutOfMemoryError | MemoryError) and (
+            "allocate" not in str(error)  # out of the machine's memory, it is a RuntimeError
+        ):
             raise
         half = max(plan.data.max_length, plan.data.max_tokens // 2)
         raise ConfigError(
@@ -176,7 +178,8 @@ def memory_bound() -> Iterator[None]:
         yield
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    bound = private_memory() + available
+    # What is available, beside the private writable memory that this process has reserved.
+    bound = available + (read_bytes(Path("/proc/self/status"), "VmData:") or 0)
     bounds = [limit for limit in (bound, soft, hard) if limit != resource.RLIM_INFINITY]
     resource.setrlimit(resource.RLIMIT_DATA, (min(bounds), hard))
     try:
@@ -187,23 +190,12 @@ def memory_bound() -> Iterator[None]:
 
 def available_memory() -> int | None:
     """Bytes that new allocations may take, or None on a system that does not say."""
-    return read_kilobytes(Path("/proc/meminfo"), "MemAvailable:")
+    return read_bytes(Path("/proc/meminfo"), "MemAvailable:")
 
 
-def private_memory() -> int:
-    """Bytes of private writable memory that this process has reserved."""
-    return read_kilobytes(Path("/proc/self/status"), "VmData:") or 0
-
-
-def read_kilobytes(path: Path, name: str) -> int | None:
-    if not path.is_file():
-        return None
-    for line in path.read_text(encoding="ascii").split("\n"):
-        if line.startswith(name):
-            return int(line.split()[1]) * 1024
+def read_bytes(path: Path, name: str) -> int | None:
+    """A figure in kilobytes of Linux's, as bytes; None where there is none."""
+    with suppress(OSError):
+        lines = path.read_text(encoding="ascii").splitlines()
+        return next((int(x.split()[1]) * 1024 for x in lines if x.startswith(name)), None)
     return None
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Out of GPU memory, torch raises a class of its own; out of the machine's, RuntimeError."""
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "allocate" in str(error)

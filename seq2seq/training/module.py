@@ -5,6 +5,7 @@ from typing import Any
 
 import lightning as L
 import torch
+from sacrebleu.metrics.chrf import CHRF
 from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 
@@ -12,13 +13,14 @@ from seq2seq import checkpoint
 from seq2seq.data.batch import Batch
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.decoding import Greedy, decode
+from seq2seq.metrics.registry import bleu
 from seq2seq.models import Seq2Seq
 from seq2seq.tables import options_of
 from seq2seq.training.callbacks import replace_by_average
 from seq2seq.training.config.options import LossOptions, OptimizerOptions
 from seq2seq.training.guided import Guide
 from seq2seq.training.loss import batch_loss
-from seq2seq.training.metrics import CorpusBLEU, CorpusChrF, TokenMean
+from seq2seq.training.metrics import SummedScore, TokenMean
 from seq2seq.training.optimizer import Schedule, build_optimizer
 
 
@@ -64,7 +66,7 @@ class TrainingModule(L.LightningModule):
         self.valid_loss = TokenMean()
         self.valid_align_loss = TokenMean()
         self.valid_truncated = TokenMean()  # a mean over sentences
-        self.valid_bleu, self.valid_chrf = CorpusBLEU(language), CorpusChrF()
+        self.valid_bleu, self.valid_chrf = SummedScore(bleu(language)), SummedScore(CHRF())
 
     def training_step(self, batch: Batch, _: int) -> dict[str, Tensor]:
         """Returns: `loss`, and for the curves `sums` (2, 2): the sum and the token count of the
