@@ -189,7 +189,7 @@ class BatchLoader:
             raise ValueError(f"rank={rank}, world={world}, steps={steps}, seed={seed}")
         self.corpus, self.max_tokens, self.seed = corpus, max_tokens, seed
         self.rank, self.world, self.steps = rank, world, steps
-        self._subwords = subwords
+        self.subwords = subwords
         plain = corpus.source_lengths, corpus.target_lengths
         self.lengths = plain if subwords is None else subwords.rooms  # of sources, of targets
         longer = longer_sides(*self.lengths)
@@ -234,7 +234,7 @@ class BatchLoader:
 
     def rows(self, epoch: int) -> Corpus | Resegmented:
         """The pairs of an epoch; a drawn segmentation is kept as long as this object."""
-        return self.corpus if self._subwords is None else Resegmented(self._subwords, epoch)
+        return self.corpus if self.subwords is None else Resegmented(self.subwords, epoch)
 
     def piece(self, rows: Corpus | Resegmented, batch: np.ndarray, step: int) -> Batch:
         """This rank's part of a global batch in one accumulation step."""

@@ -16,13 +16,13 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from seq2seq.data.batch import Batch
-from seq2seq.data.batching import BatchLoader, EvalBatches
+from seq2seq.data.batching import EvalBatches
 from seq2seq.data.corpus import Corpus
 from seq2seq.data.prepare import Prepared
-from seq2seq.data.subword_regularization import SubwordRegularization
 from seq2seq.environment import training_command
 from seq2seq.errors import ConfigError
 from seq2seq.training.config.plan import Plan
+from seq2seq.training.loaders import train_loader
 from seq2seq.training.module import TrainingModule
 from seq2seq.training.trainer import build_trainer
 
@@ -34,9 +34,7 @@ GROWTH = {"32-true": (1.0, 1.45), "bf16-mixed": (1.15, 1.65), "16-mixed": (1.15,
 GB = 2**30
 
 
-def dry_run(
-    plan: Plan, prepared: Prepared, module: TrainingModule, subwords: SubwordRegularization | None
-) -> None:
+def dry_run(plan: Plan, prepared: Prepared, module: TrainingModule) -> None:
     """Update on batches of the first epoch, the largest among them, and validate on the largest,
     as one device of the run would; print memory and speed. No model is written.
 
@@ -48,7 +46,7 @@ def dry_run(
         )
     world = build_trainer(plan.trainer, [], [], progress=False).world_size
     steps = plan.trainer.accumulate_grad_batches
-    loader = first_loader(plan, prepared, subwords, world)
+    loader = train_loader(plan, prepared, world=world)
     epoch, rows = list(loader.batches(0)), loader.rows(0)
     largest = largest_batches(loader.lengths, epoch)
     batches = [*largest, *spread(epoch)]
@@ -83,22 +81,8 @@ def dry_run(
         ) from error
     print(f"dry run on the largest batches, {shape} source pieces, on one of {world} device(s)")
     tokens = sum(prepared.train.count_tokens(batch) for batch in epoch)
-    growth = 1.0 if subwords is None else subwords.growth[1]
+    growth = 1.0 if loader.subwords is None else loader.subwords.growth[1]
     print(report(plan, tokens * growth / world, meter))
-
-
-def first_loader(
-    plan: Plan, prepared: Prepared, subwords: SubwordRegularization | None, world: int
-) -> BatchLoader:
-    """The training batches of the first of `world` devices."""
-    return BatchLoader(
-        prepared.train,
-        max_tokens=plan.data.max_tokens,
-        seed=plan.run.seed,
-        world=world,
-        steps=plan.trainer.accumulate_grad_batches,
-        subwords=subwords,
-    )
 
 
 def largest_batches(lengths: Sequence[np.ndarray], batches: list[np.ndarray]) -> list[np.ndarray]:

@@ -181,11 +181,10 @@ def share_heads(weights: Mapping[str, Tensor], model: nn.Module) -> dict[str, Te
     for name, module in model.named_modules():
         if not isinstance(module, MultiHead):
             continue
-        for projection in ("k", "v"):
-            for kind in ("weight", "bias"):
-                key = f"{name}.{projection}.{kind}".removeprefix(".")
-                if key in fitted:
-                    fitted[key] = mean_of_groups(fitted[key], module.num_kv_heads, module.width)
+        for projection in ("k.weight", "k.bias", "v.weight", "v.bias"):
+            key = f"{name}.{projection}".removeprefix(".")
+            if key in fitted:
+                fitted[key] = mean_of_groups(fitted[key], module.num_kv_heads, module.width)
     return fitted
 
 
