@@ -297,8 +297,10 @@ def mismatches(
         for difference in differences(before[node], now[node], node)
         if difference.option not in may_differ
     ]
-    shapes = ({n: tuple(w.shape) for n, w in model.weights.items()} for model in (one, other))
-    return found or list(differences(*shapes, name="weights"))
+    if found:
+        return found
+    there, here = ({n: tuple(w.shape) for n, w in m.weights.items()} for m in (one, other))
+    return list(differences(there, here, "weights"))
 
 
 def differences(

@@ -99,17 +99,7 @@ def train(
     model = build_model(plan.model, source.size, target.size, marks)
     saved = describe_run(plan, prepared)
     text = validation_text(plan, prepared)
-    module = TrainingModule(
-        model,
-        target,
-        language=str(plan.data.target),
-        loss=plan.loss,
-        optimizer=plan.optimizer,
-        schedule=plan.schedule,
-        references=[reference for _, reference in text],
-        saved=saved,
-        guide=plan.guide,
-    )
+    module = TrainingModule(model, target, plan, [reference for _, reference in text], saved)
     if plan.run.dry_run:
         restore(plan.resume, plan, module, prepared)
         dry_run(plan, prepared, module)
