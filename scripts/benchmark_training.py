@@ -51,7 +51,7 @@ from seq2seq.data.batch import Batch  # noqa: E402
 from seq2seq.data.batching import BatchLoader, EvalBatches  # noqa: E402
 from seq2seq.data.corpus import Corpus  # noqa: E402
 from seq2seq.data.prepare import DataOptions, prepare  # noqa: E402
-from seq2seq.functional import sinusoid  # noqa: E402
+from seq2seq.functional.positions import sinusoid  # noqa: E402
 from seq2seq.models import Seq2Seq, build_model  # noqa: E402
 from seq2seq.symbols import PAD  # noqa: E402
 from seq2seq.training.loss import batch_loss  # noqa: E402
