@@ -169,7 +169,7 @@ class TextEngine(Answering[tuple[str, str], list[Translation] | None]):
         requests = []
         rows = self.codec.encode([text for text, _ in items])
         for line_no, ((text, prefix), ids) in enumerate(
-            zip(items, rows, strict=True), start=self._count + 1
+            zip(items, rows, strict=True), start=self.submitted + 1
         ):
             try:
                 requests.append(self.codec.requests_of(text, prefix, ids))
@@ -205,7 +205,7 @@ class TextEngine(Answering[tuple[str, str], list[Translation] | None]):
             if len(text.hypotheses) == len(text.requests):
                 del self._texts[i]
                 parts = [text.hypotheses[request_id] for request_id in text.requests]
-                self._answer(i, self.codec.translation_of(parts) or None)
+                self.answer(i, self.codec.translation_of(parts) or None)
         self._hypotheses.clear()
 
     def _enter(
@@ -223,12 +223,12 @@ class TextEngine(Answering[tuple[str, str], list[Translation] | None]):
         ]
         request_ids = iter(self.engine.submit_all(requests, self._hypotheses))
         self._requests += len(requests)
-        ids = [self._expect(answers) for _ in texts]
+        ids = [self.expect(answers) for _ in texts]
         for i, text in zip(ids, texts, strict=True):
             parts = Parts([next(request_ids) for _ in text])
             if parts.requests:
                 self._texts[i] = parts
                 self._text_of.update(dict.fromkeys(parts.requests, i))
             else:
-                self._answer(i, [])
+                self.answer(i, [])
         return ids

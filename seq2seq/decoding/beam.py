@@ -79,7 +79,7 @@ class BeamState(SearchState):
         B, K = self.total.shape
         if weights is not None:
             self._look(weights)
-        self._grow()
+        self.grow()
         selected = select(self.total, logp.double().view(B, K, -1), ids.view(B, K, -1), self.greedy)
         ended = (selected.tokens == EOS) & (selected.values != -torch.inf)
         self._end(selected, ended)
@@ -119,7 +119,7 @@ class BeamState(SearchState):
         for name in ("tokens", "logp", "seen"):
             x: Tensor = getattr(self, name)
             setattr(self, name, x.flatten(0, 1).index_select(0, parents).view_as(x))
-        self._write(selected.tokens, selected.gains)
+        self.write(selected.tokens, selected.gains)
         return parents, selected.tokens
 
     def _decided(self) -> Tensor:
@@ -171,7 +171,7 @@ class BeamState(SearchState):
         if self.search.reads_weights:
             scores = scores + self._coverage(sentences, beam)
         self.best = self.best.scatter_reduce(0, sentences, scores, "amax")
-        self._record(sentences, tokens, logp, scores)
+        self.record(sentences, tokens, logp, scores)
 
     def _coverage(self, sentences: Tensor, beams: Tensor) -> Tensor:
         """The coverage term in the scores of M hypotheses, (M,)."""
