@@ -127,8 +127,13 @@ SEARCHES_OF_CALLERS = (
 )
 
 
-@every_cache
-@pytest.mark.parametrize("seed", [0, pytest.param(1, marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "cache, seed",
+    [
+        ("paged", 0),
+        *(pytest.param(*each, marks=pytest.mark.slow) for each in (("dense", 0), ("paged", 1))),
+    ],
+)
 def test_every_caller_gets_its_answers_once_whatever_the_others_do(cache: str, seed: int) -> None:
     """Streams that are read in turn and closed early, and sentences submitted and cancelled, with
     searches that share a batch and searches that do not.
