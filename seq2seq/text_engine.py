@@ -10,11 +10,10 @@ from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.data.windows import segments
 from seq2seq.decoding import Answering, Hypothesis, Request, Search
 from seq2seq.decoding.answering import DROPPED
+from seq2seq.decoding.engine import Sentences
 from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.scoring import clean_line
 from seq2seq.symbols import EOS
-
-Sentences = Answering[Request, list[Hypothesis]]  # an engine, or workers that each have one
 
 
 class Translation(NamedTuple):

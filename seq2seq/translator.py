@@ -25,6 +25,7 @@ from seq2seq.decoding import (
     check_coverage,
     engine_options,
 )
+from seq2seq.decoding.engine import Sentences
 from seq2seq.decoding.precision import with_precision
 from seq2seq.decoding.workers import Workers
 from seq2seq.environment import usable_cores
@@ -34,7 +35,7 @@ from seq2seq.models import Seq2Seq
 from seq2seq.scoring import Pair, Score, cross_weights, log_probabilities, read_pairs
 from seq2seq.symbols import EOS, NAMES
 from seq2seq.tables import check_range, options_of
-from seq2seq.text_engine import Sentences, TextCodec, TextEngine, Translation
+from seq2seq.text_engine import TextCodec, TextEngine, Translation
 
 # Requests that make it worth starting a process, which takes about as long as importing torch.
 WORTH_A_PROCESS = 256

@@ -31,8 +31,21 @@ class Request(NamedTuple):
     search: Search | None = None  # None = the engine's
 
 
-class Engine(Answering[Request, list[Hypothesis]]):
-    """Answers each request with its hypotheses, best first.
+class Sentences(Answering[Request, list[Hypothesis]]):
+    """Answers each request with its hypotheses, best first: an engine, or workers that have one."""
+
+    def submit(self, request: Request) -> int:
+        """Put a sentence at the end of the queue.
+
+        Returns: its id, by which `step` answers.
+        Raises: ConfigError if its pages would not fit in the pool even if it were alone; ValueError
+            for a prefix that no translation can begin with.
+        """
+        return self.submit_all([request])[0]
+
+
+class Engine(Sentences):
+    """Translates sentences with one model, as many at a time as is fast.
 
     Sentences start in the order in which they arrive; those that are submitted together, longest
     first, so that sentences of similar length are decoded together. Searches of one kind share a
@@ -87,15 +100,6 @@ class Engine(Answering[Request, list[Hypothesis]]):
     @property
     def waiting(self) -> bool:
         return len(self._requests) > len(self._started)
-
-    def submit(self, request: Request) -> int:
-        """Put a sentence at the end of the queue.
-
-        Returns: its id, by which `step` answers.
-        Raises: ConfigError if its pages would not fit in the pool even if it were alone; ValueError
-            for a prefix that no translation can begin with.
-        """
-        return self.submit_all([request])[0]
 
     def check(self, request: Request) -> None:
         """Raises: as `submit`, if a request can never be answered."""

@@ -12,6 +12,7 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import islice
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
 from multiprocessing.context import BaseContext
@@ -20,8 +21,7 @@ from typing import NamedTuple
 
 import torch
 
-from seq2seq.decoding.answering import Answering
-from seq2seq.decoding.engine import Engine, Request
+from seq2seq.decoding.engine import Engine, Request, Sentences
 from seq2seq.decoding.search import Hypothesis
 from seq2seq.decoding.stats import Stats
 from seq2seq.environment import keep_memory, uninterrupted
@@ -119,7 +119,7 @@ class Worker:
         self.process.join()
 
 
-class Workers(Answering[Request, list[Hypothesis]]):
+class Workers(Sentences):
     """Up to `count` engines, each in its own process, with the interface of one engine.
 
     Processes are started when there is work for two, and stay until `close`. Starting them takes
@@ -158,10 +158,6 @@ class Workers(Answering[Request, list[Hypothesis]]):
     def waiting(self) -> bool:
         return bool(self._backlog)
 
-    def submit(self, request: Request) -> int:
-        """Put a sentence at the end of the queue. Returns: its id, by which `step` answers."""
-        return self.submit_all([request])[0]
-
     def submit_all(
         self, items: Sequence[Request], answers: dict[int, list[Hypothesis]] | None = None
     ) -> list[int]:
@@ -179,19 +175,26 @@ class Workers(Answering[Request, list[Hypothesis]]):
         dropped = set(ids)
         self._backlog = deque(pair for pair in self._backlog if pair[0] not in dropped)
         self._here.send(Order(cancelled=dropped))
-        for worker in self._workers:
-            if theirs := dropped & worker.unanswered:
-                worker.send(Order(cancelled=theirs))
+        with self._whole():
+            for worker in self._workers:
+                if theirs := dropped & worker.unanswered:
+                    worker.send(Order(cancelled=theirs))
 
     def advance(self) -> None:
         """Deal requests out, and wait for answers, if there is work."""
-        try:
+        with self._whole():
             if self._backlog:
                 self._deal()
             if self.engine.busy:
                 for request_id, hypotheses in self._here.step():
                     self.answer(request_id, hypotheses)
             self._receive(wait_for_one=not self.engine.busy)
+
+    @contextmanager
+    def _whole(self) -> Iterator[None]:
+        """If an error is raised inside, all processes end."""
+        try:
+            yield
         except BaseException:
             self.close()
             raise
@@ -213,15 +216,12 @@ class Workers(Answering[Request, list[Hypothesis]]):
             self._backlog.clear()
             return
         self._start(wanted)
-        orders: list[list[tuple[int, Request]]] = [[] for _ in self._workers]
-        room = True
-        while room and self._backlog:
-            room = False
-            for worker, order in zip(self._workers, orders, strict=True):
-                if self._backlog and len(worker.unanswered) + len(order) < SHARE:
-                    order.append(self._backlog.popleft())
-                    room = True
-        for worker, order in zip(self._workers, orders, strict=True):
+        orders: dict[Worker, list[tuple[int, Request]]] = {worker: [] for worker in self._workers}
+        rounds = ((n, worker) for n in range(SHARE) for worker in self._workers)
+        turns = (worker for n, worker in rounds if len(worker.unanswered) + n < SHARE)
+        for worker in islice(turns, len(self._backlog)):
+            orders[worker].append(self._backlog.popleft())
+        for worker, order in orders.items():
             if order:
                 worker.send(Order(order))
 

@@ -139,6 +139,17 @@ def test_a_worker_that_dies_between_two_calls_is_an_error_too(echoes: Workers) -
         list(echoes.translate(requests(0, 1)))
 
 
+def test_a_dead_worker_is_an_error_for_who_cancels_too(echoes: Workers) -> None:
+    stuck = echoes.submit_all(requests(-3, -3, -3, -3))
+    echoes._deal()
+    killed = echoes._workers[0].process
+    killed.kill()
+    killed.join()
+    with pytest.raises(Seq2SeqError, match="ended with code -9"):
+        echoes.cancel(*stuck)
+    assert not alive(echoes) and not echoes.busy
+
+
 def test_errors_and_warnings_of_a_worker_reach_the_caller(echoes: Workers) -> None:
     with pytest.warns(RuntimeWarning, match="minus two is odd"):
         list(echoes.translate(requests(0, -2, 1)))
