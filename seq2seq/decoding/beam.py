@@ -8,6 +8,7 @@ from typing import Any, Literal, NamedTuple
 import torch
 from torch import Tensor
 
+from seq2seq.decoding.guides import Guides, in_turns
 from seq2seq.decoding.search import Search, SearchState, StepChoice
 from seq2seq.symbols import EOS
 
@@ -29,17 +30,24 @@ class Selection(NamedTuple):
         return Selection(*(x.gather(1, places) for x in self))
 
 
-def select(total: Tensor, gains: Tensor, ids: Tensor, greedy: Tensor) -> Selection:
+def select(
+    total: Tensor, gains: Tensor, ids: Tensor, greedy: Tensor, guides: Guides | None = None
+) -> Selection:
     """The continuations of each sentence that a beam search considers.
 
     Args:
         total: log-probability of each beam, (B, K); -inf if it is not live.
         gains, ids: log-probabilities and tokens of its candidates, best first, (B, K, C).
         greedy: the beam that holds the output of greedy search, (B,); -1 if none does.
+        guides: by whose progress beams are allocated; None = by value alone.
     """
     K, C = gains.shape[1:]
     values = (total[:, :, None] + gains).flatten(1)
-    best = values.topk(min(2 * K, K * C)).indices
+    if guides:
+        progress = guides.progress(ids, values.isfinite().view_as(ids)).flatten(1)
+        best = in_turns(values, progress)[:, : 2 * K]
+    else:
+        best = values.topk(min(2 * K, K * C)).indices
     index = torch.cat((best, greedy.clamp(min=0)[:, None] * C), dim=1)
     values = values.gather(1, index)
     tokens, gains = ids.flatten(1).gather(1, index), gains.flatten(1).gather(1, index)
@@ -71,7 +79,11 @@ class BeamState(SearchState):
         self.total[:, :1] = 0.0
         self.count = torch.zeros_like(self.length)
         self.best = torch.full_like(self.total[:, 0], -torch.inf)
-        self.greedy = torch.full_like(self.count, -1 if self.search.stopping == "count" else 0)
+        # No greedy search finds what is required, and it would not end without.
+        none = [
+            self.search.stopping == "count" or self.guides.requires(i) for i in range(len(searches))
+        ]
+        self.greedy = torch.tensor(none, device=self.count.device).to(torch.int64).neg()
         S = int(source_lengths.max()) + 1 if self.search.reads_weights else 0
         self.seen = self.total.new_zeros(*self.total.shape, S)
 
@@ -80,7 +92,8 @@ class BeamState(SearchState):
         if weights is not None:
             self._look(weights)
         self._grow()
-        selected = select(self.total, logp.double().view(B, K, -1), ids.view(B, K, -1), self.greedy)
+        gains, ids = logp.double().view(B, K, -1), ids.view(B, K, -1)
+        selected = select(self.total, gains, ids, self.greedy, self.guides)
         ended = (selected.tokens == EOS) & (selected.values != -torch.inf)
         self._end(selected, ended)
         parents, tokens = self._go_on(selected, ended)
@@ -120,6 +133,7 @@ class BeamState(SearchState):
             x: Tensor = getattr(self, name)
             setattr(self, name, x.flatten(0, 1).index_select(0, parents).view_as(x))
         self._write(selected.tokens, selected.gains)
+        self.guides.go_on(selected.beams, selected.tokens)
         return parents, selected.tokens
 
     def _decided(self) -> Tensor:
@@ -130,9 +144,9 @@ class BeamState(SearchState):
         enough = self.count >= self.enough
         if search.stopping == "count" or search.beam_size == 1:
             return enough
-        # Log-probabilities only fall, and the first beam has the highest. If it ended next:
+        # Log-probabilities only fall. If the highest ended next:
         longer = (self.length + 1).minimum(self.limits).double()
-        beaten: Tensor = self.best >= self.total[:, 0] / search.penalty(longer, self.exponent)
+        beaten: Tensor = self.best >= self.total.amax(1) / search.penalty(longer, self.exponent)
         # Greedy search is followed to its end if it could still be the best.
         greedy = self.total.gather(1, self.greedy.clamp(min=0)[:, None]).squeeze(1)
         at_limit = greedy / search.penalty(self.limits.double(), self.exponent)

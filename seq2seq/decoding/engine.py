@@ -1,8 +1,8 @@
 """Translates any number of sentences, as many at a time as is fast and fits in memory."""
 
 from collections import deque
-from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
 
 import torch
 
@@ -10,6 +10,7 @@ from seq2seq.attention.pages import PagePool
 from seq2seq.data.windows import padded
 from seq2seq.decoding.answering import Answering
 from seq2seq.decoding.decoding_batch import DecodingBatch
+from seq2seq.decoding.guides import Guide
 from seq2seq.decoding.search import Hypothesis, Search, check_prefix
 from seq2seq.decoding.stats import Stats
 from seq2seq.errors import ConfigError
@@ -29,6 +30,7 @@ class Request(NamedTuple):
     prefix: Sequence[int] = ()  # ids that the translation begins with
     draw_id: int | None = None  # random draws depend on it; None = the id from `Engine.submit`
     search: Search | None = None  # None = the engine's
+    constraint: Any = None  # from which the engine makes a guide; None = no guide
 
 
 class Engine(Answering[Request, list[Hypothesis]]):
@@ -47,6 +49,7 @@ class Engine(Answering[Request, list[Hypothesis]]):
     Args:
         model: in evaluation mode.
         search: how hypotheses are chosen for requests that do not say it.
+        guide: makes a guide from a request's constraint; None = constraints are guides.
         cache: `dense`, `paged`, or `auto`: paged on a GPU.
         rows: maximum number of hypotheses decoded at once, but always those of one sentence.
         pages: of the paged cache; None = room for `rows` hypotheses of 128 tokens, and for at
@@ -63,6 +66,7 @@ class Engine(Answering[Request, list[Hypothesis]]):
         self,
         model: Seq2Seq,
         search: Search,
+        guide: Callable[[Any], Guide] | None = None,
         *,
         cache: Cache = "auto",
         rows: int = 320,
@@ -70,7 +74,7 @@ class Engine(Answering[Request, list[Hypothesis]]):
         page_size: int | None = None,
     ):
         super().__init__()
-        self.model, self.search, self.rows = model, search, rows
+        self.model, self.search, self.guide, self.rows = model, search, guide, rows
         self.device = next(model.parameters()).device
         on_cpu = self.device.type == "cpu"
         self.pool: PagePool | None = None
@@ -96,6 +100,10 @@ class Engine(Answering[Request, list[Hypothesis]]):
             for a prefix that no translation can begin with.
         """
         return self.submit_all([request])[0]
+
+    def _guide(self, constraint: Any) -> Guide | None:
+        guide: Guide | None = constraint
+        return guide if guide is None or self.guide is None else self.guide(constraint)
 
     def check(self, request: Request) -> None:
         """Raises: as `submit`, if a request can never be answered."""
@@ -198,6 +206,7 @@ class Engine(Answering[Request, list[Hypothesis]]):
             [request.prefix for request in requests],
             [i if r.draw_id is None else r.draw_id for i, r in zip(ids, requests, strict=True)],
             [self._search(request) for request in requests],
+            [self._guide(request.constraint) for request in requests],
         )
         self._started.update(dict.fromkeys(ids, batch))
         self.stats.admitted += len(ids)

@@ -34,6 +34,7 @@ class IndependentBeams(SearchState):
         tokens, logp = (x.gather(1, choice).view_as(self.live) for x in (ids, logp.double()))
         self._grow()
         self._write(tokens, logp)
+        self.guides.go_on(None, tokens)
         over = (tokens == EOS) | (self.length >= self.limits)[:, None]
         which = (over & self.live).nonzero(as_tuple=True)
         self._record(which[0], self.tokens[which], self.logp[which])

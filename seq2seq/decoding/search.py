@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from seq2seq.decoding.guides import Guide, Guides
 from seq2seq.errors import ConfigError
 from seq2seq.symbols import BOS, EOS, NAMES, PAD
 from seq2seq.tables import check_range
@@ -41,6 +42,7 @@ class CandidateRequest:
     # (N, R) tokens that are candidates whatever their rank, -1 = none: they come last, and have
     # probability 0 there if they are among the first C too, or if the row may not take them.
     required: Tensor | None = None
+    allowed: Tensor | None = None  # (M, 2) pairs of a row and a token: all that such a row may take
 
 
 class StepChoice(NamedTuple):
@@ -135,6 +137,7 @@ class Search:
         draw_ids: Tensor | None = None,
         prefixes: Sequence[Sequence[int]] | None = None,
         searches: Sequence["Search"] | None = None,
+        guides: Sequence[Guide | None] | None = None,
     ) -> "SearchState":
         """The state of B new sentences with `source_lengths` pieces (B,), eos not counted.
 
@@ -144,6 +147,7 @@ class Search:
                 to B - 1.
             prefixes: the tokens that each translation must begin with.
             searches: of each sentence, all of one kind; None = this one for all.
+            guides: of each sentence, if any.
 
         Raises: ValueError for a prefix that contains pad, bos or eos, or is too long for the model.
         """
@@ -152,9 +156,12 @@ class Search:
         B = len(source_lengths)
         if draw_ids is None:
             draw_ids = torch.arange(B, device=source_lengths.device)
-        return self.search_state(
-            searches or [self] * B, source_lengths, longest, draw_ids, prefixes or [()] * B
+        searches, prefixes, guides = (
+            searches or [self] * B,
+            prefixes or [()] * B,
+            guides or [None] * B,
         )
+        return self.search_state(searches, source_lengths, longest, draw_ids, prefixes, guides)
 
     def limit(self, source_length: int, longest: int | None = None, prefix: int = 0) -> int:
         """Maximum tokens of a translation, eos included.
@@ -199,8 +206,10 @@ class SearchState:
         longest: int | None,
         draw_ids: Tensor,
         prefixes: Sequence[Sequence[int]],
+        guides: Sequence[Guide | None],
     ):
         self.search, self.searches = searches[0].kind, list(searches)
+        self.guides = Guides(guides, self.search.beams)
         self.draw_ids, self.source_lengths = draw_ids, source_lengths
         B, K, device = len(source_lengths), self.search.beams, source_lengths.device
         pieces: list[int] = source_lengths.tolist()
@@ -235,7 +244,8 @@ class SearchState:
             forced = forced.expand(-1, K).flatten()
         if self.has_minimum:
             unending = (self.length + 1 < self.min_lengths).repeat_interleave(K)
-        return CandidateRequest(self.search.candidates, forced, unending)
+        guided = self.guides.pairs(self.length.device) if self.guides else {}
+        return CandidateRequest(self.search.candidates, forced, unending, **guided)
 
     def advance(self, logp: Tensor, ids: Tensor, weights: Tensor | None = None) -> StepChoice:
         """Choose the next tokens.
@@ -253,6 +263,7 @@ class SearchState:
         chosen = sentences.tolist()
         self.searches = [self.searches[i] for i in chosen]
         self.finished = [self.finished[i] for i in chosen]
+        self.guides.keep(chosen)
         # Without the longest, less room may do; all of it is copied when beams are reordered.
         self._steps = int(self.length.max()) if self.finished else 0
         room = self.ROOM << (self._steps // self.ROOM).bit_length()
@@ -271,6 +282,7 @@ class SearchState:
             setattr(self, name, stack(getattr(self, name), getattr(other, name)))
         self.searches += other.searches
         self.finished += other.finished
+        self.guides.merge(other.guides)
         self.has_minimum = self.has_minimum or other.has_minimum
         self._steps = max(self._steps, other._steps)
 
