@@ -46,10 +46,18 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 
 
 def options_of(callable_: Callable[..., Any]) -> dict[str, inspect.Parameter]:
-    """The options of a constructor: its keyword-only arguments, or all fields of a dataclass."""
+    """The options of a constructor: its keyword-only arguments, or all fields of a dataclass.
+
+    `**options` stands for those of the base class, except the class's `absent_options`.
+    """
     parameters = inspect.signature(callable_).parameters.values()
     every = hasattr(callable_, "__dataclass_fields__")
-    return {p.name: p for p in parameters if every or p.kind is p.KEYWORD_ONLY}
+    own = {p.name: p for p in parameters if every or p.kind is p.KEYWORD_ONLY}
+    if not inspect.isclass(callable_) or all(p.kind is not p.VAR_KEYWORD for p in parameters):
+        return own
+    absent = getattr(callable_, "absent_options", {})
+    inherited = options_of(callable_.__mro__[1]).items()
+    return {name: p for name, p in inherited if name not in absent} | own
 
 
 def check_options(callable_: Callable[..., Any], options: Mapping[str, Any], where: str) -> None:
@@ -65,9 +73,6 @@ def check_options(callable_: Callable[..., Any], options: Mapping[str, Any], whe
     Raises: ConfigError naming every option that is unknown, missing, mistyped or out of range.
     """
     accepted = options_of(callable_)
-    hints = typing.get_type_hints(
-        callable_ if not inspect.isclass(callable_) else callable_.__init__
-    )
     prefix = f"{where}." if where else ""
     reasons = getattr(callable_, "absent_options", {})
     problems = []
@@ -79,16 +84,16 @@ def check_options(callable_: Callable[..., Any], options: Mapping[str, Any], whe
             problems.append(
                 f"unknown option {prefix}{name}{did_you_mean(name, accepted)} Accepted: {known}"
             )
-        elif not matches(value, hints.get(name, Any)):
-            default = accepted[name].default
+        elif not matches(value, accepted[name].annotation):
+            default, right = accepted[name].default, describe(accepted[name].annotation)
             example = "" if default is inspect.Parameter.empty else f", for example {default!r}"
-            problems.append(f"{prefix}{name}={value!r} should be {describe(hints[name])}{example}")
+            problems.append(f"{prefix}{name}={value!r} should be {right}{example}")
         elif isinstance(value, int | float) and abs(value) >= LIMIT:
             beyond = f"large: less than {LIMIT}" if value > 0 else f"small: more than {-LIMIT}"
             problems.append(f"{prefix}{name}={value} is too {beyond} is possible")
     for name, parameter in accepted.items():
         if name not in options and parameter.default is inspect.Parameter.empty:
-            problems.append(f"{prefix}{name} is missing: {describe(hints[name])}")
+            problems.append(f"{prefix}{name} is missing: {describe(parameter.annotation)}")
     if problems:
         raise ConfigError("\n".join(problems))
 

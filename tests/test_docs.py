@@ -3,6 +3,7 @@
 import re
 import shlex
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from string import Template
 from types import ModuleType
@@ -10,13 +11,14 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import CONF
+from helpers import CONF, assert_equal, randomised
 from hydra import compose, initialize_config_dir
 from torch import Tensor
 
 from seq2seq.attention import ATTENTION, Attention, Role
+from seq2seq.attention.pages import PagePool
 from seq2seq.models import build_model
-from seq2seq.symbols import BOS, EOS
+from seq2seq.symbols import BOS, EOS, PAD
 from seq2seq.training.config.plan import check
 from seq2seq.training.run import plain_values
 
@@ -121,9 +123,12 @@ def test_the_code_on_the_page_of_attention_runs(code: str) -> None:
     exec(compile(code, "docs/attention.md", "exec"), {})
 
 
+Nearby = Callable[..., dict[str, Any]]  # overrides -> configuration
+
+
 @pytest.fixture
-def config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
-    """`attn=nearby`, after the steps of CONTRIBUTING.md were followed."""
+def nearby(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Nearby:
+    """`attn=nearby` with further options, after the steps of CONTRIBUTING.md were followed."""
     (code,) = blocks("python")
     (preset,) = blocks("yaml")
     module = ModuleType("nearby")
@@ -132,67 +137,96 @@ def config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> dict[str, Any]:
     monkeypatch.setitem(ATTENTION, "nearby", module.__dict__["Nearby"])
     (tmp_path / "attn").mkdir()
     (tmp_path / "attn" / "nearby.yaml").write_text(preset, encoding="utf-8")
-    with initialize_config_dir(str(CONF), version_base="1.3"):
-        overrides = ["run_name=x", "attn=nearby", "attn.radius=2", "model.dim=32"]
-        search = f"hydra.searchpath=[file://{tmp_path}]"
-        return plain_values(compose("train", overrides=[*overrides, search]))
+    search = f"hydra.searchpath=[file://{tmp_path}]"
+
+    def config(*overrides: str) -> dict[str, Any]:
+        ours = ("run_name=x", "attn=nearby", "attn.radius=2", "model.dim=32", "model.ffn_dim=24")
+        with initialize_config_dir(str(CONF), version_base="1.3"):
+            return plain_values(compose("train", overrides=[*ours, search, *overrides]))
+
+    return config
 
 
-def nearby_model(config: dict[str, Any]) -> Any:
+SOURCE = torch.tensor([[5, 6, 7, 8, 9, 10, 11, EOS], [9, 8, 7, 6, EOS, PAD, PAD, PAD]])
+TARGET = torch.tensor([[BOS, 5, 6, 7, 8, 9, 10], [BOS, 10, 9, 8, 7, 6, 5]])
+POSITIONS = ["sinusoidal", "rope", "alibi", "t5"]
+
+
+def model_of(config: dict[str, Any]) -> Any:
     torch.manual_seed(0)
-    plan = check(config, Path())
-    return build_model(plan.model, 20, 20).double().eval()
+    return randomised(build_model(check(config, Path()).model, 20, 20))
 
 
-def test_the_mechanism_in_contributing_trains_as_typed(config: dict[str, Any]) -> None:
+def test_the_example_in_contributing_is_ten_lines_and_trains_as_typed(nearby: Nearby) -> None:
+    (code,) = blocks("python")
+    body = re.sub(r'""".*?"""', "", code.partition("class Nearby")[2], flags=re.S)
+    assert len([line for line in body.splitlines() if line.strip()]) <= 10
+    config = nearby()
     attention = check(config, Path()).model["attention"]
     names = {role: options["name"] for role, options in attention.items()}
     assert names == {"encoder": "nearby", "decoder": "nearby", "cross": "multihead"}
     assert attention["encoder"]["radius"] == 2
+    assert all(ATTENTION["nearby"].cost(config["attn"]))
+    model = model_of(config).train()
+    model(SOURCE, TARGET).hidden.square().sum().backward()
+    assert all(parameter.grad is not None for parameter in model.decoder.parameters())
 
 
-SOURCE = torch.tensor([[5, 6, 7, 8, 9, 10, 11, EOS]])
-TARGET = torch.tensor([[BOS, 5, 6, 7, 8, 9, 10]])
+@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize("groups", [1, 4])
+def test_its_kernels_agree(nearby: Nearby, position: str, groups: int) -> None:
+    common = (f"position={position}", f"attn.num_kv_heads={groups}")
+    kernels = ("explicit", "fused", "flash", "auto")
+    found = [model_of(nearby(*common, f"attn.kernel={kernel}")) for kernel in kernels]
+    expected, *others = [model(SOURCE, TARGET).hidden for model in found]
+    for other in others:
+        assert_equal(other, expected)
+    everything = model_of(nearby(*common, "attn.radius=99"))
+    assert not torch.allclose(everything(SOURCE, TARGET).hidden, expected)
 
 
-def test_the_mechanism_in_contributing_decodes_as_it_trains(config: dict[str, Any]) -> None:
-    model = nearby_model(config)
-    state = model.start(model.encode(SOURCE), 1)
-    steps = [model.step(token, state).hidden for token in TARGET.split(1, dim=1)]
-    torch.testing.assert_close(torch.cat(steps, dim=1), model(SOURCE, TARGET).hidden)
+def test_its_weights_are_dropped_in_training(nearby: Nearby) -> None:
+    attention = model_of(nearby("attn.dropout=0.5")).encoder[0].attention
+    x = torch.randn(1, 9, 32, dtype=torch.float64)
+    quiet = attention(x).out
+    attention.train()
+    assert not torch.allclose(attention(x).out, quiet)
 
 
-def test_the_mechanism_in_contributing_does_not_see_the_future(config: dict[str, Any]) -> None:
-    model = nearby_model(config)
-    changed = TARGET.clone()
-    changed[:, 4:] = 12
-    expected, found = (model(SOURCE, target).hidden for target in (TARGET, changed))
-    torch.testing.assert_close(found[:, :4], expected[:, :4])
-    assert not torch.allclose(found[:, 4], expected[:, 4])
+@pytest.mark.parametrize("position", POSITIONS)
+@pytest.mark.parametrize("paged", [False, True], ids=["dense", "paged"])
+@pytest.mark.parametrize("beams", [1, 3])
+def test_it_decodes_as_it_trains(nearby: Nearby, beams: int, paged: bool, position: str) -> None:
+    model = model_of(nearby(f"position={position}"))
+    expected = model(SOURCE, TARGET).hidden.repeat_interleave(beams, 0)
+    pages = PagePool(200, 4) if paged else None
+    with torch.no_grad():
+        state = model.start(model.encode(SOURCE), beams, pages)
+        tokens = TARGET.repeat_interleave(beams, 0).split([1, 3, 1, 1, 1], dim=1)
+        steps = [model.step(n, state).hidden for n in tokens]
+    assert_equal(torch.cat(steps, dim=1), expected)
 
 
-def test_the_mechanism_in_contributing_takes_positions_of_every_row(config: dict[str, Any]) -> None:
-    model = nearby_model(config)
-    attention = model.decoder[0].attention
-    x = torch.randn(2, 5, 32, dtype=torch.float64)
-    positions = torch.arange(5).expand(2, 5)
-    out = attention.advance(x, attention.new_memory(), positions).out
-    torch.testing.assert_close(out, attention(x).out)
-    cost = type(attention).cost(config["attn"])
-    assert all(cost)
+def test_it_decodes_sentences_of_different_ages_together(nearby: Nearby) -> None:
+    model, pages = model_of(nearby("position=rope")), PagePool(200, 4)
+    expected = model(SOURCE, TARGET).hidden
+    with torch.no_grad():
+        old, young = (model.start(model.encode(row[None]), 1, pages) for row in SOURCE)
+        model.step(TARGET[:1, :4], old)
+        old.merge(young)
+        step = model.step(torch.stack((TARGET[0, 4:7], TARGET[1, :3])), old).hidden
+    assert_equal(step[0], expected[0, 4:7])
 
 
 @pytest.mark.parametrize("role", [Role.ENCODER, Role.DECODER])
-def test_the_mechanism_in_contributing_reads_the_neighbourhood_alone(
-    config: dict[str, Any], role: Role
-) -> None:
-    model = nearby_model(config)
-    modules = [m for m in model.modules() if isinstance(m, Attention)]
+def test_it_reads_the_neighbourhood_alone_and_is_drawn(nearby: Nearby, role: Role) -> None:
+    modules = [m for m in model_of(nearby()).modules() if isinstance(m, Attention)]
     attention = next(m for m in modules if m.place.role is role)
     x = torch.randn(1, 9, 32, dtype=torch.float64)
-    weights = attention(x, need_weights=True).weights[0, 0]
+    weights = attention(x, need_weights=True).weights[0]
     distance = (torch.arange(9)[:, None] - torch.arange(9)).abs()
     future = torch.arange(9)[:, None] < torch.arange(9)
     hidden: Tensor = (distance > 2) | (future if role is Role.DECODER else False)
-    assert torch.equal(weights == 0, hidden)
-    torch.testing.assert_close(weights.sum(-1), torch.ones(9, dtype=torch.float64))
+    for head in weights:
+        assert torch.equal(head == 0, hidden)
+    assert_equal(weights.sum(-1), torch.ones(4, 9, dtype=torch.float64))

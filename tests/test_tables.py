@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import pytest
 
@@ -29,6 +29,13 @@ class Layer:
         limit: int | None = None,
     ):
         pass
+
+
+class Wide(Layer):
+    absent_options: ClassVar[dict[str, str]] = {"rate": "a wide layer drops nothing"}
+
+    def __init__(self, place: object, *, width: int = 9, depth: int, **options: Any):
+        super().__init__(place, width=width, **options)
 
 
 @dataclass
@@ -75,6 +82,18 @@ def test_only_a_near_name_is_suggested() -> None:
 def test_options_are_keyword_only_arguments_or_the_fields_of_a_dataclass() -> None:
     assert list(options_of(Layer)) == ["width", "rate", "kind", "limit"]
     assert list(options_of(Options)) == ["steps", "betas"]
+
+
+def test_a_class_may_take_the_options_of_its_base_and_leave_some_out() -> None:
+    assert set(options_of(Wide)) == {"width", "depth", "kind", "limit"}
+    check_options(Wide, {"depth": 1, "kind": "b"}, "attn")
+    assert message_of({"depth": 1, "kind": "c"}, Wide) == (
+        "attn.kind='c' should be one of 'a', 'b', for example 'a'"
+    )
+    assert message_of({"depth": 1, "rate": 0.5}, Wide) == (
+        "attn.rate=0.5 means nothing here: a wide layer drops nothing"
+    )
+    assert message_of({}, Wide) == "attn.depth is missing: a whole number"
 
 
 def test_options_that_fit_are_accepted() -> None:

@@ -9,6 +9,7 @@ from zoo import Preset
 
 from attention_bench.live_memory import Live, live_memory
 from seq2seq.attention import Attention, Memory, Place, Role
+from seq2seq.attention.base import Encoded
 
 CHUNK = 256  # tokens fed to a decoder at once, before its steps are timed
 STEPS = 4  # of a round; the fastest counts
@@ -94,7 +95,7 @@ class Decoding:
         start = setting.now()
         with torch.no_grad(), setting.autocast():
             if setting.role is Role.CROSS:
-                self.memory: Memory = self.mechanism.memory_of(setting.tokens(length))
+                self.memory: Memory = self.mechanism.memory_of(Encoded(setting.tokens(length)))
             else:
                 self.memory = self._written(setting.tokens(length))
         self.preparing = setting.now() - start  # seconds

@@ -7,15 +7,7 @@ table, and a preset in conf/attn; the contract tests find it there.
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from seq2seq.attention.base import (
-    Attended,
-    Attention,
-    Cost,
-    Place,
-    Position,
-    Role,
-    TokenAttention,
-)
+from seq2seq.attention.base import Attention, Cost, Place, Role
 from seq2seq.attention.context import GlobalContext, HierarchicalContext
 from seq2seq.attention.dynamic import DynamicContext
 from seq2seq.attention.efficient import Efficient
@@ -25,7 +17,7 @@ from seq2seq.attention.linear import Linear
 from seq2seq.attention.linformer import Linformer
 from seq2seq.attention.longformer import Longformer
 from seq2seq.attention.luong_local import LocalMonotonic, LocalPredictive
-from seq2seq.attention.memory import DenseMemory, JointMemory, Memory, StateMemory, TokenMemory
+from seq2seq.attention.memory import Memory, StateMemory
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.page_local import PageLocal
 from seq2seq.attention.performer import Performer
@@ -124,17 +116,11 @@ def as_typed(names: Iterable[str]) -> str:
 
 __all__ = [
     "ATTENTION",
-    "Attended",
     "Attention",
     "Cost",
-    "DenseMemory",
-    "JointMemory",
     "Memory",
     "Place",
-    "Position",
     "Role",
     "StateMemory",
-    "TokenAttention",
-    "TokenMemory",
     "build_attention",
 ]

@@ -44,6 +44,23 @@ class Place(NamedTuple):
     position: Position | None = None  # only in self-attention, only if it acts inside attention
 
 
+class Encoded(NamedTuple):
+    """A whole sequence that can be attended to, such as the source as the decoder sees it."""
+
+    states: Tensor  # (N, S, E_source)
+    mask: Tensor | None = None  # (N, S) bool, True = real token; None = all are real
+    # (N, S, levels), the index of the group that each token is in, at each level; None = unknown.
+    # Only hierarchical context reads it.
+    groups: Tensor | None = None
+
+    @property
+    def real(self) -> Tensor:
+        """The mask, also where none is given."""
+        if self.mask is not None:
+            return self.mask
+        return self.states.new_ones(self.states.shape[:2], dtype=torch.bool)
+
+
 class Attended(NamedTuple):
     """The result of an attention."""
 
@@ -82,11 +99,17 @@ class Attention(nn.Module, Generic[M]):
     reads_queries: bool = True  # does the answer depend on x in `attend`?
     sums_to_one: bool = True  # do the weights of a real query that sees a key?
     max_length: int | None = None  # tokens it can attend to; None = unlimited
+    dropout: float = 0.0  # on the weights
 
     def __init__(self, place: Place):
         super().__init__()
         self.place = place
         self.out_dim = place.dim  # width of `Attended.out`
+
+    @property
+    def dropout_now(self) -> float:
+        """Of the weights, 0 outside training."""
+        return self.dropout if self.training else 0.0
 
     @classmethod
     def label(cls, options: Mapping[str, Any]) -> str:
@@ -106,15 +129,8 @@ class Attention(nn.Module, Generic[M]):
         """
         return {}
 
-    def memory_of(self, x: Tensor, mask: Tensor | None = None, groups: Tensor | None = None) -> M:
-        """The memory of a whole sequence.
-
-        Args:
-            x: (N, S, E_source).
-            mask: (N, S), True = real token; None = all are real.
-            groups: (N, S, levels), the index of the group that each token is in, at each level;
-                None = unknown. Only hierarchical context reads it.
-        """
+    def memory_of(self, encoded: Encoded) -> M:
+        """The memory of a whole sequence."""
         raise NotImplementedError
 
     def new_memory(self) -> M:
@@ -122,14 +138,14 @@ class Attention(nn.Module, Generic[M]):
         raise NotImplementedError
 
     def attend(
-        self, x: Tensor, memory: M, positions: Tensor | None = None, need_weights: bool = False
+        self, x: Tensor, memory: M, positions: Tensor, need_weights: bool = False
     ) -> Attended:
         """Answer queries from a memory; in decoder self-attention, those of its last T tokens.
 
         Args:
             x: (N, T, E).
             memory: of N rows.
-            positions: of the queries, (T,) or (N, T); None means 0 ... T - 1.
+            positions: of the queries, (T,) or (N, T).
             need_weights: also return the weights, with the same `out` up to rounding.
         """
         raise NotImplementedError
@@ -158,10 +174,10 @@ class Attention(nn.Module, Generic[M]):
     ) -> Attended:
         """All positions at once: x (N, T, E) attends to `source` (N, S, E_source), or to itself.
 
-        mask and groups as in `memory_of`. Causality follows from the role.
+        mask and groups as in `Encoded`. Causality follows from the role.
         """
-        memory = self.memory_of(x if source is None else source, mask, groups)
-        return self.attend(x, memory, need_weights=need_weights)
+        memory = self.memory_of(Encoded(x if source is None else source, mask, groups))
+        return self.attend(x, memory, positions_of(x), need_weights)
 
     def attend_beams(
         self, x: Tensor, memory: M, positions: Tensor, need_weights: bool = False
@@ -190,21 +206,20 @@ class TokenAttention(Attention[TokenMemory]):
 
     folds: bool = False  # does `attend` take memories of several beams, and gain by it?
 
-    def remember(self, x: Tensor, positions: Tensor | None = None) -> dict[str, Tensor]:
+    def remember(self, x: Tensor, positions: Tensor) -> dict[str, Tensor]:
         """What later queries need of these tokens.
 
         Args:
             x: (N, S, E_source).
-            positions: of the tokens, (S,) or (N, S); None means 0 ... S - 1.
+            positions: of the tokens, (S,) or (N, S).
 
         Returns: named streams (N, S, heads, width).
         """
         raise NotImplementedError
 
-    def memory_of(
-        self, x: Tensor, mask: Tensor | None = None, groups: Tensor | None = None
-    ) -> TokenMemory:
-        return DenseMemory.of(self.remember(x), mask)
+    def memory_of(self, encoded: Encoded) -> TokenMemory:
+        streams = self.remember(encoded.states, positions_of(encoded.states))
+        return DenseMemory.of(streams, encoded.mask)
 
     def new_memory(self) -> TokenMemory:
         return DenseMemory(self.folds)
@@ -225,6 +240,6 @@ class TokenAttention(Attention[TokenMemory]):
         return Attended(out, weights)
 
 
-def positions_of(x: Tensor, positions: Tensor | None) -> Tensor:
-    """The given positions of the tokens of x (N, T, E), or 0 ... T - 1."""
-    return torch.arange(x.shape[1], device=x.device) if positions is None else positions
+def positions_of(x: Tensor) -> Tensor:
+    """The positions of the tokens of a whole sequence (N, T, E): 0 ... T - 1."""
+    return torch.arange(x.shape[1], device=x.device)

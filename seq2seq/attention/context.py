@@ -6,10 +6,10 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention.base import Attended, Cost, Place, Role, positions_of
+from seq2seq.attention.base import Attended, Cost, Encoded, Place, Role, positions_of
 from seq2seq.attention.heads import join_heads, projection, split_heads
 from seq2seq.attention.memory import DenseMemory, JointMemory, StateMemory, TokenMemory
-from seq2seq.attention.multihead import Kernel, MultiHead
+from seq2seq.attention.multihead import NO_SCORES, MultiHead
 from seq2seq.functional.context import (
     PrefixSums,
     gate,
@@ -27,6 +27,7 @@ class PooledContext(MultiHead):
     whose sum and count are remembered. A mechanism says in `change_keys` what it does to the keys.
     """
 
+    absent_options = NO_SCORES
     keeps_means = False  # do queries read the mean too?
 
     @classmethod
@@ -40,9 +41,8 @@ class PooledContext(MultiHead):
         """The keys (N, S, G D) of tokens x (N, S, E), given the means of their rows or prefixes."""
         raise NotImplementedError
 
-    def memory_of(
-        self, x: Tensor, mask: Tensor | None = None, groups: Tensor | None = None
-    ) -> JointMemory:
+    def memory_of(self, encoded: Encoded) -> JointMemory:
+        x, mask, groups = encoded
         state: dict[str, Tensor] = {}
         if self.place.role is Role.DECODER:
             means, sums = prefix_means(x, mask)
@@ -53,7 +53,7 @@ class PooledContext(MultiHead):
         if self.keeps_means:
             state["means"] = means
         keys = self.change_keys(self.k(x), x, means, mask, groups)
-        streams = self.streams(keys, self.v(x), positions_of(x, None))
+        streams = self.streams(keys, self.v(x), positions_of(x))
         return JointMemory(DenseMemory.of(streams, mask), StateMemory(**state))
 
     def new_memory(self) -> JointMemory:
@@ -99,24 +99,9 @@ class GlobalContext(PooledContext):
     """
 
     def __init__(
-        self,
-        place: Place,
-        *,
-        num_heads: int,
-        num_kv_heads: int | None = None,
-        form: Literal["keys", "additive", "gated"] = "keys",
-        kernel: Kernel = "auto",
-        bias: bool = False,
-        dropout: float = 0.0,
+        self, place: Place, *, form: Literal["keys", "additive", "gated"] = "keys", **options: Any
     ):
-        super().__init__(
-            place,
-            num_heads=num_heads,
-            num_kv_heads=num_kv_heads,
-            kernel=kernel,
-            bias=bias,
-            dropout=dropout,
-        )
+        super().__init__(place, **options)
         inputs, width = place.source_dim, self.width
         self.of_keys: nn.Module | None = None
         self.of_queries: nn.Module | None = None
@@ -124,10 +109,10 @@ class GlobalContext(PooledContext):
             self.of_keys = Scale(inputs, self.num_kv_heads * width)
         elif form == "additive":
             # A term that is the same for all keys would cancel in the softmax.
-            self.of_queries = Shift(inputs, num_heads * width)
+            self.of_queries = Shift(inputs, self.num_heads * width)
         else:
             self.of_keys = Gate(inputs, self.num_kv_heads, width)
-            self.of_queries = Gate(inputs, num_heads, width)
+            self.of_queries = Gate(inputs, self.num_heads, width)
         self.keeps_means = self.of_queries is not None
 
     def change_keys(
@@ -135,21 +120,15 @@ class GlobalContext(PooledContext):
     ) -> Tensor:
         return k if self.of_keys is None else self.of_keys(k, means)
 
-    def attend(
-        self,
-        x: Tensor,
-        memory: TokenMemory,
-        positions: Tensor | None = None,
-        need_weights: bool = False,
-    ) -> Attended:
-        q = self.q(x)
+    def answer(
+        self, q: Tensor, memory: TokenMemory, positions: Tensor, need_weights: bool = False
+    ) -> tuple[Tensor, Tensor | None]:
         if self.of_queries is not None:
             assert isinstance(memory, JointMemory)
             # In the decoder a mean for each of the last tokens, elsewhere one for all queries.
-            q = self.of_queries(q, memory.beside.state["means"][:, -x.shape[1] :])
-        q, here = split_heads(q, self.num_heads), positions_of(x, positions)
-        out, weights = self.answer(q, memory, here, need_weights)
-        return Attended(self.out(join_heads(out)), weights)
+            means = memory.beside.state["means"][:, -q.shape[2] :]
+            q = split_heads(self.of_queries(join_heads(q), means), self.num_heads)
+        return super().answer(q, memory, positions, need_weights)
 
 
 class HierarchicalContext(PooledContext):
@@ -170,24 +149,8 @@ class HierarchicalContext(PooledContext):
     LEVELS = ("word", "sentence", "paragraph")
     reads_groups = True
 
-    def __init__(
-        self,
-        place: Place,
-        *,
-        num_heads: int,
-        num_kv_heads: int | None = None,
-        kernel: Kernel = "auto",
-        bias: bool = False,
-        dropout: float = 0.0,
-    ):
-        super().__init__(
-            place,
-            num_heads=num_heads,
-            num_kv_heads=num_kv_heads,
-            kernel=kernel,
-            bias=bias,
-            dropout=dropout,
-        )
+    def __init__(self, place: Place, **options: Any):
+        super().__init__(place, **options)
         outputs = self.num_kv_heads * self.width
         self.levels = nn.ModuleDict(
             {name: zeros(place.source_dim, outputs) for name in self.LEVELS}
@@ -227,7 +190,7 @@ class Shift(Scale):
 
     def forward(self, x: Tensor, means: Tensor) -> Tensor:
         """As of `Scale`."""
-        return x + self.context(means)
+        return torch.add(x, self.context(means))
 
 
 class Gate(nn.Module):

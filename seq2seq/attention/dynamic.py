@@ -6,10 +6,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention.base import Attended, Cost, Place, positions_of
-from seq2seq.attention.heads import join_heads, split_heads
+from seq2seq.attention.base import Cost, Place
 from seq2seq.attention.memory import TokenMemory
-from seq2seq.attention.multihead import Kernel, MultiHead
+from seq2seq.attention.multihead import NO_SCORES, MultiHead
 from seq2seq.functional.context import modulate
 from seq2seq.functional.scores import project_per_head
 
@@ -29,41 +28,21 @@ class DynamicContext(MultiHead):
     Raises: ConfigError, as `MultiHead`.
     """
 
-    def __init__(
-        self,
-        place: Place,
-        *,
-        num_heads: int,
-        num_kv_heads: int | None = None,
-        kernel: Kernel = "auto",
-        bias: bool = False,
-        dropout: float = 0.0,
-    ):
-        super().__init__(
-            place,
-            num_heads=num_heads,
-            num_kv_heads=num_kv_heads,
-            kernel=kernel,
-            bias=bias,
-            dropout=dropout,
-        )
+    absent_options = NO_SCORES
+
+    def __init__(self, place: Place, **options: Any):
+        super().__init__(place, **options)
         # Wf of each head, (H, D, D): it starts as multi-head attention.
-        self.feedback = nn.Parameter(torch.zeros(num_heads, self.width, self.width))
+        self.feedback = nn.Parameter(torch.zeros(self.num_heads, self.width, self.width))
 
     @classmethod
     def cost(cls, options: Mapping[str, Any]) -> Cost:
         cost = super().cost(options)
         return cost._replace(time=f"2 {cost.time}", memory=f"2 ({cost.memory})")
 
-    def attend(
-        self,
-        x: Tensor,
-        memory: TokenMemory,
-        positions: Tensor | None = None,
-        need_weights: bool = False,
-    ) -> Attended:
-        q, here = split_heads(self.q(x), self.num_heads), positions_of(x, positions)
-        first, _ = self.answer(q, memory, here)
+    def answer(
+        self, q: Tensor, memory: TokenMemory, positions: Tensor, need_weights: bool = False
+    ) -> tuple[Tensor, Tensor | None]:
+        first, _ = super().answer(q, memory, positions)
         q = modulate(q, project_per_head(first, self.feedback))
-        out, weights = self.answer(q, memory, here, need_weights)
-        return Attended(self.out(join_heads(out)), weights)
+        return super().answer(q, memory, positions, need_weights)

@@ -5,8 +5,8 @@ from typing import Any
 
 from torch import Tensor
 
-from seq2seq.attention.base import Attended, Attention, Cost, Place, Role
-from seq2seq.attention.heads import check_heads, join_heads, projection, split_heads
+from seq2seq.attention.base import Attended, Cost, Encoded, Place, Role
+from seq2seq.attention.heads import HeadedAttention, join_heads
 from seq2seq.attention.memory import SourceMemory, StateMemory
 from seq2seq.functional.efficient import (
     efficient_attention,
@@ -15,7 +15,7 @@ from seq2seq.functional.efficient import (
 )
 
 
-class Efficient(Attention[StateMemory]):
+class Efficient(HeadedAttention[StateMemory]):
     """Each channel of the keys is a softmax over the positions, which gives one mean value; each
     query mixes these D means by the softmax of its own channels.
 
@@ -43,39 +43,24 @@ class Efficient(Attention[StateMemory]):
     }
 
     def __init__(self, place: Place, *, num_heads: int, bias: bool = False):
-        super().__init__(place)
-        dim, source_dim = place.dim, place.source_dim
-        check_heads(num_heads, num_heads, dim)
-        self.num_heads = num_heads
-        self.q = projection(dim, dim, bias, gain=0.5**0.5)
-        self.k = projection(source_dim, dim, bias, gain=0.5**0.5)
-        self.v = projection(source_dim, dim, bias, gain=0.5**0.5)
-        self.out = projection(dim, dim, bias)
+        super().__init__(place, num_heads, bias)
 
     @classmethod
     def cost(cls, options: Mapping[str, Any]) -> Cost:
         return Cost(time="(T + S) D^2", memory="(T + S) D", remembers="a D x D matrix a head")
 
-    def _keys(self, x: Tensor) -> Tensor:
-        return split_heads(self.k(x), self.num_heads)
-
-    def memory_of(
-        self, x: Tensor, mask: Tensor | None = None, groups: Tensor | None = None
-    ) -> StateMemory:
-        v = split_heads(self.v(x), self.num_heads)
-        return SourceMemory(x, mask, context=efficient_context(self._keys(x), v, mask))
+    def memory_of(self, encoded: Encoded) -> StateMemory:
+        x, mask, _ = encoded
+        v, k = self.heads(self.v(x)), self.heads(self.k(x))
+        return SourceMemory(x, mask, context=efficient_context(k, v, mask))
 
     def attend(
-        self,
-        x: Tensor,
-        memory: StateMemory,
-        positions: Tensor | None = None,
-        need_weights: bool = False,
+        self, x: Tensor, memory: StateMemory, positions: Tensor, need_weights: bool = False
     ) -> Attended:
-        q = split_heads(self.q(x), self.num_heads)
+        q = self.heads(self.q(x))
         out, weights = efficient_attention(q, memory.state["context"]), None
         if need_weights:
             assert isinstance(memory, SourceMemory)
             source, mask = memory.tokens()
-            weights = efficient_weights(q, self._keys(source), mask)
+            weights = efficient_weights(q, self.heads(self.k(source)), mask)
         return Attended(self.out(join_heads(out.to(x.dtype))), weights)

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention.base import Attended, Attention, Cost, Place, Role
+from seq2seq.attention.base import Attended, Attention, Cost, Encoded, Place, Role
 from seq2seq.attention.memory import StateMemory
 
 
@@ -50,20 +50,13 @@ class Fixed(Attention[StateMemory]):
     def cost(cls, options: Mapping[str, Any]) -> Cost:
         return Cost(time="S", memory="1", remembers="one vector a sentence")
 
-    def memory_of(
-        self, x: Tensor, mask: Tensor | None = None, groups: Tensor | None = None
-    ) -> StateMemory:
-        if mask is None:
-            mask = x.new_ones(x.shape[:2]).bool()
-        context = mean_state(x, mask) if self.pool == "mean" else final_state(x, mask)
+    def memory_of(self, encoded: Encoded) -> StateMemory:
+        pooled = mean_state if self.pool == "mean" else final_state
+        context = pooled(encoded.states, encoded.real)
         return StateMemory(context=self.out(context))
 
     def attend(
-        self,
-        x: Tensor,
-        memory: StateMemory,
-        positions: Tensor | None = None,
-        need_weights: bool = False,
+        self, x: Tensor, memory: StateMemory, positions: Tensor, need_weights: bool = False
     ) -> Attended:
         if need_weights:
             raise ValueError(f"attention 'fixed' has no weights: {self.no_weights}")

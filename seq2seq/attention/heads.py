@@ -1,16 +1,59 @@
 """What every mechanism with heads shares: projections into heads and out of them, and checks."""
 
+from typing import ClassVar
+
+import torch
 from torch import Tensor, nn
 
-from seq2seq.attention.base import Place
+from seq2seq.attention.base import Attention, M, Place
 from seq2seq.environment import training_command
 from seq2seq.errors import ConfigError
-from seq2seq.functional import distances
+from seq2seq.functional.positions import distances
+from seq2seq.tables import check_range
+
+
+class HeadedAttention(Attention[M]):
+    """What attentions with H heads of one width share: projections, and positions that turn them.
+
+    Args:
+        place, num_heads, bias, dropout: as in the mechanisms.
+
+    Raises: ConfigError for heads that do not divide, or that the positions refuse, and for a
+    dropout out of range.
+    """
+
+    size: ClassVar[float] = 1.0  # of the initial queries and keys, and of their learning rate
+
+    def __init__(self, place: Place, num_heads: int, bias: bool, dropout: float = 0.0):
+        super().__init__(place)
+        dim, source_dim = place.dim, place.source_dim
+        check_range("attn.dropout", dropout, 0, 1)
+        check_heads(num_heads, num_heads, dim)
+        check_position_of_heads(place, num_heads, dim // num_heads)
+        self.num_heads, self.dropout = num_heads, dropout
+        self.scale = (dim // num_heads) ** -0.5
+        self.q = projection(dim, dim, bias, gain=0.5**0.5 * self.size)
+        self.k = projection(source_dim, dim, bias, gain=0.5**0.5 * self.size)
+        self.v = projection(source_dim, dim, bias, gain=0.5**0.5)
+        self.out = projection(dim, dim, bias)
+
+    def lr_multipliers(self) -> dict[nn.Parameter, float]:
+        layers = (self.q, self.k) if self.size != 1 else ()
+        return {p: self.size for layer in layers for p in layer.parameters()}
+
+    def heads(self, x: Tensor) -> Tensor:
+        """(N, T, H D) -> (N, H, T, D)."""
+        return split_heads(x, self.num_heads)
+
+    def turned(self, x: Tensor, positions: Tensor) -> Tensor:
+        """The heads of queries or keys, rotated if the position scheme does so."""
+        position = self.place.position
+        return self.heads(x) if position is None else position.rotate(self.heads(x), positions)
 
 
 def split_heads(x: Tensor, heads: int) -> Tensor:
     """(N, T, heads * D) -> (N, heads, T, D), a view."""
-    return x.unflatten(-1, (heads, -1)).transpose(1, 2)
+    return torch.unflatten(x, -1, (heads, -1)).transpose(1, 2)
 
 
 def join_heads(x: Tensor) -> Tensor:

@@ -6,7 +6,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention.base import Attended, Cost, Place, Role, TokenAttention, positions_of
+from seq2seq.attention.base import Attended, Cost, Place, Role, TokenAttention
 from seq2seq.attention.heads import (
     check_heads,
     check_position_of_heads,
@@ -18,7 +18,7 @@ from seq2seq.attention.heads import (
 from seq2seq.attention.memory import TokenMemory
 from seq2seq.errors import ConfigError
 from seq2seq.functional.latent import absorbing_is_cheaper, latent_attention, rms_norm
-from seq2seq.functional.softmax import past_mask
+from seq2seq.functional.softmax import both, past_mask
 from seq2seq.tables import check_range
 
 
@@ -101,10 +101,10 @@ class Latent(TokenAttention):
         held = "T S" if options.get("kernel") == "explicit" else "T + S"
         return Cost("T S D", held, "latent, rotary key (Rc + Dr) a token")
 
-    def remember(self, x: Tensor, positions: Tensor | None = None) -> dict[str, Tensor]:
+    def remember(self, x: Tensor, positions: Tensor) -> dict[str, Tensor]:
         latent = rms_norm(self.kv_down(x), self.kv_gain)  # (N, S, Rc)
         if self.k_rope is not None:
-            turned = self._rotate(self.k_rope(x)[:, None], positions_of(x, positions))
+            turned = self._rotate(self.k_rope(x)[:, None], positions)
             latent = torch.cat((latent, turned[:, 0]), dim=-1)
         return {"latent": latent[:, :, None]}
 
@@ -123,24 +123,18 @@ class Latent(TokenAttention):
         return self.place.position.rotate(x, positions)
 
     def attend(
-        self,
-        x: Tensor,
-        memory: TokenMemory,
-        positions: Tensor | None = None,
-        need_weights: bool = False,
+        self, x: Tensor, memory: TokenMemory, positions: Tensor, need_weights: bool = False
     ) -> Attended:
         streams, mask = memory.read()
         latent = streams["latent"].transpose(1, 2)  # (N, 1, S, Rc + Dr)
-        here = positions_of(x, positions)
-        q = self._queries(x, here)
+        q = self._queries(x, positions)
         T, S = q.shape[2], latent.shape[2]
-        bias = position_bias(self.place, here, S, self.num_heads)
+        bias = position_bias(self.place, positions, S, self.num_heads)
         mask = None if mask is None else mask[:, None, None]
         causal = self.place.role is Role.DECODER and T > 1
-        if causal and here.dim() > 1:
-            past = past_mask(here, T, S)
-            mask, causal = past if mask is None else mask & past, False
-        dropout = self.dropout if self.training else 0.0
+        if causal and positions.dim() > 1:
+            mask, causal = both(mask, past_mask(positions, T, S)), False
+        dropout = self.dropout_now
         # On a CPU the fused kernel with dropout holds the weights too, and draws slowly.
         slow = dropout > 0 and x.device.type == "cpu"
         fused = self.kernel == "fused" or (self.kernel == "auto" and not slow)

@@ -1,19 +1,13 @@
 """Linear attention: two sums are all that is remembered, however many keys there are."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention.base import Attended, Attention, Cost, Place, Role, positions_of
-from seq2seq.attention.heads import (
-    check_heads,
-    check_position_of_heads,
-    join_heads,
-    projection,
-    split_heads,
-)
+from seq2seq.attention.base import Attended, Cost, Encoded, Place, Role, positions_of
+from seq2seq.attention.heads import HeadedAttention, join_heads
 from seq2seq.attention.memory import SourceMemory, StateMemory
 from seq2seq.functional.features import ELU, FeatureMap
 from seq2seq.functional.linear import (
@@ -25,7 +19,7 @@ from seq2seq.functional.linear import (
 )
 
 
-class FeatureAttention(Attention[StateMemory]):
+class FeatureAttention(HeadedAttention[StateMemory]):
     """Every query reads sums over the features of the keys; a subclass says which features.
 
         out = concat_h( phi(q)^T S / (phi(q)^T z + eps) ) Wo
@@ -43,52 +37,18 @@ class FeatureAttention(Attention[StateMemory]):
     }
     advance_shows_weights = False
     sums_to_one = False  # but for eps
-    size: ClassVar[float] = 1.0  # scale of the initial queries and keys, and of their learning rate
-
-    def __init__(self, place: Place, num_heads: int, bias: bool):
-        super().__init__(place)
-        dim, source_dim = place.dim, place.source_dim
-        check_heads(num_heads, num_heads, dim)
-        check_position_of_heads(place, num_heads, dim // num_heads)
-        self.num_heads = num_heads
-        self.q = projection(dim, dim, bias, gain=0.5**0.5 * self.size)
-        self.k = projection(source_dim, dim, bias, gain=0.5**0.5 * self.size)
-        self.v = projection(source_dim, dim, bias, gain=0.5**0.5)
-        self.out = projection(dim, dim, bias)
-
-    def lr_multipliers(self) -> dict[nn.Parameter, float]:
-        maps = (self.q, self.k) if self.size != 1 else ()
-        return {p: self.size for layer in maps for p in layer.parameters()}
 
     @property
     def phi(self) -> FeatureMap:
         """The feature map."""
         raise NotImplementedError
 
-    def _queries(self, x: Tensor, positions: Tensor | None) -> Tensor:
-        return self._turned(self.q(x), x, positions)
-
-    def _keys(self, x: Tensor, positions: Tensor | None = None) -> Tensor:
-        return self._turned(self.k(x), x, positions)
-
-    def _turned(self, projected: Tensor, x: Tensor, positions: Tensor | None) -> Tensor:
-        """The heads of a projection of x, rotated by its positions: (N, H, T, D)."""
-        heads, position = split_heads(projected, self.num_heads), self.place.position
-        return heads if position is None else position.rotate(heads, positions_of(x, positions))
-
-    def _values(self, x: Tensor) -> Tensor:
-        return split_heads(self.v(x), self.num_heads)
-
-    def _joined(self, out: Tensor, x: Tensor) -> Tensor:
-        """The output of heads (N, H, T, D), which are wide, in the type of x: (N, T, E)."""
-        return self.out(join_heads(out.to(x.dtype)))
-
-    def memory_of(
-        self, x: Tensor, mask: Tensor | None = None, groups: Tensor | None = None
-    ) -> StateMemory:
+    def memory_of(self, encoded: Encoded) -> StateMemory:
+        x, mask, _ = encoded
         if self.place.role is Role.DECODER:  # each query needs different sums
             return SourceMemory(x, mask)
-        sums = key_sums(self.phi, self._keys(x), self._values(x), mask)
+        k, v = self.turned(self.k(x), positions_of(x)), self.heads(self.v(x))
+        sums = key_sums(self.phi, k, v, mask)
         return SourceMemory(x, mask, **state_of(sums))
 
     def new_memory(self) -> StateMemory:
@@ -97,25 +57,22 @@ class FeatureAttention(Attention[StateMemory]):
         return memory
 
     def attend(
-        self,
-        x: Tensor,
-        memory: StateMemory,
-        positions: Tensor | None = None,
-        need_weights: bool = False,
+        self, x: Tensor, memory: StateMemory, positions: Tensor, need_weights: bool = False
     ) -> Attended:
         assert isinstance(memory, SourceMemory), "a decoder's memory is for `advance`"
         source, mask = memory.tokens()
         causal = self.place.role is Role.DECODER
-        q = self._queries(x, positions)
+        q = self.turned(self.q(x), positions)
         if causal:
-            k, v = self._keys(source), self._values(source)
+            k, v = self.turned(self.k(source), positions_of(source)), self.heads(self.v(source))
             out, _ = causal_linear_attention(self.phi, q, k, v, mask)
         else:
             out = linear_attention(self.phi, q, sums_of(memory))
         weights = None
         if need_weights:
-            weights = linear_weights(self.phi, q, self._keys(source), mask, causal)
-        return Attended(self._joined(out, x), weights)
+            k = self.turned(self.k(source), positions_of(source))
+            weights = linear_weights(self.phi, q, k, mask, causal)
+        return Attended(self.out(join_heads(out.to(x.dtype))), weights)
 
     def advance(
         self, x: Tensor, memory: StateMemory, positions: Tensor, need_weights: bool = False
@@ -125,11 +82,11 @@ class FeatureAttention(Attention[StateMemory]):
                 "a decoder with linear attention keeps no keys, only sums over them: ask for the "
                 "weights of all positions at once, as `forward` does"
             )
-        q, k = self._queries(x, positions), self._keys(x, positions)
+        q, k = (self.turned(project(x), positions) for project in (self.q, self.k))
         before = sums_of(memory) if memory.state else None
-        out, after = causal_linear_attention(self.phi, q, k, self._values(x), before=before)
+        out, after = causal_linear_attention(self.phi, q, k, self.heads(self.v(x)), before=before)
         memory.state = state_of(after)
-        return Attended(self._joined(out, x), None)
+        return Attended(self.out(join_heads(out.to(x.dtype))), None)
 
 
 class Linear(FeatureAttention):

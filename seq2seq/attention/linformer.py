@@ -6,15 +6,16 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention.base import Attended, Attention, Cost, Place, Role
-from seq2seq.attention.heads import check_heads, join_heads, projection, split_heads
+from seq2seq.attention.base import Attended, Cost, Encoded, Place, Role
+from seq2seq.attention.heads import HeadedAttention, join_heads
 from seq2seq.attention.memory import StateMemory
 from seq2seq.errors import ConfigError
-from seq2seq.functional import fused_attention, project_length
+from seq2seq.functional import fused_attention
+from seq2seq.functional.lowrank import project_length
 from seq2seq.tables import check_range
 
 
-class Linformer(Attention[StateMemory]):
+class Linformer(HeadedAttention[StateMemory]):
     """Every query reads R learnt mixtures of all positions instead of the positions themselves.
 
         out = concat_h( softmax(q_h (E Wk x)^T / sqrt(D)) (F Wv x) ) Wo
@@ -65,23 +66,15 @@ class Linformer(Attention[StateMemory]):
         bias: bool = False,
         dropout: float = 0.0,
     ):
-        super().__init__(place)
-        dim, source_dim = place.dim, place.source_dim
-        check_heads(num_heads, num_heads, dim)
+        super().__init__(place, num_heads, bias, dropout)
         check_range("attn.length", length, 1)
         check_range("attn.rank", rank, 1)
-        check_range("attn.dropout", dropout, 0, 1)
         if rank > length:
             raise ConfigError(
                 f"attn.rank={rank} is more than attn.length={length}: that would expand the "
                 f"sequence. Type attn.rank={length} or less"
             )
-        self.num_heads, self.max_length, self.dropout = num_heads, length, dropout
-        self.scale = (dim // num_heads) ** -0.5
-        self.q = projection(dim, dim, bias, gain=0.5**0.5)
-        self.k = projection(source_dim, dim, bias, gain=0.5**0.5)
-        self.v = projection(source_dim, dim, bias, gain=0.5**0.5)
-        self.out = projection(dim, dim, bias)
+        self.max_length = length
         shape = (num_heads if share == "none" else 1, rank, length)
         self.E = nn.Parameter(torch.empty(shape))
         # Position j goes to mixture j mod R: a sentence of up to R tokens starts unmixed.
@@ -95,32 +88,25 @@ class Linformer(Attention[StateMemory]):
             time="(T + S) R D", memory="T + S + R D", remembers="E k, F v (2 R H D) a sentence"
         )
 
-    def memory_of(
-        self, x: Tensor, mask: Tensor | None = None, groups: Tensor | None = None
-    ) -> StateMemory:
+    def memory_of(self, encoded: Encoded) -> StateMemory:
+        x, mask, _ = encoded
         if self.max_length is not None and x.shape[1] > self.max_length:
             raise ConfigError(
                 f"a source of {x.shape[1]} pieces is longer than the {self.max_length} that this "
                 f"{self.place.role.description} can mix. For training: attn.length={x.shape[1]}, "
                 f"or data.max_length={self.max_length}"
             )
-        k, v = split_heads(self.k(x), self.num_heads), split_heads(self.v(x), self.num_heads)
+        k, v = self.heads(self.k(x)), self.heads(self.v(x))
         of_values = self.E if self.F is None else self.F
         return StateMemory(k=project_length(k, self.E, mask), v=project_length(v, of_values, mask))
 
     def attend(
-        self,
-        x: Tensor,
-        memory: StateMemory,
-        positions: Tensor | None = None,
-        need_weights: bool = False,
+        self, x: Tensor, memory: StateMemory, positions: Tensor, need_weights: bool = False
     ) -> Attended:
         if need_weights:
             raise ValueError(
                 f"attention 'linformer' has no weights of single tokens: {self.no_weights}"
             )
-        q = split_heads(self.q(x), self.num_heads)
-        dropout = self.dropout if self.training else 0.0
-        k, v = memory.state["k"], memory.state["v"]
-        out = fused_attention(q, k, v, scale=self.scale, dropout=dropout)
+        q, k, v = self.heads(self.q(x)), memory.state["k"], memory.state["v"]
+        out = fused_attention(q, k, v, scale=self.scale, dropout=self.dropout_now)
         return Attended(self.out(join_heads(out)), None)

@@ -9,12 +9,13 @@ import torch
 from torch import Tensor
 
 from seq2seq.attention.base import Attended, Cost, Place, Role
-from seq2seq.attention.heads import join_heads, split_heads
+from seq2seq.attention.heads import join_heads
 from seq2seq.attention.ring import RingMemory
 from seq2seq.attention.windowed import WindowedAttention, keys_of
-from seq2seq.functional import distances, explicit_attention
+from seq2seq.functional import explicit_attention
 from seq2seq.functional.local import window_attention
 from seq2seq.functional.local_rows import window_rows
+from seq2seq.functional.positions import distances
 from seq2seq.functional.scores import dot
 from seq2seq.tables import check_range
 
@@ -74,40 +75,30 @@ class Longformer(WindowedAttention):
         remembers = "k, v (2 H D) of the last window and the first num_global tokens"
         return Cost(time=f"{seen} D", memory=seen, remembers=remembers)
 
-    def remember(self, x: Tensor, positions: Tensor | None = None) -> dict[str, Tensor]:
+    def remember(self, x: Tensor, positions: Tensor) -> dict[str, Tensor]:
         """As in the base; for global queries also k_global and v_global, (N, S, H, D)."""
         streams = super().remember(x, positions)
         if self.has_global_queries:
-            k = self._turned(self.k_global, x, positions)
-            v = split_heads(self.v_global(x), self.num_heads)
+            k, v = self.turned(self.k_global(x), positions), self.heads(self.v_global(x))
             streams |= {"k_global": k.transpose(1, 2), "v_global": v.transpose(1, 2)}
         return streams
-
-    def memory_of(
-        self, x: Tensor, mask: Tensor | None = None, groups: Tensor | None = None
-    ) -> RingMemory:
-        return RingMemory.of(self.remember(x), mask, self.num_global)
 
     def new_memory(self) -> RingMemory:
         return RingMemory(self.window, self.num_global)
 
     def attend(
-        self,
-        x: Tensor,
-        memory: RingMemory,
-        positions: Tensor | None = None,
-        need_weights: bool = False,
+        self, x: Tensor, memory: RingMemory, positions: Tensor, need_weights: bool = False
     ) -> Attended:
         keys = keys_of(memory.read())
-        together = partial(window_attention, causal=self.causal)
+        together = partial(window_attention, causal=self.place.role is Role.DECODER)
         out, weights = (together if isinstance(keys.start, int) else window_rows)(
-            self._turned(self.q, x, positions),
+            self.turned(self.q(x), positions),
             keys,
             keys_of(memory.read_first()),
             radius=self.window,
             scale=self.scale,
             bias=self._bias,
-            dropout=self._dropout,
+            dropout=self.dropout_now,
             need_weights=need_weights,
         )
         if self.has_global_queries:
@@ -118,12 +109,11 @@ class Longformer(WindowedAttention):
         return Attended(self.out(join_heads(out)), weights)
 
     def _attend_globally(
-        self, x: Tensor, memory: RingMemory, positions: Tensor | None
+        self, x: Tensor, memory: RingMemory, positions: Tensor
     ) -> tuple[Tensor, Tensor]:
         """The first g queries to all keys: out (N, H, g, D), weights (N, H, g, S)."""
         g = self.num_global
-        here = None if positions is None else positions[..., :g]
-        q = self._turned(self.q_global, x[:, :g], here)
+        q = self.turned(self.q_global(x[:, :g]), positions[..., :g])
         k, v, mask, _ = keys_of(memory.read(), "_global")
         places = torch.arange(q.shape[2], device=x.device)
         return explicit_attention(
@@ -131,5 +121,5 @@ class Longformer(WindowedAttention):
             v,
             mask=None if mask is None else mask[:, None, None],
             bias=None if self._bias is None else self._bias(distances(places, k.shape[2])),
-            dropout=self._dropout,
+            dropout=self.dropout_now,
         )

@@ -1,51 +1,29 @@
 """Luong's local attention: every target word reads a window of the source."""
 
 from collections.abc import Mapping
-from typing import Any, ClassVar
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention.base import Attended, Cost, Place, Role, positions_of
-from seq2seq.attention.heads import join_heads, split_heads
+from seq2seq.attention.base import Cost, Place, Role
 from seq2seq.attention.memory import TokenMemory
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.scores import xavier
-from seq2seq.functional import local_attention, predicted_centres
+from seq2seq.functional.luong_local import local_attention, predicted_centres
 from seq2seq.tables import check_range
 
 
-class Centre(nn.Module):
-    """Where each query looks: at its own position in the target."""
-
-    reads_queries: ClassVar[bool] = False
+class PredictedCentre(nn.Module):
+    """S sigmoid(vp . tanh(Wp q)), S the length of the row. vp starts at zero: at the middle."""
 
     def __init__(self, heads: int, width: int):
         super().__init__()
-
-    def forward(self, q: Tensor, positions: Tensor, lengths: Tensor) -> Tensor:
-        """Broadcastable to (N, H, T).
-
-        Args:
-            q: of the heads, (N, H, T, D).
-            positions: of the queries in the target, (T,) or (N, T).
-            lengths: real source tokens, (N,).
-        """
-        return positions.unsqueeze(-2)
-
-
-class PredictedCentre(Centre):
-    """S sigmoid(vp . tanh(Wp q)), S the length of the row. vp starts at zero: at the middle."""
-
-    reads_queries = True
-
-    def __init__(self, heads: int, width: int):
-        super().__init__(heads, width)
         self.wp = xavier(heads, width, width)
         self.vp = nn.Parameter(torch.zeros(heads, width))
 
-    def forward(self, q: Tensor, positions: Tensor, lengths: Tensor) -> Tensor:
-        """As of `Centre`."""
+    def forward(self, q: Tensor, lengths: Tensor) -> Tensor:
+        """Queries (N, H, T, D), real source tokens (N,) -> (N, H, T)."""
         return predicted_centres(q, self.wp, self.vp, lengths)
 
 
@@ -75,8 +53,10 @@ class LocalMonotonic(MultiHead):
         "the future in it",
     }
     supports = frozenset()
-    looks: ClassVar[type[Centre]] = Centre
-    gaussian = False  # does a weight fall with the distance from the centre?
+    absent_options = {
+        "num_kv_heads": "each head has its own keys and values",
+        "kernel": "its weights are always written out",
+    }
 
     def __init__(
         self,
@@ -85,9 +65,7 @@ class LocalMonotonic(MultiHead):
         num_heads: int,
         radius: int = 10,
         score: str = "general",
-        project: bool = True,
-        bias: bool = False,
-        dropout: float = 0.0,
+        **options: Any,
     ):
         check_range("attn.radius", radius, 1)
         super().__init__(
@@ -96,40 +74,16 @@ class LocalMonotonic(MultiHead):
             num_kv_heads=num_heads,
             score=score,
             kernel="explicit",
-            project=project,
-            bias=bias,
-            dropout=dropout,
+            **options,
         )
         self.radius = radius
-        self.centre = self.looks(num_heads, self.width)
-        self.reads_queries |= self.centre.reads_queries
 
     @classmethod
     def cost(cls, options: Mapping[str, Any]) -> Cost:
         return super().cost({"score": "general", **options, "kernel": "explicit"})
 
-    def attend(
-        self,
-        x: Tensor,
-        memory: TokenMemory,
-        positions: Tensor | None = None,
-        need_weights: bool = False,
-    ) -> Attended:
-        streams, mask = memory.read()
-        k, v = streams["k"].transpose(1, 2), streams["v"].transpose(1, 2)  # (N, H, S, D)
-        if mask is None:
-            mask = torch.ones(k.shape[0], k.shape[2], dtype=torch.bool, device=k.device)
-        q = split_heads(self.q(x), self.num_heads)
-        out, weights = local_attention(
-            self.score(self.score.queries(q), k),
-            v,
-            self.centre(q, positions_of(x, positions), mask.sum(1)),
-            self.radius,
-            gaussian=self.gaussian,
-            mask=mask[:, None, None],
-            dropout=self.dropout if self.training else 0.0,
-        )
-        return Attended(self.out(join_heads(out)), weights if need_weights else None)
+    def visible(self, here: Tensor, there: Tensor) -> Tensor | None:
+        return (there - here).abs() <= self.radius
 
 
 class LocalPredictive(LocalMonotonic):
@@ -147,5 +101,26 @@ class LocalPredictive(LocalMonotonic):
     """
 
     sums_to_one = False
-    looks = PredictedCentre
-    gaussian = True
+
+    def __init__(self, place: Place, **options: Any):
+        super().__init__(place, **options)
+        self.centre = PredictedCentre(self.num_heads, self.width)
+        self.reads_queries = True
+
+    def answer(
+        self, q: Tensor, memory: TokenMemory, positions: Tensor, need_weights: bool = False
+    ) -> tuple[Tensor, Tensor | None]:
+        streams, mask = memory.read()
+        k, v = streams["k"].transpose(1, 2), streams["v"].transpose(1, 2)  # (N, H, S, D)
+        if mask is None:
+            mask = torch.ones(k.shape[0], k.shape[2], dtype=torch.bool, device=k.device)
+        out, weights = local_attention(
+            self.score(self.score.queries(q), k),
+            v,
+            self.centre(q, mask.sum(1)),
+            self.radius,
+            gaussian=True,
+            mask=mask[:, None, None],
+            dropout=self.dropout_now,
+        )
+        return out, weights if need_weights else None

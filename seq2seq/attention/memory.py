@@ -261,3 +261,8 @@ def tokens_of(memory: Memory) -> DenseMemory | None:
     """The part of a memory that has one entry a token, if any."""
     tokens = memory.tokens if isinstance(memory, JointMemory) else memory
     return tokens if isinstance(tokens, DenseMemory) else None
+
+
+def with_tokens(memory: Memory, tokens: TokenMemory) -> Memory:
+    """The memory with another in the place of what `tokens_of` returns."""
+    return JointMemory(tokens, memory.beside) if isinstance(memory, JointMemory) else tokens

@@ -5,9 +5,10 @@ kernel.
 from collections.abc import Mapping
 from typing import Any, Literal
 
+import torch
 from torch import Tensor, nn
 
-from seq2seq.attention.base import Attended, Cost, Place, Role, TokenAttention, positions_of
+from seq2seq.attention.base import Attended, Cost, Place, Role, TokenAttention
 from seq2seq.attention.heads import (
     check_heads,
     check_position_of_heads,
@@ -22,10 +23,16 @@ from seq2seq.attention.scores import SCORES, Widths
 from seq2seq.errors import ConfigError
 from seq2seq.functional import explicit_attention, flash_attention, fused_attention
 from seq2seq.functional.decode import are_few, decode_attention
-from seq2seq.functional.softmax import past_mask
+from seq2seq.functional.softmax import both, past_mask
 from seq2seq.tables import check_range
 
 Kernel = Literal["auto", "explicit", "fused", "flash"]
+
+# Why mechanisms that change queries and keys have not all the options of `MultiHead`.
+NO_SCORES = {
+    "score": "it changes the queries or keys of a scaled dot product, its only score",
+    "project": "it changes queries and keys after their projections, which it always has",
+}
 
 
 class MultiHead(TokenAttention):
@@ -95,15 +102,14 @@ class MultiHead(TokenAttention):
         self.folds = self.score.is_dot  # other scores pay for every query-key pair
         self.reads_queries = self.score.reads_queries
         self.out_dim = dim if project else source_dim
-        self.q: nn.Module = nn.Identity()
-        self.k: nn.Module = nn.Identity()
-        self.v: nn.Module = nn.Identity()
-        self.out: nn.Module = nn.Identity()
-        if project:
-            self.q = projection(dim, dim, bias, gain=0.5**0.5 * self.score.size)
-            self.k = projection(source_dim, groups * width, bias, gain=0.5**0.5 * self.score.size)
-            self.v = projection(source_dim, groups * width, bias, gain=0.5**0.5)
-            self.out = projection(dim, dim, bias)
+
+        def linear(inputs: int, outputs: int, gain: float = 1.0) -> nn.Module:
+            return projection(inputs, outputs, bias, gain) if project else nn.Identity()
+
+        self.q = linear(dim, dim, 0.5**0.5 * self.score.size)
+        self.k = linear(source_dim, groups * width, 0.5**0.5 * self.score.size)
+        self.v = linear(source_dim, groups * width, 0.5**0.5)
+        self.out = linear(dim, dim)
 
     def lr_multipliers(self) -> dict[nn.Parameter, float]:
         size = self.score.size
@@ -123,6 +129,18 @@ class MultiHead(TokenAttention):
         remembers = "1 number a head, v (G D)" if name == "concat_linear" else "k, v (2 G D)"
         return Cost(time=f"T S {width}", memory=held, remembers=f"{remembers} a token")
 
+    def visible(self, here: Tensor, there: Tensor) -> Tensor | None:
+        """Which keys a query may read of those that are real and not in its future: for a
+        mechanism that only hides keys.
+
+        Args:
+            here: positions of the queries, broadcastable to (N, H, T, 1).
+            there: positions of the keys, (S,).
+
+        Returns: bool, broadcastable to (N, H, T, S), True = may attend; None = all.
+        """
+        return None
+
     @classmethod
     def label(cls, options: Mapping[str, Any]) -> str:
         if options["name"] != "multihead":
@@ -134,8 +152,8 @@ class MultiHead(TokenAttention):
         sharing = {1: "mqa", options["num_heads"]: "mha"}
         return sharing.get(options.get("num_kv_heads"), "gqa")
 
-    def remember(self, x: Tensor, positions: Tensor | None = None) -> dict[str, Tensor]:
-        return self.streams(self.k(x), self.v(x), positions_of(x, positions))
+    def remember(self, x: Tensor, positions: Tensor) -> dict[str, Tensor]:
+        return self.streams(self.k(x), self.v(x), positions)
 
     def streams(self, k: Tensor, v: Tensor, positions: Tensor) -> dict[str, Tensor]:
         """Keys and values (N, S, G D) of tokens at some positions, as they are remembered."""
@@ -153,14 +171,10 @@ class MultiHead(TokenAttention):
         return self.kernel == "explicit" or not self.score.is_dot
 
     def attend(
-        self,
-        x: Tensor,
-        memory: TokenMemory,
-        positions: Tensor | None = None,
-        need_weights: bool = False,
+        self, x: Tensor, memory: TokenMemory, positions: Tensor, need_weights: bool = False
     ) -> Attended:
-        q, here = split_heads(self.q(x), self.num_heads), positions_of(x, positions)
-        out, weights = self.answer(q, memory, here, need_weights)
+        q = split_heads(self.q(x), self.num_heads)
+        out, weights = self.answer(q, memory, positions, need_weights)
         return Attended(self.out(join_heads(out)), weights)
 
     def answer(
@@ -176,13 +190,15 @@ class MultiHead(TokenAttention):
         causal = self.place.role is Role.DECODER and q.shape[2] > 1 and memory.beams == 1
         if mask is not None:
             mask = mask[:, None, None] if memory.beams == 1 else mask[:, None]
-        dropout = self.dropout if self.training else 0.0
+        if type(self).visible is not MultiHead.visible:  # others need no positions of keys
+            there = torch.arange(k.shape[2], device=k.device) // memory.beams
+            mask = both(mask, self.visible(positions[..., None, :, None], there))
+        dropout = self.dropout_now
         weights = None
         writes = need_weights or self._writes_weights(dropout, q)
         few = self.kernel == "auto" and dropout == 0 and are_few(q)
         if causal and (writes or few or positions.dim() > 1):
-            past = past_mask(positions, q.shape[2], k.shape[2])
-            mask, causal = past if mask is None else mask & past, False
+            mask, causal = both(mask, past_mask(positions, q.shape[2], k.shape[2])), False
         if writes:
             out, weights = explicit_attention(
                 self.score(q, k), v, mask=mask, bias=bias, dropout=dropout

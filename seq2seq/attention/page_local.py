@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 from torch import Tensor
 
-from seq2seq.attention.base import Attended, Cost, Place
+from seq2seq.attention.base import Attended, Cost, Place, Role
 from seq2seq.attention.heads import join_heads
 from seq2seq.attention.ring import RingMemory
 from seq2seq.attention.windowed import WindowedAttention, keys_of
@@ -68,23 +68,19 @@ class PageLocal(WindowedAttention):
         return RingMemory((self.radius + 1) * self.page)
 
     def attend(
-        self,
-        x: Tensor,
-        memory: RingMemory,
-        positions: Tensor | None = None,
-        need_weights: bool = False,
+        self, x: Tensor, memory: RingMemory, positions: Tensor, need_weights: bool = False
     ) -> Attended:
         keys = keys_of(memory.read())
-        together = partial(page_local_attention, causal=self.causal)
+        together = partial(page_local_attention, causal=self.place.role is Role.DECODER)
         out, weights = (together if isinstance(keys.start, int) else page_local_rows)(
-            self._turned(self.q, x, positions),
+            self.turned(self.q(x), positions),
             keys,
             page=self.page,
             radius=self.radius,
             scale=self.scale,
             form=self.form,
             bias=self._bias,
-            dropout=self._dropout,
+            dropout=self.dropout_now,
             need_weights=need_weights,
         )
         return Attended(self.out(join_heads(out)), weights)

@@ -5,7 +5,7 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from seq2seq.attention.memory import DenseMemory, JointMemory, Memory, tokens_of
+from seq2seq.attention.memory import Memory, tokens_of, with_tokens
 from seq2seq.attention.pages import PagePool, Slots, SlotTable
 
 
@@ -88,17 +88,14 @@ def paged(memory: Memory, table: SlotTable, layer: int) -> Memory:
     """A memory with its tokens in pages; one that keeps no tokens, unchanged. Tokens that are
     already there must be those that the table last grew by.
     """
-    if isinstance(memory, JointMemory):
-        tokens = paged(memory.tokens, table, layer)
-        assert isinstance(tokens, PagedMemory)
-        return JointMemory(tokens, memory.beside)
-    if not isinstance(memory, DenseMemory):
+    tokens = tokens_of(memory)
+    if tokens is None:
         return memory
-    if not memory.length:
-        return PagedMemory(table, layer)
+    if not tokens.length:
+        return with_tokens(memory, PagedMemory(table, layer))
     source = PagedSource(table, layer)
-    source.append(memory.read()[0])
-    return source
+    source.append(tokens.read()[0])
+    return with_tokens(memory, source)
 
 
 def source_table(memories: list[Memory], pool: PagePool) -> SlotTable | None:

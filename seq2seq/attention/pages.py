@@ -144,11 +144,12 @@ class SlotTable:
             self._pages[rows, columns] = torch.tensor(pages, device=self.pool.device)
         return pages is not None
 
-    def grow(self, positions: Tensor, counts: list[int]) -> None:
-        """Add `counts` tokens to the rows of each sentence, at positions (n,) or (rows, n), whose
-        pages are reserved.
+    def grow(self, positions: Tensor, counts: list[int] | None = None) -> None:
+        """Add `counts` tokens, by default n, to the rows of each sentence, at positions (n,) or
+        (rows, n), whose pages are reserved.
         """
         size, n = self.pool.page_size, positions.shape[-1]
+        counts = counts or [n] * len(self.lengths)
         places = positions.expand(self.rows, n)
         self.lengths = [length + count for length, count in zip(self.lengths, counts, strict=True)]
         self.real = None

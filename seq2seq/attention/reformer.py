@@ -6,7 +6,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-from seq2seq.attention.base import Attended, Attention, Cost, Place, Role
+from seq2seq.attention.base import Attended, Attention, Cost, Encoded, Place, Role
 from seq2seq.attention.heads import (
     check_heads,
     check_position_of_heads,
@@ -123,21 +123,15 @@ class Reformer(Attention[StateMemory]):
             remembers="k, v of 2 rounds num_buckets chunk tokens (2 H D each)",
         )
 
-    def memory_of(
-        self, x: Tensor, mask: Tensor | None = None, groups: Tensor | None = None
-    ) -> StateMemory:
-        state = {"qk": self.qk(x), "v": self.v(x)}
-        return StateMemory(**state) if mask is None else StateMemory(**state, mask=mask)
+    def memory_of(self, encoded: Encoded) -> StateMemory:
+        state = {"qk": self.qk(encoded.states), "v": self.v(encoded.states), "mask": encoded.mask}
+        return StateMemory(**{name: x for name, x in state.items() if x is not None})
 
     def new_memory(self) -> StateMemory:
         return StateMemory()
 
     def attend(
-        self,
-        x: Tensor,
-        memory: StateMemory,
-        positions: Tensor | None = None,
-        need_weights: bool = False,
+        self, x: Tensor, memory: StateMemory, positions: Tensor, need_weights: bool = False
     ) -> Attended:
         # Queries are made with the keys: they are the last T of what is remembered.
         T, S = x.shape[1], memory.state["qk"].shape[1]
@@ -150,7 +144,7 @@ class Reformer(Attention[StateMemory]):
             "bias": None if bias is None else bias[:, 0],
             "causal": self.place.role is Role.DECODER,
         }
-        weights, dropout = None, self._dropout_now()
+        weights, dropout = None, self.dropout_now
         if need_weights or self._writes_weights(S):
             weights = lsh_weights(q, k, buckets, self.chunk, **seen)
             out = attend(drop(weights, dropout), v)
@@ -184,8 +178,8 @@ class Reformer(Attention[StateMemory]):
             query, key, value, bucket = q[:, :, t], k[:, :, t], v[:, :, t], buckets[..., t]
             near = read_rings(rings, bucket)
             write_rings(rings, key, value, bucket)
-            bias, dropout = self._bias_near(near), self._dropout_now()
-            out, weight = attend_near(query, value, near, bias=bias, dropout=dropout)
+            bias = self._bias_near(near)
+            out, weight = attend_near(query, value, near, bias=bias, dropout=self.dropout_now)
             outs.append(out)
             weights.append(weight)
             places.append(near.positions)
@@ -212,6 +206,3 @@ class Reformer(Attention[StateMemory]):
         distance = near.positions[..., :-1] - near.positions[..., -1:]
         bias = self._bias(distance[:, :, None])  # (N, H, H, 1, W): all heads, of each head's keys
         return None if bias is None else bias[..., 0, :].diagonal(dim1=1, dim2=2).movedim(-1, 1)
-
-    def _dropout_now(self) -> float:
-        return self.dropout if self.training else 0.0

@@ -144,32 +144,42 @@ class Additive(Score):
         return formulas.additive(q, k, self.u)
 
 
-class Concat(Score):
+class Concatenated(Score):
+    """The product of a matrix W with [q; k]. That of the key's part is what is remembered."""
+
+    weight: nn.Parameter  # (H, hidden width, D + width of a key), the hidden axis left out if 1
+
+    def __init__(self, widths: Widths):
+        super().__init__(widths)
+        self.parts = [widths.query, widths.key]
+
+    def _halves(self) -> tuple[Tensor, ...]:
+        matrices = self.weight.view(len(self.weight), -1, sum(self.parts))
+        return torch.split(matrices, self.parts, dim=-1)
+
+    def keys(self, k: Tensor) -> Tensor:
+        return formulas.project_per_head(k.transpose(1, 2), self._halves()[1]).transpose(1, 2)
+
+    def queries(self, q: Tensor) -> Tensor:
+        return formulas.project_per_head(q, self._halves()[0])
+
+
+class Concat(Concatenated):
     """e = u . tanh(W [q; k]), with a hidden layer as wide as the query: `Additive` without b.
 
-    The product with the key's part of W is what is remembered.
     Source: Luong et al. 2015, arXiv:1508.04025.
     """
 
     def __init__(self, widths: Widths):
         super().__init__(widths)
-        H, D, key_width, _ = widths
-        self.parts = [D, key_width]
-        self.weight = xavier(H, D, D + key_width)
-        self.u = nn.Parameter(torch.zeros(H, D))  # as for Additive
-
-    def keys(self, k: Tensor) -> Tensor:
-        of_k = self.weight.split(self.parts, dim=-1)[1]
-        return formulas.project_per_head(k.transpose(1, 2), of_k).transpose(1, 2)
-
-    def queries(self, q: Tensor) -> Tensor:
-        return formulas.project_per_head(q, self.weight.split(self.parts, dim=-1)[0])
+        self.weight = xavier(widths.heads, widths.query, sum(self.parts))
+        self.u = nn.Parameter(torch.zeros(widths.heads, widths.query))  # as for Additive
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         return formulas.additive(q, k, self.u)
 
 
-class ConcatLinear(Score):
+class ConcatLinear(Concatenated):
     """e = w . [q; k]. What the query adds cancels in the softmax: its weights do not depend on the
     query, and the query's half of w learns nothing.
 
@@ -180,17 +190,7 @@ class ConcatLinear(Score):
 
     def __init__(self, widths: Widths):
         super().__init__(widths)
-        H, D, key_width, _ = widths
-        self.parts = [D, key_width]
-        self.weight = nn.Parameter(xavier(H, 1, D + key_width).detach().squeeze(1))
-
-    def keys(self, k: Tensor) -> Tensor:
-        of_k = self.weight[:, None].split(self.parts, dim=-1)[1]
-        return formulas.project_per_head(k.transpose(1, 2), of_k).transpose(1, 2)
-
-    def queries(self, q: Tensor) -> Tensor:
-        of_q = self.weight[:, None].split(self.parts, dim=-1)[0]
-        return formulas.project_per_head(q, of_q)
+        self.weight = nn.Parameter(xavier(widths.heads, 1, sum(self.parts)).detach().squeeze(1))
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         return q + k.transpose(-2, -1)

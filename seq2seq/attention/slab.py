@@ -7,7 +7,7 @@ instead of K products of one query with T keys. That is more arithmetic, but fas
 import torch
 from torch import Tensor
 
-from seq2seq.attention.memory import DenseMemory, JointMemory, Memory
+from seq2seq.attention.memory import DenseMemory, Memory, tokens_of, with_tokens
 
 
 class BeamTable:
@@ -41,8 +41,8 @@ class BeamTable:
         """As in `Memory`."""
         self._read = self._read.index_select(0, parents)
 
-    def keep(self, rows: Tensor) -> None:
-        """As in `Memory`."""
+    def keep(self, sentences: list[int], rows: Tensor) -> None:
+        """As in `SlotTable`."""
         self.fork(rows)
         self._diagonal = self._diagonal[: len(rows)]
 
@@ -72,13 +72,10 @@ class SlabMemory(DenseMemory):
 
 def by_position(x: Tensor, beams: int) -> Tensor:
     """(B K, n, ...) -> (B, n K, ...)."""
-    return x.unflatten(0, (-1, beams)).transpose(1, 2).flatten(1, 2)
+    return torch.unflatten(x, 0, (-1, beams)).transpose(1, 2).flatten(1, 2)
 
 
 def slabbed(memory: Memory, table: BeamTable) -> Memory:
     """An empty memory as slabs, if hypotheses can share its tokens; others unchanged."""
-    if isinstance(memory, JointMemory):
-        tokens = slabbed(memory.tokens, table)
-        assert isinstance(tokens, DenseMemory)
-        return JointMemory(tokens, memory.beside)
-    return SlabMemory(table) if isinstance(memory, DenseMemory) and memory.folds else memory
+    tokens = tokens_of(memory)
+    return memory if tokens is None or not tokens.folds else with_tokens(memory, SlabMemory(table))

@@ -2,30 +2,18 @@
 
 from functools import partial
 
-from torch import Tensor, nn
+from torch import Tensor
 
-from seq2seq.attention.base import Attended, Attention, Place, Role, positions_of
-from seq2seq.attention.heads import (
-    check_heads,
-    check_position_of_heads,
-    projection,
-    split_heads,
-)
+from seq2seq.attention.base import Attended, Encoded, Role, positions_of
+from seq2seq.attention.heads import HeadedAttention
 from seq2seq.attention.ring import RingMemory, Stretch
 from seq2seq.functional.local import Bias, Keys
-from seq2seq.tables import check_range
 
 
-class WindowedAttention(Attention[RingMemory]):
+class WindowedAttention(HeadedAttention[RingMemory]):
     """Self-attention by scaled dot products of H heads, to keys near the query.
 
     A mechanism writes `new_memory`, which says how many tokens its queries look back, and `attend`.
-
-    Args:
-        place, num_heads, bias, dropout: as in the mechanisms.
-
-    Raises: ConfigError for heads that do not divide, or that the positions refuse, and for a
-    dropout out of range.
     """
 
     roles = frozenset({Role.ENCODER, Role.DECODER})
@@ -34,34 +22,18 @@ class WindowedAttention(Attention[RingMemory]):
         "about one in the source"
     }
     supports = frozenset({"rotate", "bias"})
+    num_global = 0  # tokens at the beginning that every query reads
 
-    def __init__(self, place: Place, num_heads: int, bias: bool, dropout: float):
-        super().__init__(place)
-        check_range("attn.dropout", dropout, 0, 1)
-        check_heads(num_heads, num_heads, place.dim)
-        check_position_of_heads(place, num_heads, place.dim // num_heads)
-        self.num_heads = num_heads
-        self.dropout = dropout
-        self.causal = place.role is Role.DECODER
-        self.scale = (place.dim // num_heads) ** -0.5
-        self.q = projection(place.dim, place.dim, bias, gain=0.5**0.5)
-        self.k = projection(place.dim, place.dim, bias, gain=0.5**0.5)
-        self.v = projection(place.dim, place.dim, bias, gain=0.5**0.5)
-        self.out = projection(place.dim, place.dim, bias)
-
-    def remember(self, x: Tensor, positions: Tensor | None = None) -> dict[str, Tensor]:
-        """What later queries need of tokens x (N, S, E), at positions (S,) or (N, S); None means
-        0 ... S - 1.
-
-        Returns: streams k and v, (N, S, H, D).
+    def remember(self, x: Tensor, positions: Tensor) -> dict[str, Tensor]:
+        """What later queries need of tokens x (N, S, E), at positions (S,) or (N, S): streams k
+        and v, (N, S, H, D).
         """
-        k, v = self._turned(self.k, x, positions), split_heads(self.v(x), self.num_heads)
+        k, v = self.turned(self.k(x), positions), self.heads(self.v(x))
         return {"k": k.transpose(1, 2), "v": v.transpose(1, 2)}
 
-    def memory_of(
-        self, x: Tensor, mask: Tensor | None = None, groups: Tensor | None = None
-    ) -> RingMemory:
-        return RingMemory.of(self.remember(x), mask)
+    def memory_of(self, encoded: Encoded) -> RingMemory:
+        streams = self.remember(encoded.states, positions_of(encoded.states))
+        return RingMemory.of(streams, encoded.mask, self.num_global)
 
     def advance(
         self, x: Tensor, memory: RingMemory, positions: Tensor, need_weights: bool = False
@@ -69,22 +41,11 @@ class WindowedAttention(Attention[RingMemory]):
         seen = memory.append(self.remember(x, positions))
         return self.attend(x, seen, positions, need_weights)
 
-    def _turned(self, project: nn.Module, x: Tensor, positions: Tensor | None) -> Tensor:
-        """The heads of queries or keys, (N, H, T, D), rotated if the position scheme does so."""
-        heads = split_heads(project(x), self.num_heads)
-        if self.place.position is None:
-            return heads
-        return self.place.position.rotate(heads, positions_of(x, positions))
-
     @property
     def _bias(self) -> Bias | None:
         """What the position scheme adds to the scores at a distance."""
         position = self.place.position
         return None if position is None else partial(position.bias, heads=self.num_heads)
-
-    @property
-    def _dropout(self) -> float:
-        return self.dropout if self.training else 0.0
 
 
 def keys_of(seen: Stretch, suffix: str = "") -> Keys:

@@ -208,7 +208,7 @@ def encode(model: Seq2Seq, source: Tensor) -> Encoded:
     groups = [part.groups for part in parts if part.groups is not None]
     return Encoded(
         stacked([part.states for part in parts], S),
-        stacked([part.mask for part in parts], S),
+        stacked([part.real for part in parts], S),
         stacked(groups, S) if groups else None,
     )
 

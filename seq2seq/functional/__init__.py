@@ -15,26 +15,14 @@ attend to nothing gets zeros: output, weights and gradients.
 from seq2seq.functional.dropout import dropout
 from seq2seq.functional.flash import flash_attention
 from seq2seq.functional.fused import fused_attention
-from seq2seq.functional.lowrank import linformer_attention, project_length
-from seq2seq.functional.luong_local import local_attention, predicted_centres
-from seq2seq.functional.positions import alibi, distances, rotate, sinusoid, t5_buckets
 from seq2seq.functional.softmax import attend, causal_mask, explicit_attention, masked_softmax
 
 __all__ = [
-    "alibi",
     "attend",
     "causal_mask",
-    "distances",
     "dropout",
     "explicit_attention",
     "flash_attention",
     "fused_attention",
-    "linformer_attention",
-    "local_attention",
     "masked_softmax",
-    "predicted_centres",
-    "project_length",
-    "rotate",
-    "sinusoid",
-    "t5_buckets",
 ]

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from seq2seq.functional.shapes import check, check_groups
+from seq2seq.functional.shapes import check
 from seq2seq.functional.softmax import widened
 
 # For more queries the fused kernel, which never holds all scores, is faster.
@@ -40,7 +40,6 @@ def decode_attention(
     """
     sizes = check("B H T D, B G S D, B G S M", q=q, k=k, v=v)
     B, H, T, G, S = (sizes[letter] for letter in "BHTGS")
-    check_groups(H, G)
     # -> (B G, H / G * T, D): the query heads of a group are further queries of its key head
     grouped = (q * scale).reshape(B * G, H // G * T, -1)
     keys, values = k.reshape(B * G, S, -1), v.reshape(B * G, S, -1)

@@ -98,7 +98,7 @@ def orthogonal_features(count: int, width: int) -> Tensor:
     sign = torch.where(r.diagonal(dim1=-2, dim2=-1) < 0, -1.0, 1.0)
     directions = (q * sign[:, None]).transpose(-2, -1).flatten(0, 1)[:count]
     # Rows of an orthogonal matrix have length 1, a Gaussian vector has a random length.
-    return directions * torch.randn(count, width).norm(dim=-1, keepdim=True)
+    return torch.mul(directions, torch.randn(count, width).norm(dim=-1, keepdim=True))
 
 
 def projected(x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
@@ -125,7 +125,7 @@ def favor_map(w: Tensor) -> FeatureMap:
     Args:
         w: (F, D), from `orthogonal_features`.
     """
-    scale = len(w) ** -0.5
+    scale: float = len(w) ** -0.5
 
     def queries(q: Tensor) -> Tensor:
         logs = log_features(q, w)

@@ -4,12 +4,13 @@
 memory where that kernel cannot: with dropout and with a bias that learns.
 """
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-from seq2seq.functional.shapes import check, check_groups
+from seq2seq.functional.shapes import check
 from seq2seq.functional.softmax import widened
 from seq2seq.functional.tiles import Cut, Tiles, part, products
 
@@ -50,7 +51,6 @@ def flash_attention(
     Source: Dao et al. 2022, arXiv:2205.14135; Milakov, Gimelshein 2018, arXiv:1805.02867.
     """
     sizes = check("B H T D, B G S D, B G S M", q=q, k=k, v=v)
-    check_groups(sizes["H"], sizes["G"])
     if block_q < 1 or block_k < 1:
         raise ValueError(f"tiles of {block_q} queries and {block_k} keys: both must be at least 1")
     shape = sizes["B"], sizes["H"], sizes["T"], sizes["S"]
@@ -62,8 +62,8 @@ def flash_attention(
     cut = Cut(scale, causal, dropout, seed, block_q, block_k)
     # Under autocast an RNN's states are wider than its projections.
     dtype = torch.promote_types(torch.promote_types(q.dtype, k.dtype), v.dtype)
-    out: Tensor = Flash.apply(q.to(dtype), k.to(dtype), v.to(dtype), bias, mask, cut)
-    return out
+    apply: Callable[..., Tensor] = Flash.apply
+    return apply(q.to(dtype), k.to(dtype), v.to(dtype), bias, mask, cut)
 
 
 class Flash(torch.autograd.Function):

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad, scaled_dot_product_attention
 
-from seq2seq.functional.shapes import check, check_groups
-from seq2seq.functional.softmax import causal_mask
+from seq2seq.functional.shapes import check
+from seq2seq.functional.softmax import both, causal_mask
 
 
 def fused_attention(
@@ -38,14 +38,12 @@ def fused_attention(
     Source: Dao et al. 2022, arXiv:2205.14135; the kernel is torch's.
     """
     sizes = check("B H T D, B G S D, B G S M", q=q, k=k, v=v)
-    check_groups(sizes["H"], sizes["G"])
     T, S = sizes["T"], sizes["S"]
     # The kernel's own `is_causal` aligns the first query with the first key, so it is right for T =
     # S only; and it excludes a mask. A single last query sees everything.
     square = causal and T == S and mask is None and bias is None
     if causal and T > 1 and not square:
-        past = causal_mask(T, S, S - T, device=q.device)
-        mask = past if mask is None else mask & past
+        mask = both(mask, causal_mask(T, S, S - T, device=q.device))
     device = q.device.type
     # Under autocast an RNN's states are wider than its projections.
     dtype = torch.promote_types(torch.promote_types(q.dtype, k.dtype), v.dtype)

@@ -46,7 +46,7 @@ def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
 def int8_weight(weight: Tensor) -> Int8Weight:
     """The matrix (O, K) of a linear map, rounded."""
     integers, scale = quantize_rows(weight.detach())
-    return packed_weight(integers, scale.squeeze(1), use_packed=packed_is_exact())
+    return packed_weight(integers, scale.squeeze(1), use_packed=is_exact(packed_product))
 
 
 def packed_weight(integers: Tensor, scale: Tensor, use_packed: bool) -> Int8Weight:
@@ -70,7 +70,7 @@ def scaled_product(x: Tensor, weight: Int8Weight) -> Tensor:
     # The packed kernel reorders the weight again for a single row.
     if weight.packed is not None and len(x) > 1 and len(x) * weight.columns.numel() > SMALL_PRODUCT:
         return packed_product(x, weight)
-    return int_mm_product(x, weight) if int_mm_is_exact() else float_product(x, weight)
+    return int_mm_product(x, weight) if is_exact(int_mm_product) else float_product(x, weight)
 
 
 def packed_product(x: Tensor, weight: Int8Weight) -> Tensor:
@@ -81,9 +81,10 @@ def packed_product(x: Tensor, weight: Int8Weight) -> Tensor:
     """
     _, scale, zeros, packed = weight
     shifted = x.view(torch.uint8) ^ 128
-    return torch.ops.onednn.qlinear_pointwise(
+    product: Tensor = torch.ops.onednn.qlinear_pointwise(
         shifted, 1.0, 128, packed, scale, zeros, None, 1.0, 0, torch.float32, "none", [], ""
     )
+    return product
 
 
 def int_mm_product(x: Tensor, weight: Int8Weight) -> Tensor:
@@ -97,16 +98,7 @@ def float_product(x: Tensor, weight: Int8Weight) -> Tensor:
 
 
 @cache
-def packed_is_exact() -> bool:
-    return is_exact(packed_product, use_packed=True)
-
-
-@cache
-def int_mm_is_exact() -> bool:
-    return is_exact(int_mm_product, use_packed=False)
-
-
-def is_exact(product: Callable[[Tensor, Int8Weight], Tensor], use_packed: bool) -> bool:
+def is_exact(product: Callable[[Tensor, Int8Weight], Tensor]) -> bool:
     """Does a kernel exist, and is it exact at the largest sums, where CPUs without VNNI saturate?
 
     Both kernels are private to PyTorch: one that a version lacks or has changed is not used.
@@ -115,7 +107,7 @@ def is_exact(product: Callable[[Tensor, Int8Weight], Tensor], use_packed: bool) 
     integers = torch.tensor([127, -127, 127, 5, -3], dtype=torch.int8)[:, None].repeat(7, 64)
     scale = torch.linspace(0.001, 0.1, len(integers))
     try:
-        weight = packed_weight(integers, scale, use_packed)
+        weight = packed_weight(integers, scale, use_packed=product is packed_product)
         return torch.equal(product(x, weight), float_product(x, weight))
     except (AttributeError, NotImplementedError, RuntimeError):
         return False

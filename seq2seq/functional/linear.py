@@ -48,7 +48,7 @@ def key_sums(phi: FeatureMap, k: Tensor, v: Tensor, mask: Tensor | None = None) 
     def add(k: Tensor, v: Tensor, mask: Tensor | None, before: Sums | None) -> Sums:
         return segment_sums(phi.keys(k, mask, level_of(before)), v, before)
 
-    sums = None
+    sums: Sums | None = None
     for part in segments(k, v, mask=mask):
         sums = computed(add, k.shape[2], *part, sums)
     assert sums is not None
@@ -253,7 +253,8 @@ def column(level: Tensor | None) -> Tensor | None:
 def in_chunks(x: Tensor, size: int, mode: str = "constant") -> Tensor:
     """(B, H, T, F) -> (B, H, n, size, F), padded with zeros or, `replicate`, the last token."""
     missing = -x.shape[2] % size
-    return (pad(x, (0, 0, 0, missing), mode) if missing else x).unflatten(2, (-1, size))
+    padded = pad(x, (0, 0, 0, missing), mode) if missing else x
+    return torch.unflatten(padded, 2, (-1, size))
 
 
 def segments(*tensors: Tensor, mask: Tensor | None = None) -> Iterator[tuple[Any, ...]]:

@@ -44,7 +44,8 @@ class Blocks(NamedTuple):
 
     def queries(self, x: Tensor) -> Tensor:
         """(B, H, T, D) -> (B, H, C, Q, D), padded with zeros."""
-        return pad(x, (0, 0, 0, -x.shape[2] % self.size)).unflatten(2, (-1, self.size))
+        padded = pad(x, (0, 0, 0, -x.shape[2] % self.size))
+        return torch.unflatten(padded, 2, (-1, self.size))
 
     def keys(self, x: Tensor, queries: int) -> Tensor:
         """(B, H, S, D) -> (B, H, C, D, W), zeros where there is no key."""

@@ -201,10 +201,10 @@ def lsh_attention(
     chunk = max(1, min(chunk, T))  # a longer chunk holds the whole sentence
     # One round at a time, so that queries, keys and values are copied for one round only.
     layouts = [lay_out(one, num_buckets, chunk, mask, causal) for one in buckets.unbind(2)]
-    outs, z = zip(*(answer(q, k, v, one, bias, causal, dropout) for one in layouts), strict=True)
+    answers = [answer(q, k, v, one, bias, causal, dropout) for one in layouts]
     alone = torch.stack([one.alone for one in layouts], dim=-1)  # (B, H, T, R)
-    shares = masked_softmax(torch.stack(z, dim=-1), ~alone).unbind(-1)
-    merged = sum(share[..., None] * out for share, out in zip(shares, outs, strict=True))
+    shares = masked_softmax(torch.stack([z for _, z in answers], dim=-1), ~alone).unbind(-1)
+    merged = sum(share[..., None] * out for share, (out, _) in zip(shares, answers, strict=True))
     alone = alone.all(-1)
     if mask is not None:
         alone = alone & mask[:, None]

@@ -6,8 +6,8 @@ from torch import Tensor
 from seq2seq.functional.dropout import dropout as drop
 from seq2seq.functional.positions import distances
 from seq2seq.functional.scores import project_per_head
-from seq2seq.functional.shapes import check, check_groups
-from seq2seq.functional.softmax import attend, explicit_attention, masked_softmax, widened
+from seq2seq.functional.shapes import check
+from seq2seq.functional.softmax import attend, both, masked_softmax, widened
 
 
 def predicted_centres(q: Tensor, wp: Tensor, vp: Tensor, lengths: Tensor) -> Tensor:
@@ -63,13 +63,10 @@ def local_attention(
     Source: Luong et al. 2015, arXiv:1508.04025.
     """
     distance = distances(centres, scores.shape[-1])
-    seen = distance.abs() <= radius
-    if mask is not None:
-        seen = seen & mask
-    if not gaussian:
-        return explicit_attention(scores, v, mask=seen, dropout=dropout)
-    sizes = check("B H T S, B G S M", scores=scores, v=v)
-    check_groups(sizes["H"], sizes["G"])
-    near = torch.exp(-2 * (widened(distance) / radius).square())
-    weights = (masked_softmax(widened(scores), seen) * near).to(scores.dtype)
+    seen = both(mask, distance.abs() <= radius)
+    check("B H T S, B G S M", scores=scores, v=v)
+    weights = masked_softmax(widened(scores), seen)
+    if gaussian:
+        weights = weights * torch.exp(-2 * (widened(distance) / radius).square())
+    weights = weights.to(scores.dtype)
     return attend(drop(weights, dropout), v), weights

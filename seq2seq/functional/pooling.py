@@ -6,7 +6,7 @@
 import torch
 from torch import Tensor
 
-from seq2seq.functional.shapes import check, check_groups
+from seq2seq.functional.shapes import check
 
 
 def normalised(similarities: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -51,7 +51,6 @@ def nearest(q: Tensor, k: Tensor, count: int, mask: Tensor | None = None) -> Ten
         mask: bool, broadcastable to (B, H, T, S); True = may attend.
     """
     sizes = check("B H T D, B G S D", q=q, k=k)
-    check_groups(sizes["H"], sizes["G"])
     if count < 1:
         raise ValueError(f"count={count} should be at least 1")
     with torch.no_grad():

@@ -28,7 +28,6 @@ def dot(q: Tensor, k: Tensor, scale: float = 1.0) -> Tensor:
     """
     sizes = check("B H T D, B G S D", q=q, k=k)
     B, H, T, D, G = (sizes[letter] for letter in "BHTDG")
-    check_groups(H, G)
     # -> (B, G, H / G * T, D): the query heads of a group are further queries of its key head
     grouped = (q * scale).reshape(B, G, H // G * T, D)
     return (grouped @ k.transpose(-2, -1)).view(B, H, T, -1)
@@ -127,7 +126,6 @@ def gaussian(q: Tensor, k: Tensor, w: Tensor, max_elements: int = MAX_ELEMENTS) 
     Source: Nadaraya 1964, Theory of Probability and Its Applications 9; Watson 1964, Sankhya A 26.
     """
     sizes = check("B H T D, B G S D, H", q=q, k=k, w=w)
-    check_groups(sizes["H"], sizes["G"])
     q, k, w = (widened(x) for x in (q, k, w))
     keys = k.repeat_interleave(sizes["H"] // sizes["G"], dim=1)
 

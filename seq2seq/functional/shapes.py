@@ -10,7 +10,8 @@ def check(pattern: str, **tensors: Tensor) -> dict[str, int]:
     keywords.
 
     Returns: letter -> size.
-    Raises: ValueError naming the tensor, its shape and what was expected.
+    Raises: ValueError naming the tensor, its shape and what was expected; also if there are heads H
+    and G, and G does not divide H.
     """
     sizes: dict[str, int] = {}
     for (name, tensor), shape in zip(tensors.items(), pattern.split(","), strict=True):
@@ -26,6 +27,8 @@ def check(pattern: str, **tensors: Tensor) -> dict[str, int]:
                 f"{name} has shape {tuple(tensor.shape)}; expected ({', '.join(letters)})"
                 + (f" with {given}" if given else "")
             )
+    if "H" in sizes and "G" in sizes:
+        check_groups(sizes["H"], sizes["G"])
     return sizes
 
 

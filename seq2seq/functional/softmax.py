@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.functional.dropout import dropout as drop
-from seq2seq.functional.shapes import check, check_groups
+from seq2seq.functional.shapes import check
 
 
 def widened(x: Tensor) -> Tensor:
@@ -72,10 +72,16 @@ def explicit_attention(
     Raises: ValueError if shapes disagree or G does not divide H.
     Source: Bahdanau et al. 2015, arXiv:1409.0473; Vaswani et al. 2017, arXiv:1706.03762.
     """
-    sizes = check("B H T S, B G S M", scores=scores, v=v)
-    check_groups(sizes["H"], sizes["G"])
+    check("B H T S, B G S M", scores=scores, v=v)
     weights = masked_softmax(scores, mask, bias)
     return attend(drop(weights, dropout), v), weights
+
+
+def both(mask: Tensor | None, other: Tensor | None) -> Tensor | None:
+    """What two masks let through; None = everything."""
+    if mask is None or other is None:
+        return other if mask is None else mask
+    return mask & other
 
 
 def causal_mask(

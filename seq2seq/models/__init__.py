@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 from seq2seq.attention import Role
-from seq2seq.models.base import Decoded, Encoded, Seq2Seq
+from seq2seq.attention.base import Encoded
+from seq2seq.models.base import Decoded, Seq2Seq
 from seq2seq.models.rnn import RNN, LuongRNN
 from seq2seq.models.state import DecodeState
 from seq2seq.models.transformer import Transformer

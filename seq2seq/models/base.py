@@ -6,21 +6,13 @@ from typing import Any, ClassVar, NamedTuple
 from torch import Tensor, nn
 
 from seq2seq.attention import Attention, Role
-from seq2seq.attention.base import TokenAttention
+from seq2seq.attention.base import Encoded, TokenAttention
 from seq2seq.attention.pages import PagePool
 from seq2seq.functional.context import token_groups
 from seq2seq.models.state import DecodeState
 from seq2seq.nn.embedding import Embeddings
 
 Attentions = Mapping[Role, Mapping[str, Any]]  # role -> `name` and options of its mechanism
-
-
-class Encoded(NamedTuple):
-    """The source as the decoder sees it."""
-
-    states: Tensor  # (B, S, E)
-    mask: Tensor  # (B, S) bool, True = real token
-    groups: Tensor | None = None  # (B, S, levels), see `Seq2Seq.groups`
 
 
 class Decoded(NamedTuple):
@@ -116,4 +108,5 @@ class Seq2Seq(nn.Module):
 
     def logits(self, hidden: Tensor) -> Tensor:
         """(..., E) -> (..., V), the only product with the target vocabulary."""
-        return self.embeddings.output(hidden)
+        logits: Tensor = self.embeddings.output(hidden)
+        return logits

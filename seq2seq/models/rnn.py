@@ -2,6 +2,8 @@
 which attends before each step (Bahdanau); `LuongRNN`, which attends after it (Luong).
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import ClassVar, Literal
 
 import torch
@@ -9,10 +11,11 @@ from torch import Tensor, nn
 from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 
 from seq2seq.attention import Memory, Place, Role, StateMemory, build_attention
+from seq2seq.attention.base import Attended, Encoded
 from seq2seq.attention.fixed import final_state
 from seq2seq.attention.pages import PagePool
 from seq2seq.errors import ConfigError
-from seq2seq.models.base import Attentions, Decoded, Encoded, Layers, Seq2Seq, is_asked
+from seq2seq.models.base import Attentions, Decoded, Layers, Seq2Seq, is_asked
 from seq2seq.models.state import DecodeState
 from seq2seq.nn.dropout import Dropout
 from seq2seq.nn.embedding import Embeddings
@@ -21,6 +24,7 @@ from seq2seq.symbols import PAD
 from seq2seq.tables import check_range
 
 Cell = Literal["gru", "lstm"]
+Attend = Callable[[Tensor], Attended]  # queries (N, 1, E) to the source
 
 
 class Recurrent(Seq2Seq):
@@ -83,22 +87,19 @@ class Recurrent(Seq2Seq):
         )
         self.cross = build_attention(attention[Role.CROSS], Place(Role.CROSS, dim, dim))
         build_cell = nn.GRUCell if cell == "gru" else nn.LSTMCell
-        fed = self.fed_width(dim, self.cross.out_dim)
+        fed, read = self.widths(dim, self.cross.out_dim)
         self.cells = nn.ModuleList(
             build_cell(dim + fed if layer == 0 else dim, dim) for layer in range(layers)
         )
         self.has_cell_state = cell == "lstm"
         self.first_state = nn.Linear(dim, dim * layers * (2 if self.has_cell_state else 1))
-        self.readout = nn.Linear(self.read_width(dim, self.cross.out_dim), dim)
+        self.readout = nn.Linear(read, dim)
 
     @staticmethod
-    def fed_width(dim: int, context: int) -> int:
-        """Width of what enters the first cell beside the embedding."""
-        raise NotImplementedError
-
-    @staticmethod
-    def read_width(dim: int, context: int) -> int:
-        """Width of what the output layer reads."""
+    def widths(dim: int, context: int) -> tuple[int, int]:
+        """Of what enters the first cell beside the embedding, and of what the output layer reads,
+        for a context of this width.
+        """
         raise NotImplementedError
 
     def encode(self, source: Tensor) -> Encoded:
@@ -116,13 +117,45 @@ class Recurrent(Seq2Seq):
         return self.step(target, self.start(self.encode(source)), is_asked(need_weights, 0))
 
     def start(self, encoded: Encoded, beams: int = 1, pages: PagePool | None = None) -> DecodeState:
-        first = self.first_state(final_state(encoded.states, encoded.mask)).tanh()
+        first = self.first_state(final_state(encoded.states, encoded.real)).tanh()
         first = first.repeat_interleave(beams, dim=0).unflatten(-1, (-1, self.embeddings.dim))
         memory = StateMemory(hidden=first[:, : self.layers])  # (N, layers, E)
         if self.has_cell_state:
             memory.state["cell"] = first[:, self.layers :]
-        sources: list[Memory] = [self.cross.memory_of(*encoded)]
+        sources: list[Memory] = [self.cross.memory_of(encoded)]
         return DecodeState(sources, [memory], beams, encoded.states.device, pages)
+
+    def step(self, tokens: Tensor, state: DecodeState, need_weights: bool = False) -> Decoded:
+        memory = state.past[0]
+        assert isinstance(memory, StateMemory)
+        positions = state.begin(tokens.shape[1])
+        embedded = self.dropout(self.embeddings.embed_target(tokens))  # (N, n, E)
+        reads, weights = [], []
+        for y, position in zip(embedded.unbind(1), positions.split(1, dim=-1), strict=True):
+            attend = partial(
+                self.cross.attend_beams,
+                memory=state.source[0],
+                positions=position,
+                need_weights=need_weights,
+            )
+            read, step_weights = self.word(y, memory, attend)
+            reads.append(read)
+            if step_weights is not None:
+                weights.append(step_weights)
+        state.end(tokens.shape[1])
+        hidden = self.dropout(self.read_out(torch.stack(reads, dim=1)))
+        # n x (N, H, 1, S) -> (1, N, H, n, S)
+        return Decoded(hidden, torch.cat(weights, dim=2)[None] if need_weights else None)
+
+    def word(self, y: Tensor, memory: StateMemory, attend: Attend) -> tuple[Tensor, Tensor | None]:
+        """One word, whose predecessor is embedded as y (N, E): what the output is made of, (N, ...)
+        for `read_out`, and the weights (N, H, 1, S) or None.
+        """
+        raise NotImplementedError
+
+    def read_out(self, reads: Tensor) -> Tensor:
+        """The hidden states of words, (N, n, ...) -> (N, n, E)."""
+        raise NotImplementedError
 
     def advance(self, x: Tensor, memory: StateMemory) -> Tensor:
         """One token through the stack of cells: x (N, E + what is fed) -> the last layer's state
@@ -165,34 +198,17 @@ class RNN(Recurrent):
     """
 
     @staticmethod
-    def fed_width(dim: int, context: int) -> int:
-        return context
+    def widths(dim: int, context: int) -> tuple[int, int]:
+        return context, 2 * dim + context
 
-    @staticmethod
-    def read_width(dim: int, context: int) -> int:
-        return 2 * dim + context
+    def word(self, y: Tensor, memory: StateMemory, attend: Attend) -> tuple[Tensor, Tensor | None]:
+        context, weights = attend(memory.state["hidden"][:, -1:])
+        context = context.squeeze(1)
+        top = self.advance(torch.cat((y, context), dim=-1), memory)
+        return torch.cat((top, context, y), dim=-1), weights
 
-    def step(self, tokens: Tensor, state: DecodeState, need_weights: bool = False) -> Decoded:
-        memory = state.past[0]
-        assert isinstance(memory, StateMemory)
-        positions = state.begin(tokens.shape[1])
-        embedded = self.dropout(self.embeddings.embed_target(tokens))  # (N, n, E)
-        tops, contexts, weights = [], [], []
-        for y, position in zip(embedded.unbind(1), positions.split(1, dim=-1), strict=True):
-            query = memory.state["hidden"][:, -1:]
-            context, step_weights = self.cross.attend_beams(
-                query, state.source[0], position, need_weights
-            )
-            top = self.advance(torch.cat((y, context.squeeze(1)), dim=-1), memory)
-            tops.append(top)
-            contexts.append(context)
-            if step_weights is not None:
-                weights.append(step_weights)
-        state.end(tokens.shape[1])
-        read = torch.cat((torch.stack(tops, dim=1), torch.cat(contexts, dim=1), embedded), dim=-1)
-        hidden = self.dropout(self.readout(read).tanh())
-        # n x (N, H, 1, S) -> (1, N, H, n, S)
-        return Decoded(hidden, torch.cat(weights, dim=2)[None] if need_weights else None)
+    def read_out(self, reads: Tensor) -> Tensor:
+        return torch.tanh(self.readout(reads))
 
 
 class LuongRNN(Recurrent):
@@ -210,12 +226,8 @@ class LuongRNN(Recurrent):
     """
 
     @staticmethod
-    def fed_width(dim: int, context: int) -> int:
-        return dim
-
-    @staticmethod
-    def read_width(dim: int, context: int) -> int:
-        return dim + context
+    def widths(dim: int, context: int) -> tuple[int, int]:
+        return dim, dim + context
 
     def start(self, encoded: Encoded, beams: int = 1, pages: PagePool | None = None) -> DecodeState:
         state = super().start(encoded, beams, pages)
@@ -224,23 +236,12 @@ class LuongRNN(Recurrent):
         memory.state["attentional"] = torch.zeros_like(memory.state["hidden"][:, 0])
         return state
 
-    def step(self, tokens: Tensor, state: DecodeState, need_weights: bool = False) -> Decoded:
-        memory = state.past[0]
-        assert isinstance(memory, StateMemory)
-        positions = state.begin(tokens.shape[1])
-        embedded = self.dropout(self.embeddings.embed_target(tokens))  # (N, n, E)
-        attentional, weights = [], []
-        for y, position in zip(embedded.unbind(1), positions.split(1, dim=-1), strict=True):
-            top = self.advance(torch.cat((y, memory.state["attentional"]), dim=-1), memory)
-            context, step_weights = self.cross.attend_beams(
-                top[:, None], state.source[0], position, need_weights
-            )
-            read = torch.cat((context.squeeze(1), top), dim=-1)
-            memory.state["attentional"] = self.readout(read).tanh()
-            attentional.append(memory.state["attentional"])
-            if step_weights is not None:
-                weights.append(step_weights)
-        state.end(tokens.shape[1])
-        hidden = self.dropout(torch.stack(attentional, dim=1))
-        # n x (N, H, 1, S) -> (1, N, H, n, S)
-        return Decoded(hidden, torch.cat(weights, dim=2)[None] if need_weights else None)
+    def word(self, y: Tensor, memory: StateMemory, attend: Attend) -> tuple[Tensor, Tensor | None]:
+        top = self.advance(torch.cat((y, memory.state["attentional"]), dim=-1), memory)
+        context, weights = attend(top[:, None])
+        read = torch.cat((context.squeeze(1), top), dim=-1)
+        memory.state["attentional"] = self.readout(read).tanh()
+        return memory.state["attentional"], weights
+
+    def read_out(self, reads: Tensor) -> Tensor:
+        return reads

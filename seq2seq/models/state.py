@@ -45,13 +45,12 @@ class DecodeState:
         self.device = device
         self.pages = pages
         self._sources: SlotTable | None = None
-        self._beam_table: SlotTable | None = None
-        self._slabs: BeamTable | None = None
+        self._targets: SlotTable | BeamTable | None = None
         if pages is not None:
             self._turn_pages(pages)
         elif beams > 1:
-            self._slabs = BeamTable(len(self.lengths), beams, device)
-            self.past = [slabbed(memory, self._slabs) for memory in past]
+            slabs = self._targets = BeamTable(len(self.lengths), beams, device)
+            self.past = [slabbed(memory, slabs) for memory in past]
         for tokens in map(tokens_of, self.source):
             if tokens is not None:
                 tokens.settle()
@@ -62,12 +61,12 @@ class DecodeState:
         if table is not None:
             self.source = [paged(memory, table, i) for i, memory in enumerate(self.source)]
         if any(tokens_of(memory) is not None for memory in self.past):
-            table = self._beam_table = SlotTable(pages, len(self.lengths), self.beams)
+            table = self._targets = SlotTable(pages, len(self.lengths), self.beams)
             self.past = [paged(memory, table, i) for i, memory in enumerate(self.past)]
 
     @property
     def _tables(self) -> list[SlotTable]:
-        return [table for table in (self._sources, self._beam_table) if table is not None]
+        return [t for t in (self._sources, self._targets) if isinstance(t, SlotTable)]
 
     @property
     def written(self) -> int:
@@ -81,7 +80,8 @@ class DecodeState:
 
     def reserve(self, n: int) -> bool:
         """Take the pages that the next n tokens of every row need: all, or none and False."""
-        return self._beam_table is None or self._beam_table.reserve([n] * len(self.lengths))
+        table = self._targets
+        return not isinstance(table, SlotTable) or table.reserve([n] * len(self.lengths))
 
     def begin(self, n: int) -> Tensor:
         """Once a step, before the layers: the positions of the next n tokens, (n,), or (N, n) where
@@ -100,10 +100,8 @@ class DecodeState:
         else:
             starts = torch.tensor(self.lengths, device=self.device)
             positions = starts.repeat_interleave(self.beams)[:, None] + positions
-        if self._beam_table is not None:
-            self._beam_table.grow(positions, [n] * len(self.lengths))
-        if self._slabs is not None:
-            self._slabs.grow(positions)
+        if self._targets is not None:
+            self._targets.grow(positions)
         return positions
 
     def end(self, n: int) -> None:
@@ -115,10 +113,8 @@ class DecodeState:
         rows = torch.arange(len(parents), device=parents.device)
         if parents.device.type == "cpu" and torch.equal(parents, rows):
             return  # on a GPU, looking costs more than moving
-        if self._beam_table is not None:
-            self._beam_table.fork(parents)
-        if self._slabs is not None:
-            self._slabs.fork(parents)
+        if self._targets is not None:
+            self._targets.fork(parents)
         for memory in self.past:
             memory.fork(parents)
 
@@ -134,10 +130,8 @@ class DecodeState:
         self.lengths = [self.lengths[sentence] for sentence in chosen]
         if self._sources is not None:
             self._sources.keep(chosen, sentences)
-        if self._beam_table is not None:
-            self._beam_table.keep(chosen, rows)
-        if self._slabs is not None:
-            self._slabs.keep(rows)
+        if self._targets is not None:
+            self._targets.keep(chosen, rows)
 
     def merge(self, other: "DecodeState") -> None:
         """Append the sentences of another state of the same model, which is used up.

@@ -1,19 +1,19 @@
 """The Transformer: encoder and decoder stacks with a choice of attention in every role."""
 
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from seq2seq.attention import Attention, Memory, Place, Role, build_attention
+from seq2seq.attention.base import Encoded
 from seq2seq.attention.pages import PagePool
 from seq2seq.errors import ConfigError
-from seq2seq.models.base import Attentions, Decoded, Encoded, Layers, Seq2Seq, is_asked
+from seq2seq.models.base import Attentions, Decoded, Layers, Seq2Seq, is_asked
 from seq2seq.models.state import DecodeState
 from seq2seq.nn.dropout import Dropout
 from seq2seq.nn.embedding import Embeddings
-from seq2seq.nn.layer import FeedForward, LayerOptions
+from seq2seq.nn.layer import LayerOptions
 from seq2seq.nn.positions import Positions, PositionScheme
 from seq2seq.symbols import PAD
 from seq2seq.tables import check_range
@@ -60,12 +60,11 @@ class Transformer(Seq2Seq):
         def attend(role: Role) -> Attention[Any]:
             return build_attention(attention[role], Place(role, dim, dim, inside.get(role)))
 
-        feed, residual = partial(layer.feed, dim), partial(layer.residual, dim)
         self.encoder = nn.ModuleList(
-            EncoderLayer(attend(Role.ENCODER), feed(), residual) for _ in range(encoder_layers)
+            EncoderLayer(attend(Role.ENCODER), layer, dim) for _ in range(encoder_layers)
         )
         self.decoder = nn.ModuleList(
-            DecoderLayer(attend(Role.DECODER), attend(Role.CROSS), feed(), residual)
+            DecoderLayer(attend(Role.DECODER), attend(Role.CROSS), layer, dim)
             for _ in range(decoder_layers)
         )
         self.encoder_norm, self.decoder_norm = layer.last_norm(dim), layer.last_norm(dim)
@@ -108,7 +107,7 @@ class Transformer(Seq2Seq):
             )
 
     def _sources(self, encoded: Encoded) -> list[Memory]:
-        return [layer.cross.memory_of(*encoded) for layer in self.decoder]
+        return [layer.cross.memory_of(encoded) for layer in self.decoder]
 
     def _decode(
         self,
@@ -134,26 +133,27 @@ class Transformer(Seq2Seq):
 class EncoderLayer(nn.Module):
     """Self-attention, then the feed-forward network."""
 
-    def __init__(self, attention: Attention[Any], feed: FeedForward, residual: Any):
+    def __init__(self, attention: Attention[Any], options: LayerOptions, dim: int):
         super().__init__()
-        self.attention, self.feed = attention, feed
-        self.around_attention, self.around_feed = residual(), residual()
+        self.attention, self.feed = attention, options.feed(dim)
+        self.around_attention, self.around_feed = options.residual(dim), options.residual(dim)
 
     def forward(self, x: Tensor, mask: Tensor, groups: Tensor | None = None) -> Tensor:
-        x = self.around_attention(x, lambda y: self.attention(y, mask=mask, groups=groups).out)
-        return self.around_feed(x, self.feed)
+        y = self.around_attention.enter(x)
+        x = self.around_attention.leave(x, self.attention(y, mask=mask, groups=groups).out)
+        return self.around_feed.leave(x, self.feed(self.around_feed.enter(x)))
 
 
 class DecoderLayer(nn.Module):
     """Causal self-attention, cross-attention, then the feed-forward network."""
 
     def __init__(
-        self, attention: Attention[Any], cross: Attention[Any], feed: FeedForward, residual: Any
+        self, attention: Attention[Any], cross: Attention[Any], options: LayerOptions, dim: int
     ):
         super().__init__()
-        self.attention, self.cross, self.feed = attention, cross, feed
-        self.around_attention, self.around_cross = residual(), residual()
-        self.around_feed = residual()
+        self.attention, self.cross, self.feed = attention, cross, options.feed(dim)
+        self.around_attention, self.around_cross = options.residual(dim), options.residual(dim)
+        self.around_feed = options.residual(dim)
         if not cross.reads_queries and self.around_cross.pre:
             # The output of this norm is not used, and a parameter without gradient stops DDP.
             self.around_cross.norm = nn.Identity()
@@ -162,18 +162,10 @@ class DecoderLayer(nn.Module):
         self, x: Tensor, source: Memory, past: Memory | None, positions: Tensor, need_weights: bool
     ) -> tuple[Tensor, Tensor | None]:
         """x (N, n, E) -> x (N, n, E), cross-attention weights (N, H, n, S) or None."""
-        weights: list[Tensor | None] = []
-
-        def attend(y: Tensor) -> Tensor:
-            if past is None:
-                return self.attention(y).out
-            return self.attention.advance(y, past, positions).out
-
-        def attend_beams(y: Tensor) -> Tensor:
-            attended = self.cross.attend_beams(y, source, positions, need_weights)
-            weights.append(attended.weights)
-            return attended.out
-
-        x = self.around_attention(x, attend)
-        x = self.around_cross(x, attend_beams)
-        return self.around_feed(x, self.feed), weights[0]
+        y = self.around_attention.enter(x)
+        own = self.attention(y) if past is None else self.attention.advance(y, past, positions)
+        x = self.around_attention.leave(x, own.out)
+        y = self.around_cross.enter(x)
+        read = self.cross.attend_beams(y, source, positions, need_weights)
+        x = self.around_cross.leave(x, read.out)
+        return self.around_feed.leave(x, self.feed(self.around_feed.enter(x))), read.weights

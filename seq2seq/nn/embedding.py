@@ -59,8 +59,10 @@ class Embeddings(nn.Module):
 
     def embed_source(self, ids: Tensor) -> Tensor:
         """(B, S) ids -> (B, S, E)."""
-        return self.word_dropout(self.source(ids) * self.scale, ids)
+        embedded: Tensor = self.word_dropout(self.source(ids) * self.scale, ids)
+        return embedded
 
     def embed_target(self, ids: Tensor) -> Tensor:
         """(N, T) ids -> (N, T, E)."""
-        return self.word_dropout(self.target(ids) * self.scale, ids)
+        embedded: Tensor = self.word_dropout(self.target(ids) * self.scale, ids)
+        return embedded

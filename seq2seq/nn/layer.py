@@ -49,7 +49,8 @@ class FeedForward(nn.Module):
         hidden = self.activation(self.up(x))
         if self.gate is not None:
             hidden = hidden * self.gate(x)
-        return self.down(self.dropout(hidden))
+        out: Tensor = self.down(self.dropout(hidden))
+        return out
 
 
 NormName = Literal["layernorm", "rmsnorm"]
@@ -64,8 +65,8 @@ def build_norm(name: NormName, dim: int) -> nn.Module:
 
 
 class Residual(nn.Module):
-    """x + dropout(f(norm(x))) in the `pre` order, norm(x + dropout(f(x))) in the `post` order of
-    the paper.
+    """Around a sub-layer f: x + dropout(f(norm(x))) in the `pre` order, norm(x + dropout(f(x))) in
+    the `post` order of the paper.
     """
 
     def __init__(self, norm: nn.Module, order: NormOrder, dropout: float):
@@ -74,10 +75,14 @@ class Residual(nn.Module):
         self.pre = order == "pre"
         self.dropout = Dropout(dropout)
 
-    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
-        if self.pre:
-            return x + self.dropout(sublayer(self.norm(x)))
-        return self.norm(x + self.dropout(sublayer(x)))
+    def enter(self, x: Tensor) -> Tensor:
+        """What the sub-layer reads."""
+        return self.norm(x) if self.pre else x
+
+    def leave(self, x: Tensor, y: Tensor) -> Tensor:
+        """The sum of x, which entered, and y, what the sub-layer made of it."""
+        x = x + self.dropout(y)
+        return x if self.pre else self.norm(x)
 
 
 @dataclass(frozen=True, kw_only=True)

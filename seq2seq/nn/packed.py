@@ -6,9 +6,7 @@ from typing import Self
 import torch
 from torch import Tensor, nn
 
-from seq2seq.functional.int8 import Int8Weight, int8_linear, int8_weight
-
-PACKED_FOR = 64  # rows that the layout is tuned for; any number works
+from seq2seq.functional.int8 import PACKED_FOR, Int8Weight, int8_linear, int8_weight
 
 
 class PackedLinear(nn.Module):
@@ -39,7 +37,8 @@ class PackedLinear(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         if not x.numel():
             return x.new_zeros(*x.shape[:-1], len(self.weight))
-        return torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
+        out: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
+        return out
 
 
 class Int8Linear(nn.Module):

@@ -12,8 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.errors import ConfigError
-from seq2seq.functional import alibi, rotate, sinusoid, t5_buckets
-from seq2seq.functional.positions import bucket_starts
+from seq2seq.functional.positions import alibi, bucket_starts, rotate, sinusoid, t5_buckets
 from seq2seq.tables import Table, check_range
 
 
@@ -91,7 +90,7 @@ class Learned(PositionScheme):
         nn.init.normal_(self.table.weight, std=dim**-0.5)
 
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:
-        return x + self.table(positions)
+        return torch.add(x, self.table(positions))
 
 
 class Rotary(PositionScheme):
@@ -164,7 +163,7 @@ class T5Bias(PositionScheme):
 
     def bias(self, distance: Tensor, heads: int) -> Tensor:
         classes = t5_buckets(distance, self.starts, both_sides=not self.causal)
-        return self.table(classes).movedim(-1, -3)  # (..., T, S, H) -> (..., H, T, S)
+        return torch.movedim(self.table(classes), -1, -3)  # (..., T, S, H) -> (..., H, T, S)
 
 
 POSITIONS: Table[Any] = Table(

@@ -5,7 +5,7 @@ A mechanism added to the zoo (a file, a line in the table, a preset) is in these
 
 import itertools
 from collections.abc import Callable
-from typing import Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
+from typing import Any, Literal, NamedTuple, get_args, get_origin
 
 import pytest
 import torch
@@ -76,10 +76,9 @@ def kernels(case: Case) -> list[str]:
 
 def choices(mechanism: type[Attention[Any]]) -> dict[str, list[str]]:
     """The options that are one of a few words, and these words."""
-    hints = get_type_hints(mechanism.__init__)
     by_option = {}
-    for option in options_of(mechanism):
-        alternatives = (hints[option], *get_args(hints[option]))
+    for option, parameter in options_of(mechanism).items():
+        alternatives = (parameter.annotation, *get_args(parameter.annotation))
         words = [get_args(one) for one in alternatives if get_origin(one) is Literal]
         by_option[option] = [word for group in words for word in group]
     assert by_option.get("kernel", ["auto"]), (

@@ -8,9 +8,10 @@ from cases import DIM, randn
 from helpers import assert_equal, gradients, mask_of, position_scheme, randomised
 from torch import Tensor
 
-from seq2seq.attention import Attention, JointMemory, Place, Role, build_attention
+from seq2seq.attention import Attention, Place, Role, build_attention
 from seq2seq.attention.context import Gate, GlobalContext, HierarchicalContext
 from seq2seq.attention.dynamic import DynamicContext
+from seq2seq.attention.memory import JointMemory
 from seq2seq.attention.multihead import MultiHead
 
 H, G, D = 4, 2, DIM // 4

@@ -26,6 +26,7 @@ from helpers import assert_equal, gradients, mask_of
 from torch import Tensor
 
 from seq2seq.attention import Role
+from seq2seq.attention.base import Encoded, positions_of
 
 
 @every(reads_source)
@@ -143,11 +144,13 @@ def test_fork_then_continue_equals_starting_there(case: Case, verb: str) -> None
 def test_a_kept_source_answers_like_one_that_was_alone(case: Case) -> None:
     attention, rows = case.build(), torch.tensor([0, 2])
     source, mask, x = randn(3, 7, DIM), mask_of([7, 4, 2], 7), randn(2, 5, DIM)
-    memory = attention.memory_of(source, mask)
+    memory = attention.memory_of(Encoded(source, mask))
     assert memory.rows == 3
     memory.keep(rows)
     assert memory.rows == 2
-    assert_equal(attention.attend(x, memory).out, attention(x, source[rows], mask[rows]).out)
+    assert_equal(
+        attention.attend(x, memory, positions_of(x)).out, attention(x, source[rows], mask[rows]).out
+    )
 
 
 @every(in_cross, by_default_kernel)
@@ -155,8 +158,10 @@ def test_a_kept_source_answers_like_one_that_was_alone(case: Case) -> None:
 def test_beams_are_queries(case: Case) -> None:
     attention, K, n = case.build(), 3, 4
     source, mask, x = randn(2, 7, DIM), mask_of([7, 3], 7), randn(2 * K, n, DIM)
-    memory = attention.memory_of(source, mask)
-    tiled = attention.memory_of(source.repeat_interleave(K, 0), mask.repeat_interleave(K, 0))
+    memory = attention.memory_of(Encoded(source, mask))
+    tiled = attention.memory_of(
+        Encoded(source.repeat_interleave(K, 0), mask.repeat_interleave(K, 0))
+    )
     positions = torch.arange(5, 5 + n)
     need_weights = attention.shows_weights
     beams = attention.attend_beams(x, memory, positions, need_weights)

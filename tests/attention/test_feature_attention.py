@@ -6,9 +6,10 @@ from cases import DIM, randn
 from helpers import assert_equal, mask_of, randomised
 
 from seq2seq.attention import Place, Role, build_attention
+from seq2seq.attention.base import Encoded, positions_of
 from seq2seq.errors import ConfigError
-from seq2seq.functional import rotate
 from seq2seq.functional.features import log_features
+from seq2seq.functional.positions import rotate
 from seq2seq.nn.positions import ALiBi, Rotary
 
 NAMES = ("linear", "performer", "efficient")
@@ -38,16 +39,16 @@ def test_a_source_is_remembered_as_sums_and_shows_weights_of_the_rows_that_are_l
     attention = randomised(
         build_attention({"name": name, "num_heads": HEADS}, Place(Role.CROSS, DIM, 20))
     )
-    short, long = (attention.memory_of(randn(3, S, 20)) for S in (2, 50))
+    short, long = (attention.memory_of(Encoded(randn(3, S, 20))) for S in (2, 50))
     assert short.nbytes == long.nbytes
     source, mask, x = randn(3, 7, 20), mask_of([7, 5, 2], 7), randn(3, 4, DIM)
-    memory = attention.memory_of(source, mask)
-    whole = attention.attend(x, memory, need_weights=True).weights
+    memory = attention.memory_of(Encoded(source, mask))
+    whole = attention.attend(x, memory, positions_of(x), need_weights=True).weights
     rows = torch.tensor([2, 0])
     memory.keep(torch.tensor([0, 2]))
     memory.fork(torch.tensor([1, 0]))
     assert memory.rows == 2
-    left = attention.attend(x[rows], memory, need_weights=True).weights
+    left = attention.attend(x[rows], memory, positions_of(x), need_weights=True).weights
     assert_equal(left, whole[rows])
 
 

@@ -11,9 +11,10 @@ from torch import Tensor
 
 from seq2seq.attention import Place, Role
 from seq2seq.attention import latent as module
+from seq2seq.attention.base import Encoded
 from seq2seq.attention.latent import Latent
 from seq2seq.errors import ConfigError
-from seq2seq.functional import rotate
+from seq2seq.functional.positions import rotate
 
 WIDTHS = {"latent_dim": 11, "nope_dim": 6, "value_dim": 5}
 
@@ -113,7 +114,9 @@ def test_a_whole_sequence_is_expanded_and_a_step_absorbed(monkeypatch: pytest.Mo
     attention.advance(x[:, :39], memory, torch.arange(39))
     forms.clear()
     attention.advance(x[:, 39:], memory, torch.arange(39, 40))
-    cross.attend_beams(x[:, :1].repeat_interleave(4, 0), cross.memory_of(x), torch.arange(1))
+    cross.attend_beams(
+        x[:, :1].repeat_interleave(4, 0), cross.memory_of(Encoded(x)), torch.arange(1)
+    )
     assert forms == [True, True]
 
 
@@ -124,7 +127,7 @@ def test_a_token_is_remembered_as_one_latent_and_one_rotary_key(position: str, w
     attention.advance(x, memory, torch.arange(9))
     assert memory.nbytes == 3 * 9 * width * x.element_size()
     cross = latent(Role.CROSS, latent_dim=11, rope_dim=4)
-    assert cross.memory_of(x).nbytes == 3 * 9 * 11 * x.element_size()
+    assert cross.memory_of(Encoded(x)).nbytes == 3 * 9 * 11 * x.element_size()
 
 
 @pytest.mark.parametrize(

@@ -8,11 +8,12 @@ from cases import DIM, randn
 from helpers import assert_equal, gradients, mask_of, randomised, small_model, source_batch
 
 from seq2seq.attention import Place, Role
+from seq2seq.attention.base import Encoded
 from seq2seq.attention.heads import split_heads
 from seq2seq.attention.linformer import Linformer
 from seq2seq.decoding import Greedy, decode
 from seq2seq.errors import ConfigError
-from seq2seq.functional import linformer_attention
+from seq2seq.functional.lowrank import project_length
 
 H = 4
 
@@ -34,7 +35,8 @@ def test_the_layer_is_its_formula(share: str, bias: bool) -> None:
     q, k, v = heads(layer.q(x)), heads(layer.k(source)), heads(layer.v(source))
     e = layer.E
     f = e if layer.F is None else layer.F
-    out = linformer_attention(q, k, v, e, f, scale=(DIM // H) ** -0.5, mask=mask)
+    mixed_k, mixed_v = project_length(k, e, mask), project_length(v, f, mask)
+    out = (q @ mixed_k.mT / (DIM // H) ** 0.5).softmax(-1) @ mixed_v
     assert_equal(layer(x, source, mask).out, layer.out(out.transpose(1, 2).flatten(2)))
 
 
@@ -53,12 +55,12 @@ def test_matrices_are_shared_as_the_option_says() -> None:
 def test_a_fresh_layer_reads_the_tokens_of_a_short_sentence_themselves() -> None:
     layer = Linformer(Place(Role.ENCODER, DIM, DIM), num_heads=H, rank=6, length=14).double()
     for S in (1, 4, 6):
-        state = layer.memory_of(x := randn(2, S, DIM)).state
+        state = layer.memory_of(Encoded(x := randn(2, S, DIM))).state
         for name, project in (("k", layer.k), ("v", layer.v)):
             assert_equal(state[name][:, :, :S], split_heads(project(x), H))
             assert not state[name][:, :, S:].any()
     # Of a longer one each slot holds the tokens whose position it has as a remainder.
-    state = layer.memory_of(x := randn(2, 14, DIM)).state
+    state = layer.memory_of(Encoded(x := randn(2, 14, DIM))).state
     v = split_heads(layer.v(x), H)
     assert_equal(state["v"][:, :, 1], v[:, :, 1] + v[:, :, 7] + v[:, :, 13])
 
@@ -66,14 +68,14 @@ def test_a_fresh_layer_reads_the_tokens_of_a_short_sentence_themselves() -> None
 @pytest.mark.parametrize("role", [Role.ENCODER, Role.CROSS])
 def test_what_is_remembered_does_not_grow_with_the_source(role: Role) -> None:
     layer = build(role, length=40)
-    sizes = {S: layer.memory_of(randn(2, S, DIM)).nbytes for S in (1, 7, 40)}
+    sizes = {S: layer.memory_of(Encoded(randn(2, S, DIM))).nbytes for S in (1, 7, 40)}
     assert set(sizes.values()) == {2 * 2 * 3 * DIM * 8}  # rows, E k and F v, rank, heads, bytes
 
 
 def test_with_biases_padding_is_still_nothing() -> None:
     layer, source = build(bias=True), randn(2, 7, DIM)
     mask = mask_of([7, 0], 7)
-    memory = layer.memory_of(source, mask)
+    memory = layer.memory_of(Encoded(source, mask))
     assert not memory.state["k"][1].any() and not memory.state["v"][1].any()
     # What the map of the output adds is all that is left.
     out = layer(randn(2, 5, DIM), source, mask).out

@@ -8,11 +8,12 @@ from cases import DIM, randn
 from helpers import assert_equal, gradients, mask_of, randomised, small_model
 
 from seq2seq.attention import Place, Role
+from seq2seq.attention.base import Encoded
 from seq2seq.attention.luong_local import LocalMonotonic, LocalPredictive
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.scores import SCORES
 from seq2seq.errors import ConfigError
-from seq2seq.functional import predicted_centres
+from seq2seq.functional.luong_local import predicted_centres
 
 CROSS = Place(Role.CROSS, DIM, DIM)
 H = 4
@@ -41,21 +42,21 @@ def test_a_window_moves_along_the_source_with_the_target() -> None:
 
 def test_a_word_far_after_the_source_reads_nothing() -> None:
     layer, x, source = local(LocalMonotonic, radius=1), randn(1, 1, DIM), randn(1, 3, DIM)
-    memory = layer.memory_of(source)
+    memory = layer.memory_of(Encoded(source))
     assert layer.attend(x, memory, torch.tensor([3])).out.any()
     assert not layer.attend(x, memory, torch.tensor([4])).out.any()
 
 
 def test_rows_may_stand_at_different_positions() -> None:
     layer, x, source = local(LocalMonotonic, radius=1), randn(2, 2, DIM), randn(2, 7, DIM)
-    memory, positions = layer.memory_of(source), torch.tensor([[0, 4], [6, 2]])
+    memory, positions = layer.memory_of(Encoded(source)), torch.tensor([[0, 4], [6, 2]])
     out, weights = layer.attend(x, memory, positions, need_weights=True)
     assert [[ones(weights, row, t) for t in range(2)] for row in range(2)] == [
         [[0, 1], [3, 4, 5]],
         [[5, 6], [1, 2, 3]],
     ]
     for row in range(2):
-        alone = layer.memory_of(source[row : row + 1])
+        alone = layer.memory_of(Encoded(source[row : row + 1]))
         answer = layer.attend(x[row : row + 1], alone, positions[row]).out
         assert_equal(out[row : row + 1], answer)
 
@@ -65,8 +66,10 @@ def test_beams_at_different_positions_are_queries(kind: Any) -> None:
     layer, K = local(kind, radius=1), 3
     source, mask, x = randn(2, 7, DIM), mask_of([7, 4], 7), randn(2 * K, 2, DIM)
     positions = torch.tensor([[0, 1], [3, 4], [2, 3], [1, 2], [2, 3], [5, 6]])
-    beams = layer.attend_beams(x, layer.memory_of(source, mask), positions, need_weights=True)
-    tiled = layer.memory_of(source.repeat_interleave(K, 0), mask.repeat_interleave(K, 0))
+    beams = layer.attend_beams(
+        x, layer.memory_of(Encoded(source, mask)), positions, need_weights=True
+    )
+    tiled = layer.memory_of(Encoded(source.repeat_interleave(K, 0), mask.repeat_interleave(K, 0)))
     assert_equal(beams, layer.attend(x, tiled, positions, need_weights=True))
 
 

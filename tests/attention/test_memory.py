@@ -6,7 +6,8 @@ import torch
 from helpers import assert_equal, mask_of
 from torch import Tensor
 
-from seq2seq.attention import DenseMemory, JointMemory, StateMemory
+from seq2seq.attention import StateMemory
+from seq2seq.attention.memory import DenseMemory, JointMemory
 
 
 def streams(rows: int, tokens: int) -> dict[str, Tensor]:

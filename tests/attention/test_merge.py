@@ -5,7 +5,8 @@ import torch
 from cases import DIM, Case, by_default_kernel, every, in_cross, in_decoder, randn
 from helpers import assert_equal, mask_of
 
-from seq2seq.attention import DenseMemory, JointMemory
+from seq2seq.attention.base import Encoded, positions_of
+from seq2seq.attention.memory import DenseMemory, JointMemory
 
 
 def of_no_fixed_length(case: Case) -> bool:
@@ -68,7 +69,9 @@ def test_sources_join_or_say_why_not(case: Case) -> None:
     attention, lengths = case.build(), [7, 4, 9, 1]
     source, x = randn(4, 9, DIM), randn(4, 5, DIM)
     memory, other = (
-        attention.memory_of(source[rows, : max(lengths[rows])], mask_of(lengths[rows], size))
+        attention.memory_of(
+            Encoded(source[rows, : max(lengths[rows])], mask_of(lengths[rows], size))
+        )
         for rows, size in ((slice(0, 2), 7), (slice(2, 4), 9))
     )
     if isinstance(memory, DenseMemory | JointMemory):
@@ -80,4 +83,4 @@ def test_sources_join_or_say_why_not(case: Case) -> None:
     mask, rows = mask_of(lengths, 9), [0, 2, 3]
     need_weights = attention.shows_weights
     expected = attention(x[rows], source[rows], mask[rows], need_weights)
-    assert_equal(attention.attend(x[rows], memory, need_weights=need_weights), expected)
+    assert_equal(attention.attend(x[rows], memory, positions_of(x), need_weights), expected)

@@ -9,6 +9,7 @@ from helpers import assert_equal, composed, gradients, mask_of, position_scheme,
 from torch import nn
 
 from seq2seq.attention import Place, Role
+from seq2seq.attention.base import positions_of
 from seq2seq.attention.multihead import MultiHead, shared_heads
 from seq2seq.attention.scores import Additive
 from seq2seq.errors import ConfigError
@@ -62,7 +63,7 @@ def test_grouped_heads_are_multi_head_attention_with_repeated_keys_and_values(gr
 
 @pytest.mark.parametrize("groups", [1, 2, 4])
 def test_only_the_key_and_value_heads_are_remembered(groups: int) -> None:
-    remembered = multihead(num_kv_heads=groups).remember(randn(2, 7, DIM))
+    remembered = multihead(num_kv_heads=groups).remember(randn(2, 7, DIM), torch.arange(7))
     assert {name: x.shape for name, x in remembered.items()} == {
         "k": (2, 7, groups, 8),
         "v": (2, 7, groups, 8),
@@ -109,7 +110,7 @@ def test_the_additive_key_projection_is_remembered() -> None:
     score, source = attention.score, randn(2, 7, DIM)
     assert isinstance(score, Additive)
     expected = source @ score.wk[0].T + score.b[0]
-    assert_equal(attention.remember(source)["k"][:, :, 0], expected)
+    assert_equal(attention.remember(source, positions_of(source))["k"][:, :, 0], expected)
 
 
 @pytest.mark.parametrize("kernel", ["explicit", "fused", "flash"])

@@ -6,7 +6,7 @@ from helpers import model_config, presets
 
 from seq2seq.attention import Role, heads
 from seq2seq.errors import ConfigError
-from seq2seq.functional import distances
+from seq2seq.functional.positions import distances
 from seq2seq.models import check_model
 from seq2seq.nn.positions import POSITIONS
 

@@ -11,10 +11,12 @@ from torch import Tensor
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from seq2seq.attention import Place, Role
+from seq2seq.attention.base import Encoded, positions_of
 from seq2seq.attention.reformer import Reformer
 from seq2seq.errors import ConfigError
-from seq2seq.functional import distances, explicit_attention
+from seq2seq.functional import explicit_attention
 from seq2seq.functional.lsh import hash_buckets, rounds_seen
+from seq2seq.functional.positions import distances
 from seq2seq.functional.scores import dot
 
 H, D = 4, 8
@@ -120,7 +122,7 @@ def test_what_a_decoder_remembers_does_not_grow() -> None:
 
 def test_the_last_queries_of_a_known_sequence_may_be_asked_alone() -> None:
     attention, x = reformer(), randn(2, 9, DIM)
-    whole, memory = attention(x, need_weights=True), attention.memory_of(x)
+    whole, memory = attention(x, need_weights=True), attention.memory_of(Encoded(x))
     last = attention.attend(x[:, 6:], memory, torch.arange(6, 9), need_weights=True)
     assert whole.weights is not None
     assert_equal(tuple(last), (whole.out[:, 6:], whole.weights[:, :, 6:]))
@@ -129,8 +131,8 @@ def test_the_last_queries_of_a_known_sequence_may_be_asked_alone() -> None:
 @pytest.mark.parametrize("kernel", ["explicit", "chunks"])
 def test_padding_in_a_decoder_is_invisible_too(kernel: str) -> None:
     attention, x = reformer(chunk=2, num_buckets=2, kernel=kernel), randn(2, 9, DIM)
-    memory = attention.memory_of(x, mask_of([9, 5], 9))
-    out = attention.attend(x, memory).out
+    memory = attention.memory_of(Encoded(x, mask_of([9, 5], 9)))
+    out = attention.attend(x, memory, positions_of(x)).out
     assert_equal(out[1, :5], attention(x[1:, :5]).out[0])
 
 

@@ -10,7 +10,8 @@ from seq2seq.attention import Place, Role
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.scores import SCORES, Score, Widths
 from seq2seq.errors import ConfigError
-from seq2seq.functional import rotate, scores
+from seq2seq.functional import scores
+from seq2seq.functional.positions import rotate
 
 H, D, C = 4, 8, 6
 

@@ -4,8 +4,7 @@ import torch
 from cases import DIM, Case, every, in_decoder, randn
 from helpers import assert_equal
 
-from seq2seq.attention import DenseMemory
-from seq2seq.attention.memory import tokens_of
+from seq2seq.attention.memory import DenseMemory, tokens_of
 from seq2seq.attention.slab import BeamTable, SlabMemory, slabbed
 
 CPU = torch.device("cpu")

@@ -12,10 +12,8 @@ from seq2seq.functional.int8 import (
     float_product,
     int8_linear,
     int8_weight,
-    int_mm_is_exact,
     int_mm_product,
     is_exact,
-    packed_is_exact,
     packed_product,
     packed_weight,
     quantize_rows,
@@ -51,9 +49,9 @@ def scales_beside(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
 def test_products_are_those_of_long_integers(
     product: Product, shape: tuple[int, int, int], extreme: bool
 ) -> None:
-    if product is packed_product and not packed_is_exact():
+    if product is packed_product and not is_exact(product):
         pytest.skip("this processor or this PyTorch has no packed kernel")
-    if product is int_mm_product and not int_mm_is_exact():
+    if product is int_mm_product and not is_exact(product):
         pytest.skip("this processor or this PyTorch has no exact _int_mm")
     rows, inputs, outputs = shape
     x, w = integers(rows, inputs), integers(outputs, inputs)
@@ -61,7 +59,7 @@ def test_products_are_those_of_long_integers(
         x, w = x.sign() * 127, w.sign() * 127
         x[0], w[0] = 127, 127
     scale = torch.rand(outputs)
-    weight = packed_weight(w, scale, use_packed=packed_is_exact())
+    weight = packed_weight(w, scale, use_packed=is_exact(packed_product))
     expected = (x.long()[:, None] * w.long()[None]).sum(-1)
     assert torch.equal(product(x, weight), expected.float() * scale)
 
@@ -135,9 +133,9 @@ def test_a_kernel_that_is_missing_or_wrong_is_not_used() -> None:
         sums = (x[:, :, None].int() * weight.columns[None].int()).clamp(-16000, 16000).sum(1)
         return sums.float() * weight.scale
 
-    assert not is_exact(missing, use_packed=False)
-    assert not is_exact(saturating, use_packed=False)
-    assert is_exact(float_product, use_packed=False)
+    assert not is_exact(missing)
+    assert not is_exact(saturating)
+    assert is_exact(float_product)
 
 
 def test_without_integer_kernels_the_result_is_the_same(
@@ -145,8 +143,7 @@ def test_without_integer_kernels_the_result_is_the_same(
 ) -> None:
     x, w, b = torch.randn(128, 256), torch.randn(256, 256), torch.randn(256)
     expected = int8_linear(x, int8_weight(w), b)
-    monkeypatch.setattr(int8, "packed_is_exact", lambda: False)
-    monkeypatch.setattr(int8, "int_mm_is_exact", lambda: False)
+    monkeypatch.setattr(int8, "is_exact", lambda product: False)
     weight = int8_weight(w)
     assert weight.packed is None
     assert torch.equal(int8_linear(x, weight, b), expected)

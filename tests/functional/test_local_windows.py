@@ -7,7 +7,7 @@ import torch
 from helpers import assert_equal, gradients, mask_of
 from torch import Tensor
 
-from seq2seq.functional import local_attention, predicted_centres
+from seq2seq.functional.luong_local import local_attention, predicted_centres
 
 
 def randn(*shape: int) -> Tensor:

@@ -7,11 +7,20 @@ import torch
 from helpers import assert_equal, gradients, mask_of
 from torch import Tensor
 
-from seq2seq.functional import linformer_attention, project_length
+from seq2seq.functional import fused_attention
+from seq2seq.functional.lowrank import project_length
 
 
 def randn(*shape: int) -> Tensor:
     return torch.randn(shape, dtype=torch.float64, requires_grad=True)
+
+
+def linformer(
+    q: Tensor, k: Tensor, v: Tensor, e: Tensor, f: Tensor, scale: float, mask: Tensor | None = None
+) -> Tensor:
+    """softmax(scale q (E k)^T) (F v), of the functions that the layer calls."""
+    mixed_k, mixed_v = project_length(k, e, mask), project_length(v, f, mask)
+    return fused_attention(q, mixed_k, mixed_v, scale=scale)
 
 
 def mixtures(x: Tensor, projection: Tensor, lengths: list[int]) -> Tensor:
@@ -55,7 +64,7 @@ def test_linformer_and_its_gradients_are_those_of_loops(groups: int, per_head: b
     q, k, v = randn(B, H, T, D), randn(B, groups, S, D), randn(B, groups, S, M)
     e, f = randn(heads, R, N), randn(heads, R, N)
     mask = mask_of(lengths, S)
-    out = linformer_attention(q, k, v, e, f, scale=D**-0.5, mask=mask)
+    out = linformer(q, k, v, e, f, scale=D**-0.5, mask=mask)
     expected = by_hand(q, k, v, e, f, 1 / math.sqrt(D), lengths)
     assert_equal(out, expected)
     assert not out[1].any()
@@ -77,9 +86,9 @@ def test_the_identity_gives_full_attention_as_long_as_nothing_is_padding() -> No
     q, k, v = randn(2, 2, 3, 4), randn(2, 2, 6, 4), randn(2, 2, 6, 4)
     identity = torch.eye(6, dtype=torch.float64)[None]
     full = (q @ k.transpose(-2, -1) / 2).softmax(-1) @ v
-    assert_equal(linformer_attention(q, k, v, identity, identity, scale=0.5), full)
+    assert_equal(linformer(q, k, v, identity, identity, scale=0.5), full)
     mask = mask_of([6, 3], 6)
-    padded = linformer_attention(q, k, v, identity, identity, scale=0.5, mask=mask)
+    padded = linformer(q, k, v, identity, identity, scale=0.5, mask=mask)
     assert_equal(padded[0], full[0])
     # Three keys of zeros still take weight, exp(0) each.
     scores = (q[1] @ k[1, :, :3].transpose(-2, -1) / 2).exp()
@@ -105,7 +114,7 @@ def test_what_training_holds_grows_with_the_length_and_not_its_square(heads: int
             return x
 
         with torch.autograd.graph.saved_tensors_hooks(pack, lambda x: x):
-            loss = linformer_attention(q, k, v, e, f, scale=1.0, mask=mask_of([S - 1], S)).sum()
+            loss = linformer(q, k, v, e, f, scale=1.0, mask=mask_of([S - 1], S)).sum()
         loss.backward()
         return sum(storages.values())
 

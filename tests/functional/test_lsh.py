@@ -8,9 +8,10 @@ import torch
 from helpers import assert_equal, gradients, mask_of
 from torch import Tensor
 
-from seq2seq.functional import distances, explicit_attention
+from seq2seq.functional import explicit_attention
 from seq2seq.functional import lsh as module
 from seq2seq.functional.lsh import hash_buckets, lsh_attention, lsh_weights, rounds_seen, unit
+from seq2seq.functional.positions import distances
 from seq2seq.functional.scores import dot
 
 B, H, D, M = 3, 2, 6, 5

@@ -10,8 +10,8 @@ import torch
 from helpers import assert_equal, gradients, mask_of
 from torch import Tensor
 
-from seq2seq.functional import alibi
 from seq2seq.functional.local import Bias, Keys, page_local_attention, window_attention
+from seq2seq.functional.positions import alibi
 
 Form = Literal["joint", "per_page", "mean"]
 SCALE = 0.4

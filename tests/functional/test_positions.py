@@ -6,7 +6,7 @@ import pytest
 import torch
 from helpers import assert_equal
 
-from seq2seq.functional import rotate, sinusoid
+from seq2seq.functional.positions import rotate, sinusoid
 
 
 @pytest.mark.parametrize("dim", [1, 7, 8, 64])

@@ -6,8 +6,7 @@ import pytest
 import torch
 from helpers import assert_equal
 
-from seq2seq.functional import alibi, t5_buckets
-from seq2seq.functional.positions import alibi_slopes, bucket_starts, distances
+from seq2seq.functional.positions import alibi, alibi_slopes, bucket_starts, distances, t5_buckets
 
 
 def test_a_distance_is_key_minus_query() -> None:

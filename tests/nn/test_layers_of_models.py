@@ -9,7 +9,7 @@ from helpers import assert_equal, position_scheme, randomised
 from torch import Tensor, nn
 
 from seq2seq.errors import ConfigError
-from seq2seq.functional import rotate, sinusoid
+from seq2seq.functional.positions import rotate, sinusoid
 from seq2seq.nn.dropout import Dropout
 from seq2seq.nn.embedding import Embeddings
 from seq2seq.nn.layer import FeedForward, Residual, build_norm
@@ -62,13 +62,13 @@ def test_pre_norm_normalises_what_enters_and_post_norm_what_leaves() -> None:
     x, norm = randn(2, 5, 8), randomised(nn.LayerNorm(8))
     sublayer = randomised(nn.Linear(8, 8))
     pre, post = (Residual(norm, order, dropout=0.1).eval() for order in ("pre", "post"))
-    assert_equal(pre(x, sublayer), x + sublayer(norm(x)))
-    assert_equal(post(x, sublayer), norm(x + sublayer(x)))
+    around = [r.leave(x, sublayer(r.enter(x))) for r in (pre, post)]
+    assert_equal(around, [x + sublayer(norm(x)), norm(x + sublayer(x))])
 
 
 def test_the_residual_drops_what_the_sublayer_adds_and_not_the_input() -> None:
     x = torch.ones(1000)
-    added = Residual(nn.Identity(), "pre", dropout=0.5)(x, lambda y: y) - x
+    added = Residual(nn.Identity(), "pre", dropout=0.5).leave(x, x) - x
     assert set(added.tolist()) == {0.0, 2.0}
 
 

@@ -7,8 +7,7 @@ from torch import Tensor, nn
 
 from seq2seq.decoding import Beam, Greedy, Search, decode
 from seq2seq.errors import ConfigError
-from seq2seq.functional import alibi
-from seq2seq.functional.positions import distances
+from seq2seq.functional.positions import alibi, distances
 from seq2seq.models import Seq2Seq
 from seq2seq.nn.positions import Learned, PositionScheme, T5Bias
 from seq2seq.symbols import EOS

@@ -10,6 +10,7 @@ from tiny_runs import demo_lines, train_tiny
 from torch import Tensor
 
 from seq2seq import Translator, checkpoint
+from seq2seq.attention.base import Encoded
 from seq2seq.attention.context import HierarchicalContext
 from seq2seq.average import average
 from seq2seq.data.groups import group_marks
@@ -34,9 +35,9 @@ def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Any]]:
     calls: list[Any] = []
     original = HierarchicalContext.memory_of
 
-    def memory_of(self: Any, x: Tensor, mask: Any = None, groups: Any = None) -> Any:
-        calls.append((self.place.role.value, mask, groups))
-        return original(self, x, mask, groups)
+    def memory_of(self: Any, encoded: Encoded) -> Any:
+        calls.append((self.place.role.value, encoded.mask, encoded.groups))
+        return original(self, encoded)
 
     monkeypatch.setattr(HierarchicalContext, "memory_of", memory_of)
     yield calls
