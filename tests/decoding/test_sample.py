@@ -109,7 +109,6 @@ def test_equal_sources_get_different_translations_and_each_the_score_of_the_mode
         expected = [logp(written[:i])[token] for i, token in enumerate(written)]
         assert h.token_logp == pytest.approx(expected)
         assert h.score == pytest.approx(sum(expected) / len(expected))
-        assert h.confidence == pytest.approx(math.exp(h.score))
 
 
 def test_a_sentence_draws_by_its_id_in_any_batch() -> None:
