@@ -48,10 +48,10 @@ from torch import Tensor, nn  # noqa: E402
 from torch.optim.lr_scheduler import LinearLR  # noqa: E402
 
 from seq2seq.data.batch import Batch  # noqa: E402
-from seq2seq.data.batching import BatchLoader, eval_batches  # noqa: E402
+from seq2seq.data.batching import BatchLoader, EvalBatches  # noqa: E402
 from seq2seq.data.corpus import Corpus  # noqa: E402
 from seq2seq.data.prepare import DataOptions, prepare  # noqa: E402
-from seq2seq.functional import sinusoid  # noqa: E402
+from seq2seq.functional.positions import sinusoid  # noqa: E402
 from seq2seq.models import Seq2Seq, build_model  # noqa: E402
 from seq2seq.symbols import PAD  # noqa: E402
 from seq2seq.training.loss import batch_loss  # noqa: E402
@@ -85,11 +85,13 @@ class Plain(nn.Module):
             src_key_padding_mask=padding,
             memory_key_padding_mask=padding,
         )
-        return self.output(hidden)
+        scores: Tensor = self.output(hidden)
+        return scores
 
     def _embed(self, embedding: nn.Embedding, ids: Tensor) -> Tensor:
         positions = sinusoid(torch.arange(ids.shape[1]), DIM)
-        return self.dropout(embedding(ids) * math.sqrt(DIM) + positions)
+        embedded: Tensor = self.dropout(embedding(ids) * math.sqrt(DIM) + positions)
+        return embedded
 
 
 @dataclass
@@ -104,7 +106,7 @@ class Trainer:
         """One update. Returns: seconds."""
         start = time.perf_counter()
         self.optimizer.zero_grad()
-        self.loss(batch).backward()
+        torch.autograd.backward(self.loss(batch))
         self.optimizer.step()
         return time.perf_counter() - start
 
@@ -119,7 +121,8 @@ def build_trainer(name: str, vocabulary: int, seed: int) -> Trainer:
         def plain_loss(batch: Batch) -> Tensor:
             with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
                 logits = plain(batch.source, batch.target[:, :-1])
-                return criterion(logits.flatten(0, 1), batch.target[:, 1:].flatten())
+                loss: Tensor = criterion(logits.flatten(0, 1), batch.target[:, 1:].flatten())
+            return loss
 
         fused = None if name == "plain" else True
         return Trainer(plain, torch.optim.Adam(plain.parameters(), lr=LR, fused=fused), plain_loss)
@@ -127,7 +130,7 @@ def build_trainer(name: str, vocabulary: int, seed: int) -> Trainer:
 
     def our_loss(batch: Batch) -> Tensor:
         with torch.autocast("cpu", torch.bfloat16, enabled=bf16):
-            return batch_loss(model, batch, SMOOTHING)[0].smoothed / batch.total
+            return batch_loss(model, batch, SMOOTHING).smoothed / batch.total
 
     return Trainer(model, torch.optim.Adam(model.parameters(), lr=LR, fused=True), our_loss)
 
@@ -279,9 +282,9 @@ def validation_loss(model: nn.Module, valid: Corpus, options: argparse.Namespace
     model.eval()
     nll = tokens = 0.0
     with torch.no_grad():
-        for batch in eval_batches(valid, max_tokens=options.max_tokens):
-            loss, count = batch_loss(model, batch, 0.0)
-            nll, tokens = nll + loss.nll.item(), tokens + count
+        for batch in EvalBatches(valid, max_tokens=options.max_tokens):
+            nll += batch_loss(model, batch, 0.0).nll.item()
+            tokens += batch.tokens
     return nll / tokens
 
 

@@ -29,9 +29,9 @@ def average(files: Sequence[Path], output: Path) -> None:
     sums = {name: value.double() for name, value in first.weights.items()}
     for file in files[1:]:
         saved = checkpoint.read(file)
-        other = difference(saved, first)
-        if other is not None:
-            raise CheckpointError(f"{file} is not the same model as {files[0]}: {other}")
+        if other := checkpoint.mismatches(first, saved, may_differ=checkpoint.INDIFFERENT):
+            words = "; ".join(map(str, other))
+            raise CheckpointError(f"{file} is not the same model as {files[0]}: {words}")
         for name, value in saved.weights.items():
             sums[name] += value.double()
     state: dict[str, Any] = {
@@ -40,28 +40,6 @@ def average(files: Sequence[Path], output: Path) -> None:
     }
     entry = checkpoint.describe(first.config, first.source, first.target)
     checkpoint.save({"state_dict": state, checkpoint.ENTRY: entry}, output)
-
-
-def difference(model: checkpoint.Saved, first: checkpoint.Saved) -> str | None:
-    """Why the weights of two models cannot be averaged; None if they can."""
-    options = [
-        f"{option.name}={option.one}, not {option.other}"
-        for node in ("model", "position", "attention")
-        for option in checkpoint.differences(model.config[node], first.config[node], node)
-        if option.option not in checkpoint.INDIFFERENT
-    ]
-    groups = checkpoint.grouping(model.config), checkpoint.grouping(first.config)
-    options += [
-        f"{option.name}={option.one}, not {option.other}"
-        for option in checkpoint.differences(*groups, "data")
-    ]
-    if options:
-        return "; ".join(options)
-    for side in checkpoint.SIDES:
-        if getattr(model, side).to_json() != getattr(first, side).to_json():
-            return f"it has another tokenizer of the {side}"
-    shapes = [{n: w.shape for n, w in saved.weights.items()} for saved in (model, first)]
-    return None if shapes[0] == shapes[1] else "its weights have other names or shapes"
 
 
 def kept(folder: Path, which: Literal["best", "last"], count: int) -> list[Path]:

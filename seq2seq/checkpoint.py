@@ -16,7 +16,7 @@ opens the file, and runs no code that the file names.
 import os
 import zipfile
 from collections import deque
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import islice
 from pathlib import Path
@@ -54,6 +54,18 @@ KEPT = "kept"  # folder in a run's folder, for the weights of several validation
 INDIFFERENT = ("dropout", "activation_dropout", "attention_dropout", "word_dropout", "kernel")
 # Values of options that older checkpoints lack.
 BEFORE = {"attention_dropout": 0.0, "word_dropout": 0.0, "r_drop": 0.0, "bpe_dropout": 0.0}
+COMPUTED = ("model", "position", "attention")  # nodes on which depends what a model computes
+# Differences whose values say nothing to a reader.
+IN_WORDS = {
+    "order.weights": "the weights of data.train differ",
+    "order.text": "data.train holds other text",
+    "order.links": "guided.links holds other links",
+    **{
+        f"tokenizer.{side}": f"the tokenizer of the {side} differs: it was learnt from other text "
+        "or options"
+        for side in SIDES
+    },
+}
 PREFIX = "model."  # of the weights, in the state of the Lightning module
 
 
@@ -246,7 +258,7 @@ def _holds(node: Any, name: str, kind: type) -> bool:
 
 
 class Difference(NamedTuple):
-    """An option that two configurations give different values; None where one lacks it."""
+    """What two models have different values of; None where one lacks it."""
 
     name: str  # in full, such as attention.cross.score
     one: Any
@@ -258,7 +270,37 @@ class Difference(NamedTuple):
         return self.name.rpartition(".")[2]
 
     def __str__(self) -> str:
-        return f"{self.name} was {self.one!r} and is {self.other!r} now"
+        said = f"{self.name} was {self.one!r} and is {self.other!r} now"
+        return IN_WORDS.get(self.name, said)
+
+
+def mismatches(
+    one: Saved, other: Saved, *, nodes: Sequence[str] = COMPUTED, may_differ: Container[str] = ()
+) -> list[Difference]:
+    """The options and tokenizers in which two models differ, or else the shapes of weights.
+
+    Args:
+        nodes: of their configurations; the groups of tokens are compared always.
+        may_differ: options that are not compared.
+    """
+    before, now = (
+        {
+            **{node: model.config.get(node, {}) for node in nodes},
+            "data": grouping(model.config),
+            "tokenizer": {"source": model.source.to_json(), "target": model.target.to_json()},
+        }
+        for model in (one, other)
+    )
+    found = [
+        difference
+        for node in now
+        for difference in differences(before[node], now[node], node)
+        if difference.option not in may_differ
+    ]
+    if found:
+        return found
+    there, here = ({n: tuple(w.shape) for n, w in m.weights.items()} for m in (one, other))
+    return list(differences(there, here, "weights"))
 
 
 def differences(

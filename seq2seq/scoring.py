@@ -105,10 +105,10 @@ def log_probabilities(model: Seq2Seq, pairs: Sequence[Pair]) -> list[Tensor]:
         source, target = _tensors(model, [pairs[i] for i in batch])
         real = target[:, 1:] != PAD
         hidden, wanted = model(source, target[:, :-1]).hidden[real], target[:, 1:][real]
-        chunks = zip(hidden.split(ROWS), wanted.split(ROWS), strict=True)
+        chunks = zip(torch.split(hidden, ROWS), torch.split(wanted, ROWS), strict=True)
         logp = torch.cat([_of_pieces(model, rows, right) for rows, right in chunks])
         lengths = [len(pairs[i].target_ids) + 1 for i in batch]
-        results.update(zip(batch, logp.cpu().split(lengths), strict=True))
+        results.update(zip(batch, torch.split(logp.cpu(), lengths), strict=True))
     return [results[i] for i in range(len(pairs))]
 
 

@@ -10,7 +10,7 @@ from benchmarking import interleave
 
 from seq2seq.checkpoint import Saved
 from seq2seq.data.batch import Batch
-from seq2seq.data.batching import BatchLoader, eval_batches
+from seq2seq.data.batching import BatchLoader, EvalBatches
 from seq2seq.data.prepare import DataOptions, Prepared, prepare
 from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.decoding import build_search, decode
@@ -42,7 +42,7 @@ class Material(NamedTuple):
         given = Tokenizers(saved.source, saved.target)
         prepared: Prepared = prepare(data, {"name": FROM_CHECKPOINT}, given)
         loader = BatchLoader(prepared.train, max_tokens=data.max_tokens, seed=1)
-        judged = eval_batches(prepared.valid, max_tokens=data.max_tokens)
+        judged = list(EvalBatches(prepared.valid, max_tokens=data.max_tokens))
         middle = judged[len(judged) // 2].source[:sentences]
         return cls(list(islice(loader, batches)), middle)
 
@@ -63,7 +63,7 @@ class Candidate:
         start = perf_counter()
         for batch in self.material.batches:
             self.optimizer.zero_grad()
-            loss = batch_loss(self.model, batch, SMOOTHING)[0].smoothed / batch.total
+            loss = batch_loss(self.model, batch, SMOOTHING).smoothed / batch.total
             torch.autograd.backward(loss)
             self.optimizer.step()
         return perf_counter() - start

@@ -34,8 +34,8 @@ def build(model: Seq2Seq) -> Any:
     assert isinstance(model, Transformer)
     first, dim = model.encoder[0], model.embeddings.dim
     pre = first.around_feed.pre
-    config_class = transformers.PegasusConfig if pre else transformers.MarianConfig
-    kind = transformers.PegasusForConditionalGeneration if pre else transformers.MarianMTModel
+    config_class: Any = transformers.PegasusConfig if pre else transformers.MarianConfig
+    kind: Any = transformers.PegasusForConditionalGeneration if pre else transformers.MarianMTModel
     config = config_class(
         vocab_size=model.embeddings.target.num_embeddings,
         d_model=dim,

@@ -19,14 +19,16 @@ class Batch(NamedTuple):
     Attributes:
         source: (B, S) int64, the pieces, EOS, then PAD.
         target: (B, T + 1) int64, BOS, the pieces, EOS, then PAD.
-        total: target tokens (EOS counted, BOS not) of the whole global batch, over all ranks and
-            accumulation steps: the divisor of the summed loss.
+        tokens: target tokens of these sentences, EOS counted, BOS not.
+        total: likewise, of the whole global batch, over all ranks and accumulation steps: the
+            divisor of the summed loss.
         indices: the corpus row of each sentence; empty for a batch without sentences.
         links: between pieces, if the corpus has links.
     """
 
     source: Tensor
     target: Tensor
+    tokens: int
     total: int
     indices: list[int]
     links: BatchLinks | None = None
@@ -59,7 +61,7 @@ def make_batch(
     rows = [int(index) for index in indices]
     links = None if corpus.links is None else corpus.links.of(rows, linked)
     if not rows:
-        return Batch(torch.tensor([[EOS]]), torch.tensor([[BOS, PAD]]), total, [], links)
+        return Batch(torch.tensor([[EOS]]), torch.tensor([[BOS, PAD]]), 0, total, [], links)
     sources, targets = [corpus.source(i) for i in rows], [corpus.target(i) for i in rows]
     source = np.full((len(rows), max(map(len, sources)) + 1), PAD, dtype=np.int64)
     target = np.full((len(rows), max(map(len, targets)) + 2), PAD, dtype=np.int64)
@@ -70,4 +72,5 @@ def make_batch(
     for i, ids in enumerate(targets):
         target[i, 1 : len(ids) + 1] = ids
         target[i, len(ids) + 1] = EOS
-    return Batch(torch.from_numpy(source), torch.from_numpy(target), total, rows, links)
+    tokens = sum(map(len, targets)) + len(rows)
+    return Batch(torch.from_numpy(source), torch.from_numpy(target), tokens, total, rows, links)

@@ -125,7 +125,8 @@ def longer_sides(source_lengths: np.ndarray, target_lengths: np.ndarray) -> np.n
     """(rows,) pieces of the longer side of each pair, uint16 if that is enough."""
     longest = max(source_lengths.max(initial=0), target_lengths.max(initial=0))
     kind = np.uint16 if longest < 2**16 else np.int32
-    return np.maximum(source_lengths, target_lengths, dtype=kind, casting="unsafe")
+    longer: np.ndarray = np.maximum(source_lengths, target_lengths, dtype=kind, casting="unsafe")
+    return longer
 
 
 def ends(longer: np.ndarray, max_tokens: int) -> list[int]:
@@ -188,7 +189,7 @@ class BatchLoader:
             raise ValueError(f"rank={rank}, world={world}, steps={steps}, seed={seed}")
         self.corpus, self.max_tokens, self.seed = corpus, max_tokens, seed
         self.rank, self.world, self.steps = rank, world, steps
-        self._subwords = subwords
+        self.subwords = subwords
         plain = corpus.source_lengths, corpus.target_lengths
         self.lengths = plain if subwords is None else subwords.rooms  # of sources, of targets
         longer = longer_sides(*self.lengths)
@@ -233,7 +234,7 @@ class BatchLoader:
 
     def rows(self, epoch: int) -> Corpus | Resegmented:
         """The pairs of an epoch; a drawn segmentation is kept as long as this object."""
-        return self.corpus if self._subwords is None else Resegmented(self._subwords, epoch)
+        return self.corpus if self.subwords is None else Resegmented(self.subwords, epoch)
 
     def piece(self, rows: Corpus | Resegmented, batch: np.ndarray, step: int) -> Batch:
         """This rank's part of a global batch in one accumulation step."""
@@ -259,19 +260,29 @@ class BatchLoader:
         self._resume = self._epoch >= 0 and self._position < self._length
 
 
-def eval_batches(corpus: Corpus, *, max_tokens: int, rank: int = 0, world: int = 1) -> list[Batch]:
+class EvalBatches:
     """All pairs once over all ranks, in order of length, equally many batches for every rank.
 
-    A rank without a sentence in a batch gets the dummy row of `make_batch`, with empty `indices`.
+    Batches are made in each iteration anew. A rank without a sentence in a batch gets the dummy row
+    of `make_batch`, with empty `indices`.
 
     Raises: ConfigError as `epoch_batches` does.
     """
-    lengths = corpus.source_lengths, corpus.target_lengths
-    batches = epoch_batches(*lengths, max_tokens=max_tokens, seed=0, epoch=0, shuffle=False)
-    return [
-        make_batch(corpus, share(batch, rank, world, 0, 1), *count(corpus, batch))
-        for batch in batches
-    ]
+
+    def __init__(self, corpus: Corpus, *, max_tokens: int, rank: int = 0, world: int = 1):
+        lengths = corpus.source_lengths, corpus.target_lengths
+        self._batches = epoch_batches(
+            *lengths, max_tokens=max_tokens, seed=0, epoch=0, shuffle=False
+        )
+        self._corpus, self._rank, self._world = corpus, rank, world
+
+    def __len__(self) -> int:
+        return len(self._batches)
+
+    def __iter__(self) -> Iterator[Batch]:
+        for batch in self._batches:
+            mine = share(batch, self._rank, self._world, 0, 1)
+            yield make_batch(self._corpus, mine, *count(self._corpus, batch))
 
 
 def count(rows: Corpus | Resegmented, batch: np.ndarray) -> tuple[int, int]:

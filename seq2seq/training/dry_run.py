@@ -5,7 +5,7 @@ import os
 import resource
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -16,13 +16,13 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from seq2seq.data.batch import Batch
-from seq2seq.data.batching import BatchLoader, eval_batches
+from seq2seq.data.batching import EvalBatches
 from seq2seq.data.corpus import Corpus
 from seq2seq.data.prepare import Prepared
-from seq2seq.data.subword_regularization import SubwordRegularization
 from seq2seq.environment import training_command
 from seq2seq.errors import ConfigError
 from seq2seq.training.config.plan import Plan
+from seq2seq.training.loaders import train_loader
 from seq2seq.training.module import TrainingModule
 from seq2seq.training.trainer import build_trainer
 
@@ -34,9 +34,7 @@ GROWTH = {"32-true": (1.0, 1.45), "bf16-mixed": (1.15, 1.65), "16-mixed": (1.15,
 GB = 2**30
 
 
-def dry_run(
-    plan: Plan, prepared: Prepared, module: TrainingModule, subwords: SubwordRegularization | None
-) -> None:
+def dry_run(plan: Plan, prepared: Prepared, module: TrainingModule) -> None:
     """Update on batches of the first epoch, the largest among them, and validate on the largest,
     as one device of the run would; print memory and speed. No model is written.
 
@@ -48,7 +46,7 @@ def dry_run(
         )
     world = build_trainer(plan.trainer, [], [], progress=False).world_size
     steps = plan.trainer.accumulate_grad_batches
-    loader = first_loader(plan, prepared, subwords, world)
+    loader = train_loader(plan, prepared, world=world)
     epoch, rows = list(loader.batches(0)), loader.rows(0)
     largest = largest_batches(loader.lengths, epoch)
     batches = [*largest, *spread(epoch)]
@@ -70,8 +68,10 @@ def dry_run(
     try:
         with memory_bound():
             trainer.fit(module, loader_of(pieces), loader_of(valid))
-    except (torch.OutOfMemoryError, MemoryError, RuntimeError) as error:
-        if not is_out_of_memory(error):
+    except (MemoryError, RuntimeError) as error:
+        if not isinstance(error, torch.OutOfMemoryError | MemoryError) and (
+            "allocate" not in str(error)  # out of the machine's memory, it is a RuntimeError
+        ):
             raise
         half = max(plan.data.max_length, plan.data.max_tokens // 2)
         raise ConfigError(
@@ -81,22 +81,8 @@ def dry_run(
         ) from error
     print(f"dry run on the largest batches, {shape} source pieces, on one of {world} device(s)")
     tokens = sum(prepared.train.count_tokens(batch) for batch in epoch)
-    growth = 1.0 if subwords is None else subwords.growth[1]
+    growth = 1.0 if loader.subwords is None else loader.subwords.growth[1]
     print(report(plan, tokens * growth / world, meter))
-
-
-def first_loader(
-    plan: Plan, prepared: Prepared, subwords: SubwordRegularization | None, world: int
-) -> BatchLoader:
-    """The training batches of the first of `world` devices."""
-    return BatchLoader(
-        prepared.train,
-        max_tokens=plan.data.max_tokens,
-        seed=plan.run.seed,
-        world=world,
-        steps=plan.trainer.accumulate_grad_batches,
-        subwords=subwords,
-    )
 
 
 def largest_batches(lengths: Sequence[np.ndarray], batches: list[np.ndarray]) -> list[np.ndarray]:
@@ -121,7 +107,7 @@ def spread(epoch: list[np.ndarray]) -> list[np.ndarray]:
 
 def valid_batches(corpus: Corpus, max_tokens: int, world: int) -> list[Batch]:
     """The validation batches of the first device with the most and with the longest rows."""
-    batches = eval_batches(corpus, max_tokens=max_tokens, world=world)
+    batches = list(EvalBatches(corpus, max_tokens=max_tokens, world=world))
     return [max(batches, key=lambda batch: len(batch.source)), batches[-1]]
 
 
@@ -144,7 +130,7 @@ class Meter(L.Callback):
     ) -> None:
         now = time.perf_counter()
         if trainer.current_epoch > 0:
-            self.tokens += int((batch.target[:, 1:] != 0).sum())
+            self.tokens += batch.tokens
             self.seconds += now - self.since
         self.since = now
 
@@ -176,7 +162,8 @@ def memory_bound() -> Iterator[None]:
         yield
         return
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    bound = private_memory() + available
+    # What is available, beside the private writable memory that this process has reserved.
+    bound = available + (read_bytes(Path("/proc/self/status"), "VmData:") or 0)
     bounds = [limit for limit in (bound, soft, hard) if limit != resource.RLIM_INFINITY]
     resource.setrlimit(resource.RLIMIT_DATA, (min(bounds), hard))
     try:
@@ -187,23 +174,12 @@ def memory_bound() -> Iterator[None]:
 
 def available_memory() -> int | None:
     """Bytes that new allocations may take, or None on a system that does not say."""
-    return read_kilobytes(Path("/proc/meminfo"), "MemAvailable:")
+    return read_bytes(Path("/proc/meminfo"), "MemAvailable:")
 
 
-def private_memory() -> int:
-    """Bytes of private writable memory that this process has reserved."""
-    return read_kilobytes(Path("/proc/self/status"), "VmData:") or 0
-
-
-def read_kilobytes(path: Path, name: str) -> int | None:
-    if not path.is_file():
-        return None
-    for line in path.read_text(encoding="ascii").split("\n"):
-        if line.startswith(name):
-            return int(line.split()[1]) * 1024
+def read_bytes(path: Path, name: str) -> int | None:
+    """A figure in kilobytes of Linux's, as bytes; None where there is none."""
+    with suppress(OSError):
+        lines = path.read_text(encoding="ascii").splitlines()
+        return next((int(x.split()[1]) * 1024 for x in lines if x.startswith(name)), None)
     return None
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Out of GPU memory, torch raises a class of its own; out of the machine's, RuntimeError."""
-    return isinstance(error, torch.OutOfMemoryError | MemoryError) or "allocate" in str(error)

@@ -4,7 +4,7 @@ The links are a second target beside the translation (Chen et al. 2016, arXiv:16
 head of one layer of a Transformer (Garg et al. 2019, arXiv:1909.02074).
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
@@ -82,7 +82,7 @@ def find_guide(options: GuidedOptions, model: Seq2Seq) -> Guide | None:
     return Guide(layer - 1, options.head - 1, options.weight)
 
 
-def untrainable(attention: Attention) -> str | None:
+def untrainable(attention: Attention[Any]) -> str | None:
     """Why an attention's weights cannot be trained towards given ones; None if they can."""
     kind = type(attention).__name__
     if not attention.shows_weights:

@@ -107,12 +107,10 @@ def main() -> None:
     except JobFailedError:
         assert Sweep.begun is not None
         sys.exit(fail(Sweep.begun.summary()))
-    except (HydraException, OmegaConfBaseException) as error:
-        if wants_traceback:
-            raise
-        sys.exit(fail(explain(error, conf_dir(), sys.argv[1:])))
-    except ValueError as error:
-        if wants_traceback or "Config group override" not in str(error):  # Hydra's, for model=null
+    except (HydraException, OmegaConfBaseException, ValueError) as error:
+        known = isinstance(error, HydraException | OmegaConfBaseException)
+        known = known or "Config group override" in str(error)  # Hydra's ValueError for model=null
+        if wants_traceback or not known:
             raise
         sys.exit(fail(explain(error, conf_dir(), sys.argv[1:])))
     except OSError as error:  # from Hydra, which writes to the run's folder first

@@ -99,22 +99,19 @@ def build_loggers(options: LoggerOptions, folder: Path, run_name: str) -> list[L
     """Lightning's loggers: metrics.csv always, except with `NoMetrics`."""
     if isinstance(options, NoMetrics):
         return []
-    csv = CSVLogger(folder, name="", version="", flush_logs_every_n_steps=1)
+    loggers: list[Logger] = [CSVLogger(folder, name="", version="", flush_logs_every_n_steps=1)]
     if isinstance(options, TensorBoard):
-        return [csv, TensorBoardLogger(folder, name="", version="tensorboard")]
-    if isinstance(options, WeightsAndBiases):
-        return [
-            csv,
-            WandbLogger(
-                name=run_name, project=options.project, save_dir=folder, offline=options.offline
-            ),
-        ]
-    if isinstance(options, MLflow):
-        return [
-            csv,
-            MLFlowLogger(options.experiment, run_name=run_name, tracking_uri=options.uri),
-        ]
-    return [csv]
+        loggers.append(TensorBoardLogger(folder, name="", version="tensorboard"))
+    elif isinstance(options, WeightsAndBiases):
+        offline = options.offline
+        loggers.append(
+            WandbLogger(name=run_name, project=options.project, save_dir=folder, offline=offline)
+        )
+    elif isinstance(options, MLflow):
+        loggers.append(
+            MLFlowLogger(options.experiment, run_name=run_name, tracking_uri=options.uri)
+        )
+    return loggers
 
 
 def set_aside(path: Path) -> None:

@@ -3,6 +3,8 @@
 The scores of the whole batch are never held at once.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, NamedTuple
 
 import torch
@@ -30,8 +32,8 @@ def batch_loss(
     smoothing: float,
     guide: Guide | None = None,
     alpha: float = 0.0,
-) -> tuple[Loss, int]:
-    """The loss of a batch under a model, and its count of target tokens.
+) -> Loss:
+    """The loss of a batch under a model.
 
     Args:
         guide: a head that is trained on the links of the batch, if it has any.
@@ -42,21 +44,18 @@ def batch_loss(
     real = labels != PAD
     layers: Layers = False if guide is None or batch.links is None else (guide.layer,)
     copies = 2 if alpha else 1
-    source, given = batch.source, batch.target[:, :-1]
-    if copies > 1:
-        source, given = source.repeat(copies, 1), given.repeat(copies, 1)
+    source, given = (side.repeat(copies, 1) for side in (batch.source, batch.target[:, :-1]))
     hidden, weights = model(source, given, layers)
-    output = model.embeddings.output
+    rows, output = hidden[real.repeat(copies, 1)], model.embeddings.output
     if alpha:
-        rows = hidden[real.repeat(copies, 1)]
-        loss = Loss(*r_drop(rows, output, labels[real], alpha=alpha, smoothing=smoothing))
+        loss = r_drop(rows, output, labels[real], alpha=alpha, smoothing=smoothing)
     else:
-        loss = cross_entropy(hidden[real], output, labels[real], smoothing=smoothing)
+        loss = cross_entropy(rows, output, labels[real], smoothing=smoothing)
     if guide is not None and batch.links is not None:
         both = weights[0, :, guide.head].chunk(copies)
         align = torch.stack([align_loss(each, batch.links) for each in both])
         loss = loss._replace(align=align.mean())
-    return loss, int(real.sum())
+    return loss
 
 
 def cross_entropy(
@@ -77,14 +76,25 @@ def cross_entropy(
 
     Source: Szegedy et al. 2016, arXiv:1512.00567, for the smoothing.
     """
-    smoothed, nll = _ChunkedCrossEntropy.apply(
-        hidden, output.weight, output.bias, target, smoothing, chunk, torch.is_grad_enabled()
-    )
-    return Loss(smoothed, nll)
+    add = partial(_add_cross_entropy, smoothing=smoothing)
+    finish = partial(_subtract_target, smoothing=smoothing)
+    return _in_chunks(hidden[None], output, target, chunk, add, finish)
 
 
-class _ChunkedCrossEntropy(Function):
-    """Computes its gradients with the loss, since the scores of a chunk exist only once.
+class _Chunk(NamedTuple):
+    """R' tokens with K hidden states each, and where their loss and gradients are added."""
+
+    hidden: Tensor  # (K, R', E); like weight and bias in the precision of products
+    target: Tensor  # (R',)
+    weight: Tensor
+    bias: Tensor
+    loss: Tensor  # the sum so far, over the K states as well
+    nll: Tensor  # likewise
+    slopes: list[Tensor]  # gradients of hidden, weight and bias, if they are needed
+
+
+def _add_cross_entropy(chunk: _Chunk, smoothing: float) -> None:
+    """Cross-entropy.
 
     With z the scores of a row minus their maximum, e = exp(z), Z = sum(e) and V words,
 
@@ -94,58 +104,28 @@ class _ChunkedCrossEntropy(Function):
     Only the first term touches every word of every row. Its 1 / Z moves into the narrow factor of
     each product, and the other two terms are added to the results, so a chunk is read less often.
     """
-
-    @staticmethod
-    def forward(
-        ctx: Any,
-        hidden: Tensor,
-        weight: Tensor,
-        bias: Tensor,
-        target: Tensor,
-        smoothing: float,
-        chunk: int,
-        with_gradient: bool,
-    ) -> tuple[Tensor, Tensor]:
-        device = hidden.device.type
-        low = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
-        with torch.autocast(device, enabled=False):
-            w, b = weight.to(low or weight.dtype), bias.to(low or bias.dtype)
-            slopes = [torch.zeros_like(x) for x in (hidden, weight, bias)] if with_gradient else []
-            wide = torch.promote_types(w.dtype, torch.float32)
-            smoothed, nll = hidden.new_zeros((), dtype=wide), hidden.new_zeros((), dtype=wide)
-            for start in range(0, len(hidden), chunk):
-                rows = slice(start, start + chunk)
-                h, right = hidden[rows].to(w.dtype), target[rows]
-                z = torch.addmm(b, h, w.t()).to(wide)
-                z -= z.amax(1, keepdim=True)
-                z_right, z_mean = z.gather(1, right[:, None]).sum(), z.mean(1).sum()
-                e = z.exp_()
-                Z = e.sum(1, keepdim=True)
-                log_Z = Z.log().sum()
-                nll += log_Z - z_right
-                smoothed += log_Z - (1 - smoothing) * z_right - smoothing * z_mean
-                if with_gradient:
-                    e = e.to(w.dtype)
-                    slopes[0][rows] = (e @ w).to(wide) / Z
-                    slopes[1] += e.t() @ (h / Z).to(w.dtype)
-                    slopes[2] += (e.t() @ (1 / Z).to(w.dtype)).squeeze(1)
-            if with_gradient:
-                _subtract_target(slopes, hidden, weight, target, smoothing)
-        ctx.save_for_backward(*slopes)
-        ctx.mark_non_differentiable(nll)
-        return smoothed, nll
-
-    @staticmethod
-    def backward(ctx: Any, slope: Tensor, _: Tensor) -> Any:
-        hidden, weight, bias = ctx.saved_tensors
-        return hidden * slope, weight * slope, bias * slope, None, None, None, None
+    (h,), target, weight, bias, loss, nll, slopes = chunk
+    z = torch.addmm(bias, h, weight.t()).to(loss.dtype)
+    z -= z.amax(1, keepdim=True)
+    z_right, z_mean = z.gather(1, target[:, None]).sum(), z.mean(1).sum()
+    e = z.exp_()
+    Z = e.sum(1, keepdim=True)
+    log_Z = Z.log().sum()
+    nll += log_Z - z_right
+    loss += log_Z - (1 - smoothing) * z_right - smoothing * z_mean
+    if slopes:
+        of_hidden, of_weight, of_bias = slopes
+        e = e.to(weight.dtype)
+        of_hidden[0] = (e @ weight).to(loss.dtype) / Z
+        of_weight += e.t() @ (h / Z).to(weight.dtype)
+        of_bias += (e.t() @ (1 / Z).to(weight.dtype)).squeeze(1)
 
 
 def _subtract_target(
-    slopes: list[Tensor], hidden: Tensor, weight: Tensor, target: Tensor, smoothing: float
+    hidden: Tensor, target: Tensor, weight: Tensor, slopes: list[Tensor], smoothing: float
 ) -> None:
     """The terms of the gradient that do not depend on the scores: those of the smoothed target."""
-    of_hidden, of_weight, of_bias = slopes
+    (hidden,), ((of_hidden,), of_weight, of_bias) = hidden, slopes
     right, all_words = 1 - smoothing, smoothing / len(weight)
     of_hidden -= right * weight[target] + all_words * weight.sum(0)
     of_weight.index_add_(0, target, hidden.to(weight.dtype), alpha=-right)
@@ -162,7 +142,7 @@ def r_drop(
     alpha: float,
     smoothing: float = 0.0,
     chunk: int = 128,
-) -> tuple[Tensor, Tensor]:
+) -> Loss:
     """With p and q the predictions for a token under two dropout masks, and CE the smoothed
     cross-entropy, the sum over tokens of
 
@@ -182,24 +162,61 @@ def r_drop(
         smoothing: 0 <= smoothing < 1.
         chunk: tokens at a time; the result depends on it by rounding only.
 
-    Returns: the loss, and the mean of both negative log-likelihoods, without gradient.
+    Returns: the loss, and as `nll` the mean of both negative log-likelihoods.
     Source: Liang et al. 2021, arXiv:2106.14448.
     """
-    loss, nll = _ChunkedRDrop.apply(
-        *(hidden, output.weight, output.bias, target, alpha, smoothing, chunk),
-        torch.is_grad_enabled(),
-    )
-    return loss, nll
+    both = hidden.view(2, len(target), hidden.shape[1])
+    add = partial(_add_r_drop, alpha=alpha, smoothing=smoothing)
+    return _in_chunks(both, output, target, chunk, add, None)
 
 
-class _ChunkedRDrop(Function):
-    """Computes its gradients with the loss, since the scores of a chunk exist only once.
+def _add_r_drop(chunk: _Chunk, alpha: float, smoothing: float) -> None:
+    """Twice the loss of R-Drop.
 
     With d = log p - log q and t the smoothed target, the scores z of p have the gradient
 
-        1/2 (p - t + alpha / 2 (p (d - KL(p || q)) + p - q)),
+        p - t + alpha / 2 (p (d - KL(p || q)) + p - q),
 
-    and those of q the same with p and q swapped. The factor 1/2 is applied last.
+    and those of q the same with p and q swapped.
+    """
+    hidden, target, weight, bias, loss, nll, slopes = chunk
+    log_p = (hidden @ weight.t() + bias).to(loss.dtype).log_softmax(-1)  # (2, R', V)
+    right = target.expand(2, -1)[..., None]
+    of_right = log_p.gather(-1, right).sum()
+    nll -= of_right
+    loss -= (1 - smoothing) * of_right + smoothing * log_p.mean(-1).sum()
+    p, d = log_p.exp(), log_p - log_p.flip(0)
+    divergence = (p * d).sum(-1, keepdim=True)
+    loss += alpha / 2 * divergence.sum()
+    if slopes:
+        of_hidden, of_weight, of_bias = slopes
+        slope = p * (1 + alpha / 2 * (1 + d - divergence)) - alpha / 2 * p.flip(0)
+        slope -= smoothing / len(weight)
+        slope.scatter_add_(-1, right, slope.new_full(right.shape, smoothing - 1))
+        low = slope.to(weight.dtype)
+        of_hidden[:] = low @ weight
+        of_weight += low.flatten(0, 1).t() @ hidden.flatten(0, 1)
+        of_bias += slope.sum((0, 1))
+
+
+def _in_chunks(hidden: Tensor, output: nn.Linear, *arguments: Any) -> Loss:
+    apply: Callable[..., tuple[Tensor, Tensor]] = _InChunks.apply
+    return Loss(*apply(hidden, output.weight, output.bias, torch.is_grad_enabled(), *arguments))
+
+
+class _InChunks(Function):
+    """The mean over K hidden states of each token of what `add` adds up, a chunk at a time.
+
+    The gradients are computed with the loss, since the scores of a chunk exist only once.
+
+    Args:
+        hidden: (K, R, E).
+        weight, bias: of the vocabulary layer.
+        with_gradient: are the gradients needed?
+        target: (R,) ids.
+        size: tokens of a chunk.
+        add: adds the loss of a chunk, and its gradients if they are needed.
+        finish: adds the part of the gradients for which no scores are needed, if there is one.
     """
 
     @staticmethod
@@ -208,11 +225,11 @@ class _ChunkedRDrop(Function):
         hidden: Tensor,
         weight: Tensor,
         bias: Tensor,
-        target: Tensor,
-        alpha: float,
-        smoothing: float,
-        chunk: int,
         with_gradient: bool,
+        target: Tensor,
+        size: int,
+        add: Callable[[_Chunk], None],
+        finish: Callable[..., None] | None,
     ) -> tuple[Tensor, Tensor]:
         device = hidden.device.type
         low = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
@@ -220,34 +237,20 @@ class _ChunkedRDrop(Function):
             w, b = weight.to(low or weight.dtype), bias.to(low or bias.dtype)
             slopes = [torch.zeros_like(x) for x in (hidden, weight, bias)] if with_gradient else []
             wide = torch.promote_types(w.dtype, torch.float32)
-            loss, nll = hidden.new_zeros((), dtype=wide), hidden.new_zeros((), dtype=wide)
-            size = (2, len(target))
-            for start in range(0, len(target), chunk):
-                tokens = slice(start, start + chunk)
-                h = hidden.unflatten(0, size)[:, tokens].to(w.dtype)  # (2, R', E)
-                log_p = (h @ w.t() + b).to(wide).log_softmax(-1)  # (2, R', V)
-                right = target[tokens].expand(2, -1)[..., None]
-                of_right = log_p.gather(-1, right).sum()
-                nll -= of_right
-                loss -= (1 - smoothing) * of_right + smoothing * log_p.mean(-1).sum()
-                p, d = log_p.exp(), log_p - log_p.flip(0)
-                divergence = (p * d).sum(-1, keepdim=True)
-                loss += alpha / 2 * divergence.sum()
-                if with_gradient:
-                    slope = p * (1 + alpha / 2 * (1 + d - divergence)) - alpha / 2 * p.flip(0)
-                    slope -= smoothing / w.shape[0]
-                    slope.scatter_add_(-1, right, slope.new_full(right.shape, smoothing - 1))
-                    low_slope = slope.to(w.dtype)
-                    slopes[0].unflatten(0, size)[:, tokens] = (low_slope @ w).to(hidden.dtype)
-                    slopes[1] += low_slope.flatten(0, 1).t() @ h.flatten(0, 1)
-                    slopes[2] += slope.sum((0, 1))
+            sums = hidden.new_zeros((), dtype=wide), hidden.new_zeros((), dtype=wide)
+            for start in range(0, len(target), size):
+                rows = slice(start, start + size)
+                of_chunk = [slopes[0][:, rows], *slopes[1:]] if slopes else []
+                add(_Chunk(hidden[:, rows].to(w.dtype), target[rows], w, b, *sums, of_chunk))
+            if slopes and finish is not None:
+                finish(hidden, target, weight, slopes)
         ctx.save_for_backward(*slopes)
-        nll = nll / 2
+        loss, nll = (total / len(hidden) for total in sums)
         ctx.mark_non_differentiable(nll)
-        return loss / 2, nll
+        return loss, nll
 
     @staticmethod
     def backward(ctx: Any, slope: Tensor, _: Tensor) -> Any:
         hidden, weight, bias = ctx.saved_tensors
-        half = slope / 2
-        return hidden * half, weight * half, bias * half, *(None,) * 5
+        share = slope / len(hidden)
+        return hidden * share, weight * share, bias * share, *(None,) * 5

@@ -5,6 +5,7 @@ from typing import Any
 
 import lightning as L
 import torch
+from sacrebleu.metrics.chrf import CHRF
 from torch import Tensor
 from torch.optim.lr_scheduler import LambdaLR
 
@@ -12,14 +13,14 @@ from seq2seq import checkpoint
 from seq2seq.data.batch import Batch
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.decoding import Greedy, decode
+from seq2seq.metrics.registry import bleu
 from seq2seq.models import Seq2Seq
 from seq2seq.tables import options_of
 from seq2seq.training.callbacks import replace_by_average
-from seq2seq.training.config.options import LossOptions, OptimizerOptions
-from seq2seq.training.guided import Guide
+from seq2seq.training.config.plan import Plan
 from seq2seq.training.loss import batch_loss
-from seq2seq.training.metrics import CorpusBLEU, CorpusChrF, TokenMean
-from seq2seq.training.optimizer import Schedule, build_optimizer
+from seq2seq.training.metrics import SummedScore, TokenMean
+from seq2seq.training.optimizer import build_optimizer
 
 
 class TrainingModule(L.LightningModule):
@@ -32,49 +33,45 @@ class TrainingModule(L.LightningModule):
     Args:
         model: the model to train.
         target: the tokenizer of the target language.
-        language: the target language, which decides what BLEU takes for words.
+        plan: of the run: its loss, its optimizer, the head that is trained on links, and the target
+            language, which decides what BLEU takes for words.
         references: the first targets of the validation corpus, whose sources are translated. Text,
             not pieces: a tokenizer may not know all of it.
         saved: what makes a checkpoint self-sufficient.
-        guide: the head that is trained on links, if any.
     """
 
     def __init__(
         self,
         model: Seq2Seq,
         target: Tokenizer,
-        *,
-        language: str,
-        loss: LossOptions,
-        optimizer: OptimizerOptions,
-        schedule: Schedule,
+        plan: Plan,
         references: Sequence[str],
         saved: dict[str, Any],
-        guide: Guide | None = None,
     ):
         super().__init__()
         self.model = model
         self.target = target
-        self.loss, self.optimizer, self.schedule = loss, optimizer, schedule
+        self.plan, self.guide = plan, plan.guide
         self.references = references
-        self.guide = guide
         lengths = {name: saved["config"]["decode"][name] for name in options_of(Greedy)}
         self.search = Greedy(**lengths)  # the length limits of later translations, but quick
         self.saved = saved
         self.valid_loss = TokenMean()
         self.valid_align_loss = TokenMean()
         self.valid_truncated = TokenMean()  # a mean over sentences
-        self.valid_bleu, self.valid_chrf = CorpusBLEU(language), CorpusChrF()
+        self.valid_bleu, self.valid_chrf = (
+            SummedScore(bleu(str(plan.data.target))),
+            SummedScore(CHRF()),
+        )
 
     def training_step(self, batch: Batch, _: int) -> dict[str, Tensor]:
         """Returns: `loss`, and for the curves `sums` (2, 2): the sum and the token count of the
         translation's loss, then of the alignment's.
         """
-        loss, tokens = batch_loss(
-            self.model, batch, self.loss.label_smoothing, self.guide, self.loss.r_drop
-        )
+        options = self.plan.loss
+        loss = batch_loss(self.model, batch, options.label_smoothing, self.guide, options.r_drop)
         sums = torch.zeros(2, 2, dtype=torch.float64, device=loss.nll.device)
-        sums[0, 0], sums[0, 1] = loss.nll, tokens
+        sums[0, 0], sums[0, 1] = loss.nll, batch.tokens
         # Lightning averages over micro-batches, and DDP over devices; here both are sums.
         pieces = self.trainer.accumulate_grad_batches * self.trainer.world_size
         total = loss.smoothed * (pieces / batch.total)
@@ -86,8 +83,8 @@ class TrainingModule(L.LightningModule):
 
     def validation_step(self, batch: Batch, _: int) -> dict[str, Any]:
         """Returns: `translations`, a row of the corpus -> (translation, reference)."""
-        loss, tokens = batch_loss(self.model, batch, smoothing=0.0, guide=self.guide)
-        self.valid_loss.update(loss.nll, tokens)
+        loss = batch_loss(self.model, batch, smoothing=0.0, guide=self.guide)
+        self.valid_loss.update(loss.nll, batch.tokens)
         if loss.align is not None and batch.links is not None:
             self.valid_align_loss.update(loss.align, batch.links.asked)
         rows = [i for i, row in enumerate(batch.indices) if row < len(self.references)]
@@ -115,8 +112,8 @@ class TrainingModule(L.LightningModule):
     def configure_optimizers(self) -> Any:
         # One pass over memory instead of several; but it cannot unscale float16 gradients.
         fused = self.trainer.precision != "16-mixed"
-        optimizer = build_optimizer(self.model, self.optimizer, fused)
-        scheduler = LambdaLR(optimizer, self.schedule)
+        optimizer = build_optimizer(self.model, self.plan.optimizer, fused)
+        scheduler = LambdaLR(optimizer, self.plan.schedule)
         return {
             "optimizer": optimizer,
             "lr_scheduler": {"scheduler": scheduler, "interval": "step"},

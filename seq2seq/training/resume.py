@@ -25,7 +25,11 @@ from seq2seq.training.run_folder import RECORD
 
 SAID = "SEQ2SEQ_RESUME"  # in the environment: the checkpoint that the first process resumes
 SHOWN = 3  # differences named in a message
-MAY_DIFFER = (*checkpoint.INDIFFERENT, "num_kv_heads", "length")
+# Options in which a run may differ from the model it starts from.
+MAY_DIFFER = (
+    *checkpoint.INDIFFERENT,
+    *("num_kv_heads", "length", "groups", "sentence_separator"),
+)
 # Entries that are compared under another name than their option's.
 OPTIONS = {
     "order.seed": "seed",
@@ -40,11 +44,7 @@ OPTIONS = {
     "update.ema": "checkpoint.ema",
 }
 # Differences that no value of an option describes.
-OTHER = {
-    "order.weights": "the weights of data.train differ",
-    "order.text": "data.train holds other text",
-    "order.links": "guided.links holds other links",
-}
+UNTYPED = ("order.weights", "order.text", "order.links", "update.guided", "tokenizer.", "weights.")
 
 
 def agreed(trainer: L.Trainer, path: str | None) -> str | None:
@@ -66,49 +66,26 @@ def agreed(trainer: L.Trainer, path: str | None) -> str | None:
     return first
 
 
-def check_resumed(path: str, entry: Mapping[str, Any]) -> None:
+def check_resumed(path: str, now: checkpoint.Saved) -> None:
     """Compare the model, data and updates of a checkpoint with those of a run that resumes it.
-
-    Args:
-        path: of the checkpoint.
-        entry: from `checkpoint.describe`, of the run that begins.
 
     Raises: ConfigError with every difference; CheckpointError if the file is not a checkpoint.
     """
-    before, now = checkpoint.read(path), entry["config"]
+    before = checkpoint.read(path)
     if not before.resumable:
         raise ConfigError(
             f"resume={path} holds a model without the state of its training. Resume from a "
             f"last.ckpt, or start a new run from its weights: init={path}"
         )
-    pairs = [
-        (node, before.config.get(node, {}), now[node])
-        for node in ("model", "position", "attention", "order", "update")
-    ]
-    pairs.append(("data", checkpoint.grouping(before.config), checkpoint.grouping(now)))
-    differences = [
-        difference
-        for node, one, other in pairs
-        for difference in checkpoint.differences(one, other, node)
-    ]
-    complaints = [describe_difference(difference) for difference in differences]
-    tokenizers = {"source": before.source.to_json(), "target": before.target.to_json()}
-    if tokenizers != entry["tokenizer"]:
-        complaints.append("the tokenizer differs: it was learnt from other text or options")
-    if complaints:
+    nodes = (*checkpoint.COMPUTED, "order", "update")
+    if differences := checkpoint.mismatches(before, now, nodes=nodes):
+        words = "; ".join(str(each._replace(name=option_of(each.name))) for each in differences)
         typed = what_to_type(differences)
         again = f". Type {' '.join(typed)}" if typed else ""
         raise ConfigError(
-            f"resume={path} continues only the same run: {'; '.join(complaints)}{again}"
+            f"resume={path} continues only the same run: {words}{again}"
             f"{recorded(Path(path).parent)}"
         )
-
-
-def describe_difference(difference: checkpoint.Difference) -> str:
-    """A difference, under the name of its option."""
-    if difference.name in OTHER:
-        return OTHER[difference.name]
-    return str(difference._replace(name=option_of(difference.name)))
 
 
 def option_of(name: str) -> str:
@@ -125,7 +102,7 @@ def what_to_type(differences: Sequence[checkpoint.Difference]) -> list[str]:
         _, *parts = each.name.split(".")
         if each.name.startswith("attention."):
             typed.append(f"attn@{parts[0]}_attn=...")
-        elif each.name in OTHER or each.name.startswith("update.guided"):
+        elif each.name.startswith(UNTYPED):
             continue
         elif each.option == "name" or each.name.removesuffix(each.option) not in named:
             value = "null" if each.one is None else str(each.one).replace(" ", "")
@@ -154,9 +131,7 @@ def given_tokenizers(tokenizer: Mapping[str, Any], path: str | None) -> Tokenize
     return Tokenizers(saved.source, saved.target)
 
 
-def start_from(
-    path: str, model: Seq2Seq, config: Mapping[str, Any], tokenizers: Tokenizers
-) -> None:
+def start_from(path: str, model: Seq2Seq, now: checkpoint.Saved) -> None:
     """Load the weights of a checkpoint into a model.
 
     The model may have fewer key/value heads than the checkpoint, see `share_heads`.
@@ -164,47 +139,28 @@ def start_from(
     Args:
         path: of a checkpoint, or the folder of a run.
         model: changed in place.
-        config: what it was built from.
-        tokenizers: of the run that begins; the embeddings belong to them.
+        now: what would be saved of it.
 
     Raises: ConfigError if the tokenizers differ, or the weights do not fit; CheckpointError if the
         file is not a checkpoint.
     """
-    saved = checkpoint.read(path)
-    before, now = (saved.source, saved.target), tuple(tokenizers)
-    if [t.to_json() for t in before] != [t.to_json() for t in now]:
+    read = checkpoint.read(path)
+    saved = read._replace(weights=share_heads(read.weights, model))
+    wrong = checkpoint.mismatches(saved, now, may_differ=MAY_DIFFER)
+    if any(each.name.startswith("tokenizer.") for each in wrong):
+        sizes = [f"{each.source.size:,} and {each.target.size:,}" for each in (saved, now)]
         raise ConfigError(
-            f"init={path}: its embeddings belong to other tokenizers "
-            f"({before[0].size:,} and {before[1].size:,} pieces, here {now[0].size:,} and "
-            f"{now[1].size:,}). To use its tokenizers: tokenizer={FROM_CHECKPOINT}"
+            f"init={path}: its embeddings belong to other tokenizers ({sizes[0]} pieces, here "
+            f"{sizes[1]}). To use its tokenizers: tokenizer={FROM_CHECKPOINT}"
         )
-    differences = [
-        str(difference)
-        for node in ("model", "position", "attention")
-        for difference in checkpoint.differences(saved.config[node], config[node], node)
-        if difference.option not in MAY_DIFFER
-    ]
-    weights = share_heads(saved.weights, model)
-    wrong = differences or mismatches(weights, model.state_dict())
     if wrong:
+        words = "; ".join(map(str, wrong[:SHOWN]))
         more = f" and {len(wrong) - SHOWN} more" if len(wrong) > SHOWN else ""
         raise ConfigError(
-            f"init={path} is another model: {'; '.join(wrong[:SHOWN])}{more}. Give the options of "
+            f"init={path} is another model: {words}{more}. Give the options of "
             "model, position and attention that it was trained with"
         )
-    model.load_state_dict(weights)
-
-
-def mismatches(weights: Mapping[str, Tensor], wanted: Mapping[str, Tensor]) -> list[str]:
-    """Why weights do not fit a model, a phrase for each reason."""
-    reasons = [f"it has no {name}" for name in wanted if name not in weights]
-    reasons += [f"it has {name}, which is not here" for name in weights if name not in wanted]
-    reasons += [
-        f"{name} is {tuple(weights[name].shape)} there and {tuple(value.shape)} here"
-        for name, value in wanted.items()
-        if name in weights and weights[name].shape != value.shape
-    ]
-    return reasons
+    model.load_state_dict(saved.weights)
 
 
 def share_heads(weights: Mapping[str, Tensor], model: nn.Module) -> dict[str, Tensor]:
@@ -225,11 +181,10 @@ def share_heads(weights: Mapping[str, Tensor], model: nn.Module) -> dict[str, Te
     for name, module in model.named_modules():
         if not isinstance(module, MultiHead):
             continue
-        for projection in ("k", "v"):
-            for kind in ("weight", "bias"):
-                key = f"{name}.{projection}.{kind}".removeprefix(".")
-                if key in fitted:
-                    fitted[key] = mean_of_groups(fitted[key], module.num_kv_heads, module.width)
+        for projection in ("k.weight", "k.bias", "v.weight", "v.bias"):
+            key = f"{name}.{projection}".removeprefix(".")
+            if key in fitted:
+                fitted[key] = mean_of_groups(fitted[key], module.num_kv_heads, module.width)
     return fitted
 
 
@@ -251,4 +206,5 @@ def mean_of_groups(rows: Tensor, groups: int, width: int) -> Tensor:
             f"a projection of {rows.shape[0]} rows, {width} a head, cannot be shared by "
             f"num_kv_heads={groups}: take a divisor of {heads}"
         )
-    return rows.unflatten(0, (groups, heads // groups, width)).mean(1).flatten(0, 1)
+    shared: Tensor = rows.reshape(groups, -1, width, *rows.shape[1:]).mean(1).flatten(0, 1)
+    return shared

@@ -17,20 +17,20 @@ from lightning.pytorch.callbacks import Timer
 from omegaconf import DictConfig, OmegaConf
 
 from seq2seq import checkpoint
+from seq2seq.data.batching import EvalBatches
 from seq2seq.data.corpus import length_ratio
 from seq2seq.data.encode import kept_text
 from seq2seq.data.groups import group_marks
 from seq2seq.data.ledger import write_ledger
 from seq2seq.data.mixture import find_components
 from seq2seq.data.prepare import Prepared, prepare
-from seq2seq.data.subword_regularization import SubwordRegularization
 from seq2seq.durable import write_text
 from seq2seq.environment import training_command
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq, build_model
 from seq2seq.training.config.plan import Plan, check
-from seq2seq.training.datamodule import DataModule
 from seq2seq.training.dry_run import dry_run
+from seq2seq.training.loaders import train_loader
 from seq2seq.training.loggers import build_loggers, set_aside
 from seq2seq.training.module import TrainingModule
 from seq2seq.training.resume import agreed, check_resumed, given_tokenizers, start_from
@@ -79,7 +79,7 @@ def plain_values(config: DictConfig) -> dict[str, Any]:
         typed = " ".join(f"{key}=..." for key in missing)
         raise ConfigError(f"{', '.join(missing)} must be given: {training_command()} ... {typed}")
     values: Any = OmegaConf.to_container(config, resolve=True)
-    return values
+    return dict(values)
 
 
 def train(
@@ -99,20 +99,10 @@ def train(
     model = build_model(plan.model, source.size, target.size, marks)
     saved = describe_run(plan, prepared)
     text = validation_text(plan, prepared)
-    module = TrainingModule(
-        model,
-        target,
-        language=str(plan.data.target),
-        loss=plan.loss,
-        optimizer=plan.optimizer,
-        schedule=plan.schedule,
-        references=[reference for _, reference in text],
-        saved=saved,
-        guide=plan.guide,
-    )
+    module = TrainingModule(model, target, plan, [reference for _, reference in text], saved)
     if plan.run.dry_run:
         restore(plan.resume, plan, module, prepared)
-        dry_run(plan, prepared, module, build_subword_regularization(plan, prepared))
+        dry_run(plan, prepared, module)
         return None
     sources = [source for source, _ in text[: plan.validation.samples]]
     timer = Timer(plan.trainer.max_time)  # last.ckpt keeps what it counted
@@ -132,12 +122,11 @@ def train(
     if trainer.is_global_zero:
         write_ledger(prepared.ledger, plan.folder)
         print("\n".join((*prepared.report, headline(plan, model, trainer.world_size))), flush=True)
-    subwords = build_subword_regularization(plan, prepared)
+    rank, world = trainer.global_rank, trainer.world_size
     trainer.fit(
         module,
-        datamodule=DataModule(
-            prepared, max_tokens=plan.data.max_tokens, seed=plan.run.seed, subwords=subwords
-        ),
+        train_loader(plan, prepared, rank=rank, world=world),
+        EvalBatches(prepared.valid, max_tokens=plan.data.max_tokens, rank=rank, world=world),
         ckpt_path=resume,
         weights_only=True,
     )
@@ -155,10 +144,12 @@ def train(
 
 def restore(resume: str | None, plan: Plan, module: TrainingModule, prepared: Prepared) -> None:
     """Check the checkpoint that a run resumes, or load the weights that a new run starts from."""
+    config, weights = module.saved["config"], module.model.state_dict()
+    now = checkpoint.Saved(config, *prepared.tokenizers, weights, resumable=True)
     if resume is not None:
-        check_resumed(resume, module.saved)
+        check_resumed(resume, now)
     elif plan.run.init is not None:
-        start_from(plan.run.init, module.model, plan.model, prepared.tokenizers)
+        start_from(plan.run.init, module.model, now)
 
 
 def validation_text(plan: Plan, prepared: Prepared) -> list[tuple[str, str]]:
@@ -187,19 +178,6 @@ def time_limit(timer: Timer, plan: Plan) -> str:
     if remaining is None or remaining > 0:
         return ""
     return f": trainer.max_time={plan.trainer.max_time}, resumed parts included, is used up"
-
-
-def build_subword_regularization(plan: Plan, prepared: Prepared) -> SubwordRegularization | None:
-    """What re-segments the training pairs in each epoch, if that is wanted."""
-    if not plan.bpe_dropout:
-        return None
-    return SubwordRegularization(
-        prepared.train,
-        prepared.tokenizers,
-        p=plan.bpe_dropout,
-        seed=plan.run.seed,
-        max_length=plan.data.max_length,
-    )
 
 
 def describe_run(plan: Plan, prepared: Prepared) -> dict[str, Any]:

@@ -30,9 +30,7 @@ class StopOnSignal(L.Callback):
         last: writes the file.
     """
 
-    SIGNALS = [signal.SIGTERM, signal.SIGINT]
-    if hasattr(signal, "SIGUSR1"):  # not on Windows
-        SIGNALS.append(signal.SIGUSR1)
+    SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 
     def __init__(self, last: LastCheckpoint):
         self.last = last

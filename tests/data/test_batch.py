@@ -21,7 +21,8 @@ def test_sentences_are_padded_after_their_end(corpus_of: Callable[..., Corpus]) 
 def test_the_tokens_of_a_batch_add_up_to_its_total(corpus_of: Callable[..., Corpus]) -> None:
     corpus = corpus_of([2, 9, 1], [1, 9, 3])
     batch = make_batch(corpus, [0, 1, 2], total=1 + 9 + 3 + 3)
-    assert int((batch.target[:, 1:] != PAD).sum()) == batch.total
+    assert int((batch.target[:, 1:] != PAD).sum()) == batch.tokens == batch.total
+    assert make_batch(corpus, [2, 0], total=16).tokens == 3 + 1 + 2
 
 
 def test_a_rank_without_sentences_gets_a_dummy_row(
@@ -30,7 +31,7 @@ def test_a_rank_without_sentences_gets_a_dummy_row(
     batch = make_batch(corpus_of([2], [2]), np.array([], dtype=np.int64), total=3)
     assert batch.source.tolist() == [[EOS]]
     assert batch.target.tolist() == [[BOS, PAD]]
-    assert (batch.total, batch.indices) == (3, [])
+    assert (batch.tokens, batch.total, batch.indices) == (0, 3, [])
 
 
 def test_a_batch_owns_its_memory(corpus_of: Callable[..., Corpus]) -> None:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2seq.data.batch import Batch
-from seq2seq.data.batching import BatchLoader, ends, epoch_batches, eval_batches, share
+from seq2seq.data.batching import BatchLoader, EvalBatches, ends, epoch_batches, share
 from seq2seq.data.corpus import Corpus
 from seq2seq.errors import ConfigError
 from seq2seq.symbols import PAD
@@ -232,7 +232,7 @@ def test_arguments_out_of_range_are_refused(arguments: dict[str, int], corpus: C
 
 @pytest.mark.parametrize("world", [1, 2, 5])
 def test_evaluation_sees_every_sentence_once_in_order_of_length(world: int, corpus: Corpus) -> None:
-    ranks = [eval_batches(corpus, max_tokens=40, rank=rank, world=world) for rank in range(world)]
+    ranks = [EvalBatches(corpus, max_tokens=40, rank=rank, world=world) for rank in range(world)]
     assert len({len(batches) for batches in ranks}) == 1
     steps = [[i for batch in step for i in batch.indices] for step in zip(*ranks, strict=True)]
     assert sorted(row for step in steps for row in step) == list(range(len(corpus)))

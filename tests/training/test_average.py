@@ -131,7 +131,7 @@ def test_models_of_other_shapes_are_not_averaged(tmp_path: Path) -> None:
     save_model(tmp_path / "one.ckpt", "model.dim=32")
     save_model(tmp_path / "other.ckpt", "model.dim=64")
     with pytest.raises(
-        CheckpointError, match=r"other.ckpt is not the same .*: model.dim=64, not 32"
+        CheckpointError, match=r"other.ckpt is not the same .*: model.dim was 32 and is 64 now"
     ):
         average([tmp_path / "one.ckpt", tmp_path / "other.ckpt"], tmp_path / "mean.ckpt")
 
@@ -146,9 +146,9 @@ def test_constants_of_a_model_are_not_averaged(base: Path) -> None:
 @pytest.mark.parametrize(
     ("overrides", "words"),
     [
-        (("attn.score=dot",), r"attention\.\w+\.score=dot, not scaled_dot"),
-        (("position=rope",), "position.name=rope, not sinusoidal"),
-        (("model.activation=gelu",), "model.activation=gelu, not relu"),
+        (("attn.score=dot",), r"attention\.\w+\.score was 'scaled_dot' and is 'dot' now"),
+        (("position=rope",), "position.name was 'sinusoidal' and is 'rope' now"),
+        (("model.activation=gelu",), "model.activation was 'relu' and is 'gelu' now"),
     ],
     ids=["attention", "position", "model"],
 )

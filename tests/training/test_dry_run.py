@@ -10,7 +10,8 @@ from tiny_runs import plan_of, tiny_overrides, train_tiny
 from seq2seq.data.prepare import prepare
 from seq2seq.errors import ConfigError
 from seq2seq.training import dry_run as module
-from seq2seq.training.dry_run import first_loader, largest_batches, spread, valid_batches
+from seq2seq.training.dry_run import largest_batches, spread, valid_batches
+from seq2seq.training.loaders import train_loader
 
 
 @pytest.fixture
@@ -50,7 +51,7 @@ def test_a_dry_run_says_between_what_bounds_the_peak_of_a_run_will_lie(
 def test_a_dry_run_meets_all_sizes_of_batches_and_the_largest_of_validation(base: Path) -> None:
     plan = plan_of(base, *tiny_overrides(base))
     prepared = prepare(plan.data, plan.tokenizer)
-    epoch = list(first_loader(plan, prepared, None, world=1).batches(0))
+    epoch = list(train_loader(plan, prepared).batches(0))
     sizes, tried = sorted(map(len, epoch)), sorted(map(len, spread(epoch)))
     assert (tried[0], tried[-1]) == (sizes[0], sizes[-1]) and len(set(tried)) > 4
     largest, longest = valid_batches(prepared.valid, plan.data.max_tokens, world=1)
@@ -63,7 +64,7 @@ def test_a_dry_run_meets_all_sizes_of_batches_and_the_largest_of_validation(base
 def test_the_largest_batches_hold_the_longest_row(base: Path) -> None:
     plan = plan_of(base, *tiny_overrides(base))
     prepared = prepare(plan.data, plan.tokenizer)
-    corpus, loader = prepared.train, first_loader(plan, prepared, None, world=1)
+    corpus, loader = prepared.train, train_loader(plan, prepared)
     longer = [max(s, t) for s, t in zip(corpus.source_lengths, corpus.target_lengths, strict=True)]
     batches = largest_batches(loader.lengths, list(loader.batches(0)))
     assert 1 <= len(batches) <= 2

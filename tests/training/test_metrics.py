@@ -8,7 +8,8 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from torchmetrics import Metric
 
-from seq2seq.training.metrics import CorpusBLEU, CorpusChrF, TokenMean
+from seq2seq.metrics.registry import bleu
+from seq2seq.training.metrics import SummedScore, TokenMean
 
 HYPOTHESES = ["the dog runs in the park .", "a cat", "", "the bird sings a long song today"]
 REFERENCES = ["the dog runs through the park .", "a cat sleeps", "yes", "the bird sings a song"]
@@ -27,22 +28,22 @@ def merged(make: Callable[[], Metric], shares: list[list[tuple]]) -> Metric:
     return whole
 
 
-@pytest.mark.parametrize(("metric", "scorer"), [(CorpusBLEU, BLEU()), (CorpusChrF, CHRF())])
+@pytest.mark.parametrize("scorer", [BLEU(), CHRF()])
 @given(owners=st.lists(st.sampled_from([0, 1, 2]), min_size=4, max_size=4))
 def test_a_score_does_not_depend_on_who_judged_which_sentence(
-    metric: Callable[[], Metric], scorer: BLEU | CHRF, owners: list[int]
+    scorer: BLEU | CHRF, owners: list[int]
 ) -> None:
     shares: list[list[tuple]] = [[], [], []]
     for owner, hypothesis, reference in zip(owners, HYPOTHESES, REFERENCES, strict=True):
         shares[owner].append(([hypothesis], [reference]))
-    whole = merged(metric, shares)
+    whole = merged(lambda: SummedScore(scorer), shares)
     whole._update_count = 1
     expected = scorer.corpus_score(HYPOTHESES, [REFERENCES]).score
     assert whole.compute().item() == pytest.approx(expected, rel=1e-6)
 
 
 def test_bleu_finds_words_as_the_language_asks() -> None:
-    metric = CorpusBLEU("zh")
+    metric = SummedScore(bleu("zh"))
     metric.update(["他们在公园里跑步"], ["他们在公园跑步"])
     expected = BLEU(tokenize="zh").corpus_score(["他们在公园里跑步"], [["他们在公园跑步"]]).score
     assert metric.compute().item() == pytest.approx(expected, rel=1e-6)
@@ -63,10 +64,10 @@ def test_a_sum_of_many_small_losses_loses_nothing_to_rounding() -> None:
     assert metric.total.item() == 2.0**24 + 500
 
 
-@pytest.mark.parametrize("make", [CorpusBLEU, TokenMean])
+@pytest.mark.parametrize("make", [lambda: SummedScore(BLEU()), TokenMean])
 def test_states_are_reset_between_validations(make: Callable[[], Metric]) -> None:
     metric = make()
-    update = (HYPOTHESES, REFERENCES) if make is CorpusBLEU else (torch.tensor(3.0), 2)
+    update = (torch.tensor(3.0), 2) if make is TokenMean else (HYPOTHESES, REFERENCES)
     metric.update(*update)
     first = metric.compute()
     metric.reset()

@@ -52,7 +52,7 @@ def test_the_loss_of_two_dropouts_is_that_of_torch_with_gradients(
     chunk: int, alpha: float, smoothing: float
 ) -> None:
     hidden, output, target = problem()
-    loss, nll = r_drop(hidden, output, target, alpha=alpha, smoothing=smoothing, chunk=chunk)
+    loss, nll, _ = r_drop(hidden, output, target, alpha=alpha, smoothing=smoothing, chunk=chunk)
     expected = torchs(hidden, output, target, alpha, smoothing)
     assert_equal(loss, expected)
     assert_equal(nll, torchs(hidden, output, target, 0.0, 0.0).detach())
@@ -69,7 +69,7 @@ def test_the_loss_of_two_dropouts_is_that_of_pencil_and_paper() -> None:
     # The probabilities 1/4 and 3/4 of one dropout, 1/2 and 1/2 of the other. Their two divergences
     # add up to the sum of (p - q) (log p - log q) = -1/4 log 1/2 + 1/4 log 3/2 = 1/4 log 3.
     hidden = torch.tensor([[math.log(3)], [0.0]], dtype=torch.float64)
-    loss, nll = r_drop(hidden, output, torch.tensor([0]), alpha=8.0)
+    loss, nll, _ = r_drop(hidden, output, torch.tensor([0]), alpha=8.0)
     expected = (math.log(4) + math.log(2)) / 2
     assert nll.item() == pytest.approx(expected)
     assert loss.item() == pytest.approx(expected + 8 / 4 * math.log(3) / 4)
@@ -80,7 +80,7 @@ def test_finite_differences_agree_with_the_loss_of_two_dropouts() -> None:
 
     def loss(hidden: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         layer: Any = SimpleNamespace(weight=weight, bias=bias)
-        return r_drop(hidden, layer, target, alpha=5.0, smoothing=0.1, chunk=2)[0]
+        return r_drop(hidden, layer, target, alpha=5.0, smoothing=0.1, chunk=2).smoothed
 
     weight, bias = (p.detach().clone().requires_grad_() for p in output.parameters())
     assert torch.autograd.gradcheck(loss, (hidden, weight, bias))
@@ -91,7 +91,7 @@ def test_two_dropouts_that_agree_cost_what_one_does_whatever_alpha_is() -> None:
     inputs = hidden, output.weight, output.bias
     once = hidden[:R]
     plain = cross_entropy(once, output, target, smoothing=0.1)
-    loss, nll = r_drop(once.repeat(2, 1), output, target, alpha=50.0, smoothing=0.1)
+    loss, nll, _ = r_drop(once.repeat(2, 1), output, target, alpha=50.0, smoothing=0.1)
     assert_equal(loss, plain.smoothed)
     assert_equal(nll, plain.nll)
     assert_equal(gradients(loss, *inputs), gradients(plain.smoothed, *inputs))
@@ -100,14 +100,14 @@ def test_two_dropouts_that_agree_cost_what_one_does_whatever_alpha_is() -> None:
 def test_which_of_the_two_dropouts_comes_first_changes_nothing() -> None:
     hidden, output, target = problem()
     swapped = hidden.roll(R, dims=0)
-    one, other = (r_drop(h, output, target, alpha=5.0)[0] for h in (hidden, swapped))
+    one, other = (r_drop(h, output, target, alpha=5.0).smoothed for h in (hidden, swapped))
     assert_equal(one, other)
     assert_equal(gradients(one, hidden), gradients(other, hidden))
 
 
 def test_no_tokens_cost_nothing_under_two_dropouts() -> None:
     hidden, output, target = problem(0)
-    loss, nll = r_drop(hidden, output, target, alpha=5.0, smoothing=0.1)
+    loss, nll, _ = r_drop(hidden, output, target, alpha=5.0, smoothing=0.1)
     assert loss.item() == nll.item() == 0
     loss.backward()
     assert hidden.grad is not None and hidden.grad.shape == (0, E)
@@ -117,12 +117,12 @@ def test_no_tokens_cost_nothing_under_two_dropouts() -> None:
 def test_pieces_of_a_batch_add_up_under_two_dropouts() -> None:
     hidden, output, target = problem()
     inputs = hidden, output.weight, output.bias
-    whole = gradients(r_drop(hidden, output, target, alpha=5.0)[0], *inputs)
+    whole = gradients(r_drop(hidden, output, target, alpha=5.0).smoothed, *inputs)
     one, other = hidden.chunk(2)
     total = torch.zeros((), dtype=torch.float64)
     for pieces in (slice(0, 2), slice(2, 2), slice(2, 7)):
         pair = torch.cat((one[pieces], other[pieces]))
-        total = total + r_drop(pair, output, target[pieces], alpha=5.0)[0]
+        total = total + r_drop(pair, output, target[pieces], alpha=5.0).smoothed
     assert_equal(gradients(total, *inputs), whole)
 
 
@@ -144,7 +144,7 @@ class Largest(TorchDispatchMode):
 def test_the_scores_of_the_batch_are_never_held() -> None:
     hidden, output, target = problem(100)
     with Largest() as largest:
-        r_drop(hidden, output, target, alpha=5.0, smoothing=0.1, chunk=10)[0].backward()
+        r_drop(hidden, output, target, alpha=5.0, smoothing=0.1, chunk=10).smoothed.backward()
     assert largest.size == 2 * 100 * E  # the states; chunks of scores have 2 * 10 * V
 
 
@@ -152,7 +152,7 @@ def test_under_two_dropouts_scores_of_any_size_do_not_overflow() -> None:
     hidden, output, target = problem(dtype=torch.float32)
     with torch.no_grad():
         output.weight.mul_(1e4)
-    loss, _ = r_drop(hidden, output, target, alpha=5.0, smoothing=0.1)
+    loss = r_drop(hidden, output, target, alpha=5.0, smoothing=0.1).smoothed
     assert loss.isfinite()
     assert all(slope.isfinite().all() for slope in gradients(loss, hidden, output.weight))
 
@@ -164,7 +164,7 @@ def test_under_two_dropouts_mixed_precision_is_near_and_sums_in_float32(kind: to
     inputs = hidden, output.weight, output.bias
     slopes = gradients(expected, *inputs)
     with torch.autocast("cpu", torch.bfloat16):
-        loss, _ = r_drop(hidden.to(kind), output, target, alpha=5.0, smoothing=0.1)
+        loss = r_drop(hidden.to(kind), output, target, alpha=5.0, smoothing=0.1).smoothed
     assert loss.dtype is torch.float32
     assert_equal(loss, expected, 1e-2)
     for mine, other in zip(gradients(loss, *inputs), slopes, strict=True):
@@ -177,10 +177,10 @@ def batch_of(*lengths: int) -> Batch:
     target = torch.full((len(lengths), max(lengths) + 2), PAD)
     for row, length in zip(target, lengths, strict=True):
         row[0], row[1 : length + 1], row[length + 1] = BOS, torch.randint(4, TARGET_SIZE, ()), EOS
-    rows = torch.arange(len(lengths))
+    rows, tokens = torch.arange(len(lengths)), sum(lengths) + len(lengths)
     first = torch.zeros_like(rows)
     links = BatchLinks(torch.stack((rows, first, first)), torch.ones(len(rows)), len(rows), 9)
-    return Batch(source_batch(*lengths), target, 99, list(range(len(lengths))), links)
+    return Batch(source_batch(*lengths), target, tokens, 99, list(range(len(lengths))), links)
 
 
 def test_the_loss_of_a_batch_is_that_of_two_passes_of_the_model_in_training() -> None:
@@ -189,7 +189,7 @@ def test_the_loss_of_a_batch_is_that_of_two_passes_of_the_model_in_training() ->
     labels = batch.target[:, 1:]
     real = labels != PAD
     torch.manual_seed(1)
-    loss, tokens = batch_loss(model, batch, 0.1, guide, alpha=5.0)
+    loss = batch_loss(model, batch, 0.1, guide, alpha=5.0)
     torch.manual_seed(1)
     twice = (side.repeat(2, 1) for side in (batch.source, batch.target[:, :-1]))
     hidden, seen = model(*twice, (0,))
@@ -197,7 +197,7 @@ def test_the_loss_of_a_batch_is_that_of_two_passes_of_the_model_in_training() ->
     assert not torch.equal(one, other)
     states = torch.cat((one[real], other[real]))
     assert_equal(loss.smoothed, torchs(states, model.embeddings.output, labels[real], 5.0, 0.1))
-    assert tokens == int(real.sum()) == 5 + 2 + 3 + 3
+    assert batch.tokens == int(real.sum()) == 5 + 2 + 3 + 3
     assert batch.links is not None and loss.align is not None
     aligned = [align_loss(half, batch.links) for half in seen[0, :, 1].chunk(2)]
     assert_equal(loss.align, (aligned[0] + aligned[1]) / 2)
@@ -206,8 +206,7 @@ def test_the_loss_of_a_batch_is_that_of_two_passes_of_the_model_in_training() ->
 @pytest.mark.parametrize("model", ["transformer", "rnn", "rnn_luong"])
 def test_two_dropouts_give_gradients_to_every_parameter_of_every_model(model: str) -> None:
     built = build_model(model_config(model), 13, TARGET_SIZE).train()
-    loss, _ = batch_loss(built, batch_of(5, 2), 0.1, alpha=5.0)
-    loss.smoothed.backward()
+    batch_loss(built, batch_of(5, 2), 0.1, alpha=5.0).smoothed.backward()
     assert all(p.grad is not None and p.grad.isfinite().all() for p in built.parameters())
 
 

@@ -104,7 +104,7 @@ def test_the_same_command_line_trains_the_same_weights_and_another_seed_others(b
             "position=rope",
             "position.name was 'sinusoidal' and is 'rope' now. Type position=sinusoidal",
         ),
-        ("data.vocab_size=500", "the tokenizer differs"),
+        ("data.vocab_size=500", "the tokenizer of the source differs"),
         ("data.max_length=60", "data.max_length was 128 and is 60 now. Type data.max_length=128"),
         ("optimizer.lr=1", "optimizer.lr was 0.01 and is 1 now. Type optimizer.lr=0.01"),
         ("trainer.precision=bf16-mixed", "trainer.precision was '32-true'"),

@@ -1,8 +1,11 @@
 """One training run from end to end: the files that it leaves, and that it learns."""
 
 import re
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from sacrebleu.metrics.bleu import BLEU
@@ -20,9 +23,12 @@ from tiny_runs import (
 
 from seq2seq import checkpoint
 from seq2seq.cli.files import run_of
+from seq2seq.data import cache, formats, text
+from seq2seq.data.corpus import Side
 from seq2seq.data.prepare import prepare
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.training.config.plan import check_nodes
+from seq2seq.training.module import TrainingModule
 from seq2seq.training.run import train
 from seq2seq.training.trainer import build_trainer, validation_interval
 from seq2seq.translator import Translator
@@ -123,6 +129,38 @@ def test_bleu_is_of_the_first_sentences_and_the_loss_of_all(base: Path) -> None:
     assert metrics(few, "valid/loss") == metrics(every, "valid/loss")
     assert (few / "samples.txt").read_text(encoding="utf-8").count("  source ") == 2
     assert (every / "samples.txt").read_text(encoding="utf-8").count("  source ") == 0
+
+
+class BegunError(Exception):
+    """The first step begins."""
+
+
+def test_setting_up_a_run_walks_its_text_once(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With a warm cache: the validation text is read for its references, and nothing else."""
+    monkeypatch.setattr(cache, "SETTLED_NS", -1)  # files may be remembered at once
+    train_tiny(base, "trainer.max_steps=1")
+    read, rows = Counter[str](), Counter[int]()
+    read_lines, row = text.read_lines, Side.row
+
+    def read_and_noted(path: Path) -> Iterator[str]:
+        read[path.name] += 1
+        return read_lines(path)
+
+    def row_and_noted(side: Side, index: int) -> np.ndarray:
+        rows[len(side.lengths)] += 1
+        return row(side, index)
+
+    def begin(*_: object) -> None:
+        raise BegunError
+
+    for module in (formats, text):
+        monkeypatch.setattr(module, "read_lines", read_and_noted)
+    monkeypatch.setattr(Side, "row", row_and_noted)
+    monkeypatch.setattr(TrainingModule, "training_step", begin)
+    with pytest.raises(BegunError):
+        train_tiny(base, "trainer.max_steps=1")
+    assert read == {"valid.de": 1, "valid.en": 1}
+    assert rows.keys() == {300} and rows[300] < 100  # the first batch alone
 
 
 def test_the_learning_rate_is_the_peak_times_the_schedule(base: Path) -> None:

@@ -3,10 +3,11 @@
 Neither Lightning nor sacreBLEU is imported here, so a mistake is answered in the first seconds.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -35,6 +36,8 @@ from seq2seq.training.config.options import (
 from seq2seq.training.guided import Guide, check_links, find_guide
 from seq2seq.training.loggers import LoggerOptions, read_logger
 from seq2seq.training.optimizer import Schedule, build_schedule
+
+T = TypeVar("T")
 
 # Keys of conf/data that only other keys of conf/ refer to.
 REFERRED = ("root", "steps", "vocab_size")
@@ -95,68 +98,68 @@ def check(config: dict[str, Any], folder: Path) -> Plan:
     Raises: ConfigError with all problems.
     """
     check_nodes(config)
-    problems: list[str] = []
 
-    def attempt(function: Any, *arguments: Any) -> Any:
-        try:
-            return function(*arguments)
-        except Seq2SeqError as error:
-            problems.append(str(error))
-            return None
+    def node(options: Callable[..., T], name: str) -> Callable[[], T]:
+        return cache(lambda: build(options, config[name], name))
 
-    roles = attempt(lambda: resolve_roles(config, MODELS.find(config["model"]["name"]).roles)) or {}
-    attention = {role.value: choice.options for role, choice in roles.items()}
-    model = {"model": config["model"], "position": config["position"], "attention": attention}
-    for role, choice in roles.items():
-        attempt(check_mechanism, role, choice, config["model"].get("dim"))
-    attempt(check_attention_dropout, config["model"], attention)
-    built = attempt(check_model, model) if roles and not problems else None
-    if built is not None:
-        attempt(check_reach, built, config["data"])
-    decode = dict(config["decode"])
-    if decode.get("length_ratio", 0) is None:  # to be estimated from the corpus
-        decode["length_ratio"] = Search.ranges["length_ratio"][1]
-    search = attempt(build_search, decode)
-    if built is not None and search is not None:
-        attempt(check_coverage, search, built)
-    attempt(engine_options, config["decode"])
-    attempt(check_length, config["position"], config["data"])
-    data = {k: v for k, v in config["data"].items() if k not in REFERRED}
-    attempt(check_tokenizer, config)
-    nodes = {
-        "loss": LossOptions,
-        "guided": GuidedOptions,
-        "validation": ValidationOptions,
-        "checkpoint": CheckpointOptions,
-        "trainer": TrainerOptions,
-        "optimizer": OptimizerOptions,
-    }
-    made = {name: attempt(build, options, config[name], name) for name, options in nodes.items()}
+    # Parts of the plan, each made when it is first asked for: a check of two parts raises what is
+    # wrong with either.
     alone = {name: config[name] for name in ALONE}
-    made["run"] = attempt(build, RunOptions, alone, "")
-    made["data"] = attempt(build, DataOptions, data, "data")
-    if roles and made["loss"]:
-        attempt(check_r_drop, made["loss"], model)
-    if roles and made["data"]:
-        attempt(check_readers, roles, made["data"].groups)
-    if made["guided"] and made["data"]:
-        attempt(check_links, made["guided"], made["data"])
-    guide = attempt(find_guide, made["guided"], built) if made["guided"] and built else None
-    schedule = attempt(build_schedule, config["schedule"])
-    logger = attempt(read_logger, config["logger"])
-    if problems:
-        raise ConfigError("\n".join(problems))
+    values = {key: value for key, value in config["data"].items() if key not in REFERRED}
+    run = cache(lambda: build(RunOptions, alone, ""))
+    data = cache(lambda: build(DataOptions, values, "data"))
+    loss, guided = node(LossOptions, "loss"), node(GuidedOptions, "guided")
+    validation = node(ValidationOptions, "validation")
+    checkpoint, trainer = node(CheckpointOptions, "checkpoint"), node(TrainerOptions, "trainer")
+    optimizer = node(OptimizerOptions, "optimizer")
+    schedule = cache(lambda: build_schedule(config["schedule"]))
+    logger = cache(lambda: read_logger(config["logger"]))
+    roles = cache(lambda: resolve_roles(config, MODELS.find(config["model"]["name"]).roles))
+    model = cache(lambda: describe_model(config, roles()))
+    built = cache(lambda: build_model(model(), roles()))
+    guide = cache(lambda: find_guide(guided(), built()))
+    gather(
+        *(built, lambda: check_reach(built(), data())),
+        lambda: check_coverage(find_search(config["decode"]), built()),
+        lambda: engine_options(config["decode"]),
+        lambda: check_length(config["position"], data()),
+        lambda: check_tokenizer(config),
+        *(loss, guided, validation, checkpoint, trainer, optimizer, run, data),
+        lambda: check_r_drop(loss(), model()),
+        lambda: check_readers(roles(), data().groups),
+        lambda: check_links(guided(), data()),
+        *(guide, schedule, logger),
+    )
     return Plan(
         folder=folder,
-        model=model,
+        run=run(),
+        model=model(),
         decode=config["decode"],
+        data=data(),
         tokenizer=config["tokenizer"],
-        schedule=schedule,
-        guide=guide,
-        logger=logger,
-        attention=describe_roles(roles, config["attn"]["name"]),
-        **made,
+        loss=loss(),
+        guided=guided(),
+        guide=guide(),
+        validation=validation(),
+        checkpoint=checkpoint(),
+        trainer=trainer(),
+        optimizer=optimizer(),
+        schedule=schedule(),
+        logger=logger(),
+        attention=describe_roles(roles(), config["attn"]["name"]),
     )
+
+
+def gather(*checks: Callable[[], object]) -> None:
+    """Call them all. Raises: ConfigError with all their problems."""
+    problems = []
+    for check in checks:
+        try:
+            check()
+        except Seq2SeqError as error:
+            problems.append(str(error))
+    if problems:
+        raise ConfigError("\n".join(dict.fromkeys(problems)))
 
 
 def check_nodes(config: Mapping[str, Any]) -> None:
@@ -177,7 +180,7 @@ def check_nodes(config: Mapping[str, Any]) -> None:
         raise ConfigError("\n".join(problems))
 
 
-def build(options: Any, values: Mapping[str, Any], where: str) -> Any:
+def build(options: Callable[..., T], values: Mapping[str, Any], where: str) -> T:
     check_options(options, values, where)
     return options(**values)
 
@@ -207,14 +210,18 @@ def check_tokenizer(config: Mapping[str, Any]) -> None:
         )
 
 
-def check_length(position: Mapping[str, Any], data: Mapping[str, Any]) -> None:
-    positions, longest = position.get("length"), data.get("max_length")
-    if isinstance(positions, int) and isinstance(longest, int) and positions < longest:
-        raise ConfigError(
-            f"position.length={positions} is less than data.max_length={longest}: longer sentences "
-            f"would have no positions. Type data.max_length={positions}, or leave position.length "
-            "out"
-        )
+def describe_model(config: Mapping[str, Any], roles: Mapping[Role, Choice]) -> dict[str, Any]:
+    """What `seq2seq.models.build_model` takes."""
+    attention = {role.value: choice.options for role, choice in roles.items()}
+    return {"model": config["model"], "position": config["position"], "attention": attention}
+
+
+def build_model(model: Mapping[str, Any], roles: Mapping[Role, Choice]) -> Seq2Seq:
+    """The model, without values. Raises: ConfigError with the mistakes of all attentions."""
+    dim = model["model"].get("dim")
+    mechanisms = (partial(check_mechanism, *each, dim) for each in roles.items())
+    gather(*mechanisms, lambda: check_attention_dropout(model))
+    return check_model(model)
 
 
 def check_mechanism(role: Role, choice: Choice, dim: Any) -> None:
@@ -224,16 +231,31 @@ def check_mechanism(role: Role, choice: Choice, dim: Any) -> None:
             build_attention(choice.options, Place(role, dim, dim))
 
 
-def check_attention_dropout(
-    model: Mapping[str, Any], attention: Mapping[str, Mapping[str, Any]]
-) -> None:
+def check_attention_dropout(model: Mapping[str, Any]) -> None:
     """Raises: ConfigError for attention dropout if no attention of the model has weights."""
-    p = model.get("attention_dropout")
-    if p and attention and not any("dropout" in options for options in attention.values()):
-        names = ", ".join(sorted({str(options["name"]) for options in attention.values()}))
+    p, attention = model["model"].get("attention_dropout"), model["attention"].values()
+    if p and not any("dropout" in options for options in attention):
+        names = ", ".join(sorted({str(options["name"]) for options in attention}))
         raise ConfigError(
             f"model.attention_dropout={p} means nothing here: attention like {names} has no "
             "weights to drop. Type model.attention_dropout=0, or attn=mha"
+        )
+
+
+def find_search(decode: Mapping[str, Any]) -> Search:
+    """The search of later translations, with any length ratio if the corpus decides on it."""
+    if decode.get("length_ratio", 0) is None:
+        decode = {**decode, "length_ratio": Search.ranges["length_ratio"][1]}
+    return build_search(decode)
+
+
+def check_length(position: Mapping[str, Any], data: DataOptions) -> None:
+    positions, longest = position.get("length"), data.max_length
+    if isinstance(positions, int) and positions < longest:
+        raise ConfigError(
+            f"position.length={positions} is less than data.max_length={longest}: longer sentences "
+            f"would have no positions. Type data.max_length={positions}, or leave position.length "
+            "out"
         )
 
 
@@ -266,20 +288,19 @@ def check_readers(roles: Mapping[Role, Choice], groups: str) -> None:
         )
 
 
-def check_reach(model: Seq2Seq, data: Mapping[str, Any]) -> None:
+def check_reach(model: Seq2Seq, data: DataOptions) -> None:
     """Raises: ConfigError if an attention cannot read the longest source that the data may have."""
-    longest = data.get("max_length")
     for attention in (module for module in model.modules() if isinstance(module, Attention)):
         reach = attention.max_length
-        if reach is not None and isinstance(longest, int) and reach < longest:
+        if reach is not None and reach < data.max_length:
             raise ConfigError(
                 f"attn.length={reach} in the {attention.place.role.description} is less than "
-                f"data.max_length={longest}: longer sources could not be read. "
+                f"data.max_length={data.max_length}: longer sources could not be read. "
                 f"Type data.max_length={reach}, or leave attn.length out"
             )
 
 
-def describe_roles(roles: Mapping[Any, Choice], common: str) -> str:
+def describe_roles(roles: Mapping[Role, Choice], common: str) -> str:
     """`encoder mha (fixed is not defined there), decoder mha (...), cross fixed`."""
     why = {"attn.elsewhere": f" ({common} is not defined there)"}
     return ", ".join(f"{role} {c.label}{why.get(c.node, '')}" for role, c in roles.items())
