@@ -1,10 +1,9 @@
 """What a text must begin with, must contain and must not contain: an automaton over its pieces."""
 
 from collections.abc import Iterator, Sequence
-from functools import cached_property
 from typing import NamedTuple
 
-from seq2seq.data.spelling import Boundaries, Spelling, in_word
+from seq2seq.data.spelling import Spelling, in_word
 from seq2seq.symbols import EOS
 
 
@@ -24,7 +23,6 @@ class Constraint(NamedTuple):
 
     terms: tuple[Term, ...] = ()
     rest: bytes = b""  # what the text begins with, after the pieces that are forced
-    spaceless: bool = False  # may words begin and end anywhere, as in a language without spaces?
 
 
 class Reading(NamedTuple):
@@ -37,21 +35,43 @@ class Reading(NamedTuple):
     tail: bytes = b""  # of a character that is not complete
 
 
+class Vocabulary:
+    """What all guides of one target language share.
+
+    Args:
+        spelling: of its pieces.
+        spaceless: may words begin and end anywhere, as in a language without spaces?
+    """
+
+    def __init__(self, spelling: Spelling, spaceless: bool):
+        self.spelling, self.spaceless = spelling, spaceless
+        self.texts = [decoded(written)[0] for written in spelling.writes]
+        self.begins: list[bool] = spelling.boundaries(spaceless).begins.tolist()
+        self.beginning = [i for i, begins in enumerate(self.begins) if begins]
+
+    def guide(self, constraint: Constraint) -> "LexicalGuide":
+        """Raises: ConfigError for a phrase that the pieces cannot spell."""
+        return LexicalGuide(self, constraint)
+
+
 class LexicalGuide:
     """Makes hypotheses obey a constraint; see `decoding.guides.Guide` for the methods.
 
     Transitions are computed when they are asked for, and remembered.
-
-    Args:
-        spelling: of the pieces of the target.
-        boundaries: where its pieces begin and end words.
     """
 
-    def __init__(self, spelling: Spelling, boundaries: Boundaries, constraint: Constraint):
-        self.spelling, self.boundaries, self.constraint = spelling, boundaries, constraint
+    def __init__(self, vocabulary: Vocabulary, constraint: Constraint):
+        self.vocabulary, self.spelling = vocabulary, vocabulary.spelling
         self.terms = constraint.terms
         self.requires = any(term.minimum for term in self.terms)
         self.phrases = [(phrase, i) for i, term in enumerate(self.terms) for phrase in term.phrases]
+        self._cuts = [Cuts(self.spelling, phrase) for phrase, _ in self.phrases]
+        of_terms = [
+            [c for c, (_, i) in zip(self._cuts, self.phrases, strict=True) if i == term]
+            for term in range(len(self.terms))
+        ]
+        self._sizes = [max(cuts.size for cuts in each) for each in of_terms]
+        self._containing: dict[int, list[int]] = {}
         self._ids: dict[Reading, int] = {}  # of states
         self._readings: list[Reading] = []
         self._after: list[dict[int, int]] = []
@@ -85,7 +105,9 @@ class LexicalGuide:
         counts = self._counts_at_end(reading)
         return sum(
             min(count, term.minimum) * size + (partial if count < term.minimum else 0)
-            for count, term, size, partial in zip(counts, self.terms, self._sizes, best, strict=True)
+            for count, term, size, partial in zip(
+                counts, self.terms, self._sizes, best, strict=True
+            )
         )
 
     def _state(self, reading: Reading) -> int:
@@ -107,7 +129,7 @@ class LexicalGuide:
         text, tail = decoded(reading.tail + written)
         counts, matches, after_word = list(reading.counts), set(reading.matches), reading.after_word
         for character in text:
-            is_word = in_word(character) and not self.constraint.spaceless
+            is_word = in_word(character) and not self.vocabulary.spaceless
             alive = {(p, 0) for p in range(len(self.phrases)) if self._may_begin(p, after_word)}
             before, matches = matches | alive, set()
             for p, matched in before:
@@ -128,7 +150,7 @@ class LexicalGuide:
 
     def _waits(self, p: int) -> bool:
         """Does a phrase end in a word, which may go on?"""
-        return in_word(self.phrases[p][0][-1]) and not self.constraint.spaceless
+        return in_word(self.phrases[p][0][-1]) and not self.vocabulary.spaceless
 
     def _counts_at_end(self, reading: Reading) -> list[int]:
         """The counts if the text ends here."""
@@ -142,17 +164,30 @@ class LexicalGuide:
         at_end = zip(self.terms, self._counts_at_end(reading), strict=True)
         if reading.rest or any(not allows(term, count) for term, count in at_end):
             yield EOS
-        full = [t.maximum is not None and n >= t.maximum for t, n in zip(self.terms, reading.counts, strict=True)]
-        for p, (phrase, term) in enumerate(self.phrases):
+        full = [
+            t.maximum is not None and n >= t.maximum
+            for t, n in zip(self.terms, reading.counts, strict=True)
+        ]
+        for p, (_, term) in enumerate(self.phrases):
             if full[term]:
-                yield from (i for i in self._whole[p] if self._exceeds(reading, i))
+                yield from (i for i in self._whole(p) if self._exceeds(reading, i))
         for p, matched in reading.matches:
             phrase, term = self.phrases[p]
             if full[term] and matched == len(phrase):
-                yield from self._beginning
+                yield from self.vocabulary.beginning
             elif full[term]:
-                rest = phrase[matched:].encode()[len(reading.tail):]
-                yield from (i for i in self.spelling.allowed(rest).tolist() if self._exceeds(reading, i))
+                rest = phrase[matched:].encode()[len(reading.tail) :]
+                yield from (
+                    i for i in self.spelling.allowed(rest).tolist() if self._exceeds(reading, i)
+                )
+
+    def _whole(self, p: int) -> list[int]:
+        """The pieces in which a whole phrase occurs."""
+        if p not in self._containing:
+            phrase = self.phrases[p][0]
+            texts = enumerate(self.vocabulary.texts)
+            self._containing[p] = [i for i, text in texts if phrase in text]
+        return self._containing[p]
 
     def _exceeds(self, reading: Reading, token: int) -> bool:
         counts = self._read(reading, token).counts
@@ -163,10 +198,55 @@ class LexicalGuide:
 
     def _wanted(self, reading: Reading) -> Iterator[int]:
         counts = self._counts_at_end(reading)
-        matches = reading.matches | {(p, 0) for p in range(len(self.phrases))}
-        for p, matched in matches:
+        for p, matched in reading.matches | {(p, 0) for p in range(len(self.phrases))}:
             term = self.phrases[p][1]
             if counts[term] < self.terms[term].minimum:
-                for token in self._cuts[p].after(matched):
-                    if matched or self._may_begin(p, reading.after_word) or self.boundaries.begins[token]:
+                begins = matched or self._may_begin(p, reading.after_word)
+                for token in self._cuts[p].after.get((matched, reading.tail), ()):
+                    if begins or self.vocabulary.begins[token]:
                         yield token
+
+
+class Cuts:
+    """The usual pieces of a phrase.
+
+    Attributes:
+        size: how many.
+        after: of all spellings: the characters of the phrase that are written, and the bytes of the
+            next that are -> the pieces that go on.
+    """
+
+    def __init__(self, spelling: Spelling, phrase: str):
+        self.after: dict[tuple[int, bytes], list[int]] = {}
+        self._places: list[int] = []  # characters written after each of the usual pieces
+        for ids in spelling.spellings(phrase):
+            whole = decoded(b"".join(spelling.writes[i] for i in ids))[0]
+            start, places, text, tail = whole.find(phrase), [], "", b""
+            for i in ids:
+                written = max(0, len(text) - start)
+                self.after.setdefault((written, tail), []).append(i)
+                more, tail = decoded(tail + spelling.writes[i])
+                text += more
+                places.append(min(len(phrase), max(0, len(text) - start)))
+            self._places = self._places or places
+        self.size = len(self._places)
+
+    def pieces(self, written: int) -> int:
+        """How many of the usual pieces are there when so many characters are written."""
+        return sum(place <= written for place in self._places) if written else 0
+
+
+def allows(term: Term, count: int) -> bool:
+    """May a text end with so many occurrences?"""
+    return term.minimum <= count and (term.maximum is None or count <= term.maximum)
+
+
+def decoded(data: bytes) -> tuple[str, bytes]:
+    """The characters of UTF-8, and the bytes of the last if it is not complete."""
+    for cut in range(min(4, len(data) + 1)):
+        end = len(data) - cut
+        try:
+            return data[:end].decode(), data[end:]
+        except UnicodeDecodeError:
+            continue
+    return data.decode("utf-8", "replace"), b""
