@@ -49,6 +49,10 @@ class Vocabulary:
         self.begins: list[bool] = spelling.boundaries(spaceless).begins.tolist()
         self.beginning = [i for i, begins in enumerate(self.begins) if begins]
 
+    def is_word(self, character: str) -> bool:
+        """Is this a character of words, before and after which no word begins or ends?"""
+        return in_word(character) and not self.spaceless
+
     def guide(self, constraint: Constraint) -> "LexicalGuide":
         """Raises: ConfigError for a phrase that the pieces cannot spell."""
         return LexicalGuide(self, constraint)
@@ -71,11 +75,15 @@ class LexicalGuide:
             for term in range(len(self.terms))
         ]
         self._sizes = [max(cuts.size for cuts in each) for each in of_terms]
+        self._starting: dict[str, list[int]] = {}  # phrases by their first characters
+        for p, (phrase, _) in enumerate(self.phrases):
+            self._starting.setdefault(phrase[0], []).append(p)
         self._containing: dict[int, list[int]] = {}
         self._ids: dict[Reading, int] = {}  # of states
         self._readings: list[Reading] = []
         self._after: list[dict[int, int]] = []
         self._answers: list[dict[str, Sequence[int]]] = []
+        self._progress: list[int] = []
         self._state(Reading(constraint.rest, (0,) * len(self.terms)))
 
     def after(self, state: int, token: int) -> int:
@@ -95,20 +103,7 @@ class LexicalGuide:
         return self.spelling.allowed(rest).tolist() if rest else None
 
     def progress(self, state: int) -> int:
-        if not self.requires:
-            return 0
-        reading = self._readings[state]
-        best = [0] * len(self.terms)
-        for phrase, matched in reading.matches:
-            term = self.phrases[phrase][1]
-            best[term] = max(best[term], self._cuts[phrase].pieces(matched))
-        counts = self._counts_at_end(reading)
-        return sum(
-            min(count, term.minimum) * size + (partial if count < term.minimum else 0)
-            for count, term, size, partial in zip(
-                counts, self.terms, self._sizes, best, strict=True
-            )
-        )
+        return self._progress[state]
 
     def _state(self, reading: Reading) -> int:
         if reading not in self._ids:
@@ -116,6 +111,7 @@ class LexicalGuide:
             self._readings.append(reading)
             self._after.append({})
             self._answers.append({})
+            self._progress.append(self._progress_of(reading) if self.requires else 0)
         return self._ids[reading]
 
     def _remembered(self, what: str, state: int) -> Sequence[int]:
@@ -126,31 +122,55 @@ class LexicalGuide:
 
     def _read(self, reading: Reading, token: int) -> Reading:
         written = self.spelling.writes[token]
-        text, tail = decoded(reading.tail + written)
-        counts, matches, after_word = list(reading.counts), set(reading.matches), reading.after_word
-        for character in text:
-            is_word = in_word(character) and not self.vocabulary.spaceless
-            alive = {(p, 0) for p in range(len(self.phrases)) if self._may_begin(p, after_word)}
-            before, matches = matches | alive, set()
-            for p, matched in before:
-                phrase, term = self.phrases[p]
-                if matched == len(phrase):  # it waited for the end of its word
-                    counts[term] += not is_word
-                elif phrase[matched] == character:
-                    if matched + 1 == len(phrase) and not self._waits(p):
-                        counts[term] += 1
-                    else:
-                        matches.add((p, matched + 1))
-            after_word = is_word
+        text, tail = self.vocabulary.texts[token], b""
+        after_word = reading.after_word
+        if reading.tail or not text.isascii():
+            text, tail = decoded(reading.tail + written)
+        counts, matches = list(reading.counts), reading.matches
+        if matches or not self._starting.keys().isdisjoint(text):
+            for character in text:
+                matches = self._matched(character, matches, after_word, counts)
+                after_word = self.vocabulary.is_word(character)
+        elif text:
+            after_word = self.vocabulary.is_word(text[-1])
         rest = reading.rest[len(written) :]
-        return Reading(rest, tuple(counts), frozenset(matches), after_word, tail)
+        return Reading(rest, tuple(counts), matches, after_word, tail)
 
-    def _may_begin(self, p: int, after_word: bool) -> bool:
-        return not (after_word and in_word(self.phrases[p][0][0]))
+    def _matched(
+        self,
+        character: str,
+        matches: frozenset[tuple[int, int]],
+        after_word: bool,
+        counts: list[int],
+    ) -> frozenset[tuple[int, int]]:
+        """The matches after one more character; adds to the counts."""
+        is_word = self.vocabulary.is_word(character)
+        longer = set()
+        for p, matched in matches:
+            phrase, term = self.phrases[p]
+            if matched == len(phrase):  # it waited for the end of its word
+                counts[term] += not is_word
+            elif phrase[matched] == character:
+                longer.add((p, matched + 1))
+        if not (after_word and is_word):
+            longer.update((p, 1) for p in self._starting.get(character, ()))
+        for p, matched in tuple(longer):
+            phrase, term = self.phrases[p]
+            if matched == len(phrase) and not is_word:
+                counts[term] += 1
+                longer.remove((p, matched))
+        return frozenset(longer)
 
-    def _waits(self, p: int) -> bool:
-        """Does a phrase end in a word, which may go on?"""
-        return in_word(self.phrases[p][0][-1]) and not self.vocabulary.spaceless
+    def _progress_of(self, reading: Reading) -> int:
+        partial = [0] * len(self.terms)
+        for p, matched in reading.matches:
+            term = self.phrases[p][1]
+            partial[term] = max(partial[term], self._cuts[p].pieces(matched))
+        done = 0
+        for i, count in enumerate(self._counts_at_end(reading)):
+            minimum = self.terms[i].minimum
+            done += min(count, minimum) * self._sizes[i] + (partial[i] if count < minimum else 0)
+        return done
 
     def _counts_at_end(self, reading: Reading) -> list[int]:
         """The counts if the text ends here."""
@@ -201,7 +221,7 @@ class LexicalGuide:
         for p, matched in reading.matches | {(p, 0) for p in range(len(self.phrases))}:
             term = self.phrases[p][1]
             if counts[term] < self.terms[term].minimum:
-                begins = matched or self._may_begin(p, reading.after_word)
+                begins = matched or not (reading.after_word and in_word(self.phrases[p][0][0]))
                 for token in self._cuts[p].after.get((matched, reading.tail), ()):
                     if begins or self.vocabulary.begins[token]:
                         yield token
