@@ -61,18 +61,20 @@ class Spelling:
     """
 
     def __init__(self, tokenizer: Tokenizer):
-        description = json.loads(tokenizer.to_json())
-        self._library = tokenizers.Tokenizer.from_str(tokenizer.to_json())
-        decoder = description["decoder"]
+        self._tokenizer = tokenizer
+        self._library = library = tokenizers.Tokenizer.from_str(tokenizer.to_json())
+        decoder = json.loads(library.decoder.__getstate__())
         steps = [step["type"] for step in decoder.get("decoders", [decoder])]
         self._byte_level = "ByteLevel" in steps
-        self._space = MARK if "Replace" in steps else " "  # as pieces have it
-        self._letters = byte_letters()
-        silent = {token["id"] for token in description["added_tokens"] if token["special"]}
+        self._table = byte_letters() if self._byte_level else {}
+        if "Replace" in steps:
+            self._table = {ord(MARK): ord(" ")}
+        added = library.get_added_tokens_decoder()
         byte_of = {name: bytes([i]) for i, name in enumerate(BYTES) if "ByteFallback" in steps}
+        names = (library.id_to_token(i) or "" for i in range(tokenizer.size))
         self.writes = [
-            b"" if i in silent else byte_of.get(name) or self._written(name)
-            for i, name in enumerate(tokenizer.symbols())
+            b"" if i in added else byte_of.get(name) or self._written(name)
+            for i, name in enumerate(names)
         ]
         self._ids: dict[bytes, list[int]] = {}
         for i, written in enumerate(self.writes):
@@ -118,7 +120,8 @@ class Spelling:
         """The pieces by which a text may go on that must go on with `rest`.
 
         Returns: (n,) int64 sorted ids: pieces that begin with it, and pieces that are a beginning
-            of it, if pieces can spell what is left then. n > 0 for what `extend` returns.
+            of it, if pieces can spell what is left then. n > 0 for what `extend` returns. EOS and
+            other ids that write nothing are never among them.
         """
         span = len(rest)
         first = bisect_left(self._sorted, rest)
@@ -160,20 +163,27 @@ class Spelling:
         phrase = phrase.strip()
         if not phrase:
             raise ConfigError("a phrase is empty: give at least one word")
-        found = dict.fromkeys(self._within(b, phrase, a) for a in AFTER for b in BEFORE)
+        cuts = [(before, after) for after in AFTER for before in BEFORE]
+        rows = self._tokenizer.encode_batch([before + phrase + after for before, after in cuts])
+        wanted = self.bytes_of(phrase).lstrip(b" ")
+        found = dict.fromkeys(
+            self._writing(wanted, ids, after) for ids, (_, after) in zip(rows, cuts, strict=True)
+        )
         found.pop((), None)
         if not found:
-            unknown = [word for word in phrase.split() if UNK in self._segment(word)]
-            raise unwritable(" ".join(unknown) or phrase)
+            for word in self._words(phrase):
+                self._known(word, [len(word)])  # raises for one of them
         return [list(ids) for ids in found]
 
-    def _within(self, before: str, phrase: str, after: str) -> tuple[int, ...]:
-        """The pieces of a text that write one phrase of it; none if they do not write all of it."""
-        ids = self._segment(before + phrase + after)
-        places = list(accumulate((len(self.writes[i]) for i in ids), initial=0))
-        wanted = self.bytes_of(phrase).lstrip(b" ")
+    def _writing(self, wanted: bytes, ids: list[int], after: str) -> tuple[int, ...]:
+        """The pieces of a text that write these bytes of it; none if no pieces write all of them.
+
+        Args:
+            after: the end of the text, behind the bytes.
+        """
         if not b"".join(self.writes[i] for i in ids).endswith(wanted + after.encode()):
             return ()
+        places = list(accumulate((len(self.writes[i]) for i in ids), initial=0))
         end = places[-1] - len(after)
         pieces = zip(ids, pairwise(places), strict=True)
         return tuple(i for i, (s, e) in pieces if s < end and e > end - len(wanted))
@@ -188,9 +198,6 @@ class Spelling:
     def _pieces(self, word: str) -> list[int]:
         return [token.id for token in self._library.model.tokenize(word)] if word else []
 
-    def _segment(self, text: str) -> list[int]:
-        return [i for word in self._words(text) for i in self._pieces(word)]
-
     def _known(self, word: str, ends: list[int]) -> list[list[int]]:
         """The pieces of a word up to each of these places, without unknown ones."""
         known = [ids for end in ends if UNK not in (ids := self._pieces(word[:end]))]
@@ -200,9 +207,7 @@ class Spelling:
 
     def _written(self, piece: str) -> bytes:
         """The bytes of what the model reads."""
-        if self._byte_level:
-            return bytes(self._letters[letter] for letter in piece)
-        return piece.replace(self._space, " ").encode()
+        return piece.translate(self._table).encode("latin-1" if self._byte_level else "utf-8")
 
     def _may_grow(self, start: bytes) -> bool:
         """Is this the proper beginning of a piece?"""
@@ -220,13 +225,13 @@ class Spelling:
         return spelled
 
 
-def byte_letters() -> dict[str, int]:
-    """The byte of each letter of byte-level pieces (GPT-2): visible Latin-1 characters stand for
-    themselves, and the other bytes, in order, are the characters from U+0100 on.
+def byte_letters() -> dict[int, int]:
+    """The byte of each letter (code point) of byte-level pieces, as in GPT-2: visible Latin-1
+    characters stand for themselves, and for the other bytes, in order, those from U+0100 on.
     """
     visible = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
     hidden = (byte for byte in range(256) if byte not in visible)
-    return {chr(b): b for b in visible} | {chr(0x100 + i): b for i, b in enumerate(hidden)}
+    return {b: b for b in visible} | {0x100 + i: b for i, b in enumerate(hidden)}
 
 
 def in_word(character: str) -> bool:

@@ -187,6 +187,17 @@ def test_known_texts_cut_anywhere_are_continued(kind: str) -> None:
         assert decoded.startswith(normal(kind, prefix))
 
 
+@every_kind
+@given(text=texts, known=st.integers(0, 20), ends=st.tuples(*[st.integers(0, 40)] * 2))
+def test_any_bytes_may_be_continued_as_defined(
+    kind: str, text: str, known: int, ends: tuple[int, int]
+) -> None:
+    written = (text if known > 10 else known_text(kind, known)).encode()
+    rest = written[min(ends) : max(ends)]
+    allowed = spelling_of(kind).allowed(rest).tolist()
+    assert allowed == sorted(bytewise(kind, rest))
+
+
 @open_kind
 @given(text=texts, place=st.integers(0, 50))
 @example(text="it're", place=4)
@@ -327,6 +338,17 @@ def test_bpe_has_a_phrase_with_and_without_the_space() -> None:
     tokenizer = tokenizer_of("bpe")
     inside, start = tokenizer.encode_batch(["a the dog", "the dog"])
     assert spelling_of("bpe").spellings("the dog") == [inside[1:], start]
+
+
+def test_unigram_has_a_phrase_with_the_space_and_without_it_after_a_bracket() -> None:
+    written = [joined("unigram", ids) for ids in spelling_of("unigram").spellings("dog")]
+    assert written[0] == b" dog" and b"dog" in written
+
+
+def test_a_word_with_its_punctuation_may_be_a_piece() -> None:
+    spelling = spelling_of("word")
+    written = [[spelling.writes[i] for i in ids] for ids in spelling.spellings("3 houses")]
+    assert written == [[b" 3", b" houses."]]
 
 
 @pytest.mark.parametrize(("phrase", "named"), [("the xylophone", "xylophone"), ("Zebra", "Zebra")])
