@@ -3,6 +3,9 @@
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
+import torch
+from torch import Tensor
+
 from seq2seq.data.spelling import Spelling, in_word
 from seq2seq.symbols import EOS
 
@@ -82,7 +85,8 @@ class LexicalGuide:
         self._ids: dict[Reading, int] = {}  # of states
         self._readings: list[Reading] = []
         self._after: list[dict[int, int]] = []
-        self._answers: list[dict[str, Sequence[int]]] = []
+        self._forbidden: dict[int, Tensor] = {}
+        self._wanted: dict[int, Sequence[int]] = {}
         self._progress: list[int] = []
         self._state(Reading(constraint.rest, (0,) * len(self.terms)))
 
@@ -92,15 +96,20 @@ class LexicalGuide:
             known[token] = self._state(self._read(self._readings[state], token))
         return known[token]
 
-    def forbidden(self, state: int) -> Sequence[int]:
-        return self._remembered("forbidden", state)
+    def forbidden(self, state: int) -> Tensor:
+        if state not in self._forbidden:
+            ids = sorted(set(self._violations(self._readings[state])))
+            self._forbidden[state] = torch.tensor(ids, dtype=torch.int64)
+        return self._forbidden[state]
 
     def wanted(self, state: int) -> Sequence[int]:
-        return self._remembered("wanted", state)
+        if state not in self._wanted:
+            self._wanted[state] = sorted(set(self._steps_forward(self._readings[state])))
+        return self._wanted[state]
 
-    def allowed(self, state: int) -> Sequence[int] | None:
+    def allowed(self, state: int) -> Tensor | None:
         rest = self._readings[state].rest
-        return self.spelling.allowed(rest).tolist() if rest else None
+        return self.spelling.allowed(rest) if rest else None
 
     def progress(self, state: int) -> int:
         return self._progress[state]
@@ -110,15 +119,8 @@ class LexicalGuide:
             self._ids[reading] = len(self._readings)
             self._readings.append(reading)
             self._after.append({})
-            self._answers.append({})
             self._progress.append(self._progress_of(reading) if self.requires else 0)
         return self._ids[reading]
-
-    def _remembered(self, what: str, state: int) -> Sequence[int]:
-        answers = self._answers[state]
-        if what not in answers:
-            answers[what] = sorted(set(getattr(self, f"_{what}")(self._readings[state])))
-        return answers[what]
 
     def _read(self, reading: Reading, token: int) -> Reading:
         written = self.spelling.writes[token]
@@ -180,7 +182,7 @@ class LexicalGuide:
             counts[term] += matched == len(phrase)
         return counts
 
-    def _forbidden(self, reading: Reading) -> Iterator[int]:
+    def _violations(self, reading: Reading) -> Iterator[int]:
         at_end = zip(self.terms, self._counts_at_end(reading), strict=True)
         if reading.rest or any(not allows(term, count) for term, count in at_end):
             yield EOS
@@ -216,7 +218,7 @@ class LexicalGuide:
             for term, before, after in zip(self.terms, reading.counts, counts, strict=True)
         )
 
-    def _wanted(self, reading: Reading) -> Iterator[int]:
+    def _steps_forward(self, reading: Reading) -> Iterator[int]:
         counts = self._counts_at_end(reading)
         for p, matched in reading.matches | {(p, 0) for p in range(len(self.phrases))}:
             term = self.phrases[p][1]

@@ -22,11 +22,11 @@ class Guide(Protocol):
     def after(self, state: int, token: int) -> int:
         """The state after one more token, not eos; the same state for one that is forbidden."""
 
-    def forbidden(self, state: int) -> Sequence[int]:
-        """Tokens that may not follow; eos too, unless the hypothesis may end."""
+    def forbidden(self, state: int) -> Tensor:
+        """Tokens (M,) that may not follow; eos too, unless the hypothesis may end."""
 
-    def allowed(self, state: int) -> Sequence[int] | None:
-        """The only tokens that may follow; None = all that are not forbidden."""
+    def allowed(self, state: int) -> Tensor | None:
+        """The only tokens (M,) that may follow; None = all that are not forbidden."""
 
     def wanted(self, state: int) -> Sequence[int]:
         """Tokens that should be candidates, since they come closer to what is required."""
@@ -58,18 +58,22 @@ class Guides:
     def pairs(self, device: torch.device) -> dict[str, Tensor | None]:
         """What the guides say of the N rows, named as in `CandidateRequest`."""
         K = len(self.states[0])
-        pairs: dict[str, list[tuple[int, int]]] = {"banned": [], "allowed": []}
+        banned: list[Tensor] = []
+        allowed: list[Tensor] = []
         wanted: list[Sequence[int]] = [()] * (len(self.guides) * K)
         for sentence, guide, states in self._guided():
             for row, state in enumerate(states, start=sentence * K):
-                pairs["banned"] += [(row, token) for token in guide.forbidden(state)]
-                pairs["allowed"] += [(row, token) for token in guide.allowed(state) or ()]
+                banned.append(with_row(row, guide.forbidden(state)))
+                if (only := guide.allowed(state)) is not None:
+                    allowed.append(with_row(row, only))
                 wanted[row] = guide.wanted(state)
         width = max(map(len, wanted))
         padded = [[*tokens, *[-1] * (width - len(tokens))] for tokens in wanted]
-        required = torch.tensor(padded, device=device) if width else None
-        tensors = {k: torch.tensor(v, device=device) if v else None for k, v in pairs.items()}
-        return {**tensors, "required": required}
+        return {
+            "banned": torch.cat(banned).to(device),
+            "allowed": torch.cat(allowed).to(device) if allowed else None,
+            "required": torch.tensor(padded, device=device) if width else None,
+        }
 
     def progress(self, ids: Tensor, possible: Tensor) -> Tensor:
         """The progress of each hypothesis after each of its candidates, (B, K, C).
@@ -112,6 +116,11 @@ class Guides:
         """Append the other's sentences to these."""
         self.guides += other.guides
         self.states += other.states
+
+
+def with_row(row: int, tokens: Tensor) -> Tensor:
+    """Pairs of a row and each token (M,), (M, 2)."""
+    return torch.stack((torch.full_like(tokens, row), tokens), dim=1)
 
 
 def in_turns(values: Tensor, progress: Tensor) -> Tensor:
