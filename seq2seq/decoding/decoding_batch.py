@@ -36,6 +36,7 @@ def decode(
     search: Search,
     prefixes: Sequence[Sequence[int]] | None = None,
     draw_ids: Sequence[int] | None = None,
+    guides: Sequence[Guide | None] | None = None,
 ) -> list[list[Hypothesis]]:
     """Translate a batch. Sentences leave it when they are done.
 
@@ -45,13 +46,14 @@ def decode(
         search: how hypotheses are chosen.
         prefixes: the tokens that each translation must begin with.
         draw_ids: what random draws depend on; None = 0 to B - 1.
+        guides: of each sentence, if any.
 
     Returns: for each sentence, in order, its hypotheses, best first.
     """
     if not len(source):
         return []
     batch = DecodingBatch(model, search)
-    batch.join(source, range(len(source)), prefixes, draw_ids)
+    batch.join(source, range(len(source)), prefixes, draw_ids, guides=guides)
     hypotheses: dict[int, list[Hypothesis]] = {}
     while len(batch):
         hypotheses.update(batch.step())
