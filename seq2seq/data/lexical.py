@@ -1,12 +1,14 @@
 """What a text must begin with, must contain and must not contain: an automaton over its pieces."""
 
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from seq2seq.data.spelling import Spelling, in_word
+from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.symbols import EOS
 
 
@@ -39,18 +41,30 @@ class Reading(NamedTuple):
 
 
 class Vocabulary:
-    """What all guides of one target language share.
+    """What all guides of one target language share, computed when a guide is asked for.
 
     Args:
-        spelling: of its pieces.
+        tokenizer: of the target.
         spaceless: may words begin and end anywhere, as in a language without spaces?
     """
 
-    def __init__(self, spelling: Spelling, spaceless: bool):
-        self.spelling, self.spaceless = spelling, spaceless
-        self.texts = [decoded(written)[0] for written in spelling.writes]
-        self.begins: list[bool] = spelling.boundaries(spaceless).begins.tolist()
-        self.beginning = [i for i, begins in enumerate(self.begins) if begins]
+    def __init__(self, tokenizer: Tokenizer, spaceless: bool):
+        self.tokenizer, self.spaceless = tokenizer, spaceless
+
+    @cached_property
+    def spelling(self) -> Spelling:
+        return Spelling(self.tokenizer)
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """The whole characters that each piece writes, if it begins with one."""
+        return [decoded(written)[0] for written in self.spelling.writes]
+
+    @cached_property
+    def begins(self) -> list[bool]:
+        """Does each piece begin at a word boundary?"""
+        begins: list[bool] = self.spelling.boundaries(self.spaceless).begins.tolist()
+        return begins
 
     def is_word(self, character: str) -> bool:
         """Is this a character of words, before and after which no word begins or ends?"""
@@ -196,7 +210,7 @@ class LexicalGuide:
         for p, matched in reading.matches:
             phrase, term = self.phrases[p]
             if full[term] and matched == len(phrase):
-                yield from self.vocabulary.beginning
+                yield from (i for i, begins in enumerate(self.vocabulary.begins) if begins)
             elif full[term]:
                 rest = phrase[matched:].encode()[len(reading.tail) :]
                 yield from (

@@ -8,7 +8,6 @@ from helpers import small_model, source_batch
 from toys import NextLogP, TableModel, assert_same, every_hypothesis
 
 from seq2seq.data.lexical import Constraint, Term, Vocabulary
-from seq2seq.data.spelling import Spelling
 from seq2seq.data.words import Character
 from seq2seq.decoding import Beam, Engine, Greedy, Request, Sample, decode
 from seq2seq.decoding.guides import in_turns
@@ -20,7 +19,7 @@ V = TOKENIZER.size  # the symbols and four characters
 
 @pytest.fixture(scope="module", params=[False, True], ids=["words", "spaceless"])
 def vocabulary(request: pytest.FixtureRequest) -> Vocabulary:
-    return Vocabulary(Spelling(TOKENIZER), request.param)
+    return Vocabulary(TOKENIZER, request.param)
 
 
 def occurrences(phrase: str, text: str, spaceless: bool) -> int:
@@ -113,7 +112,7 @@ def test_guided_sentences_obey_and_leave_their_neighbours_alone(cache: str, beam
     generator, model = random.Random(beams), small_model("transformer")
     letters = "ab cdefghijklmnopqrstuvwxyz"[: model.embeddings.output.out_features - 4]
     tokenizer = Character().train([letters])
-    vocabulary = Vocabulary(Spelling(tokenizer), False)
+    vocabulary = Vocabulary(tokenizer, False)
     search = Beam(beam_size=beams, length_ratio=1.5, length_extra=9)
     constraints = [random_constraint(generator) if i % 3 else None for i in range(12)]
     rows = [[token for token in row if token] for row in source_batch(*range(2, 14)).tolist()]
