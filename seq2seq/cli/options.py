@@ -9,7 +9,7 @@ from seq2seq.errors import ConfigError
 
 ANY = ("length_ratio", "length_extra", "max_length", "min_length_ratio", "min_length_extra")
 BEAM = ("beam_size", "length_penalty", "penalty_form", "coverage", "patience", "stopping")
-SAMPLE = ("temperature", "top_k", "top_p", "seed")
+SAMPLE = ("temperature", "top_k", "top_p", "epsilon", "min_p", "seed")
 ENGINE = ("batch_size", "cache", "precision", "workers")
 
 
@@ -59,6 +59,10 @@ def add_search(command: argparse.ArgumentParser) -> None:
     add("--temperature", type=numeric, metavar="T", help="for --sample: below 1 is less random")
     add("--top-k", type=positive, metavar="K", help="for --sample: the K best pieces only")
     add("--top-p", type=numeric, metavar="P", help="for --sample: best pieces up to probability P")
+    add(
+        "--epsilon", type=numeric, metavar="P", help="for --sample: pieces of probability P or more"
+    )
+    add("--min-p", type=numeric, metavar="F", help="for --sample: F times the best or more")
     add("--seed", type=int, metavar="N", help="for --sample: random seed")
 
 
