@@ -60,7 +60,8 @@ class Sample(Search):
         min_p: draw among tokens at least this many times as probable as the best, after temperature
             (Nguyen et al. 2024, arXiv:2407.01082).
         seed: another one draws other translations.
-        length_ratio, length_extra, max_length, min_length_ratio, min_length_extra: see `Search`.
+        length_ratio, length_extra, max_length, min_length_ratio, min_length_extra,
+            no_repeat_ngram: see `Search`.
 
     Raises: ConfigError for a value out of range.
     """

@@ -52,6 +52,9 @@ def candidates(case: Case, o: Mapping[str, Any], ids: list[int]) -> list[tuple[f
         math.ceil(o["min_length_ratio"] * case.pieces + o["min_length_extra"]), limit_of(case, o)
     )
     banned = {PAD, BOS, UNK} | ({EOS} if n < minimum else set())
+    if size := o["no_repeat_ngram"]:
+        seen = [ids[i : i + size] for i in range(len(ids) - size + 1)]
+        banned |= {ngram[-1] for ngram in seen if ngram[:-1] == ids[len(ids) - size + 1 :]}
     allowed = [(value, token) for token, value in enumerate(values) if token not in banned]
     return sorted(allowed, key=lambda c: -c[0])
 
