@@ -7,9 +7,12 @@ from typing import Any
 from seq2seq.environment import usable_cores
 from seq2seq.errors import ConfigError
 
-ANY = ("length_ratio", "length_extra", "max_length", "min_length_ratio", "min_length_extra")
+ANY = (
+    *("length_ratio", "length_extra", "max_length", "min_length_ratio", "min_length_extra"),
+    "no_repeat_ngram",
+)
 BEAM = ("beam_size", "length_penalty", "penalty_form", "coverage", "patience", "stopping")
-SAMPLE = ("temperature", "top_k", "top_p", "seed")
+SAMPLE = ("temperature", "top_k", "top_p", "epsilon", "min_p", "seed")
 ENGINE = ("batch_size", "cache", "precision", "workers")
 
 
@@ -55,10 +58,20 @@ def add_search(command: argparse.ArgumentParser) -> None:
     )
     add("--min-length-ratio", type=numeric, metavar="R", help="minimum pieces: R * S + E")
     add("--min-length-extra", type=int, metavar="E", help="see --min-length-ratio")
+    add(
+        "--no-repeat-ngram",
+        type=int,
+        metavar="N",
+        help="no N pieces in a row occur twice in a translation; 0: any may",
+    )
     add("--sample", action="store_true", help="sample instead of searching for the best")
     add("--temperature", type=numeric, metavar="T", help="for --sample: below 1 is less random")
     add("--top-k", type=positive, metavar="K", help="for --sample: the K best pieces only")
     add("--top-p", type=numeric, metavar="P", help="for --sample: best pieces up to probability P")
+    add(
+        "--epsilon", type=numeric, metavar="P", help="for --sample: pieces of probability P or more"
+    )
+    add("--min-p", type=numeric, metavar="F", help="for --sample: F times the best or more")
     add("--seed", type=int, metavar="N", help="for --sample: random seed")
 
 

@@ -228,7 +228,8 @@ class Beam(Search):
         stopping: `score` as in 3 and 4, or `count`: as soon as patience * K are finished, whatever
             is open, and without a beam for greedy search. Where eos is probable, that misses longer
             translations that are better.
-        length_ratio, length_extra, max_length, min_length_ratio, min_length_extra: see `Search`.
+        length_ratio, length_extra, max_length, min_length_ratio, min_length_extra,
+            no_repeat_ngram: see `Search`.
     """
 
     search_state = BeamState

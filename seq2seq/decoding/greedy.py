@@ -54,7 +54,8 @@ class Greedy(Search):
     """One beam per sentence, one candidate per step. The score is log-probability / length.
 
     Args:
-        length_ratio, length_extra, max_length, min_length_ratio, min_length_extra: see `Search`.
+        length_ratio, length_extra, max_length, min_length_ratio, min_length_extra,
+            no_repeat_ngram: see `Search`.
     """
 
     search_state = GreedyState

@@ -65,6 +65,8 @@ class Search:
             tokens,
         max_length: and never more than this, whatever its source; None = no such limit,
         min_length_ratio, min_length_extra: and at least min_length_ratio * S + min_length_extra.
+        no_repeat_ngram: no n-gram of this many tokens occurs twice in a translation, a forced
+            prefix aside; 0 = any may.
 
     Raises: ConfigError for a value out of range.
     """
@@ -74,11 +76,13 @@ class Search:
     max_length: int | None = None
     min_length_ratio: float = 0.0
     min_length_extra: int = 0
+    no_repeat_ngram: int = 0
 
     search_state: ClassVar[type["SearchState"]]
     # Options in which the searches of the sentences in one batch may differ.
     of_sentence: ClassVar[tuple[str, ...]] = (
         *("length_ratio", "length_extra", "max_length", "min_length_ratio", "min_length_extra"),
+        "no_repeat_ngram",
     )
     # The minimum and maximum of each numeric option.
     ranges: ClassVar[dict[str, tuple[float, float]]] = {
@@ -87,6 +91,7 @@ class Search:
         "max_length": (1, 1_000_000),
         "min_length_ratio": (0, 1000),
         "min_length_extra": (0, 1_000_000),
+        "no_repeat_ngram": (0, 1000),
     }
 
     def __post_init__(self) -> None:
@@ -196,7 +201,7 @@ class SearchState:
     # Names of the tensors.
     rows: ClassVar[tuple[str, ...]] = (
         *("draw_ids", "source_lengths", "limits", "min_lengths", "prefixes"),
-        *("length", "tokens", "logp"),
+        *("length", "tokens", "logp", "no_repeat_ngram"),
     )
 
     def __init__(
@@ -226,6 +231,8 @@ class SearchState:
         self.length = torch.zeros(B, dtype=torch.int64, device=device)
         self.tokens = torch.empty(B, K, self.ROOM, dtype=torch.int64, device=device)
         self.logp = torch.empty(B, K, self.ROOM, dtype=torch.float64, device=device)
+        self.no_repeat_ngram = self.option("no_repeat_ngram", torch.int64)
+        self.forbids_repeats = any(search.no_repeat_ngram for search in searches)
         self.finished: list[list[Hypothesis]] = [[] for _ in range(B)]
         self._steps = 0  # the largest `length`
 
@@ -245,7 +252,12 @@ class SearchState:
         if self.has_minimum:
             unending = (self.length + 1 < self.min_lengths).repeat_interleave(K)
         guided = self.guides.pairs(self.length.device) if self.guides else {}
-        return CandidateRequest(self.search.candidates, forced, unending, **guided)
+        banned = guided.pop("banned", None)
+        if self.forbids_repeats:
+            of_rows = (x.repeat_interleave(K) for x in (self.length, self.no_repeat_ngram))
+            again = repeats(self.tokens[..., : self._steps].flatten(0, 1), *of_rows)
+            banned = again if banned is None else torch.cat((banned, again))
+        return CandidateRequest(self.search.candidates, forced, unending, banned, **guided)
 
     def advance(self, logp: Tensor, ids: Tensor, weights: Tensor | None = None) -> StepChoice:
         """Choose the next tokens.
@@ -284,6 +296,7 @@ class SearchState:
         self.finished += other.finished
         self.guides.merge(other.guides)
         self.has_minimum = self.has_minimum or other.has_minimum
+        self.forbids_repeats = self.forbids_repeats or other.forbids_repeats
         self._steps = max(self._steps, other._steps)
 
     def results(self, sentences: Iterable[int]) -> list[list[Hypothesis]]:
@@ -330,6 +343,26 @@ class SearchState:
                 ids[: n - ends], total / n if score is None else score, total, not ends, values[:n]
             )
             self.finished[sentence].append(hypothesis)
+
+
+def repeats(tokens: Tensor, length: Tensor, sizes: Tensor) -> Tensor:
+    """The tokens that would end an n-gram which their row has already.
+
+    Args:
+        tokens: of N rows, (N, T).
+        length: how many of the T are valid, (N,).
+        sizes: n, (N,); 0 = repeat anything.
+
+    Returns: pairs of a row and a token, (M, 2), some perhaps twice.
+    """
+    length, sizes = length[:, None], sizes[:, None]
+    place = torch.arange(tokens.shape[1], device=tokens.device)
+    # Does the n-gram that ends here begin with the last n - 1 tokens of its row?
+    again = (place < length) & (place >= sizes - 1) & (sizes > 0)
+    for back in range(1, min(int(sizes.max()), tokens.shape[1])):
+        last = tokens.gather(1, (length - back).clamp(min=0))
+        again &= (tokens.roll(back, 1) == last) | (back >= sizes)
+    return torch.stack((again.nonzero()[:, 0], tokens[again]), 1)
 
 
 def check_prefix(prefix: Sequence[int], longest: int | None) -> None:
