@@ -44,20 +44,17 @@ def read_pairs(
         sources = tokenizers.source.encode_batch([source for source, _ in window])
         targets = tokenizers.target.encode_batch([target for _, target in window])
         yield [
-            Pair(*pair, source, target, refusal(*pair, len(source) + 1, len(target) + 1, limit))
+            Pair(*pair, source, target, refusal(pair, (source, target), limit))
             for pair, source, target in zip(window, sources, targets, strict=True)
         ]
 
 
-def refusal(
-    source: str, target: str, source_length: int, target_length: int, limit: int
-) -> str | None:
-    sides = (("source", source, source_length), ("target", target, target_length))
-    for side, text, length in sides:
+def refusal(texts: tuple[str, str], ids: tuple[list[int], list[int]], limit: int) -> str | None:
+    for side, text, row in zip(("source", "target"), texts, ids, strict=True):
         if not text.strip():
             return f"the {side} is empty"
-        if length > limit:
-            return f"the {side} has {length} pieces; in training none had more than {limit}"
+        if len(row) >= limit:
+            return f"the {side} has {len(row) + 1} pieces; in training none had more than {limit}"
     return None
 
 
@@ -101,8 +98,7 @@ def log_probabilities(model: Seq2Seq, pairs: Sequence[Pair]) -> list[Tensor]:
     Returns: for each pair, in order, (T + 1,) on the CPU; the last one is that of the end.
     """
     results: dict[int, Tensor] = {}
-    for batch in _batches(pairs):
-        source, target = _tensors(model, [pairs[i] for i in batch])
+    for batch, source, target in _batches(model, pairs):
         real = target[:, 1:] != PAD
         hidden, wanted = model(source, target[:, :-1]).hidden[real], target[:, 1:][real]
         chunks = zip(torch.split(hidden, ROWS), torch.split(wanted, ROWS), strict=True)
@@ -120,8 +116,7 @@ def cross_weights(model: Seq2Seq, pairs: Sequence[Pair]) -> list[Tensor]:
         target and S source pieces; the last row wrote the end, the last column is the source's end.
     """
     results: dict[int, Tensor] = {}
-    for batch in _batches(pairs):
-        source, target = _tensors(model, [pairs[i] for i in batch])
+    for batch, source, target in _batches(model, pairs):
         weights = model(source, target[:, :-1], need_weights=True).weights.cpu()
         for row, i in enumerate(batch):
             height, width = len(pairs[i].target_ids) + 1, len(pairs[i].source_ids) + 1
@@ -130,20 +125,19 @@ def cross_weights(model: Seq2Seq, pairs: Sequence[Pair]) -> list[Tensor]:
     return [results[i] for i in range(len(pairs))]
 
 
-def _batches(pairs: Sequence[Pair]) -> list[list[int]]:
+def _batches(model: Seq2Seq, pairs: Sequence[Pair]) -> Iterator[tuple[list[int], Tensor, Tensor]]:
+    """Indices of pairs of similar lengths, and their padded ids: sources (B, S + 1) with the end,
+    targets (B, T + 2) with begin and end.
+    """
+    device = next(model.parameters()).device
     longest = [max(len(pair.source_ids), len(pair.target_ids)) + 1 for pair in pairs]
-    return list(by_length(longest, BATCH_PIECES))
+    for batch in by_length(longest, BATCH_PIECES):
+        source = padded([[*pairs[i].source_ids, EOS] for i in batch])
+        target = padded([[BOS, *pairs[i].target_ids, EOS] for i in batch])
+        yield batch, source.to(device), target.to(device)
 
 
 def _of_pieces(model: Seq2Seq, hidden: Tensor, wanted: Tensor) -> Tensor:
     logits = model.logits(hidden)
     logp = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
     return logp.gather(1, wanted[:, None]).squeeze(1)
-
-
-def _tensors(model: Seq2Seq, pairs: Sequence[Pair]) -> tuple[Tensor, Tensor]:
-    """Padded ids: sources (B, S + 1) with their end, targets (B, T + 2) with begin and end."""
-    device = next(model.parameters()).device
-    source = padded([[*pair.source_ids, EOS] for pair in pairs])
-    target = padded([[BOS, *pair.target_ids, EOS] for pair in pairs])
-    return source.to(device), target.to(device)

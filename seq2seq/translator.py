@@ -17,7 +17,6 @@ from seq2seq.alignment.links import Span, Word, pieces, word_weights, words
 from seq2seq.attention import ATTENTION
 from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.decoding import (
-    ENGINE_OPTIONS,
     SEARCHES,
     Engine,
     Search,
@@ -101,7 +100,7 @@ class Translator:
         Raises: ConfigError for invalid values, and for a beam of more hypotheses than the target
             has pieces.
         """
-        configured = {k: v for k, v in self.config["decode"].items() if k not in ENGINE_OPTIONS}
+        configured = self.config["decode"]
         changed = {key: value for key, value in options.items() if value is not None}
         if name is None:
             names = (configured["name"], *SEARCHES)
@@ -256,7 +255,7 @@ class Translator:
         self._check_weights()
         if target is None:
             target = self.translate([source])[0]
-        ((pair,),) = self._pairs([(source, target)], look_ahead=1)
+        ((pair,),) = self._pairs([(source, target)])
         if not pair.source.strip() or not pair.target.strip():
             raise ConfigError("there is nothing to align: one of the two texts is empty")
         (weights,) = cross_weights(self.model, [pair])
@@ -265,11 +264,7 @@ class Translator:
         return self._alignment(pair, weights, units)
 
     def alignments(
-        self,
-        pairs: Iterable[tuple[str, str]],
-        *,
-        units: str = "words",
-        look_ahead: int = 2000,
+        self, pairs: Iterable[tuple[str, str]], *, units: str = "words"
     ) -> Iterator[Alignment | None]:
         """The alignments of any number of sources and targets, in order, in constant memory.
 
@@ -280,7 +275,7 @@ class Translator:
         """
         self._check_weights()
         line_no = 0
-        for window in self._pairs(pairs, look_ahead):
+        for window in self._pairs(pairs):
             maps = iter(cross_weights(self.model, [p for p in window if p.refusal is None]))
             for pair in window:
                 line_no += 1
@@ -314,7 +309,9 @@ class Translator:
                 else:
                     yield Score(None, [], pair.refusal)
 
-    def _pairs(self, texts: Iterable[tuple[str, str]], look_ahead: int) -> Iterator[list[Pair]]:
+    def _pairs(
+        self, texts: Iterable[tuple[str, str]], look_ahead: int = 2000
+    ) -> Iterator[list[Pair]]:
         tokenizers = Tokenizers(self.source, self.target)
         return read_pairs(texts, tokenizers, self.config["data"]["max_length"], look_ahead)
 

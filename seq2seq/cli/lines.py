@@ -45,11 +45,10 @@ class InputLines:
         self.bytes = 0  # of the lines that were yielded
 
     def __iter__(self) -> Iterator[str | None]:
-        line_no = 0
-        while raw := self._line():
-            line_no += 1
+        for line_no, raw in enumerate(iter(self._line, b""), start=1):
             if len(raw) >= LONGEST_INPUT_LINE and raw[-1:] != b"\n":
-                self._skip()
+                while (rest := self._line()) and rest[-1:] != b"\n":
+                    pass
                 warnings.warn(
                     f"line {line_no} has {LONGEST_INPUT_LINE:,} bytes or more and is not "
                     "translated: is there one sentence per line?",
@@ -87,26 +86,17 @@ class InputLines:
 
     def _line(self) -> bytes:
         """The next line, or the first LONGEST_INPUT_LINE bytes of it; nothing at the end."""
-        pieces = []
-        size = 0
-        while True:
-            end = self._rest.find(b"\n", 0, LONGEST_INPUT_LINE - size) + 1
-            taken = end or LONGEST_INPUT_LINE - size
-            piece, self._rest = self._rest[:taken], self._rest[taken:]
-            pieces.append(piece)
-            size += len(piece)
-            if end or size == LONGEST_INPUT_LINE:
-                break
+        line = bytearray()
+        while (room := LONGEST_INPUT_LINE - len(line)) and not line.endswith(b"\n"):
             # A single system call, which returns as soon as there is anything.
-            self._rest = self._text.read1(BLOCK)
+            self._rest = self._rest or self._text.read1(BLOCK)
             if not self._rest:
                 break
-        self.bytes += size
-        return b"".join(pieces)
-
-    def _skip(self) -> None:
-        while (rest := self._line()) and rest[-1:] != b"\n":
-            pass
+            taken = self._rest.find(b"\n", 0, room) + 1 or room
+            line += self._rest[:taken]
+            self._rest = self._rest[taken:]
+        self.bytes += len(line)
+        return bytes(line)
 
 
 def _decode(raw: bytes, line_no: int) -> str:
@@ -162,10 +152,8 @@ def json_lines(
     """
     if not translations:
         text = None if translations is None else ""
-        nothing: dict[str, Any]
-        nothing = {"line": line_no, "text": text, "score": None, "confidence": None}
-        nothing |= {"truncated": None, "tokens": None}
-        return [] if nbest else [json.dumps(nothing)]
+        unknown = dict.fromkeys(("score", "confidence", "truncated", "tokens"))
+        return [] if nbest else [json.dumps({"line": line_no, "text": text, **unknown})]
     best = translations[: nbest or 1]
     return [json.dumps(json_entry(line_no, t, labels), ensure_ascii=False) for t in best]
 

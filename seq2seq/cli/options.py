@@ -31,8 +31,7 @@ def add_device(command: argparse.ArgumentParser) -> None:
 
 def add_search(command: argparse.ArgumentParser) -> None:
     """Options named as in conf/decode; the default is the model's configuration."""
-    group = command.add_argument_group("search")
-    add = group.add_argument
+    add = command.add_argument_group("search").add_argument
     add("--beam-size", type=positive, metavar="K", help="number of beams; 1 is greedy")
     add("--length-penalty", type=numeric, metavar="A", help="score = log-probability / length^A")
     add("--penalty-form", choices=("power", "gnmt"), help="gnmt: ((5 + length) / 6)^A")
@@ -76,8 +75,7 @@ def add_search(command: argparse.ArgumentParser) -> None:
 
 
 def add_engine(command: argparse.ArgumentParser) -> None:
-    group = command.add_argument_group("engine")
-    add = group.add_argument
+    add = command.add_argument_group("engine").add_argument
     add(
         "--batch-size",
         type=positive,

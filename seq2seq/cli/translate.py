@@ -65,9 +65,8 @@ def run(arguments: argparse.Namespace) -> int:
     with ExitStack() as stack:
         lines = None
         if arguments.input:
-            lines = InputLines(
-                stack.enter_context(arguments.input.open("rb")), str(arguments.input)
-            )
+            file = stack.enter_context(arguments.input.open("rb"))
+            lines = InputLines(file, str(arguments.input))
         elif not arguments.texts:
             lines = InputLines(cast(Readable, sys.stdin.buffer))
         results = translator.stream(

@@ -12,7 +12,6 @@ from seq2seq.decoding.greedy import Greedy
 from seq2seq.decoding.precision import PRECISIONS, with_precision
 from seq2seq.decoding.sample import Sample
 from seq2seq.decoding.search import CandidateRequest, Hypothesis, Search, SearchState, StepChoice
-from seq2seq.decoding.stats import Stats
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
 from seq2seq.tables import Table, check_options, check_range, options_of
@@ -31,7 +30,6 @@ __all__ = [
     "Request",
     "Sample",
     "Search",
-    "Stats",
     "build_engine",
     "build_search",
     "check_coverage",
@@ -39,7 +37,7 @@ __all__ = [
     "engine_options",
 ]
 
-SEARCHES: Table[Any] = Table("search", {"greedy": Greedy, "beam": Beam, "sample": Sample})
+SEARCHES: Table[type[Search]] = Table("search", {"greedy": Greedy, "beam": Beam, "sample": Sample})
 
 
 def build_engine(model: Seq2Seq, precision: str, search: Search, **options: Any) -> Engine:
@@ -79,8 +77,7 @@ def build_search(options: Mapping[str, Any]) -> Search:
     given = {name: value for name, value in options.items() if name not in ENGINE_OPTIONS}
     search = SEARCHES.find(given.pop("name"))
     check_options(search, given, "decode")
-    built: Search = search(**given)
-    return built
+    return search(**given)
 
 
 def check_coverage(search: Search, model: Seq2Seq) -> None:

@@ -2,7 +2,7 @@
 together, and the best next tokens of their hypotheses.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Sequence
 from typing import NamedTuple
 
 import torch
@@ -90,7 +90,7 @@ class DecodingBatch:
         self._state: DecodeState
         self._search_state: SearchState
         self._tokens: Tensor  # (N,) the last of every row
-        self._answered: set[int] = set()  # indices of answered sentences that are not dropped yet
+        self._answered: set[int] = set()  # ids of answered sentences that are not dropped yet
 
     def __len__(self) -> int:
         return len(self.request_ids)
@@ -142,12 +142,7 @@ class DecodingBatch:
 
     def reserve(self) -> bool:
         """Make room for one more token in every row. False if there is none."""
-        if self._state.reserve(1):
-            return True
-        if not self._answered:
-            return False
-        self._drop_done()
-        return self.reserve()
+        return self._state.reserve(1)
 
     def step(self) -> Results:
         """Decode one more token of every hypothesis. Returns: the results of sentences now done."""
@@ -171,31 +166,32 @@ class DecodingBatch:
         return self._answer(done.tolist())
 
     def _answer(self, done: list[bool]) -> Results:
-        places = [i for i, is_done in enumerate(done) if is_done and i not in self._answered]
+        places = [
+            place
+            for place, i in enumerate(self.request_ids)
+            if done[place] and i not in self._answered
+        ]
         if not places:
             return []
-        hypotheses = self._search_state.results(places)
-        results = [(self.request_ids[i], hyps) for i, hyps in zip(places, hypotheses, strict=True)]
-        self._answered.update(places)
+        ids = [self.request_ids[place] for place in places]
+        results = list(zip(ids, self._search_state.results(places), strict=True))
+        self._answered.update(ids)
         # Without pages, dropping one sentence copies what is remembered of all others.
         share = 8 if self.pages is None else len(self)
         if share * len(self._answered) >= len(self):
-            self._drop_done()
+            self.keep(set(self.request_ids) - self._answered)
         return results
 
-    def _drop_done(self) -> None:
-        self.keep(i for i in range(len(self)) if i not in self._answered)
-
-    def keep(self, sentences: Iterable[int]) -> None:
-        """Drop all other sentences; indices of `request_ids`, ascending."""
-        kept = list(sentences)
+    def keep(self, ids: Container[int]) -> None:
+        """Drop the sentences with other ids."""
+        kept = [place for place, i in enumerate(self.request_ids) if i in ids]
         index = torch.tensor(kept, dtype=torch.long, device=self._tokens.device)
         with self.stats.timed("drop"):
             self._state.keep(index)
             self._search_state.keep(index)
         self._tokens = self._tokens.view(-1, self.search.beams)[index].flatten()
-        self._answered = {place for place, i in enumerate(kept) if i in self._answered}
-        self.request_ids = [self.request_ids[i] for i in kept]
+        self.request_ids = [self.request_ids[place] for place in kept]
+        self._answered.intersection_update(self.request_ids)
 
 
 def encode(model: Seq2Seq, source: Tensor) -> Encoded:

@@ -135,9 +135,11 @@ class Engine(Answering[Request, list[Hypothesis]]):
 
     def cancel(self, *ids: int) -> None:
         super().cancel(*ids)
-        dropped = {i for i in ids if self._requests.pop(i, None)}
-        for batch in {self._started.pop(i) for i in dropped & self._started.keys()}:
-            batch.keep(row for row, i in enumerate(batch.request_ids) if i not in dropped)
+        for i in ids:
+            self._requests.pop(i, None)
+        for batch in {self._started.pop(i) for i in self._started.keys() & ids}:
+            # Answered sentences go too: a dense batch of these alone would never end.
+            batch.keep(self._started)
 
     def _search(self, request: Request) -> Search:
         return request.search or self.search
@@ -216,6 +218,6 @@ class Engine(Answering[Request, list[Hypothesis]]):
         for batch in list(self._batches.values()):
             while len(batch) and not batch.reserve():
                 youngest, its_batch = self._started.popitem()
-                its_batch.keep(row for row, i in enumerate(its_batch.request_ids) if i != youngest)
+                its_batch.keep(self._started)
                 self._queue.appendleft(youngest)
                 self.stats.preempted += 1

@@ -33,20 +33,12 @@ def with_precision(model: Seq2Seq, precision: str) -> Seq2Seq:
 
 
 def in_float32(model: Seq2Seq) -> Seq2Seq:
-    if not on_cpu(model):
-        return model
-    converted = copied(model, lambda x: x)
-    replace_linears(converted, by_columns)
-    return converted
+    return with_linears(copied(model), by_columns) if on_cpu(model) else model
 
 
 def in_bfloat16(model: Seq2Seq) -> Seq2Seq:
-    converted = copied(
-        model, lambda x: x.to(torch.bfloat16) if x.is_floating_point() else x.clone()
-    )
-    if on_cpu(model):
-        replace_linears(converted, PackedLinear.of)
-    return converted
+    converted = copied(model, lambda x: x.to(torch.bfloat16) if x.is_floating_point() else x)
+    return with_linears(converted, PackedLinear.of) if on_cpu(model) else converted
 
 
 def in_int8(model: Seq2Seq) -> Seq2Seq:
@@ -55,9 +47,7 @@ def in_int8(model: Seq2Seq) -> Seq2Seq:
             "decode.precision=int8 runs on a CPU only. On a GPU use decode.precision=bfloat16, or "
             "choose the CPU: --device cpu"
         )
-    converted = copied(model, lambda x: x)
-    replace_linears(converted, Int8Linear.of)
-    return converted
+    return with_linears(copied(model), Int8Linear.of)
 
 
 PRECISIONS: Table[Callable[[Seq2Seq], Seq2Seq]] = Table(
@@ -79,7 +69,7 @@ def by_columns(linear: nn.Linear) -> nn.Linear:
     return turned
 
 
-def copied(model: Seq2Seq, convert: Callable[[Tensor], Tensor]) -> Seq2Seq:
+def copied(model: Seq2Seq, convert: Callable[[Tensor], Tensor] = lambda x: x) -> Seq2Seq:
     """The model with each parameter and buffer converted once, so that tied ones stay tied."""
     memo: dict[int, Any] = {}
     for parameter in model.parameters():
@@ -90,11 +80,11 @@ def copied(model: Seq2Seq, convert: Callable[[Tensor], Tensor]) -> Seq2Seq:
     return copy.deepcopy(model, memo).eval()
 
 
-def replace_linears(model: nn.Module, build: Callable[[nn.Linear], nn.Module]) -> None:
+def with_linears(model: Seq2Seq, build: Callable[[nn.Linear], nn.Module]) -> Seq2Seq:
     """Replace each layer that is exactly an `nn.Linear`: a subclass may compute something else."""
-    linears = {module for module in model.modules() if type(module) is nn.Linear}
-    built = {linear: build(linear) for linear in linears}
+    built = {module: build(module) for module in model.modules() if type(module) is nn.Linear}
     for module in list(model.modules()):
         for name, child in list(module.named_children()):
             if child in built:
                 setattr(module, name, built[child])
+    return model

@@ -1,11 +1,10 @@
 """Counts and times of an engine's work."""
 
 import time
-from collections import defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
-from functools import partial
 from typing import Self
 
 from seq2seq.decoding.search import Hypothesis
@@ -27,7 +26,7 @@ class Stats:
         held, written: tokens that the pages in use have room for, and tokens in them, summed over
             the steps.
         high_water: the largest number of pages in use.
-        seconds: of each stage.
+        nanoseconds: of each stage.
     """
 
     sentences: int = 0
@@ -41,16 +40,16 @@ class Stats:
     held: int = 0
     written: int = 0
     high_water: int = 0
-    seconds: defaultdict[str, float] = field(default_factory=partial(defaultdict, float))
+    nanoseconds: Counter[str] = field(default_factory=Counter)
 
     @contextmanager
     def timed(self, stage: str) -> Iterator[None]:
         """Add the time spent inside to that stage."""
-        start = time.perf_counter()
+        start = time.perf_counter_ns()
         try:
             yield
         finally:
-            self.seconds[stage] += time.perf_counter() - start
+            self.nanoseconds[stage] += time.perf_counter_ns() - start
 
     def answer(self, hypotheses: list[Hypothesis]) -> None:
         """Count a sentence with these hypotheses as answered."""
@@ -61,12 +60,8 @@ class Stats:
 
     def __add__(self, other: Self) -> Self:
         """The work of two engines together."""
-        both = type(self)()
-        for name in (entry.name for entry in fields(self) if entry.name != "seconds"):
-            setattr(both, name, getattr(self, name) + getattr(other, name))
-        for stage, spent in (*self.seconds.items(), *other.seconds.items()):
-            both.seconds[stage] += spent
-        return both
+        names = [entry.name for entry in fields(self)]
+        return type(self)(*(getattr(self, name) + getattr(other, name) for name in names))
 
     def __str__(self) -> str:
         lines = [
@@ -74,7 +69,7 @@ class Stats:
             f"{share(self.rows, self.steps):.1f} hypotheses, {share(self.live, self.rows):.0%} of "
             f"them useful",
             "seconds: "
-            + ", ".join(f"{stage} {spent:.2f}" for stage, spent in self.seconds.items()),
+            + ", ".join(f"{stage} {spent / 1e9:.2f}" for stage, spent in self.nanoseconds.items()),
         ]
         if self.truncated:
             lines.append(f"cut off at the length limit: {self.truncated:,} sentences")

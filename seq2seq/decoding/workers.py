@@ -10,7 +10,7 @@ import threading
 import traceback
 import warnings
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from multiprocessing import forkserver, resource_tracker
 from multiprocessing.connection import Connection, wait
@@ -34,7 +34,7 @@ class Order(NamedTuple):
     """What a worker is sent."""
 
     submitted: Sequence[tuple[int, Request]] = ()
-    cancelled: Sequence[int] = ()
+    cancelled: Collection[int] = ()
 
 
 class Report(NamedTuple):
@@ -43,6 +43,25 @@ class Report(NamedTuple):
     answers: list[tuple[int, list[Hypothesis]]]
     warnings: list[tuple[str, type[Warning]]]
     stats: Stats  # of all its work so far
+
+
+class Renumbered:
+    """An engine whose requests have the ids that orders give them."""
+
+    def __init__(self, engine: Engine):
+        self.engine = engine
+        self._ids: dict[int, int] = {}  # the engine's -> those of the orders
+
+    def send(self, order: Order) -> None:
+        mine = self.engine.submit_all([request for _, request in order.submitted])
+        self._ids.update(zip(mine, (i for i, _ in order.submitted), strict=True))
+        dropped = [i for i, given in self._ids.items() if given in order.cancelled]
+        self.engine.cancel(*dropped)
+        for i in dropped:
+            del self._ids[i]
+
+    def step(self) -> list[tuple[int, list[Hypothesis]]]:
+        return [(self._ids.pop(i), hypotheses) for i, hypotheses in self.engine.step()]
 
 
 class Worker:
@@ -72,15 +91,14 @@ class Worker:
     def receive(self) -> list[tuple[int, list[Hypothesis]]]:
         """Wait for the next answers. Raises: whatever the engine raised."""
         with self._alive():
-            report = self.connection.recv()
+            report: Report | BaseException = self.connection.recv()
         if isinstance(report, BaseException):
             raise report
         for message, category in report.warnings:
             warnings.warn(message, category, stacklevel=2)
         self.stats = report.stats
         self.unanswered.difference_update(i for i, _ in report.answers)
-        answers: list[tuple[int, list[Hypothesis]]] = report.answers
-        return answers
+        return report.answers
 
     @contextmanager
     def _alive(self) -> Iterator[None]:
@@ -129,8 +147,7 @@ class Workers(Answering[Request, list[Hypothesis]]):
         self.look_ahead = 2 * SHARE * count
         self._backlog: deque[tuple[int, Request]] = deque()
         self._workers: list[Worker] = []
-        self._here: dict[int, list[Hypothesis]] = {}  # answers of this process's engine, by its id
-        self._ids: dict[int, int] = {}  # of this process's engine -> ours
+        self._here = Renumbered(engine)
 
     @property
     def stats(self) -> Stats:
@@ -161,10 +178,10 @@ class Workers(Answering[Request, list[Hypothesis]]):
         super().cancel(*ids)
         dropped = set(ids)
         self._backlog = deque(pair for pair in self._backlog if pair[0] not in dropped)
-        self.engine.cancel(*(here for here, i in self._ids.items() if i in dropped))
+        self._here.send(Order(cancelled=dropped))
         for worker in self._workers:
             if theirs := dropped & worker.unanswered:
-                worker.send(Order(cancelled=sorted(theirs)))
+                worker.send(Order(cancelled=theirs))
 
     def advance(self) -> None:
         """Deal requests out, and wait for answers, if there is work."""
@@ -172,7 +189,8 @@ class Workers(Answering[Request, list[Hypothesis]]):
             if self._backlog:
                 self._deal()
             if self.engine.busy:
-                self._work_here()
+                for request_id, hypotheses in self._here.step():
+                    self._answer(request_id, hypotheses)
             self._receive(wait_for_one=not self.engine.busy)
         except BaseException:
             self.close()
@@ -191,9 +209,8 @@ class Workers(Answering[Request, list[Hypothesis]]):
         """
         wanted = min(self.count, len(self._backlog) // self.min_requests)
         if wanted < 2 and not self._workers:
-            ids, requests = zip(*self._backlog, strict=True)
+            self._here.send(Order(list(self._backlog)))
             self._backlog.clear()
-            self._ids.update(zip(self.engine.submit_all(requests, self._here), ids, strict=True))
             return
         self._start(wanted)
         orders: list[list[tuple[int, Request]]] = [[] for _ in self._workers]
@@ -213,17 +230,10 @@ class Workers(Answering[Request, list[Hypothesis]]):
             return
         recipe = pickle.dumps(self.build)
         context = server()
-        old = len(self._workers)
-        while len(self._workers) < wanted:
-            self._workers.append(Worker(context))
-        for worker in self._workers[old:]:
+        started = [Worker(context) for _ in range(wanted - len(self._workers))]
+        self._workers += started
+        for worker in started:
             worker.begin(recipe)
-
-    def _work_here(self) -> None:
-        self.engine.advance()
-        for here, hypotheses in self._here.items():
-            self._answer(self._ids.pop(here), hypotheses)
-        self._here.clear()
 
     def _receive(self, wait_for_one: bool) -> None:
         """Read what workers have answered; wait for the first answer, if any is at work."""
@@ -253,11 +263,10 @@ def serve(connection: Connection) -> None:
     torch.set_num_threads(1)
     keep_memory()
     try:
-        engine = pickle.loads(connection.recv_bytes())()
+        here = Renumbered(pickle.loads(connection.recv_bytes())())
         orders: queue.SimpleQueue[Order | None] = queue.SimpleQueue()
         threading.Thread(target=listen, args=(connection, orders), daemon=True).start()
-        ids: dict[int, int] = {}
-        while (report := work(engine, orders, ids)) is not None:
+        while (report := work(here, orders)) is not None:
             connection.send(report)
     except (EOFError, OSError):
         return
@@ -274,29 +283,19 @@ def listen(connection: Connection, orders: "queue.SimpleQueue[Order | None]") ->
         orders.put(None)
 
 
-def work(
-    engine: Engine, orders: "queue.SimpleQueue[Order | None]", ids: dict[int, int]
-) -> Report | Exception | None:
-    """Carry out orders until there are answers, or an error.
-
-    Args:
-        ids: of the requests at work: the engine's -> the sender's; changed in place.
-
-    Returns: None if no more orders will come.
-    """
+def work(here: Renumbered, orders: "queue.SimpleQueue[Order | None]") -> Report | Exception | None:
+    """Carry out orders until there are answers, or an error. None if no more orders will come."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:
             answers: list[tuple[int, list[Hypothesis]]] = []
             while not answers:
-                while not engine.busy or not orders.empty():
+                while not here.engine.busy or not orders.empty():
                     order = orders.get()
                     if order is None:
                         return None
-                    mine = engine.submit_all([request for _, request in order.submitted])
-                    ids.update(zip(mine, (i for i, _ in order.submitted), strict=True))
-                    engine.cancel(*(i for i, theirs in ids.items() if theirs in order.cancelled))
-                answers = [(ids.pop(i), hypotheses) for i, hypotheses in engine.step()]
+                    here.send(order)
+                answers = here.step()
         except Exception as error:
             error.add_note(f"In a worker process:\n{traceback.format_exc()}")
             try:
@@ -304,4 +303,4 @@ def work(
                 return copy
             except Exception:  # an error that cannot be pickled
                 return RuntimeError("".join(traceback.format_exception(error)))
-    return Report(answers, [(str(w.message), w.category) for w in caught], engine.stats)
+    return Report(answers, [(str(w.message), w.category) for w in caught], here.engine.stats)

@@ -220,6 +220,21 @@ def test_a_cancelled_sentence_gives_its_pages_back_at_once(cache: str) -> None:
     assert engine.pool is None or engine.pool.used == 0
 
 
+@every_cache
+def test_an_engine_goes_on_when_all_that_is_left_of_a_batch_was_answered(cache: str) -> None:
+    """Answered sentences stay in a dense batch until one in eight is done."""
+    model, search = small_model("transformer"), make_search(1)
+    engine, requests = Engine(model, search, cache=cache), make_requests((1, *[9] * 23))
+    ids = engine.submit_all(requests)
+    answers: list[int] = []
+    while not answers:
+        answers = [i for i, _ in engine.step()]
+    assert len(answers) < len(ids)
+    engine.cancel(*ids)
+    assert_all_same(list(engine.translate(requests[:2])), alone(model, requests[:2], search))
+    assert not engine.busy
+
+
 def test_sentences_start_in_the_order_in_which_they_arrive() -> None:
     engine = Engine(small_model("transformer"), make_search(1), cache="paged", rows=2)
     ids = [engine.submit(request) for request in make_requests((3, 9, 5, 7, 4))]

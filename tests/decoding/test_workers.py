@@ -100,6 +100,15 @@ def test_a_cancelled_request_leaves_its_worker_at_once(echoes: Workers) -> None:
     assert {i: h[0].ids[0] for i, h in answers.items()} == {waiting[0]: 1, waiting[2]: 3}
 
 
+def test_an_engine_with_given_ids_forgets_what_was_cancelled() -> None:
+    engine: Any = Echo()
+    renumbered = module.Renumbered(engine)
+    renumbered.send(module.Order([(7, Request([1, EOS])), (5, Request([-3, EOS]))]))
+    renumbered.send(module.Order([(6, Request([2, EOS]))], cancelled={5, 99}))
+    assert [(i, h[0].ids[0]) for i, h in renumbered.step()] == [(7, 1), (6, 2)]
+    assert not engine.busy and not renumbered._ids
+
+
 def test_several_streams_of_workers_get_their_own_answers(echoes: Workers) -> None:
     streams = [echoes.translate(requests(*range(i, i + 20))) for i in (0, 100, 200)]
     single = echoes.submit(Request([7, EOS]))
@@ -150,7 +159,7 @@ def test_an_error_that_cannot_be_pickled_is_told_in_words() -> None:
     orders: Any = SimpleQueue()
     orders.put(module.Order([(0, Request([1, EOS]))]))
     engine: Any = Refusing()
-    answer = module.work(engine, orders, {})
+    answer = module.work(module.Renumbered(engine), orders)
     assert type(answer) is RuntimeError and "Local: only here" in str(answer)
 
 
