@@ -17,10 +17,15 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     """A file to write to, which replaces `path` once it is written and synced to disk.
 
     Until then it is a hidden file beside `path`. If this process is killed, the next that writes to
-    `path` removes it. For a symbolic link, its target is replaced.
+    `path` removes it. For a symbolic link, its target is replaced; to a device, such as
+    /dev/stdout, it is written at once.
 
     Raises: OSError if it cannot be written; `path` is then unchanged.
     """
+    if path.exists() and not path.is_file():
+        with path.open("wb") as device:
+            yield device
+        return
     path = path.resolve()
     name = path.name[:50]  # which may already have the maximum length
     for remains in path.parent.glob(f".{glob.escape(name)}.*.unfinished"):

@@ -9,7 +9,8 @@ from typing import NamedTuple
 from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.data.windows import segments
 from seq2seq.decoding import Answering, Hypothesis, Request, Search
-from seq2seq.errors import ConfigError
+from seq2seq.decoding.answering import DROPPED
+from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.scoring import clean_line
 from seq2seq.symbols import EOS
 
@@ -194,6 +195,9 @@ class TextEngine(Answering[tuple[str, str], list[Translation] | None]):
     def advance(self) -> None:
         """One step of the engine, for all its callers."""
         self.engine.advance()
+        if self._text_of and not (self._hypotheses or self.engine.busy):
+            self.cancel(*self._texts)
+            raise Seq2SeqError(DROPPED)
         for request_id, hypotheses in self._hypotheses.items():
             i = self._text_of.pop(request_id)
             text = self._texts[i]

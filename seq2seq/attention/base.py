@@ -43,6 +43,14 @@ class Place(NamedTuple):
     source_dim: int  # width of what is attended to
     position: Position | None = None  # only in self-attention, only if it acts inside attention
 
+    def rotate(self, x: Tensor, positions: Tensor) -> Tensor:
+        """Queries or keys (N, H, T, D), turned if the scheme does so."""
+        return x if self.position is None else self.position.rotate(x, positions)
+
+    def bias(self, distance: Tensor, heads: int) -> Tensor | None:
+        """What the scheme adds to scores: (..., T, S) -> (..., H, T, S), or None."""
+        return None if self.position is None else self.position.bias(distance, heads)
+
 
 class Encoded(NamedTuple):
     """A whole sequence that can be attended to, such as the source as the decoder sees it."""

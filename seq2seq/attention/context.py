@@ -35,14 +35,12 @@ class PooledContext(MultiHead):
         cost = super().cost(options)
         return cost._replace(remembers=f"{cost.remembers}, a sum (E) and a count a sentence")
 
-    def change_keys(
-        self, k: Tensor, x: Tensor, means: Tensor, mask: Tensor | None, groups: Tensor | None
-    ) -> Tensor:
-        """The keys (N, S, G D) of tokens x (N, S, E), given the means of their rows or prefixes."""
+    def change_keys(self, k: Tensor, means: Tensor, encoded: Encoded) -> Tensor:
+        """The keys (N, S, G D) of these tokens, given the means of their rows or prefixes."""
         raise NotImplementedError
 
     def memory_of(self, encoded: Encoded) -> JointMemory:
-        x, mask, groups = encoded
+        x, mask, _ = encoded
         state: dict[str, Tensor] = {}
         if self.place.role is Role.DECODER:
             means, sums = prefix_means(x, mask)
@@ -52,7 +50,7 @@ class PooledContext(MultiHead):
         means = means.to(x.dtype)
         if self.keeps_means:
             state["means"] = means
-        keys = self.change_keys(self.k(x), x, means, mask, groups)
+        keys = self.change_keys(self.k(x), means, encoded)
         streams = self.streams(keys, self.v(x), positions_of(x))
         return JointMemory(DenseMemory.of(streams, mask), StateMemory(**state))
 
@@ -68,7 +66,7 @@ class PooledContext(MultiHead):
         means, sums = prefix_means(x, before=before)
         means = means.to(x.dtype)
         state.update(sums._asdict())
-        keys = self.change_keys(self.k(x), x, means, None, None)
+        keys = self.change_keys(self.k(x), means, Encoded(x))
         memory.append(self.streams(keys, self.v(x), positions))
         # Means are for these queries only, beams being queries.
         means = means.reshape(memory.rows, -1, means.shape[-1])
@@ -115,9 +113,7 @@ class GlobalContext(PooledContext):
             self.of_queries = Gate(inputs, self.num_heads, width)
         self.keeps_means = self.of_queries is not None
 
-    def change_keys(
-        self, k: Tensor, x: Tensor, means: Tensor, mask: Tensor | None, groups: Tensor | None
-    ) -> Tensor:
+    def change_keys(self, k: Tensor, means: Tensor, encoded: Encoded) -> Tensor:
         return k if self.of_keys is None else self.of_keys(k, means)
 
     def answer(
@@ -156,9 +152,8 @@ class HierarchicalContext(PooledContext):
             {name: zeros(place.source_dim, outputs) for name in self.LEVELS}
         )
 
-    def change_keys(
-        self, k: Tensor, x: Tensor, means: Tensor, mask: Tensor | None, groups: Tensor | None
-    ) -> Tensor:
+    def change_keys(self, k: Tensor, means: Tensor, encoded: Encoded) -> Tensor:
+        x, mask, groups = encoded
         pooled = [x, means, means]
         if groups is not None:
             if groups.shape[-1] > len(pooled):

@@ -43,7 +43,7 @@ class Efficient(HeadedAttention[StateMemory]):
     }
 
     def __init__(self, place: Place, *, num_heads: int, bias: bool = False):
-        super().__init__(place, num_heads, bias)
+        super().__init__(place, num_heads=num_heads, bias=bias)
 
     @classmethod
     def cost(cls, options: Mapping[str, Any]) -> Cost:

@@ -24,7 +24,7 @@ class HeadedAttention(Attention[M]):
 
     size: ClassVar[float] = 1.0  # of the initial queries and keys, and of their learning rate
 
-    def __init__(self, place: Place, num_heads: int, bias: bool, dropout: float = 0.0):
+    def __init__(self, place: Place, *, num_heads: int, bias: bool = False, dropout: float = 0.0):
         super().__init__(place)
         dim, source_dim = place.dim, place.source_dim
         check_range("attn.dropout", dropout, 0, 1)
@@ -47,8 +47,7 @@ class HeadedAttention(Attention[M]):
 
     def turned(self, x: Tensor, positions: Tensor) -> Tensor:
         """The heads of queries or keys, rotated if the position scheme does so."""
-        position = self.place.position
-        return self.heads(x) if position is None else position.rotate(self.heads(x), positions)
+        return self.place.rotate(self.heads(x), positions)
 
 
 def split_heads(x: Tensor, heads: int) -> Tensor:

@@ -104,7 +104,7 @@ class Latent(TokenAttention):
     def remember(self, x: Tensor, positions: Tensor) -> dict[str, Tensor]:
         latent = rms_norm(self.kv_down(x), self.kv_gain)  # (N, S, Rc)
         if self.k_rope is not None:
-            turned = self._rotate(self.k_rope(x)[:, None], positions)
+            turned = self.place.rotate(self.k_rope(x)[:, None], positions)
             latent = torch.cat((latent, turned[:, 0]), dim=-1)
         return {"latent": latent[:, :, None]}
 
@@ -116,11 +116,7 @@ class Latent(TokenAttention):
         if not self.rope_dim:
             return q
         still, turned = q.split([self.nope_dim, self.rope_dim], dim=-1)
-        return torch.cat((still, self._rotate(turned, positions)), dim=-1)
-
-    def _rotate(self, x: Tensor, positions: Tensor) -> Tensor:
-        assert self.place.position is not None, "there is a rotary part only with position=rope"
-        return self.place.position.rotate(x, positions)
+        return torch.cat((still, self.place.rotate(turned, positions)), dim=-1)
 
     def attend(
         self, x: Tensor, memory: TokenMemory, positions: Tensor, need_weights: bool = False

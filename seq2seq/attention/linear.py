@@ -67,7 +67,7 @@ class FeatureAttention(HeadedAttention[StateMemory]):
             k, v = self.turned(self.k(source), positions_of(source)), self.heads(self.v(source))
             out, _ = causal_linear_attention(self.phi, q, k, v, mask)
         else:
-            out = linear_attention(self.phi, q, sums_of(memory))
+            out = linear_attention(self.phi, q, Sums(**memory.state))
         weights = None
         if need_weights:
             k = self.turned(self.k(source), positions_of(source))
@@ -83,7 +83,7 @@ class FeatureAttention(HeadedAttention[StateMemory]):
                 "weights of all positions at once, as `forward` does"
             )
         q, k = (self.turned(project(x), positions) for project in (self.q, self.k))
-        before = sums_of(memory) if memory.state else None
+        before = Sums(**memory.state) if memory.state else None
         out, after = causal_linear_attention(self.phi, q, k, self.heads(self.v(x)), before=before)
         memory.state = state_of(after)
         return Attended(self.out(join_heads(out.to(x.dtype))), None)
@@ -113,7 +113,7 @@ class Linear(FeatureAttention):
     """
 
     def __init__(self, place: Place, *, num_heads: int, bias: bool = True):
-        super().__init__(place, num_heads, bias)
+        super().__init__(place, num_heads=num_heads, bias=bias)
         if bias:
             nn.init.constant_(self.q.bias, -3.0)
             nn.init.constant_(self.k.bias, -3.0)
@@ -130,8 +130,3 @@ class Linear(FeatureAttention):
 def state_of(sums: Sums) -> dict[str, Tensor]:
     """Sums as the entries of a memory."""
     return {name: x for name, x in sums._asdict().items() if x is not None}
-
-
-def sums_of(memory: StateMemory) -> Sums:
-    """The inverse of `state_of`."""
-    return Sums(**memory.state)

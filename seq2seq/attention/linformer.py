@@ -59,14 +59,12 @@ class Linformer(HeadedAttention[StateMemory]):
         self,
         place: Place,
         *,
-        num_heads: int,
         rank: int = 64,
         length: int = 256,
         share: Literal["none", "heads", "key_value"] = "heads",
-        bias: bool = False,
-        dropout: float = 0.0,
+        **options: Any,
     ):
-        super().__init__(place, num_heads, bias, dropout)
+        super().__init__(place, **options)
         check_range("attn.length", length, 1)
         check_range("attn.rank", rank, 1)
         if rank > length:
@@ -75,7 +73,7 @@ class Linformer(HeadedAttention[StateMemory]):
                 f"sequence. Type attn.rank={length} or less"
             )
         self.max_length = length
-        shape = (num_heads if share == "none" else 1, rank, length)
+        shape = (self.num_heads if share == "none" else 1, rank, length)
         self.E = nn.Parameter(torch.empty(shape))
         # Position j goes to mixture j mod R: a sentence of up to R tokens starts unmixed.
         start = torch.eye(rank).repeat(1, -(-length // rank))[:, :length].expand(shape)

@@ -9,13 +9,12 @@ import torch
 from torch import Tensor
 
 from seq2seq.attention.base import Attended, Cost, Place, Role
-from seq2seq.attention.heads import join_heads
+from seq2seq.attention.heads import join_heads, position_bias
 from seq2seq.attention.ring import RingMemory
 from seq2seq.attention.windowed import WindowedAttention, keys_of
 from seq2seq.functional import explicit_attention
 from seq2seq.functional.local import window_attention
 from seq2seq.functional.local_rows import window_rows
-from seq2seq.functional.positions import distances
 from seq2seq.functional.scores import dot
 from seq2seq.tables import check_range
 
@@ -48,17 +47,8 @@ class Longformer(WindowedAttention):
     Source: Beltagy et al. 2020, arXiv:2004.05150.
     """
 
-    def __init__(
-        self,
-        place: Place,
-        *,
-        num_heads: int,
-        window: int = 8,
-        num_global: int = 1,
-        bias: bool = False,
-        dropout: float = 0.0,
-    ):
-        super().__init__(place, num_heads, bias, dropout)
+    def __init__(self, place: Place, *, window: int = 8, num_global: int = 1, **options: Any):
+        super().__init__(place, **options)
         check_range("attn.window", window, 1)
         check_range("attn.num_global", num_global, 0)
         self.window = window
@@ -76,11 +66,11 @@ class Longformer(WindowedAttention):
         return Cost(time=f"{seen} D", memory=seen, remembers=remembers)
 
     def remember(self, x: Tensor, positions: Tensor) -> dict[str, Tensor]:
-        """As in the base; for global queries also k_global and v_global, (N, S, H, D)."""
+        """As in the base; for global queries also k_global and v_global, (N, H, S, D)."""
         streams = super().remember(x, positions)
         if self.has_global_queries:
-            k, v = self.turned(self.k_global(x), positions), self.heads(self.v_global(x))
-            streams |= {"k_global": k.transpose(1, 2), "v_global": v.transpose(1, 2)}
+            streams["k_global"] = self.turned(self.k_global(x), positions)
+            streams["v_global"] = self.heads(self.v_global(x))
         return streams
 
     def new_memory(self) -> RingMemory:
@@ -95,11 +85,8 @@ class Longformer(WindowedAttention):
             self.turned(self.q(x), positions),
             keys,
             keys_of(memory.read_first()),
+            self.weighing(need_weights),
             radius=self.window,
-            scale=self.scale,
-            bias=self._bias,
-            dropout=self.dropout_now,
-            need_weights=need_weights,
         )
         if self.has_global_queries:
             of_global, rows = self._attend_globally(x, memory, positions)
@@ -120,6 +107,6 @@ class Longformer(WindowedAttention):
             dot(q, k, self.scale),
             v,
             mask=None if mask is None else mask[:, None, None],
-            bias=None if self._bias is None else self._bias(distances(places, k.shape[2])),
+            bias=position_bias(self.place, places, k.shape[2], self.num_heads),
             dropout=self.dropout_now,
         )

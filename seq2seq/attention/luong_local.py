@@ -14,19 +14,6 @@ from seq2seq.functional.luong_local import local_attention, predicted_centres
 from seq2seq.tables import check_range
 
 
-class PredictedCentre(nn.Module):
-    """S sigmoid(vp . tanh(Wp q)), S the length of the row. vp starts at zero: at the middle."""
-
-    def __init__(self, heads: int, width: int):
-        super().__init__()
-        self.wp = xavier(heads, width, width)
-        self.vp = nn.Parameter(torch.zeros(heads, width))
-
-    def forward(self, q: Tensor, lengths: Tensor) -> Tensor:
-        """Queries (N, H, T, D), real source tokens (N,) -> (N, H, T)."""
-        return predicted_centres(q, self.wp, self.vp, lengths)
-
-
 class LocalMonotonic(MultiHead):
     """local-m: the word at target position t reads the source from t - radius to t + radius.
 
@@ -104,7 +91,9 @@ class LocalPredictive(LocalMonotonic):
 
     def __init__(self, place: Place, **options: Any):
         super().__init__(place, **options)
-        self.centre = PredictedCentre(self.num_heads, self.width)
+        H, D = self.num_heads, self.width
+        self.centre = nn.ParameterDict()
+        self.centre["wp"], self.centre["vp"] = xavier(H, D, D), nn.Parameter(torch.zeros(H, D))
         self.reads_queries = True
 
     def answer(
@@ -117,7 +106,7 @@ class LocalPredictive(LocalMonotonic):
         out, weights = local_attention(
             self.score(self.score.queries(q), k),
             v,
-            self.centre(q, mask.sum(1)),
+            predicted_centres(q, **self.centre, lengths=mask.sum(1)),
             self.radius,
             gaussian=True,
             mask=mask[:, None, None],

@@ -21,6 +21,7 @@ class Memory(Protocol):
 
     def fork(self, parents: Tensor) -> None:
         """Row i continues from row parents[i]; parents (N,), an index may repeat."""
+        self.keep(parents)
 
     def keep(self, rows: Tensor) -> None:
         """Forget all other rows; rows (N',), ascending."""
@@ -56,7 +57,7 @@ class TokenMemory(Memory, Protocol):
         """
 
 
-class DenseMemory:
+class DenseMemory(TokenMemory):
     """One entry a token, all rows of the same length, in tensors written in place and doubled when
     full.
 
@@ -122,9 +123,6 @@ class DenseMemory:
         views = {name: x[:, :, : self.length].transpose(1, 2) for name, x in self._storage.items()}
         return views, self._mask
 
-    def fork(self, parents: Tensor) -> None:
-        self.keep(parents)
-
     def keep(self, rows: Tensor) -> None:
         self._storage = {name: self._chosen(x, rows) for name, x in self._storage.items()}
         if self._mask is not None:
@@ -145,7 +143,7 @@ class DenseMemory:
         )
 
 
-class StateMemory:
+class StateMemory(Memory):
     """A fixed size whatever the length: an RNN's hidden state, a pooled source, running sums. Each
     (N, ...).
 
@@ -164,9 +162,6 @@ class StateMemory:
     @property
     def nbytes(self) -> int:
         return sum(x.nbytes for x in self.state.values())
-
-    def fork(self, parents: Tensor) -> None:
-        self.keep(parents)
 
     def keep(self, rows: Tensor) -> None:
         self.state = {name: x.index_select(0, rows) for name, x in self.state.items()}

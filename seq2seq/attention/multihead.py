@@ -94,8 +94,8 @@ class MultiHead(TokenAttention):
         width = dim // num_heads
         key_width = width if project else source_dim // num_heads
         widths = Widths(num_heads, width, key_width, project)
-        check_score(score, kernel)
-        check_position(score, place, widths)
+        check_score(score, kernel, place)
+        check_position_of_heads(place, num_heads, key_width)
         self.num_heads, self.num_kv_heads, self.width = num_heads, groups, width
         self.kernel, self.dropout = kernel, dropout
         self.score = SCORES.find(score)(widths)
@@ -159,8 +159,7 @@ class MultiHead(TokenAttention):
         """Keys and values (N, S, G D) of tokens at some positions, as they are remembered."""
         k = k.unflatten(-1, (self.num_kv_heads, -1))  # (N, S, G, D)
         v = v.unflatten(-1, (self.num_kv_heads, -1))
-        if self.place.position is not None:
-            k = self.place.position.rotate(k.transpose(1, 2), positions).transpose(1, 2)
+        k = self.place.rotate(k.transpose(1, 2), positions).transpose(1, 2)
         return {"k": self.score.keys(k), "v": v}
 
     def _writes_weights(self, dropout: float, x: Tensor) -> bool:
@@ -183,9 +182,7 @@ class MultiHead(TokenAttention):
         """The outputs of the heads: queries (N, H, T, D) -> (N, H, T, width of values), weights."""
         streams, mask = memory.read()
         k, v = streams["k"].transpose(1, 2), streams["v"].transpose(1, 2)  # (N, G, S, D)
-        q = self.score.queries(q)
-        if self.place.position is not None:
-            q = self.place.position.rotate(q, positions)
+        q = self.place.rotate(self.score.queries(q), positions)
         bias = position_bias(self.place, positions, k.shape[2], self.num_heads, memory.beams)
         causal = self.place.role is Role.DECODER and q.shape[2] > 1 and memory.beams == 1
         if mask is not None:
@@ -217,21 +214,16 @@ class MultiHead(TokenAttention):
         return out, weights if need_weights else None
 
 
-def check_score(score: str, kernel: str) -> None:
-    if kernel in ("fused", "flash") and not SCORES.find(score).is_dot:
+def check_score(name: str, kernel: str, place: Place) -> None:
+    """Raises: ConfigError for a kernel or positions that the score cannot work with."""
+    score = SCORES.find(name)
+    if kernel in ("fused", "flash") and not score.is_dot:
         raise ConfigError(
-            f"kernel={kernel} cannot compute score={score}, which is not a dot product. "
+            f"kernel={kernel} cannot compute score={name}, which is not a dot product. "
             "Take kernel=auto"
         )
-
-
-def check_position(score: str, place: Place, widths: Widths) -> None:
-    position = place.position
-    if position is None:
-        return
-    if position.hook == "rotate" and not SCORES.find(score).rotates:
+    if place.position is not None and place.position.hook == "rotate" and not score.rotates:
         raise ConfigError(
-            f"score={score} in the {place.role.description} does not see rotations of queries and "
+            f"score={name} in the {place.role.description} does not see rotations of queries and "
             "keys: position=rope has no meaning there. Take position=sinusoidal"
         )
-    check_position_of_heads(place, widths.heads, widths.key)

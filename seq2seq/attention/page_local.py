@@ -43,14 +43,12 @@ class PageLocal(WindowedAttention):
         self,
         place: Place,
         *,
-        num_heads: int,
         page: int = 16,
         radius: int = 1,
         form: Literal["joint", "per_page", "mean"] = "joint",
-        bias: bool = False,
-        dropout: float = 0.0,
+        **options: Any,
     ):
-        super().__init__(place, num_heads, bias, dropout)
+        super().__init__(place, **options)
         check_range("attn.page", page, 1)
         check_range("attn.radius", radius, 0)
         self.page = page
@@ -75,12 +73,9 @@ class PageLocal(WindowedAttention):
         out, weights = (together if isinstance(keys.start, int) else page_local_rows)(
             self.turned(self.q(x), positions),
             keys,
+            self.weighing(need_weights),
             page=self.page,
             radius=self.radius,
-            scale=self.scale,
             form=self.form,
-            bias=self._bias,
-            dropout=self.dropout_now,
-            need_weights=need_weights,
         )
         return Attended(self.out(join_heads(out)), weights)

@@ -5,11 +5,11 @@ from typing import Self
 import torch
 from torch import Tensor
 
-from seq2seq.attention.memory import Memory, tokens_of, with_tokens
+from seq2seq.attention.memory import Memory, TokenMemory, tokens_of, with_tokens
 from seq2seq.attention.pages import PagePool, Slots, SlotTable
 
 
-class PagedMemory:
+class PagedMemory(TokenMemory):
     """The tokens of a layer in a pool, written once. The table knows the rows: its holder forks,
     keeps and merges it, once for all layers.
     """
@@ -57,9 +57,6 @@ class PagedMemory:
         """(N heads S, width) -> (N, S, heads, width)."""
         rows, tokens = self.table.view.slots.shape
         return gathered.view(rows, -1, tokens, gathered.shape[1]).transpose(1, 2)
-
-    def fork(self, parents: Tensor) -> None:
-        pass
 
     def keep(self, rows: Tensor) -> None:
         pass

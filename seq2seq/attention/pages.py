@@ -66,12 +66,6 @@ class PagePool:
             self._taken.remove(page)
         self._free.extend(pages)
 
-    def check(self) -> None:
-        """Every page is either free or taken, and once. Raises: AssertionError."""
-        assert sorted([*self._free, *self._taken]) == list(range(self.pages)), (
-            "a page was lost or is used twice"
-        )
-
     def array(self, layer: int, name: str, like: Tensor) -> Tensor:
         """The storage of a stream like (..., heads, width): (heads, slots, width)."""
         heads, width = like.shape[-2:]

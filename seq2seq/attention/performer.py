@@ -54,16 +54,15 @@ class Performer(FeatureAttention):
         self,
         place: Place,
         *,
-        num_heads: int,
         num_features: int | None = None,
         features: Literal["positive", "relu"] = "positive",
-        bias: bool = False,
+        **options: Any,
     ):
-        super().__init__(place, num_heads, bias)
+        super().__init__(place, **options)
         check_range("attn.num_features", num_features, 1)
         self.features = features
         self.sums_to_one = features == "positive"
-        width = place.dim // num_heads
+        width = place.dim // self.num_heads
         count = num_features or default_features(width)
         self.register_buffer("w", torch.empty(count, width))
         self.w.copy_(orthogonal_features(count, width))

@@ -138,7 +138,7 @@ class Reformer(Attention[StateMemory]):
         qk, v = (split_heads(memory.state[name], self.num_heads) for name in ("qk", "v"))
         buckets = hash_buckets(qk, self.rotations)
         q, k = self._queries_and_keys(qk, torch.arange(S, device=x.device))
-        bias = self._bias(torch.arange(1 - S, S, device=x.device)[None])
+        bias = self.place.bias(torch.arange(1 - S, S, device=x.device)[None], self.num_heads)
         seen: dict[str, Any] = {
             "mask": memory.state.get("mask"),
             "bias": None if bias is None else bias[:, 0],
@@ -192,17 +192,12 @@ class Reformer(Attention[StateMemory]):
 
     def _queries_and_keys(self, qk: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         """(N, H, T, D), turned by their positions."""
-        if self.place.position is not None:
-            qk = self.place.position.rotate(qk, positions)
+        qk = self.place.rotate(qk, positions)
         return qk, unit(qk)
-
-    def _bias(self, distance: Tensor) -> Tensor | None:
-        """(..., T, S) -> (..., H, T, S), if the positions have one."""
-        position = self.place.position
-        return None if position is None else position.bias(distance, self.num_heads)
 
     def _bias_near(self, near: Near) -> Tensor | None:
         """The bias of each head for the keys near its newest token, (N, H, W)."""
         distance = near.positions[..., :-1] - near.positions[..., -1:]
-        bias = self._bias(distance[:, :, None])  # (N, H, H, 1, W): all heads, of each head's keys
+        # (N, H, H, 1, W): all heads, of each head's keys
+        bias = self.place.bias(distance[:, :, None], self.num_heads)
         return None if bias is None else bias[..., 0, :].diagonal(dim1=1, dim2=2).movedim(-1, 1)

@@ -6,18 +6,20 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from seq2seq.attention.memory import Memory
+
 
 class Stretch(NamedTuple):
     """Tokens at positions start, start + 1, ... Entries below position 0 are undefined, and are to
     be masked.
     """
 
-    streams: dict[str, Tensor]  # (N, S, heads, width)
+    streams: dict[str, Tensor]  # (N, heads, S, width)
     mask: Tensor | None  # (N, S), True = real; None = all are real
     start: int | Tensor  # (N,) where rows have different lengths
 
 
-class RingMemory:
+class RingMemory(Memory):
     """The last `size` tokens of every row, and the first `first`; what lies between is forgotten.
 
     While all rows have the same length every slot is written: until `size` tokens have come, fewer
@@ -25,7 +27,7 @@ class RingMemory:
     end, with zeros before those of shorter rows, and the first at the beginning. A token may be
     among the first and the last.
 
-    The storage is head-major, as in `DenseMemory`. Nothing is written in place.
+    Nothing is written in place.
 
     Attributes:
         length: tokens so far; (N,) where rows differ.
@@ -41,10 +43,10 @@ class RingMemory:
 
     @classmethod
     def of(cls, streams: dict[str, Tensor], mask: Tensor | None, first: int = 0) -> Self:
-        """A whole sequence, with nothing forgotten: streams (N, S, heads, width), mask (N, S)."""
-        memory = cls(next(iter(streams.values())).shape[1], first)
+        """A whole sequence, with nothing forgotten: streams (N, heads, S, width), mask (N, S)."""
+        memory = cls(next(iter(streams.values())).shape[2], first)
         memory.length = memory.size
-        memory._last = {name: x.transpose(1, 2) for name, x in streams.items()}
+        memory._last = streams
         memory._first = {name: x[:, :, :first] for name, x in memory._last.items()}
         memory._mask = mask
         return memory
@@ -58,17 +60,16 @@ class RingMemory:
         return sum(x.nbytes for part in (self._last, self._first) for x in part.values())
 
     def append(self, streams: dict[str, Tensor]) -> Self:
-        """Add n tokens to every row, each stream (N, n, heads, width); n may be above the size.
+        """Add n tokens to every row, each stream (N, heads, n, width); n may be above the size.
 
         Returns: the memory that these n tokens attend to: all that was remembered before them, and
         themselves.
         """
         seen = type(self)(self.size, self.first)
-        for name, x in streams.items():
-            new = x.transpose(1, 2)
+        for name, new in streams.items():
             seen._first[name] = self._beginning(name, new)
             seen._last[name] = torch.cat((self._last[name], new), dim=2) if self._last else new
-        seen.length = self.length + next(iter(streams.values())).shape[1]
+        seen.length = self.length + next(iter(streams.values())).shape[2]
         # Copies, so that a view of its end does not keep a long text alive.
         self._last = {name: x[:, :, -self.size :].clone() for name, x in seen._last.items()}
         self._first = seen._first
@@ -89,15 +90,12 @@ class RingMemory:
     def read(self) -> Stretch:
         """The last tokens, oldest first."""
         kept = next(iter(self._last.values())).shape[2]
-        return Stretch(token_major(self._last), self._mask, self.length - kept)
+        return Stretch(self._last, self._mask, self.length - kept)
 
     def read_first(self) -> Stretch:
         """The first tokens."""
         mask = None if self._mask is None else self._mask[:, : self.first]
-        return Stretch(token_major(self._first), mask, 0)
-
-    def fork(self, parents: Tensor) -> None:
-        self.keep(parents)
+        return Stretch(self._first, mask, 0)
 
     def keep(self, rows: Tensor) -> None:
         self._last = {name: x.index_select(0, rows) for name, x in self._last.items()}
@@ -130,7 +128,3 @@ class RingMemory:
         if isinstance(self.length, Tensor):
             return self.length
         return torch.full((rows,), self.length, device=x.device)
-
-
-def token_major(storage: dict[str, Tensor]) -> dict[str, Tensor]:
-    return {name: x.transpose(1, 2) for name, x in storage.items()}

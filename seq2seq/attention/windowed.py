@@ -7,7 +7,7 @@ from torch import Tensor
 from seq2seq.attention.base import Attended, Encoded, Role, positions_of
 from seq2seq.attention.heads import HeadedAttention
 from seq2seq.attention.ring import RingMemory, Stretch
-from seq2seq.functional.local import Bias, Keys
+from seq2seq.functional.local import Keys, Weighing
 
 
 class WindowedAttention(HeadedAttention[RingMemory]):
@@ -26,10 +26,9 @@ class WindowedAttention(HeadedAttention[RingMemory]):
 
     def remember(self, x: Tensor, positions: Tensor) -> dict[str, Tensor]:
         """What later queries need of tokens x (N, S, E), at positions (S,) or (N, S): streams k
-        and v, (N, S, H, D).
+        and v, (N, H, S, D).
         """
-        k, v = self.turned(self.k(x), positions), self.heads(self.v(x))
-        return {"k": k.transpose(1, 2), "v": v.transpose(1, 2)}
+        return {"k": self.turned(self.k(x), positions), "v": self.heads(self.v(x))}
 
     def memory_of(self, encoded: Encoded) -> RingMemory:
         streams = self.remember(encoded.states, positions_of(encoded.states))
@@ -41,14 +40,11 @@ class WindowedAttention(HeadedAttention[RingMemory]):
         seen = memory.append(self.remember(x, positions))
         return self.attend(x, seen, positions, need_weights)
 
-    @property
-    def _bias(self) -> Bias | None:
-        """What the position scheme adds to the scores at a distance."""
-        position = self.place.position
-        return None if position is None else partial(position.bias, heads=self.num_heads)
+    def weighing(self, need_weights: bool) -> Weighing:
+        bias = partial(self.place.bias, heads=self.num_heads)
+        return Weighing(self.scale, bias, self.dropout_now, need_weights)
 
 
 def keys_of(seen: Stretch, suffix: str = "") -> Keys:
     """The streams k and v, or with a suffix (`k_global`), as the functions take them."""
-    k, v = (seen.streams[name + suffix].transpose(1, 2) for name in "kv")
-    return Keys(k, v, seen.mask, seen.start)
+    return Keys(seen.streams["k" + suffix], seen.streams["v" + suffix], seen.mask, seen.start)

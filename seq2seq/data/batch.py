@@ -1,13 +1,15 @@
 """Rows of a corpus as two padded tensors: all the data of a training step."""
 
 from collections.abc import Sequence
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from seq2seq.data.links import BatchLinks, PieceLinks
+from seq2seq.data.corpus import Corpus
+from seq2seq.data.links import BatchLinks
+from seq2seq.data.subword_regularization import Resegmented
 from seq2seq.symbols import BOS, EOS, PAD
 
 
@@ -34,19 +36,8 @@ class Batch(NamedTuple):
     links: BatchLinks | None = None
 
 
-class Rows(Protocol):
-    """Pairs by index: a `Corpus`, or a view of one in some epoch."""
-
-    @property
-    def links(self) -> PieceLinks | None: ...
-
-    def source(self, index: int) -> Sequence[int] | np.ndarray: ...
-
-    def target(self, index: int) -> Sequence[int] | np.ndarray: ...
-
-
 def make_batch(
-    corpus: Rows, indices: Sequence[int] | np.ndarray, total: int, linked: int = 0
+    corpus: Corpus | Resegmented, indices: Sequence[int] | np.ndarray, total: int, linked: int = 0
 ) -> Batch:
     """The rows `indices` of a corpus, padded to the longest of each side.
 

@@ -6,7 +6,6 @@ data of a step does not depend on the number of devices.
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
-from typing import overload
 
 import numpy as np
 
@@ -21,7 +20,7 @@ from seq2seq.errors import ConfigError
 MIXING = 3.0
 
 
-class EpochBatches(Sequence[np.ndarray]):
+class EpochBatches:
     """The global batches of an epoch: arrays of row indices, views of a single array.
 
     Args:
@@ -36,15 +35,10 @@ class EpochBatches(Sequence[np.ndarray]):
     def __len__(self) -> int:
         return len(self._sequence)
 
-    @overload
-    def __getitem__(self, index: int) -> np.ndarray: ...
+    def __iter__(self) -> Iterator[np.ndarray]:
+        return map(self.__getitem__, range(len(self)))
 
-    @overload
-    def __getitem__(self, index: slice) -> list[np.ndarray]: ...
-
-    def __getitem__(self, index: int | slice) -> np.ndarray | list[np.ndarray]:
-        if isinstance(index, slice):
-            return [self[i] for i in range(*index.indices(len(self)))]
+    def __getitem__(self, index: int) -> np.ndarray:
         i = self._sequence[index]
         return self._order[self._ends[i - 1] if i else 0 : self._ends[i]]
 

@@ -1,6 +1,5 @@
 """What is computed once per content: values of files, and folders, written whole or not at all."""
 
-import contextlib
 import hashlib
 import json
 import os
@@ -13,7 +12,7 @@ from typing import Any, TypeVar
 
 from filelock import FileLock
 
-from seq2seq.durable import sync
+from seq2seq.durable import sync, write_text
 from seq2seq.errors import DataError
 
 T = TypeVar("T", str, int)
@@ -79,11 +78,9 @@ def _known(note: Path, state: list[int] | None) -> dict[str, Any]:
 
 
 def _write(note: Path, content: dict[str, Any]) -> None:
-    unfinished = note.with_name(f"{note.name}.{os.getpid()}")
-    with contextlib.suppress(OSError):
+    with suppress(OSError):
         note.parent.mkdir(parents=True, exist_ok=True)
-        unfinished.write_text(json.dumps(content), encoding="utf-8")
-        os.replace(unfinished, note)
+        write_text(note, json.dumps(content))
 
 
 def _sha256(path: Path) -> str:

@@ -2,7 +2,6 @@
 
 import json
 from collections.abc import Sequence
-from copy import copy
 from pathlib import Path
 from typing import NamedTuple
 
@@ -10,9 +9,9 @@ import numpy as np
 import tokenizers as library
 
 from seq2seq.data.cache import FileMemo, cached_folder, digest
-from seq2seq.data.encode import SIDES, write_corpus
+from seq2seq.data.encode import FILES, SIDES, write_corpus
 from seq2seq.data.encoding_stats import EncodingStats
-from seq2seq.data.links import PieceLinks
+from seq2seq.data.links import PieceLinks, mapped
 from seq2seq.data.mixture import Component
 from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.errors import DataError
@@ -88,12 +87,6 @@ class Corpus:
         """The ids of a target sentence, int32, read-only."""
         return self._target.row(index)
 
-    def with_links(self, links: PieceLinks) -> "Corpus":
-        """The same pairs, with links between their pieces."""
-        linked = copy(self)
-        linked.links = links
-        return linked
-
     def count_tokens(self, rows: np.ndarray) -> int:
         """Target tokens of some rows, EOS counted."""
         return int(self.target_lengths[rows].sum(dtype=np.int64)) + len(rows)
@@ -149,17 +142,8 @@ def settings_of(
 
 def _load(folder: Path, weights: Sequence[float]) -> Corpus:
     note = json.loads((folder / "report.json").read_text(encoding="utf-8"))
-
-    def mapped(name: str, kind: str) -> np.ndarray:
-        # As a plain array: slicing a memmap object is ten times slower than slicing its memory.
-        return np.asarray(np.memmap(folder / name, kind, "r"))
-
     source, target = (
-        Side(
-            mapped(f"{side}.ids", "<i4"),
-            mapped(f"{side}.offsets", "<i8"),
-            mapped(f"{side}.lengths", "<i4"),
-        )
+        Side(*(mapped(folder / f"{side}.{name}", kind) for name, kind in FILES.items()))
         for side in SIDES
     )
     return Corpus(
@@ -167,7 +151,7 @@ def _load(folder: Path, weights: Sequence[float]) -> Corpus:
         target,
         [EncodingStats.from_plain(each) for each in note["accounts"]],
         weights=weights,
-        hashes=mapped("hashes", "<u8"),
+        hashes=mapped(folder / "hashes", "<u8"),
         duplicates=note["duplicates"],
     )
 

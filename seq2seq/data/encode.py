@@ -19,6 +19,7 @@ from seq2seq.data.windows import windows
 # Text is encoded in chunks; both limits bound the memory, however long the lines are.
 CHUNK_LINES, CHUNK_CHARACTERS = 4096, 2**20
 SIDES = ("source", "target")
+FILES = {"ids": "<i4", "offsets": "<i8", "lengths": "<i4"}  # of each side, as in `corpus.Side`
 
 
 class _Pair(NamedTuple):
@@ -40,8 +41,7 @@ class _SideWriter:
 
     def __init__(self, files: ExitStack, folder: Path, side: str):
         self._ids, self._offsets, self._lengths = (
-            files.enter_context((folder / f"{side}.{kind}").open("wb"))
-            for kind in ("ids", "offsets", "lengths")
+            files.enter_context((folder / f"{side}.{name}").open("wb")) for name in FILES
         )
         self._pieces = 0
         np.zeros(1, "<i8").tofile(self._offsets)

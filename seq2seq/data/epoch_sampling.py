@@ -110,8 +110,6 @@ def max_lengths(longer: np.ndarray, shares: Sequence[Share]) -> np.ndarray:
         lengths += [ordered] * int(share.weight)
         if count := _draw_count(share):
             lengths += [ordered[_bounds(n, len(ordered), count)] for n in chunks([range(count)])]
-    if len(lengths) == 1:
-        return lengths[0]
     together = np.concatenate(lengths)
     together.sort()
     return together

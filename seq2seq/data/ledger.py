@@ -75,8 +75,7 @@ def _corpus(component: Component, stats: EncodingStats, memo: FileMemo) -> dict[
 
 
 def _side(pieces: Pieces) -> dict[str, Any]:
-    plain = {**asdict(pieces), "lengths": list(pieces.lengths)}
-    return {**plain, "pieces": pieces.total, "unknown_rate": pieces.unknown_rate}
+    return {**asdict(pieces), "pieces": pieces.total, "unknown_rate": pieces.unknown_rate}
 
 
 def summary(ledger: Mapping[str, Any], corpora: Mapping[str, Corpus]) -> list[str]:

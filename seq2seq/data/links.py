@@ -62,7 +62,7 @@ class PieceLinks:
         return BatchLinks(torch.from_numpy(places), torch.from_numpy(shares), asked, total)
 
 
-def mapped(path: Path, kind: np.dtype) -> np.ndarray:
+def mapped(path: Path, kind: np.dtype | str) -> np.ndarray:
     """A file as a memory-mapped array; an empty file, which cannot be mapped, as an empty one."""
     if path.stat().st_size == 0:
         return np.empty(0, kind)

@@ -131,8 +131,7 @@ def prepare(
         assert given is not None
         tokenizers = given
     else:
-        tokenizers = _tokenizers(recipe, components["train"], data.max_length, cache, memo)
-        tokenizers = _tagged(tokenizers, tags) if tags else tokenizers
+        tokenizers = _tokenizers(recipe, components["train"], tags, data.max_length, cache)
     for tag in tags:
         tokenizers.source.tag_id(tag)  # `given` may lack it
     corpora = {
@@ -151,7 +150,7 @@ def prepare(
             to_end=link_files.to_end,
             cache_dir=cache,
         )
-        corpora[part] = corpora[part].with_links(links)
+        corpora[part].links = links
         pairs = int(np.count_nonzero(links.asked))
         report.append(f"{part}: links for {pairs:,} of {len(corpora[part]):,} pairs")
         ledger.setdefault("links", {})[part] = links_ledger(of_part, memo)
@@ -206,15 +205,11 @@ def _check_tags(components: Mapping[str, list[Component]], known: list[str]) -> 
                 )
 
 
-def _tagged(tokenizers: Tokenizers, tags: list[str]) -> Tokenizers:
-    source = tokenizers.source.with_tags(tags)
-    return Tokenizers(source, source if tokenizers.source is tokenizers.target else tokenizers[1])
-
-
 def _tokenizers(
-    recipe: Recipe, components: list[Component], max_length: int, cache: Path, memo: FileMemo
+    recipe: Recipe, components: list[Component], tags: list[str], max_length: int, cache: Path
 ) -> Tokenizers:
-    """Learn one tokenizer from all text, or one from each side, or reuse those in the cache.
+    """Learn one tokenizer from all text, or one from each side, or reuse those in the cache; that
+    of the source gets a symbol for each tag.
 
     Lines too long to be kept are skipped, see `learnable`.
     """
@@ -227,13 +222,13 @@ def _tokenizers(
             learnt = recipe.train(learnable(lines, max_length))
             (folder / f"{side}.json").write_text(learnt.to_json(), encoding="utf-8")
 
+    memo = FileMemo(cache)
     settings = [library.__version__, repr(recipe), str(max_length)]
     for text in texts:
         settings += [*text.settings, *(memo.sha256(file) for file in text.files)]
     folder = cached_folder(cache, f"tokenizer-{digest(settings)}", write)
-    by_side = [_read(folder / f"{side}.json") for side in sides]
-    return Tokenizers(by_side[0], by_side[-1])
-
-
-def _read(path: Path) -> Tokenizer:
-    return Tokenizer.from_json(path.read_text(encoding="utf-8"))
+    files = [folder / f"{side}.json" for side in sides]
+    learnt = [Tokenizer.from_json(file.read_text(encoding="utf-8")) for file in files]
+    if tags:
+        learnt[0] = learnt[0].with_tags(tags)
+    return Tokenizers(learnt[0], learnt[-1])

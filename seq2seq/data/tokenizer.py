@@ -4,9 +4,10 @@ Byte pair encoding: Sennrich et al. 2016, arXiv:1508.07909. Over bytes, so that 
 unknown: Radford et al. 2019 (GPT-2).
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import Literal, NamedTuple, Protocol
+from typing import Literal, NamedTuple
 
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
@@ -144,17 +145,27 @@ class Tokenizers(NamedTuple):
     target: Tokenizer
 
 
-class Recipe(Protocol):
-    """How to learn a tokenizer: a frozen dataclass of its options, checked on creation."""
+@dataclass(frozen=True, kw_only=True)
+class Recipe(ABC):
+    """How to learn a tokenizer: options, checked on creation. Their repr names it in the cache.
 
-    @property
-    def joint(self) -> bool: ...
+    Args:
+        vocab_size: ids in all, the 4 control symbols counted; None for all pieces of the text.
+        joint: one tokenizer for both languages (True), or one for each.
+        normalize: None keeps characters as they are; "nfc" first writes accents in composed form.
+    """
 
-    def train(self, lines: Iterable[str]) -> Tokenizer: ...
+    vocab_size: int | None = None
+    joint: bool = True
+    normalize: Literal["nfc"] | None = None
+
+    @abstractmethod
+    def train(self, lines: Iterable[str]) -> Tokenizer:
+        """Learn it from text. Raises: ConfigError if the options do not suit the text."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ByteLevelBPE:
+class ByteLevelBPE(Recipe):
     """How to learn byte pair encoding: repeatedly merge the most frequent pair of neighbours.
 
     Words are split first, each with the space before it, and nothing merges across words.
@@ -174,11 +185,9 @@ class ByteLevelBPE:
     """
 
     vocab_size: int = 8000
-    joint: bool = True
-    normalize: Literal["nfc"] | None = None
     max_token_length: int = 16
     isolate_cjk: bool = False
-    # Not in the repr, which names the learnt tokenizer in the cache.
+    # Not in the repr: it changes nothing about the learnt tokenizer.
     dropout: float = field(default=0.0, repr=False)
 
     def __post_init__(self) -> None:

@@ -6,12 +6,11 @@ Kudo 2018, arXiv:1804.10959; the pieces are those of SentencePiece, Kudo and Ric
 import json
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
 
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
-from seq2seq.data.tokenizer import Tokenizer, check_vocab_size, isolating_cjk
+from seq2seq.data.tokenizer import Recipe, Tokenizer, check_vocab_size, isolating_cjk
 from seq2seq.errors import ConfigError
 from seq2seq.symbols import NAMES
 from seq2seq.tables import check_range
@@ -26,7 +25,7 @@ TOO_FEW = "not large enough to contain all chars"  # message of the library
 
 
 @dataclass(frozen=True, kw_only=True)
-class Unigram:
+class Unigram(Recipe):
     """How to learn a unigram model: of many candidates, keep the pieces that explain the text best.
 
     The text is kept as it is: decoding gives back what was encoded, except that the noncharacters
@@ -44,8 +43,6 @@ class Unigram:
     """
 
     vocab_size: int = 8000
-    joint: bool = True
-    normalize: Literal["nfc"] | None = None
     max_token_length: int = 16
     isolate_cjk: bool = False
 

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
+from typing import ClassVar
 
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
-from seq2seq.data.tokenizer import Tokenizer
+from seq2seq.data.tokenizer import Recipe, Tokenizer
 from seq2seq.data.unigram import FOREIGN, LITERAL_MARK, MARK
 from seq2seq.errors import ConfigError
 from seq2seq.symbols import NAMES
@@ -18,7 +18,41 @@ PUNCTUATION = f"{MARK}?[[\\p{{P}}\\p{{S}}]&&[^{MARK}]]"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Word:
+class Frequent(Recipe):
+    """Base class: the most frequent words or characters of a text, each a piece.
+
+    Args:
+        min_frequency: how often a piece must occur.
+
+    Raises: ConfigError for a value out of range.
+    """
+
+    pieces: ClassVar[str]  # what they are, for messages
+    min_frequency: int = 1
+
+    def __post_init__(self) -> None:
+        if self.vocab_size is not None and self.vocab_size <= len(NAMES):
+            raise ConfigError(
+                f"tokenizer.vocab_size={self.vocab_size} is too small: {len(NAMES)} are control "
+                f"symbols, {self.pieces} need more: tokenizer.vocab_size=8000, or null for all "
+                f"{self.pieces}"
+            )
+        check_range("tokenizer.min_frequency", self.min_frequency, 1)
+
+    def _collect(self, library: tokenizers.Tokenizer, lines: Iterable[str]) -> Tokenizer:
+        """The library's tokenizer with these pieces, at most `vocab_size` ids."""
+        trainer = trainers.WordLevelTrainer(
+            vocab_size=2**31 if self.vocab_size is None else self.vocab_size,
+            min_frequency=self.min_frequency,
+            special_tokens=list(NAMES),
+            show_progress=False,
+        )
+        library.train_from_iterator(lines, trainer)
+        return Tokenizer(library)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Word(Frequent):
     """How to collect words: the most frequent ones of a text, each a piece.
 
     White space separates words. A run of white space becomes one space, and none at the ends; the
@@ -37,14 +71,8 @@ class Word:
     Raises: ConfigError for a value out of range.
     """
 
-    vocab_size: int | None = None
-    joint: bool = True
-    normalize: Literal["nfc"] | None = None
-    min_frequency: int = 1
+    pieces = "words"
     isolate_punctuation: bool = False
-
-    def __post_init__(self) -> None:
-        check(self.vocab_size, self.min_frequency, "words")
 
     def train(self, lines: Iterable[str]) -> Tokenizer:
         """Collect the words. The same lines always give the same tokenizer."""
@@ -72,11 +100,11 @@ class Word:
                 decoders.Replace(LITERAL_MARK, MARK),
             ]
         )
-        return collect(library, lines, self.vocab_size, self.min_frequency)
+        return self._collect(library, lines)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Character:
+class Character(Frequent):
     """How to collect characters: the most frequent code points of a text, each a piece.
 
     The text is kept as it is, white space included. A character outside the vocabulary becomes the
@@ -91,13 +119,7 @@ class Character:
     Raises: ConfigError for a value out of range.
     """
 
-    vocab_size: int | None = None
-    joint: bool = True
-    normalize: Literal["nfc"] | None = None
-    min_frequency: int = 1
-
-    def __post_init__(self) -> None:
-        check(self.vocab_size, self.min_frequency, "characters")
+    pieces = "characters"
 
     def train(self, lines: Iterable[str]) -> Tokenizer:
         """Collect the characters. The same lines always give the same tokenizer."""
@@ -107,28 +129,4 @@ class Character:
             library.normalizer = normalizers.NFC()
         library.pre_tokenizer = pre_tokenizers.Split(Regex("(?m)."), "isolated")
         library.decoder = decoders.Fuse()
-        return collect(library, lines, self.vocab_size, self.min_frequency)
-
-
-def check(vocab_size: int | None, min_frequency: int, pieces: str) -> None:
-    """Raises: ConfigError for a value out of range."""
-    if vocab_size is not None and vocab_size <= len(NAMES):
-        raise ConfigError(
-            f"tokenizer.vocab_size={vocab_size} is too small: {len(NAMES)} are control symbols, "
-            f"{pieces} need more: tokenizer.vocab_size=8000, or null for all {pieces}"
-        )
-    check_range("tokenizer.min_frequency", min_frequency, 1)
-
-
-def collect(
-    library: tokenizers.Tokenizer, lines: Iterable[str], vocab_size: int | None, min_frequency: int
-) -> Tokenizer:
-    """The library's tokenizer with the most frequent pieces of a text, at most `vocab_size` ids."""
-    trainer = trainers.WordLevelTrainer(
-        vocab_size=2**31 if vocab_size is None else vocab_size,
-        min_frequency=min_frequency,
-        special_tokens=list(NAMES),
-        show_progress=False,
-    )
-    library.train_from_iterator(lines, trainer)
-    return Tokenizer(library)
+        return self._collect(library, lines)

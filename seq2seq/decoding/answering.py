@@ -6,9 +6,12 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Generic, TypeVar
 
+from seq2seq.errors import Seq2SeqError
+
 Item = TypeVar("Item")
 Answer = TypeVar("Answer")
 
+DROPPED = "the engine dropped all its work when another caller met an error"
 MAX_SIZE = 2**20  # of the items that `translate` submits together, if they have a size
 MAX_UNANSWERED = 2**16  # items of a stream that wait for the answer to the first of them
 
@@ -114,6 +117,8 @@ class Answering(ABC, Generic[Item, Answer]):
                 self.advance()
                 while order and order[0] in answers:
                     yield answers.pop(order.popleft())
+                if order and order[0] not in self._recipients:
+                    raise Seq2SeqError(DROPPED)
         finally:
             self.cancel(*order)
 

@@ -144,9 +144,19 @@ class Engine(Answering[Request, list[Hypothesis]]):
     def _search(self, request: Request) -> Search:
         return request.search or self.search
 
-    @torch.no_grad()
     def advance(self) -> None:
-        """Admit waiting sentences, then decode one more token of every hypothesis."""
+        """Admit waiting sentences, then decode one more token of every hypothesis. If an error is
+        raised, such as one for lack of memory, all sentences are dropped.
+        """
+        try:
+            self._advance()
+        except BaseException:
+            self.cancel(*self._requests)
+            self._batches.clear()
+            raise
+
+    @torch.no_grad()
+    def _advance(self) -> None:
         self._admit()
         self._reserve()
         for kind, batch in list(self._batches.items()):

@@ -5,7 +5,7 @@ hypotheses that result. None of them calls a model; `DecodingBatch` does.
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple, Self
 
 import torch
@@ -15,7 +15,7 @@ from torch.nn.functional import pad
 from seq2seq.decoding.guides import Guide, Guides
 from seq2seq.errors import ConfigError
 from seq2seq.symbols import BOS, EOS, NAMES, PAD
-from seq2seq.tables import check_range
+from seq2seq.tables import check_options, check_range
 
 
 class Hypothesis(NamedTuple):
@@ -95,6 +95,7 @@ class Search:
     }
 
     def __post_init__(self) -> None:
+        check_options(type(self), {f.name: getattr(self, f.name) for f in fields(self)}, "decode")
         for name, (minimum, maximum) in self.ranges.items():
             check_range(f"decode.{name}", getattr(self, name), minimum, maximum=maximum)
         for lower, upper in (
@@ -109,7 +110,7 @@ class Search:
                     "otherwise no length is allowed for some translation"
                 )
 
-    @property
+    @cached_property
     def kind(self) -> Self:
         """This search without the options of single sentences: searches of one kind can share a
         batch.

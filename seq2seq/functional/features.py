@@ -31,7 +31,7 @@ class FeatureMap(NamedTuple):
     """phi, of queries and of keys.
 
     `queries` takes (B, H, T, D), and may leave out a factor of each query, which cancels. `keys`
-    takes (B, H, S, D), a mask (B, S) with True = real token or None, and the level (B, H) of the
+    takes (B, H, S, D), a mask (B, S) with True = real token or None, and the level (B, H, 1) of the
     earlier keys or None; its values are zero where masked. `eps` is added to denominators, against
     0 / 0.
     """
@@ -137,7 +137,7 @@ def favor_map(w: Tensor) -> FeatureMap:
         # Finite where there is no key yet, since -inf - -inf is NaN.
         largest = logs.detach().amax(-1).clamp(min=torch.finfo(logs.dtype).min)
         if before is not None:
-            largest = torch.maximum(largest, before[..., None])
+            largest = torch.maximum(largest, before)
         level = largest.cummax(-1).values
         return Features((logs - level[..., None]).exp() * scale, level)
 

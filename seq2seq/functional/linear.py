@@ -13,9 +13,9 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
-from torch.utils.checkpoint import checkpoint
 
 from seq2seq.functional.features import FeatureMap, Features
+from seq2seq.functional.scores import recomputed
 from seq2seq.functional.shapes import check
 from seq2seq.functional.softmax import widened
 
@@ -32,7 +32,7 @@ class Sums(NamedTuple):
     """All that a query needs of the keys: S and z, which are total * exp(level)."""
 
     total: Tensor  # (B, H, F, M + 1): S, and z as its last column
-    level: Tensor | None = None  # (B, H); None = 0
+    level: Tensor | None = None  # (B, H, 1); None = 0
 
 
 def key_sums(phi: FeatureMap, k: Tensor, v: Tensor, mask: Tensor | None = None) -> Sums:
@@ -147,8 +147,8 @@ def segment_sums(k: Features, v: Tensor, before: Sums | None) -> Sums:
     with torch.autocast(v.device.type, enabled=False):
         total = rescaled(k.values, k.level, end).transpose(-2, -1) @ with_ones(v)
         if before is not None:
-            total = total + rescaled(before.total, column(before.level), end)
-    return Sums(total, None if end is None else end.squeeze(-1))
+            total = total + rescaled(before.total, before.level, end)
+    return Sums(total, end)
 
 
 def causal_segment(
@@ -173,7 +173,7 @@ def causal_segment(
     if k.level is not None:
         level = in_chunks(k.level[..., None], C, mode="replicate").squeeze(-1)  # (B, H, n, C)
         end = level[..., -1:]
-        first = column(level_of(before))
+        first = level_of(before)
         first = level[:, :, :1, :1] if first is None else first[..., None]
         start = torch.cat((first, end[:, :, :-1]), dim=2)  # (B, H, n, 1)
     with torch.autocast(v.device.type, enabled=False):
@@ -182,7 +182,7 @@ def causal_segment(
         near = causal_products(queries, keys, level) @ values
         seen = near + rescaled(queries @ past, start, level)
     out = divided(seen.flatten(2, 3)[:, :, :T], eps)
-    return out, Sums(total, None if k.level is None else k.level[..., -1])
+    return out, Sums(total, None if k.level is None else k.level[..., -1:])
 
 
 def causal_products(q: Tensor, k: Tensor, level: Tensor | None) -> Tensor:
@@ -245,11 +245,6 @@ def level_of(sums: Sums | None) -> Tensor | None:
     return None if sums is None else sums.level
 
 
-def column(level: Tensor | None) -> Tensor | None:
-    """(B, H) -> (B, H, 1)."""
-    return None if level is None else level[..., None]
-
-
 def in_chunks(x: Tensor, size: int, mode: str = "constant") -> Tensor:
     """(B, H, T, F) -> (B, H, n, size, F), padded with zeros or, `replicate`, the last token."""
     missing = -x.shape[2] % size
@@ -267,6 +262,4 @@ def segments(*tensors: Tensor, mask: Tensor | None = None) -> Iterator[tuple[Any
 
 def computed(function: Callable[..., Any], tokens: int, *inputs: Any) -> Any:
     """function(*inputs), recomputed for the gradient if there are further segments."""
-    if tokens <= SEGMENT or not torch.is_grad_enabled():
-        return function(*inputs)
-    return checkpoint(function, *inputs, use_reentrant=False, preserve_rng_state=False)
+    return function(*inputs) if tokens <= SEGMENT else recomputed(function, *inputs)

@@ -31,6 +31,15 @@ class Keys(NamedTuple):
     start: int | Tensor = 0  # (B,) for the functions of `local_rows`
 
 
+class Weighing(NamedTuple):
+    """How the keys that a query reads are weighed."""
+
+    scale: float  # factor of the scores
+    bias: Bias | None = None  # added to them
+    dropout: float = 0.0  # probability of dropping a weight; 0 outside training
+    need_weights: bool = False  # also return the weights before dropout: T x S numbers
+
+
 class Blocks(NamedTuple):
     """How T queries, the last of S positions, are cut into C blocks, and what each block reads.
 
@@ -85,15 +94,12 @@ class Blocks(NamedTuple):
 def page_local_attention(
     q: Tensor,
     keys: Keys,
+    how: Weighing,
     *,
     page: int,
     radius: int,
-    scale: float,
     form: Literal["joint", "per_page", "mean"] = "joint",
     causal: bool = False,
-    bias: Bias | None = None,
-    dropout: float = 0.0,
-    need_weights: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
     """Query i of page I = i // P reads the keys of the pages J with |I - J| <= radius.
 
@@ -104,13 +110,10 @@ def page_local_attention(
     Args:
         q: (B, H, T, D), at the last T positions of the keys.
         keys: from any position on, including all that a query may read.
+        how: its bias is called with the distances within one block.
         page: P, in tokens. Pages begin at multiples of P, wherever `keys` start.
         radius: pages to each side.
-        scale: factor of the scores.
         causal: a query reads only itself and what stands before it.
-        bias: called with the distances within one block.
-        dropout: probability of dropping a weight; pass 0 outside training.
-        need_weights: also return the weights before dropout, which takes T x S numbers.
 
     Returns: out (B, H, T, M), weights (B, H, T, start + S) or None.
     """
@@ -132,11 +135,11 @@ def page_local_attention(
     visible = blocks.real(keys, rows)
     if causal:
         visible = visible & (distance <= 0)
-    scores = biased((blocks.queries(q) * scale) @ blocks.keys(keys.k, rows), bias, distance)
+    scores = biased((blocks.queries(q) * how.scale) @ blocks.keys(keys.k, rows), how.bias, distance)
     weights = softmax_by_page(scores, visible, page, form)
-    out = weighted(drop(weights, dropout), blocks.keys(keys.v, rows))
+    out = weighted(drop(weights, how.dropout), blocks.keys(keys.v, rows))
     out = out.flatten(2, 3)[:, :, skipped:rows]
-    if not need_weights:
+    if not how.need_weights:
         return out, None
     weights = blocks.spread(weights, rows, S)[:, :, skipped:]
     return out, pad(weights, (keys.start, 0)).to(q.dtype)
@@ -155,16 +158,7 @@ def softmax_by_page(scores: Tensor, visible: Tensor, page: int, form: str) -> Te
 
 
 def window_attention(
-    q: Tensor,
-    keys: Keys,
-    first: Keys,
-    *,
-    radius: int,
-    scale: float,
-    causal: bool = False,
-    bias: Bias | None = None,
-    dropout: float = 0.0,
-    need_weights: bool = False,
+    q: Tensor, keys: Keys, first: Keys, how: Weighing, *, radius: int, causal: bool = False
 ) -> tuple[Tensor, Tensor | None]:
     """One softmax for query i over the keys j with |i - j| <= radius and the global keys, each key
     once.
@@ -174,12 +168,10 @@ def window_attention(
         keys: from any position on, including all within the window of a query.
         first: the F global keys, at positions 0 ... F - 1, which may stand in `keys` too; F may
             be 0.
+        how: its bias is called with the distances within one block, and from all queries to the
+            global keys.
         radius: r, of the window, to each side.
-        scale: factor of the scores.
         causal: a query reads only itself and what stands before it.
-        bias: called with the distances within one block, and from all queries to the global keys.
-        dropout: probability of dropping a weight; pass 0 outside training.
-        need_weights: also return the weights before dropout, which takes T x S numbers.
 
     Returns: out (B, H, T, M), weights (B, H, T, start + S) or None.
     Source: Beltagy et al. 2020, arXiv:2004.05150.
@@ -190,9 +182,9 @@ def window_attention(
     blocks = blocks_of_window(T, S, radius, causal)
     near = blocks.distance(q.device)
     far = torch.arange(F, device=q.device) - blocks.places(keys.start + S - T, T, q.device)
-    of_blocks = blocks.queries(q * scale)
-    to_near = biased(of_blocks @ blocks.keys(keys.k, T), bias, near)
-    to_far = biased(of_blocks @ first.k.transpose(-2, -1)[:, :, None], bias, far)
+    of_blocks = blocks.queries(q * how.scale)
+    to_near = biased(of_blocks @ blocks.keys(keys.k, T), how.bias, near)
+    to_far = biased(of_blocks @ first.k.transpose(-2, -1)[:, :, None], how.bias, far)
     near_visible = blocks.real(without(F, keys), T) & (near.abs() <= radius)
     far_visible = real(first)[:, None, None, None] & torch.ones_like(far, dtype=torch.bool)
     if causal:
@@ -200,11 +192,11 @@ def window_attention(
     visible = torch.cat((near_visible, far_visible), dim=-1)
     weights = masked_softmax(torch.cat((to_near, to_far), dim=-1), visible)
 
-    to_near, to_far = drop(weights, dropout).split([near.shape[-1], F], dim=-1)
+    to_near, to_far = drop(weights, how.dropout).split([near.shape[-1], F], dim=-1)
     out = weighted(to_near, blocks.keys(keys.v, T))
     out = out + weighted(to_far, first.v.transpose(-2, -1)[:, :, None])
     out = out.flatten(2, 3)[:, :, :T]
-    if not need_weights:
+    if not how.need_weights:
         return out, None
     to_near, to_far = weights.split([near.shape[-1], F], dim=-1)
     whole = pad(blocks.spread(to_near, T, S), (keys.start, 0))

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.functional.dropout import dropout as drop
-from seq2seq.functional.local import Bias, Keys
+from seq2seq.functional.local import Keys, Weighing
 from seq2seq.functional.scores import dot
 from seq2seq.functional.softmax import attend, masked_softmax, widened
 
@@ -19,21 +19,18 @@ from seq2seq.functional.softmax import attend, masked_softmax, widened
 def page_local_rows(
     q: Tensor,
     keys: Keys,
+    how: Weighing,
     *,
     page: int,
     radius: int,
-    scale: float,
     form: Literal["joint", "per_page", "mean"] = "joint",
-    bias: Bias | None = None,
-    dropout: float = 0.0,
-    need_weights: bool = False,
 ) -> tuple[Tensor, Tensor | None]:
     """`local.page_local_attention` in the decoder, each row at its own position."""
     there = places(keys)
     here = queries_of(there, q.shape[2])
     apart = here // page - there // page
     past = (there >= 0) & (there <= here)
-    scores = scores_of(q, keys.k, scale, bias, there - here)
+    scores = scores_of(q, keys.k, how, there - here)
     if form == "joint":
         weights = masked_softmax(scores, past & (apart <= radius))
     else:
@@ -41,19 +38,11 @@ def page_local_rows(
         weights = masked_softmax(scores.expand(len(pages), *scores.shape), pages).sum(0)
         if form == "mean":
             weights = weights / pages.any(-1, keepdim=True).sum(0).clamp(min=1)
-    return answer(weights, keys.v, there, dropout, need_weights)
+    return answer(weights, keys.v, there, how)
 
 
 def window_rows(
-    q: Tensor,
-    keys: Keys,
-    first: Keys,
-    *,
-    radius: int,
-    scale: float,
-    bias: Bias | None = None,
-    dropout: float = 0.0,
-    need_weights: bool = False,
+    q: Tensor, keys: Keys, first: Keys, how: Weighing, *, radius: int
 ) -> tuple[Tensor, Tensor | None]:
     """`local.window_attention` in the decoder, each row at its own position."""
     near = places(keys)
@@ -63,8 +52,8 @@ def window_rows(
     visible = torch.cat((far <= here, (near >= F) & (near <= here) & (here - near <= radius)), -1)
     there = torch.cat((far, near), dim=-1)
     k, v = torch.cat((first.k, keys.k), dim=2), torch.cat((first.v, keys.v), dim=2)
-    weights = masked_softmax(scores_of(q, k, scale, bias, there - here), visible)
-    return answer(weights, v, there, dropout, need_weights)
+    weights = masked_softmax(scores_of(q, k, how, there - here), visible)
+    return answer(weights, v, there, how)
 
 
 def places(keys: Keys) -> Tensor:
@@ -79,19 +68,19 @@ def queries_of(there: Tensor, queries: int) -> Tensor:
     return there[..., -queries:].transpose(-2, -1)
 
 
-def scores_of(q: Tensor, k: Tensor, scale: float, bias: Bias | None, distance: Tensor) -> Tensor:
+def scores_of(q: Tensor, k: Tensor, how: Weighing, distance: Tensor) -> Tensor:
     """(B, H, T, S) in float32 at least, with the bias of the distances (B, 1, T, S)."""
-    scores = widened(dot(q, k, scale))
-    added = None if bias is None else bias(distance[:, 0])
+    scores = widened(dot(q, k, how.scale))
+    added = None if how.bias is None else how.bias(distance[:, 0])
     return scores if added is None else scores + added.to(scores.dtype)
 
 
 def answer(
-    weights: Tensor, v: Tensor, there: Tensor, dropout: float, need_weights: bool
+    weights: Tensor, v: Tensor, there: Tensor, how: Weighing
 ) -> tuple[Tensor, Tensor | None]:
     """The output, and the weights of all positions (B, H, T, S)."""
-    out = attend(drop(weights, dropout), v)
-    if not need_weights:
+    out = attend(drop(weights, how.dropout), v)
+    if not how.need_weights:
         return out, None
     index = there.clamp(min=0)  # keys below have weight 0
     everywhere = weights.new_zeros(*weights.shape[:3], int(index.max()) + 1)

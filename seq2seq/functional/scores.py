@@ -4,6 +4,7 @@ Each takes its parameters as arguments, with a leading axis of heads, and return
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -169,10 +170,11 @@ def in_chunks(
     rows = max(1, max_elements // max(1, B * H * each))
     if rows >= T:
         return score(q)
-    parts = q.split(rows, dim=2)
+    return torch.cat([recomputed(score, part) for part in q.split(rows, dim=2)], dim=2)
+
+
+def recomputed(function: Callable[..., Any], *inputs: Any) -> Any:
+    """function(*inputs), without randomness; computed again for the gradient, if there is one."""
     if not torch.is_grad_enabled():
-        return torch.cat([score(part) for part in parts], dim=2)
-    return torch.cat(
-        [checkpoint(score, part, use_reentrant=False, preserve_rng_state=False) for part in parts],
-        dim=2,
-    )
+        return function(*inputs)
+    return checkpoint(function, *inputs, use_reentrant=False, preserve_rng_state=False)

@@ -85,21 +85,20 @@ def both(mask: Tensor | None, other: Tensor | None) -> Tensor | None:
 
 
 def causal_mask(
-    queries: int, keys: int, start: int | Tensor = 0, *, device: torch.device | None = None
+    queries: int, keys: int, start: int = 0, *, device: torch.device | None = None
 ) -> Tensor:
     """Query i, standing at position start + i, may read keys 0 ... start + i, itself included.
 
     Args:
         queries: T.
         keys: S.
-        start: position of the first query, an int or (N,) where rows stand at different positions.
+        start: position of the first query.
 
-    Returns: (T, S), or (N, 1, T, S) for a tensor `start`.
+    Returns: (T, S).
     """
     query = torch.arange(queries, device=device)[:, None]
     key = torch.arange(keys, device=device)
-    first = start.view(-1, 1, 1, 1) if isinstance(start, Tensor) else start
-    return key <= query + first
+    return key <= query + start
 
 
 def past_mask(positions: Tensor, queries: int, keys: int) -> Tensor:

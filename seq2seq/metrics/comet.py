@@ -47,7 +47,8 @@ def comet_score(
         paths = {}
         for name, lines in (("-s", source), ("-t", hypotheses), ("-r", references)):
             paths[name] = Path(folder) / f"lines{name}.txt"
-            text = "".join(f"{_one_line(line)}\n" for line in lines)
+            # For COMET a lone CR ends a line, too.
+            text = "".join(line.replace("\r", " ").replace("\n", " ") + "\n" for line in lines)
             paths[name].write_text(text, encoding="utf-8", newline="\n")
         files = [word for name, path in paths.items() for word in (name, str(path))]
         ended = subprocess.run(
@@ -64,8 +65,3 @@ def comet_score(
             f"{shlex.join(command)} ended with code {ended.returncode} and no score, saying: {said}"
         )
     return float(printed[-1])
-
-
-def _one_line(text: str) -> str:
-    """For COMET a lone CR ends a line, too."""
-    return text.replace("\r", " ").replace("\n", " ")

@@ -58,17 +58,13 @@ def score(
     Source: Papineni et al. 2002 (P02-1040); Popovic 2015 (W15-3049); Snover et al. 2006
         (2006.amta-papers.25); Post 2018, arXiv:1804.08771.
     """
-    check_counts(hypotheses, references)
-    metrics = build_metrics(find_metrics(DEFAULT), [references], language)
-    return corpus_scores(hypotheses, metrics)
-
-
-def check_counts(hypotheses: Sequence[str], references: Sequence[str]) -> None:
     if len(hypotheses) != len(references):
         raise DataError(
             f"{len(hypotheses)} translations cannot be compared with {len(references)} references. "
             "Give one line of each for every sentence, empty lines included."
         )
+    metrics = build_metrics(find_metrics(DEFAULT), [references], language)
+    return corpus_scores(hypotheses, metrics)
 
 
 def corpus_scores(

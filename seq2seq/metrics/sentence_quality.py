@@ -1,14 +1,15 @@
 """The quality of each translation beside the model's confidence in it."""
 
 from collections.abc import Sequence
-from statistics import StatisticsError, correlation, fmean
+from itertools import pairwise
+from statistics import StatisticsError, correlation
 from typing import NamedTuple
 
 from sacrebleu.metrics.chrf import CHRF
 
 from seq2seq.metrics.registry import References
 
-BINS = 10
+Confidence = tuple[float, float]  # in a sentence, and the sentence's quality
 
 
 class SentenceQuality(NamedTuple):
@@ -27,14 +28,6 @@ class SentenceQuality(NamedTuple):
     reference: str
     confidence: float | None
     quality: float
-
-
-class Bin(NamedTuple):
-    """Translations of similar confidence: the means of both."""
-
-    confidence: float
-    quality: float
-    sentences: int
 
 
 def sentence_quality(hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
@@ -56,22 +49,19 @@ def length_ratio(hypotheses: Sequence[str], references: References) -> float:
     return written / max(expected, 1)
 
 
-def reliability(judged: Sequence[SentenceQuality], bins: int = BINS) -> list[Bin]:
-    """Mean quality by confidence, in bins of equally many sentences, least confident first.
+def tenths(known: Sequence[Confidence]) -> list[list[Confidence]]:
+    """The sentences in bins of equal size, least confident first.
 
     Confidence is useful where quality rises with it. The two need not be equal: a probability of
     pieces is not in the units of chrF.
     """
-    known = [(j.confidence, j.quality) for j in judged if j.confidence is not None]
-    known.sort()
-    edges = [len(known) * n // bins for n in range(bins + 1)]
-    groups = [known[start:end] for start, end in zip(edges, edges[1:], strict=False)]
-    return [Bin(fmean(c for c, _ in g), fmean(q for _, q in g), len(g)) for g in groups if g]
+    ordered = sorted(known)
+    edges = [len(ordered) * n // 10 for n in range(11)]
+    return [ordered[start:end] for start, end in pairwise(edges) if start < end]
 
 
-def agreement(judged: Sequence[SentenceQuality]) -> float | None:
+def agreement(known: Sequence[Confidence]) -> float | None:
     """Pearson's correlation of confidence and quality; None where one of them does not vary."""
-    known = [(j.confidence, j.quality) for j in judged if j.confidence is not None]
     try:
         return correlation([c for c, _ in known], [q for _, q in known])
     except StatisticsError:

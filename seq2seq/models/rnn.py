@@ -91,8 +91,8 @@ class Recurrent(Seq2Seq):
         self.cells = nn.ModuleList(
             build_cell(dim + fed if layer == 0 else dim, dim) for layer in range(layers)
         )
-        self.has_cell_state = cell == "lstm"
-        self.first_state = nn.Linear(dim, dim * layers * (2 if self.has_cell_state else 1))
+        self.parts_of_state = ("hidden", "cell") if cell == "lstm" else ("hidden",)
+        self.first_state = nn.Linear(dim, dim * layers * len(self.parts_of_state))
         self.readout = nn.Linear(read, dim)
 
     @staticmethod
@@ -119,9 +119,8 @@ class Recurrent(Seq2Seq):
     def start(self, encoded: Encoded, beams: int = 1, pages: PagePool | None = None) -> DecodeState:
         first = self.first_state(final_state(encoded.states, encoded.real)).tanh()
         first = first.repeat_interleave(beams, dim=0).unflatten(-1, (-1, self.embeddings.dim))
-        memory = StateMemory(hidden=first[:, : self.layers])  # (N, layers, E)
-        if self.has_cell_state:
-            memory.state["cell"] = first[:, self.layers :]
+        parts = first.split(self.layers, dim=1)  # (N, layers, E) each
+        memory = StateMemory(**dict(zip(self.parts_of_state, parts, strict=True)))
         sources: list[Memory] = [self.cross.memory_of(encoded)]
         return DecodeState(sources, [memory], beams, encoded.states.device, pages)
 
@@ -161,22 +160,16 @@ class Recurrent(Seq2Seq):
         """One token through the stack of cells: x (N, E + what is fed) -> the last layer's state
         (N, E).
         """
-        hidden = memory.state["hidden"].unbind(1)
-        cells = memory.state["cell"].unbind(1) if self.has_cell_state else ()
-        new_hidden: list[Tensor] = []
-        new_cells: list[Tensor] = []
-        for layer, cell in enumerate(self.cells):
-            if layer > 0:
+        before = zip(*(memory.state[name].unbind(1) for name in self.parts_of_state), strict=True)
+        after: list[tuple[Tensor, ...]] = []
+        for cell, state in zip(self.cells, before, strict=True):
+            if after:
                 x = self.dropout(x)
-            if self.has_cell_state:
-                x, c = cell(x, (hidden[layer], cells[layer]))
-                new_cells.append(c)
-            else:
-                x = cell(x, hidden[layer])
-            new_hidden.append(x)
-        memory.state["hidden"] = torch.stack(new_hidden, dim=1)
-        if self.has_cell_state:
-            memory.state["cell"] = torch.stack(new_cells, dim=1)
+            after.append(cell(x, state) if len(state) > 1 else (cell(x, *state),))
+            x = after[-1][0]
+        layers = zip(*after, strict=True)
+        for name, states in zip(self.parts_of_state, layers, strict=True):
+            memory.state[name] = torch.stack(states, dim=1)
         return x
 
 

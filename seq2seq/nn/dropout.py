@@ -25,9 +25,6 @@ class Dropout(nn.Module):
     def forward(self, x: Tensor) -> Tensor:
         return dropout(x, self.p) if self.training else x
 
-    def extra_repr(self) -> str:
-        return f"p={self.p}"
-
 
 class WordDropout(nn.Module):
     """In training, zero whole word vectors with probability p; in evaluation, nothing.
@@ -55,6 +52,3 @@ class WordDropout(nn.Module):
             return x
         dropped = (torch.rand(ids.shape, device=ids.device) < self.p) & (ids > EOS)
         return x.masked_fill(dropped[..., None], 0)
-
-    def extra_repr(self) -> str:
-        return f"p={self.p}"

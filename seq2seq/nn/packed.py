@@ -73,6 +73,3 @@ class Int8Linear(nn.Module):
             return x.new_zeros(shape)
         rows = x.detach().reshape(-1, self.in_features)
         return int8_linear(rows, self.int8, self.bias).view(shape).to(x.dtype)
-
-    def extra_repr(self) -> str:
-        return f"in_features={self.in_features}, out_features={self.out_features}"

@@ -12,21 +12,12 @@ from matplotlib.ft2font import FT2Font
 
 from seq2seq.errors import escaped
 
-LABEL, TITLE = 24, 80  # longest label and title, in characters
+LABEL = 24  # characters of the longest label
 DEFAULT = "DejaVu Sans"
 
 # The beginnings of Unicode names that Debian's fonts-noto-cjk covers.
 CJK = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "FULLWIDTH", "HALFWIDTH", "IDEOGRAPHIC")
 PICTOGRAPHS = range(0x1F000, 0x20000)
-
-
-class Labels(NamedTuple):
-    """All text of a picture, as `visible` gives it."""
-
-    source: list[str]
-    target: list[str]
-    heads: list[str]
-    title: str
 
 
 def visible(text: str, limit: int = LABEL) -> str:

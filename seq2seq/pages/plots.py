@@ -1,7 +1,6 @@
 """Pictures of attention: source along the top, target down the side, dark for large weights."""
 
 import io
-import itertools
 import math
 import warnings
 from collections.abc import Sequence
@@ -20,8 +19,6 @@ from numpy.typing import ArrayLike
 
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.pages.labels import (
-    TITLE,
-    Labels,
     advice,
     begins_at_the_right,
     choose_fonts,
@@ -57,7 +54,6 @@ def plot_alignment(
     source_words: Sequence[str],
     target_words: Sequence[str],
     *,
-    title: str | None = None,
     path: Path,
 ) -> None:
     """Draw a map of attention: a row says where the model looked when it wrote that word.
@@ -78,13 +74,35 @@ def plot_alignment(
     """
     grid = np.asarray(weights, dtype=float)
     _check(grid, (*grid.shape[:-2], len(target_words), len(source_words)))
-    labels = Labels(
-        [visible(word) for word in source_words],
-        [visible(word) for word in target_words],
-        [f"head {head + 1}" for head in range(len(grid))] if grid.ndim == 3 else [],
-        visible(title or "", TITLE),
-    )
-    _draw(grid.reshape(-1, *grid.shape[-2:]), labels, path)
+    source = [visible(word) for word in source_words]
+    target = [visible(word) for word in target_words]
+    heads = [f"head {head + 1}" for head in range(len(grid))] if grid.ndim == 3 else []
+    suffix = picture_format(path)
+    text = "".join([*source, *target, *heads])
+    families, missing = choose_fonts(text)
+    picture = io.BytesIO()
+    with warnings.catch_warnings(), style.context("default"), _settings(families):
+        # Both are reported once, below; the second is about shaping, before matplotlib 3.11.
+        known = r"Glyph .* missing from|Matplotlib currently does not support"
+        warnings.filterwarnings("ignore", message=known)
+        figure = _figure(grid.reshape(-1, *grid.shape[-2:]), source, target, heads)
+        figure.savefig(
+            picture,
+            format=suffix,
+            dpi=200,
+            bbox_inches="tight",
+            pad_inches=0.15,
+            metadata=METADATA[suffix],
+        )
+    write_file(path, picture.getvalue(), "picture")
+    notes = [advice(missing)] if missing else []
+    if is_right_to_left(text) and matplotlib.__version_info__ < SHAPES:
+        notes.append(
+            f"matplotlib {matplotlib.__version__} draws right-to-left words from left to right and "
+            "their letters apart: pip install 'matplotlib>=3.11'"
+        )
+    if notes:
+        warnings.warn(". ".join(notes), stacklevel=2)
 
 
 def picture_format(path: Path, *others: str) -> str:
@@ -151,35 +169,6 @@ class _Layout(NamedTuple):
         return column * (self.width + GAP), (self.rows - 1 - row) * (self.height + GAP)
 
 
-def _draw(weights: np.ndarray, labels: Labels, path: Path) -> None:
-    suffix = picture_format(path)
-    text = "".join(itertools.chain(*labels))
-    families, missing = choose_fonts(text)
-    picture = io.BytesIO()
-    with warnings.catch_warnings(), style.context("default"), _settings(families):
-        # Both are reported once, below; the second is about shaping, before matplotlib 3.11.
-        known = r"Glyph .* missing from|Matplotlib currently does not support"
-        warnings.filterwarnings("ignore", message=known)
-        figure = _figure(weights, labels)
-        figure.savefig(
-            picture,
-            format=suffix,
-            dpi=200,
-            bbox_inches="tight",
-            pad_inches=0.15,
-            metadata=METADATA[suffix],
-        )
-    write_file(path, picture.getvalue(), "picture")
-    notes = [advice(missing)] if missing else []
-    if is_right_to_left(text) and matplotlib.__version_info__ < SHAPES:
-        notes.append(
-            f"matplotlib {matplotlib.__version__} draws right-to-left words from left to right and "
-            "their letters apart: pip install 'matplotlib>=3.11'"
-        )
-    if notes:
-        warnings.warn(". ".join(notes), stacklevel=3)
-
-
 def _settings(families: list[str]) -> AbstractContextManager[None]:
     return matplotlib.rc_context(
         {
@@ -195,9 +184,9 @@ def _settings(families: list[str]) -> AbstractContextManager[None]:
     )
 
 
-def _figure(weights: np.ndarray, labels: Labels) -> Figure:
+def _figure(weights: np.ndarray, source: list[str], target: list[str], heads: list[str]) -> Figure:
     layout = _Layout.of(weights.shape)
-    leftwards = begins_at_the_right(labels.source)
+    leftwards = begins_at_the_right(source)
     figure = Figure(figsize=layout.size())
     FigureCanvasAgg(figure)
     for head, grid in enumerate(weights):
@@ -206,15 +195,12 @@ def _figure(weights: np.ndarray, labels: Labels) -> Figure:
         if leftwards:
             axes.invert_xaxis()
         if head < layout.columns:
-            _label_source(axes, labels.source, layout)
+            _label_source(axes, source, layout)
         if head % layout.columns == 0:
-            _label_target(axes, labels.target, layout)
-        if labels.heads:
-            name = labels.heads[head]
-            axes.set_xlabel(name, color=QUIET, fontsize=8, labelpad=4, parse_math=False)
+            _label_target(axes, target, layout)
+        if heads:
+            axes.set_xlabel(heads[head], color=QUIET, fontsize=8, labelpad=4, parse_math=False)
     _draw_scale(figure, layout)
-    if labels.title:
-        _draw_title(figure, labels.title)
     return figure
 
 
@@ -266,10 +252,3 @@ def _draw_scale(figure: Figure, layout: _Layout) -> None:
         axes.yaxis.set_label_position("right")
         axes.set_ylabel("attention", color=QUIET, fontsize=7, labelpad=-2)
     axes.spines[:].set(color=RULE, linewidth=0.6)
-
-
-def _draw_title(figure: Figure, title: str) -> None:
-    across, up = figure.get_size_inches()
-    box = figure.get_tightbbox()
-    left, top = max(box.x0, 0.0) / across, (box.y1 + 0.12) / up
-    figure.text(left, top, title, fontsize=11, va="bottom", parse_math=False)

@@ -6,12 +6,13 @@ Each part is independent: without its input it says what is missing, and the oth
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
+from statistics import fmean
 from typing import Any, NamedTuple, TypeVar
 
 from seq2seq.errors import Seq2SeqError
 from seq2seq.metrics.assessment import Assessment
 from seq2seq.metrics.buckets import LengthBucket
-from seq2seq.metrics.sentence_quality import SentenceQuality, agreement, extremes, reliability
+from seq2seq.metrics.sentence_quality import SentenceQuality, agreement, extremes, tenths
 from seq2seq.pages.charts import Bar, bar_chart, curves, point_chart
 from seq2seq.pages.labels import visible
 from seq2seq.pages.page import page, part, write_file
@@ -163,9 +164,9 @@ def _confidence(tested: Tested) -> str:
     known = [(j.confidence, j.quality) for j in tested.judged if j.confidence is not None]
     if not known:
         return '<p class="missing">Not available: every translation is empty</p>'
-    line = [(b.confidence, b.quality) for b in reliability(tested.judged)]
+    line = [(fmean(c for c, _ in tenth), fmean(q for _, q in tenth)) for tenth in tenths(known)]
     chart = point_chart(known, line, x="confidence", y="sentence chrF")
-    r = agreement(tested.judged)
+    r = agreement(known)
     correlation = "" if r is None else f" Their correlation is {r:.2f} (Pearson)."
     return (
         '<p class="note">Confidence is the geometric mean of the probabilities of the pieces of a '

@@ -23,7 +23,10 @@ class RandomState(L.Callback):
         self.states: dict[str, list[Tensor]] | None = None
 
     def state_dict(self) -> dict[str, Any]:
-        return {name: gather(state) for name, state in random_states().items()}
+        states = {"cpu": gather(torch.get_rng_state())}
+        if torch.cuda.is_available():
+            states["cuda"] = gather(torch.cuda.get_rng_state())
+        return states
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
         self.states = state
@@ -44,14 +47,6 @@ def seed_of(seed: int, rank: int) -> int:
     would repeat the draws of a run with another seed.
     """
     return seed if rank == 0 else int(np.random.SeedSequence((seed, rank)).generate_state(1)[0])
-
-
-def random_states() -> dict[str, Tensor]:
-    """The states of this process's generators: CPU, and GPU if there is one."""
-    states = {"cpu": torch.get_rng_state()}
-    if torch.cuda.is_available():
-        states["cuda"] = torch.cuda.get_rng_state()
-    return states
 
 
 def gather(state: Tensor) -> list[Tensor]:

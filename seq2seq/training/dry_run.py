@@ -69,9 +69,8 @@ def dry_run(plan: Plan, prepared: Prepared, module: TrainingModule) -> None:
         with memory_bound():
             trainer.fit(module, loader_of(pieces), loader_of(valid))
     except (MemoryError, RuntimeError) as error:
-        if not isinstance(error, torch.OutOfMemoryError | MemoryError) and (
-            "allocate" not in str(error)  # out of the machine's memory, it is a RuntimeError
-        ):
+        # Out of the memory of the machine or of a GPU, torch raises a RuntimeError.
+        if isinstance(error, RuntimeError) and "allocate" not in str(error):
             raise
         half = max(plan.data.max_length, plan.data.max_tokens // 2)
         raise ConfigError(

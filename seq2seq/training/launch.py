@@ -24,13 +24,10 @@ from seq2seq.training.sweep import JobFailedError, Sweep, is_job, run_job
 TRACEBACK = "SEQ2SEQ_TRACEBACK"  # in the environment of a run whose user set HYDRA_FULL_ERROR
 
 
-def register_resolvers() -> None:
-    """Register `${start:}` of conf/train.yaml, the same in all processes of a run."""
-    OmegaConf.register_new_resolver("start", start, use_cache=True, replace=True)
-
-
 def start() -> str:
-    """When the run began, or its id from torchrun."""
+    """`${start:}` of conf/train.yaml: when the run began, or its id from torchrun; the same in all
+    its processes.
+    """
     given = os.environ.get("TORCHELASTIC_RUN_ID", "none")
     return f"{datetime.now():%m%d-%H%M%S}" if given == "none" else given
 
@@ -94,7 +91,7 @@ def main() -> None:
     wait_briefly()
     keep_few_kernels()
     use_utf8()
-    register_resolvers()
+    OmegaConf.register_new_resolver("start", start, use_cache=True, replace=True)
     if wants_traceback:
         os.environ[TRACEBACK] = "1"
     # Hydra then raises its errors instead of printing advice that would be wrong here.

@@ -10,6 +10,15 @@ from seq2seq.training.config.plan import Plan
 
 def train_loader(plan: Plan, prepared: Prepared, *, rank: int = 0, world: int = 1) -> BatchLoader:
     """The training batches of one of `world` processes."""
+    subwords = None
+    if plan.bpe_dropout:
+        subwords = SubwordRegularization(
+            prepared.train,
+            prepared.tokenizers,
+            p=plan.bpe_dropout,
+            seed=plan.run.seed,
+            max_length=plan.data.max_length,
+        )
     return BatchLoader(
         prepared.train,
         max_tokens=plan.data.max_tokens,
@@ -17,18 +26,5 @@ def train_loader(plan: Plan, prepared: Prepared, *, rank: int = 0, world: int = 
         rank=rank,
         world=world,
         steps=plan.trainer.accumulate_grad_batches,
-        subwords=build_subword_regularization(plan, prepared),
-    )
-
-
-def build_subword_regularization(plan: Plan, prepared: Prepared) -> SubwordRegularization | None:
-    """What re-segments the training pairs in each epoch, if that is wanted."""
-    if not plan.bpe_dropout:
-        return None
-    return SubwordRegularization(
-        prepared.train,
-        prepared.tokenizers,
-        p=plan.bpe_dropout,
-        seed=plan.run.seed,
-        max_length=plan.data.max_length,
+        subwords=subwords,
     )

@@ -59,10 +59,8 @@ class TrainingModule(L.LightningModule):
         self.valid_loss = TokenMean()
         self.valid_align_loss = TokenMean()
         self.valid_truncated = TokenMean()  # a mean over sentences
-        self.valid_bleu, self.valid_chrf = (
-            SummedScore(bleu(str(plan.data.target))),
-            SummedScore(CHRF()),
-        )
+        self.valid_bleu = SummedScore(bleu(str(plan.data.target)))
+        self.valid_chrf = SummedScore(CHRF())
 
     def training_step(self, batch: Batch, _: int) -> dict[str, Tensor]:
         """Returns: `loss`, and for the curves `sums` (2, 2): the sum and the token count of the

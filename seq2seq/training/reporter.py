@@ -76,13 +76,11 @@ class Reporter(L.Callback):
         if self.is_silent(trainer):
             (count,) = trainer.num_val_batches
             self.say(f"{self.standing(trainer)}  validation batch {index + 1:,} of {count:,}")
-        wanted = range(len(self.sources))
-        self.samples.update(
-            {row: pair for row, pair in outputs["translations"].items() if row in wanted}
-        )
+        translations = outputs["translations"].items()
+        self.samples |= {row: pair for row, pair in translations if row < len(self.sources)}
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        if trainer.is_global_zero and not trainer.sanity_checking:
+        if trainer.is_global_zero:
             assert isinstance(pl_module, TrainingModule)
             lines = [self.figures(trainer), *map(escaped, self.translations())]
             print("\n".join(lines), flush=True)

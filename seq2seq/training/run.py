@@ -191,8 +191,6 @@ def describe_run(plan: Plan, prepared: Prepared) -> dict[str, Any]:
         "bpe_dropout": plan.bpe_dropout,
         "text": [file["sha256"] for corpus in train["corpora"] for file in corpus["files"]],
     }
-    if plan.guide is not None:
-        order["links"] = [file["sha256"] for file in prepared.ledger["links"]["train"]]
     update = {
         "optimizer": {**asdict(plan.optimizer), "betas": list(plan.optimizer.betas)},
         "label_smoothing": plan.loss.label_smoothing,
@@ -202,8 +200,13 @@ def describe_run(plan: Plan, prepared: Prepared) -> dict[str, Any]:
         "gradient_clip_val": plan.trainer.gradient_clip_val,
         "ema": plan.checkpoint.ema,
     }
+    guided = None
     if plan.guide is not None:
+        order["links"] = [file["sha256"] for file in prepared.ledger["links"]["train"]]
         update["guided"] = {**plan.guide._asdict(), "unlinked": plan.guided.unlinked}
+        # Counted from 1, as it is typed.
+        at = {"layer": plan.guide.layer + 1, "head": plan.guide.head + 1}
+        guided = {**asdict(plan.guided), **at}
     decode = dict(plan.decode)
     if decode["length_ratio"] is None:
         lengths = prepared.train.source_lengths, prepared.train.target_lengths
@@ -215,16 +218,9 @@ def describe_run(plan: Plan, prepared: Prepared) -> dict[str, Any]:
         "data": asdict(plan.data),
         "order": order,
         "update": update,
-        "guided": describe_guided(plan),
+        "guided": guided,
     }
     return checkpoint.describe(config, *prepared.tokenizers)
-
-
-def describe_guided(plan: Plan) -> dict[str, Any] | None:
-    """Which head was trained on which links, counted from 1 as it is typed; None if none was."""
-    if plan.guide is None:
-        return None
-    return {**asdict(plan.guided), "layer": plan.guide.layer + 1, "head": plan.guide.head + 1}
 
 
 def headline(plan: Plan, model: Seq2Seq, devices: int) -> str:

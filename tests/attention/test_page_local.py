@@ -69,7 +69,7 @@ def test_a_ring_of_pages_decodes_like_the_whole_in_any_pieces(
             assert weights is not None and expected.weights is not None
             assert_equal(weights, expected.weights[:, :, start:end, :end])
             start = end
-        kept = memory.read().streams["k"].shape[1]
+        kept = memory.read().streams["k"].shape[2]
         assert kept == 9  # three pages of three, of forty tokens
 
 

@@ -11,26 +11,28 @@ from seq2seq.attention.ring import RingMemory, Stretch
 
 def streams(rows: int, tokens: int) -> dict[str, Tensor]:
     shapes = {"k": (2, 3), "v": (1, 5)}  # heads and widths
-    return {name: torch.randn(rows, tokens, *shape) for name, shape in shapes.items()}
+    return {
+        name: torch.randn(rows, heads, tokens, width) for name, (heads, width) in shapes.items()
+    }
 
 
 def assert_reads(seen: Stretch, everything: dict[str, Tensor], start: int, end: int) -> None:
     assert seen.mask is None and seen.start == start
-    assert_equal(seen.streams, {name: x[:, start:end] for name, x in everything.items()}, 0)
+    assert_equal(seen.streams, {name: x[:, :, start:end] for name, x in everything.items()}, 0)
 
 
 def test_a_ring_holds_the_last_and_the_first_tokens_through_any_forks() -> None:
     for _ in range(40):
         size, first, rows = random.randint(1, 9), random.randint(0, 5), 3
         memory = RingMemory(size, first)
-        everything = {name: x[:, :0] for name, x in streams(rows, 1).items()}
+        everything = {name: x[:, :, :0] for name, x in streams(rows, 1).items()}
         for _ in range(30):
             verb = random.choice(["append", "append", "append", "fork", "keep"])
             if verb == "append" or not memory.length:
                 new = streams(rows, random.choice([1, 1, 1, 2, 7, 40]))
                 before = max(0, memory.length - size)
                 seen = memory.append(new)
-                everything = {name: torch.cat((x, new[name]), 1) for name, x in everything.items()}
+                everything = {name: torch.cat((x, new[name]), 2) for name, x in everything.items()}
                 # The new tokens may read all that was there before them, and themselves.
                 assert_reads(seen.read(), everything, before, memory.length)
                 assert_reads(seen.read_first(), everything, 0, min(first, memory.length))
@@ -62,7 +64,7 @@ def test_a_fork_leaves_rows_that_do_not_share_their_future() -> None:
     memory.fork(torch.tensor([0, 0]))
     new = streams(2, 1)
     memory.append(new)
-    assert_equal(memory.read().streams["k"][:, 3:], new["k"], 0)
+    assert_equal(memory.read().streams["k"][:, :, 3:], new["k"], 0)
 
 
 def test_a_whole_sequence_keeps_its_mask_and_is_not_copied() -> None:
@@ -73,6 +75,6 @@ def test_a_whole_sequence_keeps_its_mask_and_is_not_copied() -> None:
     memory.keep(torch.tensor([0, 2]))
     seen, head = memory.read(), memory.read_first()
     assert_equal(seen.streams, {name: x[[0, 2]] for name, x in given.items()}, 0)
-    assert_equal(head.streams, {name: x[[0, 2], :3] for name, x in given.items()}, 0)
+    assert_equal(head.streams, {name: x[[0, 2], :, :3] for name, x in given.items()}, 0)
     assert seen.mask is not None and torch.equal(seen.mask, mask[[0, 2]])
     assert head.mask is not None and torch.equal(head.mask, mask[[0, 2], :3])

@@ -72,8 +72,10 @@ def test_hypotheses_in_a_slab_continue_as_in_separate_rows(case: Case) -> None:
             memory.fork(parents)
         if length == 5:
             B = 2
-            for memory in (table, *memories):
-                memory.keep(torch.tensor([0, 1, 2, 3, 8, 9, 10, 11]))
+            kept = torch.tensor([0, 1, 2, 3, 8, 9, 10, 11])
+            table.keep([0, 2], kept)
+            for memory in memories:
+                memory.keep(kept)
     assert slabs.rows == 2 and slabs.beams == 4
 
 

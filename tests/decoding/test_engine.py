@@ -20,7 +20,7 @@ from seq2seq.decoding import (
     decode,
 )
 from seq2seq.decoding.decoding_batch import top_candidates, top_of_rows
-from seq2seq.errors import ConfigError
+from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.models import Seq2Seq
 from seq2seq.symbols import PAD
 
@@ -344,3 +344,22 @@ def test_bans_and_required_tokens_change_the_candidates_of_their_rows_only() -> 
                 assert value == -torch.inf
             else:
                 assert ids[row, column] == token and value == logp[row, token]
+
+
+@every_cache
+def test_an_error_drops_all_sentences_and_tells_every_caller(
+    cache: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, search, requests = small_model("transformer").double(), make_search(2), make_requests()
+    engine = Engine(model, search, cache=cache, rows=8)
+    answers = engine.translate(requests)
+    next(answers)
+    engine.submit(requests[0])
+    with monkeypatch.context() as patched:
+        patched.setattr(model, "step", lambda *_: torch.ones(2) @ torch.ones(3))
+        with pytest.raises(RuntimeError, match="size"):
+            engine.step()
+    assert not engine.busy and (engine.pool is None or engine.pool.used == 0)
+    with pytest.raises(Seq2SeqError, match="dropped all its work"):
+        list(answers)
+    assert_all_same(list(engine.translate(requests)), alone(model, requests, search))

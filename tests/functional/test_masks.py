@@ -1,7 +1,5 @@
 """Masks of visibility, by hand."""
 
-import torch
-
 from seq2seq.functional import causal_mask
 
 
@@ -15,10 +13,3 @@ def test_later_queries_see_the_keys_that_were_there_before_them() -> None:
 
 def test_a_query_before_all_keys_sees_none() -> None:
     assert causal_mask(2, 1, -1).int().tolist() == [[0], [1]]
-
-
-def test_rows_may_stand_at_different_places() -> None:
-    mask = causal_mask(2, 4, torch.tensor([0, 2]))
-    assert mask.shape == (2, 1, 2, 4)
-    assert torch.equal(mask[0, 0], causal_mask(2, 4, 0))
-    assert torch.equal(mask[1, 0], causal_mask(2, 4, 2))

@@ -1,7 +1,5 @@
 """Sentence quality and confidence."""
 
-from statistics import fmean
-
 import pytest
 import sacrebleu
 from hypothesis import given
@@ -12,8 +10,8 @@ from seq2seq.metrics.sentence_quality import (
     agreement,
     extremes,
     length_ratio,
-    reliability,
     sentence_quality,
+    tenths,
 )
 
 UNIT = st.floats(0, 1, width=16)
@@ -31,11 +29,6 @@ JUDGED = st.lists(
 )
 
 
-def judged(confidences: list[float], qualities: list[float]) -> list[SentenceQuality]:
-    pairs = enumerate(zip(confidences, qualities, strict=True), 1)
-    return [SentenceQuality(line_no, "s", "h", "r", *pair) for line_no, pair in pairs]
-
-
 def test_the_quality_of_a_sentence_is_that_of_sacrebleu() -> None:
     hypotheses, references = ["a dog runs", "", "yes"], ["the dog runs", "no", "yes"]
     expected = [
@@ -45,25 +38,21 @@ def test_the_quality_of_a_sentence_is_that_of_sacrebleu() -> None:
     assert expected[2] == 100
 
 
-@given(JUDGED)
-def test_bins_are_of_one_size_and_leave_no_sentence_out(rows: list[SentenceQuality]) -> None:
-    bins = reliability(rows)
-    known = [j for j in rows if j.confidence is not None]
-    sizes = [b.sentences for b in bins]
-    assert sum(sizes) == len(known)
+@given(st.lists(st.tuples(UNIT, st.floats(0, 100, width=16)), max_size=40))
+def test_bins_are_of_one_size_and_leave_no_sentence_out(known: list[tuple[float, float]]) -> None:
+    bins = tenths(known)
+    sizes = list(map(len, bins))
+    assert [pair for pairs in bins for pair in pairs] == sorted(known)
+    assert len(bins) == min(10, len(known))
     assert not sizes or max(sizes) - min(sizes) <= 1
-    assert [b.confidence for b in bins] == sorted(b.confidence for b in bins)
-    if known:
-        mean = sum(b.quality * b.sentences for b in bins) / len(known)
-        assert mean == pytest.approx(fmean(j.quality for j in known))
 
 
 def test_confidence_that_is_quality_agrees_wholly_and_a_constant_one_says_nothing() -> None:
     values = [0.1, 0.5, 0.6, 0.9]
     qualities = [100 * v for v in values]
-    assert agreement(judged(values, qualities)) == pytest.approx(1)
-    assert agreement(judged(values, qualities[::-1])) < 0
-    assert agreement(judged([0.5] * 4, qualities)) is None
+    assert agreement(list(zip(values, qualities, strict=True))) == pytest.approx(1)
+    assert agreement(list(zip(values, qualities[::-1], strict=True))) < 0
+    assert agreement([(0.5, quality) for quality in qualities]) is None
     assert agreement([]) is None
 
 

@@ -2,10 +2,10 @@
 
 import argparse
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import nullcontext
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 from seq2seq.alignment.links import (
     Link,
@@ -93,7 +93,7 @@ def combine(
     rates = dict.fromkeys(names if reference else [], LinkCounts(0, 0, 0, 0))
     wanted = (HEURISTICS if reference else [heuristic]) if len(directions) == 2 else []
     whole = True
-    with opened(arguments.output) as file:
+    with replacing(arguments.output) if arguments.output else nullcontext() as file:
         for row, pair in enumerate(zip(*directions, strict=True)):
             known = [links for links in pair if links is not None]
             if len(known) < len(pair):
@@ -107,19 +107,6 @@ def combine(
             for name, counts in rates.items():
                 rates[name] = LinkCounts.total([counts, LinkCounts.of(by_name[name], *expected)])
     return whole, rates
-
-
-@contextmanager
-def opened(output: Path | None) -> Iterator[BinaryIO | None]:
-    """A file that replaces the old one only once it is complete."""
-    if output is None:
-        yield None
-    elif output.exists() and not output.is_file():  # a device, as /dev/stdout
-        with output.open("wb") as device:
-            yield device
-    else:
-        with replacing(output) as file:
-            yield file
 
 
 def rates_in_words(rates: Mapping[str, LinkCounts]) -> list[str]:
