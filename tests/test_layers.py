@@ -75,19 +75,19 @@ LIBRARIES = {
 # Lines of code of each package: blank lines, comments and docstrings are not counted. A commit that
 # raises one says why.
 BUDGETS = {
-    "attention": 2300,
-    "training": 2300,
-    "cli": 2100,
-    "data": 2100,
-    "functional": 1450,
-    "decoding": 1120,
-    "pages": 730,
-    "metrics": 540,
-    "models": 530,
-    "alignment": 400,
-    "interchange": 280,
-    "nn": 270,
-    "modules on the top level": 1100,
+    "attention": 2040,
+    "training": 2100,
+    "cli": 1980,
+    "data": 1915,
+    "functional": 1380,
+    "decoding": 1275,
+    "pages": 665,
+    "metrics": 510,
+    "models": 495,
+    "alignment": 370,
+    "interchange": 270,
+    "nn": 255,
+    "modules on the top level": 1125,
 }
 FILES_IN_A_FOLDER = 25
 FILES = 175
