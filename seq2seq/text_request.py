@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from seq2seq.data.lexical import Term
-from seq2seq.data.spelling import occurs
+from seq2seq.data.spelling import occurrences
 from seq2seq.data.text import read_lines
 from seq2seq.errors import DataError
 
@@ -92,7 +92,7 @@ class Rules:
         text = request.text if self.same_case else request.text.casefold()
         wanted = Counter(request.must)
         for term, phrases in self.glossary:
-            if occurs(term if self.same_case else term.casefold(), text, self.spaceless):
+            if occurrences(term if self.same_case else term.casefold(), text, self.spaceless):
                 wanted[phrases] += 1
         kept = Counter(self.keep.findall(request.text)) if self.keep else Counter()
         return [

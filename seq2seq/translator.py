@@ -15,6 +15,7 @@ from seq2seq import checkpoint
 from seq2seq.alignment.choice import SHIFTS, Alignment
 from seq2seq.alignment.links import Span, Word, pieces, word_weights, words
 from seq2seq.attention import ATTENTION
+from seq2seq.data.lexical import Vocabulary
 from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.decoding import (
     SEARCHES,
@@ -35,6 +36,7 @@ from seq2seq.scoring import Pair, Score, cross_weights, log_probabilities, read_
 from seq2seq.symbols import EOS, NAMES
 from seq2seq.tables import check_range, options_of
 from seq2seq.text_engine import Sentences, TextCodec, TextEngine, Translation
+from seq2seq.text_request import Rules, TextRequest
 
 # Requests that make it worth starting a process, which takes about as long as importing torch.
 WORTH_A_PROCESS = 256
@@ -56,6 +58,7 @@ class Translator:
         self.source = saved.source if tag is None else saved.source.marked(tag)
         self.target = saved.target
         self.model = saved.build().to(self.device)
+        self.vocabulary = Vocabulary(self.target, is_spaceless(self.config["data"]["target"]))
         self._converted: dict[str, Seq2Seq] = {}  # by precision
 
     @classmethod
@@ -140,11 +143,12 @@ class Translator:
             changed["rows"] = batch_size * search.beams
         values = engine_options({**self.config["decode"], **changed})
         workers, precision = values.pop("workers"), values.pop("precision")
-        engine = Engine(self.converted(precision), search, **values)
+        guide = self.vocabulary.guide
+        engine = Engine(self.converted(precision), search, guide, **values)
         count, minimum = (usable_cores(), WORTH_A_PROCESS) if workers == "auto" else (workers, 1)
         if count == 1 or self.device.type != "cpu":
             return engine
-        build = partial(build_engine, self.model, precision, search, **values)
+        build = partial(build_engine, self.model, precision, search, guide, **values)
         return Workers(engine, build, count, min_requests=minimum)
 
     def converted(self, precision: str) -> Seq2Seq:
@@ -153,21 +157,29 @@ class Translator:
             self._converted[precision] = with_precision(self.model, precision)
         return self._converted[precision]
 
-    def text_engine(self, engine: Sentences, max_source: int | None = None) -> TextEngine:
+    def text_engine(
+        self, engine: Sentences, max_source: int | None = None, rules: Rules | None = None
+    ) -> TextEngine:
         """The engine for texts over an engine for sentences, with `submit`, `step` and `cancel`;
-        `max_source` as in `stream`.
+        `max_source` and `rules` as in `stream`.
         """
-        between = "" if is_spaceless(self.config["data"]["target"]) else " "
-        tokenizers = Tokenizers(self.source, self.target)
-        limit = self._limit(max_source)
-        return TextEngine(engine, TextCodec(tokenizers, limit, self.model.max_length, between))
+        codec = TextCodec(
+            Tokenizers(self.source, self.target),
+            self._limit(max_source),
+            self.model.max_length,
+            "" if self.vocabulary.spaceless else " ",
+            self.vocabulary,
+            rules or Rules(),
+        )
+        return TextEngine(engine, codec)
 
     def stream(
         self,
-        texts: Iterable[str | None],
+        texts: Iterable[str | TextRequest | None],
         engine: Sentences | Search,
         prefixes: str | Iterable[str] = "",
         *,
+        rules: Rules | None = None,
         max_source: int | None = None,
         ready: Callable[[], bool] = lambda: True,
         look_ahead: int = 2**16,
@@ -182,10 +194,12 @@ class Translator:
 
         Args:
             texts: read as they are needed, from an open file for example: line endings are not part
-                of a text. None stands for a text that could not be read.
+                of a text. None stands for a text that could not be read. A `TextRequest` says what
+                else its translation must be like.
             engine: from `engine` above; a search means an engine in this process with default
                 options.
             prefixes: what translations must begin with: one for all, or one for each text.
+            rules: what all translations must be like.
             max_source: pieces (with eos) beyond which a text is cut and translated in parts; None
                 = as in training.
             ready: can another text, or the end, be read without waiting? If not, the texts already
@@ -200,14 +214,15 @@ class Translator:
             pairs = zip(texts, prefixes, strict=True)
         refused: deque[bool] = deque()
 
-        def read() -> Iterator[tuple[str, str]]:
+        def read() -> Iterator[TextRequest]:
             for text, prefix in pairs:
                 refused.append(text is None)
-                yield text or "", prefix
+                asked = text if isinstance(text, TextRequest) else TextRequest(text or "")
+                yield asked._replace(prefix=asked.prefix or prefix)
 
         if isinstance(engine, Search):
-            engine = Engine(self.model, engine)
-        answers = self.text_engine(engine, max_source).translate(
+            engine = Engine(self.model, engine, self.vocabulary.guide)
+        answers = self.text_engine(engine, max_source, rules).translate(
             read(), ready=ready, max_unanswered=look_ahead
         )
         first, truncated = [], 0  # lines that the limit cut off: the first ones, and their count
@@ -218,6 +233,12 @@ class Translator:
             if translations is None:
                 warnings.warn(
                     f"line {line_no} has no translation of finite probability: {DIVERGED}",
+                    stacklevel=2,
+                )
+            elif translations and translations[0].unmet:
+                warnings.warn(
+                    f"line {line_no} has no translation that contains "
+                    f"{' and '.join(map(repr, translations[0].unmet))} as asked: left out",
                     stacklevel=2,
                 )
             yield None if refused.popleft() else translations

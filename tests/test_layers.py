@@ -24,6 +24,7 @@ FLOORS = {
     "translator": 6,
     "average": 5,
     "text_engine": 5,
+    "text_request": 3,
     "training": 5,
     "interchange": 5,
     "checkpoint": 4,

@@ -7,8 +7,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from seq2seq.data.spelling import Spelling, in_word
+from seq2seq.data.spelling import Spelling, in_word, occurrences
 from seq2seq.data.tokenizer import Tokenizer
+from seq2seq.errors import ConfigError
 from seq2seq.symbols import EOS
 
 
@@ -28,6 +29,11 @@ class Constraint(NamedTuple):
 
     terms: tuple[Term, ...] = ()
     rest: bytes = b""  # what the text begins with, after the pieces that are forced
+
+    @property
+    def requires(self) -> bool:
+        """Must the text contain something?"""
+        return any(term.minimum for term in self.terms)
 
 
 class Reading(NamedTuple):
@@ -66,6 +72,37 @@ class Vocabulary:
         begins: list[bool] = self.spelling.boundaries(self.spaceless).begins.tolist()
         return begins
 
+    def normal(self, text: str) -> str:
+        """A text as its pieces write it."""
+        return self.spelling.bytes_of(text).decode("utf-8", "replace").strip(" ")
+
+    def count(self, term: Term, text: str) -> int:
+        """How often a text, as it is read, contains a term, as its pieces write it."""
+        text = self.normal(text)
+        return sum(occurrences(phrase, text, self.spaceless) for phrase in term.phrases)
+
+    def possible(self, terms: Sequence[Term]) -> Iterator[Term | str]:
+        """The terms as pieces write them, without alternatives that these cannot spell or that
+        contain what is banned; in place of a term of which nothing is left, its first phrase.
+        """
+        banned = [self.normal(t.phrases[0]) for t in terms if t.maximum == 0]
+        for term in terms:
+            phrases = tuple(filter(None, map(self.normal, term.phrases)))
+            if term.minimum:
+                phrases = tuple(
+                    phrase
+                    for phrase in phrases
+                    if not any(occurrences(ban, phrase, self.spaceless) for ban in banned)
+                    and self._can_spell(phrase)
+                )
+            yield term._replace(phrases=phrases) if phrases else term.phrases[0]
+
+    def _can_spell(self, phrase: str) -> bool:
+        try:
+            return bool(self.spelling.spellings(phrase))
+        except ConfigError:
+            return False
+
     def is_word(self, character: str) -> bool:
         """Is this a character of words, before and after which no word begins or ends?"""
         return in_word(character) and not self.spaceless
@@ -84,7 +121,7 @@ class LexicalGuide:
     def __init__(self, vocabulary: Vocabulary, constraint: Constraint):
         self.vocabulary, self.spelling = vocabulary, vocabulary.spelling
         self.terms = constraint.terms
-        self.requires = any(term.minimum for term in self.terms)
+        self.requires = constraint.requires
         self.phrases = [(phrase, i) for i, term in enumerate(self.terms) for phrase in term.phrases]
         self._cuts = [Cuts(self.spelling, phrase) for phrase, _ in self.phrases]
         of_terms = [

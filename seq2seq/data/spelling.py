@@ -242,15 +242,14 @@ def in_word(character: str) -> bool:
     return unicodedata.category(character)[0] in "LMN" or character in f"_\u200c\u200d{FOREIGN}"
 
 
-def occurs(phrase: str, text: str, spaceless: bool = False) -> bool:
-    """Does a text contain a phrase as whole words? In spaceless languages, anywhere."""
-    start = text.find(phrase)
+def occurrences(phrase: str, text: str, spaceless: bool = False) -> int:
+    """How often a text contains a phrase as whole words; in spaceless languages, anywhere."""
+    count, start = 0, text.find(phrase)
     while start >= 0:
         places = (start, start + len(phrase))
-        if spaceless or not any(inside_word(text, place) for place in places):
-            return True
+        count += spaceless or not any(inside_word(text, place) for place in places)
         start = text.find(phrase, start + 1)
-    return False
+    return count
 
 
 def inside_word(text: str, place: int) -> bool:

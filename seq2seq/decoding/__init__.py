@@ -1,6 +1,6 @@
 """From a model to translations: searches, and the engine that runs them, by their options."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from seq2seq.attention import Attention, Role
@@ -9,6 +9,7 @@ from seq2seq.decoding.beam import Beam
 from seq2seq.decoding.decoding_batch import decode
 from seq2seq.decoding.engine import Engine, Request
 from seq2seq.decoding.greedy import Greedy
+from seq2seq.decoding.guides import Guide
 from seq2seq.decoding.precision import PRECISIONS, with_precision
 from seq2seq.decoding.sample import Sample
 from seq2seq.decoding.search import CandidateRequest, Hypothesis, Search, SearchState, StepChoice
@@ -40,12 +41,18 @@ __all__ = [
 SEARCHES: Table[type[Search]] = Table("search", {"greedy": Greedy, "beam": Beam, "sample": Sample})
 
 
-def build_engine(model: Seq2Seq, precision: str, search: Search, **options: Any) -> Engine:
+def build_engine(
+    model: Seq2Seq,
+    precision: str,
+    search: Search,
+    guide: Callable[[Any], Guide] | None = None,
+    **options: Any,
+) -> Engine:
     """An engine for the model converted to `precision`; other options as in `Engine`.
 
     Raises: ConfigError if the device does not support the precision.
     """
-    return Engine(with_precision(model, precision), search, **options)
+    return Engine(with_precision(model, precision), search, guide, **options)
 
 
 ENGINE_OPTIONS = (*options_of(Engine), "precision", "workers")  # all others are the search's

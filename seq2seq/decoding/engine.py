@@ -9,6 +9,7 @@ import torch
 from seq2seq.attention.pages import PagePool
 from seq2seq.data.windows import padded
 from seq2seq.decoding.answering import Answering
+from seq2seq.decoding.beam import Beam
 from seq2seq.decoding.decoding_batch import DecodingBatch
 from seq2seq.decoding.guides import Guide
 from seq2seq.decoding.search import Hypothesis, Search, check_prefix
@@ -109,8 +110,15 @@ class Engine(Answering[Request, list[Hypothesis]]):
         """Raises: as `submit`, if a request can never be answered."""
         longest = self.model.max_length
         check_prefix(request.prefix, longest)
+        search = self._search(request)
+        requires = request.constraint is not None and request.constraint.requires
+        if requires and not (isinstance(search, Beam) and search.beams > 1):
+            raise ConfigError(
+                "a translation that must contain something is found by a search of several beams: "
+                "decode.beam_size=5"
+            )
         if self.pool is not None:
-            S, search = len(request.source), self._search(request)
+            S = len(request.source)
             needed = self._pages(request, search.limit(S - 1, longest, len(request.prefix)))
             if needed > self.pool.pages:
                 raise ConfigError(

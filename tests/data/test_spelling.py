@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from seq2seq.data.recipes import TOKENIZERS
-from seq2seq.data.spelling import Spelling, in_word, occurs
+from seq2seq.data.spelling import Spelling, in_word, occurrences
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.errors import ConfigError
 from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
@@ -378,5 +378,5 @@ def test_an_empty_phrase_is_refused(phrase: str) -> None:
     ],
 )
 def test_a_phrase_occurs_as_whole_words(phrase: str, text: str, there: bool) -> None:
-    assert occurs(phrase, text) == there
-    assert occurs(phrase, text, spaceless=True) == (phrase in text)
+    assert occurrences(phrase, text) == there
+    assert occurrences(phrase, text, spaceless=True) == (phrase in text)
