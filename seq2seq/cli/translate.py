@@ -6,11 +6,14 @@ translated, which also sets the exit code to 1. Messages go to stderr.
     seq2seq translate PATH < source.txt > out.txt
     seq2seq translate PATH "Ein Hund." --prefix "One" --nbest 3     line, score and text
     seq2seq translate PATH "Ein Hund." --json      {"text": ..., "score": ..., "tokens": [...], ...}
+    seq2seq translate PATH --json-input            {"text": ..., "must": [["house", "houses"]], ...}
 """
 
 import argparse
+import re
 import sys
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
@@ -26,11 +29,14 @@ from seq2seq.cli.options import (
     positive,
     search_arguments,
 )
-from seq2seq.errors import ConfigError
+from seq2seq.errors import ConfigError, DataError
+from seq2seq.languages import is_spaceless
 from seq2seq.unpacked import Readable
 
 if TYPE_CHECKING:
     from seq2seq.text_engine import Translation
+    from seq2seq.text_request import Rules, TextRequest
+    from seq2seq.translator import Translator
 
 HELP = "translate texts, or stdin to stdout"
 
@@ -44,6 +50,22 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add("--nbest", type=positive, metavar="N", help="print N translations, with their scores")
     add("--json", action="store_true", help="print JSON lines: score, confidence, pieces")
     add("--prefix", default="", metavar="TEXT", help="what every translation must begin with")
+    add(
+        "--json-input",
+        action="store_true",
+        help='read JSON lines: "text"; "prefix", "must" and "must_not" of its translation',
+    )
+    add("--glossary", type=Path, metavar="FILE", help="terms and their translations, tab-separated")
+    add("--ignore-case", action="store_true", help="find terms of the glossary in any case")
+    add(
+        "--keep",
+        metavar="REGEX",
+        help="copy what matches as it is; placeholders: {name}, %%s, addresses and tags",
+    )
+    add("--mbr", type=positive, metavar="N", help="choose among N by minimum Bayes risk")
+    add("--utility", choices=("chrf", "bleu"), help="for --mbr: what is expected to be highest")
+    add("--alternatives", type=positive, metavar="K", help="print K ways to go on")
+    add("--at", type=int, metavar="N", help="for --alternatives: after N words of the translation")
     add("--max-source", type=positive, metavar="N", help="split lines of over N pieces")
     add("--quiet", action="store_true", help="show no progress")
     add_search(command)
@@ -69,10 +91,12 @@ def run(arguments: argparse.Namespace) -> int:
             lines = InputLines(file, str(arguments.input))
         elif not arguments.texts:
             lines = InputLines(cast(Readable, sys.stdin.buffer))
+        texts: Iterable[str | None] = lines or arguments.texts
         results = translator.stream(
-            lines or arguments.texts,
+            asked(texts) if arguments.json_input else texts,
             engine,
             arguments.prefix,
+            rules=rules_of(arguments, translator.config["data"]["source"]),
             max_source=arguments.max_source,
             ready=lines.ready if lines else lambda: True,
         )
@@ -83,6 +107,8 @@ def run(arguments: argparse.Namespace) -> int:
             output = stack.enter_context(opened)
         if lines and not arguments.quiet and progress.wanted(output):
             results = stack.enter_context(closing(progress.with_progress(results, lines)))
+        if arguments.mbr:
+            results = (best_by_risk(each, arguments.utility, translator) for each in results)
         code = write(results, output, format_of(arguments, translator.target))
     if arguments.stats:
         print(engine.stats, file=sys.stderr)
@@ -92,8 +118,16 @@ def run(arguments: argparse.Namespace) -> int:
 def check(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
     """The arguments of the search and of the engine. Raises: ConfigError for a mistake."""
     search, engine = search_arguments(arguments), engine_arguments(arguments)
+    if arguments.utility and not arguments.mbr:
+        raise ConfigError("--utility is for --mbr: add --mbr 64")
+    if arguments.ignore_case and not arguments.glossary:
+        raise ConfigError("--ignore-case is for the terms of a --glossary: add one")
+    if arguments.mbr and "name" not in search and "beam_size" not in search:
+        search["name"] = "sample"
     if search.get("name") == "sample":
-        search["samples"] = arguments.nbest
+        search["samples"] = arguments.mbr or arguments.nbest
+    elif arguments.mbr:
+        search["beam_size"] = arguments.mbr
     if arguments.input:
         if arguments.texts:
             raise ConfigError("give texts or --input, not both")
@@ -108,6 +142,53 @@ def check(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]
     read = arguments.input or (None if arguments.texts else STDIN)
     check_written(arguments.output, Path(arguments.path), read)
     return search, engine
+
+
+def asked(lines: Iterable[str | None]) -> Iterator["TextRequest | None"]:
+    """The requests of JSON lines; None with a warning for what is none."""
+    from seq2seq.text_request import TextRequest
+
+    for line_no, line in enumerate(lines, start=1):
+        try:
+            yield TextRequest.from_json(line) if line and line.strip() else line and TextRequest("")
+        except DataError as error:
+            warnings.warn(f"line {line_no}: {error}", stacklevel=2)
+            yield None
+
+
+def rules_of(arguments: argparse.Namespace, language: str) -> "Rules":
+    """What all translations must be like. Raises: ConfigError for an invalid pattern."""
+    from seq2seq.text_request import PLACEHOLDERS, Rules, read_glossary
+
+    keep = None
+    try:
+        if arguments.keep is not None:
+            usual = arguments.keep == "placeholders"
+            keep = re.compile(PLACEHOLDERS if usual else arguments.keep)
+    except re.error as error:
+        raise ConfigError(
+            f"--keep {arguments.keep!r} is not a regular expression: {error}"
+        ) from error
+    return Rules(
+        read_glossary(arguments.glossary) if arguments.glossary else (),
+        not arguments.ignore_case,
+        keep,
+        is_spaceless(language),
+    )
+
+
+def best_by_risk(
+    translations: "list[Translation] | None", utility: str | None, translator: "Translator"
+) -> "list[Translation] | None":
+    """The translations with the one of the highest expected utility first."""
+    if not translations:
+        return translations
+    from seq2seq.metrics.mbr import minimum_bayes_risk
+
+    texts = [each.text for each in translations]
+    language = translator.config["data"]["target"]
+    best = minimum_bayes_risk(texts, utility or "chrf", language).best
+    return [translations[best], *translations[:best], *translations[best + 1 :]]
 
 
 def write(results: Iterable["list[Translation] | None"], output: TextIO, formatted: Format) -> int:

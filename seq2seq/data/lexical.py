@@ -1,5 +1,6 @@
 """What a text must begin with, must contain and must not contain: an automaton over its pieces."""
 
+import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import cached_property
 from typing import NamedTuple
@@ -42,7 +43,7 @@ class Reading(NamedTuple):
     rest: bytes  # that the text must go on with
     counts: tuple[int, ...]  # occurrences of each term that are whole words for certain
     matches: frozenset[tuple[int, int]] = frozenset()  # phrases, and their characters matched
-    after_word: bool = False  # is the last character one of words?
+    last: str = " "  # the last character, or one that stands for it
     tail: bytes = b""  # of a character that is not complete
 
 
@@ -176,24 +177,25 @@ class LexicalGuide:
     def _read(self, reading: Reading, token: int) -> Reading:
         written = self.spelling.writes[token]
         text, tail = self.vocabulary.texts[token], b""
-        after_word = reading.after_word
+        last = reading.last
         if reading.tail or not text.isascii():
             text, tail = decoded(reading.tail + written)
         counts, matches = list(reading.counts), reading.matches
         if matches or not self._starting.keys().isdisjoint(text):
             for character in text:
-                matches = self._matched(character, matches, after_word, counts)
-                after_word = self.vocabulary.is_word(character)
+                matches = self._matched(character, matches, last, counts)
+                last = character
         elif text:
-            after_word = self.vocabulary.is_word(text[-1])
-        rest = reading.rest[len(written) :]
-        return Reading(rest, tuple(counts), matches, after_word, tail)
+            last = text[-1]
+        # States that differ in nothing else are one.
+        last = "a" if self.vocabulary.is_word(last) else " " if begins_word(last) else "."
+        return Reading(reading.rest[len(written) :], tuple(counts), matches, last, tail)
 
     def _matched(
         self,
         character: str,
         matches: frozenset[tuple[int, int]],
-        after_word: bool,
+        last: str,
         counts: list[int],
     ) -> frozenset[tuple[int, int]]:
         """The matches after one more character; adds to the counts."""
@@ -205,7 +207,7 @@ class LexicalGuide:
                 counts[term] += not is_word
             elif phrase[matched] == character:
                 longer.add((p, matched + 1))
-        if not (after_word and is_word):
+        if not (is_word and self.vocabulary.is_word(last)):
             longer.update((p, 1) for p in self._starting.get(character, ()))
         for p, matched in tuple(longer):
             phrase, term = self.phrases[p]
@@ -274,7 +276,7 @@ class LexicalGuide:
         for p, matched in reading.matches | {(p, 0) for p in range(len(self.phrases))}:
             term = self.phrases[p][1]
             if counts[term] < self.terms[term].minimum:
-                begins = matched or not (reading.after_word and in_word(self.phrases[p][0][0]))
+                begins = matched or reading.last == " "
                 for token in self._cuts[p].after.get((matched, reading.tail), ()):
                     if begins or self.vocabulary.begins[token]:
                         yield token
@@ -312,6 +314,11 @@ class Cuts:
 def allows(term: Term, count: int) -> bool:
     """May a text end with so many occurrences?"""
     return term.minimum <= count and (term.maximum is None or count <= term.maximum)
+
+
+def begins_word(last: str) -> bool:
+    """Does a word usually begin after this character without a space?"""
+    return last.isspace() or unicodedata.category(last) in ("Ps", "Pi", "Pd") or last in "\"'/¿¡"
 
 
 def decoded(data: bytes) -> tuple[str, bytes]:
