@@ -15,10 +15,11 @@ from seq2seq import checkpoint
 from seq2seq.alignment.choice import SHIFTS, Alignment
 from seq2seq.alignment.links import Span, Word, pieces, word_weights, words
 from seq2seq.attention import ATTENTION
-from seq2seq.data.lexical import Vocabulary
+from seq2seq.data.lexical import Constraint, Vocabulary
 from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.decoding import (
     SEARCHES,
+    Beam,
     Engine,
     Search,
     build_engine,
@@ -249,6 +250,41 @@ class Translator:
                 "allow longer ones, raise --length-ratio (and --max-length, if given)",
                 stacklevel=2,
             )
+
+    def alternatives(
+        self, text: str, beginning: str = "", count: int = 5, search: Search | None = None
+    ) -> list[Translation]:
+        """The best ways to go on after the beginning of a translation that differ in their next
+        piece, each to its end, best first.
+
+        Args:
+            beginning: of the translation; the last word may be completed unless a space follows.
+            count: maximum number of them.
+            search: that completes them; None = the configured one.
+
+        Raises: ConfigError for a text of several parts, and a beginning that is too long.
+        """
+        engine = Engine(self.model, search or self.search(), self.vocabulary.guide)
+        codec = self.text_engine(engine).codec
+        requests = codec.requests_of(TextRequest(text, beginning))
+        if len(requests) != 1:
+            raise ConfigError("alternatives are found for a text of one part: give one sentence")
+        (request,) = requests
+        one_piece = Beam(beam_size=min(count, self.target.size), length_ratio=0.0, length_extra=1)
+        (nexts,) = engine.translate([request._replace(search=one_piece)])
+        rest = request.constraint.rest if request.constraint else b""
+        completions = []
+        for hypothesis in nexts[:count]:
+            if not hypothesis.truncated:
+                completions.append(hypothesis)
+                continue
+            left = rest and self.vocabulary.spelling.advance(rest, hypothesis.ids[-1])
+            constraint = Constraint(rest=left) if left else None
+            completed = request._replace(prefix=hypothesis.ids, constraint=constraint)
+            completions += next(engine.translate([completed]))[:1]
+        found = codec.translation_of([completions])
+        by_text = {each.text: each for each in sorted(found, key=lambda each: each.score)}
+        return list(by_text.values())[::-1]
 
     def _limit(self, max_source: int | None) -> int:
         """Maximum pieces of a text, with its end and without its tag."""

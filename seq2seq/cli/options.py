@@ -162,6 +162,10 @@ def positive(text: str) -> int:
     return value
 
 
+def count(text: str) -> int:
+    return 0 if text == "0" else positive(text)
+
+
 def workers(text: str) -> int | str:
     if text == "auto":
         return text

@@ -25,6 +25,7 @@ from seq2seq.cli.options import (
     add_engine,
     add_model,
     add_search,
+    count,
     engine_arguments,
     positive,
     search_arguments,
@@ -34,6 +35,7 @@ from seq2seq.languages import is_spaceless
 from seq2seq.unpacked import Readable
 
 if TYPE_CHECKING:
+    from seq2seq.decoding import Search
     from seq2seq.text_engine import Translation
     from seq2seq.text_request import Rules, TextRequest
     from seq2seq.translator import Translator
@@ -65,7 +67,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add("--mbr", type=positive, metavar="N", help="choose among N by minimum Bayes risk")
     add("--utility", choices=("chrf", "bleu"), help="for --mbr: what is expected to be highest")
     add("--alternatives", type=positive, metavar="K", help="print K ways to go on")
-    add("--at", type=int, metavar="N", help="for --alternatives: after N words of the translation")
+    add(
+        "--at", type=count, metavar="N", help="for --alternatives: after N words of the translation"
+    )
     add("--max-source", type=positive, metavar="N", help="split lines of over N pieces")
     add("--quiet", action="store_true", help="show no progress")
     add_search(command)
@@ -107,8 +111,11 @@ def run(arguments: argparse.Namespace) -> int:
             output = stack.enter_context(opened)
         if lines and not arguments.quiet and progress.wanted(output):
             results = stack.enter_context(closing(progress.with_progress(results, lines)))
+        if arguments.alternatives:
+            results = alternatives(texts, translator, chosen, arguments)
         if arguments.mbr:
             results = (best_by_risk(each, arguments.utility, translator) for each in results)
+        arguments.nbest = arguments.alternatives or arguments.nbest
         code = write(results, output, format_of(arguments, translator.target))
     if arguments.stats:
         print(engine.stats, file=sys.stderr)
@@ -118,6 +125,12 @@ def run(arguments: argparse.Namespace) -> int:
 def check(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
     """The arguments of the search and of the engine. Raises: ConfigError for a mistake."""
     search, engine = search_arguments(arguments), engine_arguments(arguments)
+    if (arguments.at is None) != (arguments.alternatives is None):
+        raise ConfigError("--alternatives K and --at N belong together: --alternatives 5 --at 3")
+    if arguments.alternatives and (arguments.json_input or arguments.mbr or arguments.nbest):
+        raise ConfigError(
+            "--alternatives are of single texts: leave --json-input, --mbr and --nbest out"
+        )
     if arguments.utility and not arguments.mbr:
         raise ConfigError("--utility is for --mbr: add --mbr 64")
     if arguments.ignore_case and not arguments.glossary:
@@ -175,6 +188,21 @@ def rules_of(arguments: argparse.Namespace, language: str) -> "Rules":
         keep,
         is_spaceless(language),
     )
+
+
+def alternatives(
+    texts: Iterable[str | None],
+    translator: "Translator",
+    search: "Search",
+    arguments: argparse.Namespace,
+) -> Iterator["list[Translation] | None"]:
+    """The ways to go on after the first words of the translation of each text."""
+    for text in texts:
+        best = next(translator.stream([text], search, arguments.prefix))
+        words = best[0].text.split(" ")[: arguments.at] if best else []
+        beginning = " ".join([*words, ""]) if words else ""
+        count = arguments.alternatives
+        yield best and translator.alternatives(text or "", beginning, count, search)
 
 
 def best_by_risk(
