@@ -83,7 +83,9 @@ class TextCodec:
         elif not text.strip():
             rows = []
         forced, rest = self._beginning(clean_line(asked.prefix))
-        first = Constraint(tuple(terms), rest)
+        writes = self.vocabulary.spelling.writes if rest else []
+        beginning = b"".join(writes[i] for i in forced if rest) + rest
+        first = Constraint(tuple(terms), beginning)
         later = Constraint(tuple(term for term in terms if not term.minimum))
         return [
             Request([*row, EOS], prefix, constraint=constraint if any(constraint) else None)

@@ -15,7 +15,7 @@ from seq2seq import checkpoint
 from seq2seq.alignment.choice import SHIFTS, Alignment
 from seq2seq.alignment.links import Span, Word, pieces, word_weights, words
 from seq2seq.attention import ATTENTION
-from seq2seq.data.lexical import Constraint, Vocabulary
+from seq2seq.data.lexical import Vocabulary
 from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.decoding import (
     SEARCHES,
@@ -272,16 +272,12 @@ class Translator:
         (request,) = requests
         one_piece = Beam(beam_size=min(count, self.target.size), length_ratio=0.0, length_extra=1)
         (nexts,) = engine.translate([request._replace(search=one_piece)])
-        rest = request.constraint.rest if request.constraint else b""
         completions = []
         for hypothesis in nexts[:count]:
             if not hypothesis.truncated:
                 completions.append(hypothesis)
                 continue
-            left = rest and self.vocabulary.spelling.advance(rest, hypothesis.ids[-1])
-            constraint = Constraint(rest=left) if left else None
-            completed = request._replace(prefix=hypothesis.ids, constraint=constraint)
-            completions += next(engine.translate([completed]))[:1]
+            completions += next(engine.translate([request._replace(prefix=hypothesis.ids)]))[:1]
         found = codec.translation_of([completions])
         by_text = {each.text: each for each in sorted(found, key=lambda each: each.score)}
         return list(by_text.values())[::-1]

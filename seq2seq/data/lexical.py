@@ -29,7 +29,7 @@ class Constraint(NamedTuple):
     """What is required of the text of a sentence's translation."""
 
     terms: tuple[Term, ...] = ()
-    rest: bytes = b""  # what the text begins with, after the pieces that are forced
+    beginning: bytes = b""  # of the text, forced pieces included
 
     @property
     def requires(self) -> bool:
@@ -140,7 +140,7 @@ class LexicalGuide:
         self._forbidden: dict[int, Tensor] = {}
         self._wanted: dict[int, Sequence[int]] = {}
         self._progress: list[int] = []
-        self._state(Reading(constraint.rest, (0,) * len(self.terms)))
+        self._state(Reading(constraint.beginning, (0,) * len(self.terms)))
 
     def after(self, state: int, token: int) -> int:
         known = self._after[state]

@@ -38,7 +38,7 @@ def obeys(text: str, constraint: Constraint, spaceless: bool) -> bool:
         count = sum(occurrences(phrase, text, spaceless) for phrase in term.phrases)
         if count < term.minimum or (term.maximum is not None and count > term.maximum):
             return False
-    return text.startswith(constraint.rest.decode())
+    return text.startswith(constraint.beginning.decode())
 
 
 def random_constraint(generator: random.Random) -> Constraint:
