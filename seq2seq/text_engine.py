@@ -243,8 +243,9 @@ class TextEngine(Answering[TextRequest, list[Translation] | None]):
     def _complete(self, i: int, text: Parts) -> None:
         """Answer a text; translate it again without what its best translation does not contain."""
         found = self.codec.translation_of([text.hypotheses[r] for r in text.requests])
-        count = self.codec.vocabulary.count
-        unmet = [t for t in text.terms if not found or count(t, found[0].text) < t.minimum]
+        if text.terms:  # at the length limit, some contain what they must, and some do not
+            found.sort(key=lambda each: len(self._unmet(text, each)))
+        unmet = self._unmet(text, found[0]) if found else text.terms
         if unmet:
             text.unmet += [term.phrases[0] for term in unmet]
             text.terms = [term for term in text.terms if term not in unmet]
@@ -255,6 +256,11 @@ class TextEngine(Answering[TextRequest, list[Translation] | None]):
             del self._texts[i]
             of_all = [t._replace(unmet=tuple(text.unmet)) for t in found] if text.unmet else found
             self._answer(i, of_all or None)
+
+    def _unmet(self, text: Parts, translation: Translation) -> list[Term]:
+        """The terms that a translation should contain and does not."""
+        count = self.codec.vocabulary.count
+        return [term for term in text.terms if count(term, translation.text) < term.minimum]
 
     def _enter(
         self,
