@@ -7,6 +7,7 @@ from seq2seq.attention import Attention, Role
 from seq2seq.decoding.answering import Answering
 from seq2seq.decoding.beam import Beam
 from seq2seq.decoding.decoding_batch import decode
+from seq2seq.decoding.diverse import DiverseBeam
 from seq2seq.decoding.engine import Engine, Request
 from seq2seq.decoding.greedy import Greedy
 from seq2seq.decoding.precision import PRECISIONS, with_precision
@@ -24,6 +25,7 @@ __all__ = [
     "StepChoice",
     "CandidateRequest",
     "Beam",
+    "DiverseBeam",
     "Engine",
     "SearchState",
     "Greedy",
@@ -39,7 +41,9 @@ __all__ = [
     "engine_options",
 ]
 
-SEARCHES: Table[Any] = Table("search", {"greedy": Greedy, "beam": Beam, "sample": Sample})
+SEARCHES: Table[Any] = Table(
+    "search", {"greedy": Greedy, "beam": Beam, "sample": Sample, "diverse": DiverseBeam}
+)
 
 
 def build_engine(model: Seq2Seq, precision: str, search: Search, **options: Any) -> Engine:
