@@ -17,33 +17,68 @@ from toys import TableModel, assert_same
 from seq2seq.cli.options import add_search, search_arguments
 from seq2seq.data.lexical import Vocabulary
 from seq2seq.data.words import Character
-from seq2seq.decoding import Beam, DiverseBeam, Engine, Hypothesis, Request, build_search, decode
+from seq2seq.decoding import (
+    SEARCHES,
+    Beam,
+    DiverseBeam,
+    Engine,
+    Hypothesis,
+    Request,
+    build_search,
+    decode,
+)
+from seq2seq.decoding.guides import Guide
 from seq2seq.errors import ConfigError
 from seq2seq.symbols import EOS
+from seq2seq.tables import options_of
 
 
 class NaiveGroup:
-    """A beam search in which tokens may cost something."""
+    """A beam search in which tokens may cost something, with a guide or without."""
 
-    def __init__(self, case: Case, o: dict[str, Any]):
-        self.case, self.o = case, o
+    def __init__(self, case: Case, o: dict[str, Any], guide: Guide | None):
+        self.case, self.o, self.guide = case, o, guide
         self.live = [Open([], [])]
         self.finished: list[Open] = []
-        self.greedy = self.live[0] if o["stopping"] == "score" else None
+        requires = guide is not None and guide.requires
+        self.greedy = self.live[0] if o["stopping"] == "score" and not requires else None
         self.done = False
 
     def value(self, beam: Open, costs: dict[int, float]) -> float:
         return sum(beam.logp) - costs.get(beam.ids[-1], 0.0)
 
+    def state(self, ids: list[int]) -> int:
+        state = 0
+        for token in ids:
+            if token != EOS and self.guide is not None:
+                state = self.guide.after(state, token)
+        return state
+
     def grown(self, beam: Open) -> list[Open]:
         options = candidates(self.case, self.o, beam.ids)
+        if self.guide is not None:
+            state = self.state(beam.ids)
+            forbidden, allowed = self.guide.forbidden(state), self.guide.allowed(state)
+            options = [o for o in options if o[1] not in forbidden.tolist()]
+            if allowed is not None:
+                options = [o for o in options if o[1] in allowed.tolist()]
         return [Open([*beam.ids, token], [*beam.logp, value]) for value, token in options]
+
+    def best(self, beams: list[Open], costs: dict[int, float]) -> list[Open]:
+        """Best first, those of each progress in turns."""
+        beams = sorted(beams, key=lambda beam: -self.value(beam, costs))
+        if self.guide is None:
+            return beams
+        progress = [self.guide.progress(self.state(beam.ids)) for beam in beams]
+        turns = [progress[:i].count(p) for i, p in enumerate(progress)]
+        order = sorted(range(len(beams)), key=lambda i: (turns[i], -progress[i]))
+        return [beams[i] for i in order]
 
     def step(self, costs: dict[int, float]) -> list[int]:
         """Returns: the tokens with which beams go on."""
         K, limit = self.o["beam_size"], limit_of(self.case, self.o)
         grown = [longer for beam in self.live for longer in self.grown(beam)]
-        grown = sorted(grown, key=lambda beam: -self.value(beam, costs))[: 2 * K]
+        grown = self.best(grown, costs)[: 2 * K]
         self.finished += [beam for beam in grown[:K] if beam.ids[-1] == EOS]
         self.live = [beam for beam in grown if beam.ids[-1] != EOS][:K]
         if self.greedy is not None:
@@ -63,10 +98,12 @@ class NaiveGroup:
         return [beam.ids[-1] for beam in going]
 
 
-def naive_diverse(case: Case, options: dict[str, Any]) -> list[Hypothesis]:
+def naive_diverse(
+    case: Case, options: dict[str, Any], guide: Guide | None = None
+) -> list[Hypothesis]:
     o = defaults(options)
     G = o["beam_groups"] or o["beam_size"]
-    groups = [NaiveGroup(case, {**o, "beam_size": o["beam_size"] // G}) for _ in range(G)]
+    groups = [NaiveGroup(case, {**o, "beam_size": o["beam_size"] // G}, guide) for _ in range(G)]
     while not all(group.done for group in groups):
         chosen: Counter[int] = Counter()
         for group in groups:
@@ -226,6 +263,20 @@ def test_one_group_obeys_as_beam_search_does(seed: int) -> None:
     assert one == beam
 
 
+@pytest.mark.parametrize("penalty", [0.5, 2.0])
+@pytest.mark.parametrize("seed", range(12))
+def test_each_group_follows_the_progress_of_its_own_hypotheses(seed: int, penalty: float) -> None:
+    """With as many candidates as there are pieces, what is wanted needs no place of its own."""
+    tokenizer = Character().train(["ab c"] * 3)
+    guide = Vocabulary(tokenizer, False).guide(random_constraint(random.Random(seed)))
+    model, source = TableModel(tokenizer.size, seed, eos=-1.0), source_batch(5, 2)
+    options = {"name": "diverse", "beam_size": 6, "beam_groups": 2, "diversity_penalty": penalty}
+    results = decode(model, source, build_search(options), guides=[guide, None])
+    for row, one, result in zip(source, (guide, None), results, strict=True):
+        case = Case(model.next_logp(int(row[0])), int((row > 0).sum()) - 1)
+        assert_same(result, naive_diverse(case, options, one))
+
+
 def test_states_of_groups_of_other_sizes_do_not_merge() -> None:
     two, four = (DiverseBeam(beam_size=n, beam_groups=n // 2) for n in (2, 4))
     with pytest.raises(ValueError, match="one kind"):
@@ -255,6 +306,8 @@ def test_options_of_the_command_choose_it_unless_tokens_are_drawn() -> None:
     arguments = parser.parse_args(["--beam-groups", "2", "--diversity-penalty", "0.3"])
     given = search_arguments(arguments)
     assert given == {"beam_groups": 2, "diversity_penalty": 0.3}
+    for name in given:
+        assert [n for n in SEARCHES if name in options_of(SEARCHES.find(n))] == ["diverse"]
     for option in ("--beam-groups=2", "--diversity-penalty=0"):
         with pytest.raises(ConfigError, match=f"{option[:-2]} belongs to a search for the best"):
             search_arguments(parser.parse_args([option, "--sample"]))
