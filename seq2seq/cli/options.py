@@ -11,7 +11,10 @@ ANY = (
     *("length_ratio", "length_extra", "max_length", "min_length_ratio", "min_length_extra"),
     "no_repeat_ngram",
 )
-BEAM = ("beam_size", "length_penalty", "penalty_form", "coverage", "patience", "stopping")
+BEAM = (
+    *("beam_size", "length_penalty", "penalty_form", "coverage", "patience", "stopping"),
+    *("beam_groups", "diversity_penalty"),
+)
 SAMPLE = ("temperature", "top_k", "top_p", "epsilon", "min_p", "seed")
 ENGINE = ("batch_size", "cache", "precision", "workers")
 
@@ -41,6 +44,18 @@ def add_search(command: argparse.ArgumentParser) -> None:
         "--stopping",
         choices=("score", "count"),
         help="score: when no open hypothesis can still win; count: when P * K have finished",
+    )
+    add(
+        "--beam-groups",
+        type=positive,
+        metavar="G",
+        help="diverse beam search: G groups of K / G beams that avoid each other's pieces",
+    )
+    add(
+        "--diversity-penalty",
+        type=numeric,
+        metavar="L",
+        help="diverse beam search: what a piece costs for each beam of earlier groups that has it",
     )
     add(
         "--length-ratio",

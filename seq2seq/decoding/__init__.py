@@ -7,6 +7,7 @@ from seq2seq.attention import Attention, Role
 from seq2seq.decoding.answering import Answering
 from seq2seq.decoding.beam import Beam
 from seq2seq.decoding.decoding_batch import decode
+from seq2seq.decoding.diverse import DiverseBeam
 from seq2seq.decoding.engine import Engine, Request
 from seq2seq.decoding.greedy import Greedy
 from seq2seq.decoding.guides import Guide
@@ -24,6 +25,7 @@ __all__ = [
     "StepChoice",
     "CandidateRequest",
     "Beam",
+    "DiverseBeam",
     "Engine",
     "SearchState",
     "Greedy",
@@ -38,7 +40,9 @@ __all__ = [
     "engine_options",
 ]
 
-SEARCHES: Table[type[Search]] = Table("search", {"greedy": Greedy, "beam": Beam, "sample": Sample})
+SEARCHES: Table[type[Search]] = Table(
+    "search", {"greedy": Greedy, "beam": Beam, "sample": Sample, "diverse": DiverseBeam}
+)
 
 
 def build_engine(

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -29,9 +29,30 @@ class Selection(NamedTuple):
         """Some of them, (B, R') indices."""
         return Selection(*(x.gather(1, places) for x in self))
 
+    @property
+    def ended(self) -> Tensor:
+        """Which of them end a hypothesis, (B, R)."""
+        return (self.tokens == EOS) & (self.values != -torch.inf)
+
+    def going(self, K: int) -> Tensor:
+        """The places (B, K) of the K best that do not end. The last of them is replaced by the
+        output of greedy search if that is not among them.
+        """
+        # A stable sort puts those that go on first, in order.
+        going = self.ended[:, :-1].to(torch.uint8).argsort(dim=1, stable=True)[:, :K]
+        goes_on = self.greedy & ~self.ended
+        lost = goes_on[:, -1] & ~goes_on.gather(1, going).any(1)
+        going[:, -1] = torch.where(lost, goes_on.shape[1] - 1, going[:, -1])
+        return going
+
 
 def select(
-    total: Tensor, gains: Tensor, ids: Tensor, greedy: Tensor, guides: Guides | None = None
+    total: Tensor,
+    gains: Tensor,
+    ids: Tensor,
+    greedy: Tensor,
+    guides: Guides | None = None,
+    bias: Tensor | None = None,
 ) -> Selection:
     """The continuations of each sentence that a beam search considers.
 
@@ -40,15 +61,21 @@ def select(
         gains, ids: log-probabilities and tokens of its candidates, best first, (B, K, C).
         greedy: the beam that holds the output of greedy search, (B,); -1 if none does.
         guides: by whose progress beams are allocated; None = by value alone.
+        bias: added to `gains` for the choice alone, that of greedy search too, (B, K, C).
     """
     K, C = gains.shape[1:]
     values = (total[:, :, None] + gains).flatten(1)
+    first = greedy.clamp(min=0)[:, None] * C  # the best candidate of that beam
+    ranks = values
+    if bias is not None:
+        ranks = values + bias.flatten(1)
+        first = first + (gains + bias).argmax(2).gather(1, first // C)
     if guides:
         progress = guides.progress(ids, values.isfinite().view_as(ids)).flatten(1)
-        best = in_turns(values, progress)[:, : 2 * K]
+        best = in_turns(ranks, progress)[:, : 2 * K]
     else:
-        best = values.topk(min(2 * K, K * C)).indices
-    index = torch.cat((best, greedy.clamp(min=0)[:, None] * C), dim=1)
+        best = ranks.topk(min(2 * K, K * C)).indices
+    index = torch.cat((best, first), dim=1)
     values = values.gather(1, index)
     tokens, gains = ids.flatten(1).gather(1, index), gains.flatten(1).gather(1, index)
     is_greedy = (index == index[:, -1:]) & (greedy >= 0)[:, None] & values.isfinite()
@@ -93,8 +120,8 @@ class BeamState(SearchState):
             self._look(weights)
         self._grow()
         gains, ids = logp.double().view(B, K, -1), ids.view(B, K, -1)
-        selected = select(self.total, gains, ids, self.greedy, self.guides)
-        ended = (selected.tokens == EOS) & (selected.values != -torch.inf)
+        selected = self._select(gains, ids)
+        ended = selected.ended
         self._end(selected, ended)
         parents, tokens = self._go_on(selected, ended)
         decided = self._decided()
@@ -103,6 +130,10 @@ class BeamState(SearchState):
         beams = torch.arange(K, device=tokens.device).expand(B, K)
         self._finish(at_limit[:, None] & (self.total != -torch.inf), beams, self.total)
         return StepChoice(parents, tokens.flatten(), decided | at_limit)
+
+    def _select(self, gains: Tensor, ids: Tensor) -> Selection:
+        """Select from candidates, (B, K, C)."""
+        return select(self.total, gains, ids, self.greedy, self.guides)
 
     def _end(self, selected: Selection, ended: Tensor) -> None:
         """Finish those of the first K, and the output of greedy search, that end here."""
@@ -117,13 +148,8 @@ class BeamState(SearchState):
     def _go_on(self, selected: Selection, ended: Tensor) -> tuple[Tensor, Tensor]:
         """Continue the K best of the others. Returns: parent rows (N,), and tokens (B, K)."""
         B, K = self.total.shape
-        # A stable sort puts those that go on first, in order. The last of them is replaced by the
-        # output of greedy search if that is not among them.
-        going = ended[:, :-1].to(torch.uint8).argsort(dim=1, stable=True)[:, :K]
-        goes_on = selected.greedy & ~ended
-        lost = goes_on[:, -1] & ~goes_on.gather(1, going).any(1)
-        going[:, -1] = torch.where(lost, ended.shape[1] - 1, going[:, -1])
-        is_live, place = goes_on.gather(1, going).max(1)
+        going = selected.going(K)
+        is_live, place = (selected.greedy & ~ended).gather(1, going).max(1)
         self.greedy = torch.where(is_live, place, -1)
         selected = selected.at(going)
         self.total = selected.values
@@ -232,7 +258,7 @@ class Beam(Search):
             no_repeat_ngram: see `Search`.
     """
 
-    search_state = BeamState
+    search_state: ClassVar[type[SearchState]] = BeamState
     of_sentence = (*Search.of_sentence, "length_penalty", "patience")
 
     beam_size: int = 5
