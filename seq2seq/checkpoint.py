@@ -237,20 +237,20 @@ def save(content: Mapping[str, Any], path: Path) -> None:
 
 def is_whole(entry: Any) -> bool:
     """Does the entry have what every format has and readers rely on, of the right types?"""
-    if not all(_holds(entry, name, kind) for name, kind in EVER.items()):
+    if not all(holds(entry, name, kind) for name, kind in EVER.items()):
         return False
     if entry["format"] > FORMAT:
         return True  # only a newer version knows what the parts contain
     config = entry["config"]
     later = [config.get(node, {}) for node in ("order", "update")]  # older ones lack them
     return (
-        all(_holds(entry, name, kind) for name, kind in RELIED_ON.items())
+        all(holds(entry, name, kind) for name, kind in RELIED_ON.items())
         and all(isinstance(node, dict) for node in later)
         and config["data"]["max_length"] > 0
     )
 
 
-def _holds(node: Any, name: str, kind: type) -> bool:
+def holds(node: Any, name: str, kind: type) -> bool:
     """Is there a value of that type under a name such as config.model.name?"""
     for key in name.split("."):
         node = node.get(key) if isinstance(node, dict) else None

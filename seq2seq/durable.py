@@ -30,7 +30,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     name = path.name[:50]  # which may already have the maximum length
     for remains in path.parent.glob(f".{glob.escape(name)}.*.unfinished"):
         pid = remains.name.split(".")[-2]
-        if pid.isdecimal() and not _is_alive(int(pid)):
+        if pid.isdecimal() and not is_alive(int(pid)):
             remains.unlink(missing_ok=True)
     stage = path.with_name(f".{name}.{os.getpid()}.unfinished")
     try:
@@ -63,7 +63,7 @@ def sync(path: Path) -> None:
         os.close(opened)
 
 
-def _is_alive(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     """Is there a process with this id on this machine?"""
     try:
         os.kill(pid, 0)

@@ -95,7 +95,7 @@ def quiet_interrupt() -> Iterator[None]:
     script, keeps ignoring it.
     """
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-        signal.signal(signal.SIGINT, _interrupted)
+        signal.signal(signal.SIGINT, handle_interrupt)
     try:
         yield
     except KeyboardInterrupt:
@@ -104,7 +104,7 @@ def quiet_interrupt() -> Iterator[None]:
         sys.exit(130)
 
 
-def _interrupted(signum: int, frame: FrameType | None) -> None:
+def handle_interrupt(signum: int, frame: FrameType | None) -> None:
     while frame is not None:
         if frame.f_code.co_filename.startswith("<frozen importlib"):
             os._exit(128 + signum)

@@ -16,7 +16,7 @@ def escaped(text: str, keep: str = "") -> str:
     if text.isprintable():
         return text
     return "".join(
-        c.encode("unicode_escape").decode() if _is_hidden(c) and c not in keep else c for c in text
+        c.encode("unicode_escape").decode() if is_hidden(c) and c not in keep else c for c in text
     )
 
 
@@ -25,7 +25,7 @@ def shown(text: str) -> str:
     return escaped(text, keep="\n\t")
 
 
-def _is_hidden(character: str) -> bool:
+def is_hidden(character: str) -> bool:
     # Joiners are part of the spelling in Persian and Indic scripts.
     category = unicodedata.category(character)
     return category in {"Zl", "Zp"} or (category[0] == "C" and character not in "\u200c\u200d")

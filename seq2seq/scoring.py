@@ -98,11 +98,11 @@ def log_probabilities(model: Seq2Seq, pairs: Sequence[Pair]) -> list[Tensor]:
     Returns: for each pair, in order, (T + 1,) on the CPU; the last one is that of the end.
     """
     results: dict[int, Tensor] = {}
-    for batch, source, target in _batches(model, pairs):
+    for batch, source, target in batches(model, pairs):
         real = target[:, 1:] != PAD
         hidden, wanted = model(source, target[:, :-1]).hidden[real], target[:, 1:][real]
         chunks = zip(torch.split(hidden, ROWS), torch.split(wanted, ROWS), strict=True)
-        logp = torch.cat([_of_pieces(model, rows, right) for rows, right in chunks])
+        logp = torch.cat([logp_of_pieces(model, rows, right) for rows, right in chunks])
         lengths = [len(pairs[i].target_ids) + 1 for i in batch]
         results.update(zip(batch, torch.split(logp.cpu(), lengths), strict=True))
     return [results[i] for i in range(len(pairs))]
@@ -116,7 +116,7 @@ def cross_weights(model: Seq2Seq, pairs: Sequence[Pair]) -> list[Tensor]:
         target and S source pieces; the last row wrote the end, the last column is the source's end.
     """
     results: dict[int, Tensor] = {}
-    for batch, source, target in _batches(model, pairs):
+    for batch, source, target in batches(model, pairs):
         weights = model(source, target[:, :-1], need_weights=True).weights.cpu()
         for row, i in enumerate(batch):
             height, width = len(pairs[i].target_ids) + 1, len(pairs[i].source_ids) + 1
@@ -125,7 +125,7 @@ def cross_weights(model: Seq2Seq, pairs: Sequence[Pair]) -> list[Tensor]:
     return [results[i] for i in range(len(pairs))]
 
 
-def _batches(model: Seq2Seq, pairs: Sequence[Pair]) -> Iterator[tuple[list[int], Tensor, Tensor]]:
+def batches(model: Seq2Seq, pairs: Sequence[Pair]) -> Iterator[tuple[list[int], Tensor, Tensor]]:
     """Indices of pairs of similar lengths, and their padded ids: sources (B, S + 1) with the end,
     targets (B, T + 2) with begin and end.
     """
@@ -137,7 +137,7 @@ def _batches(model: Seq2Seq, pairs: Sequence[Pair]) -> Iterator[tuple[list[int],
         yield batch, source.to(device), target.to(device)
 
 
-def _of_pieces(model: Seq2Seq, hidden: Tensor, wanted: Tensor) -> Tensor:
+def logp_of_pieces(model: Seq2Seq, hidden: Tensor, wanted: Tensor) -> Tensor:
     logits = model.logits(hidden)
     logp = logits.to(torch.promote_types(logits.dtype, torch.float32)).log_softmax(-1)
     return logp.gather(1, wanted[:, None]).squeeze(1)

@@ -255,7 +255,7 @@ class TextEngine(Answering[TextRequest, list[Translation] | None]):
         else:
             del self._texts[i]
             of_all = [t._replace(unmet=tuple(text.unmet)) for t in found] if text.unmet else found
-            self._answer(i, of_all or None)
+            self.answer(i, of_all or None)
 
     def _unmet(self, text: Parts, translation: Translation) -> list[Term]:
         """The terms that a translation should contain and does not."""
@@ -272,7 +272,7 @@ class TextEngine(Answering[TextRequest, list[Translation] | None]):
         rows = self.codec.encode([asked.text for asked in items])
         texts, requests = [], []
         for line_no, (asked, row) in enumerate(
-            zip(items, rows, strict=True), start=self._count + 1
+            zip(items, rows, strict=True), start=self.submitted + 1
         ):
             terms, unmet = self.codec.terms_of(asked)
             try:
@@ -280,7 +280,7 @@ class TextEngine(Answering[TextRequest, list[Translation] | None]):
             except ConfigError as error:
                 raise ConfigError(f"line {line_no}: {error}") from error
             texts.append(Parts(asked, [], terms, unmet, search))
-        ids = [self._expect(answers) for _ in items]
+        ids = [self.expect(answers) for _ in items]
         self._texts.update(zip(ids, texts, strict=True))
         try:
             self._send(ids, requests, search)
@@ -306,4 +306,4 @@ class TextEngine(Answering[TextRequest, list[Translation] | None]):
             self._text_of.update(dict.fromkeys(self._texts[i].requests, i))
             if not text:
                 del self._texts[i]
-                self._answer(i, [])
+                self.answer(i, [])

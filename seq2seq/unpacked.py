@@ -88,10 +88,10 @@ class TextBytes(io.RawIOBase):
     def _begin(self) -> None:
         if self._ahead is not None:
             return
-        head = _head(self._stream.read1)
+        head = first_bytes(self._stream.read1)
         if head and GZIP.startswith(head[:2]):
             self._unpacks, self._packed = zlib.decompressobj(GZIP_WINDOW), head
-            head = _head(self._unpack)
+            head = first_bytes(self._unpack)
         if problem := not_text(head):
             raise DataError(f"{self._name} is not UTF-8 text: it {problem}")
         self._ahead = head
@@ -124,7 +124,7 @@ class TextBytes(io.RawIOBase):
         return bool(rest)
 
 
-def _head(read1: Callable[[int], bytes]) -> bytes:
+def first_bytes(read1: Callable[[int], bytes]) -> bytes:
     """The first bytes: a line, or enough to recognise a format, or all there are."""
     head = b""
     while len(head) < HEAD and b"\n" not in head and (more := read1(BLOCK)):

@@ -33,7 +33,7 @@ run, seq2seq = test_cli.run, test_cli.seq2seq
 def answer_all(hypotheses: list[Hypothesis], engine: Engine) -> None:
     """In place of `Engine.advance`: the same answer to all."""
     for i in list(engine._recipients):
-        engine._answer(i, [*hypotheses])
+        engine.answer(i, [*hypotheses])
 
 
 def test_the_command_line_translates_as_python_does(seq2seq: Command, run: Path) -> None:

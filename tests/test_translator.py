@@ -190,10 +190,10 @@ class Echo(Answering[Request, list[Hypothesis]]):
         self, items: Sequence[Request], answers: dict[int, list[Hypothesis]] | None = None
     ) -> list[int]:
         self.heard += items
-        ids = [self._expect(answers) for _ in items]
+        ids = [self.expect(answers) for _ in items]
         for i, (source, *_) in zip(ids, items, strict=True):
             log_probabilities = [-0.5] * len(source)
-            self._answer(i, [Hypothesis(source[:-1], -1.0, -2.0, token_logp=log_probabilities)])
+            self.answer(i, [Hypothesis(source[:-1], -1.0, -2.0, token_logp=log_probabilities)])
         return ids
 
     def advance(self) -> None:

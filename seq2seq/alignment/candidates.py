@@ -53,7 +53,7 @@ class Candidates:
         largest, best = to_words.max(-1)  # the first of equal ones
         linked = (largest > 0) & (largest >= to_end)
         held = to_words.sum(-1)
-        sure, possible = (_table(links, *to_words.shape[-2:]) for links in reference)
+        sure, possible = (link_table(links, *to_words.shape[-2:]) for links in reference)
         for i, near in enumerate(NEAR):
             chosen = to_words >= near * largest[..., None]
             if near == 1:
@@ -80,7 +80,7 @@ class Candidates:
         return sorted(winners, key=lambda winner: winner.counts.aer)
 
 
-def _table(links: set[Link], targets: int, sources: int) -> Tensor:
+def link_table(links: set[Link], targets: int, sources: int) -> Tensor:
     """Which words are linked, (T, S) bool."""
     table = torch.zeros(targets, sources, dtype=torch.bool)
     for i, j in links:

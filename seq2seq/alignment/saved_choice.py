@@ -26,7 +26,7 @@ OPTIONS: dict[str, Any] = {
     "threshold": float,
     "near": float,
 }
-_HINT = "Choose again with --choose, or remove the file"
+HINT = "Choose again with --choose, or remove the file"
 
 
 def choice_file(checkpoint: Path) -> Path:
@@ -42,7 +42,7 @@ def save_choice(checkpoint: Path, choice: Choice, **known: Any) -> Path:
 
     Raises: OSError if it cannot be written.
     """
-    entry = {"checkpoint": checkpoint.name, "sha256": _checksum(checkpoint), **counted(choice)}
+    entry = {"checkpoint": checkpoint.name, "sha256": checksum(checkpoint), **counted(choice)}
     path = choice_file(checkpoint)
     write_text(path, json.dumps({**entry, **known}, indent=1) + "\n")
     return path
@@ -67,21 +67,21 @@ def load_choice(checkpoint: Path) -> Choice | None:
     except FileNotFoundError:
         return None
     except (OSError, ValueError, RecursionError) as error:
-        raise DataError(f"cannot read the choice in {path}: {error}. {_HINT}") from error
-    choice = _read(entry)
+        raise DataError(f"cannot read the choice in {path}: {error}. {HINT}") from error
+    choice = choice_of(entry)
     if choice is None:
-        raise DataError(f"{path} holds no choice of a layer, heads and a shift. {_HINT}")
-    if entry.get("sha256") != _checksum(checkpoint):
+        raise DataError(f"{path} holds no choice of a layer, heads and a shift. {HINT}")
+    if entry.get("sha256") != checksum(checkpoint):
         warnings.warn(
             f"{path} is not used: it was chosen for other weights than those that {checkpoint.name}"
-            f" holds now. {_HINT}",
+            f" holds now. {HINT}",
             stacklevel=2,
         )
         return None
     return choice
 
 
-def _read(entry: Any) -> Choice | None:
+def choice_of(entry: Any) -> Choice | None:
     if not isinstance(entry, dict):
         return None
     # Older files call the threshold "least", and have no "near".
@@ -97,6 +97,6 @@ def _read(entry: Any) -> Choice | None:
     return Choice(shift, layer - 1, None if heads == "mean" else heads - 1, threshold, near)
 
 
-def _checksum(file: Path) -> str:
+def checksum(file: Path) -> str:
     with file.open("rb") as content:
         return hashlib.file_digest(content, "sha256").hexdigest()

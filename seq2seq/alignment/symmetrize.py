@@ -38,9 +38,9 @@ def symmetrize(forward: AbstractSet[Link], reverse: AbstractSet[Link], heuristic
         raise ValueError(f"{heuristic!r} is not a heuristic: {', '.join(HEURISTICS)}")
     if heuristic == "union":
         return {*forward, *reverse}
-    grown = _Links(forward & reverse)
+    grown = GrownLinks(forward & reverse)
     if heuristic != "intersection":
-        _grow(grown, forward | reverse)
+        grow_diag(grown, forward | reverse)
     if heuristic.startswith("grow-diag-final"):
         lacking = 2 if heuristic.endswith("-and") else 1
         for direction in (forward, reverse):
@@ -50,7 +50,7 @@ def symmetrize(forward: AbstractSet[Link], reverse: AbstractSet[Link], heuristic
     return grown.links
 
 
-class _Links:
+class GrownLinks:
     """Links, and the words that have one."""
 
     def __init__(self, links: Iterable[Link]):
@@ -68,7 +68,7 @@ class _Links:
         return (link[0] not in self.sources) + (link[1] not in self.targets)
 
 
-def _grow(grown: _Links, union: AbstractSet[Link]) -> None:
+def grow_diag(grown: GrownLinks, union: AbstractSet[Link]) -> None:
     """Pass over all links, target first, until a pass adds none. A link that is added ahead of the
     current one is part of the same pass.
     """

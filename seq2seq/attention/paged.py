@@ -18,7 +18,7 @@ class PagedMemory(TokenMemory):
 
     def __init__(self, table: SlotTable, layer: int) -> None:
         self.table, self.layer = table, layer
-        self._arrays: dict[str, Tensor] = {}  # (heads * slots, width)
+        self.arrays: dict[str, Tensor] = {}  # (heads * slots, width)
 
     @property
     def rows(self) -> int:
@@ -26,34 +26,34 @@ class PagedMemory(TokenMemory):
 
     @property
     def nbytes(self) -> int:
-        slots = sum(x.nbytes for x in self._arrays.values()) // self.table.pool.slots
+        slots = sum(x.nbytes for x in self.arrays.values()) // self.table.pool.slots
         return self.table.written * slots
 
     def append(self, streams: dict[str, Tensor]) -> None:
         """Write the tokens that the table last grew by; each stream (N, n, heads, width)."""
         for name, x in streams.items():
-            if name not in self._arrays:
-                self._arrays[name] = self.table.pool.array(self.layer, name, x).flatten(0, 1)
+            if name not in self.arrays:
+                self.arrays[name] = self.table.pool.array(self.layer, name, x).flatten(0, 1)
             tokens = x if self.table.real is None else x[self.table.real]
             index = self.table.new.index(x.shape[2])
-            self._arrays[name].index_copy_(0, index, tokens.reshape(-1, x.shape[3]))
+            self.arrays[name].index_copy_(0, index, tokens.reshape(-1, x.shape[3]))
 
     def read(self) -> tuple[dict[str, Tensor], Tensor | None]:
         """As in `TokenMemory`. Valid until another layer reads."""
         scratch, streams = self.table.scratch, {}
-        for name, array in self._arrays.items():
-            index = self._index(array)
+        for name, array in self.arrays.items():
+            index = self.index(array)
             needed, buffer = len(index) * array.shape[1], scratch.get((name, array.dtype))
             if buffer is None or len(buffer) < needed:
                 buffer = scratch[name, array.dtype] = array.new_empty(2 * needed)
             out = buffer[:needed].view(len(index), -1)
-            streams[name] = self._by_rows(torch.index_select(array, 0, index, out=out))
+            streams[name] = self.by_rows(torch.index_select(array, 0, index, out=out))
         return streams, self.table.view.mask
 
-    def _index(self, array: Tensor) -> Tensor:
+    def index(self, array: Tensor) -> Tensor:
         return self.table.view.index(len(array) // self.table.pool.slots)
 
-    def _by_rows(self, gathered: Tensor) -> Tensor:
+    def by_rows(self, gathered: Tensor) -> Tensor:
         """(N heads S, width) -> (N, S, heads, width)."""
         rows, tokens = self.table.view.slots.shape
         return gathered.view(rows, -1, tokens, gathered.shape[1]).transpose(1, 2)
@@ -62,7 +62,7 @@ class PagedMemory(TokenMemory):
         pass
 
     def merge(self, other: Self, rows: int, more: int) -> None:
-        self._arrays = self._arrays or other._arrays
+        self.arrays = self.arrays or other.arrays
 
 
 class PagedSource(PagedMemory):
@@ -75,8 +75,8 @@ class PagedSource(PagedMemory):
         if view is not self._seen:
             self._seen = view
             self._streams = {
-                name: self._by_rows(x.index_select(0, self._index(x)))
-                for name, x in self._arrays.items()
+                name: self.by_rows(x.index_select(0, self.index(x)))
+                for name, x in self.arrays.items()
             }
         return self._streams, view.mask
 

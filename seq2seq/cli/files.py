@@ -24,7 +24,7 @@ FOLDERS_OF_A_RUN = (".hydra", "kept", "kept-[0-9]*", "tensorboard", "wandb")
 def folder_of(model: Path) -> Path:
     """The folder of the run that a path or a checkpoint belongs to: the default for output."""
     folder = model if model.is_dir() else model.parent
-    folder = folder.parent if _is_one_of(folder, FOLDERS_OF_A_RUN) else folder
+    folder = folder.parent if is_one_of(folder, FOLDERS_OF_A_RUN) else folder
     return folder if folder.is_dir() else Path()  # opening the model will report it
 
 
@@ -68,11 +68,11 @@ def check_written(output: Path | None, *read: Path | None, model: bool = False) 
     Raises: ConfigError if the file cannot be written, or if it is one that is read (also through a
         link), a file of a run, a model that would become another kind of file, or the reverse.
     """
-    _check_apart(STDOUT, "standard output", read)
+    check_apart(STDOUT, "standard output", read)
     if output is None:
         return
-    _check_possible(output)
-    _check_apart(output, f"-o {output}", read)
+    check_writable(output)
+    check_apart(output, f"-o {output}", read)
     if output.is_file() and output.stat().st_size and is_archive(output) != model:
         what = "a file that is not a model" if model else "a model"
         raise ConfigError(f"-o {output} would overwrite {what}: give another name")
@@ -80,7 +80,7 @@ def check_written(output: Path | None, *read: Path | None, model: bool = False) 
         raise ConfigError(f"-o {output} is a file of the run {run}: give another name")
 
 
-def _check_possible(path: Path) -> None:
+def check_writable(path: Path) -> None:
     if path.suffix == ".gz":
         raise ConfigError(f"-o {path}: output is not compressed: -o {path.with_suffix('')}")
     if not path.parent.is_dir():
@@ -91,7 +91,7 @@ def _check_possible(path: Path) -> None:
         raise ConfigError(f"-o {path} is not writable: give another place")
 
 
-def _check_apart(output: Path, called: str, read: Iterable[Path | None]) -> None:
+def check_apart(output: Path, called: str, read: Iterable[Path | None]) -> None:
     if not output.is_file():  # a new file, a pipe or a terminal
         return
     for path in read:
@@ -102,12 +102,12 @@ def _check_apart(output: Path, called: str, read: Iterable[Path | None]) -> None
 def run_of(path: Path) -> Path | None:
     """The folder of the run that writes files of this path, if any."""
     path = path.resolve()
-    inside = [folder for folder in path.parents if _is_one_of(folder, FOLDERS_OF_A_RUN)]
+    inside = [folder for folder in path.parents if is_one_of(folder, FOLDERS_OF_A_RUN)]
     folder = inside[-1].parent if inside else path.parent
-    named = inside or _is_one_of(path, OF_A_RUN)
+    named = inside or is_one_of(path, OF_A_RUN)
     is_run = (folder / ".hydra").is_dir() or any(folder.glob("*.ckpt"))
     return folder if named and is_run else None
 
 
-def _is_one_of(path: Path, names: Iterable[str]) -> bool:
+def is_one_of(path: Path, names: Iterable[str]) -> bool:
     return any(fnmatch(path.name, name) for name in names)

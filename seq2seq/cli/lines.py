@@ -56,7 +56,7 @@ class InputLines:
                 )
                 yield None
                 continue
-            yield without_end(_decode(raw, line_no))
+            yield without_end(decode_leniently(raw, line_no))
 
     def ready(self) -> bool:
         """Is another line, or the end, there without a long wait for the writer?
@@ -99,7 +99,7 @@ class InputLines:
         return bytes(line)
 
 
-def _decode(raw: bytes, line_no: int) -> str:
+def decode_leniently(raw: bytes, line_no: int) -> str:
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:

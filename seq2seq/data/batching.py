@@ -79,12 +79,12 @@ def epoch_batches(
     shares = shares or [Share(0, len(longer), 1)]
     cuts = np.array(ends(max_lengths(longer, shares), max_tokens), np.int64)
     random = np.random.default_rng((seed, epoch))
-    order = _order(longer, target_lengths, source_lengths, shares, random, MIXING * shuffle)
+    order = epoch_order(longer, target_lengths, source_lengths, shares, random, MIXING * shuffle)
     sequence = random.permutation(len(cuts)) if shuffle else np.arange(len(cuts))
     return EpochBatches(order, cuts, sequence)
 
 
-def _order(
+def epoch_order(
     longer: np.ndarray,
     target_lengths: np.ndarray,
     source_lengths: np.ndarray,

@@ -43,24 +43,24 @@ class FileMemo:
 
         Raises: whatever `compute` raises.
         """
-        state = _state(path)
+        state = file_state(path)
         note = self._folder / f"{hashlib.sha256(os.fsencode(path.resolve())).hexdigest()[:32]}.json"
-        known = _known(note, state)
+        known = noted_values(note, state)
         if what in known:
             result: T = known[what]
             return result
         began = time.time_ns()
         result = compute(path)
-        if state is not None and began - max(state[1:]) > SETTLED_NS and _state(path) == state:
-            _write(note, {"path": str(path), "state": state, "known": {**known, what: result}})
+        if state is not None and began - max(state[1:]) > SETTLED_NS and file_state(path) == state:
+            write_note(note, {"path": str(path), "state": state, "known": {**known, what: result}})
         return result
 
     def sha256(self, path: Path) -> str:
         """The hash of a file's bytes. Raises: DataError if it cannot be read."""
-        return self.recall(path, "sha256", _sha256)
+        return self.recall(path, "sha256", sha256_of)
 
 
-def _state(path: Path) -> list[int] | None:
+def file_state(path: Path) -> list[int] | None:
     """Size, mtime and ctime; None for a missing file."""
     try:
         status = path.stat()
@@ -69,7 +69,7 @@ def _state(path: Path) -> list[int] | None:
     return [status.st_size, status.st_mtime_ns, status.st_ctime_ns]
 
 
-def _known(note: Path, state: list[int] | None) -> dict[str, Any]:
+def noted_values(note: Path, state: list[int] | None) -> dict[str, Any]:
     try:
         content = json.loads(note.read_text(encoding="utf-8"))
         return dict(content["known"]) if content["state"] == state else {}
@@ -77,13 +77,13 @@ def _known(note: Path, state: list[int] | None) -> dict[str, Any]:
         return {}
 
 
-def _write(note: Path, content: dict[str, Any]) -> None:
+def write_note(note: Path, content: dict[str, Any]) -> None:
     with suppress(OSError):
         note.parent.mkdir(parents=True, exist_ok=True)
         write_text(note, json.dumps(content))
 
 
-def _sha256(path: Path) -> str:
+def sha256_of(path: Path) -> str:
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

@@ -125,7 +125,7 @@ def encode_corpus(
                 )
 
     folder = cached_folder(cache_dir, f"corpus-{digest(settings)}", write)
-    return _load(folder, [component.weight for component in components])
+    return load_corpus(folder, [component.weight for component in components])
 
 
 def settings_of(
@@ -140,7 +140,7 @@ def settings_of(
     return settings
 
 
-def _load(folder: Path, weights: Sequence[float]) -> Corpus:
+def load_corpus(folder: Path, weights: Sequence[float]) -> Corpus:
     note = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     source, target = (
         Side(*(mapped(folder / f"{side}.{name}", kind) for name, kind in FILES.items()))

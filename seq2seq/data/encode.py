@@ -22,21 +22,21 @@ SIDES = ("source", "target")
 FILES = {"ids": "<i4", "offsets": "<i8", "lengths": "<i4"}  # of each side, as in `corpus.Side`
 
 
-class _Pair(NamedTuple):
+class NumberedPair(NamedTuple):
     line: int
     source: str
     target: str
 
 
-class _Kept(NamedTuple):
+class EncodedPair(NamedTuple):
     """A pair that is kept, and the ids of both sides."""
 
-    pair: _Pair
+    pair: NumberedPair
     source: list[int]
     target: list[int]
 
 
-class _SideWriter:
+class SideWriter:
     """Appends rows of ids to the three files of one side, which `files` closes."""
 
     def __init__(self, files: ExitStack, folder: Path, side: str):
@@ -66,15 +66,15 @@ def write_corpus(
     all_stats = [EncodingStats(Report(0, 0, max_length)) for _ in components]
     with ExitStack() as files:
         hashes = files.enter_context((folder / "hashes").open("wb"))
-        sources, targets = (_SideWriter(files, folder, side) for side in SIDES)
+        sources, targets = (SideWriter(files, folder, side) for side in SIDES)
         for component, stats in zip(components, all_stats, strict=True):
-            for chunk in _encoded(component, tokenizers, stats):
+            for chunk in encoded_chunks(component, tokenizers, stats):
                 sources.append([kept.source for kept in chunk])
                 targets.append([kept.target for kept in chunk])
-                np.array([_hash(kept.pair) for kept in chunk], "<u8").tofile(hashes)
+                np.array([hash_of(kept.pair) for kept in chunk], "<u8").tofile(hashes)
     note = {
         "accounts": [asdict(stats) for stats in all_stats],
-        "duplicates": _sort_hashes(folder / "hashes"),
+        "duplicates": sort_hashes(folder / "hashes"),
     }
     (folder / "report.json").write_text(json.dumps(note), encoding="utf-8")
     return all_stats
@@ -85,25 +85,25 @@ def kept_text(
 ) -> Iterator[tuple[str, str]]:
     """Source and target text of each row that `write_corpus` writes."""
     for component in components:
-        for chunk in _encoded(component, tokenizers, EncodingStats(Report(0, 0, max_length))):
+        for chunk in encoded_chunks(component, tokenizers, EncodingStats(Report(0, 0, max_length))):
             yield from ((kept.pair.source, kept.pair.target) for kept in chunk)
 
 
-def _encoded(
+def encoded_chunks(
     component: Component, tokenizers: Tokenizers, stats: EncodingStats
-) -> Iterator[list[_Kept]]:
+) -> Iterator[list[EncodedPair]]:
     """The pairs that are kept, chunk by chunk; `stats` counts all pairs."""
     source, target = tokenizers
     if component.tag is not None:
         source = source.marked(component.tag)
     lines = enumerate(component.text.pairs(), start=component.text.first_line)
-    pairs = (_Pair(line, *pair) for line, pair in lines)
-    for chunk in windows(pairs, CHUNK_LINES, _characters, CHUNK_CHARACTERS):
+    pairs = (NumberedPair(line, *pair) for line, pair in lines)
+    for chunk in windows(pairs, CHUNK_LINES, character_count, CHUNK_CHARACTERS):
         full = [pair for pair in chunk if is_full(pair.source, pair.target)]
         sources = source.encode_batch([pair.source for pair in full])
         targets = target.encode_batch([pair.target for pair in full])
         kept, long = [], []
-        for each in map(_Kept, full, sources, targets):
+        for each in map(EncodedPair, full, sources, targets):
             if is_kept(len(each.source), len(each.target), stats.report.max_length):
                 kept.append(each)
             else:
@@ -115,7 +115,7 @@ def _encoded(
         yield kept
 
 
-def _characters(pair: _Pair) -> int:
+def character_count(pair: NumberedPair) -> int:
     return len(pair.source) + len(pair.target)
 
 
@@ -130,14 +130,14 @@ def is_kept(source: int, target: int, max_length: int) -> bool:
     return max(source, target) < max_length
 
 
-def _hash(pair: _Pair) -> int:
+def hash_of(pair: NumberedPair) -> int:
     """A 64-bit hash of a pair's text: 10 million pairs collide with probability 1 / 370,000."""
     # The length tells "ab", "c" and "a", "bc" apart.
     text = f"{len(pair.source)} {pair.source}{pair.target}"
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
-def _sort_hashes(path: Path) -> int:
+def sort_hashes(path: Path) -> int:
     """Sort a file of hashes in place. Returns: how many repeat an earlier one."""
     if path.stat().st_size == 0:
         return 0

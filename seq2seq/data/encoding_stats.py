@@ -46,13 +46,13 @@ class Report:
             (self.empty, "with an empty side", self.empty_lines),
             (self.long, f"longer than {self.max_length} pieces", self.long_lines),
         )
-        left_out = [f"{n:,} {why} ({_name_lines(n, lines)})" for n, why, lines in reasons if n]
+        left_out = [f"{n:,} {why} ({name_lines(n, lines)})" for n, why, lines in reasons if n]
         pairs = "pair" if self.read == 1 else "pairs"
         sentence = f"{self.read:,} {pairs} read, {self.kept:,} kept"
         return f"{sentence}; left out: {', '.join(left_out)}" if left_out else sentence
 
 
-def _name_lines(count: int, first: list[int]) -> str:
+def name_lines(count: int, first: list[int]) -> str:
     shown = ", ".join(str(line) for line in first[:LINES_SHOWN])
     more = ", ..." if count > LINES_SHOWN else ""
     return f"line {shown}" if count == 1 else f"lines {shown}{more}"

@@ -26,8 +26,8 @@ def sample(
     sampled: list[range | np.ndarray] = []
     for share in shares:
         sampled += [range(share.start, share.stop)] * int(share.weight)
-        if count := _draw_count(share):
-            sampled.append(_draw(share, longer, count, random))
+        if count := draw_count(share):
+            sampled.append(draw(share, longer, count, random))
     return sampled
 
 
@@ -68,13 +68,13 @@ def counting_sort(lengths: np.ndarray, free: np.ndarray) -> np.ndarray:
     return places
 
 
-def _draw_count(share: Share) -> int:
+def draw_count(share: Share) -> int:
     """How many rows of a share are drawn for the fraction of its weight; no share gets none."""
     count = round(share.weight % 1 * (share.stop - share.start))
     return max(1, count) if share.weight < 1 else count
 
 
-def _draw(share: Share, longer: np.ndarray, count: int, random: np.random.Generator) -> np.ndarray:
+def draw(share: Share, longer: np.ndarray, count: int, random: np.random.Generator) -> np.ndarray:
     """Draw from the rows in order of length, at equal distances from a random start.
 
     Every row has the probability count / rows, and all epochs have nearly the same lengths.
@@ -90,11 +90,11 @@ def _draw(share: Share, longer: np.ndarray, count: int, random: np.random.Genera
     for draws in chunks([range(count)]):
         places = ((draws + start) * (len(ordered) / count)).astype(np.int64)
         # Rounding could exceed the bound.
-        drawn[draws] = ordered[np.minimum(places, _bounds(draws, len(ordered), count))]
+        drawn[draws] = ordered[np.minimum(places, bounds(draws, len(ordered), count))]
     return drawn
 
 
-def _bounds(draws: np.ndarray, rows: int, count: int) -> np.ndarray:
+def bounds(draws: np.ndarray, rows: int, count: int) -> np.ndarray:
     """The last position that each draw, by its index, can come from."""
     return -(-(draws.astype(np.int64) + 1) * rows // count) - 1
 
@@ -108,8 +108,8 @@ def max_lengths(longer: np.ndarray, shares: Sequence[Share]) -> np.ndarray:
     for share in shares:
         ordered = np.sort(longer[share.start : share.stop])
         lengths += [ordered] * int(share.weight)
-        if count := _draw_count(share):
-            lengths += [ordered[_bounds(n, len(ordered), count)] for n in chunks([range(count)])]
+        if count := draw_count(share):
+            lengths += [ordered[bounds(n, len(ordered), count)] for n in chunks([range(count)])]
     together = np.concatenate(lengths)
     together.sort()
     return together

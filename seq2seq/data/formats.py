@@ -115,10 +115,10 @@ class TabTable(OneFile):
 
     @property
     def first_line(self) -> int:
-        return 1 if all(map(_is_number, self.columns)) else 2
+        return 1 if all(map(is_number, self.columns)) else 2
 
     def pairs(self) -> Iterator[Pair]:
-        if self.first_line == 2 and any(map(_is_number, self.columns)):
+        if self.first_line == 2 and any(map(is_number, self.columns)):
             raise DataError(
                 f"{self.path}: give both columns by name or both by number, not data.source="
                 f"{self.columns[0]} and data.target={self.columns[1]}. Numbers count from 1: "
@@ -158,7 +158,7 @@ class TabTable(OneFile):
         return [names.index(name) for name in self.columns]
 
 
-def _is_number(name: str) -> bool:
+def is_number(name: str) -> bool:
     return name.isascii() and name.isdigit()
 
 
@@ -168,7 +168,7 @@ class JsonLines(OneFile):
     def pairs(self) -> Iterator[Pair]:
         for line_no, line in enumerate(read_lines(self.path), start=1):
             where = f"{self.path}, line {line_no}"
-            row = _object(line, where)
+            row = json_object(line, where)
             source, target = (self._text(row, i, where) for i in (0, 1))
             # Only an escape can produce a lone surrogate, which is not a character.
             if "\\u" in line and any("\ud800" <= c <= "\udfff" for c in source + target):
@@ -191,9 +191,9 @@ class JsonLines(OneFile):
         return value
 
 
-def _object(line: str, where: str) -> dict[str, Any]:
+def json_object(line: str, where: str) -> dict[str, Any]:
     try:
-        row = json.loads(line, object_pairs_hook=_unique)
+        row = json.loads(line, object_pairs_hook=unique_keys)
         if not isinstance(row, dict):
             raise ValueError(f"{line[:40]} is not an object")
     except (ValueError, RecursionError) as error:
@@ -204,7 +204,7 @@ def _object(line: str, where: str) -> dict[str, Any]:
     return row
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def unique_keys(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Raises: ValueError for a key that occurs twice: which value is meant is unknown."""
     row = dict(pairs)
     if len(row) < len(pairs):

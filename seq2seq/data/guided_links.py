@@ -68,7 +68,7 @@ def entries(
 ) -> Iterator[np.ndarray]:
     """The entries of each pair that is kept, in order. The links were checked by `find_links`."""
     prefix = int(linked.component.tag is not None)  # the tag precedes every source
-    texts = _with_links(*linked)
+    texts = pairs_with_links(*linked)
     for window in windows(texts, LOOK_AHEAD, lambda text: len(text[0]) + len(text[1])):
         full = [text for text in window if is_full(text[0], text[1])]
         sources = tokenizers.source.spans_batch([source for source, _, _ in full])
@@ -79,7 +79,7 @@ def entries(
                 yield as_entries(shares, prefix)
 
 
-def _with_links(component: Component, file: Path | None) -> Iterator[tuple[str, str, str]]:
+def pairs_with_links(component: Component, file: Path | None) -> Iterator[tuple[str, str, str]]:
     """Source, target and the line of links of each pair."""
     lines = repeat("") if file is None else read_lines(file)
     for (source, target), links in zip(component.text.pairs(), lines, strict=False):
@@ -89,7 +89,7 @@ def _with_links(component: Component, file: Path | None) -> Iterator[tuple[str, 
 def check_fit(component: Component, file: Path) -> int:
     """Check all links against the text. Returns: how many lines there are. Raises: DataError."""
     line_no = 0
-    for line_no, (source, target, links) in enumerate(_with_links(component, file), start=1):
+    for line_no, (source, target, links) in enumerate(pairs_with_links(component, file), start=1):
         where = f"{file}:{line_no}"
         sizes = len(words(source)), len(words(target))
         check_words(parse_links(links, where), sizes, where, "the text")

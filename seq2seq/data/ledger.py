@@ -37,7 +37,7 @@ def make_ledger(
     for part, corpus in corpora.items():
         pairs = zip(components[part], corpus.all_stats, strict=True)
         parts[part] = {
-            "corpora": [_corpus(component, stats, memo) for component, stats in pairs],
+            "corpora": [corpus_entry(component, stats, memo) for component, stats in pairs],
             "duplicates": corpus.duplicates,
         }
         if part != "train":
@@ -52,7 +52,7 @@ def count_shared(some: np.ndarray, others: np.ndarray) -> int:
     return int(np.count_nonzero(others[places] == some))
 
 
-def _corpus(component: Component, stats: EncodingStats, memo: FileMemo) -> dict[str, Any]:
+def corpus_entry(component: Component, stats: EncodingStats, memo: FileMemo) -> dict[str, Any]:
     report = stats.report
     return {
         "name": component.name,
@@ -69,12 +69,12 @@ def _corpus(component: Component, stats: EncodingStats, memo: FileMemo) -> dict[
             "empty": {"count": report.empty, "lines": list(report.empty_lines)},
             "long": {"count": report.long, "lines": list(report.long_lines)},
         },
-        "source": _side(stats.source),
-        "target": _side(stats.target),
+        "source": side_entry(stats.source),
+        "target": side_entry(stats.target),
     }
 
 
-def _side(pieces: Pieces) -> dict[str, Any]:
+def side_entry(pieces: Pieces) -> dict[str, Any]:
     return {**asdict(pieces), "pieces": pieces.total, "unknown_rate": pieces.unknown_rate}
 
 

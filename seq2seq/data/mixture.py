@@ -51,10 +51,10 @@ def check_spec(spec: Spec, what: str) -> None:
                     f"unknown option {where}.{option}{did_you_mean(option, OPTIONS)} "
                     f"Accepted: {', '.join(OPTIONS)}"
                 )
-        _check_values(options, where, train=what == "data.train")
+        check_values(options, where, train=what == "data.train")
 
 
-def _check_values(options: Mapping[str, Any], where: str, train: bool) -> None:
+def check_values(options: Mapping[str, Any], where: str, train: bool) -> None:
     path, weight, tag = (options.get(name) for name in OPTIONS)
     if not isinstance(path, str) and not (
         isinstance(path, list) and all(isinstance(one, str) for one in path)

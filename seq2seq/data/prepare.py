@@ -20,12 +20,12 @@ from seq2seq.data.text import MissingFileError
 from seq2seq.data.tokenizer import Recipe, Tokenizer, Tokenizers
 from seq2seq.errors import ConfigError
 
-_WHERE_TO_GET = {
+WHERE_TO_GET = {
     "demo": "data/demo is in the repository, not in the package: clone it and run from its root.",
     "iwslt14_de_en": "docs/data.md says where to get it and how to name the files.",
     "wmt14_en_de": "docs/data.md says where to get it and how to name the files.",
 }
-_MULTI30K = {"multi30k": "", "multi30k_tok": " --tok"}  # how scripts/prepare_multi30k.py is called
+MULTI30K = {"multi30k": "", "multi30k_tok": " --tok"}  # how scripts/prepare_multi30k.py is called
 MULTI30K_LANGUAGES = ("en", "de", "fr")  # that it has; by default the first two
 
 
@@ -123,15 +123,15 @@ def prepare(
     recipe = None if given else build_recipe(tokenizer)
     cache = Path(data.cache).expanduser()
     memo = FileMemo(cache)
-    components = _checked_components(data, memo)
+    components = checked_components(data, memo)
     tags = sorted({component.tag for component in components["train"] if component.tag is not None})
-    _check_tags(components, tags)
+    check_tags(components, tags)
     linked = find_links(link_files, components, memo)
     if recipe is None:
         assert given is not None
         tokenizers = given
     else:
-        tokenizers = _tokenizers(recipe, components["train"], tags, data.max_length, cache)
+        tokenizers = learn_tokenizers(recipe, components["train"], tags, data.max_length, cache)
     for tag in tags:
         tokenizers.source.tag_id(tag)  # `given` may lack it
     corpora = {
@@ -139,7 +139,7 @@ def prepare(
         for part, each in components.items()
     }
     ledger = make_ledger(components, corpora, tokenizers, tokenizer, memo)
-    report = [*summary(ledger, corpora), f"tokenizer: {_sizes(tokenizers)}"]
+    report = [*summary(ledger, corpora), f"tokenizer: {describe_sizes(tokenizers)}"]
     for part, of_part in linked.items():
         links = piece_links(
             corpora[part],
@@ -157,13 +157,13 @@ def prepare(
     return Prepared(corpora["train"], corpora["valid"], tokenizers, tuple(report), ledger)
 
 
-def _sizes(tokenizers: Tokenizers) -> str:
+def describe_sizes(tokenizers: Tokenizers) -> str:
     if tokenizers.source is tokenizers.target:
         return f"{tokenizers.source.size:,} pieces for both languages"
     return f"{tokenizers.source.size:,} source and {tokenizers.target.size:,} target pieces"
 
 
-def _checked_components(data: DataOptions, memo: FileMemo) -> dict[str, list[Component]]:
+def checked_components(data: DataOptions, memo: FileMemo) -> dict[str, list[Component]]:
     """The corpora of each part; all files are located before any is read in full."""
     specs = {"train": data.train, "valid": data.valid, "test": data.test}
     try:
@@ -173,18 +173,18 @@ def _checked_components(data: DataOptions, memo: FileMemo) -> dict[str, list[Com
             if spec is not None
         }
     except MissingFileError as error:
-        raise MissingFileError(f"{error} {_where_to_get(data)}".strip()) from error
+        raise MissingFileError(f"{error} {where_to_get(data)}".strip()) from error
     for component in chain.from_iterable(components.values()):
         component.text.check(memo)
     return components
 
 
-def _where_to_get(data: DataOptions) -> str:
+def where_to_get(data: DataOptions) -> str:
     """How to get a corpus whose files are missing."""
-    if data.name not in _MULTI30K:
-        return _WHERE_TO_GET.get(data.name, "")
+    if data.name not in MULTI30K:
+        return WHERE_TO_GET.get(data.name, "")
     wanted = [str(data.source), str(data.target)]
-    script = f"python scripts/prepare_multi30k.py{_MULTI30K[data.name]}"
+    script = f"python scripts/prepare_multi30k.py{MULTI30K[data.name]}"
     if others := [side for side in wanted if side not in MULTI30K_LANGUAGES]:
         return (
             f"{script} fetches {', '.join(MULTI30K_LANGUAGES)} only, and no {', '.join(others)}: "
@@ -195,7 +195,7 @@ def _where_to_get(data: DataOptions) -> str:
     return f"To download it: {script}{chosen}"
 
 
-def _check_tags(components: Mapping[str, list[Component]], known: list[str]) -> None:
+def check_tags(components: Mapping[str, list[Component]], known: list[str]) -> None:
     for part, of_part in components.items():
         for component in of_part:
             if component.tag is not None and component.tag not in known:
@@ -205,7 +205,7 @@ def _check_tags(components: Mapping[str, list[Component]], known: list[str]) -> 
                 )
 
 
-def _tokenizers(
+def learn_tokenizers(
     recipe: Recipe, components: list[Component], tags: list[str], max_length: int, cache: Path
 ) -> Tokenizers:
     """Learn one tokenizer from all text, or one from each side, or reuse those in the cache; that

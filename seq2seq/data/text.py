@@ -40,7 +40,7 @@ def read_lines(path: Path) -> Iterator[str]:
             io.BufferedReader(TextBytes(stored, str(path)), BLOCK) as file,
         ):
             while raw := file.readline(LONGEST_LINE + 1):
-                line = without_marks(_decode(raw, path, line_no + 1))
+                line = without_marks(decode_line(raw, path, line_no + 1))
                 if not (line or line_no):
                     break
                 line_no += 1
@@ -58,7 +58,7 @@ def without_end(line: str) -> str:
     return line.removesuffix("\n").removesuffix("\r") if line.endswith("\n") else line
 
 
-def _decode(raw: bytes, path: Path, line_no: int) -> str:
+def decode_line(raw: bytes, path: Path, line_no: int) -> str:
     if len(raw) > LONGEST_LINE:
         raise DataError(
             f"{path}, line {line_no}: longer than {LONGEST_LINE:,} bytes. "

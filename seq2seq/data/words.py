@@ -39,7 +39,7 @@ class Frequent(Recipe):
             )
         check_range("tokenizer.min_frequency", self.min_frequency, 1)
 
-    def _collect(self, library: tokenizers.Tokenizer, lines: Iterable[str]) -> Tokenizer:
+    def collect(self, library: tokenizers.Tokenizer, lines: Iterable[str]) -> Tokenizer:
         """The library's tokenizer with these pieces, at most `vocab_size` ids."""
         trainer = trainers.WordLevelTrainer(
             vocab_size=2**31 if self.vocab_size is None else self.vocab_size,
@@ -100,7 +100,7 @@ class Word(Frequent):
                 decoders.Replace(LITERAL_MARK, MARK),
             ]
         )
-        return self._collect(library, lines)
+        return self.collect(library, lines)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -129,4 +129,4 @@ class Character(Frequent):
             library.normalizer = normalizers.NFC()
         library.pre_tokenizer = pre_tokenizers.Split(Regex("(?m)."), "isolated")
         library.decoder = decoders.Fuse()
-        return self._collect(library, lines)
+        return self.collect(library, lines)

@@ -25,12 +25,13 @@ class Answering(ABC, Generic[Item, Answer]):
 
     Attributes:
         look_ahead: items that `translate` reads and submits together.
+        submitted: count of all items so far; their ids are below it.
     """
 
     look_ahead: int
 
     def __init__(self) -> None:
-        self._count = 0
+        self.submitted = 0
         self._unread: dict[int, Answer] = {}  # by id, for the next `step`
         # Where the answer to each item goes that has none yet, by id.
         self._recipients: dict[int, dict[int, Answer]] = {}
@@ -122,13 +123,13 @@ class Answering(ABC, Generic[Item, Answer]):
         finally:
             self.cancel(*order)
 
-    def _expect(self, answers: dict[int, Answer] | None) -> int:
-        """The id of a new item."""
-        self._count += 1
-        self._recipients[self._count - 1] = self._unread if answers is None else answers
-        return self._count - 1
+    def expect(self, answers: dict[int, Answer] | None) -> int:
+        """The id of a new item. For subclasses, as `answer` is."""
+        self.submitted += 1
+        self._recipients[self.submitted - 1] = self._unread if answers is None else answers
+        return self.submitted - 1
 
-    def _answer(self, i: int, answer: Answer) -> None:
+    def answer(self, i: int, answer: Answer) -> None:
         """Give an answer, unless it was cancelled."""
         if i in self._recipients:
             self._recipients.pop(i)[i] = answer

@@ -118,7 +118,7 @@ class BeamState(SearchState):
         B, K = self.total.shape
         if weights is not None:
             self._look(weights)
-        self._grow()
+        self.grow()
         gains, ids = logp.double().view(B, K, -1), ids.view(B, K, -1)
         selected = self._select(gains, ids)
         ended = selected.ended
@@ -158,7 +158,7 @@ class BeamState(SearchState):
         for name in ("tokens", "logp", "seen"):
             x: Tensor = getattr(self, name)
             setattr(self, name, x.flatten(0, 1).index_select(0, parents).view_as(x))
-        self._write(selected.tokens, selected.gains)
+        self.write(selected.tokens, selected.gains)
         self.guides.go_on(selected.beams, selected.tokens)
         return parents, selected.tokens
 
@@ -211,7 +211,7 @@ class BeamState(SearchState):
         if self.search.reads_weights:
             scores = scores + self._coverage(sentences, beam)
         self.best = self.best.scatter_reduce(0, sentences, scores, "amax")
-        self._record(sentences, tokens, logp, scores)
+        self.record(sentences, tokens, logp, scores)
 
     def _coverage(self, sentences: Tensor, beams: Tensor) -> Tensor:
         """The coverage term in the scores of M hypotheses, (M,)."""

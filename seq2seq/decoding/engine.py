@@ -136,7 +136,7 @@ class Engine(Answering[Request, list[Hypothesis]]):
         """
         for request in items:
             self.check(request)
-        ids = [self._expect(answers) for _ in items]
+        ids = [self.expect(answers) for _ in items]
         self._requests.update(zip(ids, items, strict=True))
         self._queue.extend(sorted(ids, key=lambda i: -len(self._requests[i].source)))
         return ids
@@ -174,7 +174,7 @@ class Engine(Answering[Request, list[Hypothesis]]):
             for request_id, hypotheses in batch.step():
                 del self._requests[request_id], self._started[request_id]
                 self.stats.answer(hypotheses)
-                self._answer(request_id, hypotheses)
+                self.answer(request_id, hypotheses)
 
     def _pages(self, request: Request, tokens: int) -> int:
         """Pages that a sentence needs when each of its hypotheses has read `tokens` tokens."""

@@ -32,12 +32,12 @@ class IndependentBeams(SearchState):
     def advance(self, logp: Tensor, ids: Tensor, weights: Tensor | None = None) -> StepChoice:
         choice = self.choose(logp)
         tokens, logp = (x.gather(1, choice).view_as(self.live) for x in (ids, logp.double()))
-        self._grow()
-        self._write(tokens, logp)
+        self.grow()
+        self.write(tokens, logp)
         self.guides.go_on(None, tokens)
         over = (tokens == EOS) | (self.length >= self.limits)[:, None]
         which = (over & self.live).nonzero(as_tuple=True)
-        self._record(which[0], self.tokens[which], self.logp[which])
+        self.record(which[0], self.tokens[which], self.logp[which])
         self.live = self.live & ~over
         return StepChoice(None, tokens.flatten(), ~self.live.any(1))
 

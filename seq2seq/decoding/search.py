@@ -311,7 +311,7 @@ class SearchState:
     def _ranked(self, finished: list[Hypothesis], cap: int | None) -> list[Hypothesis]:
         return sorted(finished, key=lambda h: (h.truncated and len(h.ids) != cap, -h.score))
 
-    def _grow(self) -> None:
+    def grow(self) -> None:
         """Count one more token in every row, and make room for it."""
         room = self.tokens.shape[2]
         if self._steps == room:
@@ -319,13 +319,13 @@ class SearchState:
         self._steps += 1
         self.length = self.length + 1
 
-    def _write(self, tokens: Tensor, logp: Tensor) -> None:
+    def write(self, tokens: Tensor, logp: Tensor) -> None:
         """Store the new token of each row, (B, K), and its log-probability."""
         place = (self.length - 1)[:, None, None].expand(-1, self.search.beams, 1)
         self.tokens.scatter_(2, place, tokens[..., None])
         self.logp.scatter_(2, place, logp[..., None])
 
-    def _record(
+    def record(
         self, sentences: Tensor, tokens: Tensor, logp: Tensor, scores: Tensor | None = None
     ) -> None:
         """Record M hypotheses that finish in this step.

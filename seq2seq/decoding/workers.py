@@ -167,7 +167,7 @@ class Workers(Answering[Request, list[Hypothesis]]):
     ) -> list[int]:
         for request in items:
             self.engine.check(request)
-        ids = [self._expect(answers) for _ in items]
+        ids = [self.expect(answers) for _ in items]
         pairs = zip(ids, items, strict=True)
         # Draws depend on the request, not on the worker that gets it.
         numbered = [(i, r if r.draw_id is not None else r._replace(draw_id=i)) for i, r in pairs]
@@ -190,7 +190,7 @@ class Workers(Answering[Request, list[Hypothesis]]):
                 self._deal()
             if self.engine.busy:
                 for request_id, hypotheses in self._here.step():
-                    self._answer(request_id, hypotheses)
+                    self.answer(request_id, hypotheses)
             self._receive(wait_for_one=not self.engine.busy)
         except BaseException:
             self.close()
@@ -241,7 +241,7 @@ class Workers(Answering[Request, list[Hypothesis]]):
         for connection in wait(at_work, None if wait_for_one else 0) if at_work else []:
             assert isinstance(connection, Connection)
             for request_id, hypotheses in at_work[connection].receive():
-                self._answer(request_id, hypotheses)
+                self.answer(request_id, hypotheses)
 
 
 def server() -> BaseContext:

@@ -54,7 +54,7 @@ def by_length(
     spaceless = is_spaceless(language)
     lengths = [len("".join(s.split())) if spaceless else len(s.split()) for s in source]
     buckets = []
-    for low, high in _ranges(LENGTHS):
+    for low, high in ranges_from(LENGTHS):
         rows = [i for i, n in enumerate(lengths) if n >= low and (high is None or n <= high)]
         if rows:
             some = [[stream[i] for i in rows] for stream in references]
@@ -65,7 +65,7 @@ def by_length(
 
 def count_words(lines: Iterable[str], language: str | None = None) -> Counter[str]:
     """How often each word occurs in a text, split into words as by BLEU."""
-    return Counter(chain.from_iterable(map(_splitter(language), lines)))
+    return Counter(chain.from_iterable(map(splitter(language), lines)))
 
 
 def by_frequency(
@@ -84,7 +84,7 @@ def by_frequency(
         frequencies: `count_words` of the target side of the training text.
         language: of the target.
     """
-    split = _splitter(language)
+    split = splitter(language)
     totals, matches = [0] * len(FREQUENCIES), [0] * len(FREQUENCIES)
     for hypothesis, reference in zip(hypotheses, references, strict=True):
         written = Counter(split(hypothesis))
@@ -94,16 +94,16 @@ def by_frequency(
             matches[bucket] += min(count, written[word])
     return [
         FrequencyBucket(low, high, words, 100 * hits / words)
-        for (low, high), words, hits in zip(_ranges(FREQUENCIES), totals, matches, strict=True)
+        for (low, high), words, hits in zip(ranges_from(FREQUENCIES), totals, matches, strict=True)
         if words
     ]
 
 
-def _ranges(starts: Sequence[int]) -> list[tuple[int, int | None]]:
+def ranges_from(starts: Sequence[int]) -> list[tuple[int, int | None]]:
     ends = [start - 1 for start in starts[1:]]
     return list(zip(starts, [*ends, None], strict=True))
 
 
-def _splitter(language: str | None) -> Callable[[str], list[str]]:
+def splitter(language: str | None) -> Callable[[str], list[str]]:
     tokenizer = bleu(language).tokenizer
     return lambda line: tokenizer(line.rstrip()).split()

@@ -14,7 +14,7 @@ INSTALL = (
     "COMET needs a separate environment: python -m venv comet && comet/bin/pip install "
     "unbabel-comet; then --comet comet/bin/comet-score"
 )
-_SCORE = re.compile(r"\bscore:\s*(-?\d+(?:\.\d+)?)")
+SCORE = re.compile(r"\bscore:\s*(-?\d+(?:\.\d+)?)")
 
 
 def comet_command(typed: str) -> list[str]:
@@ -58,7 +58,7 @@ def comet_score(
             errors="replace",
             stdin=subprocess.DEVNULL,
         )
-    printed = _SCORE.findall(ended.stdout)
+    printed = SCORE.findall(ended.stdout)
     if ended.returncode or not printed:
         said = (ended.stderr.strip() or ended.stdout.strip() or "nothing").splitlines()[-1]
         raise DataError(

@@ -36,7 +36,7 @@ def find_test_set(name: str, langpair: str) -> tuple[Path, list[Path]]:
     if langpair not in pairs:
         raise ConfigError(f"--langpair {langpair}: {name} has {', '.join(sorted(pairs))}")
     try:
-        with _impatient():
+        with impatient():
             source = get_source_file(name, langpair)
             references = get_reference_files(name, langpair)
     # No network, a lost connection, a damaged archive, a lock held by another process: all raise
@@ -53,7 +53,7 @@ def find_test_set(name: str, langpair: str) -> tuple[Path, list[Path]]:
 
 
 @contextmanager
-def _impatient() -> Iterator[None]:
+def impatient() -> Iterator[None]:
     """Time out: sacreBLEU would wait for a server forever."""
     before = socket.getdefaulttimeout()
     socket.setdefaulttimeout(PATIENCE)

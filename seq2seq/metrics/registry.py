@@ -55,7 +55,7 @@ def bleu(
     )
 
 
-def _ter(references: Streams, language: str | None) -> Metric:
+def ter(references: Streams, language: str | None) -> Metric:
     spaceless = is_spaceless(language)
     return TER(normalized=spaceless, asian_support=spaceless, references=references)
 
@@ -63,7 +63,7 @@ def _ter(references: Streams, language: str | None) -> Metric:
 METRICS = {
     "bleu": Kind("BLEU", lambda references, language: bleu(language, references)),
     "chrf": Kind("chrF", lambda references, language: CHRF(references=references)),
-    "ter": Kind("TER", _ter),
+    "ter": Kind("TER", ter),
     "bleu-tokenized": Kind(
         "BLEU-tokenized", lambda references, _: bleu(None, references, tokenize="none")
     ),

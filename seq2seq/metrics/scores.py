@@ -86,7 +86,7 @@ def corpus_scores(
     scores = []
     for label, metric in metrics.items():
         signature = str(metric.get_signature())
-        score = _corpus_score(metric, hypotheses, max(resamples, 1))
+        score = sacrebleu_score(metric, hypotheses, max(resamples, 1))
         interval = None
         if resamples:
             interval = Interval(float(score._mean), float(score._ci), str(metric.get_signature()))
@@ -97,7 +97,7 @@ def corpus_scores(
     return scores
 
 
-def _corpus_score(metric: Metric, hypotheses: Sequence[str], resamples: int) -> Any:
+def sacrebleu_score(metric: Metric, hypotheses: Sequence[str], resamples: int) -> Any:
     """sacreBLEU's score, also where some resamples score zero.
 
     There some of its scores are Python floats and others NumPy scalars, whose mean it cannot take

@@ -8,23 +8,23 @@ from seq2seq.metrics.registry import DEFAULT
 
 # A space before a full stop or a comma, entities of the Moses tokenizer, its hyphens, and endings
 # that it splits off. Not before : ; ! ? or quotes, where French puts spaces as well.
-_TOKENIZED = re.compile(
+TOKENIZED = re.compile(
     r" [.,。，](?= |$)|&(?:apos|quot|amp|lt|gt|#91|#93|#124);|@-@| (?:'s|n't|'re|'ve|'ll)(?= |$)"
 )
 # Letters of Thai, Lao, Burmese, Khmer, Japanese and Chinese.
-_SPACELESS = re.compile(
+SPACELESS = re.compile(
     r"[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff"
     r"\U00020000-\U0003ffff]"
 )
-_SHARE_TOKENIZED = 0.2  # of the lines; in raw text it is hardly one in a hundred
-_SHARE_CASED = 0.5  # of the lines, where the script has capitals
-_SHARE_UPPER = 0.01  # of the lines that have letters of two cases; in raw text nearly all
+SHARE_TOKENIZED = 0.2  # of the lines; in raw text it is hardly one in a hundred
+SHARE_CASED = 0.5  # of the lines, where the script has capitals
+SHARE_UPPER = 0.01  # of the lines that have letters of two cases; in raw text nearly all
 
 
 def looks_tokenized(lines: Iterable[str]) -> bool:
     """Are punctuation and endings split off in many of the lines?"""
-    marked = [bool(_TOKENIZED.search(line)) for line in lines if line.strip()]
-    return bool(marked) and sum(marked) > _SHARE_TOKENIZED * len(marked)
+    marked = [bool(TOKENIZED.search(line)) for line in lines if line.strip()]
+    return bool(marked) and sum(marked) > SHARE_TOKENIZED * len(marked)
 
 
 def looks_lowercased(lines: Iterable[str]) -> bool:
@@ -33,14 +33,14 @@ def looks_lowercased(lines: Iterable[str]) -> bool:
     cased = [line for line in lines if line.lower() != line.upper()]
     capitals = sum(line != line.lower() for line in cased)
     # Of fewer cased lines, the text is Chinese or Arabic, with a few names.
-    return len(cased) > _SHARE_CASED * len(lines) and capitals <= _SHARE_UPPER * len(cased)
+    return len(cased) > SHARE_CASED * len(lines) and capitals <= SHARE_UPPER * len(cased)
 
 
 def looks_spaceless(lines: Iterable[str]) -> bool:
     """Are most letters of a script without white space between words?"""
     text = "".join(lines)
     letters = sum(character.isalpha() for character in text)
-    return 2 * len(_SPACELESS.findall(text)) > max(letters, 1)
+    return 2 * len(SPACELESS.findall(text)) > max(letters, 1)
 
 
 def usual_metrics(references: Sequence[str]) -> list[str]:

@@ -36,35 +36,35 @@ class Bar(NamedTuple):
     note: str
 
 
-class _Axes(NamedTuple):
+class Axes(NamedTuple):
     """The ticks of both axes; the outer ones bound the chart."""
 
     x: Sequence[float]
     y: Sequence[float]
 
     def across(self, value: float) -> float:
-        return LEFT + (WIDTH - LEFT - RIGHT) * _share(value, self.x)
+        return LEFT + (WIDTH - LEFT - RIGHT) * share_along(value, self.x)
 
     def up(self, value: float) -> float:
-        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * _share(value, self.y)
+        return HEIGHT - BOTTOM - (HEIGHT - TOP - BOTTOM) * share_along(value, self.y)
 
 
 def line_chart(series: Sequence[Series], *, x: str, y: str, until: float) -> str:
     """Lines from 0 to `until`, with their names at the right."""
     points = [point for each in series for point in each.points]
-    axes = _Axes(_ticks([0.0, until]), _ticks([p[1] for p in points]))
-    drawn = _rules(axes)
-    names = _apart([axes.up(each.points[-1][1]) for each in series])
+    axes = Axes(ticks_of([0.0, until]), ticks_of([p[1] for p in points]))
+    drawn = rules_and_ticks(axes)
+    names = spread_apart([axes.up(each.points[-1][1]) for each in series])
     for n, (each, height) in enumerate(zip(series, names, strict=True)):
         line = " ".join(f"{axes.across(a):.1f},{axes.up(b):.1f}" for a, b in each.points)
         drawn.append(f'<polyline class="line s{n}" points="{line}"/>')
         if each.best:
             step, value = each.best
             title = f"{each.name} {value:.4g}, {x} {step:,g}"
-            drawn.append(_dot(axes, each.best, f"s{n}", title))
+            drawn.append(dot(axes, each.best, f"s{n}", title))
         if len(series) > 1:
-            drawn.append(_text(WIDTH - RIGHT + 7, height + 4, each.name, f"name s{n}"))
-    return _svg(drawn, axes, x, y)
+            drawn.append(label(WIDTH - RIGHT + 7, height + 4, each.name, f"name s{n}"))
+    return chart_svg(drawn, axes, x, y)
 
 
 def bar_chart(bars: Sequence[Bar], *, x: str, y: str, level: float | None = None) -> str:
@@ -74,8 +74,8 @@ def bar_chart(bars: Sequence[Bar], *, x: str, y: str, level: float | None = None
         level: height of a line across, to compare with.
     """
     heights = [0.0, *(bar.value for bar in bars), *([] if level is None else [level])]
-    axes = _Axes((0, len(bars)), _ticks(heights))
-    drawn = _rules(axes, vertical=False)
+    axes = Axes((0, len(bars)), ticks_of(heights))
+    drawn = rules_and_ticks(axes, vertical=False)
     for n, bar in enumerate(bars):
         left, right = axes.across(n + 0.18), axes.across(n + 0.82)
         top, foot = axes.up(bar.value), axes.up(0)
@@ -86,34 +86,34 @@ def bar_chart(bars: Sequence[Bar], *, x: str, y: str, level: float | None = None
         )
         inside = foot - top > 20
         where = (top + 15, "value middle") if inside else (top - 5, "value above middle")
-        drawn.append(_text(middle, where[0], f"{bar.value:.3g}", where[1]))
-        drawn.append(_text(middle, foot + 15, bar.label, "tick middle"))
+        drawn.append(label(middle, where[0], f"{bar.value:.3g}", where[1]))
+        drawn.append(label(middle, foot + 15, bar.label, "tick middle"))
     if level is not None:
         height = axes.up(level)
         drawn.append(f'<path class="level" d="M{LEFT} {height:.1f}H{WIDTH - RIGHT}"/>')
-    return _svg(drawn, axes, x, y)
+    return chart_svg(drawn, axes, x, y)
 
 
 def point_chart(points: Sequence[Point], line: Sequence[Point], *, x: str, y: str) -> str:
     """A cloud of points, and a line of larger ones through it."""
     everything = [*points, *line]
-    axes = _Axes(_ticks([p[0] for p in everything]), _ticks([0.0, *(p[1] for p in everything)]))
-    drawn = _rules(axes)
+    axes = Axes(ticks_of([p[0] for p in everything]), ticks_of([0.0, *(p[1] for p in everything)]))
+    drawn = rules_and_ticks(axes)
     drawn += [
         f'<circle class="cloud" cx="{axes.across(a):.1f}" cy="{axes.up(b):.1f}" r="2"/>'
         for a, b in points
     ]
     path = " ".join(f"{axes.across(a):.1f},{axes.up(b):.1f}" for a, b in line)
     drawn.append(f'<polyline class="line s0" points="{path}"/>')
-    drawn += [_dot(axes, p, "s0", f"{x} {p[0]:.2f}: {y} {p[1]:.1f}") for p in line]
-    return _svg(drawn, axes, x, y)
+    drawn += [dot(axes, p, "s0", f"{x} {p[0]:.2f}: {y} {p[1]:.1f}") for p in line]
+    return chart_svg(drawn, axes, x, y)
 
 
-def _share(value: float, ticks: Sequence[float]) -> float:
+def share_along(value: float, ticks: Sequence[float]) -> float:
     return (value - ticks[0]) / (ticks[-1] - ticks[0])
 
 
-def _ticks(values: Sequence[float]) -> list[float]:
+def ticks_of(values: Sequence[float]) -> list[float]:
     """Round numbers that enclose the values."""
     low, high = min(values), max(values)
     if low == high:
@@ -121,7 +121,7 @@ def _ticks(values: Sequence[float]) -> list[float]:
     return list(MaxNLocator(nbins=5, steps=[1, 2, 5, 10]).tick_values(low, high))
 
 
-def _apart(heights: Sequence[float], gap: float = 14) -> list[float]:
+def spread_apart(heights: Sequence[float], gap: float = 14) -> list[float]:
     """Heights of names, moved up where they would overlap; below are the labels of the axis."""
     placed = list(heights)
     order = sorted(range(len(placed)), key=lambda n: placed[n], reverse=True)
@@ -130,18 +130,18 @@ def _apart(heights: Sequence[float], gap: float = 14) -> list[float]:
     return placed
 
 
-def _rules(axes: _Axes, vertical: bool = True) -> list[str]:
+def rules_and_ticks(axes: Axes, vertical: bool = True) -> list[str]:
     drawn = []
     for tick in axes.y:
         height = axes.up(tick)
         drawn.append(f'<path class="rule" d="M{LEFT} {height:.1f}H{WIDTH - RIGHT}"/>')
-        drawn.append(_text(LEFT - 7, height + 4, f"{tick:,.6g}", "tick end"))
+        drawn.append(label(LEFT - 7, height + 4, f"{tick:,.6g}", "tick end"))
     for tick in axes.x if vertical else ():
-        drawn.append(_text(axes.across(tick), HEIGHT - BOTTOM + 16, f"{tick:,.6g}", "tick middle"))
+        drawn.append(label(axes.across(tick), HEIGHT - BOTTOM + 16, f"{tick:,.6g}", "tick middle"))
     return drawn
 
 
-def _dot(axes: _Axes, point: Point, kind: str, title: str) -> str:
+def dot(axes: Axes, point: Point, kind: str, title: str) -> str:
     x, y = axes.across(point[0]), axes.up(point[1])
     return (
         f'<circle class="dot {kind}" cx="{x:.1f}" cy="{y:.1f}" r="3.5">'
@@ -149,13 +149,13 @@ def _dot(axes: _Axes, point: Point, kind: str, title: str) -> str:
     )
 
 
-def _text(x: float, y: float, text: str, kind: str) -> str:
+def label(x: float, y: float, text: str, kind: str) -> str:
     return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>'
 
 
-def _svg(drawn: Sequence[str], axes: _Axes, x: str, y: str) -> str:
+def chart_svg(drawn: Sequence[str], axes: Axes, x: str, y: str) -> str:
     title = escape(f"{y} by {x}")
-    captions = _text(LEFT - 7, 12, y, "caption") + _text(
+    captions = label(LEFT - 7, 12, y, "caption") + label(
         (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 5, x, "caption middle"
     )
     inside = "".join(drawn)
@@ -168,7 +168,7 @@ def _svg(drawn: Sequence[str], axes: _Axes, x: str, y: str) -> str:
 def curves(rows: Sequence[Mapping[str, str]]) -> str:
     """A chart for each metric, training and validation in one; the best validation is marked."""
     columns = (name.partition("/") for name in {name for row in rows for name in row})
-    names = sorted({name for part, _, name in columns if part in PARTS}, key=_rank)
+    names = sorted({name for part, _, name in columns if part in PARTS}, key=metric_rank)
     charts, until = [], max((update for update, _ in points(rows, "step")), default=0.0)
     for name in names:
         lines = [(part, points(rows, f"{part}/{name}")) for part in PARTS]
@@ -197,24 +197,24 @@ def read_rows(folder: Path) -> list[dict[str, str]]:
 
     Raises: OSError, UnicodeDecodeError or csv.Error if metrics.csv cannot be read.
     """
-    rows = _read(folder / "metrics.csv")
+    rows = read_csv(folder / "metrics.csv")
     n = len(list(folder.glob("metrics-*.csv")))
     while n and (earlier := folder / f"metrics-{n}.csv").is_file():
-        before, begin = _read(earlier), _first(rows)
-        if not _first(before) < begin < math.inf:
+        before, begin = read_csv(earlier), first_update(rows)
+        if not first_update(before) < begin < math.inf:
             break
-        rows = [row for row in before if _first([row]) < begin] + rows
+        rows = [row for row in before if first_update([row]) < begin] + rows
         n -= 1
     return rows
 
 
-def _read(path: Path) -> list[dict[str, str]]:
+def read_csv(path: Path) -> list[dict[str, str]]:
     with path.open(encoding="utf-8", newline="") as file:
         # Only a damaged file has cells without a column; they get a name, as all do.
         return list(csv.DictReader(file, restkey="more"))
 
 
-def _first(rows: Sequence[Mapping[str, str]]) -> float:
+def first_update(rows: Sequence[Mapping[str, str]]) -> float:
     """The update of the first of some rows; infinite if there is none."""
     return next((update for update, _ in points(rows, "step")), math.inf)
 
@@ -232,6 +232,6 @@ def points(rows: Sequence[Mapping[str, str]], column: str) -> list[Point]:
     return finite
 
 
-def _rank(name: str) -> tuple[int, str]:
+def metric_rank(name: str) -> tuple[int, str]:
     """The loss first, the speed last."""
     return {"loss": 0, "tokens_per_second": 2}.get(name, 1), name

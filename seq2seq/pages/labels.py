@@ -43,22 +43,22 @@ def choose_fonts(text: str) -> Fonts:
     """
     families = [DEFAULT]
     missing = {c for c in text if not c.isspace()}
-    missing -= _drawn(_file(DEFAULT), missing)
+    missing -= drawable(font_file(DEFAULT), missing)
     if not missing:
         return Fonts(families, [])
-    _list_new_fonts()
+    list_new_fonts()
     covered: dict[str, set[str]] = defaultdict(set)
     for entry in fontManager.ttflist:
         # "Last Resort" claims every character and draws a box for each.
         if not entry.name.startswith("Last Resort"):
-            covered[entry.name] |= _drawn(entry.fname, missing)
+            covered[entry.name] |= drawable(entry.fname, missing)
     while missing and covered:
         # The name breaks ties, so that the choice is the same on every run.
         best = max(sorted(covered), key=lambda name: len(covered[name] & missing))
         if not covered.pop(best) & missing:
             break
         # The family may have a glyph in another face (bold) than the one that will be used.
-        drawn = _drawn(_file(best), missing)
+        drawn = drawable(font_file(best), missing)
         if drawn:
             families.append(best)
             missing -= drawn
@@ -69,7 +69,7 @@ def advice(missing: list[str]) -> str:
     """A message about characters that no font has: which they are, what to install."""
     shown = ", ".join(f"{c} (U+{ord(c):04X})" for c in missing[:10])
     more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
-    packages = " ".join(sorted({_package(c) for c in missing}))
+    packages = " ".join(sorted({font_package(c) for c in missing}))
     return (
         f"no installed font can draw {shown}{more}; the picture has boxes instead. "
         f"On Debian or Ubuntu: apt install {packages}"
@@ -89,17 +89,17 @@ def begins_at_the_right(words: Iterable[str]) -> bool:
     return next((kind for kind in kinds if kind in ("L", "R", "AL")), "L") != "L"
 
 
-def _package(character: str) -> str:
+def font_package(character: str) -> str:
     if unicodedata.name(character, "").startswith(CJK):
         return "fonts-noto-cjk"
     return "fonts-symbola" if ord(character) in PICTOGRAPHS else "fonts-noto-core"
 
 
-def _file(family: str) -> str:
+def font_file(family: str) -> str:
     return fontManager.findfont(FontProperties(family=[family]))
 
 
-def _list_new_fonts() -> None:
+def list_new_fonts() -> None:
     known = {Path(entry.fname) for entry in fontManager.ttflist}
     for file in sorted(findSystemFonts()):
         if Path(file) not in known:
@@ -110,7 +110,7 @@ def _list_new_fonts() -> None:
                 continue
 
 
-def _drawn(file: str, characters: set[str]) -> set[str]:
+def drawable(file: str, characters: set[str]) -> set[str]:
     """The characters that a font file can draw; none if it holds only bitmaps (coloured emoji)."""
     try:
         font = FT2Font(file)

@@ -50,7 +50,7 @@ def alignment_data(alignments: Sequence[Alignment], choice: Choice) -> dict[str,
     return {
         "choice": {"shift": choice.shift, "layer": choice.layer, "head": choice.head},
         "shape": list(alignments[0].weights.shape[:3]),
-        "pairs": [_pair(alignment, choice) for alignment in alignments],
+        "pairs": [pair_data(alignment, choice) for alignment in alignments],
     }
 
 
@@ -71,8 +71,8 @@ def page(
     style = "\n".join(part(name) for name in styles)
     script = "\n".join(part(name) for name in scripts)
     policy = (
-        f"default-src 'none'; img-src data:; style-src '{_hash(style)}'; "
-        f"script-src '{_hash(script)}'"
+        f"default-src 'none'; img-src data:; style-src '{policy_hash(style)}'; "
+        f"script-src '{policy_hash(script)}'"
     )
     parts = {"policy": policy, "title": title, "body": body, "style": style, "script": script}
     # ASCII only, without the characters by which an HTML parser leaves a script element.
@@ -96,7 +96,7 @@ def write_file(path: Path, content: bytes, what: str) -> None:
         raise ConfigError(f"cannot write the {what} {path}: {error.strerror}") from error
 
 
-def _pair(alignment: Alignment, choice: Choice) -> dict[str, Any]:
+def pair_data(alignment: Alignment, choice: Choice) -> dict[str, Any]:
     """The words, the weights as bytes, and the links of each map: by reading, layer and head, the
     mean over heads first.
     """
@@ -106,17 +106,17 @@ def _pair(alignment: Alignment, choice: Choice) -> dict[str, Any]:
     links = [alignment.links(choice if each == choice[:3] else Choice(*each)) for each in maps]
     steps = (alignment.weights.clamp(0, 1) * 255).round().to(torch.uint8)
     return {
-        "source": _texts(alignment.source),
-        "target": _texts(alignment.target),
+        "source": word_labels(alignment.source),
+        "target": word_labels(alignment.target),
         "weights": base64.b64encode(steps.cpu().contiguous().numpy().tobytes()).decode("ascii"),
         "links": [format_links(each) for each in links],
     }
 
 
-def _texts(words: Sequence[Word]) -> list[str]:
+def word_labels(words: Sequence[Word]) -> list[str]:
     return [visible(word.text, LONGEST) for word in words]
 
 
-def _hash(text: str) -> str:
+def policy_hash(text: str) -> str:
     digest = hashlib.sha256(text.encode("utf-8")).digest()
     return f"sha256-{base64.b64encode(digest).decode('ascii')}"

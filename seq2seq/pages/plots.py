@@ -73,7 +73,7 @@ def plot_alignment(
         words; ValueError if the weights do not fit the words or are not finite.
     """
     grid = np.asarray(weights, dtype=float)
-    _check(grid, (*grid.shape[:-2], len(target_words), len(source_words)))
+    check_fit(grid, (*grid.shape[:-2], len(target_words), len(source_words)))
     source = [visible(word) for word in source_words]
     target = [visible(word) for word in target_words]
     heads = [f"head {head + 1}" for head in range(len(grid))] if grid.ndim == 3 else []
@@ -81,11 +81,11 @@ def plot_alignment(
     text = "".join([*source, *target, *heads])
     families, missing = choose_fonts(text)
     picture = io.BytesIO()
-    with warnings.catch_warnings(), style.context("default"), _settings(families):
+    with warnings.catch_warnings(), style.context("default"), drawing_settings(families):
         # Both are reported once, below; the second is about shaping, before matplotlib 3.11.
         known = r"Glyph .* missing from|Matplotlib currently does not support"
         warnings.filterwarnings("ignore", message=known)
-        figure = _figure(grid.reshape(-1, *grid.shape[-2:]), source, target, heads)
+        figure = draw_all(grid.reshape(-1, *grid.shape[-2:]), source, target, heads)
         figure.savefig(
             picture,
             format=suffix,
@@ -118,7 +118,7 @@ def picture_format(path: Path, *others: str) -> str:
     return suffix
 
 
-def _check(grid: np.ndarray, expected: tuple[int, ...]) -> None:
+def check_fit(grid: np.ndarray, expected: tuple[int, ...]) -> None:
     if 0 in expected:
         raise DataError("there is no alignment to draw: the source or the target has no words")
     if grid.shape != expected:
@@ -127,7 +127,7 @@ def _check(grid: np.ndarray, expected: tuple[int, ...]) -> None:
         raise ValueError("weights hold values that are not finite")
 
 
-class _Layout(NamedTuple):
+class Layout(NamedTuple):
     """Positions of the maps in inches, font size in points; every `step`-th word gets a label."""
 
     columns: int
@@ -139,7 +139,7 @@ class _Layout(NamedTuple):
     step: int
 
     @classmethod
-    def of(cls, shape: tuple[int, ...]) -> "_Layout":
+    def of(cls, shape: tuple[int, ...]) -> "Layout":
         heads, target, source = shape
         largest = CELL if heads == 1 else SMALL_CELL
 
@@ -169,7 +169,7 @@ class _Layout(NamedTuple):
         return column * (self.width + GAP), (self.rows - 1 - row) * (self.height + GAP)
 
 
-def _settings(families: list[str]) -> AbstractContextManager[None]:
+def drawing_settings(families: list[str]) -> AbstractContextManager[None]:
     return matplotlib.rc_context(
         {
             "font.family": [*families, "sans-serif"],
@@ -184,32 +184,32 @@ def _settings(families: list[str]) -> AbstractContextManager[None]:
     )
 
 
-def _figure(weights: np.ndarray, source: list[str], target: list[str], heads: list[str]) -> Figure:
-    layout = _Layout.of(weights.shape)
+def draw_all(weights: np.ndarray, source: list[str], target: list[str], heads: list[str]) -> Figure:
+    layout = Layout.of(weights.shape)
     leftwards = begins_at_the_right(source)
     figure = Figure(figsize=layout.size())
     FigureCanvasAgg(figure)
     for head, grid in enumerate(weights):
-        axes = _axes(figure, *layout.corner(head), layout.width, layout.height)
-        _draw_map(axes, grid, layout)
+        axes = place_axes(figure, *layout.corner(head), layout.width, layout.height)
+        draw_map(axes, grid, layout)
         if leftwards:
             axes.invert_xaxis()
         if head < layout.columns:
-            _label_source(axes, source, layout)
+            label_source(axes, source, layout)
         if head % layout.columns == 0:
-            _label_target(axes, target, layout)
+            label_target(axes, target, layout)
         if heads:
             axes.set_xlabel(heads[head], color=QUIET, fontsize=8, labelpad=4, parse_math=False)
-    _draw_scale(figure, layout)
+    draw_scale(figure, layout)
     return figure
 
 
-def _axes(figure: Figure, left: float, bottom: float, width: float, height: float) -> Axes:
+def place_axes(figure: Figure, left: float, bottom: float, width: float, height: float) -> Axes:
     across, up = figure.get_size_inches()
     return figure.add_axes((left / across, bottom / up, width / across, height / up))
 
 
-def _draw_map(axes: Axes, grid: np.ndarray, layout: _Layout) -> None:
+def draw_map(axes: Axes, grid: np.ndarray, layout: Layout) -> None:
     # Lines between cells help the eye along a row; between tiny cells they would hide the map.
     line = min(0.8, layout.cell * 2)
     axes.pcolormesh(grid, cmap=RAMP, vmin=0, vmax=1, edgecolors=RULE, linewidth=line)
@@ -218,7 +218,7 @@ def _draw_map(axes: Axes, grid: np.ndarray, layout: _Layout) -> None:
     axes.spines[:].set(color=RULE, linewidth=line)
 
 
-def _label_source(axes: Axes, words: Sequence[str], layout: _Layout) -> None:
+def label_source(axes: Axes, words: Sequence[str], layout: Layout) -> None:
     axes.xaxis.tick_top()
     shown = range(0, len(words), layout.step)
     axes.set_xticks([i + 0.5 for i in shown], [words[i] for i in shown], parse_math=False)
@@ -232,16 +232,16 @@ def _label_source(axes: Axes, words: Sequence[str], layout: _Layout) -> None:
             label.set(rotation=turn, ha=side, va="bottom", rotation_mode="anchor")
 
 
-def _label_target(axes: Axes, words: Sequence[str], layout: _Layout) -> None:
+def label_target(axes: Axes, words: Sequence[str], layout: Layout) -> None:
     shown = range(0, len(words), layout.step)
     axes.set_yticks([j + 0.5 for j in shown], [words[j] for j in shown], parse_math=False)
     axes.tick_params("y", length=0, pad=4, labelsize=layout.font, labelcolor=INK)
 
 
-def _draw_scale(figure: Figure, layout: _Layout) -> None:
+def draw_scale(figure: Figure, layout: Layout) -> None:
     right, top = layout.size()
     height = min(1.2, top)
-    axes = _axes(figure, right + 0.2, 0, BAR, height)
+    axes = place_axes(figure, right + 0.2, 0, BAR, height)
     axes.pcolormesh(np.linspace(0, 1, 256)[:, None], cmap=RAMP, vmin=0, vmax=1, rasterized=True)
     axes.yaxis.tick_right()
     axes.set(xticks=[], yticks=[0, 256])

@@ -66,14 +66,14 @@ def write_report(
     """
     body = [
         f"<h1>{text(title)}</h1>",
-        _figures([*figures, *_scores_in_short(tested)]),
-        _section("Learning curves", metrics, curves),
-        _section("Scores", tested, _scores),
-        _section("Length of the source", tested, _lengths),
-        _section("Confidence", tested, _confidence),
-        _section("Worst and best sentences", tested, _sentences),
-        _section("Alignment", alignments, lambda _: part("alignment.html")),
-        _section("Data", ledger, str),
+        figure_list([*figures, *scores_in_short(tested)]),
+        section("Learning curves", metrics, curves),
+        section("Scores", tested, scores_section),
+        section("Length of the source", tested, lengths_section),
+        section("Confidence", tested, confidence_section),
+        section("Worst and best sentences", tested, sentences_section),
+        section("Alignment", alignments, lambda _: part("alignment.html")),
+        section("Data", ledger, str),
     ]
     data = {"alignments": None if isinstance(alignments, Seq2SeqError) else alignments}
     styles = ("theme.css", "report.css", "alignment.css")
@@ -86,7 +86,7 @@ def text(raw: str) -> str:
     return escape(visible(raw, LONGEST))
 
 
-def _section(title: str, content: T | Seq2SeqError, draw: Callable[[T], str]) -> str:
+def section(title: str, content: T | Seq2SeqError, draw: Callable[[T], str]) -> str:
     if isinstance(content, Seq2SeqError):
         inside = f'<p class="missing">Not available: {text(str(content))}</p>'
     else:
@@ -94,17 +94,17 @@ def _section(title: str, content: T | Seq2SeqError, draw: Callable[[T], str]) ->
     return f'<section class="part"><h2>{title}</h2>\n{inside}</section>'
 
 
-def _figures(figures: Sequence[tuple[str, str]]) -> str:
+def figure_list(figures: Sequence[tuple[str, str]]) -> str:
     rows = (f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>" for name, value in figures)
     return f'<dl class="figures">{"".join(rows)}</dl>'
 
 
-def _scores_in_short(tested: Tested | Seq2SeqError) -> list[tuple[str, str]]:
+def scores_in_short(tested: Tested | Seq2SeqError) -> list[tuple[str, str]]:
     scores = [] if isinstance(tested, Seq2SeqError) else tested.assessment.scores
     return [(score.name, f"{score.value:.1f}") for score in scores]
 
 
-def _scores(tested: Tested) -> str:
+def scores_section(tested: Tested) -> str:
     count = f"{len(tested.judged):,}"
     if len(tested.judged) < tested.total:
         count = f"the first {count} of {tested.total:,}"
@@ -119,11 +119,11 @@ def _scores(tested: Tested) -> str:
         f'<p class="note">On {text(tested.name)}, {count} sentences, by sacreBLEU. The interval '
         "is a 95% bootstrap over sentences: mean and half width over resamples. BLEU and chrF are "
         "best at 100, TER at 0.</p>"
-        f"{notes}{_table(('', 'Score', '95% interval', 'Signature'), rows, numbers=(1, 2))}"
+        f"{notes}{html_table(('', 'Score', '95% interval', 'Signature'), rows, numbers=(1, 2))}"
     )
 
 
-def _table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Container[int]) -> str:
+def html_table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Container[int]) -> str:
     """A table of cells in HTML; the columns `numbers` hold numbers."""
 
     def line(cells: Sequence[str], tag: str) -> str:
@@ -135,14 +135,14 @@ def _table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Containe
     return f'<div class="wide"><table class="plain">{"".join(lines)}</table></div>'
 
 
-def _lengths(tested: Tested) -> str:
+def lengths_section(tested: Tested) -> str:
     assessment = tested.assessment
     x = f"{assessment.length_unit} of the source"
     name = assessment.scores[0].name
     overall = assessment.scores[0].value
     charts = (
-        bar_chart(_bars(assessment.lengths), x=x, y=name, level=overall),
-        bar_chart(_bars(tested.ratios), x=x, y="length of translation / reference", level=1.0),
+        bar_chart(bars_of(assessment.lengths), x=x, y=name, level=overall),
+        bar_chart(bars_of(tested.ratios), x=x, y="length of translation / reference", level=1.0),
     )
     return (
         '<p class="note">A model that breaks down on long sentences, or writes too little, shows '
@@ -151,7 +151,7 @@ def _lengths(tested: Tested) -> str:
     )
 
 
-def _bars(buckets: Sequence[LengthBucket]) -> list[Bar]:
+def bars_of(buckets: Sequence[LengthBucket]) -> list[Bar]:
     def label(bucket: LengthBucket) -> str:
         if bucket.high is None:
             return f"{bucket.low}+"
@@ -160,7 +160,7 @@ def _bars(buckets: Sequence[LengthBucket]) -> list[Bar]:
     return [Bar(label(b), b.score, f"{b.sentences:,} sentences") for b in buckets]
 
 
-def _confidence(tested: Tested) -> str:
+def confidence_section(tested: Tested) -> str:
     known = [(j.confidence, j.quality) for j in tested.judged if j.confidence is not None]
     if not known:
         return '<p class="missing">Not available: every translation is empty</p>'
@@ -177,18 +177,18 @@ def _confidence(tested: Tested) -> str:
     )
 
 
-def _sentences(tested: Tested) -> str:
+def sentences_section(tested: Tested) -> str:
     worst, best = extremes(tested.judged, SHOWN)
     if not worst:
         return '<p class="missing">Not available: it takes two sentences or more</p>'
     return (
         '<p class="note">By sentence chrF; of equal ones the longer first.</p>'
-        f'<h3>Worst</h3><ul class="sentences">{"".join(map(_sentence, worst))}</ul>'
-        f'<h3>Best</h3><ul class="sentences">{"".join(map(_sentence, best))}</ul>'
+        f'<h3>Worst</h3><ul class="sentences">{"".join(map(sentence_item, worst))}</ul>'
+        f'<h3>Best</h3><ul class="sentences">{"".join(map(sentence_item, best))}</ul>'
     )
 
 
-def _sentence(judged: SentenceQuality) -> str:
+def sentence_item(judged: SentenceQuality) -> str:
     confidence = "" if judged.confidence is None else f"<br>confidence {judged.confidence:.2f}"
     texts = (
         ("source", judged.source),
@@ -204,13 +204,13 @@ def _sentence(judged: SentenceQuality) -> str:
 
 def ledger_table(ledger: Mapping[str, Any]) -> str:
     """The content of data.json, one row per corpus. See docs/data.md."""
-    rows = [row for name, part in ledger["parts"].items() for row in _rows(name, part)]
+    rows = [row for name, part in ledger["parts"].items() for row in corpus_rows(name, part)]
     head = ("", "Files", *COUNTS, "Unknown pieces")
-    table = _table(head, rows, numbers=range(2, len(head)))
-    return f'<p class="note">{_tokenizer(ledger["tokenizer"])}</p>{table}'
+    table = html_table(head, rows, numbers=range(2, len(head)))
+    return f'<p class="note">{tokenizer_note(ledger["tokenizer"])}</p>{table}'
 
 
-def _tokenizer(entry: Mapping[str, Any]) -> str:
+def tokenizer_note(entry: Mapping[str, Any]) -> str:
     sizes = {entry["source_size"], entry["target_size"]}
     size = " and ".join(f"{n:,}" for n in sorted(sizes))
     joint = "one for both languages" if entry.get("joint") else "one for each language"
@@ -219,7 +219,7 @@ def _tokenizer(entry: Mapping[str, Any]) -> str:
     )
 
 
-def _rows(name: str, part: Mapping[str, Any]) -> Iterator[list[str]]:
+def corpus_rows(name: str, part: Mapping[str, Any]) -> Iterator[list[str]]:
     for index, corpus in enumerate(part["corpora"]):
         # Both are counted over a whole part, and shown once.
         whole = [part["duplicates"], part.get("in_train")] if index == 0 else ["", ""]
@@ -229,14 +229,14 @@ def _rows(name: str, part: Mapping[str, Any]) -> Iterator[list[str]]:
         counts = [corpus["read"], corpus["kept"], *left_out, *whole]
         rates = [corpus[side]["unknown_rate"] for side in ("source", "target")]
         unknown = " / ".join(f"{rate:.2%}" for rate in rates)
-        yield [escape(visible(title)), _files(corpus["files"]), *map(_count, counts), unknown]
+        yield [escape(visible(title)), file_list(corpus["files"]), *map(as_count, counts), unknown]
 
 
-def _count(count: int | str | None) -> str:
+def as_count(count: int | str | None) -> str:
     return f"{count:,}" if isinstance(count, int) else count or ""
 
 
-def _files(files: list[Mapping[str, Any]]) -> str:
+def file_list(files: list[Mapping[str, Any]]) -> str:
     return "<br>".join(
         f"{escape(visible(Path(file['path']).name, 60))} <code>{escape(file['sha256'][:12])}</code>"
         for file in files

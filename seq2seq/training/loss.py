@@ -76,12 +76,12 @@ def cross_entropy(
 
     Source: Szegedy et al. 2016, arXiv:1512.00567, for the smoothing.
     """
-    add = partial(_add_cross_entropy, smoothing=smoothing)
-    finish = partial(_subtract_target, smoothing=smoothing)
-    return _in_chunks(hidden[None], output, target, chunk, add, finish)
+    add = partial(add_cross_entropy, smoothing=smoothing)
+    finish = partial(subtract_target, smoothing=smoothing)
+    return loss_in_chunks(hidden[None], output, target, chunk, add, finish)
 
 
-class _Chunk(NamedTuple):
+class Chunk(NamedTuple):
     """R' tokens with K hidden states each, and where their loss and gradients are added."""
 
     hidden: Tensor  # (K, R', E); like weight and bias in the precision of products
@@ -93,7 +93,7 @@ class _Chunk(NamedTuple):
     slopes: list[Tensor]  # gradients of hidden, weight and bias, if they are needed
 
 
-def _add_cross_entropy(chunk: _Chunk, smoothing: float) -> None:
+def add_cross_entropy(chunk: Chunk, smoothing: float) -> None:
     """Cross-entropy.
 
     With z the scores of a row minus their maximum, e = exp(z), Z = sum(e) and V words,
@@ -121,7 +121,7 @@ def _add_cross_entropy(chunk: _Chunk, smoothing: float) -> None:
         of_bias += (e.t() @ (1 / Z).to(weight.dtype)).squeeze(1)
 
 
-def _subtract_target(
+def subtract_target(
     hidden: Tensor, target: Tensor, weight: Tensor, slopes: list[Tensor], smoothing: float
 ) -> None:
     """The terms of the gradient that do not depend on the scores: those of the smoothed target."""
@@ -166,11 +166,11 @@ def r_drop(
     Source: Liang et al. 2021, arXiv:2106.14448.
     """
     both = hidden.view(2, len(target), hidden.shape[1])
-    add = partial(_add_r_drop, alpha=alpha, smoothing=smoothing)
-    return _in_chunks(both, output, target, chunk, add, None)
+    add = partial(add_r_drop, alpha=alpha, smoothing=smoothing)
+    return loss_in_chunks(both, output, target, chunk, add, None)
 
 
-def _add_r_drop(chunk: _Chunk, alpha: float, smoothing: float) -> None:
+def add_r_drop(chunk: Chunk, alpha: float, smoothing: float) -> None:
     """Twice the loss of R-Drop.
 
     With d = log p - log q and t the smoothed target, the scores z of p have the gradient
@@ -199,12 +199,12 @@ def _add_r_drop(chunk: _Chunk, alpha: float, smoothing: float) -> None:
         of_bias += slope.sum((0, 1))
 
 
-def _in_chunks(hidden: Tensor, output: nn.Linear, *arguments: Any) -> Loss:
-    apply: Callable[..., tuple[Tensor, Tensor]] = _InChunks.apply
+def loss_in_chunks(hidden: Tensor, output: nn.Linear, *arguments: Any) -> Loss:
+    apply: Callable[..., tuple[Tensor, Tensor]] = InChunks.apply
     return Loss(*apply(hidden, output.weight, output.bias, torch.is_grad_enabled(), *arguments))
 
 
-class _InChunks(Function):
+class InChunks(Function):
     """The mean over K hidden states of each token of what `add` adds up, a chunk at a time.
 
     The gradients are computed with the loss, since the scores of a chunk exist only once.
@@ -228,7 +228,7 @@ class _InChunks(Function):
         with_gradient: bool,
         target: Tensor,
         size: int,
-        add: Callable[[_Chunk], None],
+        add: Callable[[Chunk], None],
         finish: Callable[..., None] | None,
     ) -> tuple[Tensor, Tensor]:
         device = hidden.device.type
@@ -241,7 +241,7 @@ class _InChunks(Function):
             for start in range(0, len(target), size):
                 rows = slice(start, start + size)
                 of_chunk = [slopes[0][:, rows], *slopes[1:]] if slopes else []
-                add(_Chunk(hidden[:, rows].to(w.dtype), target[rows], w, b, *sums, of_chunk))
+                add(Chunk(hidden[:, rows].to(w.dtype), target[rows], w, b, *sums, of_chunk))
             if slopes and finish is not None:
                 finish(hidden, target, weight, slopes)
         ctx.save_for_backward(*slopes)

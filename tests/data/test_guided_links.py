@@ -222,7 +222,7 @@ def test_impossible_links_are_reported_before_anything_is_computed(
     def compute(*_: object) -> None:
         raise AssertionError("text is prepared before the links are checked")
 
-    monkeypatch.setattr("seq2seq.data.prepare._tokenizers", compute)
+    monkeypatch.setattr("seq2seq.data.prepare.learn_tokenizers", compute)
     good = {
         name: links_in(tmp_path, demo_lines(name, "align", n), f"{name}.align") for name, n in SIZES
     }

@@ -94,7 +94,7 @@ def test_the_second_ledger_is_the_first_and_reads_no_text(
 
     monkeypatch.setattr(formats, "read_lines", refuse)
     monkeypatch.setattr(formats, "count_lines", refuse)
-    monkeypatch.setattr("seq2seq.data.cache._sha256", refuse)
+    monkeypatch.setattr("seq2seq.data.cache.sha256_of", refuse)
     assert made().ledger == first
 
 

@@ -161,7 +161,7 @@ def test_every_file_is_checked_before_anything_is_computed(
     def refuse(*arguments: object) -> None:
         raise AssertionError("something is computed")
 
-    monkeypatch.setattr(prepare_module, "_tokenizers", refuse)
+    monkeypatch.setattr(prepare_module, "learn_tokenizers", refuse)
     file = tmp_path / f"{part}.en"
     content = file.read_bytes()
     words = {

@@ -33,7 +33,7 @@ class Echo(Answering[Request, list[Hypothesis]]):
     def submit_all(
         self, items: Sequence[Request], answers: dict[int, list[Hypothesis]] | None = None
     ) -> list[int]:
-        ids = [self._expect(answers) for _ in items]
+        ids = [self.expect(answers) for _ in items]
         self.requests.update(zip(ids, items, strict=True))
         return ids
 
@@ -54,5 +54,5 @@ class Echo(Answering[Request, list[Hypothesis]]):
             if first == -3:
                 continue
             self.stats += Stats(1)
-            self._answer(i, [Hypothesis([*request.source, os.getpid()], 0.0, 0.0)])
+            self.answer(i, [Hypothesis([*request.source, os.getpid()], 0.0, 0.0)])
             del self.requests[i]

@@ -41,7 +41,7 @@ def test_a_system_that_some_resamples_find_worthless_has_an_interval() -> None:
             metric.corpus_score(hypotheses, None, n_bootstrap=50)
         except TypeError:
             refused.append(name)
-    assert refused  # sacreBLEU alone; once it does not, `_corpus_score` can go
+    assert refused  # sacreBLEU alone; once it does not, `sacrebleu_score` can go
     for metrics in by_name.values():
         (score,) = corpus_scores(hypotheses, metrics, resamples=50)
         assert score.interval is not None

@@ -38,9 +38,9 @@ def findings_lines(findings: Findings, *, lengths: bool) -> Iterator[str]:
         lengths: also show the scores by length?
     """
     if len(findings.systems) == 1:
-        yield from _single(findings)
+        yield from single_lines(findings)
     else:
-        yield from _table(findings)
+        yield from table_lines(findings)
     for system, assessment in findings.systems:
         name = "" if len(findings.systems) == 1 else f"{system.name}: "
         if lengths:
@@ -48,33 +48,33 @@ def findings_lines(findings: Findings, *, lengths: bool) -> Iterator[str]:
             yield f"{name}{of} by {assessment.length_unit} of the source"
             for bucket in assessment.lengths:
                 counted = f"{bucket.sentences:,} sentences"
-                yield f"{_range(bucket.low, bucket.high):>8} {bucket.score:6.1f}  {counted}"
+                yield f"{span(bucket.low, bucket.high):>8} {bucket.score:6.1f}  {counted}"
         if assessment.frequencies:
             yield f"{name}recall of words by their frequency in the training text"
             for rare in assessment.frequencies:
-                yield f"{_range(rare.low, rare.high):>8} {rare.recall:6.1f}  {rare.words:,} words"
+                yield f"{span(rare.low, rare.high):>8} {rare.recall:6.1f}  {rare.words:,} words"
 
 
-def _single(findings: Findings) -> Iterator[str]:
+def single_lines(findings: Findings) -> Iterator[str]:
     ((_, assessment),) = findings.systems
     for score in assessment.scores:
         yield f"{score.name} {score.value:.1f}"
     for score in assessment.scores:
         yield score.signature
     if findings.comet:
-        yield f"COMET {_digits(findings.comet.scores[0])} by {findings.comet.command}"
+        yield f"COMET {comet_digits(findings.comet.scores[0])} by {findings.comet.command}"
     drawn = [(score.name, score.interval) for score in assessment.scores if score.interval]
     if drawn:
         intervals = [f"{name} {each.mean:.1f} ± {each.half_width:.1f}" for name, each in drawn]
         yield f"95% of {findings.resamples:,} resamples: {', '.join(intervals)}"
 
 
-def _table(findings: Findings) -> Iterator[str]:
+def table_lines(findings: Findings) -> Iterator[str]:
     """A row per system, a column per score; then what all have in common."""
     baseline, scores = findings.systems[0][0], findings.systems[0][1].scores
     rows = [["", *(score.name for score in scores)]]
     for index, (system, assessment) in enumerate(findings.systems):
-        cells = [_cell(score, findings, index) for score in assessment.scores]
+        cells = [score_cell(score, findings, index) for score in assessment.scores]
         rows.append([system.name, *cells])
     if findings.seeds:
         scattered = [f"{s.mean:.1f} ± {s.deviation:.2f}" for s in findings.seeds.values()]
@@ -82,8 +82,8 @@ def _table(findings: Findings) -> Iterator[str]:
     if findings.comet:
         rows[0].append("COMET")
         for row, value in zip(rows[1:], findings.comet.scores, strict=False):
-            row.append(_digits(value))
-    yield from _aligned(rows)
+            row.append(comet_digits(value))
+    yield from aligned_rows(rows)
     for score in scores:
         known = findings.paired[1][score.name] if findings.paired else score
         yield f"{score.name} {known.signature}"
@@ -100,11 +100,11 @@ def _table(findings: Findings) -> Iterator[str]:
         yield f"±: 95% of {findings.resamples:,} resamples lie within this distance of their mean"
 
 
-def _digits(comet: float | None) -> str:
+def comet_digits(comet: float | None) -> str:
     return "unknown" if comet is None else f"{comet:.4f}"
 
 
-def _cell(score: "CorpusScore", findings: Findings, index: int) -> str:
+def score_cell(score: "CorpusScore", findings: Findings, index: int) -> str:
     text = f"{score.value:.1f}"
     if score.interval and not findings.seeds:
         text += f" ± {score.interval.half_width:.1f}"
@@ -117,13 +117,13 @@ def _cell(score: "CorpusScore", findings: Findings, index: int) -> str:
     return text
 
 
-def _aligned(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def aligned_rows(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip_longest(*rows, fillvalue="")]
     for row in rows:
         yield "  ".join(map(str.ljust, row, widths)).rstrip()
 
 
-def _range(low: int, high: int | None) -> str:
+def span(low: int, high: int | None) -> str:
     if high is None:
         return f"{low}+"
     return f"{low}" if low == high else f"{low}-{high}"
@@ -139,18 +139,18 @@ def findings_entry(findings: Findings) -> dict[str, Any]:
         "source_language": source,
         "target_language": target,
     }
-    systems = [_system(*each) for each in findings.systems]
+    systems = [system_entry(*each) for each in findings.systems]
     for index, system in enumerate(systems):
         comet = findings.comet
         system["comet"] = comet and {"score": comet.scores[index], "command": comet.command}
     if len(systems) == 1:
         return {**systems[0], **test}
-    paired = findings.paired and _paired(*findings.paired, systems)
+    paired = findings.paired and paired_entry(*findings.paired, systems)
     seeds = {name: each._asdict() for name, each in (findings.seeds or {}).items()}
     return {"systems": systems, **test, "paired": paired, "seeds": seeds or None}
 
 
-def _system(system: System, assessment: "Assessment") -> dict[str, Any]:
+def system_entry(system: System, assessment: "Assessment") -> dict[str, Any]:
     scores = {
         score.name: {
             "score": score.value,
@@ -174,7 +174,7 @@ def _system(system: System, assessment: "Assessment") -> dict[str, Any]:
     }
 
 
-def _paired(
+def paired_entry(
     test: str, comparisons: "dict[str, Comparison]", systems: list[dict[str, Any]]
 ) -> dict[str, Any]:
     scores = {}

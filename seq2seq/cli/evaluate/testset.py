@@ -71,7 +71,7 @@ def read_test_set(arguments: argparse.Namespace, files: list[Path]) -> TestSet:
         check_parallel(source, path)
     streams = [stream for path in references for stream in read_references(path)]
     lines = list(read_lines(source))
-    if len(streams) > 1 and all(map(_same, lines, streams[0])):
+    if len(streams) > 1 and all(map(same_text, lines, streams[0])):
         path = references[0]
         cut = f"zcat {path} | cut -f2-" if path.suffix == ".gz" else f"cut -f2- {path}"
         raise DataError(
@@ -113,5 +113,5 @@ def check_hypotheses(path: Path, test_set: TestSet) -> None:
         )
 
 
-def _same(source: str, reference: str | None) -> bool:
+def same_text(source: str, reference: str | None) -> bool:
     return "".join(source.split()) == "".join((reference or "").split())
