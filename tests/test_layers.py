@@ -27,7 +27,6 @@ FLOORS = {
     "average": 5,
     "text_engine": 5,
     "text_request": 3,
-    "text_request": 3,
     "training": 5,
     "interchange": 5,
     "checkpoint": 4,
