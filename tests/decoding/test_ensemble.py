@@ -11,6 +11,7 @@ from naive import Case, naive
 from toys import NextLogP, assert_same, next_logp
 
 from seq2seq.decoding import Engine, Hypothesis, Request, build_search, check_coverage, decode
+from seq2seq.decoding.engine import Cache
 from seq2seq.decoding.precision import with_precision
 from seq2seq.errors import ConfigError
 from seq2seq.models import Ensemble, Seq2Seq, build_model
@@ -25,7 +26,8 @@ SEARCHES = (
 )
 MEANS: tuple[Mean, ...] = ("probabilities", "log-probabilities")
 every_mean = pytest.mark.parametrize("mean", MEANS)
-every_cache = pytest.mark.parametrize("cache", ["dense", "paged"])
+CACHES: tuple[Cache, ...] = ("dense", "paged")
+every_cache = pytest.mark.parametrize("cache", CACHES)
 
 
 def mixed() -> list[Seq2Seq]:
@@ -69,7 +71,7 @@ def make_requests() -> list[Request]:
 @every_mean
 @pytest.mark.parametrize("options", SEARCHES, ids=lambda options: options["name"])
 def test_it_finds_what_a_naive_search_over_the_mean_of_its_members_finds(
-    options: dict[str, object], mean: Mean, cache: str
+    options: dict[str, object], mean: Mean, cache: Cache
 ) -> None:
     members, weights, requests = mixed(), (1.0, 0.5, 2.5), make_requests()
     engine = Engine(Ensemble(members, weights, mean), build_search(options), cache=cache, rows=12)
@@ -100,7 +102,7 @@ def test_it_is_decoded_in_pages_that_are_too_few_for_all() -> None:
 
 @every_mean
 @every_cache
-def test_copies_of_a_model_decode_as_the_model_does(mean: Mean, cache: str) -> None:
+def test_copies_of_a_model_decode_as_the_model_does(mean: Mean, cache: Cache) -> None:
     model, requests = small_model("transformer"), make_requests()
     search = build_search(SEARCHES[1])
 
@@ -131,7 +133,7 @@ def test_memories_of_all_kinds_stand_side_by_side(others: tuple[str, ...]) -> No
                 [Request([t for t in row if t != PAD]) for row in source.tolist()]
             )
         )
-        for cache in ("dense", "paged")
+        for cache in CACHES
     }
     for row, dense, paged in zip(source, found["dense"], found["paged"], strict=True):
         assert_same(paged, dense)
