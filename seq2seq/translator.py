@@ -2,7 +2,7 @@
 
 import warnings
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import repeat
 from pathlib import Path
@@ -32,7 +32,8 @@ from seq2seq.decoding.workers import Workers
 from seq2seq.environment import usable_cores
 from seq2seq.errors import ConfigError
 from seq2seq.languages import is_spaceless
-from seq2seq.models import Seq2Seq
+from seq2seq.models import Ensemble, Seq2Seq
+from seq2seq.models.ensemble import Mean
 from seq2seq.scoring import Pair, Score, cross_weights, log_probabilities, read_pairs
 from seq2seq.symbols import EOS, NAMES
 from seq2seq.tables import check_range, options_of
@@ -53,12 +54,18 @@ class Translator:
     läuft."])`.
     """
 
-    def __init__(self, saved: checkpoint.Saved, device: str = "auto", tag: str | None = None):
+    def __init__(
+        self,
+        saved: checkpoint.Saved,
+        device: str = "auto",
+        tag: str | None = None,
+        model: Seq2Seq | None = None,
+    ):
         self.device = find_device(device)
         self.config = saved.config
         self.source = saved.source if tag is None else saved.source.marked(tag)
         self.target = saved.target
-        self.model = saved.build().to(self.device)
+        self.model = (saved.build() if model is None else model).to(self.device)
         self.vocabulary = Vocabulary(self.target, is_spaceless(self.config["data"]["target"]))
         self._converted: dict[str, Seq2Seq] = {}  # by precision
 
@@ -74,6 +81,33 @@ class Translator:
             tag.
         """
         return cls(checkpoint.read(path), device, tag)
+
+    @classmethod
+    def ensemble(
+        cls,
+        paths: Sequence[str | Path],
+        *,
+        weights: Sequence[float] | None = None,
+        mean: Mean = "probabilities",
+        device: str = "auto",
+        tag: str | None = None,
+    ) -> "Translator":
+        """Open several models with the same pieces, which translate and score as one: `Ensemble`.
+
+        The configured search is that of the first.
+
+        Args:
+            paths: as in `load`.
+            weights, mean: as in `Ensemble`.
+
+        Raises: as `load`; ConfigError for models that cannot be joined, and as `Ensemble`.
+        """
+        members = checkpoint.read_alike(paths)
+        data = members[0].config["data"]
+        longest = min(each.config["data"]["max_length"] for each in members)
+        config = {**members[0].config, "data": {**data, "max_length": longest}}
+        model = Ensemble([each.build() for each in members], weights, mean)
+        return cls(members[0]._replace(config=config), device, tag, model)
 
     def translate(
         self,
@@ -369,6 +403,11 @@ class Translator:
         return read_pairs(texts, tokenizers, self.config["data"]["max_length"], look_ahead)
 
     def _check_weights(self) -> None:
+        if isinstance(self.model, Ensemble):
+            raise ConfigError(
+                "each model of an ensemble looks at the source in its own way: align with one of "
+                "them, by Translator.load(PATH)"
+            )
         cross = self.config["attention"]["cross"]["name"]
         mechanism = ATTENTION.find(cross)
         if not mechanism.shows_weights:

@@ -2,11 +2,16 @@
 
 import argparse
 import re
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from seq2seq.environment import usable_cores
 from seq2seq.errors import ConfigError
 
+if TYPE_CHECKING:
+    from seq2seq.translator import Translator
+
+ENSEMBLE = ("with", "weights", "mean")
 ANY = (
     *("length_ratio", "length_extra", "max_length", "min_length_ratio", "min_length_extra"),
     "no_repeat_ngram",
@@ -30,6 +35,29 @@ def add_device(command: argparse.ArgumentParser) -> None:
     """The device, and the tag of a corpus."""
     command.add_argument("--device", default="auto", help="cpu, cuda or auto (%(default)s)")
     command.add_argument("--tag", help="translate like the training corpus with this tag")
+
+
+def add_ensemble(command: argparse.ArgumentParser) -> None:
+    group = command.add_argument_group("ensemble")
+    add = group.add_argument
+    add(
+        "--with",
+        type=Path,
+        action="append",
+        metavar="PATH",
+        help="a model with the same pieces, joined with the first; may be repeated",
+    )
+    add(
+        "--weights",
+        type=weights,
+        metavar="W,W",
+        help="of the first model and each of --with, in order; by default all the same",
+    )
+    add(
+        "--mean",
+        choices=("probabilities", "log-probabilities"),
+        help="what the models are joined by, for each next piece (probabilities)",
+    )
 
 
 def add_search(command: argparse.ArgumentParser) -> None:
@@ -135,9 +163,36 @@ def engine_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(arguments, name) for name in ENGINE}
 
 
+def joined(path: str | Path, arguments: argparse.Namespace) -> list[Path]:
+    """A model and those that are joined with it. Called before torch is imported.
+
+    Raises: ConfigError for options of an ensemble without another model.
+    """
+    others: list[Path] = getattr(arguments, "with") or []
+    given = [typed(name) for name in ENSEMBLE if getattr(arguments, name) is not None]
+    if given and not others:
+        raise ConfigError(f"{given[0]} is for several models: add --with PATH, or leave it out")
+    return [Path(path), *others]
+
+
+def open_models(path: str | Path, arguments: argparse.Namespace) -> "Translator":
+    """The model, or the ensemble, that the arguments say."""
+    from seq2seq.translator import Translator  # only here: torch takes a second
+
+    device, tag = arguments.device, arguments.tag
+    paths = joined(path, arguments)
+    if len(paths) == 1:
+        return Translator.load(path, device, tag)
+    options: dict[str, Any] = {name: getattr(arguments, name) for name in ENSEMBLE[1:]}
+    given = {name: value for name, value in options.items() if value is not None}
+    return Translator.ensemble(paths, device=device, tag=tag, **given)
+
+
 def of_models(arguments: argparse.Namespace) -> list[str]:
-    """The options of `add_device`, `add_search` and `add_engine` that were given."""
-    names = ("device", "tag", *ANY, *BEAM, "sample", *SAMPLE, *ENGINE, "stats")
+    """The options of `add_device`, `add_ensemble`, `add_search` and `add_engine` that were
+    given.
+    """
+    names = ("device", "tag", *ENSEMBLE, *ANY, *BEAM, "sample", *SAMPLE, *ENGINE, "stats")
     values = ((name, getattr(arguments, name)) for name in names)
     # Not `in (None, False)`, which holds of a 0 that was typed as well.
     return [typed(n) for n, v in values if not (v is None or v is False or v == "auto")]
@@ -179,6 +234,15 @@ def positive(text: str) -> int:
 
 def count(text: str) -> int:
     return 0 if text == "0" else positive(text)
+
+
+def weights(text: str) -> list[float]:
+    try:
+        return [numeric(weight) for weight in text.split(",")]
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} should be numbers with commas between them: 0.7,0.3"
+        ) from error
 
 
 def workers(text: str) -> int | str:

@@ -23,10 +23,13 @@ from seq2seq.cli.files import STDIN, check_input, check_written, warn_of_files
 from seq2seq.cli.lines import Format, InputLines, format_of, write_line
 from seq2seq.cli.options import (
     add_engine,
+    add_ensemble,
     add_model,
     add_search,
     count,
     engine_arguments,
+    joined,
+    open_models,
     positive,
     search_arguments,
 )
@@ -72,16 +75,14 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     add("--max-source", type=positive, metavar="N", help="split lines of over N pieces")
     add("--quiet", action="store_true", help="show no progress")
+    add_ensemble(command)
     add_search(command)
     add_engine(command)
 
 
 def run(arguments: argparse.Namespace) -> int:
     search, options = check(arguments)
-    # torch takes a second: only once the arguments are known to be right.
-    from seq2seq.translator import Translator
-
-    translator = Translator.load(arguments.path, arguments.device, arguments.tag)
+    translator = open_models(arguments.path, arguments)
     chosen = translator.search(**search)
     if arguments.nbest and arguments.nbest > chosen.beams:
         raise ConfigError(
@@ -153,7 +154,7 @@ def check(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]
     mend = f"To translate its content: seq2seq translate {arguments.path} -i FILE"
     warn_of_files(arguments.texts, mend)
     read = arguments.input or (None if arguments.texts else STDIN)
-    check_written(arguments.output, Path(arguments.path), read)
+    check_written(arguments.output, *joined(arguments.path, arguments), read)
     return search, engine
 
 

@@ -3,7 +3,6 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from seq2seq.attention import Attention, Role
 from seq2seq.decoding.answering import Answering
 from seq2seq.decoding.beam import Beam
 from seq2seq.decoding.decoding_batch import decode
@@ -95,8 +94,7 @@ def check_coverage(search: Search, model: Seq2Seq) -> None:
     """Raises: ConfigError if a search needs attention weights that the model does not have."""
     if not isinstance(search, Beam) or not search.reads_weights:
         return
-    attentions = [module for module in model.modules() if isinstance(module, Attention)]
-    cross = [a for a in attentions if a.place.role is Role.CROSS]
+    cross = model.cross_attentions
     if not cross[0].shows_weights:
         raise ConfigError(
             f"decode.coverage={search.coverage} needs the weights of cross-attention, and this one "

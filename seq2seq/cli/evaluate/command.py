@@ -25,8 +25,10 @@ from seq2seq.cli.files import check_written
 from seq2seq.cli.options import (
     add_device,
     add_engine,
+    add_ensemble,
     add_search,
     engine_arguments,
+    joined,
     of_models,
     search_arguments,
 )
@@ -53,6 +55,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="print one JSON object instead")
     add_scores(command)
     add_comparison(command)
+    add_ensemble(command)
     add_search(command)
     add_engine(command)
 
@@ -129,7 +132,8 @@ def check_arguments(arguments: argparse.Namespace, paths: list[Path], files: lis
             f"-o {arguments.output} takes the translations of one PATH, not of {len(paths)}: leave "
             "it out, or evaluate them one by one"
         )
-    check_written(arguments.output, *paths, *files, arguments.frequencies)
+    models = joined(paths[0], arguments)
+    check_written(arguments.output, *paths, *models, *files, arguments.frequencies)
     if arguments.frequencies:
         check_rereadable(arguments.frequencies)
         count_lines(arguments.frequencies)
