@@ -33,7 +33,7 @@ from seq2seq import __version__
 from seq2seq.data.groups import group_marks
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.durable import replacing
-from seq2seq.errors import CheckpointError, DataError
+from seq2seq.errors import CheckpointError, ConfigError, DataError
 from seq2seq.models import Seq2Seq, build_model
 
 FORMAT = 1
@@ -186,6 +186,40 @@ def read(path: str | Path) -> Saved:
     except DataError as error:
         raise CheckpointError(f"{file} is damaged: {error}") from error
     return Saved(entry["config"], source, target, weights, "optimizer_states" in content)
+
+
+def read_alike(paths: Sequence[str | Path]) -> list[Saved]:
+    """Open models that read and write the same pieces, so that they can be used as one.
+
+    Raises: CheckpointError as `read`; ConfigError if their tokenizers differ, or one of them
+        translates in the other direction.
+    """
+    saved = [read(path) for path in paths]
+    languages = [[each.config["data"][side] for side in SIDES] for each in saved]
+    for path, other, its_languages in zip(paths, saved, languages, strict=True):
+        wrong = None
+        if its_languages != languages[0] and its_languages == languages[0][::-1]:
+            wrong = "it translates in the other direction"
+        for side in SIDES:
+            mine, theirs = getattr(saved[0], side), getattr(other, side)
+            if mine.to_json() != theirs.to_json():
+                wrong = wrong or f"the {side} pieces differ: {unlike(mine, theirs)}"
+        if wrong:
+            raise ConfigError(
+                f"{path} cannot be joined with {paths[0]}: {wrong}. Train both on the same text, "
+                "with the same options of data and tokenizer"
+            )
+    return saved
+
+
+def unlike(one: Tokenizer, other: Tokenizer) -> str:
+    """In what two tokenizers differ, in words."""
+    if one.size != other.size:
+        return f"{other.size:,} instead of {one.size:,}"
+    for i, (mine, theirs) in enumerate(zip(one.symbols(), other.symbols(), strict=True)):
+        if mine != theirs:
+            return f"number {i} is {theirs!r} instead of {mine!r}"
+    return "they have the same names, but texts are cut into them by other rules"
 
 
 def load(file: Path) -> Any:

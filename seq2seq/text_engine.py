@@ -4,8 +4,10 @@ import math
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+from seq2seq.data.lexical import Constraint, Term, Vocabulary
+from seq2seq.data.spelling import Extension
 from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.data.windows import segments
 from seq2seq.decoding import Answering, Hypothesis, Request, Search
@@ -14,6 +16,7 @@ from seq2seq.decoding.engine import Sentences
 from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.scoring import clean_line
 from seq2seq.symbols import EOS
+from seq2seq.text_request import Rules, TextRequest
 
 
 class Translation(NamedTuple):
@@ -24,6 +27,7 @@ class Translation(NamedTuple):
     ids: list[int] = []  # its pieces, the end included; of a text in parts, those of all parts
     token_logp: tuple[float, ...] = ()  # log-probability of each
     truncated: bool = False  # did the length limit end it, or a part of it?
+    unmet: tuple[str, ...] = ()  # what it should contain and does not, since it cannot
 
     @property
     def confidence(self) -> float:
@@ -40,30 +44,35 @@ class TextCodec:
         limit: maximum pieces of a part, with its end and without its tag.
         longest: maximum pieces that the model can write, the end included; None = no limit.
         between: what stands between the translations of two parts.
+        vocabulary: of the target.
+        rules: what all translations must be like.
     """
 
     tokenizers: Tokenizers
     limit: int
     longest: int | None
     between: str
+    vocabulary: Vocabulary
+    rules: Rules = Rules()
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The pieces of each text."""
         return self.tokenizers.source.encode_batch([clean_line(text) for text in texts])
 
     def requests_of(
-        self, text: str, prefix: str = "", ids: list[int] | None = None
+        self, asked: TextRequest, terms: Sequence[Term] = (), ids: list[int] | None = None
     ) -> list[Request]:
         """The sentences to translate: one; several if the text is too long; none if it is blank.
 
+        Only the first part of a long text begins with a prefix, and contains what must be there.
+
         Args:
-            prefix: what the translation must begin with. A space at the end is left out: it belongs
-                to the first piece that the model adds.
+            terms: of `terms_of`.
             ids: from `encode`; None = not known yet.
 
         Raises: ConfigError if the model cannot write the prefix and go on.
         """
-        source, text = self.tokenizers.source, clean_line(text)
+        source, text = self.tokenizers.source, clean_line(asked.text)
         rows = [ids if ids is not None else self.encode([text])[0]]
         if len(rows[0]) - len(source.prefix) > self.limit - 1:
             # White space alone has no translation.
@@ -72,8 +81,28 @@ class TextCodec:
             )
         elif not text.strip():
             rows = []
-        forced = [self._forced(prefix), *[[]] * len(rows)]  # only the first part begins with it
-        return [Request([*row, EOS], given) for row, given in zip(rows, forced, strict=False)]
+        forced, rest = self._beginning(clean_line(asked.prefix))
+        writes = self.vocabulary.spelling.writes if rest else []
+        beginning = b"".join(writes[i] for i in forced if rest) + rest
+        first = Constraint(tuple(terms), beginning)
+        later = Constraint(tuple(term for term in terms if not term.minimum))
+        return [
+            Request([*row, EOS], prefix, constraint=constraint if any(constraint) else None)
+            for row, prefix, constraint in zip(
+                rows, [forced, *[[]] * len(rows)], [first, *[later] * len(rows)], strict=False
+            )
+        ]
+
+    def terms_of(self, asked: TextRequest) -> tuple[list[Term], list[str]]:
+        """What the translation of a text must and must not contain, and what of this no translation
+        can: what contains something banned, and what the pieces cannot spell.
+        """
+        terms = self.rules.terms(asked)
+        possible = list(self.vocabulary.possible(terms)) if terms else []
+        return (
+            [term for term in possible if isinstance(term, Term)],
+            [phrase for phrase in possible if isinstance(phrase, str)],
+        )
 
     def translation_of(self, parts: Sequence[list[Hypothesis]]) -> list[Translation]:
         """The translations of a text from the hypotheses of its parts: joined rank by rank, as many
@@ -96,31 +125,36 @@ class TextCodec:
     def _joined(self, texts: list[str]) -> str:
         return texts[0] if len(texts) == 1 else self.between.join(text.strip() for text in texts)
 
-    def _forced(self, prefix: str) -> list[int]:
-        """The pieces that a translation must begin with."""
-        text = clean_line(prefix).rstrip()
-        ids = self.tokenizers.target.encode_batch([text])[0] if text else []
+    def _beginning(self, prefix: str) -> Extension:
+        """The pieces that a translation must begin with, and the bytes after them."""
+        if not prefix.strip():
+            return Extension([], b"")
+        ids = self.tokenizers.target.encode_batch([prefix])[0]
         if self.longest is not None and len(ids) + 1 >= self.longest:
             raise ConfigError(
                 f"the prefix has {len(ids)} pieces, and this model writes no more than "
                 f"{self.longest}: give fewer than {self.longest - 1}"
             )
-        return ids
+        return self.vocabulary.spelling.extend(prefix)
 
 
 @dataclass
 class Parts:
     """A text that is being translated: its requests, and the hypotheses of each so far."""
 
+    asked: TextRequest
     requests: list[int]  # ids
+    terms: list[Term]
+    unmet: list[str]
+    search: Search | None
     hypotheses: dict[int, list[Hypothesis]] = field(default_factory=dict)  # by id
 
 
-class TextEngine(Answering[tuple[str, str], list[Translation] | None]):
-    """Answers each text, with the prefix of its translation, with all translations, best first.
+class TextEngine(Answering[TextRequest, list[Translation] | None]):
+    """Answers each text with all translations, best first.
 
     The answer to a blank text is empty; None is the answer to a text without a translation of
-    finite probability.
+    finite probability. What a translation must contain and cannot is named in it, and left out.
 
     Args:
         engine: translates the sentences. It may have other callers.
@@ -140,47 +174,50 @@ class TextEngine(Answering[tuple[str, str], list[Translation] | None]):
     def waiting(self) -> bool:
         return self.engine.waiting
 
-    def size(self, item: tuple[str, str]) -> int:
+    def size(self, item: TextRequest) -> int:
         """The characters of a text, which is in memory until it is encoded."""
-        return len(item[0])
+        return len(item.text)
 
-    def submit(self, text: str, prefix: str = "", search: Search | None = None) -> int:
+    def check(self, asked: TextRequest) -> None:
+        """Raises: as `submit`, if a text can never be answered."""
+        terms, _ = self.codec.terms_of(asked)
+        for request in self.codec.requests_of(asked, terms):
+            self.engine.check(request)
+
+    def submit(
+        self, text: str, prefix: str = "", search: Search | None = None, **asked: Any
+    ) -> int:
         """Put a text at the end of the queue.
 
         Args:
             prefix: what the translation must begin with.
             search: None = the engine's.
+            asked: what else it must be like, see `TextRequest`.
 
         Returns: its id, by which `step` answers.
         Raises: ConfigError for a prefix that is too long, and as `Engine.submit`.
         """
-        return self._enter([self.codec.requests_of(text, prefix)], None, search)[0]
+        (i,) = self._enter([TextRequest(text, prefix, **asked)], None, search)
+        return i
 
     def submit_all(
         self,
-        items: Sequence[tuple[str, str]],
+        items: Sequence[TextRequest],
         answers: dict[int, list[Translation] | None] | None = None,
     ) -> list[int]:
         """Put texts at the end of the queue, encoded together; arguments as in `Answering`.
 
         Warns of each that is translated in parts. Raises: as `submit`.
         """
-        requests = []
-        rows = self.codec.encode([text for text, _ in items])
-        for line_no, ((text, prefix), ids) in enumerate(
-            zip(items, rows, strict=True), start=self.submitted + 1
-        ):
-            try:
-                requests.append(self.codec.requests_of(text, prefix, ids))
-            except ConfigError as error:
-                raise ConfigError(f"line {line_no}: {error}") from error
-            if len(requests[-1]) > 1:
+        ids = self._enter(items, answers, None)
+        for i in ids:
+            if i in self._texts and len(self._texts[i].requests) > 1:
                 warnings.warn(
-                    f"line {line_no} is longer than {self.codec.limit} pieces: translated in "
-                    f"{len(requests[-1])} parts",
+                    f"line {i + 1} is longer than {self.codec.limit} pieces: translated in "
+                    f"{len(self._texts[i].requests)} parts",
                     stacklevel=2,
                 )
-        return self._enter(requests, answers)
+        return ids
 
     def cancel(self, *ids: int) -> None:
         super().cancel(*ids)
@@ -197,23 +234,70 @@ class TextEngine(Answering[tuple[str, str], list[Translation] | None]):
         if self._text_of and not (self._hypotheses or self.engine.busy):
             self.cancel(*self._texts)
             raise Seq2SeqError(DROPPED)
+        complete = []
         for request_id, hypotheses in self._hypotheses.items():
             i = self._text_of.pop(request_id)
             text = self._texts[i]
             text.hypotheses[request_id] = hypotheses
             if len(text.hypotheses) == len(text.requests):
-                del self._texts[i]
-                parts = [text.hypotheses[request_id] for request_id in text.requests]
-                self.answer(i, self.codec.translation_of(parts) or None)
+                complete.append(i)
         self._hypotheses.clear()
+        for i in complete:
+            self._complete(i, self._texts[i])
+
+    def _complete(self, i: int, text: Parts) -> None:
+        """Answer a text; translate it again without what its best translation does not contain."""
+        found = self.codec.translation_of([text.hypotheses[r] for r in text.requests])
+        if text.terms:  # at the length limit, some contain what they must, and some do not
+            found.sort(key=lambda each: len(self._unmet(text, each)))
+        unmet = self._unmet(text, found[0]) if found else text.terms
+        if unmet:
+            text.unmet += [term.phrases[0] for term in unmet]
+            text.terms = [term for term in text.terms if term not in unmet]
+            text.hypotheses.clear()
+            requests = self.codec.requests_of(text.asked, text.terms)
+            self._send([i], [requests], text.search)
+        else:
+            del self._texts[i]
+            of_all = [t._replace(unmet=tuple(text.unmet)) for t in found] if text.unmet else found
+            self.answer(i, of_all or None)
+
+    def _unmet(self, text: Parts, translation: Translation) -> list[Term]:
+        """The terms that a translation should contain and does not."""
+        count = self.codec.vocabulary.count
+        return [term for term in text.terms if count(term, translation.text) < term.minimum]
 
     def _enter(
         self,
-        texts: Sequence[list[Request]],
+        items: Sequence[TextRequest],
         answers: dict[int, list[Translation] | None] | None,
-        search: Search | None = None,
+        search: Search | None,
     ) -> list[int]:
-        """Submit the requests of texts. Returns: the ids of the texts."""
+        """Submit texts. Returns: their ids."""
+        rows = self.codec.encode([asked.text for asked in items])
+        texts, requests = [], []
+        for line_no, (asked, row) in enumerate(
+            zip(items, rows, strict=True), start=self.submitted + 1
+        ):
+            terms, unmet = self.codec.terms_of(asked)
+            try:
+                requests.append(self.codec.requests_of(asked, terms, row))
+            except ConfigError as error:
+                raise ConfigError(f"line {line_no}: {error}") from error
+            texts.append(Parts(asked, [], terms, unmet, search))
+        ids = [self.expect(answers) for _ in items]
+        self._texts.update(zip(ids, texts, strict=True))
+        try:
+            self._send(ids, requests, search)
+        except BaseException:
+            self.cancel(*ids)
+            raise
+        return ids
+
+    def _send(
+        self, ids: Sequence[int], texts: Sequence[list[Request]], search: Search | None
+    ) -> None:
+        """Submit the requests of texts; a text without any is answered."""
         requests = [
             request._replace(search=search, draw_id=draw_id)
             for draw_id, request in enumerate(
@@ -222,12 +306,9 @@ class TextEngine(Answering[tuple[str, str], list[Translation] | None]):
         ]
         request_ids = iter(self.engine.submit_all(requests, self._hypotheses))
         self._requests += len(requests)
-        ids = [self.expect(answers) for _ in texts]
         for i, text in zip(ids, texts, strict=True):
-            parts = Parts([next(request_ids) for _ in text])
-            if parts.requests:
-                self._texts[i] = parts
-                self._text_of.update(dict.fromkeys(parts.requests, i))
-            else:
+            self._texts[i].requests = [next(request_ids) for _ in text]
+            self._text_of.update(dict.fromkeys(self._texts[i].requests, i))
+            if not text:
+                del self._texts[i]
                 self.answer(i, [])
-        return ids

@@ -2,7 +2,7 @@
 
 import warnings
 from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import repeat
 from pathlib import Path
@@ -15,9 +15,11 @@ from seq2seq import checkpoint
 from seq2seq.alignment.choice import SHIFTS, Alignment
 from seq2seq.alignment.links import Span, Word, pieces, word_weights, words
 from seq2seq.attention import ATTENTION
+from seq2seq.data.lexical import Vocabulary
 from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.decoding import (
     SEARCHES,
+    Beam,
     Engine,
     Search,
     build_engine,
@@ -31,11 +33,13 @@ from seq2seq.decoding.workers import Workers
 from seq2seq.environment import usable_cores
 from seq2seq.errors import ConfigError
 from seq2seq.languages import is_spaceless
-from seq2seq.models import Seq2Seq
+from seq2seq.models import Ensemble, Seq2Seq
+from seq2seq.models.ensemble import Mean
 from seq2seq.scoring import Pair, Score, cross_weights, log_probabilities, read_pairs
 from seq2seq.symbols import EOS, NAMES
 from seq2seq.tables import check_range, options_of
 from seq2seq.text_engine import TextCodec, TextEngine, Translation
+from seq2seq.text_request import Rules, TextRequest
 
 # Requests that make it worth starting a process, which takes about as long as importing torch.
 WORTH_A_PROCESS = 256
@@ -51,12 +55,19 @@ class Translator:
     läuft."])`.
     """
 
-    def __init__(self, saved: checkpoint.Saved, device: str = "auto", tag: str | None = None):
+    def __init__(
+        self,
+        saved: checkpoint.Saved,
+        device: str = "auto",
+        tag: str | None = None,
+        model: Seq2Seq | None = None,
+    ):
         self.device = find_device(device)
         self.config = saved.config
         self.source = saved.source if tag is None else saved.source.marked(tag)
         self.target = saved.target
-        self.model = saved.build().to(self.device)
+        self.model = (saved.build() if model is None else model).to(self.device)
+        self.vocabulary = Vocabulary(self.target, is_spaceless(self.config["data"]["target"]))
         self._converted: dict[str, Seq2Seq] = {}  # by precision
 
     @classmethod
@@ -71,6 +82,33 @@ class Translator:
             tag.
         """
         return cls(checkpoint.read(path), device, tag)
+
+    @classmethod
+    def ensemble(
+        cls,
+        paths: Sequence[str | Path],
+        *,
+        weights: Sequence[float] | None = None,
+        mean: Mean = "probabilities",
+        device: str = "auto",
+        tag: str | None = None,
+    ) -> "Translator":
+        """Open several models with the same pieces, which translate and score as one: `Ensemble`.
+
+        The configured search is that of the first.
+
+        Args:
+            paths: as in `load`.
+            weights, mean: as in `Ensemble`.
+
+        Raises: as `load`; ConfigError for models that cannot be joined, and as `Ensemble`.
+        """
+        members = checkpoint.read_alike(paths)
+        data = members[0].config["data"]
+        longest = min(each.config["data"]["max_length"] for each in members)
+        config = {**members[0].config, "data": {**data, "max_length": longest}}
+        model = Ensemble([each.build() for each in members], weights, mean)
+        return cls(members[0]._replace(config=config), device, tag, model)
 
     def translate(
         self,
@@ -141,11 +179,12 @@ class Translator:
             changed["rows"] = batch_size * search.beams
         values = engine_options({**self.config["decode"], **changed})
         workers, precision = values.pop("workers"), values.pop("precision")
-        engine = Engine(self.converted(precision), search, **values)
+        guide = self.vocabulary.guide
+        engine = Engine(self.converted(precision), search, guide, **values)
         count, minimum = (usable_cores(), WORTH_A_PROCESS) if workers == "auto" else (workers, 1)
         if count == 1 or self.device.type != "cpu":
             return engine
-        build = partial(build_engine, self.model, precision, search, **values)
+        build = partial(build_engine, self.model, precision, search, guide, **values)
         return Workers(engine, build, count, min_requests=minimum)
 
     def converted(self, precision: str) -> Seq2Seq:
@@ -154,21 +193,29 @@ class Translator:
             self._converted[precision] = with_precision(self.model, precision)
         return self._converted[precision]
 
-    def text_engine(self, engine: Sentences, max_source: int | None = None) -> TextEngine:
+    def text_engine(
+        self, engine: Sentences, max_source: int | None = None, rules: Rules | None = None
+    ) -> TextEngine:
         """The engine for texts over an engine for sentences, with `submit`, `step` and `cancel`;
-        `max_source` as in `stream`.
+        `max_source` and `rules` as in `stream`.
         """
-        between = "" if is_spaceless(self.config["data"]["target"]) else " "
-        tokenizers = Tokenizers(self.source, self.target)
-        limit = self._limit(max_source)
-        return TextEngine(engine, TextCodec(tokenizers, limit, self.model.max_length, between))
+        codec = TextCodec(
+            Tokenizers(self.source, self.target),
+            self._limit(max_source),
+            self.model.max_length,
+            "" if self.vocabulary.spaceless else " ",
+            self.vocabulary,
+            rules or Rules(),
+        )
+        return TextEngine(engine, codec)
 
     def stream(
         self,
-        texts: Iterable[str | None],
+        texts: Iterable[str | TextRequest | None],
         engine: Sentences | Search,
         prefixes: str | Iterable[str] = "",
         *,
+        rules: Rules | None = None,
         max_source: int | None = None,
         ready: Callable[[], bool] = lambda: True,
         look_ahead: int = 2**16,
@@ -183,10 +230,12 @@ class Translator:
 
         Args:
             texts: read as they are needed, from an open file for example: line endings are not part
-                of a text. None stands for a text that could not be read.
+                of a text. None stands for a text that could not be read. A `TextRequest` says what
+                else its translation must be like.
             engine: from `engine` above; a search means an engine in this process with default
                 options.
             prefixes: what translations must begin with: one for all, or one for each text.
+            rules: what all translations must be like.
             max_source: pieces (with eos) beyond which a text is cut and translated in parts; None
                 = as in training.
             ready: can another text, or the end, be read without waiting? If not, the texts already
@@ -201,14 +250,15 @@ class Translator:
             pairs = zip(texts, prefixes, strict=True)
         refused: deque[bool] = deque()
 
-        def read() -> Iterator[tuple[str, str]]:
+        def read() -> Iterator[TextRequest]:
             for text, prefix in pairs:
                 refused.append(text is None)
-                yield text or "", prefix
+                asked = text if isinstance(text, TextRequest) else TextRequest(text or "")
+                yield asked._replace(prefix=asked.prefix or prefix)
 
         if isinstance(engine, Search):
-            engine = Engine(self.model, engine)
-        answers = self.text_engine(engine, max_source).translate(
+            engine = Engine(self.model, engine, self.vocabulary.guide)
+        answers = self.text_engine(engine, max_source, rules).translate(
             read(), ready=ready, max_unanswered=look_ahead
         )
         first, truncated = [], 0  # lines that the limit cut off: the first ones, and their count
@@ -221,6 +271,12 @@ class Translator:
                     f"line {line_no} has no translation of finite probability: {DIVERGED}",
                     stacklevel=2,
                 )
+            elif translations and translations[0].unmet:
+                warnings.warn(
+                    f"line {line_no} has no translation that contains "
+                    f"{' and '.join(map(repr, translations[0].unmet))} as asked: left out",
+                    stacklevel=2,
+                )
             yield None if refused.popleft() else translations
         if truncated:
             lines = ", ".join(map(str, first)) + ", ..." * (truncated > SHOWN)
@@ -229,6 +285,37 @@ class Translator:
                 "allow longer ones, raise --length-ratio (and --max-length, if given)",
                 stacklevel=2,
             )
+
+    def alternatives(
+        self, text: str, beginning: str = "", count: int = 5, search: Search | None = None
+    ) -> list[Translation]:
+        """The best ways to go on after the beginning of a translation that differ in their next
+        piece, each to its end, best first.
+
+        Args:
+            beginning: of the translation; the last word may be completed unless a space follows.
+            count: maximum number of them.
+            search: that completes them; None = the configured one.
+
+        Raises: ConfigError for a text of several parts, and a beginning that is too long.
+        """
+        engine = Engine(self.model, search or self.search(), self.vocabulary.guide)
+        codec = self.text_engine(engine).codec
+        requests = codec.requests_of(TextRequest(text, beginning))
+        if len(requests) != 1:
+            raise ConfigError("alternatives are found for a text of one part: give one sentence")
+        (request,) = requests
+        one_piece = Beam(beam_size=min(count, self.target.size), length_ratio=0.0, length_extra=1)
+        (nexts,) = engine.translate([request._replace(search=one_piece)])
+        completions = []
+        for hypothesis in nexts[:count]:
+            if not hypothesis.truncated:
+                completions.append(hypothesis)
+                continue
+            completions += next(engine.translate([request._replace(prefix=hypothesis.ids)]))[:1]
+        found = codec.translation_of([completions])
+        by_text = {each.text: each for each in sorted(found, key=lambda each: each.score)}
+        return list(by_text.values())[::-1]
 
     def _limit(self, max_source: int | None) -> int:
         """Maximum pieces of a text, with its end and without its tag."""
@@ -317,6 +404,11 @@ class Translator:
         return read_pairs(texts, tokenizers, self.config["data"]["max_length"], look_ahead)
 
     def _check_weights(self) -> None:
+        if isinstance(self.model, Ensemble):
+            raise ConfigError(
+                "each model of an ensemble looks at the source in its own way: align with one of "
+                "them, by Translator.load(PATH)"
+            )
         cross = self.config["attention"]["cross"]["name"]
         mechanism = ATTENTION.find(cross)
         if not mechanism.shows_weights:

@@ -26,6 +26,7 @@ FLOORS = {
     "translator": 6,
     "average": 5,
     "text_engine": 5,
+    "text_request": 3,
     "training": 5,
     "interchange": 5,
     "checkpoint": 4,
@@ -79,20 +80,20 @@ LIBRARIES = {
 BUDGETS = {
     "attention": 2040,
     "training": 2100,
-    "cli": 1980,
-    "data": 1915,
+    "cli": 2210,
+    "data": 2300,
     "functional": 1380,
-    "decoding": 1270,
+    "decoding": 1565,
     "pages": 665,
-    "metrics": 509,
-    "models": 495,
+    "metrics": 595,
+    "models": 615,
     "alignment": 370,
     "interchange": 270,
     "nn": 255,
-    "modules on the top level": 1135,
+    "modules on the top level": 1375,
 }
 FILES_IN_A_FOLDER = 25
-FILES = 175
+FILES = 183
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
 

@@ -1,15 +1,18 @@
 """Texts that are submitted, cancelled and streamed on one engine are translated as if alone."""
 
 import random
+import re
 from itertools import islice
 from typing import Any
 
 import pytest
 from tiny_runs import demo_lines, demo_run
 
-from seq2seq.decoding import Beam, Engine, Greedy
+from seq2seq.data.spelling import occurrences
+from seq2seq.decoding import Beam, Engine, Greedy, Search
 from seq2seq.errors import ConfigError
 from seq2seq.text_engine import Translation
+from seq2seq.text_request import TextRequest
 from seq2seq.translator import Translator
 
 LIMIT = 24  # pieces of a part
@@ -77,11 +80,12 @@ def test_every_caller_gets_its_texts_once(translator: Translator, cache: str) ->
 
 def test_a_text_becomes_requests_and_hypotheses_become_text(translator: Translator) -> None:
     codec = translator.text_engine(Engine(translator.model, Greedy()), LIMIT).codec
-    assert codec.requests_of("") == codec.requests_of(" \n") == []
-    short, long = codec.requests_of("Ja."), codec.requests_of(TEXTS[-2], "A dog")
+    assert codec.requests_of(TextRequest("")) == codec.requests_of(TextRequest(" \n")) == []
+    short = codec.requests_of(TextRequest("Ja."))
+    long = codec.requests_of(TextRequest(TEXTS[-2], "A dog "))
     assert len(short) == 1 < len(long) and all(len(r.source) <= LIMIT for r in long)
     # Encoded with others, it is the same.
-    assert codec.requests_of("Ja.", ids=codec.encode([TEXTS[1], "Ja."])[1]) == short
+    assert codec.requests_of(TextRequest("Ja."), ids=codec.encode([TEXTS[1], "Ja."])[1]) == short
     begin = codec.tokenizers.target.encode_batch(["A dog"])[0]
     assert [r.prefix for r in long] == [begin, *[[]] * (len(long) - 1)]
 
@@ -96,3 +100,69 @@ def test_a_model_is_converted_once_for_each_precision(translator: Translator) ->
 def test_options_out_of_range_are_refused_from_python_too(translator: Translator) -> None:
     with pytest.raises(ConfigError, match="decode.beam_size=0 should be at least 1"):
         Beam(beam_size=0)
+
+
+def texts_of(translator: Translator, requests: list[TextRequest], **options: Any) -> list[str]:
+    search = Beam(beam_size=4)
+    return [best[0].text for best in translator.stream(requests, search, **options) if best]
+
+
+def test_a_translation_obeys_what_is_asked_of_it(translator: Translator) -> None:
+    sources, banned = demo_lines("test", "de", 12), ("The", "not", "s")
+    words = [re.findall(r"\w+", text) for text in demo_lines("test", "en", 12)]
+    asked = [
+        TextRequest(source, must=((last,), (first, "xyzzy")), must_not=banned)
+        for source, (first, *_, last) in zip(sources, words, strict=True)
+        if not {first, last}.intersection(banned)
+    ]
+    obeying = texts_of(translator, asked)
+    for request, text in zip(asked, obeying, strict=True):
+        assert all(any(occurrences(word, text) for word in group) for group in request.must)
+        assert not any(occurrences(word, text) for word in banned)
+    # Beside others, all are the same.
+    plain = texts_of(translator, [TextRequest(source) for source in sources])
+    both = texts_of(translator, [*asked, *(TextRequest(source) for source in sources)])
+    assert len(asked) > 5 and both == [*obeying, *plain]
+
+
+def test_what_no_translation_can_contain_is_said_and_left_out(translator: Translator) -> None:
+    source = demo_lines("test", "de", 1)[0]
+    alone = texts_of(translator, [TextRequest(source, must=(("dog",),))])
+    huge = " ".join(["dog"] * 200)
+    request = TextRequest(source, must=(("dog",), ("cat",), (huge,)), must_not=("cat",))
+    with pytest.warns(UserWarning, match="line 1 has no translation that contains 'cat' and 'dog "):
+        (best,) = translator.stream([request], Beam(beam_size=4))
+    assert best is not None and best[0].unmet == ("cat", huge)
+    assert "cat" not in best[0].text and [best[0].text] == alone
+    with pytest.raises(ConfigError, match="several beams: decode.beam_size=5"):
+        next(translator.stream([request], Greedy()))
+
+
+@pytest.mark.parametrize("search", [Greedy(), Beam(beam_size=3)], ids=["greedy", "beam"])
+def test_a_beginning_is_continued_as_it_is_typed(translator: Translator, search: Search) -> None:
+    generator = random.Random(1)
+    sources, references = (demo_lines("test", language, 60) for language in ("de", "en"))
+    cut = [text[: generator.randrange(1, len(text))] for text in references]
+    answers = list(translator.stream(sources, search, cut))
+    for beginning, best in zip(cut, answers, strict=True):
+        assert best is not None and best[0].text.startswith(beginning)
+    # With a space it closes a word: nothing else can follow the words before it.
+    closed = [f"{text.split(' ')[0]} " for text in references]
+    for beginning, best in zip(closed, translator.stream(sources, search, closed), strict=True):
+        assert best is not None and best[0].text.startswith(beginning)
+
+
+def test_alternatives_differ_after_the_beginning_and_the_first_is_the_best(
+    translator: Translator,
+) -> None:
+    source, search = demo_lines("test", "de", 1)[0], Beam(beam_size=4)
+    ((best, *_),) = translator.stream([source], search)  # type: ignore[misc]
+    beginning = f"{best.text.split(' ')[0]} "
+    found = translator.alternatives(source, beginning, 3, search)
+    assert len(found) == 3 == len({each.text for each in found})
+    assert all(each.text.startswith(beginning) for each in found)
+    assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
+    ((expected, *_),) = translator.stream([source], search, beginning)  # type: ignore[misc]
+    assert found[0].score >= expected.score - 1e-9
+    with pytest.raises(ConfigError, match="one sentence"):
+        translator.alternatives("")

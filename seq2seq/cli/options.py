@@ -2,14 +2,26 @@
 
 import argparse
 import re
-from typing import Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from seq2seq.environment import usable_cores
 from seq2seq.errors import ConfigError
 
-ANY = ("length_ratio", "length_extra", "max_length", "min_length_ratio", "min_length_extra")
-BEAM = ("beam_size", "length_penalty", "penalty_form", "coverage", "patience", "stopping")
-SAMPLE = ("temperature", "top_k", "top_p", "seed")
+if TYPE_CHECKING:
+    from seq2seq.translator import Translator
+
+REQUIREMENTS = ("glossary", "ignore_case", "keep", "mbr", "utility")
+ENSEMBLE = ("with", "weights", "mean")
+ANY = (
+    *("length_ratio", "length_extra", "max_length", "min_length_ratio", "min_length_extra"),
+    "no_repeat_ngram",
+)
+BEAM = (
+    *("beam_size", "length_penalty", "penalty_form", "coverage", "patience", "stopping"),
+    *("beam_groups", "diversity_penalty"),
+)
+SAMPLE = ("temperature", "top_k", "top_p", "epsilon", "min_p", "seed")
 ENGINE = ("batch_size", "cache", "precision", "workers")
 
 
@@ -26,6 +38,29 @@ def add_device(command: argparse.ArgumentParser) -> None:
     command.add_argument("--tag", help="translate like the training corpus with this tag")
 
 
+def add_ensemble(command: argparse.ArgumentParser) -> None:
+    group = command.add_argument_group("ensemble")
+    add = group.add_argument
+    add(
+        "--with",
+        type=Path,
+        action="append",
+        metavar="PATH",
+        help="a model with the same pieces, joined with the first; may be repeated",
+    )
+    add(
+        "--weights",
+        type=weights,
+        metavar="W,W",
+        help="of the first model and each of --with, in order; by default all the same",
+    )
+    add(
+        "--mean",
+        choices=("probabilities", "log-probabilities"),
+        help="what the models are joined by, for each next piece (probabilities)",
+    )
+
+
 def add_search(command: argparse.ArgumentParser) -> None:
     """Options named as in conf/decode; the default is the model's configuration."""
     add = command.add_argument_group("search").add_argument
@@ -38,6 +73,18 @@ def add_search(command: argparse.ArgumentParser) -> None:
         "--stopping",
         choices=("score", "count"),
         help="score: when no open hypothesis can still win; count: when P * K have finished",
+    )
+    add(
+        "--beam-groups",
+        type=positive,
+        metavar="G",
+        help="diverse beam search: G groups of K / G beams that avoid each other's pieces",
+    )
+    add(
+        "--diversity-penalty",
+        type=numeric,
+        metavar="L",
+        help="diverse beam search: what a piece costs for each beam of earlier groups that has it",
     )
     add(
         "--length-ratio",
@@ -54,10 +101,20 @@ def add_search(command: argparse.ArgumentParser) -> None:
     )
     add("--min-length-ratio", type=numeric, metavar="R", help="minimum pieces: R * S + E")
     add("--min-length-extra", type=int, metavar="E", help="see --min-length-ratio")
+    add(
+        "--no-repeat-ngram",
+        type=int,
+        metavar="N",
+        help="no N pieces in a row occur twice in a translation; 0: any may",
+    )
     add("--sample", action="store_true", help="sample instead of searching for the best")
     add("--temperature", type=numeric, metavar="T", help="for --sample: below 1 is less random")
     add("--top-k", type=positive, metavar="K", help="for --sample: the K best pieces only")
     add("--top-p", type=numeric, metavar="P", help="for --sample: best pieces up to probability P")
+    add(
+        "--epsilon", type=numeric, metavar="P", help="for --sample: pieces of probability P or more"
+    )
+    add("--min-p", type=numeric, metavar="F", help="for --sample: F times the best or more")
     add("--seed", type=int, metavar="N", help="for --sample: random seed")
 
 
@@ -93,7 +150,9 @@ def search_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
         raise ConfigError(
             f"{beam[0]} belongs to a search for the best, {drawn[0]} draws at random: leave one out"
         )
-    return {"name": "sample", **given} if drawn else given
+    if drawn or (arguments.mbr and not beam):
+        return {"name": "sample", "samples": arguments.mbr, **given}
+    return given
 
 
 def engine_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -107,9 +166,45 @@ def engine_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(arguments, name) for name in ENGINE}
 
 
+def joined(path: str | Path, arguments: argparse.Namespace) -> list[Path]:
+    """A model and those that are joined with it. Called before torch is imported.
+
+    Raises: ConfigError for options of an ensemble without another model.
+    """
+    others: list[Path] = getattr(arguments, "with") or []
+    given = [typed(name) for name in ENSEMBLE if getattr(arguments, name) is not None]
+    if given and not others:
+        raise ConfigError(f"{given[0]} is for several models: add --with PATH, or leave it out")
+    return [Path(path), *others]
+
+
+def open_models(path: str | Path, arguments: argparse.Namespace) -> "Translator":
+    """The model, or the ensemble, that the arguments say."""
+    from seq2seq.translator import Translator  # only here: torch takes a second
+
+    device, tag = arguments.device, arguments.tag
+    paths = joined(path, arguments)
+    if len(paths) == 1:
+        return Translator.load(path, device, tag)
+    options: dict[str, Any] = {name: getattr(arguments, name) for name in ENSEMBLE[1:]}
+    given = {name: value for name, value in options.items() if value is not None}
+    return Translator.ensemble(paths, device=device, tag=tag, **given)
+
+
 def of_models(arguments: argparse.Namespace) -> list[str]:
-    """The options of `add_device`, `add_search` and `add_engine` that were given."""
-    names = ("device", "tag", *ANY, *BEAM, "sample", *SAMPLE, *ENGINE, "stats")
+    """The options that were given and that only models understand."""
+    names = (
+        "device",
+        "tag",
+        *REQUIREMENTS,
+        *ENSEMBLE,
+        *ANY,
+        *BEAM,
+        "sample",
+        *SAMPLE,
+        *ENGINE,
+        "stats",
+    )
     values = ((name, getattr(arguments, name)) for name in names)
     # Not `in (None, False)`, which holds of a 0 that was typed as well.
     return [typed(n) for n, v in values if not (v is None or v is False or v == "auto")]
@@ -147,6 +242,19 @@ def positive(text: str) -> int:
     if value >= 2**31:
         raise argparse.ArgumentTypeError(f"{value} is too large")
     return value
+
+
+def count(text: str) -> int:
+    return 0 if text == "0" else positive(text)
+
+
+def weights(text: str) -> list[float]:
+    try:
+        return [numeric(weight) for weight in text.split(",")]
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} should be numbers with commas between them: 0.7,0.3"
+        ) from error
 
 
 def workers(text: str) -> int | str:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from seq2seq.cli.files import check_written
-from seq2seq.cli.options import add_model
+from seq2seq.cli.options import add_ensemble, add_model, joined, open_models
 from seq2seq.data.text import check_parallel, read_lines
 
 HELP = "log-probabilities of given translations"
@@ -23,6 +23,7 @@ HELP = "log-probabilities of given translations"
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     add_model(command)
+    add_ensemble(command)
     command.add_argument("source", type=Path, metavar="SRC", help="a sentence per line, may be .gz")
     command.add_argument("reference", type=Path, metavar="REF", help="their translations")
     command.add_argument(
@@ -31,11 +32,10 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    check_written(None, Path(arguments.path), arguments.source, arguments.reference)
+    models = joined(arguments.path, arguments)
+    check_written(None, *models, arguments.source, arguments.reference)
     pairs = check_parallel(arguments.source, arguments.reference)
-    from seq2seq.translator import Translator  # only here: torch takes a second
-
-    translator = Translator.load(arguments.path, arguments.device, arguments.tag)
+    translator = open_models(arguments.path, arguments)
     texts = zip(read_lines(arguments.source), read_lines(arguments.reference), strict=True)
     total, pieces, scored = 0.0, 0, 0
     for score in translator.scores(texts):

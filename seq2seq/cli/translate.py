@@ -6,11 +6,12 @@ translated, which also sets the exit code to 1. Messages go to stderr.
     seq2seq translate PATH < source.txt > out.txt
     seq2seq translate PATH "Ein Hund." --prefix "One" --nbest 3     line, score and text
     seq2seq translate PATH "Ein Hund." --json      {"text": ..., "score": ..., "tokens": [...], ...}
+    seq2seq translate PATH --json-input            {"text": ..., "must": [["house", "houses"]], ...}
 """
 
 import argparse
 import sys
-from collections.abc import Iterable
+from collections.abc import Generator, Iterable
 from contextlib import ExitStack, closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
@@ -20,17 +21,30 @@ from seq2seq.cli.files import STDIN, check_input, check_written, warn_of_files
 from seq2seq.cli.lines import Format, InputLines, format_of, write_line
 from seq2seq.cli.options import (
     add_engine,
+    add_ensemble,
     add_model,
     add_search,
+    count,
     engine_arguments,
+    joined,
+    open_models,
     positive,
     search_arguments,
+)
+from seq2seq.cli.requirements import (
+    add_requirements,
+    best_by_risk,
+    check_requirements,
+    requests_of,
+    rules_of,
 )
 from seq2seq.errors import ConfigError
 from seq2seq.unpacked import Readable
 
 if TYPE_CHECKING:
+    from seq2seq.decoding import Search
     from seq2seq.text_engine import Translation
+    from seq2seq.translator import Translator
 
 HELP = "translate texts, or stdin to stdout"
 
@@ -44,23 +58,31 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add("--nbest", type=positive, metavar="N", help="print N translations, with their scores")
     add("--json", action="store_true", help="print JSON lines: score, confidence, pieces")
     add("--prefix", default="", metavar="TEXT", help="what every translation must begin with")
+    add(
+        "--json-input",
+        action="store_true",
+        help='read JSON lines: "text"; "prefix", "must" and "must_not" of its translation',
+    )
+    add("--alternatives", type=positive, metavar="K", help="print K ways to go on")
+    add(
+        "--at", type=count, metavar="N", help="for --alternatives: after N words of the translation"
+    )
     add("--max-source", type=positive, metavar="N", help="split lines of over N pieces")
     add("--quiet", action="store_true", help="show no progress")
+    add_requirements(command)
+    add_ensemble(command)
     add_search(command)
     add_engine(command)
 
 
 def run(arguments: argparse.Namespace) -> int:
     search, options = check(arguments)
-    # torch takes a second: only once the arguments are known to be right.
-    from seq2seq.translator import Translator
-
-    translator = Translator.load(arguments.path, arguments.device, arguments.tag)
+    translator = open_models(arguments.path, arguments)
     chosen = translator.search(**search)
-    if arguments.nbest and arguments.nbest > chosen.beams:
-        raise ConfigError(
-            f"--nbest {arguments.nbest} needs as many beams: add --beam-size {arguments.nbest}"
-        )
+    for name in ("nbest", "mbr"):
+        if (number := getattr(arguments, name) or 0) > chosen.beams:
+            raise ConfigError(f"--{name} {number} needs as many beams: add --beam-size {number}")
+    rules = rules_of(arguments, translator, chosen)
     engine = translator.engine(chosen, **options)
     with ExitStack() as stack:
         lines = None
@@ -69,10 +91,13 @@ def run(arguments: argparse.Namespace) -> int:
             lines = InputLines(file, str(arguments.input))
         elif not arguments.texts:
             lines = InputLines(cast(Readable, sys.stdin.buffer))
-        results = translator.stream(
-            lines or arguments.texts,
+        texts: Iterable[str | None] = lines or arguments.texts
+        check_request = translator.text_engine(engine, arguments.max_source, rules).check
+        results: Generator[list[Translation] | None, None, None] = translator.stream(
+            requests_of(texts, check_request) if arguments.json_input else texts,
             engine,
             arguments.prefix,
+            rules=rules,
             max_source=arguments.max_source,
             ready=lines.ready if lines else lambda: True,
         )
@@ -83,6 +108,12 @@ def run(arguments: argparse.Namespace) -> int:
             output = stack.enter_context(opened)
         if lines and not arguments.quiet and progress.wanted(output):
             results = stack.enter_context(closing(progress.with_progress(results, lines)))
+        if arguments.alternatives:
+            results = alternatives(texts, translator, chosen, arguments)
+        if arguments.mbr:
+            language = translator.config["data"]["target"]
+            results = (best_by_risk(each, arguments, language) for each in results)
+        arguments.nbest = arguments.alternatives or arguments.nbest
         code = write(results, output, format_of(arguments, translator.target))
     if arguments.stats:
         print(engine.stats, file=sys.stderr)
@@ -92,8 +123,15 @@ def run(arguments: argparse.Namespace) -> int:
 def check(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
     """The arguments of the search and of the engine. Raises: ConfigError for a mistake."""
     search, engine = search_arguments(arguments), engine_arguments(arguments)
+    if (arguments.at is None) != (arguments.alternatives is None):
+        raise ConfigError("--alternatives K and --at N belong together: --alternatives 5 --at 3")
+    if arguments.alternatives and (arguments.json_input or arguments.mbr or arguments.nbest):
+        raise ConfigError(
+            "--alternatives are of single texts: leave --json-input, --mbr and --nbest out"
+        )
+    check_requirements(arguments)
     if search.get("name") == "sample":
-        search["samples"] = arguments.nbest
+        search["samples"] = arguments.mbr or arguments.nbest
     if arguments.input:
         if arguments.texts:
             raise ConfigError("give texts or --input, not both")
@@ -106,8 +144,23 @@ def check(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]
     mend = f"To translate its content: seq2seq translate {arguments.path} -i FILE"
     warn_of_files(arguments.texts, mend)
     read = arguments.input or (None if arguments.texts else STDIN)
-    check_written(arguments.output, Path(arguments.path), read)
+    check_written(arguments.output, *joined(arguments.path, arguments), read)
     return search, engine
+
+
+def alternatives(
+    texts: Iterable[str | None],
+    translator: "Translator",
+    search: "Search",
+    arguments: argparse.Namespace,
+) -> Generator["list[Translation] | None", None, None]:
+    """The ways to go on after the first words of the translation of each text."""
+    for text in texts:
+        best = next(translator.stream([text], search, arguments.prefix))
+        words = best[0].text.split(" ")[: arguments.at] if best else []
+        beginning = " ".join([*words, ""]) if words else ""
+        count = arguments.alternatives
+        yield best and translator.alternatives(text or "", beginning, count, search)
 
 
 def write(results: Iterable["list[Translation] | None"], output: TextIO, formatted: Format) -> int:

@@ -1,14 +1,15 @@
 """From a model to translations: searches, and the engine that runs them, by their options."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from seq2seq.attention import Attention, Role
 from seq2seq.decoding.answering import Answering
 from seq2seq.decoding.beam import Beam
 from seq2seq.decoding.decoding_batch import decode
-from seq2seq.decoding.engine import Engine, Request
+from seq2seq.decoding.diverse import DiverseBeam
+from seq2seq.decoding.engine import Engine, Request, check_required
 from seq2seq.decoding.greedy import Greedy
+from seq2seq.decoding.guides import Guide
 from seq2seq.decoding.precision import PRECISIONS, with_precision
 from seq2seq.decoding.sample import Sample
 from seq2seq.decoding.search import CandidateRequest, Hypothesis, Search, SearchState, StepChoice
@@ -23,6 +24,7 @@ __all__ = [
     "StepChoice",
     "CandidateRequest",
     "Beam",
+    "DiverseBeam",
     "Engine",
     "SearchState",
     "Greedy",
@@ -33,19 +35,28 @@ __all__ = [
     "build_engine",
     "build_search",
     "check_coverage",
+    "check_required",
     "decode",
     "engine_options",
 ]
 
-SEARCHES: Table[type[Search]] = Table("search", {"greedy": Greedy, "beam": Beam, "sample": Sample})
+SEARCHES: Table[type[Search]] = Table(
+    "search", {"greedy": Greedy, "beam": Beam, "sample": Sample, "diverse": DiverseBeam}
+)
 
 
-def build_engine(model: Seq2Seq, precision: str, search: Search, **options: Any) -> Engine:
+def build_engine(
+    model: Seq2Seq,
+    precision: str,
+    search: Search,
+    guide: Callable[[Any], Guide] | None = None,
+    **options: Any,
+) -> Engine:
     """An engine for the model converted to `precision`; other options as in `Engine`.
 
     Raises: ConfigError if the device does not support the precision.
     """
-    return Engine(with_precision(model, precision), search, **options)
+    return Engine(with_precision(model, precision), search, guide, **options)
 
 
 ENGINE_OPTIONS = (*options_of(Engine), "precision", "workers")  # all others are the search's
@@ -84,8 +95,7 @@ def check_coverage(search: Search, model: Seq2Seq) -> None:
     """Raises: ConfigError if a search needs attention weights that the model does not have."""
     if not isinstance(search, Beam) or not search.reads_weights:
         return
-    attentions = [module for module in model.modules() if isinstance(module, Attention)]
-    cross = [a for a in attentions if a.place.role is Role.CROSS]
+    cross = model.cross_attentions
     if not cross[0].shows_weights:
         raise ConfigError(
             f"decode.coverage={search.coverage} needs the weights of cross-attention, and this one "

@@ -3,11 +3,12 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, NamedTuple
+from typing import Any, ClassVar, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
+from seq2seq.decoding.guides import Guides, in_turns
 from seq2seq.decoding.search import Search, SearchState, StepChoice
 from seq2seq.symbols import EOS
 
@@ -28,19 +29,53 @@ class Selection(NamedTuple):
         """Some of them, (B, R') indices."""
         return Selection(*(x.gather(1, places) for x in self))
 
+    @property
+    def ended(self) -> Tensor:
+        """Which of them end a hypothesis, (B, R)."""
+        return (self.tokens == EOS) & (self.values != -torch.inf)
 
-def select(total: Tensor, gains: Tensor, ids: Tensor, greedy: Tensor) -> Selection:
+    def going(self, K: int) -> Tensor:
+        """The places (B, K) of the K best that do not end. The last of them is replaced by the
+        output of greedy search if that is not among them.
+        """
+        # A stable sort puts those that go on first, in order.
+        going = self.ended[:, :-1].to(torch.uint8).argsort(dim=1, stable=True)[:, :K]
+        goes_on = self.greedy & ~self.ended
+        lost = goes_on[:, -1] & ~goes_on.gather(1, going).any(1)
+        going[:, -1] = torch.where(lost, goes_on.shape[1] - 1, going[:, -1])
+        return going
+
+
+def select(
+    total: Tensor,
+    gains: Tensor,
+    ids: Tensor,
+    greedy: Tensor,
+    guides: Guides | None = None,
+    bias: Tensor | None = None,
+) -> Selection:
     """The continuations of each sentence that a beam search considers.
 
     Args:
         total: log-probability of each beam, (B, K); -inf if it is not live.
         gains, ids: log-probabilities and tokens of its candidates, best first, (B, K, C).
         greedy: the beam that holds the output of greedy search, (B,); -1 if none does.
+        guides: by whose progress beams are allocated; None = by value alone.
+        bias: added to `gains` for the choice alone, that of greedy search too, (B, K, C).
     """
     K, C = gains.shape[1:]
     values = (total[:, :, None] + gains).flatten(1)
-    best = values.topk(min(2 * K, K * C)).indices
-    index = torch.cat((best, greedy.clamp(min=0)[:, None] * C), dim=1)
+    first = greedy.clamp(min=0)[:, None] * C  # the best candidate of that beam
+    ranks = values
+    if bias is not None:
+        ranks = values + bias.flatten(1)
+        first = first + (gains + bias).argmax(2).gather(1, first // C)
+    if guides:
+        progress = guides.progress(ids, values.isfinite().view_as(ids)).flatten(1)
+        best = in_turns(ranks, progress)[:, : 2 * K]
+    else:
+        best = ranks.topk(min(2 * K, K * C)).indices
+    index = torch.cat((best, first), dim=1)
     values = values.gather(1, index)
     tokens, gains = ids.flatten(1).gather(1, index), gains.flatten(1).gather(1, index)
     is_greedy = (index == index[:, -1:]) & (greedy >= 0)[:, None] & values.isfinite()
@@ -71,7 +106,11 @@ class BeamState(SearchState):
         self.total[:, :1] = 0.0
         self.count = torch.zeros_like(self.length)
         self.best = torch.full_like(self.total[:, 0], -torch.inf)
-        self.greedy = torch.full_like(self.count, -1 if self.search.stopping == "count" else 0)
+        # No greedy search finds what is required, and it would not end without.
+        none = [
+            self.search.stopping == "count" or self.guides.requires(i) for i in range(len(searches))
+        ]
+        self.greedy = torch.tensor(none, device=self.count.device).to(torch.int64).neg()
         S = int(source_lengths.max()) + 1 if self.search.reads_weights else 0
         self.seen = self.total.new_zeros(*self.total.shape, S)
 
@@ -80,8 +119,9 @@ class BeamState(SearchState):
         if weights is not None:
             self._look(weights)
         self.grow()
-        selected = select(self.total, logp.double().view(B, K, -1), ids.view(B, K, -1), self.greedy)
-        ended = (selected.tokens == EOS) & (selected.values != -torch.inf)
+        gains, ids = logp.double().view(B, K, -1), ids.view(B, K, -1)
+        selected = self._select(gains, ids)
+        ended = selected.ended
         self._end(selected, ended)
         parents, tokens = self._go_on(selected, ended)
         decided = self._decided()
@@ -90,6 +130,10 @@ class BeamState(SearchState):
         beams = torch.arange(K, device=tokens.device).expand(B, K)
         self._finish(at_limit[:, None] & (self.total != -torch.inf), beams, self.total)
         return StepChoice(parents, tokens.flatten(), decided | at_limit)
+
+    def _select(self, gains: Tensor, ids: Tensor) -> Selection:
+        """Select from candidates, (B, K, C)."""
+        return select(self.total, gains, ids, self.greedy, self.guides)
 
     def _end(self, selected: Selection, ended: Tensor) -> None:
         """Finish those of the first K, and the output of greedy search, that end here."""
@@ -104,13 +148,8 @@ class BeamState(SearchState):
     def _go_on(self, selected: Selection, ended: Tensor) -> tuple[Tensor, Tensor]:
         """Continue the K best of the others. Returns: parent rows (N,), and tokens (B, K)."""
         B, K = self.total.shape
-        # A stable sort puts those that go on first, in order. The last of them is replaced by the
-        # output of greedy search if that is not among them.
-        going = ended[:, :-1].to(torch.uint8).argsort(dim=1, stable=True)[:, :K]
-        goes_on = selected.greedy & ~ended
-        lost = goes_on[:, -1] & ~goes_on.gather(1, going).any(1)
-        going[:, -1] = torch.where(lost, ended.shape[1] - 1, going[:, -1])
-        is_live, place = goes_on.gather(1, going).max(1)
+        going = selected.going(K)
+        is_live, place = (selected.greedy & ~ended).gather(1, going).max(1)
         self.greedy = torch.where(is_live, place, -1)
         selected = selected.at(going)
         self.total = selected.values
@@ -120,6 +159,7 @@ class BeamState(SearchState):
             x: Tensor = getattr(self, name)
             setattr(self, name, x.flatten(0, 1).index_select(0, parents).view_as(x))
         self.write(selected.tokens, selected.gains)
+        self.guides.go_on(selected.beams, selected.tokens)
         return parents, selected.tokens
 
     def _decided(self) -> Tensor:
@@ -130,9 +170,9 @@ class BeamState(SearchState):
         enough = self.count >= self.enough
         if search.stopping == "count" or search.beam_size == 1:
             return enough
-        # Log-probabilities only fall, and the first beam has the highest. If it ended next:
+        # Log-probabilities only fall. If the highest ended next:
         longer = (self.length + 1).minimum(self.limits).double()
-        beaten: Tensor = self.best >= self.total[:, 0] / search.penalty(longer, self.exponent)
+        beaten: Tensor = self.best >= self.total.amax(1) / search.penalty(longer, self.exponent)
         # Greedy search is followed to its end if it could still be the best.
         greedy = self.total.gather(1, self.greedy.clamp(min=0)[:, None]).squeeze(1)
         at_limit = greedy / search.penalty(self.limits.double(), self.exponent)
@@ -214,10 +254,11 @@ class Beam(Search):
         stopping: `score` as in 3 and 4, or `count`: as soon as patience * K are finished, whatever
             is open, and without a beam for greedy search. Where eos is probable, that misses longer
             translations that are better.
-        length_ratio, length_extra, max_length, min_length_ratio, min_length_extra: see `Search`.
+        length_ratio, length_extra, max_length, min_length_ratio, min_length_extra,
+            no_repeat_ngram: see `Search`.
     """
 
-    search_state = BeamState
+    search_state: ClassVar[type[SearchState]] = BeamState
     of_sentence = (*Search.of_sentence, "length_penalty", "patience")
 
     beam_size: int = 5

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.attention.pages import PagePool
+from seq2seq.decoding.guides import Guide
 from seq2seq.decoding.search import (
     CandidateRequest,
     Hypothesis,
@@ -35,6 +36,7 @@ def decode(
     search: Search,
     prefixes: Sequence[Sequence[int]] | None = None,
     draw_ids: Sequence[int] | None = None,
+    guides: Sequence[Guide | None] | None = None,
 ) -> list[list[Hypothesis]]:
     """Translate a batch. Sentences leave it when they are done.
 
@@ -44,13 +46,14 @@ def decode(
         search: how hypotheses are chosen.
         prefixes: the tokens that each translation must begin with.
         draw_ids: what random draws depend on; None = 0 to B - 1.
+        guides: of each sentence, if any.
 
     Returns: for each sentence, in order, its hypotheses, best first.
     """
     if not len(source):
         return []
     batch = DecodingBatch(model, search)
-    batch.join(source, range(len(source)), prefixes, draw_ids)
+    batch.join(source, range(len(source)), prefixes, draw_ids, guides=guides)
     hypotheses: dict[int, list[Hypothesis]] = {}
     while len(batch):
         hypotheses.update(batch.step())
@@ -104,6 +107,7 @@ class DecodingBatch:
         prefixes: Sequence[Sequence[int]] | None = None,
         draw_ids: Sequence[int] | None = None,
         searches: Sequence[Search] | None = None,
+        guides: Sequence[Guide | None] | None = None,
     ) -> None:
         """Start sentences.
 
@@ -113,6 +117,7 @@ class DecodingBatch:
             prefixes: the tokens that each translation must begin with.
             draw_ids: what random draws depend on, B; None = the request ids.
             searches: of each sentence, B, of the batch's kind; None = the batch's.
+            guides: of each sentence, B, if any.
         """
         with self.stats.timed("encode"):
             encoded = encode(self.model, source)
@@ -124,6 +129,7 @@ class DecodingBatch:
             draw_ids=torch.tensor(draw_ids, device=source.device),
             prefixes=prefixes,
             searches=searches,
+            guides=guides,
         )
         tokens = source.new_full((len(source) * self.search.beams,), BOS)
         if len(self):
@@ -240,6 +246,11 @@ def top_candidates(model: Seq2Seq, hidden: Tensor, request: CandidateRequest) ->
         logp[:, EOS].masked_fill_(request.unending, -torch.inf)
     if request.banned is not None:
         logp[tuple(request.banned.T)] = -torch.inf
+    if request.allowed is not None:
+        rows, tokens = request.allowed.T
+        kept = logp[rows, tokens]
+        logp[rows] = -torch.inf
+        logp[rows, tokens] = kept
     best, ids = top_of_rows(logp, request.count)
     if request.required is not None:
         best, ids = with_required(logp, best, ids, request.required)

@@ -1,15 +1,18 @@
 """Translates any number of sentences, as many at a time as is fast and fits in memory."""
 
+from abc import abstractmethod
 from collections import deque
-from collections.abc import Sequence
-from typing import Literal, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Any, Literal, NamedTuple
 
 import torch
 
 from seq2seq.attention.pages import PagePool
 from seq2seq.data.windows import padded
 from seq2seq.decoding.answering import Answering
+from seq2seq.decoding.beam import Beam
 from seq2seq.decoding.decoding_batch import DecodingBatch
+from seq2seq.decoding.guides import Guide
 from seq2seq.decoding.search import Hypothesis, Search, check_prefix
 from seq2seq.decoding.stats import Stats
 from seq2seq.errors import ConfigError
@@ -29,6 +32,7 @@ class Request(NamedTuple):
     prefix: Sequence[int] = ()  # ids that the translation begins with
     draw_id: int | None = None  # random draws depend on it; None = the id from `Engine.submit`
     search: Search | None = None  # None = the engine's
+    constraint: Any = None  # from which the engine makes a guide; None = no guide
 
 
 class Sentences(Answering[Request, list[Hypothesis]]):
@@ -42,6 +46,19 @@ class Sentences(Answering[Request, list[Hypothesis]]):
             for a prefix that no translation can begin with.
         """
         return self.submit_all([request])[0]
+
+    @abstractmethod
+    def check(self, request: Request) -> None:
+        """Raises: as `submit`, if a request can never be answered."""
+
+
+def check_required(search: Search) -> None:
+    """Raises: ConfigError if a search cannot find what a translation must contain."""
+    if not (isinstance(search, Beam) and search.beams > 1):
+        raise ConfigError(
+            "a translation that must contain something is found by a search of several beams: "
+            "decode.beam_size=5"
+        )
 
 
 class Engine(Sentences):
@@ -60,6 +77,7 @@ class Engine(Sentences):
     Args:
         model: in evaluation mode.
         search: how hypotheses are chosen for requests that do not say it.
+        guide: makes a guide from a request's constraint; None = constraints are guides.
         cache: `dense`, `paged`, or `auto`: paged on a GPU.
         rows: maximum number of hypotheses decoded at once, but always those of one sentence.
         pages: of the paged cache; None = room for `rows` hypotheses of 128 tokens, and for at
@@ -76,6 +94,7 @@ class Engine(Sentences):
         self,
         model: Seq2Seq,
         search: Search,
+        guide: Callable[[Any], Guide] | None = None,
         *,
         cache: Cache = "auto",
         rows: int = 320,
@@ -83,7 +102,7 @@ class Engine(Sentences):
         page_size: int | None = None,
     ):
         super().__init__()
-        self.model, self.search, self.rows = model, search, rows
+        self.model, self.search, self.guide, self.rows = model, search, guide, rows
         self.device = next(model.parameters()).device
         on_cpu = self.device.type == "cpu"
         self.pool: PagePool | None = None
@@ -101,12 +120,18 @@ class Engine(Sentences):
     def waiting(self) -> bool:
         return len(self._requests) > len(self._started)
 
+    def _guide(self, constraint: Any) -> Guide | None:
+        guide: Guide | None = constraint
+        return guide if guide is None or self.guide is None else self.guide(constraint)
+
     def check(self, request: Request) -> None:
-        """Raises: as `submit`, if a request can never be answered."""
         longest = self.model.max_length
         check_prefix(request.prefix, longest)
+        search = self._search(request)
+        if request.constraint is not None and request.constraint.requires:
+            check_required(search)
         if self.pool is not None:
-            S, search = len(request.source), self._search(request)
+            S = len(request.source)
             needed = self._pages(request, search.limit(S - 1, longest, len(request.prefix)))
             if needed > self.pool.pages:
                 raise ConfigError(
@@ -214,6 +239,7 @@ class Engine(Sentences):
             [request.prefix for request in requests],
             [i if r.draw_id is None else r.draw_id for i, r in zip(ids, requests, strict=True)],
             [self._search(request) for request in requests],
+            [self._guide(request.constraint) for request in requests],
         )
         self._started.update(dict.fromkeys(ids, batch))
         self.stats.admitted += len(ids)

@@ -34,6 +34,7 @@ class IndependentBeams(SearchState):
         tokens, logp = (x.gather(1, choice).view_as(self.live) for x in (ids, logp.double()))
         self.grow()
         self.write(tokens, logp)
+        self.guides.go_on(None, tokens)
         over = (tokens == EOS) | (self.length >= self.limits)[:, None]
         which = (over & self.live).nonzero(as_tuple=True)
         self.record(which[0], self.tokens[which], self.logp[which])
@@ -53,7 +54,8 @@ class Greedy(Search):
     """One beam per sentence, one candidate per step. The score is log-probability / length.
 
     Args:
-        length_ratio, length_extra, max_length, min_length_ratio, min_length_extra: see `Search`.
+        length_ratio, length_extra, max_length, min_length_ratio, min_length_extra,
+            no_repeat_ngram: see `Search`.
     """
 
     search_state = GreedyState

@@ -20,22 +20,24 @@ class SampleState(IndependentBeams):
     beam or sentence.
     """
 
-    rows = (*IndependentBeams.rows, "temperature", "top_p", "seed")
+    rows = (*IndependentBeams.rows, "temperature", "top_p", "epsilon", "min_p", "seed")
 
     def __init__(self, *arguments: Any):
         super().__init__(*arguments)
         self.temperature, self.top_p = self.option("temperature"), self.option("top_p")
+        self.epsilon, self.min_p = self.option("epsilon"), self.option("min_p")
         self.seed = self.option("seed", torch.int64)
 
     def choose(self, logp: Tensor) -> Tensor:
         K = self.search.beams
-        temperature, top_p = (
-            option.repeat_interleave(K)[:, None] for option in (self.temperature, self.top_p)
-        )
+        options = (self.temperature, self.top_p, self.epsilon, self.min_p)
+        temperature, top_p, epsilon, min_p = (x.repeat_interleave(K)[:, None] for x in options)
         p = (logp.double() / temperature).softmax(-1)
         mass = p.cumsum(-1)
-        # The smallest set of the best that has this mass: without its last one it has less.
-        kept = (mass - p < top_p).sum(1, keepdim=True).clamp(min=1)
+        # The smallest set of the best that has this mass: without its last one it has less. What is
+        # kept by each option is a number of the best, so it is the smallest of these.
+        kept = (mass - p < top_p) & (p >= epsilon.maximum(min_p * p[:, :1]))
+        kept = kept.sum(1, keepdim=True).clamp(min=1)
         beams = torch.arange(K, device=logp.device)
         u = uniform(*(x[:, None] for x in (self.seed, self.draw_ids)), beams, self.length[:, None])
         return (mass <= u.view(-1, 1) * mass.gather(1, kept - 1)).sum(1, keepdim=True)
@@ -45,25 +47,34 @@ class SampleState(IndependentBeams):
 class Sample(Search):
     """Independent draws, one beam each. The score is log-probability / length, at temperature 1.
 
+    A token is drawn if top_k, top_p, epsilon and min_p all keep it; the best one always may be.
+
     Args:
         samples: beams per sentence, K.
         temperature: divides log-probabilities; below 1 favours probable tokens.
         top_k: draw among the top_k best tokens only; None = all (Fan et al. 2018).
         top_p: draw among the fewest best tokens that have this probability together, after
             temperature and top_k (Holtzman et al. 2020).
+        epsilon: draw among tokens of at least this probability, after temperature and top_k (Hewitt
+            et al. 2022, arXiv:2210.15191).
+        min_p: draw among tokens at least this many times as probable as the best, after temperature
+            (Nguyen et al. 2024, arXiv:2407.01082).
         seed: another one draws other translations.
-        length_ratio, length_extra, max_length, min_length_ratio, min_length_extra: see `Search`.
+        length_ratio, length_extra, max_length, min_length_ratio, min_length_extra,
+            no_repeat_ngram: see `Search`.
 
     Raises: ConfigError for a value out of range.
     """
 
     search_state = SampleState
-    of_sentence = (*Search.of_sentence, "temperature", "top_p", "seed")
+    of_sentence = (*Search.of_sentence, "temperature", "top_p", "epsilon", "min_p", "seed")
     ranges = {
         **Search.ranges,
         "samples": (1, 1000),
         "temperature": (0.001, 1000),
         "top_k": (1, ALL),
+        "epsilon": (0, 1),
+        "min_p": (0, 1),
         "seed": (0, 2**32 - 1),
     }
 
@@ -71,6 +82,8 @@ class Sample(Search):
     temperature: float = 1.0
     top_k: int | None = None
     top_p: float = 1.0
+    epsilon: float = 0.0
+    min_p: float = 0.0
     seed: int = 1
 
     def __post_init__(self) -> None:

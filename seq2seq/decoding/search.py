@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from seq2seq.decoding.guides import Guide, Guides
 from seq2seq.errors import ConfigError
 from seq2seq.symbols import BOS, EOS, NAMES, PAD
 from seq2seq.tables import check_options, check_range
@@ -41,6 +42,7 @@ class CandidateRequest:
     # (N, R) tokens that are candidates whatever their rank, -1 = none: they come last, and have
     # probability 0 there if they are among the first C too, or if the row may not take them.
     required: Tensor | None = None
+    allowed: Tensor | None = None  # (M, 2) pairs of a row and a token: all that such a row may take
 
 
 class StepChoice(NamedTuple):
@@ -63,6 +65,8 @@ class Search:
             tokens,
         max_length: and never more than this, whatever its source; None = no such limit,
         min_length_ratio, min_length_extra: and at least min_length_ratio * S + min_length_extra.
+        no_repeat_ngram: no n-gram of this many tokens occurs twice in a translation, a forced
+            prefix aside; 0 = any may.
 
     Raises: ConfigError for a value out of range.
     """
@@ -72,11 +76,13 @@ class Search:
     max_length: int | None = None
     min_length_ratio: float = 0.0
     min_length_extra: int = 0
+    no_repeat_ngram: int = 0
 
     search_state: ClassVar[type["SearchState"]]
     # Options in which the searches of the sentences in one batch may differ.
     of_sentence: ClassVar[tuple[str, ...]] = (
         *("length_ratio", "length_extra", "max_length", "min_length_ratio", "min_length_extra"),
+        "no_repeat_ngram",
     )
     # The minimum and maximum of each numeric option.
     ranges: ClassVar[dict[str, tuple[float, float]]] = {
@@ -85,6 +91,7 @@ class Search:
         "max_length": (1, 1_000_000),
         "min_length_ratio": (0, 1000),
         "min_length_extra": (0, 1_000_000),
+        "no_repeat_ngram": (0, 1000),
     }
 
     def __post_init__(self) -> None:
@@ -136,6 +143,7 @@ class Search:
         draw_ids: Tensor | None = None,
         prefixes: Sequence[Sequence[int]] | None = None,
         searches: Sequence["Search"] | None = None,
+        guides: Sequence[Guide | None] | None = None,
     ) -> "SearchState":
         """The state of B new sentences with `source_lengths` pieces (B,), eos not counted.
 
@@ -145,6 +153,7 @@ class Search:
                 to B - 1.
             prefixes: the tokens that each translation must begin with.
             searches: of each sentence, all of one kind; None = this one for all.
+            guides: of each sentence, if any.
 
         Raises: ValueError for a prefix that contains pad, bos or eos, or is too long for the model.
         """
@@ -153,9 +162,12 @@ class Search:
         B = len(source_lengths)
         if draw_ids is None:
             draw_ids = torch.arange(B, device=source_lengths.device)
-        return self.search_state(
-            searches or [self] * B, source_lengths, longest, draw_ids, prefixes or [()] * B
+        searches, prefixes, guides = (
+            searches or [self] * B,
+            prefixes or [()] * B,
+            guides or [None] * B,
         )
+        return self.search_state(searches, source_lengths, longest, draw_ids, prefixes, guides)
 
     def limit(self, source_length: int, longest: int | None = None, prefix: int = 0) -> int:
         """Maximum tokens of a translation, eos included.
@@ -190,7 +202,7 @@ class SearchState:
     # Names of the tensors.
     rows: ClassVar[tuple[str, ...]] = (
         *("draw_ids", "source_lengths", "limits", "min_lengths", "prefixes"),
-        *("length", "tokens", "logp"),
+        *("length", "tokens", "logp", "no_repeat_ngram"),
     )
 
     def __init__(
@@ -200,8 +212,10 @@ class SearchState:
         longest: int | None,
         draw_ids: Tensor,
         prefixes: Sequence[Sequence[int]],
+        guides: Sequence[Guide | None],
     ):
         self.search, self.searches = searches[0].kind, list(searches)
+        self.guides = Guides(guides, self.search.beams)
         self.draw_ids, self.source_lengths = draw_ids, source_lengths
         B, K, device = len(source_lengths), self.search.beams, source_lengths.device
         pieces: list[int] = source_lengths.tolist()
@@ -218,6 +232,8 @@ class SearchState:
         self.length = torch.zeros(B, dtype=torch.int64, device=device)
         self.tokens = torch.empty(B, K, self.ROOM, dtype=torch.int64, device=device)
         self.logp = torch.empty(B, K, self.ROOM, dtype=torch.float64, device=device)
+        self.no_repeat_ngram = self.option("no_repeat_ngram", torch.int64)
+        self.forbids_repeats = any(search.no_repeat_ngram for search in searches)
         self.finished: list[list[Hypothesis]] = [[] for _ in range(B)]
         self._steps = 0  # the largest `length`
 
@@ -236,7 +252,13 @@ class SearchState:
             forced = forced.expand(-1, K).flatten()
         if self.has_minimum:
             unending = (self.length + 1 < self.min_lengths).repeat_interleave(K)
-        return CandidateRequest(self.search.candidates, forced, unending)
+        guided = self.guides.pairs(self.length.device) if self.guides else {}
+        banned = guided.pop("banned", None)
+        if self.forbids_repeats:
+            of_rows = (x.repeat_interleave(K) for x in (self.length, self.no_repeat_ngram))
+            again = repeats(self.tokens[..., : self._steps].flatten(0, 1), *of_rows)
+            banned = again if banned is None else torch.cat((banned, again))
+        return CandidateRequest(self.search.candidates, forced, unending, banned, **guided)
 
     def advance(self, logp: Tensor, ids: Tensor, weights: Tensor | None = None) -> StepChoice:
         """Choose the next tokens.
@@ -254,6 +276,7 @@ class SearchState:
         chosen = sentences.tolist()
         self.searches = [self.searches[i] for i in chosen]
         self.finished = [self.finished[i] for i in chosen]
+        self.guides.keep(chosen)
         # Without the longest, less room may do; all of it is copied when beams are reordered.
         self._steps = int(self.length.max()) if self.finished else 0
         room = self.ROOM << (self._steps // self.ROOM).bit_length()
@@ -272,7 +295,9 @@ class SearchState:
             setattr(self, name, stack(getattr(self, name), getattr(other, name)))
         self.searches += other.searches
         self.finished += other.finished
+        self.guides.merge(other.guides)
         self.has_minimum = self.has_minimum or other.has_minimum
+        self.forbids_repeats = self.forbids_repeats or other.forbids_repeats
         self._steps = max(self._steps, other._steps)
 
     def results(self, sentences: Iterable[int]) -> list[list[Hypothesis]]:
@@ -319,6 +344,26 @@ class SearchState:
                 ids[: n - ends], total / n if score is None else score, total, not ends, values[:n]
             )
             self.finished[sentence].append(hypothesis)
+
+
+def repeats(tokens: Tensor, length: Tensor, sizes: Tensor) -> Tensor:
+    """The tokens that would end an n-gram which their row has already.
+
+    Args:
+        tokens: of N rows, (N, T).
+        length: how many of the T are valid, (N,).
+        sizes: n, (N,); 0 = repeat anything.
+
+    Returns: pairs of a row and a token, (M, 2), some perhaps twice.
+    """
+    length, sizes = length[:, None], sizes[:, None]
+    place = torch.arange(tokens.shape[1], device=tokens.device)
+    # Does the n-gram that ends here begin with the last n - 1 tokens of its row?
+    again = (place < length) & (place >= sizes - 1) & (sizes > 0)
+    for back in range(1, min(int(sizes.max()), tokens.shape[1])):
+        last = tokens.gather(1, (length - back).clamp(min=0))
+        again &= (tokens.roll(back, 1) == last) | (back >= sizes)
+    return torch.stack((again.nonzero()[:, 0], tokens[again]), 1)
 
 
 def check_prefix(prefix: Sequence[int], longest: int | None) -> None:

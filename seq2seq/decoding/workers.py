@@ -158,11 +158,14 @@ class Workers(Sentences):
     def waiting(self) -> bool:
         return bool(self._backlog)
 
+    def check(self, request: Request) -> None:
+        self.engine.check(request)
+
     def submit_all(
         self, items: Sequence[Request], answers: dict[int, list[Hypothesis]] | None = None
     ) -> list[int]:
         for request in items:
-            self.engine.check(request)
+            self.check(request)
         ids = [self.expect(answers) for _ in items]
         pairs = zip(ids, items, strict=True)
         # Draws depend on the request, not on the worker that gets it.

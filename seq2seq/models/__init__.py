@@ -9,6 +9,7 @@ from torch import Tensor
 from seq2seq.attention import Role
 from seq2seq.attention.base import Encoded
 from seq2seq.models.base import Decoded, Seq2Seq
+from seq2seq.models.ensemble import Ensemble
 from seq2seq.models.rnn import RNN, LuongRNN
 from seq2seq.models.state import DecodeState
 from seq2seq.models.transformer import Transformer
@@ -74,6 +75,7 @@ __all__ = [
     "DecodeState",
     "Decoded",
     "Encoded",
+    "Ensemble",
     "Seq2Seq",
     "build_model",
     "check_model",

@@ -1,13 +1,14 @@
 """What every encoder-decoder offers: training, searches and plots know no other interface."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
 from torch import Tensor, nn
 
-from seq2seq.attention import Attention, Role
+from seq2seq.attention import Attention, Memory, Role
 from seq2seq.attention.base import Encoded, TokenAttention
 from seq2seq.attention.pages import PagePool
+from seq2seq.errors import ConfigError
 from seq2seq.functional.context import token_groups
 from seq2seq.models.state import DecodeState
 from seq2seq.nn.embedding import Embeddings
@@ -36,7 +37,8 @@ class Seq2Seq(nn.Module):
     with pad.
 
     `forward` is teacher forcing; `encode`, `start` and `step` are the same computation a few tokens
-    at a time.
+    at a time. A model says what its decoder remembers, `memories`, and how it reads tokens with
+    that, `decode`.
 
     Attributes:
         max_length: pieces that its positions reach, in either stack, eos included; None = any.
@@ -69,6 +71,12 @@ class Seq2Seq(nn.Module):
         limits = [limit for limit in (self.max_length, *readers) if limit is not None]
         return min(limits, default=None)
 
+    @property
+    def cross_attentions(self) -> list[Attention[Any]]:
+        """Those whose weights it returns, by layer."""
+        attentions = (module for module in self.modules() if isinstance(module, Attention))
+        return [attention for attention in attentions if attention.place.role is Role.CROSS]
+
     def encode(self, source: Tensor) -> Encoded:
         """Source ids (B, S) -> what the decoder attends to."""
         raise NotImplementedError
@@ -82,13 +90,35 @@ class Seq2Seq(nn.Module):
         """
         raise NotImplementedError
 
+    def memories(self, encoded: Encoded, beams: int) -> tuple[list[Memory], list[Memory]]:
+        """What the decoder remembers before the first token, a memory for each cross-attention: of
+        the source, in B rows, and of what is written, in B * `beams` rows.
+        """
+        raise NotImplementedError
+
+    def decode(
+        self,
+        tokens: Tensor,
+        sources: Sequence[Memory],
+        pasts: Sequence[Memory | None],
+        positions: Tensor,
+        need_weights: Layers = False,
+    ) -> Decoded:
+        """The next n tokens of every hypothesis, ids (N, n) at positions (n,) or (N, n).
+
+        Args:
+            sources, pasts: from `memories`; `pasts` are changed in place.
+            need_weights: as in `forward`.
+        """
+        raise NotImplementedError
+
     def start(self, encoded: Encoded, beams: int = 1, pages: PagePool | None = None) -> DecodeState:
         """The state before the first token, for K = `beams` hypotheses of each sentence.
 
         With `pages` the memory of tokens is in pages of that pool, and states over one pool can
         merge; else each state has its own tensors.
         """
-        raise NotImplementedError
+        return DecodeState(*self.memories(encoded, beams), beams, encoded.states.device, pages)
 
     def pages_for(self, page_size: int, source: int, target: int, beams: int = 1) -> int:
         """Pages of a sentence of `source` pieces, eos included, when `target` tokens have been read
@@ -104,7 +134,20 @@ class Seq2Seq(nn.Module):
         """The next n tokens of every hypothesis: ids (N, n) -> hidden (N, n, E). Changes `state` in
         place.
         """
-        raise NotImplementedError
+        n = tokens.shape[1]
+        self._check_length(state.length + n, "target")
+        positions = state.begin(n)
+        decoded = self.decode(tokens, state.source, state.past, positions, need_weights)
+        state.end(n)
+        return decoded
+
+    def _check_length(self, length: int, side: str) -> None:
+        if self.max_length is not None and length > self.max_length:
+            raise ConfigError(
+                f"a {side} of {length} pieces is longer than the {self.max_length} positions that "
+                f"this model has learnt. For training: position.length={length}, or a smaller "
+                "data.max_length"
+            )
 
     def logits(self, hidden: Tensor) -> Tensor:
         """(..., E) -> (..., V), the only product with the target vocabulary."""

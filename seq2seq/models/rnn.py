@@ -2,7 +2,7 @@
 which attends before each step (Bahdanau); `LuongRNN`, which attends after it (Luong).
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import ClassVar, Literal
 
@@ -13,10 +13,8 @@ from torch.nn.utils.rnn import pack_padded_sequence, pad_packed_sequence
 from seq2seq.attention import Memory, Place, Role, StateMemory, build_attention
 from seq2seq.attention.base import Attended, Encoded
 from seq2seq.attention.fixed import final_state
-from seq2seq.attention.pages import PagePool
 from seq2seq.errors import ConfigError
 from seq2seq.models.base import Attentions, Decoded, Layers, Seq2Seq, is_asked
-from seq2seq.models.state import DecodeState
 from seq2seq.nn.dropout import Dropout
 from seq2seq.nn.embedding import Embeddings
 from seq2seq.nn.positions import Positions
@@ -116,35 +114,39 @@ class Recurrent(Seq2Seq):
         # There is one attention, which counts as layer 0.
         return self.step(target, self.start(self.encode(source)), is_asked(need_weights, 0))
 
-    def start(self, encoded: Encoded, beams: int = 1, pages: PagePool | None = None) -> DecodeState:
+    def memories(self, encoded: Encoded, beams: int) -> tuple[list[Memory], list[Memory]]:
         first = self.first_state(final_state(encoded.states, encoded.real)).tanh()
         first = first.repeat_interleave(beams, dim=0).unflatten(-1, (-1, self.embeddings.dim))
         parts = first.split(self.layers, dim=1)  # (N, layers, E) each
         memory = StateMemory(**dict(zip(self.parts_of_state, parts, strict=True)))
-        sources: list[Memory] = [self.cross.memory_of(encoded)]
-        return DecodeState(sources, [memory], beams, encoded.states.device, pages)
+        return [self.cross.memory_of(encoded)], [memory]
 
-    def step(self, tokens: Tensor, state: DecodeState, need_weights: bool = False) -> Decoded:
-        memory = state.past[0]
+    def decode(
+        self,
+        tokens: Tensor,
+        sources: Sequence[Memory],
+        pasts: Sequence[Memory | None],
+        positions: Tensor,
+        need_weights: Layers = False,
+    ) -> Decoded:
+        memory, asked = pasts[0], is_asked(need_weights, 0)
         assert isinstance(memory, StateMemory)
-        positions = state.begin(tokens.shape[1])
         embedded = self.dropout(self.embeddings.embed_target(tokens))  # (N, n, E)
         reads, weights = [], []
         for y, position in zip(embedded.unbind(1), positions.split(1, dim=-1), strict=True):
             attend = partial(
                 self.cross.attend_beams,
-                memory=state.source[0],
+                memory=sources[0],
                 positions=position,
-                need_weights=need_weights,
+                need_weights=asked,
             )
             read, step_weights = self.word(y, memory, attend)
             reads.append(read)
             if step_weights is not None:
                 weights.append(step_weights)
-        state.end(tokens.shape[1])
         hidden = self.dropout(self.read_out(torch.stack(reads, dim=1)))
         # n x (N, H, 1, S) -> (1, N, H, n, S)
-        return Decoded(hidden, torch.cat(weights, dim=2)[None] if need_weights else None)
+        return Decoded(hidden, torch.cat(weights, dim=2)[None] if asked else None)
 
     def word(self, y: Tensor, memory: StateMemory, attend: Attend) -> tuple[Tensor, Tensor | None]:
         """One word, whose predecessor is embedded as y (N, E): what the output is made of, (N, ...)
@@ -222,12 +224,12 @@ class LuongRNN(Recurrent):
     def widths(dim: int, context: int) -> tuple[int, int]:
         return dim, dim + context
 
-    def start(self, encoded: Encoded, beams: int = 1, pages: PagePool | None = None) -> DecodeState:
-        state = super().start(encoded, beams, pages)
-        memory = state.past[0]
+    def memories(self, encoded: Encoded, beams: int) -> tuple[list[Memory], list[Memory]]:
+        sources, pasts = super().memories(encoded, beams)
+        memory = pasts[0]
         assert isinstance(memory, StateMemory)
         memory.state["attentional"] = torch.zeros_like(memory.state["hidden"][:, 0])
-        return state
+        return sources, pasts
 
     def word(self, y: Tensor, memory: StateMemory, attend: Attend) -> tuple[Tensor, Tensor | None]:
         top = self.advance(torch.cat((y, memory.state["attentional"]), dim=-1), memory)

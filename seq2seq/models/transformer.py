@@ -1,5 +1,6 @@
 """The Transformer: encoder and decoder stacks with a choice of attention in every role."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -7,10 +8,7 @@ from torch import Tensor, nn
 
 from seq2seq.attention import Attention, Memory, Place, Role, build_attention
 from seq2seq.attention.base import Encoded
-from seq2seq.attention.pages import PagePool
-from seq2seq.errors import ConfigError
 from seq2seq.models.base import Attentions, Decoded, Layers, Seq2Seq, is_asked
-from seq2seq.models.state import DecodeState
 from seq2seq.nn.dropout import Dropout
 from seq2seq.nn.embedding import Embeddings
 from seq2seq.nn.layer import LayerOptions
@@ -83,41 +81,24 @@ class Transformer(Seq2Seq):
         self._check_length(target.shape[1], "target")
         sources = self._sources(self.encode(source))
         positions = torch.arange(target.shape[1], device=target.device)
-        pasts: list[Memory | None] = [None] * len(sources)
-        return self._decode(target, sources, pasts, positions, need_weights)
+        return self.decode(target, sources, [None] * len(sources), positions, need_weights)
 
-    def start(self, encoded: Encoded, beams: int = 1, pages: PagePool | None = None) -> DecodeState:
+    def memories(self, encoded: Encoded, beams: int) -> tuple[list[Memory], list[Memory]]:
         pasts = [layer.attention.new_memory() for layer in self.decoder]
-        return DecodeState(self._sources(encoded), pasts, beams, encoded.states.device, pages)
-
-    def step(self, tokens: Tensor, state: DecodeState, need_weights: bool = False) -> Decoded:
-        n = tokens.shape[1]
-        self._check_length(state.length + n, "target")
-        positions = state.begin(n)
-        decoded = self._decode(tokens, state.source, state.past, positions, need_weights)
-        state.end(n)
-        return decoded
-
-    def _check_length(self, length: int, side: str) -> None:
-        if self.max_length is not None and length > self.max_length:
-            raise ConfigError(
-                f"a {side} of {length} pieces is longer than the {self.max_length} positions that "
-                f"this model has learnt. For training: position.length={length}, or a smaller "
-                "data.max_length"
-            )
+        return self._sources(encoded), pasts
 
     def _sources(self, encoded: Encoded) -> list[Memory]:
         return [layer.cross.memory_of(encoded) for layer in self.decoder]
 
-    def _decode(
+    def decode(
         self,
         tokens: Tensor,
-        sources: list[Memory],
-        pasts: list[Any],
+        sources: Sequence[Memory],
+        pasts: Sequence[Memory | None],
         positions: Tensor,
-        need_weights: Layers,
+        need_weights: Layers = False,
     ) -> Decoded:
-        """All layers; a past of None means that `tokens` is the whole target."""
+        """As in `Seq2Seq`; a past of None means that `tokens` is the whole target."""
         embedded = self.embeddings.embed_target(tokens)
         x = self.dropout(self.decoder_position.embed(embedded, positions))
         weights = []

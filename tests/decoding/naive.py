@@ -52,6 +52,9 @@ def candidates(case: Case, o: Mapping[str, Any], ids: list[int]) -> list[tuple[f
         math.ceil(o["min_length_ratio"] * case.pieces + o["min_length_extra"]), limit_of(case, o)
     )
     banned = {PAD, BOS, UNK} | ({EOS} if n < minimum else set())
+    if size := o["no_repeat_ngram"]:
+        seen = [ids[i : i + size] for i in range(len(ids) - size + 1)]
+        banned |= {ngram[-1] for ngram in seen if ngram[:-1] == ids[len(ids) - size + 1 :]}
     allowed = [(value, token) for token, value in enumerate(values) if token not in banned]
     return sorted(allowed, key=lambda c: -c[0])
 
@@ -139,6 +142,8 @@ def naive_sample(case: Case, o: Mapping[str, Any], sample: int) -> Hypothesis:
         total, kept = sum(weights), 0
         while kept == 0 or (kept < len(best) and sum(weights[:kept]) / total < o["top_p"]):
             kept += 1
+        least = max(o["epsilon"] * total, o["min_p"] * weights[0])
+        kept = max(1, min(kept, sum(weight >= least for weight in weights)))
         u = naive_uniform(o["seed"], case.draw_id, sample, step) * sum(weights[:kept])
         place = 0
         while u >= sum(weights[: place + 1]) and place < kept - 1:
@@ -184,6 +189,8 @@ def some_options(seed: int) -> Sequence[dict[str, Any]]:
         {"name": "sample", "samples": 3, "seed": seed},
         {"name": "sample", "samples": 2, "seed": seed, "temperature": 0.5, "top_k": 3},
         {"name": "sample", "samples": 2, "seed": seed, "temperature": 1.5, "top_p": 0.7},
+        {"name": "sample", "samples": 2, "seed": seed, "epsilon": 0.1, "top_k": 6},
+        {"name": "sample", "samples": 2, "seed": seed, "temperature": 2.0, "min_p": 0.3},
     ]
     limits: list[dict[str, Any]] = [
         {"length_ratio": 0.0, "length_extra": 1},

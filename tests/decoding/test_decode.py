@@ -191,6 +191,10 @@ def test_searches_are_built_from_plain_values() -> None:
         ({"name": "sample", "temperature": math.nan}, r"decode\.temperature=nan should be above 0"),
         ({"name": "sample", "top_p": 0.0}, r"decode\.top_p=0\.0 should be above 0 and at most 1"),
         ({"name": "sample", "top_p": 1.1}, r"decode\.top_p=1\.1 should be above 0 and at most 1"),
+        ({"name": "beam", "no_repeat_ngram": -1}, r"no_repeat_ngram=-1 should be at least 0"),
+        ({"name": "sample", "epsilon": 1.5}, r"decode\.epsilon=1\.5 should be .* at most 1"),
+        ({"name": "sample", "min_p": -0.1}, r"decode\.min_p=-0\.1 should be at least 0"),
+        ({"name": "sample", "min_p": math.nan}, r"decode\.min_p=nan should be at least 0"),
         (
             {"name": "beam", "min_length_ratio": 2.0},
             r"decode\.min_length_ratio=2\.0 should be at most decode\.length_ratio=1\.5",

@@ -62,6 +62,48 @@ def test_top_p_draws_from_the_fewest_that_reach_it() -> None:
             assert chi_square(tokens, expected) < RARE[kept - 1]
 
 
+@pytest.mark.parametrize(
+    "options, kept",
+    [
+        ({"epsilon": 0.15}, 3),
+        ({"epsilon": 0.35}, 1),
+        ({"epsilon": 1.0}, 1),  # the best stays
+        ({"min_p": 0.2}, 4),
+        ({"min_p": 0.6}, 2),
+        ({"min_p": 1.0}, 1),
+        ({"min_p": 0.4, "temperature": 2.0}, 4),  # 0.5 after the temperature: sqrt(0.1 / 0.4)
+        ({"min_p": 0.7, "epsilon": 0.15, "top_p": 0.95}, 2),
+        ({"min_p": 0.3, "epsilon": 0.15, "top_p": 0.65}, 2),
+        ({"min_p": 0.3, "epsilon": 0.35, "top_p": 0.65}, 1),
+    ],
+)
+def test_epsilon_and_min_p_draw_from_what_is_probable_enough(
+    options: dict[str, float], kept: int
+) -> None:
+    p = torch.tensor([0.4, 0.3, 0.2, 0.1], dtype=torch.float64)
+    left = p[:kept] ** (1 / options.get("temperature", 1.0))
+    tokens = drawn(Sample(**options), p.log())  # type: ignore[arg-type]
+    assert tokens.unique().tolist() == list(range(kept))
+    if kept > 1:
+        expected = torch.cat((left / left.sum(), p.new_zeros(4 - kept)))
+        assert chi_square(tokens, expected) < RARE[kept - 1]
+
+
+def test_epsilon_counts_what_top_k_leaves_as_all() -> None:
+    p = torch.tensor([0.5, 0.1, 0.1, 0.3], dtype=torch.float64)
+    tokens = drawn(Sample(top_k=2, epsilon=0.15), p[:2].log())
+    assert tokens.unique().tolist() == [0, 1]
+
+
+def test_sentences_of_one_batch_may_keep_different_tokens() -> None:
+    searches = [Sample(min_p=0.6), Sample(epsilon=0.15), Sample(), Sample(top_p=0.3)]
+    search_state = Sample().start(torch.full((DRAWS,), 9), searches=searches * (DRAWS // 4))
+    logp = torch.tensor([0.4, 0.3, 0.2, 0.1], dtype=torch.float64).log()
+    tokens = search_state.advance(logp.expand(DRAWS, -1), torch.arange(4).expand(DRAWS, -1)).tokens
+    kept = [len(part.unique()) for part in tokens.view(-1, 4).T]
+    assert kept == [2, 3, 4, 1]
+
+
 def test_what_is_impossible_is_never_drawn() -> None:
     tokens = drawn(Sample(), torch.tensor([math.log(0.5), math.log(0.5), -torch.inf, -torch.inf]))
     assert tokens.unique().tolist() == [0, 1]

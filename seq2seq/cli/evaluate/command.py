@@ -25,11 +25,14 @@ from seq2seq.cli.files import check_written
 from seq2seq.cli.options import (
     add_device,
     add_engine,
+    add_ensemble,
     add_search,
     engine_arguments,
+    joined,
     of_models,
     search_arguments,
 )
+from seq2seq.cli.requirements import add_requirements, check_requirements
 from seq2seq.data.text import check_rereadable, count_lines, read_lines
 from seq2seq.errors import ConfigError, DataError, shown
 
@@ -53,6 +56,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="print one JSON object instead")
     add_scores(command)
     add_comparison(command)
+    add_requirements(command)
+    add_ensemble(command)
     add_search(command)
     add_engine(command)
 
@@ -118,6 +123,7 @@ def check_arguments(arguments: argparse.Namespace, paths: list[Path], files: lis
     """Raises: ConfigError for options that cannot work; DataError for a text of --frequencies."""
     search_arguments(arguments)
     engine_arguments(arguments)
+    check_requirements(arguments)
     if len(paths) == 1 and (arguments.paired or arguments.seeds):
         option = "--paired" if arguments.paired else "--seeds"
         raise ConfigError(
@@ -129,7 +135,8 @@ def check_arguments(arguments: argparse.Namespace, paths: list[Path], files: lis
             f"-o {arguments.output} takes the translations of one PATH, not of {len(paths)}: leave "
             "it out, or evaluate them one by one"
         )
-    check_written(arguments.output, *paths, *files, arguments.frequencies)
+    models = joined(paths[0], arguments)
+    check_written(arguments.output, *paths, *models, *files, arguments.frequencies)
     if arguments.frequencies:
         check_rereadable(arguments.frequencies)
         count_lines(arguments.frequencies)

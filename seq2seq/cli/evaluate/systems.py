@@ -11,7 +11,8 @@ from typing import Any, NamedTuple
 from seq2seq.cli.evaluate.testset import TestSet, check_hypotheses
 from seq2seq.cli.files import is_archive
 from seq2seq.cli.lines import one_line
-from seq2seq.cli.options import engine_arguments, search_arguments
+from seq2seq.cli.options import engine_arguments, joined, open_models, search_arguments
+from seq2seq.cli.requirements import best_by_risk, rules_of
 from seq2seq.data.text import check_rereadable, neighbours, read_lines
 from seq2seq.errors import ConfigError
 
@@ -65,6 +66,11 @@ def check_systems(paths: Sequence[Path], test_set: TestSet, asked: Sequence[str]
             f"{asked[0]} is for models, and there are only translations: leave it out"
         )
     if len(models) > 1:
+        if "--with" in asked:
+            raise ConfigError(
+                f"--with joins models to one system, and there are {len(models)} PATHs of models: "
+                "give the translations of the others as files, by `seq2seq translate ... -o FILE`"
+            )
         from seq2seq import checkpoint
 
         # The others are opened only after the first has translated all, perhaps in hours.
@@ -93,18 +99,22 @@ def translations(
 
 
 def translate(path: Path, test_set: TestSet, arguments: argparse.Namespace) -> System:
-    from seq2seq.translator import Translator  # only here: torch takes a second
-
     search, options = search_arguments(arguments), engine_arguments(arguments)
-    translator = Translator.load(path, arguments.device, arguments.tag)
-    engine = translator.engine(translator.search(**search), **options)
-    results = list(translator.stream(test_set.source, engine))
+    translator = open_models(path, arguments)
+    chosen = translator.search(**search)
+    rules = rules_of(arguments, translator, chosen)
+    engine = translator.engine(chosen, **options)
+    results = list(translator.stream(test_set.source, engine, rules=rules))
+    if arguments.mbr:
+        language = translator.config["data"]["target"]
+        results = [best_by_risk(each, arguments, language) for each in results]
     if arguments.stats:
         print(engine.stats, file=sys.stderr)
     # As in a file, so that both have the same score.
     lines = [one_line(nbest[0].text) if nbest else "" for nbest in results]
     truncated = sum(nbest[0].truncated for nbest in results if nbest)
-    return System(str(path), lines, translator.config, None in results, truncated)
+    name = " + ".join(map(str, joined(path, arguments)))
+    return System(name, lines, translator.config, None in results, truncated)
 
 
 def warn_of_twins(systems: Sequence[System]) -> None:

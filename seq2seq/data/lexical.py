@@ -1,0 +1,332 @@
+"""What a text must begin with, must contain and must not contain: an automaton over its pieces."""
+
+import unicodedata
+from collections.abc import Iterator, Sequence
+from functools import cached_property
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from seq2seq.data.spelling import Spelling, in_word, occurrences
+from seq2seq.data.tokenizer import Tokenizer
+from seq2seq.errors import ConfigError
+from seq2seq.symbols import EOS
+
+
+class Term(NamedTuple):
+    """Phrases of which a text contains a certain number, as whole words.
+
+    Occurrences may overlap, also with those of other terms.
+    """
+
+    phrases: tuple[str, ...]  # alternatives
+    minimum: int = 1
+    maximum: int | None = None  # None = any number
+
+
+class Constraint(NamedTuple):
+    """What is required of the text of a sentence's translation."""
+
+    terms: tuple[Term, ...] = ()
+    beginning: bytes = b""  # of the text, forced pieces included
+
+    @property
+    def requires(self) -> bool:
+        """Must the text contain something?"""
+        return any(term.minimum for term in self.terms)
+
+
+class Reading(NamedTuple):
+    """What matters of the pieces that were read."""
+
+    rest: bytes  # that the text must go on with
+    counts: tuple[int, ...]  # occurrences of each term that are whole words for certain
+    matches: frozenset[tuple[int, int]] = frozenset()  # phrases, and their characters matched
+    last: str = " "  # the last character, or one that stands for it
+    tail: bytes = b""  # of a character that is not complete
+
+
+class Vocabulary:
+    """What all guides of one target language share, computed when a guide is asked for.
+
+    Args:
+        tokenizer: of the target.
+        spaceless: may words begin and end anywhere, as in a language without spaces?
+    """
+
+    def __init__(self, tokenizer: Tokenizer, spaceless: bool):
+        self.tokenizer, self.spaceless = tokenizer, spaceless
+
+    @cached_property
+    def spelling(self) -> Spelling:
+        return Spelling(self.tokenizer)
+
+    @cached_property
+    def texts(self) -> list[str]:
+        """The whole characters that each piece writes, if it begins with one."""
+        return [decoded(written)[0] for written in self.spelling.writes]
+
+    @cached_property
+    def begins(self) -> list[bool]:
+        """Does each piece begin at a word boundary?"""
+        begins: list[bool] = self.spelling.boundaries(self.spaceless).begins.tolist()
+        return begins
+
+    def normal(self, text: str) -> str:
+        """A text as its pieces write it."""
+        return self.spelling.bytes_of(text).decode("utf-8", "replace").strip(" ")
+
+    def count(self, term: Term, text: str) -> int:
+        """How often a text, as it is read, contains a term, as its pieces write it."""
+        text = self.normal(text)
+        return sum(occurrences(phrase, text, self.spaceless) for phrase in term.phrases)
+
+    def possible(self, terms: Sequence[Term]) -> Iterator[Term | str]:
+        """The terms as pieces write them, without alternatives that these cannot spell or that
+        contain what is banned; in place of a term of which nothing is left, its first phrase.
+        """
+        banned = [self.normal(t.phrases[0]) for t in terms if t.maximum == 0]
+        for term in terms:
+            phrases = tuple(filter(None, map(self.normal, term.phrases)))
+            if term.minimum:
+                phrases = tuple(
+                    phrase
+                    for phrase in phrases
+                    if not any(occurrences(ban, phrase, self.spaceless) for ban in banned)
+                    and self._can_spell(phrase)
+                )
+            yield term._replace(phrases=phrases) if phrases else term.phrases[0]
+
+    def _can_spell(self, phrase: str) -> bool:
+        try:
+            return bool(self.spelling.spellings(phrase))
+        except ConfigError:
+            return False
+
+    def is_word(self, character: str) -> bool:
+        """Is this a character of words, before and after which no word begins or ends?"""
+        return in_word(character) and not self.spaceless
+
+    def guide(self, constraint: Constraint) -> "LexicalGuide":
+        """Raises: ConfigError for a phrase that the pieces cannot spell."""
+        return LexicalGuide(self, constraint)
+
+
+class LexicalGuide:
+    """Makes hypotheses obey a constraint; see `decoding.guides.Guide` for the methods.
+
+    Transitions are computed when they are asked for, and remembered.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, constraint: Constraint):
+        self.vocabulary, self.spelling = vocabulary, vocabulary.spelling
+        self.terms = constraint.terms
+        self.requires = constraint.requires
+        self.phrases = [(phrase, i) for i, term in enumerate(self.terms) for phrase in term.phrases]
+        self._cuts = [Cuts(self.spelling, phrase) for phrase, _ in self.phrases]
+        of_terms = [
+            [c for c, (_, i) in zip(self._cuts, self.phrases, strict=True) if i == term]
+            for term in range(len(self.terms))
+        ]
+        self._sizes = [max(cuts.size for cuts in each) for each in of_terms]
+        self._starting: dict[str, list[int]] = {}  # phrases by their first characters
+        for p, (phrase, _) in enumerate(self.phrases):
+            self._starting.setdefault(phrase[0], []).append(p)
+        self._containing: dict[int, list[int]] = {}
+        self._ids: dict[Reading, int] = {}  # of states
+        self._readings: list[Reading] = []
+        self._after: list[dict[int, int]] = []
+        self._forbidden: dict[int, Tensor] = {}
+        self._wanted: dict[int, Sequence[int]] = {}
+        self._progress: list[int] = []
+        self._state(Reading(constraint.beginning, (0,) * len(self.terms)))
+
+    def after(self, state: int, token: int) -> int:
+        known = self._after[state]
+        if token not in known:
+            known[token] = self._state(self._read(self._readings[state], token))
+        return known[token]
+
+    def forbidden(self, state: int) -> Tensor:
+        if state not in self._forbidden:
+            ids = sorted(set(self._violations(self._readings[state])))
+            self._forbidden[state] = torch.tensor(ids, dtype=torch.int64)
+        return self._forbidden[state]
+
+    def wanted(self, state: int) -> Sequence[int]:
+        if state not in self._wanted:
+            self._wanted[state] = sorted(set(self._steps_forward(self._readings[state])))
+        return self._wanted[state]
+
+    def allowed(self, state: int) -> Tensor | None:
+        rest = self._readings[state].rest
+        return self.spelling.allowed(rest) if rest else None
+
+    def progress(self, state: int) -> int:
+        return self._progress[state]
+
+    def _state(self, reading: Reading) -> int:
+        if reading not in self._ids:
+            self._ids[reading] = len(self._readings)
+            self._readings.append(reading)
+            self._after.append({})
+            self._progress.append(self._progress_of(reading) if self.requires else 0)
+        return self._ids[reading]
+
+    def _read(self, reading: Reading, token: int) -> Reading:
+        written = self.spelling.writes[token]
+        text, tail = self.vocabulary.texts[token], b""
+        last = reading.last
+        if reading.tail or not text.isascii():
+            text, tail = decoded(reading.tail + written)
+        counts, matches = list(reading.counts), reading.matches
+        if matches or not self._starting.keys().isdisjoint(text):
+            for character in text:
+                matches = self._matched(character, matches, last, counts)
+                last = character
+        elif text:
+            last = text[-1]
+        # States that differ in nothing else are one.
+        last = "a" if self.vocabulary.is_word(last) else " " if begins_word(last) else "."
+        return Reading(reading.rest[len(written) :], tuple(counts), matches, last, tail)
+
+    def _matched(
+        self,
+        character: str,
+        matches: frozenset[tuple[int, int]],
+        last: str,
+        counts: list[int],
+    ) -> frozenset[tuple[int, int]]:
+        """The matches after one more character; adds to the counts."""
+        is_word = self.vocabulary.is_word(character)
+        longer = set()
+        for p, matched in matches:
+            phrase, term = self.phrases[p]
+            if matched == len(phrase):  # it waited for the end of its word
+                counts[term] += not is_word
+            elif phrase[matched] == character:
+                longer.add((p, matched + 1))
+        if not (is_word and self.vocabulary.is_word(last)):
+            longer.update((p, 1) for p in self._starting.get(character, ()))
+        for p, matched in tuple(longer):
+            phrase, term = self.phrases[p]
+            if matched == len(phrase) and not is_word:
+                counts[term] += 1
+                longer.remove((p, matched))
+        return frozenset(longer)
+
+    def _progress_of(self, reading: Reading) -> int:
+        partial = [0] * len(self.terms)
+        for p, matched in reading.matches:
+            term = self.phrases[p][1]
+            partial[term] = max(partial[term], self._cuts[p].pieces(matched))
+        done = 0
+        for i, count in enumerate(self._counts_at_end(reading)):
+            minimum = self.terms[i].minimum
+            done += min(count, minimum) * self._sizes[i] + (partial[i] if count < minimum else 0)
+        return done
+
+    def _counts_at_end(self, reading: Reading) -> list[int]:
+        """The counts if the text ends here."""
+        counts = list(reading.counts)
+        for p, matched in reading.matches:
+            phrase, term = self.phrases[p]
+            counts[term] += matched == len(phrase)
+        return counts
+
+    def _violations(self, reading: Reading) -> Iterator[int]:
+        at_end = zip(self.terms, self._counts_at_end(reading), strict=True)
+        if reading.rest or any(not allows(term, count) for term, count in at_end):
+            yield EOS
+        full = [
+            t.maximum is not None and n >= t.maximum
+            for t, n in zip(self.terms, reading.counts, strict=True)
+        ]
+        for p, (_, term) in enumerate(self.phrases):
+            if full[term]:
+                yield from (i for i in self._whole(p) if self._exceeds(reading, i))
+        for p, matched in reading.matches:
+            phrase, term = self.phrases[p]
+            if full[term] and matched == len(phrase):
+                yield from (i for i, begins in enumerate(self.vocabulary.begins) if begins)
+            elif full[term]:
+                rest = phrase[matched:].encode()[len(reading.tail) :]
+                yield from (
+                    i for i in self.spelling.allowed(rest).tolist() if self._exceeds(reading, i)
+                )
+
+    def _whole(self, p: int) -> list[int]:
+        """The pieces in which a whole phrase occurs."""
+        if p not in self._containing:
+            phrase = self.phrases[p][0]
+            texts = enumerate(self.vocabulary.texts)
+            self._containing[p] = [i for i, text in texts if phrase in text]
+        return self._containing[p]
+
+    def _exceeds(self, reading: Reading, token: int) -> bool:
+        counts = self._read(reading, token).counts
+        return any(
+            term.maximum is not None and after > max(before, term.maximum)
+            for term, before, after in zip(self.terms, reading.counts, counts, strict=True)
+        )
+
+    def _steps_forward(self, reading: Reading) -> Iterator[int]:
+        counts = self._counts_at_end(reading)
+        for p, matched in reading.matches | {(p, 0) for p in range(len(self.phrases))}:
+            term = self.phrases[p][1]
+            if counts[term] < self.terms[term].minimum:
+                begins = matched or reading.last == " "
+                for token in self._cuts[p].after.get((matched, reading.tail), ()):
+                    if begins or self.vocabulary.begins[token]:
+                        yield token
+
+
+class Cuts:
+    """The usual pieces of a phrase.
+
+    Attributes:
+        size: how many.
+        after: of all spellings: the characters of the phrase that are written, and the bytes of the
+            next that are -> the pieces that go on.
+    """
+
+    def __init__(self, spelling: Spelling, phrase: str):
+        self.after: dict[tuple[int, bytes], list[int]] = {}
+        self._places: list[int] = []  # characters written after each of the usual pieces
+        for ids in spelling.spellings(phrase):
+            whole = decoded(b"".join(spelling.writes[i] for i in ids))[0]
+            start, places, text, tail = whole.find(phrase), [], "", b""
+            for i in ids:
+                written = max(0, len(text) - start)
+                self.after.setdefault((written, tail), []).append(i)
+                more, tail = decoded(tail + spelling.writes[i])
+                text += more
+                places.append(min(len(phrase), max(0, len(text) - start)))
+            self._places = self._places or places
+        self.size = len(self._places)
+
+    def pieces(self, written: int) -> int:
+        """How many of the usual pieces are there when so many characters are written."""
+        return sum(place <= written for place in self._places) if written else 0
+
+
+def allows(term: Term, count: int) -> bool:
+    """May a text end with so many occurrences?"""
+    return term.minimum <= count and (term.maximum is None or count <= term.maximum)
+
+
+def begins_word(last: str) -> bool:
+    """Does a word usually begin after this character without a space?"""
+    return last.isspace() or unicodedata.category(last) in ("Ps", "Pi", "Pd") or last in "\"'/¿¡"
+
+
+def decoded(data: bytes) -> tuple[str, bytes]:
+    """The characters of UTF-8, and the bytes of the last if it is not complete."""
+    for cut in range(min(4, len(data) + 1)):
+        end = len(data) - cut
+        try:
+            return data[:end].decode(), data[end:]
+        except UnicodeDecodeError:
+            continue
+    return data.decode("utf-8", "replace"), b""

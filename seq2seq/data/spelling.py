@@ -1,0 +1,264 @@
+"""What a vocabulary spells: which pieces may continue a string, however the text is cut.
+
+Every piece writes bytes. A half-typed word is completed, and a phrase found, by its bytes.
+"""
+
+import json
+import unicodedata
+from bisect import bisect_left, bisect_right
+from itertools import accumulate, pairwise
+from os.path import commonprefix
+from typing import NamedTuple
+
+import tokenizers
+import torch
+from torch import Tensor
+
+from seq2seq.data.tokenizer import Tokenizer
+from seq2seq.data.unigram import BYTES, FOREIGN, MARK
+from seq2seq.errors import ConfigError
+from seq2seq.symbols import UNK
+
+# A character that no normalizer changes, drops, or combines with the one before it.
+GUARD = "\ue000"
+# Byte-level tokenizers cut these in two, but not what they become with one more letter: 're, 've,
+# 'll. Nothing else that follows a word changes the words before it.
+CONTRACTIONS = [["'", letter] for letter in "rvl"]
+# What a phrase may stand between.
+BEFORE = ("a ", "", "(", '"')
+AFTER = ("", *'.,;:!?)"')
+
+
+class Extension(NamedTuple):
+    """How a text must begin: with the pieces `forced`, then with pieces that write `rest`."""
+
+    forced: list[int]
+    rest: bytes  # empty = nothing more to require
+
+
+class Boundaries(NamedTuple):
+    """Between two pieces is a word boundary if the first `ends` or the second `begins` at one.
+
+    Ids that write nothing, such as BOS and EOS, do both.
+    """
+
+    begins: Tensor  # (V,) bool: what stands before is a complete word
+    ends: Tensor  # (V,) bool: what follows begins a word
+
+
+class Spelling:
+    """The bytes of the pieces of a tokenizer, and what they can spell.
+
+    Bytes are those of the text as the tokenizer's normalizer writes it, see `bytes_of`. For unigram
+    and word tokenizers, that is with a space before the text: the first piece of a text writes
+    that, too, and decoding drops it. For others, the first piece is like any.
+
+    Args:
+        tokenizer: of any kind. Its pieces are read once, here.
+
+    Attributes:
+        writes: the bytes of each id. Control symbols, tags and the unknown symbol write nothing.
+    """
+
+    def __init__(self, tokenizer: Tokenizer):
+        self._tokenizer = tokenizer
+        self._library = library = tokenizers.Tokenizer.from_str(tokenizer.to_json())
+        decoder = json.loads(library.decoder.__getstate__())
+        steps = [step["type"] for step in decoder.get("decoders", [decoder])]
+        self._byte_level = "ByteLevel" in steps
+        self._table = byte_letters() if self._byte_level else {}
+        if "Replace" in steps:
+            self._table = {ord(MARK): ord(" ")}
+        added = library.get_added_tokens_decoder()
+        byte_of = {name: bytes([i]) for i, name in enumerate(BYTES) if "ByteFallback" in steps}
+        names = (library.id_to_token(i) or "" for i in range(tokenizer.size))
+        self.writes = [
+            b"" if i in added else byte_of.get(name) or self._written(name)
+            for i, name in enumerate(names)
+        ]
+        self._ids: dict[bytes, list[int]] = {}
+        for i, written in enumerate(self.writes):
+            if written:
+                self._ids.setdefault(written, []).append(i)
+        self._sorted = sorted(self._ids)
+        self._longest = max(map(len, self._sorted), default=0)
+        rank = {written: rank for rank, written in enumerate(self._sorted)}
+        self._rank = torch.tensor([rank.get(written, -1) for written in self.writes])
+
+    def bytes_of(self, text: str) -> bytes:
+        """What the pieces of a text write: the text as the tokenizer's normalizer writes it."""
+        return b"".join(map(self._written, self._words(text)))
+
+    def extend(self, prefix: str) -> Extension:
+        """How all texts that begin with a prefix begin.
+
+        The pieces of every word but the last are forced: no later text changes them. The last word
+        (for byte-level BPE and unigram with the space before it) may grow. Wherever its last piece
+        ends, the pieces before that are those of the word up to there, in byte pair encoding
+        (Berglund and van der Merwe 2023, arXiv:2309.08715) and in a unigram model, where they are
+        the best path to there. What is left must then begin a longer piece. So pieces are forced if
+        they are the same for all places where this is possible: all but the last one or few, in
+        text without spaces too.
+
+        A space at the end is part of `rest` if pieces begin with a space. So it closes a word,
+        while a word without it may grow.
+
+        Raises: ConfigError naming a word that has no pieces.
+        """
+        words = self._words(prefix) if prefix else []
+        closed, last = words[:-1], "".join(words[-1:])
+        if self._byte_level and words[-2:] in CONTRACTIONS:
+            closed, last = words[:-2], ""
+        forced = [i for word in closed for i in self._known(word, [len(word)])[0]]
+        ends = range(max(0, len(last) - self._longest), len(last) + 1)
+        possible = [end for end in ends if self._may_grow(self._written(last[end:]))]
+        forced += commonprefix(self._known(last, possible))
+        done = sum(len(self.writes[i]) for i in forced)
+        return Extension(forced, b"".join(map(self._written, words))[done:])
+
+    def allowed(self, rest: bytes) -> Tensor:
+        """The pieces by which a text may go on that must go on with `rest`.
+
+        Returns: (n,) int64 sorted ids: pieces that begin with it, and pieces that are a beginning
+            of it, if pieces can spell what is left then. n > 0 for what `extend` returns. EOS and
+            other ids that write nothing are never among them.
+        """
+        span = len(rest)
+        first = bisect_left(self._sorted, rest)
+        after = bisect_right(self._sorted, rest, first, key=lambda written: written[:span])
+        mask = (self._rank >= first) & (self._rank < after)
+        spelled = self._spelled(rest)
+        for end in range(1, min(span, self._longest + 1)):
+            if spelled[end]:
+                mask[self._ids.get(rest[:end], [])] = True
+        return mask.nonzero().squeeze(1)
+
+    def advance(self, rest: bytes, piece: int) -> bytes:
+        """What is left to require after a piece. Raises: ValueError for one that is not allowed."""
+        written = self.writes[piece]
+        if not written or not (written.startswith(rest) or rest.startswith(written)):
+            raise ValueError(f"the id {piece} writes {written!r}, which does not go on as {rest!r}")
+        return rest[len(written) :]
+
+    def boundaries(self, spaceless: bool = False) -> Boundaries:
+        """Which pieces begin and end at a word boundary: with a character that is not of a word.
+
+        Args:
+            spaceless: for languages without spaces between words, True for all pieces.
+        """
+        texts = [written.decode("utf-8", "replace") for written in self.writes]
+        begins = [spaceless or not text or not in_word(text[0]) for text in texts]
+        ends = [spaceless or not text or not in_word(text[-1]) for text in texts]
+        return Boundaries(torch.tensor(begins), torch.tensor(ends))
+
+    def spellings(self, phrase: str) -> list[list[int]]:
+        """The pieces of a phrase, cut as in a sentence, at its beginning, in brackets or quotes and
+        before punctuation, each different list once; the most usual one first.
+
+        A piece that writes part of the phrase belongs to it even if it writes punctuation too
+        ("house."). To count, the lists must begin and end at word boundaries.
+
+        Raises: ConfigError naming words that have no pieces, and for an empty phrase.
+        """
+        phrase = phrase.strip()
+        if not phrase:
+            raise ConfigError("a phrase is empty: give at least one word")
+        cuts = [(before, after) for after in AFTER for before in BEFORE]
+        rows = self._tokenizer.encode_batch([before + phrase + after for before, after in cuts])
+        wanted = self.bytes_of(phrase).lstrip(b" ")
+        found = dict.fromkeys(
+            self._writing(wanted, ids, after) for ids, (_, after) in zip(rows, cuts, strict=True)
+        )
+        found.pop((), None)
+        if not found:
+            for word in self._words(phrase):
+                self._known(word, [len(word)])  # raises for one of them
+        return [list(ids) for ids in found]
+
+    def _writing(self, wanted: bytes, ids: list[int], after: str) -> tuple[int, ...]:
+        """The pieces of a text that write these bytes of it; none if no pieces write all of them.
+
+        Args:
+            after: the end of the text, behind the bytes.
+        """
+        if not b"".join(self.writes[i] for i in ids).endswith(wanted + after.encode()):
+            return ()
+        places = list(accumulate((len(self.writes[i]) for i in ids), initial=0))
+        end = places[-1] - len(after)
+        pieces = zip(ids, pairwise(places), strict=True)
+        return tuple(i for i, (s, e) in pieces if s < end and e > end - len(wanted))
+
+    def _words(self, text: str) -> list[str]:
+        """A text in the words that are cut into pieces separately, as the model reads them."""
+        normalizer, cut = self._library.normalizer, self._library.pre_tokenizer
+        text += GUARD  # or else a space at the end may be dropped
+        normal = normalizer.normalize_str(text) if normalizer else text
+        return [word for word, _ in cut.pre_tokenize_str(normal[:-1])]
+
+    def _pieces(self, word: str) -> list[int]:
+        return [token.id for token in self._library.model.tokenize(word)] if word else []
+
+    def _known(self, word: str, ends: list[int]) -> list[list[int]]:
+        """The pieces of a word up to each of these places, without unknown ones."""
+        known = [ids for end in ends if UNK not in (ids := self._pieces(word[:end]))]
+        if not known:
+            raise unwritable(self._written(word).decode().strip())
+        return known
+
+    def _written(self, piece: str) -> bytes:
+        """The bytes of what the model reads."""
+        return piece.translate(self._table).encode("latin-1" if self._byte_level else "utf-8")
+
+    def _may_grow(self, start: bytes) -> bool:
+        """Is this the proper beginning of a piece?"""
+        after = bisect_right(self._sorted, start)
+        return after < len(self._sorted) and self._sorted[after].startswith(start)
+
+    def _spelled(self, rest: bytes) -> list[bool]:
+        """Can pieces spell the bytes from each place on, and then more?"""
+        spelled = [True] * len(rest)
+        for start in reversed(range(len(rest))):
+            ends = range(start + 1, min(len(rest), start + self._longest + 1))
+            spelled[start] = any(spelled[e] and rest[start:e] in self._ids for e in ends)
+            if not spelled[start]:
+                spelled[start] = rest[start:] in self._ids or self._may_grow(rest[start:])
+        return spelled
+
+
+def byte_letters() -> dict[int, int]:
+    """The byte of each letter (code point) of byte-level pieces, as in GPT-2: visible Latin-1
+    characters stand for themselves, and for the other bytes, in order, those from U+0100 on.
+    """
+    visible = {*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)}
+    hidden = (byte for byte in range(256) if byte not in visible)
+    return {b: b for b in visible} | {0x100 + i: b for i, b in enumerate(hidden)}
+
+
+def in_word(character: str) -> bool:
+    """Is this a character of words: a letter, its accent, a digit, a joiner or an underscore?
+
+    So is U+FFFD, which stands for a part of a character.
+    """
+    return unicodedata.category(character)[0] in "LMN" or character in f"_\u200c\u200d{FOREIGN}"
+
+
+def occurrences(phrase: str, text: str, spaceless: bool = False) -> int:
+    """How often a text contains a phrase as whole words; in spaceless languages, anywhere."""
+    count, start = 0, text.find(phrase)
+    while start >= 0:
+        places = (start, start + len(phrase))
+        count += spaceless or not any(inside_word(text, place) for place in places)
+        start = text.find(phrase, start + 1)
+    return count
+
+
+def inside_word(text: str, place: int) -> bool:
+    """Do characters of words stand on both sides of a place?"""
+    return 0 < place < len(text) and in_word(text[place - 1]) and in_word(text[place])
+
+
+def unwritable(words: str) -> ConfigError:
+    return ConfigError(
+        f"the model cannot write {words!r}: no pieces of its vocabulary spell it. Use other words, "
+        "or a model trained with tokenizer=bpe, which can write any text"
+    )

@@ -1,0 +1,169 @@
+"""Diverse beam search: groups of beams, of which later ones avoid the tokens of earlier ones."""
+
+from collections.abc import Iterable, Sequence
+from copy import copy
+from dataclasses import dataclass, fields
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from seq2seq.decoding.beam import Beam, BeamState, Selection, select
+from seq2seq.decoding.guides import Guide
+from seq2seq.decoding.search import FREE, Hypothesis, StepChoice
+from seq2seq.errors import ConfigError
+
+
+class DiverseState(BeamState):
+    """Beams in groups, advanced as `DiverseBeam` describes.
+
+    To everything inherited, each group is a sentence with a beam search of its own: the G groups of
+    sentence b are sentences b * G to b * G + G - 1, so their beams are the rows of sentence b.
+
+    Attributes:
+        diversity_penalty: of each group, (B * G,).
+    """
+
+    rows = (*BeamState.rows, "diversity_penalty")
+    search: "Group"
+
+    def __init__(
+        self,
+        searches: "Sequence[DiverseBeam]",
+        source_lengths: Tensor,
+        longest: int | None,
+        draw_ids: Tensor,
+        prefixes: Sequence[Sequence[int]],
+        guides: Sequence[Guide | None],
+    ):
+        G = searches[0].groups
+        super().__init__(
+            [group for search in searches for group in [search.group] * G],
+            source_lengths.repeat_interleave(G),
+            longest,
+            draw_ids.repeat_interleave(G),
+            [prefix for prefix in prefixes for _ in range(G)],
+            [guide for guide in guides for _ in range(G)],
+        )
+        self.diversity_penalty = self.option("diversity_penalty")
+
+    def advance(self, logp: Tensor, ids: Tensor, weights: Tensor | None = None) -> StepChoice:
+        choice = super().advance(logp, ids, weights)
+        # A group that is done finds no more while others go on.
+        self.total = self.total.masked_fill(choice.done[:, None], -torch.inf)
+        return choice._replace(done=choice.done.view(-1, self.search.groups).all(1))
+
+    def _select(self, gains: Tensor, ids: Tensor) -> Selection:
+        G, K = self.search.groups, self.search.beams
+        chosen = ids.new_empty(len(ids) // G, 0)  # by the beams of earlier groups
+        selections = []
+        for g in range(G):
+            of_group = slice(g, None, G)
+            guides = copy(self.guides)
+            guides.keep(range(g, len(ids), G))
+            penalty = self.diversity_penalty[of_group, None, None]
+            selected = select(
+                self.total[of_group],
+                gains[of_group],
+                ids[of_group],
+                self.greedy[of_group],
+                guides,
+                -penalty * occurrences(ids[of_group], chosen),
+            )
+            going = selected.at(selected.going(K))
+            tokens = torch.where(going.values == -torch.inf, FREE, going.tokens)
+            chosen = torch.cat((chosen, tokens), dim=1)
+            selections.append(selected)
+        return Selection(*(torch.stack(x, 1).flatten(0, 1) for x in zip(*selections, strict=True)))
+
+    def keep(self, sentences: Tensor) -> None:
+        groups = torch.arange(self.search.groups, device=sentences.device)
+        super().keep((sentences[:, None] * len(groups) + groups).flatten())
+
+    def results(self, sentences: Iterable[int]) -> list[list[Hypothesis]]:
+        """As in `SearchState`, of all groups together; what several have found, once."""
+        G = self.search.groups
+        results = []
+        for first in (i * G for i in sentences):
+            found = [h for group in self.finished[first : first + G] for h in group]
+            best: dict[tuple[int, ...], Hypothesis] = {}
+            for hypothesis in self._ranked(found, self.searches[first].max_length):
+                best.setdefault(tuple(hypothesis.ids), hypothesis)
+            results.append([*best.values()])
+        return results
+
+
+def occurrences(tokens: Tensor, chosen: Tensor) -> Tensor:
+    """How often each token (B, ...) is among those chosen in its sentence, (B, M) -> (B, ...)."""
+    order, flat = chosen.sort(1).values, tokens.flatten(1).contiguous()
+    counts = torch.searchsorted(order, flat, right=True) - torch.searchsorted(order, flat)
+    return counts.view_as(tokens)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group(Beam):
+    """The search of one group: `beam_size` is that of the group."""
+
+    of_sentence = (*Beam.of_sentence, "diversity_penalty")
+    ranges = {**Beam.ranges, "beam_groups": (1, 1000), "diversity_penalty": (0, 1000)}
+
+    beam_groups: int | None = None
+    diversity_penalty: float = 0.5
+
+    @property
+    def groups(self) -> int:
+        """G."""
+        return self.beam_groups or self.beam_size
+
+    @property
+    def candidates(self) -> int:
+        # Of a beam's tokens, those of all beams of earlier groups may fall behind.
+        return (self.groups + 1) * self.beam_size
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiverseBeam(Group):
+    """G groups of K / G beams, of which later ones avoid the tokens of earlier ones (Vijayakumar et
+    al. 2016, arXiv:1610.02424, with their Hamming diversity).
+
+    1. At each step the groups choose one after the other. To choose, a group subtracts
+       `diversity_penalty` from the log-probability of a token for each beam of an earlier group
+       that goes on with this token in this step. An eos is never penalised, since no beam goes on
+       with it.
+    2. Otherwise each group is a `Beam` of K / G, with its own end and its own place for the output
+       of greedy search, which chooses with the penalties too. The penalties are in no score.
+    3. A sentence is done when all its groups are; one that is done chooses nothing any more. The
+       finished hypotheses of all groups are ranked together, each of them once.
+
+    With one group this is `Beam`; with a penalty of 0 all groups find the same.
+
+    Args:
+        beam_size: K.
+        beam_groups: G, a divisor of K; None = K, groups of one beam.
+        diversity_penalty: in units of log-probability; the paper recommends 0.2 to 0.8.
+        patience: a group is done when patience * K / G hypotheses are finished.
+        length_penalty, penalty_form, coverage, coverage_layer, stopping, length_ratio,
+            length_extra, max_length, min_length_ratio, min_length_extra, no_repeat_ngram: see
+            `Beam`.
+
+    Raises: ConfigError for a value out of range, and for groups of different sizes.
+    """
+
+    search_state = DiverseState
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.beam_size % self.groups:
+            sizes = [n for n in range(1, self.beam_size + 1) if self.beam_size % n == 0]
+            raise ConfigError(
+                f"decode.beam_groups={self.beam_groups} should divide the {self.beam_size} beams "
+                f"into groups of one size: {', '.join(map(str, sizes))}, or another "
+                "decode.beam_size=K"
+            )
+
+    @property
+    def group(self) -> Group:
+        """The search of each group."""
+        options: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
+        size = self.beam_size // self.groups
+        return Group(**{**options, "beam_size": size, "beam_groups": self.groups})

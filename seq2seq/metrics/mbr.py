@@ -1,0 +1,142 @@
+"""Minimum Bayes risk: of many translations of a sentence, the one that resembles all others most.
+
+Sources: Kumar and Byrne 2004 (N04-1022); Eikema and Aziz 2020 (2020.coling-main.398).
+"""
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from sacrebleu.metrics.chrf import CHRF
+from torch import Tensor
+
+from seq2seq.metrics.registry import ORDER, bleu
+from seq2seq.tables import Table
+
+Array = NDArray[np.int64]
+BLOCK = 1 << 22  # elements of the largest matrix of n-grams
+
+
+class Decision(NamedTuple):
+    """What minimum Bayes risk decides for one sentence."""
+
+    best: int  # index of the hypothesis with the highest expected utility; of equal ones, the first
+    expected: list[float]  # the expected utility of each hypothesis, 0 to 100
+
+
+def minimum_bayes_risk(
+    hypotheses: Sequence[str], utility: str = "chrf", language: str | None = None
+) -> Decision:
+    """The hypothesis with the highest mean utility against all hypotheses, itself included.
+
+    Args:
+        hypotheses: of one sentence; one that occurs n times weighs n.
+        utility: `chrf` or `bleu`, both of sentences, as sacreBLEU computes them.
+        language: of the hypotheses, which chooses the tokenizer of BLEU.
+
+    Raises: ConfigError for an unknown utility, ValueError if there are no hypotheses.
+    """
+    if not hypotheses:
+        raise ValueError("there should be at least one hypothesis to choose from")
+    counts = Counter(hypotheses)
+    weights = torch.tensor(list(counts.values())).double() / len(hypotheses)
+    means = UTILITIES.find(utility)(list(counts), language) @ weights
+    by_text = dict(zip(counts, means.tolist(), strict=True))
+    expected = [by_text[text] for text in hypotheses]
+    # Rounded: sums in another order may differ in the last digits.
+    best = max(range(len(expected)), key=lambda i: round(expected[i], 9))
+    return Decision(best, expected)
+
+
+def pairwise_chrf(texts: Sequence[str], language: str | None = None) -> Tensor:
+    """sacreBLEU's sentence chrF of each text against each: row = hypothesis, column = reference;
+    (U, U), 0 to 100.
+
+    Means are over the orders of which both texts have n-grams. `language` makes no difference.
+    Source: Popovic 2015 (W15-3049).
+    """
+    precision = recall = orders = torch.zeros((), dtype=torch.float64)
+    for totals, matches in overlaps(["".join(t.split()) for t in texts], CHRF.CHAR_ORDER):
+        divisors = totals.clamp(min=1)
+        precision = precision + matches / divisors[:, None]
+        recall = recall + matches / divisors
+        orders = orders + ((totals > 0) & (totals > 0)[:, None])
+    precision, recall = precision / orders.clamp(min=1), recall / orders.clamp(min=1)
+    factor = CHRF.BETA**2
+    scores = (1 + factor) * precision * recall / (factor * precision + recall)
+    return 100 * scores.nan_to_num(0.0)  # 0 / 0: nothing in common
+
+
+def pairwise_bleu(texts: Sequence[str], language: str | None = None) -> Tensor:
+    """sacreBLEU's sentence BLEU of each text against each, as in `pairwise_chrf`.
+
+    With effective order (only orders of which the hypothesis has n-grams count) and exponential
+    smoothing: the i-th order without a match counts 2^-i matches. Without any match it is 0.
+    Source: Chen and Cherry 2014 (W14-3346).
+    """
+    tokenizer = bleu(language).tokenizer
+    words = [tokenizer(text.rstrip()).split() for text in texts]
+    lengths = torch.tensor([len(each) for each in words]).double()
+    log_sum = misses = found = orders = torch.zeros((), dtype=torch.float64)
+    for totals, matches in overlaps(words, ORDER):
+        counted = (totals > 0)[:, None]
+        misses = misses + (matches == 0)
+        smoothed = torch.where(matches == 0, 0.5**misses, matches) / totals.clamp(min=1)[:, None]
+        log_sum = log_sum + smoothed.log().where(counted, 0.0)
+        orders, found = orders + counted, found + matches
+    brevity = (1 - lengths / lengths.clamp(min=1)[:, None]).clamp(max=0)
+    scores = 100 * (brevity + log_sum / orders.clamp(min=1)).exp()
+    return scores.where(found > 0, 0.0)
+
+
+UTILITIES: Table[Callable[[Sequence[str], str | None], Tensor]] = Table(
+    "utility", {"chrf": pairwise_chrf, "bleu": pairwise_bleu}
+)
+
+
+def overlaps(texts: Sequence[Sequence[str]], orders: int) -> Iterator[tuple[Tensor, Tensor]]:
+    """For n from 1 to `orders`: how many n-grams each text has, (U,), and how many of them any two
+    have in common, (U, U); float64. A text is a sequence of symbols.
+    """
+    U, numbers = len(texts), dict[str, int]()
+    symbols = np.array([numbers.setdefault(s, len(numbers)) for t in texts for s in t], np.int64)
+    lengths = np.array([len(text) for text in texts])
+    owners = np.arange(U).repeat(lengths)
+    left = lengths.cumsum()[owners] - np.arange(len(owners))  # symbols to the end of the text
+    grams = np.zeros_like(owners)  # a number for the n-gram that begins here
+    for n in range(1, orders + 1):
+        at = (left >= n).nonzero()[0]
+        # Equal n-grams side by side, and among them those of one text; below P^2 U for P symbols.
+        keys = (grams[at] * len(numbers) + symbols[at + n - 1]) * U + owners[at]
+        places = keys.argsort()
+        keys, at, index = keys[places], at[places], np.arange(len(at))
+        grams[at] = np.diff(keys // U, prepend=0).astype(bool).cumsum()
+        first = np.maximum.accumulate(np.where(np.diff(keys, prepend=-1), index, 0))
+        totals = np.maximum(lengths - n + 1, 0)
+        yield torch.from_numpy(totals).double(), shared(owners[at], grams[at], index - first, U)
+
+
+def shared(owners: Array, grams: Array, occurrences: Array, U: int) -> Tensor:
+    """The n-grams that any two of U texts share, from those of all: (M,) each -> (U, U).
+
+    The k-th occurrence of an n-gram in a text is a feature. Two texts share as many occurrences as
+    both have, which is the smaller of their counts, so a product of matrices of zeros and ones
+    counts all pairs.
+    """
+    features = grams * (len(grams) + 1) + occurrences
+    _, columns, counts = np.unique(features, return_inverse=True, return_counts=True)
+    several = counts > 1  # most occur in one text only, and only the diagonal sees them
+    of_several = several[columns]
+    common = torch.from_numpy(np.bincount(owners[~of_several], minlength=U)).double().diag()
+    owners, columns = owners[of_several], (several.cumsum() - 1)[columns[of_several]]
+    width, total = max(1, BLOCK // U), int(several.sum())
+    for start in range(0, total, width):
+        inside = (columns >= start) & (columns < start + width)
+        has = np.zeros((U, min(width, total - start)), np.float32)
+        has[owners[inside], columns[inside] - start] = 1
+        # By torch, whose number of threads is ours to set.
+        common += torch.from_numpy(has) @ torch.from_numpy(has).T
+    return common

@@ -1,0 +1,154 @@
+"""Several models that translate as one: each next piece has the mean of what they give it."""
+
+import math
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from typing import Any, Literal, cast
+
+import torch
+from torch import Tensor, nn
+
+from seq2seq.attention import Attention, Memory
+from seq2seq.attention.base import Encoded
+from seq2seq.errors import ConfigError
+from seq2seq.models.base import Decoded, Layers, Seq2Seq
+
+Mean = Literal["probabilities", "log-probabilities"]
+ROWS = 16  # whose logarithms are added at once
+
+
+class Ensemble(Seq2Seq):
+    """A mixture of models with the same pieces, for decoding and scoring; of any architectures.
+
+        probabilities:       p(y) = sum_i w_i p_i(y)
+        log-probabilities:   p(y) = prod_i p_i(y)^w_i / Z
+
+    The first, the linear mixture, says what at least one model finds probable; in the second, the
+    log-linear one, each model can veto. Nothing else is mixed: the states of all members stand side
+    by side on the last axis, their memories one after another in one `DecodeState`, so that one
+    search, one table of pages and one fork serve all.
+
+    Args:
+        members: with the same source and target pieces, which the caller has checked.
+        weights: w_i, positive; they are divided by their sum. None = all the same.
+        mean: of what.
+
+    Attributes:
+        cross_attentions: the first member's, whose weights are returned.
+
+    Raises: ConfigError for weights that do not fit, and for an unknown mean.
+    """
+
+    def __init__(
+        self,
+        members: Sequence[Seq2Seq],
+        weights: Sequence[float] | None = None,
+        mean: Mean = "probabilities",
+    ):
+        super().__init__()
+        self.members = cast(Sequence[Seq2Seq], nn.ModuleList(members))
+        self.weights = shares(weights, len(members))
+        if mean not in ("probabilities", "log-probabilities"):
+            raise ConfigError(f"mean={mean!r} should be 'probabilities' or 'log-probabilities'")
+        self.mean = mean
+        limits = [m.max_length for m in members if m.max_length is not None]
+        self.max_length = min(limits, default=None)
+
+    @property
+    def cross_attentions(self) -> list[Attention[Any]]:
+        return self.members[0].cross_attentions
+
+    def encode(self, source: Tensor) -> Encoded:
+        """Source ids (B, S) -> states (B, S, E_1 + E_2 + ...)."""
+        encoded = [member.encode(source) for member in self.members]
+        groups = [each.groups for each in encoded if each.groups is not None]
+        states = torch.cat([each.states for each in encoded], -1)
+        return Encoded(states, encoded[0].mask, torch.cat(groups, -1) if groups else None)
+
+    def forward(self, source: Tensor, target: Tensor, need_weights: Layers = False) -> Decoded:
+        first, *others = self.members
+        decoded = [first(source, target, need_weights), *(m(source, target) for m in others)]
+        return side_by_side(decoded)
+
+    def memories(self, encoded: Encoded, beams: int) -> tuple[list[Memory], list[Memory]]:
+        sources: list[Memory] = []
+        pasts: list[Memory] = []
+        states, groups = self._by_width(encoded.states), encoded.groups
+        for member, its_states in zip(self.members, states, strict=True):
+            its_groups = None
+            if groups is not None and member.group_marks is not None:
+                its_groups, groups = groups.tensor_split([member.group_marks.shape[1] - 1], dim=-1)
+            of_member = Encoded(its_states.contiguous(), encoded.mask, its_groups)
+            of_source, of_target = member.memories(of_member, beams)
+            sources += of_source
+            pasts += of_target
+        return sources, pasts
+
+    def decode(
+        self,
+        tokens: Tensor,
+        sources: Sequence[Memory],
+        pasts: Sequence[Memory | None],
+        positions: Tensor,
+        need_weights: Layers = False,
+    ) -> Decoded:
+        decoded = []
+        for i, (member, its) in enumerate(zip(self.members, self._layers(), strict=True)):
+            asked = need_weights if i == 0 else False
+            decoded.append(member.decode(tokens, sources[its], pasts[its], positions, asked))
+        return side_by_side(decoded)
+
+    @torch.no_grad()
+    def logits(self, hidden: Tensor) -> Tensor:
+        """(..., E_1 + E_2 + ...) -> (..., V), up to a constant the logarithm of the mean, in
+        float32 at least, without gradients.
+        """
+        each = zip(self.members, self._by_width(hidden), strict=True)
+        logits = [member.logits(its_hidden) for member, its_hidden in each]
+        logits = [x.to(torch.promote_types(x.dtype, torch.float32)) for x in logits]
+        total = logits[0]
+        if self.mean == "log-probabilities":  # their constants go into the one of the mean
+            total *= self.weights[0]
+            for x, weight in zip(logits[1:], self.weights[1:], strict=True):
+                total.add_(x, alpha=weight)
+            return total
+        # In place, and on a CPU a few rows at a time, which stay in its caches. The sum of
+        # exponentials would be 0 for improbable pieces.
+        size = ROWS if total.device.type == "cpu" else max(1, len(total))
+        for rows in zip(*(x.split(size) for x in logits), strict=True):
+            for x, weight in zip(rows, self.weights, strict=True):
+                torch.log_softmax(x, -1, out=x).add_(math.log(weight))
+            for x in rows[1:]:
+                torch.logaddexp(rows[0], x, out=rows[0])
+        return total
+
+    def _by_width(self, states: Tensor) -> tuple[Tensor, ...]:
+        """(..., E_1 + E_2 + ...) -> (..., E_1), (..., E_2), ..."""
+        widths = [member.embeddings.dim for member in self.members]
+        return torch.split(states, widths, dim=-1)
+
+    def _layers(self) -> Iterator[slice]:
+        """Which memories are those of each member."""
+        ends = list(accumulate(len(member.cross_attentions) for member in self.members))
+        return map(slice, [0, *ends], ends)
+
+
+def side_by_side(decoded: Sequence[Decoded]) -> Decoded:
+    """Hidden states along the last axis; the weights of the first."""
+    return Decoded(torch.cat([each.hidden for each in decoded], -1), decoded[0].weights)
+
+
+def shares(weights: Sequence[float] | None, count: int) -> tuple[float, ...]:
+    """Weights divided by their sum. Raises: ConfigError if they are not `count` positive ones."""
+    given = [1.0] * count if weights is None else weights
+    if len(given) != count:
+        raise ConfigError(
+            f"{len(given)} weight(s) {list(given)} for {count} models: give one for each, in order"
+        )
+    for weight in given:
+        if not 1e-6 <= weight <= 1e6:
+            raise ConfigError(
+                f"the weight {weight} of a model should be between 0.000001 and 1,000,000: leave "
+                "out a model that is to have none"
+            )
+    return tuple(weight / sum(given) for weight in given)

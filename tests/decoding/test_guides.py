@@ -1,0 +1,137 @@
+"""Searches that must contain, must not contain or must begin with text, against all texts."""
+
+import random
+
+import pytest
+import torch
+from helpers import small_model, source_batch
+from toys import NextLogP, TableModel, assert_same, every_hypothesis
+
+from seq2seq.data.lexical import Constraint, Term, Vocabulary
+from seq2seq.data.words import Character
+from seq2seq.decoding import Beam, Engine, Greedy, Request, Sample, decode
+from seq2seq.decoding.guides import in_turns
+from seq2seq.symbols import EOS, UNK
+
+TOKENIZER = Character().train(["ab c"] * 3)
+V = TOKENIZER.size  # the symbols and four characters
+
+
+@pytest.fixture(scope="module", params=[False, True], ids=["words", "spaceless"])
+def vocabulary(request: pytest.FixtureRequest) -> Vocabulary:
+    return Vocabulary(TOKENIZER, request.param)
+
+
+def occurrences(phrase: str, text: str, spaceless: bool) -> int:
+    """Counted by hand: places where a phrase stands as whole words."""
+    count = 0
+    for start in range(len(text)):
+        end = start + len(phrase)
+        inside = text[max(0, start - 1) : start].isalnum(), text[end : end + 1].isalnum()
+        cut = (inside[0] and phrase[0].isalnum()) or (inside[1] and phrase[-1].isalnum())
+        count += text[start:end] == phrase and (spaceless or not cut)
+    return count
+
+
+def obeys(text: str, constraint: Constraint, spaceless: bool) -> bool:
+    for term in constraint.terms:
+        count = sum(occurrences(phrase, text, spaceless) for phrase in term.phrases)
+        if count < term.minimum or (term.maximum is not None and count > term.maximum):
+            return False
+    return text.startswith(constraint.beginning.decode())
+
+
+def random_constraint(generator: random.Random) -> Constraint:
+    phrases = ["a", "b", "ab", "ba", "a b", "b a", "c", "aa", "b c"]
+    terms = []
+    for _ in range(generator.randint(1, 3)):
+        alternatives = tuple(generator.sample(phrases, generator.randint(1, 2)))
+        minimum, maximum = generator.choice([(1, None), (1, None), (0, 0), (1, 1), (2, None)])
+        terms.append(Term(alternatives, minimum, maximum))
+    return Constraint(tuple(terms), generator.choice([b"", b"", b"a", b"b "]))
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_a_wide_beam_finds_all_texts_that_obey(vocabulary: Vocabulary, seed: int) -> None:
+    model, limit, generator = TableModel(V, seed), 4, random.Random(seed)
+    constraint = random_constraint(generator)
+    search = Beam(beam_size=5**limit, length_ratio=0.0, length_extra=limit, length_penalty=0.0)
+    source, guide = source_batch(2), vocabulary.guide(constraint)
+    (hypotheses,) = decode(model, source, search, guides=[guide])
+    everything = every_hypothesis(model.next_logp(int(source[0, 0])), V, limit)
+    texts = TOKENIZER.decode_batch([h.ids for h in everything])
+    expected = [
+        h
+        for h, text in zip(everything, texts, strict=True)
+        if not h.truncated and obeys(text, constraint, vocabulary.spaceless)
+    ]
+    assert_same([h for h in hypotheses if not h.truncated], expected)
+
+
+def naive_greedy(logp: NextLogP, constraint: Constraint, limit: int, spaceless: bool) -> list[int]:
+    """The best token at each step that does not make too many occurrences certain."""
+    ids: list[int] = []
+    while len(ids) < limit:
+        values = logp(ids)
+        for token in sorted(range(EOS, V), key=lambda token: -values[token]):
+            text = TOKENIZER.decode_batch([[*ids, token]])[0]
+            # With one more letter, an occurrence at the end is none yet.
+            certain = text if token == EOS else f"{text}x"
+            few = all(
+                term.maximum is None
+                or sum(occurrences(p, certain, spaceless) for p in term.phrases) <= term.maximum
+                for term in constraint.terms
+            )
+            if token != UNK and few and (token != EOS or obeys(text, constraint, spaceless)):
+                break
+        ids.append(token)
+        if token == EOS:
+            break
+    return ids
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_greedy_search_avoids_what_is_banned(vocabulary: Vocabulary, seed: int) -> None:
+    generator, model, limit = random.Random(seed), TableModel(V, seed), 12
+    phrases = generator.sample(["a", "b", "ab", "a b", "c"], 2)
+    constraint = Constraint(tuple(Term((phrase,), 0, seed % 2) for phrase in phrases))
+    source, search = source_batch(2), Greedy(length_ratio=0.0, length_extra=limit)
+    guide = vocabulary.guide(constraint)
+    ((best,),) = decode(model, source, search, guides=[guide])
+    logp = model.next_logp(int(source[0, 0]))
+    expected = naive_greedy(logp, constraint, limit, vocabulary.spaceless)
+    assert [*best.ids, *[EOS] * (not best.truncated)] == expected
+    drawn = decode(model, source, Sample(samples=20, length_extra=limit), guides=[guide])[0]
+    for text in TOKENIZER.decode_batch([h.ids for h in drawn if not h.truncated]):
+        assert obeys(text, constraint, vocabulary.spaceless)
+
+
+@pytest.mark.parametrize("beams", [2, 3, 5])
+@pytest.mark.parametrize("cache", ["dense", "paged"])
+def test_guided_sentences_obey_and_leave_their_neighbours_alone(cache: str, beams: int) -> None:
+    generator, model = random.Random(beams), small_model("transformer")
+    letters = "ab cdefghijklmnopqrstuvwxyz"[: model.embeddings.output.out_features - 4]
+    tokenizer = Character().train([letters])
+    vocabulary = Vocabulary(tokenizer, False)
+    search = Beam(beam_size=beams, length_ratio=1.5, length_extra=9)
+    constraints = [random_constraint(generator) if i % 3 else None for i in range(12)]
+    rows = [[token for token in row if token] for row in source_batch(*range(2, 14)).tolist()]
+    requests = [
+        Request(row, constraint=constraint)
+        for row, constraint in zip(rows, constraints, strict=True)
+    ]
+    engine = Engine(model, search, vocabulary.guide, cache=cache, rows=4 * beams, page_size=4)
+    for request, hypotheses in zip(requests, engine.translate(requests), strict=True):
+        guides = None if request.constraint is None else [vocabulary.guide(request.constraint)]
+        alone = decode(model, torch.tensor([request.source]), search, guides=guides)[0]
+        assert_same(hypotheses, alone)
+        if request.constraint is not None:
+            texts = tokenizer.decode_batch([h.ids for h in hypotheses if not h.truncated])
+            assert all(obeys(text, request.constraint, False) for text in texts)
+
+
+def test_continuations_of_each_progress_take_turns() -> None:
+    values = torch.tensor([[-1.0, -2.0, -3.0, -4.0, -torch.inf, -5.0]])
+    progress = torch.tensor([[0, 0, 2, 1, 2, 2]])
+    assert in_turns(values, progress).tolist() == [[2, 3, 0, 5, 1, 4]]
+    assert in_turns(values, progress * 0).tolist() == [[0, 1, 2, 3, 5, 4]]

@@ -1,0 +1,76 @@
+"""What is asked of a translation, read from JSON, glossaries and patterns."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from seq2seq.data.lexical import Term
+from seq2seq.errors import DataError
+from seq2seq.text_request import PLACEHOLDERS, Rules, TextRequest, read_glossary
+
+
+def test_a_json_object_becomes_a_request() -> None:
+    line = '{"text": "A", "must": [["house", "houses"], "green"], "must_not": ["x"], "prefix": "B"}'
+    expected = TextRequest("A", "B", (("house", "houses"), ("green",)), ("x",))
+    assert TextRequest.from_json(line) == expected
+    assert TextRequest.from_json('{"text": ""}') == TextRequest("")
+
+
+@pytest.mark.parametrize(
+    "line, message",
+    [
+        ("A dog.", "not JSON"),
+        ("[1]", "not an object with a text"),
+        ('{"text": 1}', "not an object with a text"),
+        ('{"text": "A", "musst": []}', "unknown key 'musst'. Known: text, prefix, must, must_not"),
+        ('{"text": "A", "must": "house"}', "must should be a list"),
+        ('{"text": "A", "must": [1]}', "lists of words"),
+        ('{"text": "A", "must": [[]]}', "a group of must is empty"),
+        ('{"text": "A", "must_not": [" "]}', "lists of words"),
+        ('{"text": "A", "prefix": null}', "prefix should be a text"),
+    ],
+)
+def test_another_line_is_refused_in_words(line: str, message: str) -> None:
+    with pytest.raises(DataError, match=re.escape(message)):
+        TextRequest.from_json(line)
+
+
+def test_terms_of_a_glossary_are_used_where_the_source_has_them(tmp_path: Path) -> None:
+    path = tmp_path / "terms.tsv"
+    path.write_text("dog\tHund\tHunde\n\ngreen house\tGewächshaus\n", encoding="utf-8")
+    glossary = read_glossary(path)
+    assert glossary == [("dog", ("Hund", "Hunde")), ("green house", ("Gewächshaus",))]
+    rules = Rules(glossary)
+    assert rules.terms(TextRequest("A dog, a dogma.")) == [Term(("Hund", "Hunde"))]
+    assert rules.terms(TextRequest("A Dog in a greenhouse.")) == []
+    anyhow = Rules(glossary, same_case=False)
+    assert anyhow.terms(TextRequest("The Green House.")) == [Term(("Gewächshaus",))]
+    path.write_text("dog\tHund\nhouse\n", encoding="utf-8")
+    with pytest.raises(DataError, match="line 2: 'house' should be a term of the source, a tab"):
+        read_glossary(path)
+
+
+@pytest.mark.parametrize(
+    "text, kept",
+    [
+        ("Hello {name}, you have %d of %(total)s.", ["{name}", "%d", "%(total)s"]),
+        (
+            "See https://example.org/a?b=1. Or http://x.y",
+            ["https://example.org/a?b=1", "http://x.y"],
+        ),
+        ("Write to a.b+c@example.co.uk, please.", ["a.b+c@example.co.uk"]),
+        ('A <b class="x">bold</b> word<br/>', ['<b class="x">', "</b>", "<br/>"]),
+        ("5 < 6 and 100 % of {two words}", []),
+    ],
+)
+def test_placeholders_are_found(text: str, kept: list[str]) -> None:
+    rules = Rules(keep=re.compile(PLACEHOLDERS))
+    assert rules.terms(TextRequest(text)) == [Term((each,), 1, 1) for each in kept]
+
+
+def test_what_is_asked_for_twice_is_there_twice() -> None:
+    rules = Rules(keep=re.compile(PLACEHOLDERS))
+    assert rules.terms(TextRequest("%s and %s")) == [Term(("%s",), 2, 2)]
+    twice = TextRequest("", must=(("a",), ("b",), ("a",)), must_not=("c",))
+    assert Rules().terms(twice) == [Term(("a",), 2), Term(("b",)), Term(("c",), 0, 0)]
