@@ -248,8 +248,11 @@ class TextEngine(Answering[TextRequest, list[Translation] | None]):
     def _complete(self, i: int, text: Parts) -> None:
         """Answer a text; translate it again without what its best translation does not contain."""
         found = self.codec.translation_of([text.hypotheses[r] for r in text.requests])
-        if text.terms:  # at the length limit, some contain what they must, and some do not
-            found.sort(key=lambda each: len(self._unmet(text, each)))
+        if text.terms:
+            # At the length limit, some contain what they must, and some do not. Some contain what
+            # looks like a placeholder of the source and is none.
+            kept, keep = self.codec.rules.kept, self.codec.rules.kept(text.asked.text)
+            found.sort(key=lambda t: (len(self._unmet(text, t)), (kept(t.text) - keep).total()))
         unmet = self._unmet(text, found[0]) if found else text.terms
         if unmet:
             text.unmet += [term.phrases[0] for term in unmet]

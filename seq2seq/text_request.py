@@ -94,13 +94,24 @@ class Rules:
         for term, phrases in self.glossary:
             if occurrences(term if self.same_case else term.casefold(), text, self.spaceless):
                 wanted[phrases] += 1
-        found = self.keep.finditer(request.text) if self.keep else ()
-        kept = Counter(match[0] for match in found if match[0].strip())
+        kept = self.kept(request.text)
         return [
             *(Term(phrases, count) for phrases, count in wanted.items()),
             *(Term((phrase,), 0, 0) for phrase in request.must_not),
-            *(Term((phrase,), count, count) for phrase, count in kept.items()),
+            *(term for phrase in kept for term in copied(phrase, request.text)),
         ]
+
+    def kept(self, text: str) -> Counter[str]:
+        """What of a text is copied as it is."""
+        found = self.keep.finditer(text) if self.keep else ()
+        return Counter(match[0] for match in found if match[0].strip())
+
+
+def copied(phrase: str, text: str) -> list[Term]:
+    """What contains a phrase as often as a text does: as whole words, and elsewhere."""
+    whole, everywhere = occurrences(phrase, text), occurrences(phrase, text, True)
+    at_most = Term((phrase,), 0 if whole else everywhere, everywhere, anywhere=True)
+    return [Term((phrase,), whole), at_most] if whole else [at_most]
 
 
 def read_glossary(path: Path) -> list[tuple[str, tuple[str, ...]]]:

@@ -66,11 +66,19 @@ def test_terms_of_a_glossary_are_used_where_the_source_has_them(tmp_path: Path) 
 )
 def test_placeholders_are_found(text: str, kept: list[str]) -> None:
     rules = Rules(keep=re.compile(PLACEHOLDERS))
-    assert rules.terms(TextRequest(text)) == [Term((each,), 1, 1) for each in kept]
+    expected = [[Term((each,)), Term((each,), 0, 1, anywhere=True)] for each in kept]
+    assert rules.terms(TextRequest(text)) == [term for terms in expected for term in terms]
 
 
 def test_what_is_asked_for_twice_is_there_twice() -> None:
     rules = Rules(keep=re.compile(PLACEHOLDERS))
-    assert rules.terms(TextRequest("%s and %s")) == [Term(("%s",), 2, 2)]
+    assert rules.terms(TextRequest("%s and %s")) == [
+        Term(("%s",), 2),
+        Term(("%s",), 0, 2, anywhere=True),
+    ]
+    contained = TextRequest("http://x.y and http://x.y/z")
+    assert [term.minimum for term in rules.terms(contained)] == [2, 0, 1, 0]
+    inside = Rules(keep=re.compile("o+")).terms(TextRequest("book"))
+    assert inside == [Term(("oo",), 1, 1, anywhere=True)]
     twice = TextRequest("", must=(("a",), ("b",), ("a",)), must_not=("c",))
     assert Rules().terms(twice) == [Term(("a",), 2), Term(("b",)), Term(("c",), 0, 0)]

@@ -3,6 +3,7 @@
 import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import cached_property
+from itertools import pairwise
 from typing import NamedTuple
 
 import torch
@@ -15,14 +16,14 @@ from seq2seq.symbols import EOS
 
 
 class Term(NamedTuple):
-    """Phrases of which a text contains a certain number, as whole words.
-
-    Occurrences may overlap, also with those of other terms.
+    """Phrases of which a text contains a certain number. Occurrences may overlap, also with those
+    of other terms.
     """
 
     phrases: tuple[str, ...]  # alternatives
     minimum: int = 1
     maximum: int | None = None  # None = any number
+    anywhere: bool = False  # also within words; if not, they are whole words
 
 
 class Constraint(NamedTuple):
@@ -68,10 +69,18 @@ class Vocabulary:
         return [decoded(written)[0] for written in self.spelling.writes]
 
     @cached_property
+    def heads(self) -> list[frozenset[str]]:
+        """The characters of each piece with which a phrase may begin, but for its first."""
+        return [
+            frozenset(c for before, c in pairwise(text) if self.divides(before, c))
+            for text in self.texts
+        ]
+
+    @cached_property
     def begins(self) -> list[bool]:
-        """Does each piece begin at a word boundary?"""
-        begins: list[bool] = self.spelling.boundaries(self.spaceless).begins.tolist()
-        return begins
+        """Is what stands before each piece a complete word?"""
+        texts = (written.decode("utf-8", "replace") for written in self.spelling.writes)
+        return [not (text and self.is_word(text[0])) for text in texts]
 
     def normal(self, text: str) -> str:
         """A text as its pieces write it."""
@@ -80,7 +89,8 @@ class Vocabulary:
     def count(self, term: Term, text: str) -> int:
         """How often a text, as it is read, contains a term, as its pieces write it."""
         text = self.normal(text)
-        return sum(occurrences(phrase, text, self.spaceless) for phrase in term.phrases)
+        anywhere = self.spaceless or term.anywhere
+        return sum(occurrences(phrase, text, anywhere) for phrase in term.phrases)
 
     def possible(self, terms: Sequence[Term]) -> Iterator[Term | str]:
         """The terms as pieces write them, without alternatives that these cannot spell or that
@@ -108,6 +118,10 @@ class Vocabulary:
         """Is this a character of words, before and after which no word begins or ends?"""
         return in_word(character) and not self.spaceless
 
+    def divides(self, before: str, after: str) -> bool:
+        """Is there a word boundary between two characters?"""
+        return not (self.is_word(before) and self.is_word(after))
+
     def guide(self, constraint: Constraint) -> "LexicalGuide":
         """Raises: ConfigError for a phrase that the pieces cannot spell."""
         return LexicalGuide(self, constraint)
@@ -133,6 +147,8 @@ class LexicalGuide:
         self._starting: dict[str, list[int]] = {}  # phrases by their first characters
         for p, (phrase, _) in enumerate(self.phrases):
             self._starting.setdefault(phrase[0], []).append(p)
+        # Those of them that may begin within a word.
+        self._anywhere = {phrase[0] for phrase, i in self.phrases if self.terms[i].anywhere}
         self._containing: dict[int, list[int]] = {}
         self._ids: dict[Reading, int] = {}  # of states
         self._readings: list[Reading] = []
@@ -175,13 +191,16 @@ class LexicalGuide:
         return self._ids[reading]
 
     def _read(self, reading: Reading, token: int) -> Reading:
-        written = self.spelling.writes[token]
+        written, heads = self.spelling.writes[token], self.vocabulary.heads
         text, tail = self.vocabulary.texts[token], b""
         last = reading.last
         if reading.tail or not text.isascii():
             text, tail = decoded(reading.tail + written)
         counts, matches = list(reading.counts), reading.matches
-        if matches or not self._starting.keys().isdisjoint(text):
+        starting = self._starting.keys()
+        begins = text[:1] in starting and self.vocabulary.divides(last, text[0])
+        begins = begins or not starting.isdisjoint(heads[token])
+        if matches or begins or reading.tail or not self._anywhere.isdisjoint(text):
             for character in text:
                 matches = self._matched(character, matches, last, counts)
                 last = character
@@ -207,11 +226,13 @@ class LexicalGuide:
                 counts[term] += not is_word
             elif phrase[matched] == character:
                 longer.add((p, matched + 1))
-        if not (is_word and self.vocabulary.is_word(last)):
-            longer.update((p, 1) for p in self._starting.get(character, ()))
+        divided = self.vocabulary.divides(last, character)
+        for p in self._starting.get(character, ()):
+            if divided or self.terms[self.phrases[p][1]].anywhere:
+                longer.add((p, 1))
         for p, matched in tuple(longer):
             phrase, term = self.phrases[p]
-            if matched == len(phrase) and not is_word:
+            if matched == len(phrase) and (self.terms[term].anywhere or not is_word):
                 counts[term] += 1
                 longer.remove((p, matched))
         return frozenset(longer)
@@ -276,9 +297,10 @@ class LexicalGuide:
         for p, matched in reading.matches | {(p, 0) for p in range(len(self.phrases))}:
             term = self.phrases[p][1]
             if counts[term] < self.terms[term].minimum:
-                begins = matched or reading.last == " "
+                begins = matched or reading.last == " " or self.vocabulary.spaceless
                 for token in self._cuts[p].after.get((matched, reading.tail), ()):
-                    if begins or self.vocabulary.begins[token]:
+                    # No word goes on with a phrase, be it punctuation.
+                    if begins or self.vocabulary.texts[token][:1].isspace():
                         yield token
 
 

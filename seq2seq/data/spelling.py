@@ -6,6 +6,7 @@ Every piece writes bytes. A half-typed word is completed, and a phrase found, by
 import json
 import unicodedata
 from bisect import bisect_left, bisect_right
+from functools import cache
 from itertools import accumulate, pairwise
 from os.path import commonprefix
 from typing import NamedTuple
@@ -34,16 +35,6 @@ class Extension(NamedTuple):
 
     forced: list[int]
     rest: bytes  # empty = nothing more to require
-
-
-class Boundaries(NamedTuple):
-    """Between two pieces is a word boundary if the first `ends` or the second `begins` at one.
-
-    Ids that write nothing, such as BOS and EOS, do both.
-    """
-
-    begins: Tensor  # (V,) bool: what stands before is a complete word
-    ends: Tensor  # (V,) bool: what follows begins a word
 
 
 class Spelling:
@@ -133,24 +124,6 @@ class Spelling:
                 mask[self._ids.get(rest[:end], [])] = True
         return mask.nonzero().squeeze(1)
 
-    def advance(self, rest: bytes, piece: int) -> bytes:
-        """What is left to require after a piece. Raises: ValueError for one that is not allowed."""
-        written = self.writes[piece]
-        if not written or not (written.startswith(rest) or rest.startswith(written)):
-            raise ValueError(f"the id {piece} writes {written!r}, which does not go on as {rest!r}")
-        return rest[len(written) :]
-
-    def boundaries(self, spaceless: bool = False) -> Boundaries:
-        """Which pieces begin and end at a word boundary: with a character that is not of a word.
-
-        Args:
-            spaceless: for languages without spaces between words, True for all pieces.
-        """
-        texts = [written.decode("utf-8", "replace") for written in self.writes]
-        begins = [spaceless or not text or not in_word(text[0]) for text in texts]
-        ends = [spaceless or not text or not in_word(text[-1]) for text in texts]
-        return Boundaries(torch.tensor(begins), torch.tensor(ends))
-
     def spellings(self, phrase: str) -> list[list[int]]:
         """The pieces of a phrase, cut as in a sentence, at its beginning, in brackets or quotes and
         before punctuation, each different list once; the most usual one first.
@@ -234,6 +207,7 @@ def byte_letters() -> dict[int, int]:
     return {b: b for b in visible} | {0x100 + i: b for i, b in enumerate(hidden)}
 
 
+@cache
 def in_word(character: str) -> bool:
     """Is this a character of words: a letter, its accent, a digit, a joiner or an underscore?
 
@@ -242,12 +216,12 @@ def in_word(character: str) -> bool:
     return unicodedata.category(character)[0] in "LMN" or character in f"_\u200c\u200d{FOREIGN}"
 
 
-def occurrences(phrase: str, text: str, spaceless: bool = False) -> int:
-    """How often a text contains a phrase as whole words; in spaceless languages, anywhere."""
+def occurrences(phrase: str, text: str, anywhere: bool = False) -> int:
+    """How often a text contains a phrase as whole words, or anywhere."""
     count, start = 0, text.find(phrase)
     while start >= 0:
         places = (start, start + len(phrase))
-        count += spaceless or not any(inside_word(text, place) for place in places)
+        count += anywhere or not any(inside_word(text, place) for place in places)
         start = text.find(phrase, start + 1)
     return count
 

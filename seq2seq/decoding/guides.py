@@ -84,6 +84,8 @@ class Guides:
         """
         progress = torch.zeros_like(ids)
         for sentence, guide, states in self._guided():
+            if not guide.requires:
+                continue
             tokens, mask = ids[sentence].tolist(), possible[sentence].tolist()
             progress[sentence] = ids.new_tensor(
                 [

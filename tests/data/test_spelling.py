@@ -1,15 +1,13 @@
 import random
 import unicodedata
 from functools import cache
-from itertools import pairwise
 
 import pytest
-import torch
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from seq2seq.data.recipes import TOKENIZERS
-from seq2seq.data.spelling import Spelling, in_word, occurrences
+from seq2seq.data.spelling import Spelling, occurrences
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.errors import ConfigError
 from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
@@ -162,7 +160,7 @@ def walk(kind: str, prefix: str, generator: random.Random) -> list[int]:
         assert set(allowed) == bytewise(kind, rest)
         assert allowed, f"nothing may follow: {rest!r}"
         ids.append(generator.choice(allowed))
-        left = spelling.advance(rest, ids[-1])
+        left = rest[len(spelling.writes[ids[-1]]) :]
         assert len(left) < len(rest)
         rest = left
     return ids
@@ -211,7 +209,7 @@ def test_no_later_text_changes_what_is_forced(kind: str, text: str, place: int) 
     assert ids[: len(forced)] == forced
     for piece in ids[len(forced) :]:  # and the usual pieces of the whole text are allowed
         assert not rest or piece in spelling.allowed(rest)
-        rest = spelling.advance(rest, piece) if rest else b""
+        rest = rest[len(spelling.writes[piece]) :]
     assert rest == b""
 
 
@@ -226,7 +224,7 @@ def test_the_words_of_a_known_text_are_among_those_allowed(kind: str) -> None:
             assert ids[: len(forced)] == forced
             for piece in ids[len(forced) :]:
                 assert not rest or piece in spelling.allowed(rest)
-                rest = spelling.advance(rest, piece) if rest else b""
+                rest = rest[len(spelling.writes[piece]) :]
             # A space at the end of a text is not part of it.
             assert rest == b"" or (rest == b" " and place == len(text))
 
@@ -273,38 +271,9 @@ def test_a_word_without_pieces_is_named(kind: str, prefix: str, named: str) -> N
         spelling_of(kind).extend(prefix)
 
 
-@every_kind
-def test_a_piece_that_does_not_fit_is_refused(kind: str) -> None:
-    for piece in (EOS, PAD, UNK):
-        with pytest.raises(ValueError, match=f"the id {piece} writes"):
-            spelling_of(kind).advance(b" the", piece)
-
-
 def test_a_rest_that_nothing_spells_allows_nothing() -> None:
     assert spelling_of("word").allowed(b" xylophone").tolist() == []
     assert spelling_of("char").allowed(b"aZ").tolist() == []
-
-
-@every_kind
-def test_boundaries_are_where_one_side_is_not_of_a_word(kind: str) -> None:
-    tokenizer, spelling = tokenizer_of(kind), spelling_of(kind)
-    begins, ends = spelling.boundaries()
-    assert begins.dtype == ends.dtype == torch.bool
-    assert begins[[PAD, BOS, EOS, UNK]].all() and ends[[PAD, BOS, EOS, UNK]].all()
-    for text in LINES[:5]:
-        [ids] = tokenizer.encode_batch([text])
-        whole, at = joined(kind, ids), 0
-        for one, other in pairwise(ids):
-            at += len(spelling.writes[one])
-            try:
-                before, after = whole[:at].decode()[-1], whole[at:].decode()[0]
-            except UnicodeDecodeError:  # within a character
-                assert not (ends[one] or begins[other])
-                continue
-            if spelling.writes[one].startswith(before.encode()) or len(before.encode()) == 1:
-                expected = not (in_word(before) and in_word(after))
-                assert bool(ends[one] or begins[other]) == expected
-    assert all(mask.all() for mask in spelling.boundaries(spaceless=True))
 
 
 @every_kind

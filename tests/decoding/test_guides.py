@@ -35,7 +35,8 @@ def occurrences(phrase: str, text: str, spaceless: bool) -> int:
 
 def obeys(text: str, constraint: Constraint, spaceless: bool) -> bool:
     for term in constraint.terms:
-        count = sum(occurrences(phrase, text, spaceless) for phrase in term.phrases)
+        anywhere = spaceless or term.anywhere
+        count = sum(occurrences(phrase, text, anywhere) for phrase in term.phrases)
         if count < term.minimum or (term.maximum is not None and count > term.maximum):
             return False
     return text.startswith(constraint.beginning.decode())
@@ -47,7 +48,7 @@ def random_constraint(generator: random.Random) -> Constraint:
     for _ in range(generator.randint(1, 3)):
         alternatives = tuple(generator.sample(phrases, generator.randint(1, 2)))
         minimum, maximum = generator.choice([(1, None), (1, None), (0, 0), (1, 1), (2, None)])
-        terms.append(Term(alternatives, minimum, maximum))
+        terms.append(Term(alternatives, minimum, maximum, generator.random() < 0.3))
     return Constraint(tuple(terms), generator.choice([b"", b"", b"a", b"b "]))
 
 
@@ -79,7 +80,8 @@ def naive_greedy(logp: NextLogP, constraint: Constraint, limit: int, spaceless: 
             certain = text if token == EOS else f"{text}x"
             few = all(
                 term.maximum is None
-                or sum(occurrences(p, certain, spaceless) for p in term.phrases) <= term.maximum
+                or sum(occurrences(p, certain, spaceless or term.anywhere) for p in term.phrases)
+                <= term.maximum
                 for term in constraint.terms
             )
             if token != UNK and few and (token != EOS or obeys(text, constraint, spaceless)):
@@ -94,7 +96,7 @@ def naive_greedy(logp: NextLogP, constraint: Constraint, limit: int, spaceless: 
 def test_greedy_search_avoids_what_is_banned(vocabulary: Vocabulary, seed: int) -> None:
     generator, model, limit = random.Random(seed), TableModel(V, seed), 12
     phrases = generator.sample(["a", "b", "ab", "a b", "c"], 2)
-    constraint = Constraint(tuple(Term((phrase,), 0, seed % 2) for phrase in phrases))
+    constraint = Constraint(tuple(Term((phrase,), 0, seed % 2, seed > 5) for phrase in phrases))
     source, search = source_batch(2), Greedy(length_ratio=0.0, length_extra=limit)
     guide = vocabulary.guide(constraint)
     ((best,),) = decode(model, source, search, guides=[guide])

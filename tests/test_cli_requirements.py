@@ -1,0 +1,144 @@
+"""What translations must be like, as it is typed: JSON lines, glossaries, placeholders, risk."""
+
+import json
+import math
+from pathlib import Path
+
+import pytest
+import test_cli
+from sacrebleu.metrics.chrf import CHRF
+from test_cli import SENTENCES, Command, refused
+from tiny_runs import demo_lines
+
+from seq2seq.data.spelling import occurrences
+
+run, seq2seq, test_set = test_cli.run, test_cli.seq2seq, test_cli.test_set
+REFERENCES = demo_lines("test", "en", 12)
+BEAMS = "--beam-size", 4
+
+
+def as_lines(requests: list[object]) -> bytes:
+    return "".join(f"{json.dumps(request)}\n" for request in requests).encode()
+
+
+def test_each_json_line_has_its_own_requirements(seq2seq: Command, run: Path) -> None:
+    first, second, third = SENTENCES[:3]
+    requests: list[object] = [
+        {"text": first, "must": [["dog", "dogs"], "green"]},
+        {"text": second, "must_not": ["The"]},
+        {"text": third, "prefix": "A c"},
+        {"text": third},
+    ]
+    ended = seq2seq("translate", run, "--json-input", *BEAMS, stdin=as_lines(requests))
+    must, must_not, begun, plain = ended.lines
+    assert ended.code == 0
+    assert occurrences("dog", must) + occurrences("dogs", must) and occurrences("green", must)
+    assert not occurrences("The", must_not) and begun.startswith("A c")
+    assert [plain] == seq2seq("translate", run, third, *BEAMS).lines
+
+
+def test_a_json_line_that_is_refused_is_empty_and_no_other_is_lost(
+    seq2seq: Command, run: Path
+) -> None:
+    requests: list[object] = [
+        {"text": SENTENCES[0]},
+        ["no", "object"],
+        {"text": SENTENCES[1], "must": "dog"},
+        {"text": SENTENCES[1], "must": ["dog"]},
+        {"text": SENTENCES[2]},
+    ]
+    stdin = b"{\n\n" + as_lines(requests)
+    ended = seq2seq("translate", run, "--json-input", "--beam-size", 1, stdin=stdin)
+    assert ended.code == 1 and len(ended.lines) == 7
+    assert [bool(line) for line in ended.lines] == [False, False, True, False, False, False, True]
+    for line_no, message in [
+        (1, "not JSON"),
+        (4, "not an object with a text"),
+        (5, "must should be a list"),
+        (6, "found by a search of several beams: decode.beam_size=5"),
+    ]:
+        assert f"warning: line {line_no}: " in ended.err and message in ended.err
+
+
+def test_a_glossary_and_kept_placeholders_are_obeyed(
+    seq2seq: Command, run: Path, test_set: tuple[Path, Path], tmp_path: Path
+) -> None:
+    word = SENTENCES[0].split()[0]
+    glossary = tmp_path / "terms.tsv"
+    glossary.write_text(f"{word.upper()}\tzebra\tzebras\n", encoding="utf-8")
+    typed = "--glossary", glossary, "--keep", "placeholders", *BEAMS
+    text = f"{SENTENCES[0]} {{name}} %s"
+    (plain,) = seq2seq("translate", run, text, *typed).lines
+    assert plain.count("{name}") == plain.count("%s") == 1 and "zebra" not in plain
+    (line,) = seq2seq("translate", run, text, *typed, "--ignore-case").lines
+    assert "zebra" in line and line.count("{name}") == line.count("%s") == 1
+    (kept,) = seq2seq("translate", run, f"{SENTENCES[0]} abcabc", "--keep", "(abc)+", *BEAMS).lines
+    assert occurrences("abcabc", kept) == 1
+    # In evaluation, too.
+    out = tmp_path / "out.en"
+    seq2seq("evaluate", run, *test_set, *typed, "--ignore-case", "-o", out)
+    assert "zebra" in out.read_text(encoding="utf-8").splitlines()[0]
+
+
+def test_what_cannot_be_is_said_for_its_line(seq2seq: Command, run: Path) -> None:
+    requests: list[object] = [
+        {"text": SENTENCES[0]},
+        {"text": SENTENCES[0], "must": ["dog"], "must_not": ["dog"]},
+    ]
+    ended = seq2seq("translate", run, "--json-input", "--json", *BEAMS, stdin=as_lines(requests))
+    plain, banned = map(json.loads, ended.lines)
+    assert ended.code == 0 and "unmet" not in plain and banned["unmet"] == ["dog"]
+    assert "warning: line 2 has no translation that contains 'dog' as asked" in ended.err
+    assert not occurrences("dog", banned["text"])
+
+
+def test_minimum_risk_is_that_of_sacrebleu(
+    seq2seq: Command, run: Path, test_set: tuple[Path, Path], tmp_path: Path
+) -> None:
+    typed = "--sample", "--temperature", 2, "--seed", 3
+    samples = seq2seq("translate", run, SENTENCES[0], *typed, "--nbest", 8)
+    texts = [line.split("\t")[2] for line in samples.lines]
+    chrf = CHRF()
+    risks = [sum(chrf.sentence_score(text, [other]).score for other in texts) for text in texts]
+    best = texts[max(range(8), key=lambda i: round(risks[i], 9))]
+    assert len(set(texts)) > 4
+    assert seq2seq("translate", run, SENTENCES[0], *typed, "--mbr", 8).lines == [best]
+    out = tmp_path / "out.en"
+    seq2seq("evaluate", run, *test_set, *typed, "--mbr", 8, "-o", out)
+    assert out.read_text(encoding="utf-8").splitlines()[0] == best
+
+
+def test_alternatives_begin_alike_and_go_on_differently(seq2seq: Command, run: Path) -> None:
+    (best,) = seq2seq("translate", run, SENTENCES[0], *BEAMS).lines
+    ended = seq2seq("translate", run, SENTENCES[0], *BEAMS, "--alternatives", 3, "--at", 1)
+    rows = [line.split("\t") for line in ended.lines]
+    beginning = f"{best.split(' ')[0]} "
+    assert len(rows) == 3 == len({text for _, _, text in rows})
+    assert all(line_no == "1" and text.startswith(beginning) for line_no, _, text in rows)
+    scores = [float(score) for _, score, _ in rows]
+    assert scores == sorted(scores, reverse=True) and all(map(math.isfinite, scores))
+
+
+@pytest.mark.parametrize(
+    ("typed", "message"),
+    [
+        (("--keep", "("), "--keep '(' is not a regular expression"),
+        (("--keep", "x", "--beam-size", "1"), "found by a search of several beams: --beam-size 5"),
+        (("--keep", "x", "--sample"), "found by a search of several beams"),
+        (("--glossary", "nowhere.tsv"), "nowhere.tsv"),
+        (("--ignore-case",), "--ignore-case is for the terms of a --glossary: add one"),
+        (("--utility", "bleu"), "--utility is for --mbr: add --mbr 64"),
+        (("--mbr", "8", "--beam-size", "5"), "--mbr 8 needs as many beams: add --beam-size 8"),
+        (("--at", "1"), "--alternatives K and --at N belong together"),
+        (("--alternatives", "2", "--at", "1", "--mbr", "2"), "--alternatives are of single texts"),
+        (("--epsilon", "2"), "--epsilon 2 should be"),
+        (("--min-p", "2"), "--min-p 2 should be"),
+        (("--no-repeat-ngram", "-1"), "--no-repeat-ngram -1 should be"),
+        (("--beam-size", "4", "--beam-groups", "3"), "--beam-groups 3 should divide the 4 beams"),
+        (("--diversity-penalty", "-1"), "--diversity-penalty -1 should be"),
+    ],
+)
+def test_what_cannot_be_asked_is_refused_in_words(
+    seq2seq: Command, run: Path, typed: tuple[str, ...], message: str
+) -> None:
+    assert message in refused(seq2seq("translate", run, SENTENCES[0], *typed))
