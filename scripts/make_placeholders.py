@@ -12,12 +12,13 @@ beside the text itself.
 import argparse
 import random
 import re
+import sys
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from seq2seq.data.text import read_lines
-from seq2seq.errors import DataError
+from seq2seq.data.text import check_parallel, read_lines
+from seq2seq.errors import DataError, Seq2SeqError, fail
 
 KINDS = ("{%s}", "%%(%s)d", "%%(%s)s", "https://%s.org", "%s@%s.net", "<%s>", "</%s>", "%%s", "%%d")
 WORD = re.compile(r"\w+(?:-\w+)*")
@@ -64,9 +65,17 @@ def main() -> None:
         parser.add_argument(name, type=Path, help="a line for each pair")
     parser.add_argument("-o", "--output", type=Path, required=True, help="without the language")
     parser.add_argument("--seed", type=int, default=1)
-    arguments = parser.parse_args()
+    try:
+        make(parser.parse_args())
+    except (Seq2SeqError, OSError) as error:
+        sys.exit(fail(str(error)))
+
+
+def make(arguments: argparse.Namespace) -> None:
     generator = random.Random(arguments.seed)
     paths = arguments.source, arguments.target, arguments.links
+    for path in paths[1:]:
+        check_parallel(paths[0], path)
     text = " ".join(read_lines(arguments.source)).lower()
     names = sorted(set(re.findall(r"\b[a-z]{2,9}\b", text))) or ["name"]
     made = []

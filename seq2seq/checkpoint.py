@@ -194,6 +194,8 @@ def read_alike(paths: Sequence[str | Path]) -> list[Saved]:
     Raises: CheckpointError as `read`; ConfigError if their tokenizers differ, or one of them
         translates in the other direction.
     """
+    if not paths:
+        raise ConfigError("there should be at least one model")
     saved = [read(path) for path in paths]
     languages = [[each.config["data"][side] for side in SIDES] for each in saved]
     for path, other, its_languages in zip(paths, saved, languages, strict=True):

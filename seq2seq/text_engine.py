@@ -85,7 +85,9 @@ class TextCodec:
         writes = self.vocabulary.spelling.writes if rest else []
         beginning = b"".join(writes[i] for i in forced if rest) + rest
         first = Constraint(tuple(terms), beginning)
-        later = Constraint(tuple(term for term in terms if not term.minimum))
+        # A later part contains nothing of what the first must copy.
+        none = (t._replace(minimum=0, maximum=0) if t.anywhere else t for t in terms)
+        later = Constraint(tuple(term for term in none if not term.minimum))
         return [
             Request([*row, EOS], prefix, constraint=constraint if any(constraint) else None)
             for row, prefix, constraint in zip(
@@ -253,7 +255,7 @@ class TextEngine(Answering[TextRequest, list[Translation] | None]):
             # looks like a placeholder of the source and is none.
             kept, keep = self.codec.rules.kept, self.codec.rules.kept(text.asked.text)
             found.sort(key=lambda t: (len(self._unmet(text, t)), (kept(t.text) - keep).total()))
-        unmet = self._unmet(text, found[0]) if found else text.terms
+        unmet = self._unmet(text, found[0]) if found else self._broken(text)
         if unmet:
             text.unmet += [term.phrases[0] for term in unmet]
             text.terms = [term for term in text.terms if term not in unmet]
@@ -262,13 +264,21 @@ class TextEngine(Answering[TextRequest, list[Translation] | None]):
             self._send([i], [requests], text.search)
         else:
             del self._texts[i]
-            of_all = [t._replace(unmet=tuple(text.unmet)) for t in found] if text.unmet else found
-            self.answer(i, of_all or None)
+            for rank, translation in enumerate(found):
+                missing = (term.phrases[0] for term in self._unmet(text, translation))
+                found[rank] = translation._replace(unmet=(*text.unmet, *missing))
+            self.answer(i, found or None)
 
     def _unmet(self, text: Parts, translation: Translation) -> list[Term]:
         """The terms that a translation should contain and does not."""
         count = self.codec.vocabulary.count
         return [term for term in text.terms if count(term, translation.text) < term.minimum]
+
+    def _broken(self, text: Parts) -> list[Term]:
+        """The terms that no translation obeys, since its beginning does not; or else all."""
+        beginning, count = text.asked.prefix, self.codec.vocabulary.count
+        over = (t for t in text.terms if t.maximum is not None and count(t, beginning) > t.maximum)
+        return list(over) or text.terms
 
     def _enter(
         self,

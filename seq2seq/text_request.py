@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from seq2seq.data.lexical import Term
 from seq2seq.data.spelling import occurrences
@@ -36,39 +36,34 @@ class TextRequest(NamedTuple):
         """
         try:
             entry = json.loads(line)
-        except json.JSONDecodeError as error:
+            json.dumps(entry, ensure_ascii=False).encode()
+        except (ValueError, RecursionError) as error:  # halves of characters, too
             raise DataError(f"not JSON ({error}): {EXAMPLE}") from None
-        if not isinstance(entry, dict) or not isinstance(entry.get("text"), str):
+        if not isinstance(entry, dict) or "text" not in entry:
             raise DataError(f"not an object with a text: {EXAMPLE}")
         if unknown := sorted(entry.keys() - set(cls._fields)):
             raise DataError(f"unknown key {unknown[0]!r}. Known: {', '.join(cls._fields)}")
-        if not isinstance(entry.get("prefix", ""), str):
-            raise DataError(f"prefix should be a text: {EXAMPLE}")
-        must = [[each] if isinstance(each, str) else each for each in listed(entry, "must")]
-        must_not = listed(entry, "must_not")
-        for phrases in (*must, must_not):
-            if not isinstance(phrases, list) or not all(is_phrase(p) for p in phrases):
+        return cls(**entry).checked()
+
+    def checked(self) -> "TextRequest":
+        """The same with tuples for lists. Raises: DataError for other types than those above."""
+        if not isinstance(self.text, str) or not isinstance(self.prefix, str):
+            raise DataError(f"text and prefix should be texts: {EXAMPLE}")
+        if not isinstance(self.must, list | tuple):
+            raise DataError(f"must should be a list: {EXAMPLE}")
+        must = [[each] if isinstance(each, str) else each for each in self.must]
+        for phrases in (*must, self.must_not):
+            listed = isinstance(phrases, list | tuple)
+            if not listed or not all(isinstance(p, str) and p.strip() for p in phrases):
                 raise DataError(f"must and must_not should be lists of words: {EXAMPLE}")
         if not all(must):
             raise DataError(f"a group of must is empty: {EXAMPLE}")
-        groups = tuple(map(tuple, must))
-        return cls(entry["text"], entry.get("prefix", ""), groups, tuple(must_not))
+        return self._replace(must=tuple(map(tuple, must)), must_not=tuple(self.must_not))
 
 
 EXAMPLE = (
     'for example {"text": "...", "must": [["house", "houses"], ["green"]], "must_not": ["garden"]}'
 )
-
-
-def listed(entry: dict[str, Any], name: str) -> list[Any]:
-    value = entry.get(name, [])
-    if not isinstance(value, list):
-        raise DataError(f"{name} should be a list: {EXAMPLE}")
-    return value
-
-
-def is_phrase(value: Any) -> bool:
-    return isinstance(value, str) and bool(value.strip())
 
 
 @dataclass(frozen=True)
@@ -88,12 +83,13 @@ class Rules:
     spaceless: bool = False
 
     def terms(self, request: TextRequest) -> list[Term]:
-        """What the translation of a text must and must not contain."""
+        """What the translation of a text must and must not contain. Raises: as `checked`."""
+        request = request.checked()
         text = request.text if self.same_case else request.text.casefold()
         wanted = Counter(request.must)
         for term, phrases in self.glossary:
             if occurrences(term if self.same_case else term.casefold(), text, self.spaceless):
-                wanted[phrases] += 1
+                wanted[phrases] = max(wanted[phrases], 1)
         kept = self.kept(request.text)
         return [
             *(Term(phrases, count) for phrases, count in wanted.items()),
@@ -104,7 +100,7 @@ class Rules:
     def kept(self, text: str) -> Counter[str]:
         """What of a text is copied as it is."""
         found = self.keep.finditer(text) if self.keep else ()
-        return Counter(match[0] for match in found if match[0].strip())
+        return Counter(match[0].strip() for match in found if match[0].strip())
 
 
 def copied(phrase: str, text: str) -> list[Term]:

@@ -273,8 +273,8 @@ class Translator:
                 )
             elif translations and translations[0].unmet:
                 warnings.warn(
-                    f"line {line_no} has no translation that contains "
-                    f"{' and '.join(map(repr, translations[0].unmet))} as asked: left out",
+                    f"line {line_no} has no translation that obeys what is asked of "
+                    f"{' and '.join(map(repr, translations[0].unmet))}: left out",
                     stacklevel=2,
                 )
             yield None if refused.popleft() else translations
@@ -287,7 +287,11 @@ class Translator:
             )
 
     def alternatives(
-        self, text: str, beginning: str = "", count: int = 5, search: Search | None = None
+        self,
+        text: str,
+        beginning: str = "",
+        count: int = 5,
+        engine: Sentences | Search | None = None,
     ) -> list[Translation]:
         """The best ways to go on after the beginning of a translation that differ in their next
         piece, each to its end, best first.
@@ -295,11 +299,12 @@ class Translator:
         Args:
             beginning: of the translation; the last word may be completed unless a space follows.
             count: maximum number of them.
-            search: that completes them; None = the configured one.
+            engine: that completes them, as in `stream`; None = the configured search.
 
         Raises: ConfigError for a text of several parts, and a beginning that is too long.
         """
-        engine = Engine(self.model, search or self.search(), self.vocabulary.guide)
+        if engine is None or isinstance(engine, Search):
+            engine = Engine(self.model, engine or self.search(), self.vocabulary.guide)
         codec = self.text_engine(engine).codec
         requests = codec.requests_of(TextRequest(text, beginning))
         if len(requests) != 1:

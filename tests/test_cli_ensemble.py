@@ -68,6 +68,11 @@ def test_the_command_line_translates_with_several_models_as_python_does(
     assert expected not in alone
 
 
+def test_no_models_are_refused() -> None:
+    with pytest.raises(ConfigError, match="at least one model"):
+        Translator.ensemble([])
+
+
 def test_a_model_with_itself_translates_as_alone(seq2seq: Command, run: Path) -> None:
     alone = seq2seq("translate", run, *SENTENCES)
     twice = "--with", run, "--with", run

@@ -185,7 +185,7 @@ def test_damaged_files_of_a_run_cost_their_part_only(
         (tmp_path / name).write_text(content, encoding="utf-8")
     path = tmp_path / "report.html"
     ended = seq2seq("report", tmp_path / "best.ckpt", "-o", path, "-n", 3)
-    assert (ended.code, ended.err) == (0, "")
+    assert (ended.code, ended.complaints) == (0, "")
     window.open(path)
     assert list(missing(window)) == ["Learning curves", "Data"]
 

@@ -47,14 +47,19 @@ def test_a_json_line_that_is_refused_is_empty_and_no_other_is_lost(
         {"text": SENTENCES[1], "must": ["dog"]},
         {"text": SENTENCES[2]},
     ]
-    stdin = b"{\n\n" + as_lines(requests)
+    halves = b'{"text": "\\ud800"}\n'
+    deep, long = b"[" * 100_000 + b"\n", b'{"text": ' + b"1" * 5000 + b"}\n"
+    stdin = b"{\n\n" + as_lines(requests) + halves + deep + long
     ended = seq2seq("translate", run, "--json-input", "--beam-size", 1, stdin=stdin)
-    assert ended.code == 1 and len(ended.lines) == 7
-    assert [bool(line) for line in ended.lines] == [False, False, True, False, False, False, True]
+    filled = [False, False, True, False, False, False, True, False, False, False]
+    assert ended.code == 1 and [bool(line) for line in ended.lines] == filled
     for line_no, message in [
         (1, "not JSON"),
         (4, "not an object with a text"),
         (5, "must should be a list"),
+        (8, "not JSON"),
+        (9, "not JSON"),
+        (10, "not JSON"),
         (6, "found by a search of several beams: decode.beam_size=5"),
     ]:
         assert f"warning: line {line_no}: " in ended.err and message in ended.err
@@ -88,7 +93,10 @@ def test_what_cannot_be_is_said_for_its_line(seq2seq: Command, run: Path) -> Non
     ended = seq2seq("translate", run, "--json-input", "--json", *BEAMS, stdin=as_lines(requests))
     plain, banned = map(json.loads, ended.lines)
     assert ended.code == 0 and "unmet" not in plain and banned["unmet"] == ["dog"]
-    assert "warning: line 2 has no translation that contains 'dog' as asked" in ended.err
+    assert (
+        "warning: line 2 has no translation that obeys what is asked of 'dog': left out"
+        in ended.err
+    )
     assert not occurrences("dog", banned["text"])
 
 
@@ -108,11 +116,32 @@ def test_minimum_risk_is_that_of_sacrebleu(
     assert out.read_text(encoding="utf-8").splitlines()[0] == best
 
 
+def test_minimum_risk_chooses_among_those_that_obey(
+    seq2seq: Command, run: Path, tmp_path: Path
+) -> None:
+    glossary = tmp_path / "terms.tsv"
+    glossary.write_text(f"{SENTENCES[0].split()[0]}\tpuppy\n", encoding="utf-8")
+    typed = "--glossary", glossary, *BEAMS, "--max-length", 7, "--nbest", 4, "--json"
+    rows = seq2seq("translate", run, SENTENCES[0], *typed, "--mbr", 4).lines
+    best, *others = map(json.loads, rows)
+    assert "unmet" not in best and "puppy" in best["text"]
+    assert all(("puppy" in each["text"]) != ("unmet" in each) for each in others)
+
+
+def test_a_line_without_alternatives_is_empty_and_no_other_is_lost(
+    seq2seq: Command, run: Path
+) -> None:
+    stdin = "\n".join([SENTENCES[0], SENTENCES[1] * 60, SENTENCES[2]]).encode()
+    ended = seq2seq("translate", run, *BEAMS, "--alternatives", 2, "--at", 0, stdin=stdin)
+    assert ended.code == 1 and "warning: line 2: alternatives are found for a text" in ended.err
+    assert [line.split("\t")[0] for line in ended.lines] == ["1", "1", "3", "3"]
+
+
 def test_alternatives_begin_alike_and_go_on_differently(seq2seq: Command, run: Path) -> None:
     (best,) = seq2seq("translate", run, SENTENCES[0], *BEAMS).lines
     ended = seq2seq("translate", run, SENTENCES[0], *BEAMS, "--alternatives", 3, "--at", 1)
     rows = [line.split("\t") for line in ended.lines]
-    beginning = f"{best.split(' ')[0]} "
+    beginning = best.split(" ")[0]
     assert len(rows) == 3 == len({text for _, _, text in rows})
     assert all(line_no == "1" and text.startswith(beginning) for line_no, _, text in rows)
     scores = [float(score) for _, score, _ in rows]
@@ -130,7 +159,13 @@ def test_alternatives_begin_alike_and_go_on_differently(seq2seq: Command, run: P
         (("--utility", "bleu"), "--utility is for --mbr: add --mbr 64"),
         (("--mbr", "8", "--beam-size", "5"), "--mbr 8 needs as many beams: add --beam-size 8"),
         (("--at", "1"), "--alternatives K and --at N belong together"),
-        (("--alternatives", "2", "--at", "1", "--mbr", "2"), "--alternatives are of single texts"),
+        (
+            ("--alternatives", "2", "--at", "1", "--mbr", "2"),
+            "--mbr cannot be joined with --alternatives",
+        ),
+        (("--alternatives", "2", "--at", "1", "--keep", "x"), "--keep cannot be joined with"),
+        (("--keep", ""), "--keep should be a regular expression, or placeholders: it is blank"),
+        (("--mbr", "64", "--nbest", "100", "--beam-size", "5"), "--nbest 100 needs as many beams"),
         (("--epsilon", "2"), "--epsilon 2 should be"),
         (("--min-p", "2"), "--min-p 2 should be"),
         (("--no-repeat-ngram", "-1"), "--no-repeat-ngram -1 should be"),

@@ -80,17 +80,17 @@ LIBRARIES = {
 BUDGETS = {
     "attention": 2040,
     "training": 2100,
-    "cli": 2210,
-    "data": 2300,
+    "cli": 2225,
+    "data": 2320,
     "functional": 1380,
-    "decoding": 1565,
+    "decoding": 1570,
     "pages": 665,
     "metrics": 595,
     "models": 615,
     "alignment": 370,
     "interchange": 270,
     "nn": 255,
-    "modules on the top level": 1375,
+    "modules on the top level": 1395,
 }
 FILES_IN_A_FOLDER = 25
 FILES = 183

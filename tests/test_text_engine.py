@@ -8,11 +8,13 @@ from typing import Any
 import pytest
 from tiny_runs import demo_lines, demo_run
 
+from seq2seq.data.lexical import Constraint, Term
 from seq2seq.data.spelling import occurrences
 from seq2seq.decoding import Beam, Engine, Greedy, Search
 from seq2seq.errors import ConfigError
+from seq2seq.symbols import EOS
 from seq2seq.text_engine import Translation
-from seq2seq.text_request import TextRequest
+from seq2seq.text_request import Rules, TextRequest
 from seq2seq.translator import Translator
 
 LIMIT = 24  # pieces of a part
@@ -130,12 +132,49 @@ def test_what_no_translation_can_contain_is_said_and_left_out(translator: Transl
     alone = texts_of(translator, [TextRequest(source, must=(("dog",),))])
     huge = " ".join(["dog"] * 200)
     request = TextRequest(source, must=(("dog",), ("cat",), (huge,)), must_not=("cat",))
-    with pytest.warns(UserWarning, match="line 1 has no translation that contains 'cat' and 'dog "):
+    with pytest.warns(
+        UserWarning, match="line 1 has no translation that obeys what is asked of 'cat' and 'dog "
+    ):
         (best,) = translator.stream([request], Beam(beam_size=4))
     assert best is not None and best[0].unmet == ("cat", huge)
     assert "cat" not in best[0].text and [best[0].text] == alone
     with pytest.raises(ConfigError, match="several beams: decode.beam_size=5"):
         next(translator.stream([request], Greedy()))
+
+
+@pytest.mark.parametrize("word", ["café", "Łódź", "日本", "😀"])
+def test_letters_of_several_pieces_are_required_and_banned(
+    translator: Translator, word: str
+) -> None:
+    source = demo_lines("test", "de", 1)[0]
+    (text,) = texts_of(translator, [TextRequest(source, must=((word,),))])
+    assert occurrences(word, text) == 1
+    guide = translator.vocabulary.guide(Constraint((Term((word,), 0, 0),)))
+    state = 0
+    for piece in translator.target.encode_batch([word])[0]:
+        if piece in guide.forbidden(state).tolist():
+            return
+        state = guide.after(state, piece)
+    assert EOS in guide.forbidden(state).tolist()
+
+
+def test_what_the_beginning_breaks_is_left_out_alone(translator: Translator) -> None:
+    source = demo_lines("test", "de", 1)[0]
+    request = TextRequest(source, "A small dog ", (("puppy",),), ("dog", "the"))
+    with pytest.warns(UserWarning, match="obeys what is asked of 'dog': left out"):
+        (text,) = texts_of(translator, [request])
+    assert text.startswith("A small dog ") and occurrences("puppy", text)
+    assert not occurrences("the", text)
+
+
+def test_a_term_of_the_glossary_that_is_required_anyway_is_there_once(
+    translator: Translator,
+) -> None:
+    source = demo_lines("test", "de", 1)[0]
+    word = source.split()[0]
+    rules = Rules([(word, ("puppy",)), (word.upper(), ("puppy",))], same_case=False)
+    request = TextRequest(source, must=(("puppy",),))
+    assert rules.terms(request) == [Term(("puppy",))]
 
 
 @pytest.mark.parametrize("search", [Greedy(), Beam(beam_size=3)], ids=["greedy", "beam"])

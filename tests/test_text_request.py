@@ -22,13 +22,13 @@ def test_a_json_object_becomes_a_request() -> None:
     [
         ("A dog.", "not JSON"),
         ("[1]", "not an object with a text"),
-        ('{"text": 1}', "not an object with a text"),
+        ('{"text": 1}', "text and prefix should be texts"),
         ('{"text": "A", "musst": []}', "unknown key 'musst'. Known: text, prefix, must, must_not"),
         ('{"text": "A", "must": "house"}', "must should be a list"),
         ('{"text": "A", "must": [1]}', "lists of words"),
         ('{"text": "A", "must": [[]]}', "a group of must is empty"),
         ('{"text": "A", "must_not": [" "]}', "lists of words"),
-        ('{"text": "A", "prefix": null}', "prefix should be a text"),
+        ('{"text": "A", "prefix": null}', "text and prefix should be texts"),
     ],
 )
 def test_another_line_is_refused_in_words(line: str, message: str) -> None:

@@ -36,8 +36,17 @@ def check_requirements(arguments: argparse.Namespace) -> None:
     """Raises: ConfigError for an option that needs another."""
     if arguments.utility and not arguments.mbr:
         raise ConfigError("--utility is for --mbr: add --mbr 64")
+    if arguments.keep is not None and not arguments.keep.strip():
+        raise ConfigError("--keep should be a regular expression, or placeholders: it is blank")
     if arguments.ignore_case and not arguments.glossary:
         raise ConfigError("--ignore-case is for the terms of a --glossary: add one")
+
+
+def check_beams(arguments: argparse.Namespace, search: "Search") -> None:
+    """Raises: ConfigError for a search of fewer beams than are to be chosen from or printed."""
+    for name in ("nbest", "mbr"):
+        if (number := getattr(arguments, name, None) or 0) > search.beams:
+            raise ConfigError(f"--{name} {number} needs as many beams: add --beam-size {number}")
 
 
 def rules_of(arguments: argparse.Namespace, translator: "Translator", search: "Search") -> "Rules":
@@ -88,12 +97,14 @@ def requests_of(
 def best_by_risk(
     translations: "list[Translation] | None", arguments: argparse.Namespace, language: str
 ) -> "list[Translation] | None":
-    """Of N translations, the one of the highest expected utility first."""
+    """Of N translations that contain as much of what they must as the best, the one of the highest
+    expected utility first.
+    """
     if not translations:
         return translations
     from seq2seq.metrics.mbr import minimum_bayes_risk
 
-    several = translations[: arguments.mbr]
+    several = [t for t in translations[: arguments.mbr] if t.unmet == translations[0].unmet]
     texts = [each.text for each in several]
-    best = minimum_bayes_risk(texts, arguments.utility or "chrf", language).best
-    return [several[best], *several[:best], *several[best + 1 :]]
+    best = several[minimum_bayes_risk(texts, arguments.utility or "chrf", language).best]
+    return [best, *(each for each in translations if each is not best)]

@@ -11,6 +11,7 @@ translated, which also sets the exit code to 1. Messages go to stderr.
 
 import argparse
 import sys
+import warnings
 from collections.abc import Generator, Iterable
 from contextlib import ExitStack, closing
 from pathlib import Path
@@ -30,10 +31,12 @@ from seq2seq.cli.options import (
     open_models,
     positive,
     search_arguments,
+    typed,
 )
 from seq2seq.cli.requirements import (
     add_requirements,
     best_by_risk,
+    check_beams,
     check_requirements,
     requests_of,
     rules_of,
@@ -42,7 +45,7 @@ from seq2seq.errors import ConfigError
 from seq2seq.unpacked import Readable
 
 if TYPE_CHECKING:
-    from seq2seq.decoding import Search
+    from seq2seq.decoding.engine import Sentences
     from seq2seq.text_engine import Translation
     from seq2seq.translator import Translator
 
@@ -79,9 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     search, options = check(arguments)
     translator = open_models(arguments.path, arguments)
     chosen = translator.search(**search)
-    for name in ("nbest", "mbr"):
-        if (number := getattr(arguments, name) or 0) > chosen.beams:
-            raise ConfigError(f"--{name} {number} needs as many beams: add --beam-size {number}")
+    check_beams(arguments, chosen)
     rules = rules_of(arguments, translator, chosen)
     engine = translator.engine(chosen, **options)
     with ExitStack() as stack:
@@ -109,7 +110,7 @@ def run(arguments: argparse.Namespace) -> int:
         if lines and not arguments.quiet and progress.wanted(output):
             results = stack.enter_context(closing(progress.with_progress(results, lines)))
         if arguments.alternatives:
-            results = alternatives(texts, translator, chosen, arguments)
+            results = alternatives(texts, translator, engine, arguments)
         if arguments.mbr:
             language = translator.config["data"]["target"]
             results = (best_by_risk(each, arguments, language) for each in results)
@@ -125,13 +126,13 @@ def check(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]
     search, engine = search_arguments(arguments), engine_arguments(arguments)
     if (arguments.at is None) != (arguments.alternatives is None):
         raise ConfigError("--alternatives K and --at N belong together: --alternatives 5 --at 3")
-    if arguments.alternatives and (arguments.json_input or arguments.mbr or arguments.nbest):
-        raise ConfigError(
-            "--alternatives are of single texts: leave --json-input, --mbr and --nbest out"
-        )
+    if arguments.alternatives:
+        others = ("json_input", "mbr", "nbest", "glossary", "keep", "prefix", "max_source")
+        if given := [typed(name) for name in others if getattr(arguments, name)]:
+            raise ConfigError(f"{given[0]} cannot be joined with --alternatives: leave it out")
     check_requirements(arguments)
     if search.get("name") == "sample":
-        search["samples"] = arguments.mbr or arguments.nbest
+        search["samples"] = max(arguments.mbr or 0, arguments.nbest or 0) or None
     if arguments.input:
         if arguments.texts:
             raise ConfigError("give texts or --input, not both")
@@ -151,16 +152,20 @@ def check(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]
 def alternatives(
     texts: Iterable[str | None],
     translator: "Translator",
-    search: "Search",
+    engine: "Sentences",
     arguments: argparse.Namespace,
 ) -> Generator["list[Translation] | None", None, None]:
     """The ways to go on after the first words of the translation of each text."""
-    for text in texts:
-        best = next(translator.stream([text], search, arguments.prefix))
-        words = best[0].text.split(" ")[: arguments.at] if best else []
-        beginning = " ".join([*words, ""]) if words else ""
-        count = arguments.alternatives
-        yield best and translator.alternatives(text or "", beginning, count, search)
+    for line_no, text in enumerate(texts, start=1):
+        best = next(translator.stream([text], engine))
+        words = best[0].text.split(" ") if best else []
+        beginning = " ".join([*words[: arguments.at], *[""] * (0 < arguments.at < len(words))])
+        try:
+            count = arguments.alternatives
+            yield best and translator.alternatives(text or "", beginning, count, engine)
+        except ConfigError as error:
+            warnings.warn(f"line {line_no}: {error}", stacklevel=2)
+            yield None
 
 
 def write(results: Iterable["list[Translation] | None"], output: TextIO, formatted: Format) -> int:

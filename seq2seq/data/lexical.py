@@ -93,20 +93,24 @@ class Vocabulary:
         return sum(occurrences(phrase, text, anywhere) for phrase in term.phrases)
 
     def possible(self, terms: Sequence[Term]) -> Iterator[Term | str]:
-        """The terms as pieces write them, without alternatives that these cannot spell or that
-        contain what is banned; in place of a term of which nothing is left, its first phrase.
+        """The terms as pieces write them, without alternatives that these cannot spell, and without
+        required ones that contain what is banned; in place of a term that requires something and
+        of which nothing is left, its first phrase.
         """
         banned = [self.normal(t.phrases[0]) for t in terms if t.maximum == 0]
         for term in terms:
-            phrases = tuple(filter(None, map(self.normal, term.phrases)))
+            normal = dict.fromkeys(filter(None, map(self.normal, term.phrases)))
+            phrases = tuple(filter(self._can_spell, normal))
             if term.minimum:
                 phrases = tuple(
                     phrase
                     for phrase in phrases
                     if not any(occurrences(ban, phrase, self.spaceless) for ban in banned)
-                    and self._can_spell(phrase)
                 )
-            yield term._replace(phrases=phrases) if phrases else term.phrases[0]
+            if phrases:
+                yield term._replace(phrases=phrases)
+            elif term.minimum:
+                yield term.phrases[0]
 
     def _can_spell(self, phrase: str) -> bool:
         try:
@@ -117,6 +121,12 @@ class Vocabulary:
     def is_word(self, character: str) -> bool:
         """Is this a character of words, before and after which no word begins or ends?"""
         return in_word(character) and not self.spaceless
+
+    @cached_property
+    def inner(self) -> list[int]:
+        """The pieces that go on within a character."""
+        writes = enumerate(self.spelling.writes)
+        return [i for i, written in writes if b"\x80" <= written[:1] < b"\xc0"]
 
     def divides(self, before: str, after: str) -> bool:
         """Is there a word boundary between two characters?"""
@@ -194,7 +204,7 @@ class LexicalGuide:
         written, heads = self.spelling.writes[token], self.vocabulary.heads
         text, tail = self.vocabulary.texts[token], b""
         last = reading.last
-        if reading.tail or not text.isascii():
+        if reading.tail or not written.isascii():
             text, tail = decoded(reading.tail + written)
         counts, matches = list(reading.counts), reading.matches
         starting = self._starting.keys()
@@ -239,9 +249,12 @@ class LexicalGuide:
 
     def _progress_of(self, reading: Reading) -> int:
         partial = [0] * len(self.terms)
-        for p, matched in reading.matches:
-            term = self.phrases[p][1]
-            partial[term] = max(partial[term], self._cuts[p].pieces(matched))
+        begun = {(p, 0) for p in range(len(self.phrases)) if reading.tail}
+        for p, matched in reading.matches | begun:
+            phrase, term = self.phrases[p]
+            if phrase[matched:].encode().startswith(reading.tail):
+                pieces = self._cuts[p].pieces(matched, len(reading.tail))
+                partial[term] = max(partial[term], pieces)
         done = 0
         for i, count in enumerate(self._counts_at_end(reading)):
             minimum = self.terms[i].minimum
@@ -271,6 +284,8 @@ class LexicalGuide:
             phrase, term = self.phrases[p]
             if full[term] and matched == len(phrase):
                 yield from (i for i, begins in enumerate(self.vocabulary.begins) if begins)
+                if reading.tail:  # of a character that may end the word
+                    yield from (i for i in self.vocabulary.inner if self._exceeds(reading, i))
             elif full[term]:
                 rest = phrase[matched:].encode()[len(reading.tail) :]
                 yield from (
@@ -315,22 +330,27 @@ class Cuts:
 
     def __init__(self, spelling: Spelling, phrase: str):
         self.after: dict[tuple[int, bytes], list[int]] = {}
-        self._places: list[int] = []  # characters written after each of the usual pieces
+        # Characters, and bytes of the next, that are written after each of the usual pieces.
+        self._places: list[tuple[int, int]] = []
         for ids in spelling.spellings(phrase):
             whole = decoded(b"".join(spelling.writes[i] for i in ids))[0]
-            start, places, text, tail = whole.find(phrase), [], "", b""
+            start, text, tail = whole.find(phrase), "", b""
+            places: list[tuple[int, int]] = []
             for i in ids:
                 written = max(0, len(text) - start)
                 self.after.setdefault((written, tail), []).append(i)
                 more, tail = decoded(tail + spelling.writes[i])
                 text += more
-                places.append(min(len(phrase), max(0, len(text) - start)))
+                written = min(len(phrase), max(0, len(text) - start))
+                places.append((written, len(tail) if start <= len(text) else 0))
             self._places = self._places or places
         self.size = len(self._places)
 
-    def pieces(self, written: int) -> int:
-        """How many of the usual pieces are there when so many characters are written."""
-        return sum(place <= written for place in self._places) if written else 0
+    def pieces(self, written: int, tail: int) -> int:
+        """How many of the usual pieces are there when so many characters, and so many bytes of the
+        next, are written.
+        """
+        return sum(place <= (written, tail) for place in self._places) if written or tail else 0
 
 
 def allows(term: Term, count: int) -> bool:

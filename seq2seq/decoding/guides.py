@@ -142,8 +142,11 @@ def in_turns(values: Tensor, progress: Tensor) -> Tensor:
     order = values.argsort(dim=1, descending=True, stable=True)
     p = progress.gather(1, order)
     p = torch.where(values.gather(1, order) == -torch.inf, -1, p)  # impossible ones come last
-    same = p[:, :, None] == p[:, None, :]
-    turn = same.tril(-1).sum(2)
+    by_progress = p.argsort(dim=1, stable=True)
+    sorted_p = p.gather(1, by_progress)
+    place = torch.arange(p.shape[1], device=p.device).expand_as(p)
+    first = place.where(sorted_p != sorted_p.roll(1, 1), 0).cummax(1).values
+    turn = torch.empty_like(p).scatter_(1, by_progress, place - first)
     turn = torch.where(p < 0, values.shape[1], turn)
     key = turn * (int(p.max()) + 2) - p
     return order.gather(1, key.argsort(dim=1, stable=True))

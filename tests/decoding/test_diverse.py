@@ -15,6 +15,7 @@ from test_searches import Run, table_cases
 from toys import TableModel, assert_same
 
 from seq2seq.cli.options import add_search, search_arguments
+from seq2seq.cli.requirements import add_requirements
 from seq2seq.data.lexical import Vocabulary
 from seq2seq.data.words import Character
 from seq2seq.decoding import (
@@ -303,6 +304,7 @@ def test_what_makes_no_groups_is_refused(options: dict[str, Any], words: str) ->
 def test_options_of_the_command_choose_it_unless_tokens_are_drawn() -> None:
     parser = argparse.ArgumentParser()
     add_search(parser)
+    add_requirements(parser)
     arguments = parser.parse_args(["--beam-groups", "2", "--diversity-penalty", "0.3"])
     given = search_arguments(arguments)
     assert given == {"beam_groups": 2, "diversity_penalty": 0.3}

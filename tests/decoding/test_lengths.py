@@ -50,7 +50,7 @@ def test_where_the_maximum_is_less_than_the_minimum_the_end_may_come_last(search
     """As in a model that cannot write more."""
     built = make(search, min_length_ratio=1.0, min_length_extra=5)
     search_state = built.start(torch.tensor([8]), longest=4)
-    assert (search_state.limits.item(), search_state.min_lengths.item()) == (4, 4)
+    assert {*search_state.limits.tolist(), *search_state.min_lengths.tolist()} == {4}
 
 
 @every_search

@@ -204,7 +204,8 @@ def test_the_columns_of_a_right_to_left_source_run_that_way(shown: Browser) -> N
     shown.choose("[name=pair]", "1")
     shown.run("document.querySelector('[value=map]').click()")
     lefts = shown.run(
-        "[...document.querySelectorAll('.map .word[data-side=source], .map tr:last-child td')]"
+        "[...document.querySelectorAll("
+        "'.map .word[data-side=source], .map tbody tr:last-child td')]"
         ".map(w => w.getBoundingClientRect().left)"
     )
     words, cells = lefts[: len(lefts) // 2], lefts[len(lefts) // 2 :]

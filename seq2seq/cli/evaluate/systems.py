@@ -12,7 +12,7 @@ from seq2seq.cli.evaluate.testset import TestSet, check_hypotheses
 from seq2seq.cli.files import is_archive
 from seq2seq.cli.lines import one_line
 from seq2seq.cli.options import engine_arguments, joined, open_models, search_arguments
-from seq2seq.cli.requirements import best_by_risk, rules_of
+from seq2seq.cli.requirements import best_by_risk, check_beams, rules_of
 from seq2seq.data.text import check_rereadable, neighbours, read_lines
 from seq2seq.errors import ConfigError
 
@@ -102,6 +102,7 @@ def translate(path: Path, test_set: TestSet, arguments: argparse.Namespace) -> S
     search, options = search_arguments(arguments), engine_arguments(arguments)
     translator = open_models(path, arguments)
     chosen = translator.search(**search)
+    check_beams(arguments, chosen)
     rules = rules_of(arguments, translator, chosen)
     engine = translator.engine(chosen, **options)
     results = list(translator.stream(test_set.source, engine, rules=rules))
