@@ -348,4 +348,4 @@ def test_an_empty_phrase_is_refused(phrase: str) -> None:
 )
 def test_a_phrase_occurs_as_whole_words(phrase: str, text: str, there: bool) -> None:
     assert occurrences(phrase, text) == there
-    assert occurrences(phrase, text, anywhere=True) == (phrase in text)
+    assert (occurrences(phrase, text, anywhere=True) > 0) == (phrase in text)
