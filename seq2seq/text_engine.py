@@ -10,7 +10,7 @@ from seq2seq.data.lexical import Constraint, Term, Vocabulary
 from seq2seq.data.spelling import Extension
 from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.data.windows import segments
-from seq2seq.decoding import Answering, Hypothesis, Request, Search
+from seq2seq.decoding import Answering, Beam, Hypothesis, Request, Search
 from seq2seq.decoding.answering import DROPPED
 from seq2seq.decoding.engine import Sentences
 from seq2seq.errors import ConfigError, Seq2SeqError
@@ -115,7 +115,7 @@ class TextCodec:
         texts = iter(self.tokenizers.target.decode_batch([h.ids for rank in ranks for h in rank]))
         return [
             Translation(
-                self._joined([next(texts) for _ in rank]),
+                self.joined([next(texts) for _ in rank]),
                 sum(h.score for h in rank) / len(rank),
                 [i for h in rank for i in (h.ids if h.truncated else [*h.ids, EOS])],
                 tuple(value for h in rank for value in h.token_logp),
@@ -124,7 +124,8 @@ class TextCodec:
             for rank in ranks
         ]
 
-    def _joined(self, texts: list[str]) -> str:
+    def joined(self, texts: list[str]) -> str:
+        """The translation of a text from those of its parts."""
         return texts[0] if len(texts) == 1 else self.between.join(text.strip() for text in texts)
 
     def _beginning(self, prefix: str) -> Extension:
@@ -149,7 +150,9 @@ class Parts:
     terms: list[Term]
     unmet: list[str]
     search: Search | None
+    ways: int = 0  # to go on that are to be found, see `TextEngine.submit_alternatives`
     hypotheses: dict[int, list[Hypothesis]] = field(default_factory=dict)  # by id
+    ended: list[Hypothesis] | None = None  # the ways whose next piece is the end
 
 
 class TextEngine(Answering[TextRequest, list[Translation] | None]):
@@ -187,20 +190,52 @@ class TextEngine(Answering[TextRequest, list[Translation] | None]):
             self.engine.check(request)
 
     def submit(
-        self, text: str, prefix: str = "", search: Search | None = None, **asked: Any
+        self,
+        text: str,
+        prefix: str = "",
+        search: Search | None = None,
+        ids: list[int] | None = None,
+        **asked: Any,
     ) -> int:
         """Put a text at the end of the queue.
 
         Args:
             prefix: what the translation must begin with.
             search: None = the engine's.
+            ids: of the text, from `TextCodec.encode`; None = not known yet.
             asked: what else it must be like, see `TextRequest`.
 
         Returns: its id, by which `step` answers.
         Raises: ConfigError for a prefix that is too long, and as `Engine.submit`.
         """
-        (i,) = self._enter([TextRequest(text, prefix, **asked)], None, search)
+        rows = None if ids is None else [ids]
+        (i,) = self._enter([TextRequest(text, prefix, **asked)], None, search, rows)
         return i
+
+    def submit_alternatives(
+        self, text: str, beginning: str = "", count: int = 5, search: Search | None = None
+    ) -> int:
+        """Put a text at the end of the queue that is answered with the best ways to go on after the
+        beginning of its translation that differ in their next piece, each to its end.
+
+        Args:
+            beginning: of the translation; the last word may be completed unless a space follows.
+            count: maximum number of them.
+            search: that completes them; None = the engine's.
+
+        Raises: as `submit`; ConfigError for a text of several parts, or none.
+        """
+        (i,) = self._enter([TextRequest(text, beginning)], None, search, ways=count)
+        return i
+
+    def best_so_far(self, i: int) -> str:
+        """The best translation so far of a text that is not answered yet; it may still change."""
+        text = self._texts[i]
+        rows = [
+            text.hypotheses[r][0].ids if text.hypotheses.get(r) else self.engine.best_so_far(r)
+            for r in text.requests
+        ]
+        return self.codec.joined(self.codec.tokenizers.target.decode_batch(rows))
 
     def submit_all(
         self,
@@ -249,7 +284,11 @@ class TextEngine(Answering[TextRequest, list[Translation] | None]):
 
     def _complete(self, i: int, text: Parts) -> None:
         """Answer a text; translate it again without what its best translation does not contain."""
-        found = self.codec.translation_of([text.hypotheses[r] for r in text.requests])
+        parts = [text.hypotheses[r] for r in text.requests]
+        if text.ways:
+            self._complete_ways(i, text, parts)
+            return
+        found = self.codec.translation_of(parts)
         if text.terms:
             # At the length limit, some contain what they must, and some do not. Some contain what
             # looks like a placeholder of the source and is none.
@@ -264,10 +303,25 @@ class TextEngine(Answering[TextRequest, list[Translation] | None]):
             self._send([i], [requests], text.search)
         else:
             del self._texts[i]
-            for rank, translation in enumerate(found):
+            for rank, translation in enumerate(found if text.terms or text.unmet else ()):
                 missing = (term.phrases[0] for term in self._unmet(text, translation))
                 found[rank] = translation._replace(unmet=(*text.unmet, *missing))
             self.answer(i, found or None)
+
+    def _complete_ways(self, i: int, text: Parts, parts: list[list[Hypothesis]]) -> None:
+        """Translate each way to its end, if they are one piece long; else answer."""
+        if text.ended is None:
+            nexts = parts.pop()[: text.ways]
+            text.ended = [each for each in nexts if not each.truncated]
+            (request,) = self.codec.requests_of(text.asked)
+            text.hypotheses.clear()
+            if going := [request._replace(prefix=each.ids) for each in nexts if each.truncated]:
+                self._send([i], [going], text.search)
+                return
+        found = self.codec.translation_of([[*text.ended, *(part[0] for part in parts if part)]])
+        best = {each.text: each for each in sorted(found, key=lambda each: each.score)}
+        del self._texts[i]
+        self.answer(i, sorted(best.values(), key=lambda each: -each.score) or None)
 
     def _unmet(self, text: Parts, translation: Translation) -> list[Term]:
         """The terms that a translation should contain and does not."""
@@ -285,19 +339,24 @@ class TextEngine(Answering[TextRequest, list[Translation] | None]):
         items: Sequence[TextRequest],
         answers: dict[int, list[Translation] | None] | None,
         search: Search | None,
+        rows: list[list[int]] | None = None,
+        ways: int = 0,
     ) -> list[int]:
         """Submit texts. Returns: their ids."""
-        rows = self.codec.encode([asked.text for asked in items])
+        rows = rows or self.codec.encode([asked.text for asked in items])
         texts, requests = [], []
         for line_no, (asked, row) in enumerate(
             zip(items, rows, strict=True), start=self.submitted + 1
         ):
             terms, unmet = self.codec.terms_of(asked)
             try:
-                requests.append(self.codec.requests_of(asked, terms, row))
+                found = self.codec.requests_of(asked, terms, row)
+                requests.append(self._next_piece(found, ways) if ways else found)
             except ConfigError as error:
+                if answers is None:  # a single text, not a line of a file
+                    raise
                 raise ConfigError(f"line {line_no}: {error}") from error
-            texts.append(Parts(asked, [], terms, unmet, search))
+            texts.append(Parts(asked, [], terms, unmet, search, ways))
         ids = [self.expect(answers) for _ in items]
         self._texts.update(zip(ids, texts, strict=True))
         try:
@@ -307,12 +366,19 @@ class TextEngine(Answering[TextRequest, list[Translation] | None]):
             raise
         return ids
 
+    def _next_piece(self, requests: list[Request], ways: int) -> list[Request]:
+        """The request for the next pieces of a translation. Raises: as `submit_alternatives`."""
+        if len(requests) != 1:
+            raise ConfigError("alternatives are found for a text of one part: give one sentence")
+        beams = min(ways, self.codec.tokenizers.target.size)
+        return [requests[0]._replace(search=Beam(beam_size=beams, length_ratio=0, length_extra=1))]
+
     def _send(
         self, ids: Sequence[int], texts: Sequence[list[Request]], search: Search | None
     ) -> None:
         """Submit the requests of texts; a text without any is answered."""
         requests = [
-            request._replace(search=search, draw_id=draw_id)
+            request._replace(search=request.search or search, draw_id=draw_id)
             for draw_id, request in enumerate(
                 (request for text in texts for request in text), start=self._requests
             )

@@ -19,7 +19,6 @@ from seq2seq.data.lexical import Vocabulary
 from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.decoding import (
     SEARCHES,
-    Beam,
     Engine,
     Search,
     build_engine,
@@ -293,34 +292,20 @@ class Translator:
         count: int = 5,
         engine: Sentences | Search | None = None,
     ) -> list[Translation]:
-        """The best ways to go on after the beginning of a translation that differ in their next
-        piece, each to its end, best first.
+        """The best ways to go on after the beginning of a translation, see
+        `TextEngine.submit_alternatives`; best first.
 
         Args:
-            beginning: of the translation; the last word may be completed unless a space follows.
-            count: maximum number of them.
             engine: that completes them, as in `stream`; None = the configured search.
-
-        Raises: ConfigError for a text of several parts, and a beginning that is too long.
         """
         if engine is None or isinstance(engine, Search):
             engine = Engine(self.model, engine or self.search(), self.vocabulary.guide)
-        codec = self.text_engine(engine).codec
-        requests = codec.requests_of(TextRequest(text, beginning))
-        if len(requests) != 1:
-            raise ConfigError("alternatives are found for a text of one part: give one sentence")
-        (request,) = requests
-        one_piece = Beam(beam_size=min(count, self.target.size), length_ratio=0.0, length_extra=1)
-        (nexts,) = engine.translate([request._replace(search=one_piece)])
-        completions = []
-        for hypothesis in nexts[:count]:
-            if not hypothesis.truncated:
-                completions.append(hypothesis)
-                continue
-            completions += next(engine.translate([request._replace(prefix=hypothesis.ids)]))[:1]
-        found = codec.translation_of([completions])
-        by_text = {each.text: each for each in sorted(found, key=lambda each: each.score)}
-        return list(by_text.values())[::-1]
+        texts = self.text_engine(engine)
+        texts.submit_alternatives(text, beginning, count)
+        while texts.busy:
+            for _, found in texts.step():
+                return found or []
+        return []
 
     def _limit(self, max_source: int | None) -> int:
         """Maximum pieces of a text, with its end and without its tag."""

@@ -60,6 +60,7 @@ ARROWS = {
     ("unpacked", "errors"),
     # The front door offers what stands far above it, and imports it only when it is asked for.
     ("__init__", "translator"),
+    ("cli", "serving"),  # a command that starts the service
 }
 
 # Who may use which library. Not in the list: torch and numpy, which everybody may.
@@ -73,6 +74,10 @@ LIBRARIES = {
     "tokenizers": {"data"},
     "filelock": {"data", "training"},  # one writer of a cache; one run in a folder
     "ctranslate2": {"interchange"},
+    "starlette": {"serving"},
+    "uvicorn": {"serving"},
+    "prometheus_client": {"serving"},
+    "py3langid": {"serving"},
 }
 
 # Lines of code of each package: blank lines, comments and docstrings are not counted. A commit that
@@ -80,20 +85,21 @@ LIBRARIES = {
 BUDGETS = {
     "attention": 2040,
     "training": 2100,
-    "cli": 2225,
+    "cli": 2325,
     "data": 2320,
     "functional": 1380,
-    "decoding": 1570,
+    "decoding": 1605,
     "pages": 665,
     "metrics": 595,
     "models": 615,
     "alignment": 370,
     "interchange": 270,
     "nn": 255,
-    "modules on the top level": 1395,
+    "modules on the top level": 1435,
+    "serving": 1035,
 }
 FILES_IN_A_FOLDER = 25
-FILES = 183
+FILES = 197
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
 

@@ -7,7 +7,7 @@ import warnings
 from typing import NoReturn
 
 from seq2seq import __version__
-from seq2seq.cli import average, export, report, score, translate
+from seq2seq.cli import average, export, report, score, serve, translate
 from seq2seq.cli.align import command as align
 from seq2seq.cli.evaluate import command as evaluate
 from seq2seq.cli.options import with_typed_options
@@ -22,6 +22,7 @@ COMMANDS = {
     "average": average,
     "export": export,
     "report": report,
+    "serve": serve,
 }
 
 

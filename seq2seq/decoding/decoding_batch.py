@@ -182,6 +182,10 @@ class DecodingBatch:
             self.keep(set(self.request_ids) - self._answered)
         return results
 
+    def best_so_far(self, request_id: int) -> list[int]:
+        """The tokens of a sentence's best hypothesis that has not ended."""
+        return self._search_state.best_so_far(self.request_ids.index(request_id))
+
     def keep(self, ids: Container[int]) -> None:
         """Drop the sentences with other ids."""
         kept = [place for place, i in enumerate(self.request_ids) if i in ids]

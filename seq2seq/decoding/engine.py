@@ -51,6 +51,10 @@ class Sentences(Answering[Request, list[Hypothesis]]):
     def check(self, request: Request) -> None:
         """Raises: as `submit`, if a request can never be answered."""
 
+    def best_so_far(self, request_id: int) -> list[int]:
+        """The ids of the best translation so far, which may still change; none if unknown."""
+        return []
+
 
 def check_required(search: Search) -> None:
     """Raises: ConfigError if a search cannot find what a translation must contain."""
@@ -162,6 +166,20 @@ class Engine(Sentences):
             # Answered sentences go too: a dense batch of these alone would never end.
             batch.keep(self._started)
 
+    def best_so_far(self, request_id: int) -> list[int]:
+        batch = self._started.get(request_id)
+        return [] if batch is None else batch.best_so_far(request_id)
+
+    @property
+    def lanes(self) -> int:
+        """Hypotheses that are decoded now; any thread may ask."""
+        return sum(batch.rows for batch in list(self._batches.values()))
+
+    @property
+    def pages(self) -> int:
+        """Pages in use now."""
+        return self.pool.used if self.pool else 0
+
     def _search(self, request: Request) -> Search:
         return request.search or self.search
 
@@ -197,7 +215,7 @@ class Engine(Sentences):
 
     def _admit(self) -> None:
         """Start waiting sentences where there is room."""
-        vacant = self.rows - sum(batch.rows for batch in self._batches.values())
+        vacant = self.rows - self.lanes
         if self._started and (self.pool is None or vacant * 8 < self.rows):
             return
         chosen: list[int] = []

@@ -300,6 +300,11 @@ class SearchState:
         self.forbids_repeats = self.forbids_repeats or other.forbids_repeats
         self._steps = max(self._steps, other._steps)
 
+    def best_so_far(self, sentence: int) -> list[int]:
+        """The tokens of the best hypothesis that has not ended, of the sentence at this index."""
+        ids: list[int] = self.tokens[sentence, 0, : int(self.length[sentence])].tolist()
+        return ids
+
     def results(self, sentences: Iterable[int]) -> list[list[Hypothesis]]:
         """The finished hypotheses of these sentences (by their current index), best first.
 

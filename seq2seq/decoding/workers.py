@@ -148,11 +148,24 @@ class Workers(Sentences):
         self._backlog: deque[tuple[int, Request]] = deque()
         self._workers: list[Worker] = []
         self._here = Renumbered(engine)
+        self._woken, self._waker = multiprocessing.Pipe(duplex=False)
+        self._wakes = False  # is something in that pipe, which has little room?
 
     @property
     def stats(self) -> Stats:
         """The work of this process's engine and those of the current workers."""
         return sum((worker.stats for worker in self._workers), self.engine.stats)
+
+    @property
+    def lanes(self) -> int:
+        """Hypotheses that are decoded now, or wait in a process for others."""
+        given = sum(len(worker.unanswered) for worker in list(self._workers))
+        return self.engine.lanes + given * self.engine.search.beams
+
+    @property
+    def pages(self) -> int:
+        """Pages in use now in this process."""
+        return self.engine.pages
 
     @property
     def waiting(self) -> bool:
@@ -192,6 +205,12 @@ class Workers(Sentences):
                 for request_id, hypotheses in self._here.step():
                     self.answer(request_id, hypotheses)
             self._receive(wait_for_one=not self.engine.busy)
+
+    def wake(self) -> None:
+        """Let an `advance` that waits for answers return, from another thread."""
+        if not self._wakes:
+            self._wakes = True
+            self._waker.send_bytes(b"!")
 
     @contextmanager
     def _whole(self) -> Iterator[None]:
@@ -241,8 +260,14 @@ class Workers(Sentences):
     def _receive(self, wait_for_one: bool) -> None:
         """Read what workers have answered; wait for the first answer, if any is at work."""
         at_work = {worker.connection: worker for worker in self._workers if worker.unanswered}
-        for connection in wait(at_work, None if wait_for_one else 0) if at_work else []:
+        if not at_work:
+            return
+        for connection in wait([self._woken, *at_work], None if wait_for_one else 0):
             assert isinstance(connection, Connection)
+            if connection is self._woken:
+                connection.recv_bytes()
+                self._wakes = False
+                continue
             for request_id, hypotheses in at_work[connection].receive():
                 self.answer(request_id, hypotheses)
 

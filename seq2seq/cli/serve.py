@@ -1,0 +1,119 @@
+"""Serve models over HTTP: a page to translate on, and the protocols of LibreTranslate and DeepL.
+
+    seq2seq serve RUN                                    at http://127.0.0.1:8000
+    seq2seq serve --model de-en=RUN --model en-de=RUN2   several models
+    seq2seq serve --demo                                 the model of the demo
+
+SIGHUP loads the models again; SIGTERM ends the server when all that was accepted is answered.
+"""
+
+import argparse
+import ipaddress
+import logging
+import sys
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from seq2seq.cli.options import count, positive
+from seq2seq.errors import ConfigError
+
+HELP = "serve models over HTTP, with a page to translate on"
+DEMO = Path("runs/demo/quickstart")
+NEEDED = "the service needs a few small packages: pip install 'seq2seq-attention-zoo[serve]'"
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    again: dict[str, Any] = {"action": "append", "default": []}
+    add("paths", nargs="*", metavar="PATH", help="checkpoints, or folders of runs")
+    add("--model", **again, metavar="NAME=PATH", help="a model with a name; may be repeated")
+    add("--demo", action="store_true", help="the model of the demo")
+    add("--device", default="auto", help="cpu, cuda or auto (%(default)s)")
+    add("--beam-size", type=positive, metavar="K", help="number of beams; 1 is greedy")
+    add("--precision", choices=("float32", "bfloat16", "int8"), help="precision of the arithmetic")
+    add("--workers", type=positive, default=1, metavar="N", help="processes of each model (1)")
+    add = command.add_argument_group("access").add_argument
+    add("--host", default="127.0.0.1", help="the address to listen at (%(default)s)")
+    add("--port", type=count, default=8000, help="%(default)s; 0 is any that is free")
+    add("--keys", type=Path, metavar="FILE", help="a key per line, one of which clients must send")
+    add("--no-auth", action="store_true", help="let anyone who reaches the address translate")
+    add("--tls-cert", type=Path, metavar="FILE", help="serve https, with this certificate")
+    add("--tls-key", type=Path, metavar="FILE", help="its private key, if that is in another file")
+    add("--cors", **again, metavar="ORIGIN", help="pages of this origin may ask; may be repeated")
+    add = command.add_argument_group("limits").add_argument
+    add("--queue", type=positive, default=2048, metavar="N", help="pieces that wait (%(default)s)")
+    add("--deadline", type=positive, default=30, metavar="S", help="seconds to wait (%(default)s)")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    models, keys = models_of(arguments), keys_of(arguments)
+    if arguments.tls_key and not arguments.tls_cert:
+        raise ConfigError("--tls-key is for a certificate: add --tls-cert FILE")
+    try:
+        from seq2seq.serving.served import Served
+        from seq2seq.serving.server import listen, serve
+        from seq2seq.serving.service import Limits, Service
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] in ("starlette", "uvicorn", "prometheus_client"):
+            raise ConfigError(NEEDED) from error
+        raise
+    import torch
+
+    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", level=logging.INFO)
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    torch.set_num_threads(1)  # the matrices of a step are too small to split
+    search = {"beam_size": arguments.beam_size}
+    engine = {"precision": arguments.precision, "workers": arguments.workers}
+    builders = {
+        name: partial(Served, name, path, arguments.device, search, engine)
+        for name, path in models.items()
+    }
+    service = Service(builders, Limits(arguments.queue, arguments.deadline), keys)
+    listening = listen(arguments.host, arguments.port)
+    serve(service, listening, arguments.cors, (arguments.tls_cert, arguments.tls_key))
+    return 0
+
+
+def models_of(arguments: argparse.Namespace) -> dict[str, Path]:
+    """The models by name. Raises: ConfigError if there are none, or two of one name."""
+    # The name of a path is that of the folder of a run, or of a checkpoint.
+    folders = ((path, Path(path).resolve()) for path in arguments.paths)
+    given = [((at if at.is_dir() else at.parent).name, Path(path)) for path, at in folders]
+    for text in arguments.model:
+        name, _, path = text.partition("=")
+        if not (name and path):
+            raise ConfigError(f"--model {text} should be a name and a path: --model demo=RUN")
+        given.append((name, Path(path)))
+    if arguments.demo:
+        if not DEMO.exists():
+            raise ConfigError(f"there is no model in {DEMO} yet. To train it: make demo")
+        given.append(("demo", DEMO))
+    if not given:
+        raise ConfigError("no model is given: seq2seq serve RUN, or seq2seq serve --demo")
+    models = dict(given)
+    if len(models) < len(given):
+        raise ConfigError("two models have one name: give each its own with --model NAME=PATH")
+    return models
+
+
+def keys_of(arguments: argparse.Namespace) -> list[bytes] | None:
+    """The keys of the file, if there is one. Raises: ConfigError if strangers could come in."""
+    if arguments.keys:
+        keys: list[bytes] = arguments.keys.read_bytes().split()
+        if not keys:
+            raise ConfigError(f"{arguments.keys} has no key: write one or more, a line for each")
+        return keys
+    if not (arguments.no_auth or is_loopback(arguments.host)):
+        raise ConfigError(
+            f"at {arguments.host}, others reach the server: give a file with keys, --keys FILE; or "
+            "let everyone translate, --no-auth"
+        )
+    return None
+
+
+def is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

@@ -1,0 +1,275 @@
+"""What all protocols share: models, limits, and the way of a text to its translations."""
+
+import asyncio
+import hmac
+import logging
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+from starlette.requests import Request
+from starlette.types import Receive
+
+from seq2seq.errors import Seq2SeqError
+from seq2seq.languages import language_code
+from seq2seq.serving.languages import Detected, detect, detector
+from seq2seq.serving.refusals import Gone, Refusal
+from seq2seq.serving.served import Found, Served, Text
+from seq2seq.serving.texts import Cut, cut
+from seq2seq.symbols import EOS
+from seq2seq.text_engine import Translation
+from seq2seq.text_request import TextRequest
+from seq2seq.translator import DIVERGED
+
+Result = TypeVar("Result")
+
+log = logging.getLogger("seq2seq.serving")
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Maximums.
+
+    Attributes:
+        queue: pieces of all texts that a model has accepted and not answered; a request that is
+            alone may have more.
+        characters: of all texts of a request.
+        beam_size: beams, and alternatives.
+        body: bytes.
+        patience: seconds until a body must be there.
+        deadline: seconds until an answer, unless the client says it.
+    """
+
+    queue: int = 2048
+    deadline: float = 30.0
+    characters: int = 20_000
+    beam_size: int = 10
+    body: int = 2**20
+    patience: float = 10.0
+
+
+class Task(NamedTuple):
+    """A text of a request: the model for it, its sentences, and its language if it was detected."""
+
+    model: Served
+    cut: Cut
+    detected: Detected | None
+
+    def whole(self, found: Sequence[list[Translation]], rank: int = 0) -> str:
+        """The text of the translations of a rank, or of the last one if a sentence has fewer."""
+        return self.cut.join([each[min(rank, len(each) - 1)].text for each in found])
+
+    def others(self, found: Sequence[list[Translation]], count: int) -> list[str]:
+        """The texts of the next ranks, at most `count`, each only once."""
+        ranks = range(1, min(count + 1, max(map(len, found), default=0)))
+        return list(dict.fromkeys(self.whole(found, rank) for rank in ranks))
+
+
+class Service:
+    """Models by name, and who may ask them what.
+
+    Args:
+        builders: for each name, what loads the model.
+        keys: one of which every client must send; None = nobody needs any.
+
+    Attributes:
+        models: in the order of the builders; none while they are loaded.
+        draining: is what comes now turned away?
+        characters: translated since the start.
+    """
+
+    def __init__(
+        self,
+        builders: Mapping[str, Callable[[], Served]],
+        limits: Limits | None = None,
+        keys: Sequence[bytes] | None = None,
+    ):
+        self.builders, self.limits, self.keys = builders, limits or Limits(), keys
+        self.models: dict[str, Served] = {}
+        self.draining = False
+        self.characters = 0
+        self._loading = asyncio.Lock()
+
+    async def load(self) -> None:
+        """Load all models, and then put them in the place of those that are there, which answer
+        what they have accepted. Raises: Seq2SeqError, and then nothing has changed.
+        """
+        async with self._loading:
+            loaded = {}
+            for name, build in self.builders.items():
+                loaded[name] = await asyncio.to_thread(build)
+            if len({model.source for model in loaded.values()}) > 1:
+                await asyncio.to_thread(detector)
+            for model in loaded.values():
+                model.start()
+            replaced, self.models = self.models, loaded
+        log.info(
+            "ready: %s", ", ".join(f"{m.name} ({m.source}-{m.target})" for m in loaded.values())
+        )
+        for model in replaced.values():
+            await model.close()
+
+    async def drain(self) -> None:
+        """Answer what was accepted, and nothing else."""
+        self.draining = True
+        await asyncio.gather(*(model.close() for model in self.models.values()))
+
+    def authorize(self, request: Request, key: str = "") -> None:
+        """Raises: Refusal if neither the header nor the given key is one of the keys."""
+        _, _, header = request.headers.get("authorization", "").partition(" ")
+        given = (header or key).strip().encode()
+        # All are compared, so that the time does not say which is similar.
+        same = [hmac.compare_digest(given, known) for known in self.keys or ()]
+        if self.keys is not None and not any(same):
+            raise Refusal(403, "a key is needed: Authorization: Bearer KEY")
+
+    def ready(self) -> list[Served]:
+        """The models. Raises: Refusal if no request is accepted now."""
+        if self.draining:
+            headers = {"retry-after": "5", "connection": "close"}
+            raise Refusal(503, "the server is about to stop", headers)
+        if not self.models:
+            raise Refusal(503, "the models are being loaded", {"retry-after": "5"})
+        return list(self.models.values())
+
+    def tasks(
+        self,
+        texts: Sequence[str],
+        source: str,
+        target: str,
+        *,
+        name: str = "",
+        html: bool = False,
+        split: bool = True,
+    ) -> list[Task]:
+        """What is to be done for some texts: for each, the first model that has its languages.
+
+        Args:
+            source: a language, or `auto`.
+            target: a language; empty = any.
+            name: of the model; empty = any.
+            html, split: as in `cut`.
+
+        Raises: Refusal if there is no such model, and for too many characters; ConfigError if a
+            language cannot be detected.
+        """
+        models = self.ready()
+        self.check_length(texts)
+        source_code, target_code = language_code(source), language_code(target)
+        fit = [
+            model
+            for model in models
+            if name in ("", model.name)
+            and target_code in ("", model.target)
+            and source_code in ("auto", model.source)
+        ]
+        if not fit:
+            known = ", ".join(f"{m.source} to {m.target} ({m.name})" for m in models)
+            what = f"model {name[:50]!r}" if name else f"{source[:20]!r} to {target[:20]!r}"
+            raise Refusal(400, f"{what} is not supported. Supported: {known}")
+        tasks = []
+        for text in texts:
+            found = detect(text, [model.source for model in fit]) if source_code == "auto" else None
+            model = next(each for each in fit if not found or each.source == found.language)
+            parts = cut(text, model.source, model.target, html=html, split=split)
+            tasks.append(Task(model, parts, found))
+        return tasks
+
+    def check_length(self, texts: Sequence[str]) -> None:
+        """Raises: Refusal for too many characters."""
+        if (length := sum(map(len, texts))) > (most := self.limits.characters):
+            raise Refusal(413, f"{length:,} characters; at most {most:,} are translated at once")
+
+    def submit(
+        self,
+        tasks: Sequence[Task],
+        asked: TextRequest = TextRequest(""),  # noqa: B008
+        *,
+        beams: int = 1,
+        ways: int = 0,
+        watch: Callable[[list[str]], None] | None = None,
+    ) -> "asyncio.Future[list[list[Found]]]":
+        """Accept a request.
+
+        Args:
+            tasks: its texts.
+            asked: what the translations of all sentences must be like.
+            beams: of the search, at least.
+            ways: as in `Text`.
+            watch: is told the best translations so far of all sentences, if they have one model.
+
+        Returns: for `answers`.
+        Raises: Refusal if there is no room.
+        """
+        texts: dict[Served, list[Text]] = {}
+        for model, (sentences, _), _ in tasks:
+            of_model = texts.setdefault(model, [])
+            for sentence, ids in zip(sentences, model.codec.encode(sentences), strict=True):
+                of_model.append(model.text(asked._replace(text=sentence), ids, beams, ways))
+        for model in texts:
+            self._check_room(model, sum(len(text.ids) for text in texts[model]))
+        self.characters += sum(len(each) for task in tasks for each in task.cut.sentences)
+        future = asyncio.gather(*(model.submit(texts[model], watch) for model in texts))
+        future.add_done_callback(heard)
+        return future
+
+    def _check_room(self, model: Served, pieces: int) -> None:
+        if model.pieces and model.pieces + pieces > self.limits.queue:
+            wait = {"retry-after": str(max(1, math.ceil(model.age)))}
+            raise Refusal(429, "too much waits to be translated: try again a little later", wait)
+
+    async def answer(
+        self,
+        tasks: Sequence[Task],
+        future: "asyncio.Future[list[list[Found]]]",
+        receive: Receive,
+        seconds: float | None = None,
+    ) -> list[list[list[Translation]]]:
+        """Wait for what `submit` returned: of each task, of each sentence, the translations.
+
+        Raises: Gone, Refusal if the time is over, and whatever the engine raised.
+        """
+        found = await settled(future, receive, seconds or self.limits.deadline)
+        models = dict.fromkeys(task.model for task in tasks)
+        of_model = {model: iter(each) for model, each in zip(models, found, strict=True)}
+        return [
+            [translations(next(of_model[task.model])) for _ in task.cut.sentences] for task in tasks
+        ]
+
+
+async def settled(future: "asyncio.Future[Result]", receive: Receive, seconds: float) -> Result:
+    """The result of a future, which is cancelled when the client goes or the time is over.
+
+    Raises: Gone or Refusal then, and whatever the future raises.
+    """
+    gone = asyncio.ensure_future(disconnected(receive))
+    try:
+        await asyncio.wait((future, gone), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
+        if future.done():
+            return future.result()
+        raise Gone if gone.done() else Refusal(504, f"not translated within {seconds:g} seconds")
+    finally:
+        gone.cancel()
+        future.cancel()
+
+
+def heard(future: "asyncio.Future[Any]") -> None:
+    """Of errors after the client has gone, nobody needs to be told."""
+    if not future.cancelled():
+        future.exception()
+
+
+async def disconnected(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+def translations(found: Found) -> list[Translation]:
+    """At least one: what is only marks that are no text has an empty one.
+
+    Raises: Seq2SeqError if the model has none.
+    """
+    if found is None:
+        raise Seq2SeqError(f"there is no translation of finite probability: {DIVERGED}")
+    return found or [Translation("", 0.0, [EOS], (0.0,))]

@@ -1,0 +1,167 @@
+"""Our own protocol: all that a model knows of a translation."""
+
+import asyncio
+import json
+import warnings
+from collections.abc import AsyncIterator, Sequence
+from functools import partial
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import StreamingResponse
+
+from seq2seq.alignment.choice import Alignment, Choice
+from seq2seq.serving.languages import name_of
+from seq2seq.serving.refusals import Gone, Refusal
+from seq2seq.serving.service import Service, Task
+from seq2seq.symbols import EOS, NAMES
+from seq2seq.text_engine import Translation
+from seq2seq.text_request import TextRequest
+from seq2seq.translator import Translator
+
+
+async def models(service: Service, request: Request) -> Any:
+    """The models, and what can be asked of them."""
+    described = [
+        {
+            **{"name": model.name, "source": model.source, "target": model.target},
+            **{"source_name": name_of(model.source), "target_name": name_of(model.target)},
+            **{"links": model.choice is not None, "beam_size": model.search.beams},
+        }
+        for model in service.models.values()
+    ]
+    limits = service.limits
+    most = {"beam_size": limits.beam_size, "alternatives": limits.beam_size}
+    return {"models": described, "limits": {**most, "characters": limits.characters}}
+
+
+async def translate(service: Service, request: Request, entry: dict[str, Any]) -> Any:
+    """The translations of each sentence of a text; as events, the best so far as well."""
+    nbest = entry["nbest"]
+    beams = entry.get("beam_size", nbest)
+    if beams < nbest:
+        raise Refusal(400, f"nbest={nbest} needs as many beams: beam_size={nbest}, or none")
+    task = task_of(service, entry, split=entry["split"])
+    must = tuple((each,) if isinstance(each, str) else tuple(each) for each in entry["must"])
+    asked = TextRequest("", entry["prefix"], must, tuple(entry["must_not"]))
+    if len(task.cut.sentences) != 1 and (asked.prefix or must):
+        raise Refusal(400, "prefix and must are for a text of one sentence; or add split=false")
+    news = News()
+    future = service.submit([task], asked, beams=beams, watch=news.come)
+
+    async def work() -> dict[str, Any]:
+        (found,) = await service.answer([task], future, request.receive, entry.get("deadline"))
+        return await translated(task, [each[:nbest] for each in found], entry["links"])
+
+    if "text/event-stream" not in request.headers.get("accept", ""):
+        return await work()
+    working = asyncio.ensure_future(work())
+    working.add_done_callback(lambda _: news.moved.set())
+    return StreamingResponse(events(task, news, working), media_type="text/event-stream")
+
+
+async def alternatives(service: Service, request: Request, entry: dict[str, Any]) -> Any:
+    """The ways to go on after the beginning of a translation."""
+    task = task_of(service, entry, split=False)
+    if not task.cut.sentences:
+        raise Refusal(400, "the text is empty: give a sentence")
+    future = service.submit([task], TextRequest("", entry["prefix"]), ways=entry["count"])
+    (found,) = await service.answer([task], future, request.receive, entry.get("deadline"))
+    return await translated(task, found, entry["links"])
+
+
+def task_of(service: Service, entry: dict[str, Any], *, split: bool) -> Task:
+    text, source, target = entry["text"], entry["source"], entry["target"]
+    service.check_length([entry["prefix"]])
+    (task,) = service.tasks([text], source, target, name=entry["model"], split=split)
+    if entry["links"] and task.model.choice is None:
+        raise Refusal(400, f"model {task.model.name!r} cannot link words: leave links out")
+    return task
+
+
+class News:
+    """The best translations so far, and whether there is something new."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+        self.moved = asyncio.Event()
+
+    def come(self, texts: list[str]) -> None:
+        self.texts = texts
+        self.moved.set()
+
+
+async def events(
+    task: Task, news: News, working: "asyncio.Future[dict[str, Any]]"
+) -> AsyncIterator[str]:
+    """What is new, and the answer, as server-sent events."""
+    told = ""
+    try:
+        while not working.done():
+            await news.moved.wait()
+            news.moved.clear()
+            if news.texts and not working.done() and (text := task.cut.join(news.texts)) != told:
+                told = text
+                yield event("partial", {"text": text})
+        yield event("done", working.result())
+    except Gone:
+        return
+    except Exception as error:
+        refusal = Refusal.of(error)
+        yield event("error", {"error": str(refusal), "status": refusal.status})
+    finally:
+        working.cancel()
+
+
+def event(name: str, data: dict[str, Any]) -> str:
+    return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"
+
+
+async def translated(
+    task: Task, found: Sequence[list[Translation]], linked: bool
+) -> dict[str, Any]:
+    """The answer: all sentences with their translations."""
+    model = task.model
+    each = list(zip(task.cut.sentences, found, strict=True))
+    pairs = [(source, translation.text) for source, several in each for translation in several]
+    alignments = iter(await model.run(partial(aligned, model.translator, pairs)) if linked else [])
+    sentences = []
+    for source, several in each:
+        entry: dict[str, Any] = {"source": source}
+        entry["translations"] = [described(translation, model.labels) for translation in several]
+        if linked and model.choice:
+            for translation in entry["translations"]:
+                link(entry, translation, next(alignments), model.choice)
+        sentences.append(entry)
+    languages = {"source": model.source, "target": model.target}
+    return {"model": model.name, **languages, "text": task.whole(found), "sentences": sentences}
+
+
+def aligned(translator: Translator, pairs: Sequence[tuple[str, str]]) -> list[Alignment | None]:
+    with warnings.catch_warnings():  # of pairs that cannot be aligned: these have no links
+        warnings.simplefilter("ignore")
+        return list(translator.alignments(pairs))
+
+
+def described(translation: Translation, labels: Sequence[str]) -> dict[str, Any]:
+    pieces = [NAMES[EOS] if i == EOS else labels[i] for i in translation.ids]
+    return {
+        **{"text": translation.text, "score": translation.score},
+        **{"confidence": translation.confidence, "truncated": translation.truncated},
+        **({"unmet": translation.unmet} if translation.unmet else {}),
+        "tokens": list(zip(pieces, translation.token_logp, strict=True)),
+    }
+
+
+def link(
+    sentence: dict[str, Any],
+    translation: dict[str, Any],
+    alignment: Alignment | None,
+    choice: Choice,
+) -> None:
+    """Add words and their links; none for texts that cannot be aligned, such as long ones."""
+    sides = (alignment.source, alignment.target) if alignment else ([], [])
+    sentence["source_words"], translation["words"] = (
+        [word._asdict() for word in side] for side in sides
+    )
+    translation["links"] = sorted(alignment.links(choice)) if alignment else []

@@ -1,0 +1,243 @@
+"""Servers in processes: signals, clients of other projects, and clients that misbehave."""
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.error
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_runs import demo_lines, demo_run
+
+pytest.importorskip("uvicorn", reason="pip install -e '.[serve]'")
+pytestmark = pytest.mark.serving
+
+TEXTS = demo_lines("test", "de", 20)
+LONG = " ".join(TEXTS[:5])
+
+
+class Running:
+    """`seq2seq serve`, at a free port."""
+
+    def __init__(self, *arguments: Any):
+        command = [sys.executable, "-m", "seq2seq", "serve", *map(str, arguments), "--port", "0"]
+        self.process = subprocess.Popen(
+            command, stderr=subprocess.PIPE, text=True, env={**os.environ, "OMP_NUM_THREADS": "1"}
+        )
+        assert self.process.stderr
+        self.log: list[str] = []
+        self.port = 0
+        threading.Thread(target=self._read, daemon=True).start()
+        self.wait_for(lambda: self.port)
+
+    def _read(self) -> None:
+        assert self.process.stderr
+        for line in self.process.stderr:
+            self.log.append(line)
+            if "listening at" in line:
+                self.port = int(line.rsplit(":", 1)[1])
+
+    def wait_for(self, condition: Callable[[], Any]) -> None:
+        """Wait until something is so. No test depends on how long that takes."""
+        while not condition():
+            assert self.process.poll() is None, "".join(self.log)
+            time.sleep(0.05)
+
+    def ready(self) -> "Running":
+        self.wait_for(lambda: self.ask("GET", "/health/ready")[0] == 200)
+        return self
+
+    def ask(
+        self, method: str, path: str, entry: Any = None, headers: dict[str, str] | None = None
+    ) -> tuple[int, Any]:
+        """Returns: the code, and the answer."""
+        connection = http.client.HTTPConnection("127.0.0.1", self.port)
+        body = None if entry is None else json.dumps(entry)
+        connection.request(method, path, body, headers or {})
+        answer = connection.getresponse()
+        content = answer.read().decode()
+        connection.close()
+        kind = answer.headers["content-type"] or ""
+        return answer.status, json.loads(content) if "json" in kind else content
+
+    def translate(self, text: str) -> tuple[int, Any]:
+        return self.ask("POST", "/translate", {"q": text, "source": "de", "target": "en"})
+
+    def gauge(self, name: str) -> float:
+        lines = self.ask("GET", "/metrics")[1].splitlines()
+        return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.startswith(name + "{"))
+
+    def send(self, data: bytes) -> socket.socket:
+        """Open a connection, and send something."""
+        connection = socket.create_connection(("127.0.0.1", self.port))
+        connection.sendall(data)
+        return connection
+
+    def end(self) -> int:
+        self.process.terminate()
+        return self.process.wait()
+
+
+@pytest.fixture(scope="module")
+def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return demo_run(tmp_path_factory.getbasetemp())
+
+
+@pytest.fixture(scope="module")
+def server(path: Path) -> Iterator[Running]:
+    running = Running(path).ready()
+    yield running
+    assert running.end() == 0
+    assert not any(text in line for line in running.log for text in TEXTS)
+
+
+def post(text: str) -> bytes:
+    body = json.dumps({"text": text}).encode()
+    head = f"POST /v1/translate HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+def test_the_client_of_libretranslate_works(server: Running) -> None:
+    module = pytest.importorskip("libretranslatepy")
+    client = module.LibreTranslateAPI(f"http://127.0.0.1:{server.port}/")
+    assert client.translate(TEXTS[0], "de", "en") == server.translate(TEXTS[0])[1]["translatedText"]
+    assert client.detect(TEXTS[0])[0]["language"] == "de"
+    assert [each["code"] for each in client.languages()] == ["de"]
+    with pytest.raises(urllib.error.HTTPError, match="400"):
+        client.translate(TEXTS[0], "fr", "en")
+
+
+def test_the_client_of_deepl_works(path: Path, tmp_path: Path) -> None:
+    deepl = pytest.importorskip("deepl")
+    keys = tmp_path / "keys"
+    keys.write_text("first\nsecond\n")
+    server = Running(path, "--keys", keys).ready()
+    address = f"http://127.0.0.1:{server.port}"
+    client = deepl.DeepLClient("second", server_url=address)
+    key = {"authorization": "Bearer first"}
+    expected = [
+        server.ask("POST", "/v1/translate", {"text": text}, key)[1]["text"] for text in TEXTS[:3]
+    ]
+    found = client.translate_text(TEXTS[:3], target_lang="EN-US")
+    assert [each.text for each in found] == expected
+    assert found[0].detected_source_lang == "DE"
+    single = client.translate_text(TEXTS[0], source_lang="DE", target_lang="EN-GB")
+    assert single.text == expected[0]
+    assert [each.code for each in client.get_source_languages()] == ["DE"]
+    assert client.get_usage().character.count == sum(map(len, [*TEXTS[:3] * 2, TEXTS[0]]))
+    with pytest.raises(deepl.DeepLException, match="not supported"):
+        client.translate_text(TEXTS[0], target_lang="FR")
+    with pytest.raises(deepl.AuthorizationException):
+        deepl.DeepLClient("third", server_url=address).get_usage()
+    assert server.end() == 0
+
+
+def test_clients_that_misbehave_hold_nobody_up(server: Running) -> None:
+    halves = [server.send(post(TEXTS[0])[:size]) for size in (0, 5, 50, 90) for _ in range(5)]
+    bombs = [
+        server.send(b"GET / HTTP/1.1\r\n" + b"x: %s\r\n" % (b"y" * 1000) * 100),
+        server.send(b"\x16\x03\x01 not HTTP\r\n\r\n"),
+        server.send(b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n"),
+    ]
+    for bomb in bombs:
+        assert b" 400 " in bomb.recv(100).split(b"\r\n")[0]
+    assert server.translate("ü" * 10 * 2**20)[0] == 413
+    assert server.translate(TEXTS[0])[0] == 200
+    for half in halves:
+        half.settimeout(60)
+        content = half.recv(10_000)  # ends: the server closes it
+        assert content == b"" or b" 408 " in content
+
+
+def test_clients_that_leave_free_what_they_held(server: Running) -> None:
+    for turn in range(100):
+        connection = server.send(post(LONG))
+        if turn % 3 == 0:
+            time.sleep(0.01)
+        connection.close()
+    assert server.translate(TEXTS[0])[0] == 200
+    for name in ("seq2seq_queue_pieces", "seq2seq_lanes", "seq2seq_pages"):
+        server.wait_for(lambda name=name: server.gauge(name) == 0)
+
+
+def test_what_was_accepted_is_answered_after_sigterm(path: Path) -> None:
+    server = Running(path).ready()
+    connections = [server.send(post(text)) for text in TEXTS for _ in range(5)]
+    server.wait_for(lambda: server.gauge("seq2seq_queue_pieces") > 0)
+    server.process.send_signal(signal.SIGTERM)
+    codes = []
+    for connection in connections:
+        content = b""
+        while more := connection.recv(65_536):
+            content += more
+        codes.append(content[9:12])
+    assert set(codes) <= {b"200", b"503"} and codes.count(b"200") > 1
+    assert server.process.wait() == 0
+
+
+def test_sighup_loads_anew_and_a_failed_load_keeps_the_old(path: Path, tmp_path: Path) -> None:
+    own = tmp_path / "model.ckpt"
+    own.write_bytes((path / "best.ckpt").read_bytes())
+    server = Running("--model", f"own={own}").ready()
+    expected = server.translate(TEXTS[0])
+    own.write_bytes(b"damaged")
+    server.process.send_signal(signal.SIGHUP)
+    server.wait_for(lambda: any("not loaded" in line for line in server.log))
+    assert server.translate(TEXTS[0]) == expected
+    own.write_bytes((path / "best.ckpt").read_bytes())
+    server.process.send_signal(signal.SIGHUP)
+    while sum("ready: own" in line for line in server.log) < 2:
+        assert server.translate(TEXTS[0]) == expected
+    assert server.translate(TEXTS[0]) == expected
+    server.process.kill()
+    server.process.wait()
+    again = Running("--model", f"own={own}").ready()
+    assert again.translate(TEXTS[0]) == expected
+    assert again.end() == 0
+
+
+def test_worker_processes_serve_as_one_thread_does(server: Running, path: Path) -> None:
+    several = Running(path, "--workers", "2").ready()
+    answers: dict[str, Any] = {}
+
+    def ask(text: str) -> None:
+        answers[text] = several.translate(text)
+
+    threads = [threading.Thread(target=ask, args=(text,)) for text in TEXTS]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert answers == {text: server.translate(text) for text in TEXTS}
+    assert several.gauge("seq2seq_sentences_total") >= len(TEXTS)
+    assert several.end() == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("nowhere",), "nowhere"),
+        (("{path}", "--host", "0.0.0.0"), "--no-auth"),
+        (("{path}", "--keys", "{empty}"), "has no key"),
+        (("{path}", "{path}"), "one name"),
+        (("--model", "a={empty}"), "checkpoint"),
+        ((), "seq2seq serve RUN"),
+    ],
+)
+def test_mistakes_end_with_a_message(
+    path: Path, tmp_path: Path, arguments: tuple[str, ...], message: str
+) -> None:
+    empty = tmp_path / "empty"
+    empty.write_text("\n")
+    words = [word.format(path=path, empty=empty) for word in arguments]
+    command = [sys.executable, "-m", "seq2seq", "serve", *words, "--port", "0"]
+    ended = subprocess.run(command, capture_output=True, text=True)
+    assert ended.returncode == 2 and message in ended.stderr and "Traceback" not in ended.stderr

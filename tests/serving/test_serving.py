@@ -1,0 +1,370 @@
+"""The service answers in three protocols as the translator would, and refuses what it cannot do."""
+
+import asyncio
+import json
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlencode
+
+import pytest
+import yaml
+from tiny_runs import demo_lines, demo_run
+
+pytest.importorskip("starlette", reason="pip install -e '.[serve]'")
+pytest.importorskip("prometheus_client")
+
+from starlette.testclient import TestClient
+
+from seq2seq.errors import ConfigError, Seq2SeqError
+from seq2seq.serving import app
+from seq2seq.serving.languages import detect
+from seq2seq.serving.refusals import Refusal
+from seq2seq.serving.served import Served
+from seq2seq.serving.service import Limits, Service
+from seq2seq.translator import Translator
+
+TEXTS = demo_lines("test", "de", 6)
+LIMITS = Limits(queue=200, characters=1000, body=10_000)
+POSTS = {
+    "/v1/translate": {"text": TEXTS[0]},
+    "/v1/alternatives": {"text": TEXTS[0]},
+    "/translate": {"q": TEXTS[0], "source": "de", "target": "en"},
+    "/detect": {"q": TEXTS[0]},
+    "/v2/translate": {"text": [TEXTS[0]], "target_lang": "EN-US"},
+}
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return demo_run(tmp_path_factory.getbasetemp())
+
+
+@pytest.fixture(scope="module")
+def translator(trained: Path) -> Translator:
+    return Translator.load(trained, device="cpu")
+
+
+@pytest.fixture(scope="module")
+def service(trained: Path) -> Service:
+    return Service({"demo": lambda: Served("demo", trained, "cpu")}, LIMITS)
+
+
+@pytest.fixture(scope="module")
+def client(service: Service) -> Iterator[TestClient]:
+    with TestClient(app.build_app(service)) as client:
+        assert client.portal
+        assert client.get("/health/ready").status_code == 503
+        assert ask(client, "/translate").status_code == 503
+        client.portal.call(service.load)
+        yield client
+        client.portal.call(service.drain)
+        assert client.get("/health/ready").status_code == 503
+        assert client.get("/health/live").status_code == 200
+
+
+def ask(client: TestClient, path: str, **changed: Any) -> Any:
+    entry = {**POSTS[path], **changed}
+    return client.post(path, json={name: v for name, v in entry.items() if v is not None})
+
+
+def test_all_protocols_translate_as_the_translator_does(
+    client: TestClient, translator: Translator
+) -> None:
+    expected = translator.translate(TEXTS)
+    assert [ask(client, "/v1/translate", text=text).json()["text"] for text in TEXTS] == expected
+    answer = ask(client, "/translate", q=TEXTS, source="auto").json()
+    assert answer["translatedText"] == expected
+    assert answer["detectedLanguage"] == [{"language": "de", "confidence": 100}] * len(TEXTS)
+    assert ask(client, "/translate").json() == {"translatedText": expected[0]}
+    answer = ask(client, "/v2/translate", text=TEXTS, source_lang="DE").json()
+    assert [each["text"] for each in answer["translations"]] == expected
+    form = urlencode([("text", text) for text in TEXTS] + [("target_lang", "en")])
+    kind = {"content-type": "application/x-www-form-urlencoded"}
+    answer = client.post("/v2/translate", content=form, headers=kind).json()
+    assert [each["text"] for each in answer["translations"]] == expected
+    form = urlencode({"q": TEXTS[0], "source": "de", "target": "en", "alternatives": "1"})
+    answer = client.post("/translate", content=form, headers=kind).json()
+    assert answer["translatedText"] == expected[0] and len(answer["alternatives"]) <= 1
+
+
+def test_ours_tells_all_that_the_model_knows(client: TestClient, translator: Translator) -> None:
+    (best,) = translator.stream(TEXTS[:1], translator.search())
+    assert best is not None
+    answer = ask(client, "/v1/translate", nbest=3, links=True).json()
+    (sentence,) = answer["sentences"]
+    assert [each["text"] for each in sentence["translations"]] == [t.text for t in best[:3]]
+    for found, translation in zip(sentence["translations"], best, strict=False):
+        assert found["score"] == pytest.approx(translation.score, abs=1e-4)
+        assert found["confidence"] == pytest.approx(translation.confidence, abs=1e-4)
+        pieces = "".join(piece for piece, _ in found["tokens"] if piece != "</s>")
+        assert pieces.strip() == found["text"].strip()
+        for word in found["words"]:
+            assert found["text"][word["start"] : word["end"]] == word["text"]
+        assert {j for _, j in found["links"]} <= set(range(len(found["words"])))
+        assert {i for i, _ in found["links"]} <= set(range(len(sentence["source_words"])))
+    assert sentence["translations"][0]["links"]
+
+
+def test_alternatives_are_those_of_the_translator(
+    client: TestClient, translator: Translator
+) -> None:
+    expected = translator.alternatives(TEXTS[0], "The ", 4)
+    (sentence,) = ask(client, "/v1/alternatives", prefix="The ", count=4).json()["sentences"]
+    assert [each["text"] for each in sentence["translations"]] == [t.text for t in expected]
+
+
+def test_what_is_asked_of_a_translation_is_done(client: TestClient) -> None:
+    answer = ask(client, "/v1/translate", prefix="We", must_not=["garden"], must=[["bicycle"]])
+    (best,) = answer.json()["sentences"][0]["translations"]
+    assert best["text"].startswith("We")
+    assert "bicycle" in best["text"] or best["unmet"] == ["bicycle"]
+    answer = ask(client, "/v1/translate", text="Das {name} schwimmt %s.")
+    (best,) = answer.json()["sentences"][0]["translations"]
+    assert all(each in best["text"] or each in best["unmet"] for each in ("{name}", "%s"))
+
+
+def test_events_end_with_the_answer(client: TestClient) -> None:
+    plain = ask(client, "/v1/translate").json()
+    events = client.post(
+        "/v1/translate", json=POSTS["/v1/translate"], headers={"accept": "text/event-stream"}
+    )
+    assert events.headers["content-type"].startswith("text/event-stream")
+    blocks = [block.split("\n") for block in events.text.strip().split("\n\n")]
+    names = [name.removeprefix("event: ") for name, _ in blocks]
+    assert names == ["partial"] * (len(names) - 1) + ["done"]
+    assert json.loads(blocks[-1][1].removeprefix("data: "))["text"] == plain["text"]
+
+
+def test_what_is_not_text_has_an_empty_translation(client: TestClient) -> None:
+    for text in ("", " \n ", "\ufeff"):
+        answer = ask(client, "/translate", q=[text, TEXTS[0]])
+        assert answer.json()["translatedText"][0].strip() == ""
+        assert ask(client, "/v1/translate", text=text, links=True).status_code == 200
+
+
+@pytest.mark.parametrize("path", POSTS)
+@pytest.mark.parametrize(
+    ("body", "kind", "code"),
+    [
+        (b"{", "application/json", 400),
+        (b"[]", "application/json", 400),
+        (b"[" * 9000, "application/json", 400),
+        (b"{}", "application/json", 400),
+        (b'{"nonsense": 1}', "application/json", 400),
+        (b'{"text": "\xff"}', "application/json", 400),
+        (b"%ff=%ff", "application/x-www-form-urlencoded", 400),
+        (b"&".join([b"a=b"] * 300), "application/x-www-form-urlencoded", 400),
+        (b"text", "multipart/form-data; boundary=x", 415),
+        (b" " * 10_001, "application/json", 413),
+    ],
+)
+def test_a_body_that_is_none_is_refused(
+    client: TestClient, path: str, body: bytes, kind: str, code: int
+) -> None:
+    answer = client.post(path, content=body, headers={"content-type": kind})
+    no_form = "form" in kind and path.startswith("/v1")
+    assert answer.status_code == (415 if no_form else code)
+    assert answer.json()["error"] == answer.json()["message"]
+
+
+@pytest.mark.parametrize(
+    ("path", "changed", "code", "message"),
+    [
+        ("/v1/translate", {"text": 1}, 400, "text should be of type string"),
+        ("/v1/translate", {"text": "\ud800"}, 400, "surrogate"),
+        ("/v1/translate", {"text": "a" * 1001}, 413, "at most 1,000"),
+        ("/v1/translate", {"nbest": 11}, 400, "from 1 to 10"),
+        ("/v1/translate", {"nbest": True}, 400, "type integer"),
+        ("/v1/translate", {"nbest": 1.5}, 400, "type integer"),
+        ("/v1/translate", {"nbest": 4, "beam_size": 2}, 400, "beam_size=4"),
+        ("/v1/translate", {"links": "yes"}, 400, "type boolean"),
+        ("/v1/translate", {"deadline": 0}, 400, "from 0.1"),
+        ("/v1/translate", {"model": "other"}, 400, "Supported: de to en"),
+        ("/v1/translate", {"target": "fr"}, 400, "Supported: de to en"),
+        ("/v1/translate", {"must": ["a"] * 21}, 413, "at most 20"),
+        ("/v1/translate", {"must": [" "]}, 400, "empty"),
+        ("/v1/translate", {"text": " ", "prefix": "A"}, 400, "one sentence"),
+        ("/v1/translate", {"prefix": "a" * 501}, 413, "at most 500"),
+        ("/v1/alternatives", {"text": " "}, 400, "sentence"),
+        ("/v1/alternatives", {"nbest": 2}, 400, "Supported: text"),
+        ("/translate", {"q": None}, 400, "missing"),
+        ("/translate", {"q": []}, 400, "empty"),
+        ("/translate", {"q": ["a"] * 51}, 413, "at most 50"),
+        ("/translate", {"q": ["a", 1]}, 400, "each of q"),
+        ("/translate", {"source": "fr"}, 400, "Supported: de to en"),
+        ("/translate", {"format": "pdf"}, 400, "text, html"),
+        ("/translate", {"alternatives": 10_000}, 400, "from 0 to 10"),
+        ("/v2/translate", {"target_lang": "FR"}, 400, "Supported: de to en"),
+        ("/v2/translate", {"formality": "more"}, 400, "prefer_more"),
+        ("/v2/translate", {"glossary_id": "x"}, 400, "not supported"),
+    ],
+)
+def test_what_cannot_be_done_is_refused_with_what_can(
+    client: TestClient, path: str, changed: dict[str, Any], code: int, message: str
+) -> None:
+    answer = client.post(path, content=json.dumps({**POSTS[path], **changed}).encode())
+    if None in changed.values():
+        answer = ask(client, path, **changed)
+    assert answer.status_code == code
+    assert message in answer.json()["error"]
+
+
+def test_what_is_served_is_what_is_described(client: TestClient) -> None:
+    described = yaml.safe_load(client.get("/openapi.yaml").text)
+    paths = {path: next(iter(methods)) for path, methods in described["paths"].items()}
+    served = {**dict.fromkeys(app.POST, "post"), **dict.fromkeys(app.GET, "get")}
+    operation = dict.fromkeys(("/health/live", "/health/ready", "/metrics"), "get")
+    assert paths == {**served, **operation}
+    for path, method in paths.items():
+        known_codes = described["paths"][path][method]["responses"]
+        assert {"200"} <= set(known_codes)
+    for path in {**app.GET, **operation}:
+        assert client.get(path).status_code == 200
+    assert client.get("/v2/languages?type=all").status_code == 400
+    assert client.get("/nothing").json()["error"] and client.get("/translate").status_code == 405
+
+
+@pytest.fixture
+def busy(service: Service, client: TestClient) -> Iterator[threading.Event]:
+    """The engine waits until the event is set."""
+    assert client.portal
+    go = threading.Event()
+    client.portal.call(lambda: [service.models["demo"].run(go.wait)])  # and is not awaited
+    yield go
+    go.set()
+
+
+def test_requests_beyond_the_queue_and_the_deadline_are_turned_away(
+    service: Service, client: TestClient, busy: threading.Event
+) -> None:
+    model = service.models["demo"]
+    late = ask(client, "/v1/translate", deadline=0.1)
+    assert late.status_code == 504 and model.pieces == 0
+    answers: list[Any] = []
+    threads = [
+        threading.Thread(target=lambda: answers.append(ask(client, "/translate", q=TEXTS)))
+        for _ in range(6)
+    ]
+    for thread in threads:
+        thread.start()
+    while len(answers) < 6 - 200 // sum(len(ids) for ids in model.codec.encode(TEXTS)):
+        time.sleep(0.01)
+    assert {answer.status_code for answer in answers} == {429}
+    assert all(int(answer.headers["retry-after"]) >= 1 for answer in answers)
+    # What is outside of the engine does not wait for it.
+    assert client.get("/health/ready").status_code == 200
+    metrics = dict(
+        line.rsplit(" ", 1) for line in client.get("/metrics").text.splitlines() if line[0] != "#"
+    )
+    assert float(metrics['seq2seq_queue_pieces{model="demo"}']) == model.pieces > 0
+    assert float(metrics['seq2seq_queue_seconds{model="demo"}']) > 0
+    assert 'seq2seq_requests_total{code="504",path="/v1/translate"}' in metrics
+    busy.set()
+    for thread in threads:
+        thread.join()
+    assert sorted(answer.status_code for answer in answers)[0] == 200
+    assert model.pieces == 0 == model.sentences.lanes == model.sentences.pages
+
+
+def test_clients_that_leave_at_any_time_leave_nothing_behind(
+    service: Service, client: TestClient
+) -> None:
+    model = service.models["demo"]
+
+    async def leave() -> None:
+        futures = []
+        for turn in range(60):
+            tasks = service.tasks(TEXTS[: turn % 3 + 1], "de", "en")
+            with suppress(Refusal):
+                futures.append(service.submit(tasks, ways=turn % 5 // 4 * 2))
+            await asyncio.sleep(0.005 * (turn % 4))
+            if turn % 7:
+                futures[len(futures) // 2].cancel()
+        for future in futures:
+            with suppress(asyncio.CancelledError):
+                await future
+        await model.run(lambda: None)  # after what was ordered before
+
+    assert client.portal
+    client.portal.call(leave)
+    assert model.pieces == 0 == model.sentences.lanes == model.sentences.pages
+    assert not (model._places or model._waiting or model._watched or model.engine.busy)
+
+
+def test_an_error_of_the_engine_is_told_and_the_next_request_is_answered(
+    service: Service, client: TestClient, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    engine: Any = service.models["demo"].sentences
+    advance = engine._advance
+
+    def fail() -> None:
+        monkeypatch.setattr(engine, "_advance", advance)
+        raise RuntimeError(f"out of memory in {TEXTS[0]}")
+
+    monkeypatch.setattr(engine, "_advance", fail)
+    answer = ask(client, "/translate")
+    assert answer.status_code == 500 and "log" in answer.json()["error"]
+    assert "RuntimeError" in caplog.text and TEXTS[0] not in caplog.text
+    assert ask(client, "/translate").status_code == 200
+
+
+def test_a_load_that_fails_changes_nothing(service: Service, client: TestClient) -> None:
+    before = dict(service.models)
+
+    def fail() -> Served:
+        raise ConfigError("damaged")
+
+    service.builders = {**service.builders, "other": fail}
+    assert client.portal
+    with pytest.raises(Seq2SeqError, match="damaged"):
+        client.portal.call(service.load)
+    assert service.models == before and ask(client, "/translate").status_code == 200
+    service.builders = {"demo": service.builders["demo"]}
+    client.portal.call(service.load)
+    assert service.models["demo"] is not before["demo"]
+    assert ask(client, "/translate").status_code == 200
+    assert not before["demo"]._thread.is_alive()
+
+
+def test_with_keys_each_protocol_wants_one_in_its_own_way(service: Service) -> None:
+    guarded = Service({}, LIMITS, [b"first", b"second"])
+    guarded.models = service.models
+    with TestClient(app.build_app(guarded)) as client:
+        for path in (*POSTS, "/v1/models", "/v2/usage", "/v2/languages"):
+            method = "POST" if path in POSTS else "GET"
+            for header in (None, "Bearer ", "Bearer other", "DeepL-Auth-Key fir"):
+                headers = {"authorization": header} if header else {}
+                answer = client.request(method, path, json=POSTS.get(path), headers=headers)
+                assert answer.status_code == 403, path
+        assert ask(client, "/detect", api_key="second").status_code == 200
+        key = {"authorization": "DeepL-Auth-Key first"}
+        assert client.get("/v2/usage", headers=key).status_code == 200
+        assert client.get("/frontend/settings").json()["keyRequired"] is True
+        assert client.get("/health/live").status_code == 200
+
+
+def test_pages_elsewhere_may_ask_only_if_they_are_named(service: Service) -> None:
+    origin = {"origin": "https://example.org"}
+    for origins, allowed in ((), None), (["https://example.org"], "https://example.org"):
+        with TestClient(app.build_app(service, origins)) as client:
+            answer = client.get("/languages", headers=origin)
+            assert answer.headers.get("access-control-allow-origin") == allowed
+            assert answer.headers["x-content-type-options"] == "nosniff"
+            assert "default-src 'none'" in answer.headers["content-security-policy"]
+
+
+def test_languages_are_detected_among_those_that_are_there() -> None:
+    assert detect("anything", ["de", "de"]).language == "de"
+    try:
+        found = [detect(text, ["de", "fr"]) for text in (TEXTS[0], "Je ne sais pas où il est.")]
+    except ConfigError as error:
+        assert "pip install" in str(error)
+    else:
+        assert [each.language for each in found] == ["de", "fr"]
+        assert all(0.5 < each.confidence <= 1 for each in found)
+        with pytest.raises(ConfigError, match="none of"):
+            detect(TEXTS[0], ["xx", "yy"])
