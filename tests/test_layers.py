@@ -40,6 +40,7 @@ FLOORS = {
     "alignment": 1,
     "metrics": 2,
     "functional": 1,
+    "documents": 1,  # texts in sentences
     "kernels": 0,  # code for GPUs
     "languages": 0,
     "errors": 0,
@@ -73,6 +74,7 @@ LIBRARIES = {
     "tokenizers": {"data"},
     "filelock": {"data", "training"},  # one writer of a cache; one run in a folder
     "ctranslate2": {"interchange"},
+    "sentencex": {"documents"},
 }
 
 # Lines of code of each package: blank lines, comments and docstrings are not counted. A commit that
@@ -80,7 +82,7 @@ LIBRARIES = {
 BUDGETS = {
     "attention": 2040,
     "training": 2100,
-    "cli": 2210,
+    "cli": 2310,
     "data": 2300,
     "functional": 1380,
     "decoding": 1565,
@@ -90,10 +92,11 @@ BUDGETS = {
     "alignment": 370,
     "interchange": 270,
     "nn": 255,
+    "documents": 190,
     "modules on the top level": 1375,
 }
 FILES_IN_A_FOLDER = 25
-FILES = 183
+FILES = 188
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
