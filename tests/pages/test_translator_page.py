@@ -20,7 +20,10 @@ window = browser.window
 pytestmark = pytest.mark.slow
 
 PAGE = Path(seq2seq.__file__).parent / "serving" / "page"
-POLICY = "default-src 'self'"
+# The strictest under which the page should work.
+POLICY = "default-src 'none'; form-action 'none'; base-uri 'none'; " + "; ".join(
+    f"{kind}-src 'self'" for kind in ("script", "style", "connect", "img")
+)
 WIDTHS = 1200, 360
 EVIL = "<script>document.title='stolen'</script> <img src=x onerror=document.title='stolen'>"
 WORDS = {
@@ -155,7 +158,7 @@ def sentence(source: str, prefix: str, body: dict[str, Any], path: str) -> dict[
         target = listed(text)
         tokens = [[f" {word['text']}", -2.0 if i == 1 else -0.1] for i, word in enumerate(target)]
         links = [[i, i] for i in range(min(len(target), len(words)))]
-        scores = {"score": -0.5 - n, "confidence": 0.9 / (n + 1), "truncated": False}
+        scores = {"score": -0.5 - n, "confidence": 0.9 / (n + 1), "truncated": n == 4}
         translation = {"text": text, **scores, "tokens": [*tokens, ["</s>", -0.1]]}
         translations.append({**translation, "words": target, "links": links})
     return {"source": source, "source_words": listed(source), "translations": translations}
@@ -435,6 +438,7 @@ def test_other_translations_have_scores_and_can_be_chosen(page: Browser) -> None
     rows = [f"A dog runs.{f' ({n})' * bool(n)}" for n in range(5)]
     assert texts(page, "#others bdi") == rows
     assert texts(page, "#others small")[1] == "45 % · score −1.50"
+    assert texts(page, "#others small")[4] == "18 % · score −4.50 · cut off"
     assert texts(page, "[aria-pressed=true] bdi") == rows[:1]
     page.click("#others li:nth-child(4) button")
     assert value(page) == ENGLISH.replace("runs.", "runs. (3)")

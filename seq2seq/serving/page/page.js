@@ -242,7 +242,8 @@ function drawOthers() {
     const button = element("button", "", { type: "button", onclick: () => choose(index, translation) });
     button.ariaPressed = String(translation.text === segments[index].text);
     const score = translation.score.toFixed(2).replace("-", "−");
-    const figures = element("small", `${percent(translation.confidence)} · score ${score}`);
+    const cut = translation.truncated ? " · cut off" : ""; // at the length limit
+    const figures = element("small", `${percent(translation.confidence)} · score ${score}${cut}`);
     button.append(element("bdi", translation.text, { lang: chosen().target }), figures);
     const item = element("li", "");
     item.append(button);
