@@ -62,11 +62,12 @@ class Browser:
         assert "error" not in answer, (method, answer)
         return answer["result"]
 
-    def open(self, path: Path) -> None:
-        """Open a page and wait until it has been drawn."""
+    def open(self, page: Path | str) -> None:
+        """Open a page, a file or an address, and wait until it has been drawn."""
         self.requests.clear()
         self.complaints.clear()
-        loader = self.call("Page.navigate", url=path.resolve().as_uri())["loaderId"]
+        url = page if isinstance(page, str) else page.resolve().as_uri()
+        loader = self.call("Page.navigate", url=url)["loaderId"]
         while loader not in self._loaded:
             self._note(self._message())
         self.settle()
@@ -83,14 +84,36 @@ class Browser:
         assert "exceptionDetails" not in answer, answer["exceptionDetails"]
         return answer["result"].get("value")
 
-    def hover(self, selector: str) -> None:
-        """Move the mouse to the middle of an element."""
+    def hover(self, selector: str) -> tuple[float, float]:
+        """Move the mouse to the middle of an element. Returns: where that is."""
         x, y = self.run(
             f"(e => {{ e.scrollIntoView({{block: 'center', inline: 'center'}}); "
             "const b = e.getBoundingClientRect(); return [b.x + b.width / 2, b.y + b.height / 2]; "
             f"}})(document.querySelector({json.dumps(selector)}))"
         )
         self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y)
+        self.settle()
+        return x, y
+
+    def click(self, selector: str) -> None:
+        """Move the mouse to the middle of an element, press and release its button."""
+        x, y = self.hover(selector)
+        for kind in ("mousePressed", "mouseReleased"):
+            where = {"x": x, "y": y, "button": "left", "clickCount": 1}
+            self.call("Input.dispatchMouseEvent", type=kind, **where)
+        self.settle()
+
+    def type(self, text: str) -> None:
+        """Type into the element in focus, as an input method does: all at once."""
+        self.call("Input.insertText", text=text)
+        self.settle()
+
+    def wait(self, script: str) -> None:
+        """Wait until an expression in the page is true."""
+        deadline = time.monotonic() + PATIENCE
+        while not self.run(f"Boolean({script})"):
+            assert time.monotonic() < deadline, f"this never came: {script}"
+            time.sleep(0.02)
         self.settle()
 
     def choose(self, selector: str, value: str) -> None:
@@ -102,11 +125,14 @@ class Browser:
         )
         self.settle()
 
-    def press(self, key: str) -> None:
-        """Press and release a key."""
+    def press(self, key: str, modifiers: int = 0) -> None:
+        """Press and release a key, with Alt (1), Control (2) or Shift (8)."""
         for kind in ("rawKeyDown", "keyUp"):
             code = {
+                "z": 90,
+                "Backspace": 8,
                 "Tab": 9,
+                "Enter": 13,
                 "Escape": 27,
                 "ArrowLeft": 37,
                 "ArrowUp": 38,
@@ -116,7 +142,12 @@ class Browser:
                 "End": 35,
             }[key]
             self.call(
-                "Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=code
+                "Input.dispatchKeyEvent",
+                type=kind,
+                key=key,
+                code=key,
+                windowsVirtualKeyCode=code,
+                modifiers=modifiers,
             )
         self.settle()
 

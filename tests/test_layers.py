@@ -40,6 +40,7 @@ FLOORS = {
     "alignment": 1,
     "metrics": 2,
     "functional": 1,
+    "documents": 1,  # texts in sentences
     "kernels": 0,  # code for GPUs
     "languages": 0,
     "errors": 0,
@@ -78,6 +79,7 @@ LIBRARIES = {
     "uvicorn": {"serving"},
     "prometheus_client": {"serving"},
     "py3langid": {"serving"},
+    "sentencex": {"documents"},
 }
 
 # Lines of code of each package: blank lines, comments and docstrings are not counted. A commit that
@@ -85,7 +87,7 @@ LIBRARIES = {
 BUDGETS = {
     "attention": 2040,
     "training": 2100,
-    "cli": 2325,
+    "cli": 2425,
     "data": 2320,
     "functional": 1380,
     "decoding": 1605,
@@ -97,9 +99,10 @@ BUDGETS = {
     "nn": 255,
     "modules on the top level": 1435,
     "serving": 1035,
+    "documents": 180,
 }
 FILES_IN_A_FOLDER = 25
-FILES = 197
+FILES = 202
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
 

@@ -7,6 +7,7 @@ translated, which also sets the exit code to 1. Messages go to stderr.
     seq2seq translate PATH "Ein Hund." --prefix "One" --nbest 3     line, score and text
     seq2seq translate PATH "Ein Hund." --json      {"text": ..., "score": ..., "tokens": [...], ...}
     seq2seq translate PATH --json-input            {"text": ..., "must": [["house", "houses"]], ...}
+    seq2seq translate PATH --document < page.txt   sentence by sentence, with all between them kept
 """
 
 import argparse
@@ -18,6 +19,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from seq2seq.cli import progress
+from seq2seq.cli.documents import (
+    add_documents,
+    check_documents,
+    keep_placeholders,
+    translate_documents,
+)
 from seq2seq.cli.files import STDIN, check_input, check_written, warn_of_files
 from seq2seq.cli.lines import Format, InputLines, format_of, write_line
 from seq2seq.cli.options import (
@@ -66,6 +73,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         action="store_true",
         help='read JSON lines: "text"; "prefix", "must" and "must_not" of its translation',
     )
+    add_documents(command)
     add("--alternatives", type=positive, metavar="K", help="print K ways to go on")
     add(
         "--at", type=count, metavar="N", help="for --alternatives: after N words of the translation"
@@ -83,8 +91,11 @@ def run(arguments: argparse.Namespace) -> int:
     translator = open_models(arguments.path, arguments)
     chosen = translator.search(**search)
     check_beams(arguments, chosen)
+    keep_placeholders(arguments, chosen)
     rules = rules_of(arguments, translator, chosen)
     engine = translator.engine(chosen, **options)
+    if arguments.document:
+        return translate_documents(arguments, translator, engine, rules)
     with ExitStack() as stack:
         lines = None
         if arguments.input:
@@ -130,6 +141,7 @@ def check(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]
         others = ("json_input", "mbr", "nbest", "glossary", "keep", "prefix", "max_source")
         if given := [typed(name) for name in others if getattr(arguments, name)]:
             raise ConfigError(f"{given[0]} cannot be joined with --alternatives: leave it out")
+    check_documents(arguments)
     check_requirements(arguments)
     if search.get("name") == "sample":
         search["samples"] = max(arguments.mbr or 0, arguments.nbest or 0) or None

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from seq2seq.serving.refusals import Refusal
+from seq2seq.documents.document import Document
 
 
 class Cut(NamedTuple):
@@ -21,8 +21,5 @@ def cut(text: str, source: str, target: str, *, html: bool = False, split: bool 
         html: is it a document whose texts are translated, and whose tags stay?
         split: if not, the text is one sentence.
     """
-    if html:
-        raise Refusal(400, "html is not supported. Supported: text")
-    if not text.strip():
-        return Cut([], lambda _: text)
-    return Cut([text], "".join)
+    document = Document.of(text, source, html=html, split=None if split else "none")
+    return Cut(document.sentences, lambda found: document.joined(found, target))

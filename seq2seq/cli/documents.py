@@ -1,0 +1,110 @@
+"""`translate --document`: whole texts, in which only the sentences change."""
+
+import argparse
+import io
+import re
+import sys
+import warnings
+from contextlib import ExitStack, suppress
+from typing import TYPE_CHECKING, cast
+
+from seq2seq.cli.lines import decode_leniently
+from seq2seq.cli.options import typed
+from seq2seq.cli.requirements import best_by_risk
+from seq2seq.documents.document import Document
+from seq2seq.documents.sentences import warn_of_rules
+from seq2seq.environment import uninterrupted
+from seq2seq.errors import ConfigError, DataError
+from seq2seq.unpacked import BLOCK, Readable, TextBytes
+
+if TYPE_CHECKING:
+    from seq2seq.decoding import Engine, Search
+    from seq2seq.decoding.workers import Workers
+    from seq2seq.text_request import Rules
+    from seq2seq.translator import Translator
+
+LONGEST = 2**24  # bytes, of a document in memory
+OF_SENTENCES = ("nbest", "json", "json_input", "prefix", "alternatives")
+
+
+def add_documents(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("--document", action="store_true", help="translate the sentences of whole texts")
+    add("--html", action="store_true", help="for --document: what is between the tags of HTML")
+
+
+def check_documents(arguments: argparse.Namespace) -> None:
+    """Raises: ConfigError for an option that needs another, or is of single sentences."""
+    if arguments.html and not arguments.document:
+        raise ConfigError("--html is for whole texts: add --document")
+    given = [typed(name) for name in OF_SENTENCES if getattr(arguments, name)]
+    if arguments.document and given:
+        raise ConfigError(f"{given[0]} is for single sentences: leave it or --document out")
+
+
+def keep_placeholders(arguments: argparse.Namespace, search: "Search") -> None:
+    """Let a search that can do so keep the placeholders of documents, if nothing else was asked."""
+    from seq2seq.decoding import check_required
+
+    if arguments.document and arguments.keep is None:
+        with suppress(ConfigError):
+            check_required(search)
+            arguments.keep = "placeholders"
+
+
+def translate_documents(
+    arguments: argparse.Namespace,
+    translator: "Translator",
+    engine: "Engine | Workers",
+    rules: "Rules",
+) -> int:
+    """Write the texts, or what the input holds, with their sentences translated.
+
+    A sentence without a translation stays as it is. Returns: the exit code.
+    """
+    source, target = (translator.config["data"][side] for side in ("source", "target"))
+    texts = arguments.texts or [read_document(arguments)]
+    documents = [Document.of(text, source, html=arguments.html) for text in texts]
+    warn_of_rules(source)
+    sentences = [sentence for document in documents for sentence in document.sentences]
+    with warnings.catch_warnings(record=True) as told:
+        results = translator.stream(sentences, engine, rules=rules, max_source=arguments.max_source)
+        found = [
+            best_by_risk(each, arguments, target) if arguments.mbr else each for each in results
+        ]
+    for each in told:  # a sentence is a line to what translates it
+        warnings.warn(re.sub(r"\bline (?=\d)", "sentence ", str(each.message)), stacklevel=2)
+    best = iter([each[0].text if each else s for each, s in zip(found, sentences, strict=True)])
+    with ExitStack() as stack:
+        output = sys.stdout
+        if arguments.output:
+            opened = arguments.output.open("w", encoding="utf-8", newline="\n")
+            output = stack.enter_context(opened)
+        for document in documents:
+            with uninterrupted():
+                output.write(document.joined([next(best) for _ in document.sentences], target))
+                output.write("\n" if arguments.texts else "")
+    if arguments.stats:
+        print(engine.stats, file=sys.stderr)
+    return int(None in found)
+
+
+def read_document(arguments: argparse.Namespace) -> str:
+    """The whole input, with its line ends.
+
+    Raises: DataError for more than 16 MiB, and for what is no text.
+    """
+    with ExitStack() as stack:
+        stream = cast(Readable, sys.stdin.buffer)
+        if arguments.input:
+            stream = stack.enter_context(arguments.input.open("rb"))
+        name = str(arguments.input or "standard input")
+        raw = io.BufferedReader(TextBytes(stream, name), BLOCK).read(LONGEST + 1)
+    if len(raw) > LONGEST:
+        raise DataError(
+            f"{name} has more than {LONGEST:,} bytes, and documents are translated in memory: cut "
+            "it, or translate it line by line, without --document"
+        )
+    return "\n".join(
+        decode_leniently(line, line_no) for line_no, line in enumerate(raw.split(b"\n"), start=1)
+    )

@@ -1,0 +1,581 @@
+"""The page of the service, in a real browser, before a stub that answers what is known."""
+
+import json
+import math
+import re
+import threading
+import time
+from collections.abc import Iterator
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import browser
+import pytest
+from browser import Browser
+
+import seq2seq
+
+window = browser.window
+pytestmark = pytest.mark.slow
+
+PAGE = Path(seq2seq.__file__).parent / "serving" / "page"
+# The strictest under which the page should work.
+POLICY = "default-src 'none'; form-action 'none'; base-uri 'none'; " + "; ".join(
+    f"{kind}-src 'self'" for kind in ("script", "style", "connect", "img")
+)
+WIDTHS = 1200, 360
+EVIL = "<script>document.title='stolen'</script> <img src=x onerror=document.title='stolen'>"
+WORDS = {
+    **{
+        "Ein": "A",
+        "Hund": "dog",
+        "läuft.": "runs.",
+        "Eine": "A",
+        "Katze": "cat",
+        "schläft.": "sleeps.",
+    },
+    **{"Der": "The", "groß": "big", "😀": "😀"},
+    **{"dog": "كلب", "runs.": "يركض.", "A": "ال", "The": "ال", "cat": "قط"},
+}
+MODELS = [
+    ("de-en", "de", "en", "German", "English"),
+    ("en-de", "en", "de", "English", "German"),
+    ("en-ar", "en", "ar", "English", "Arabic"),
+    ("de-zh", "de", "zh", "German", "Chinese"),
+    ("ar-en", "ar", "en", "Arabic", "English"),
+]
+CHINESE = {
+    "Ein": "一只",
+    "Eine": "一只",
+    "Hund": "狗",
+    "läuft.": "在跑。",
+    "Katze": "猫",
+    "schläft.": "在睡觉。",
+}
+
+
+class Stub(ThreadingHTTPServer):
+    """Translates word by word. `asked` has the path and the body of each request."""
+
+    daemon_threads = True
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), Answers)
+        self.asked: list[tuple[str, dict[str, Any]]] = []
+        self.refusals: list[tuple[int, dict[str, str]]] = []  # before all answers
+        self.key: str | None = None
+        self.delay = 0.0
+
+    @property
+    def address(self) -> str:
+        return f"http://127.0.0.1:{self.server_address[1]}/"
+
+    def of(self, path: str) -> list[dict[str, Any]]:
+        return [body for each, body in self.asked if each == path]
+
+
+class Answers(SimpleHTTPRequestHandler):
+    server: Stub
+
+    def __init__(self, *arguments: Any):
+        super().__init__(*arguments, directory=str(PAGE))
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+    def end_headers(self) -> None:
+        self.send_header("Content-Security-Policy", POLICY)
+        super().end_headers()
+
+    def do_GET(self) -> None:
+        if self.path == "/v1/models":
+            names = ("name", "source", "target", "source_name", "target_name")
+            models = [dict(zip(names, m, strict=True), links=True, beam_size=5) for m in MODELS]
+            limits = {"characters": 1000, "texts": 50, "beam_size": 10, "alternatives": 10}
+            self.answer({"models": models, "limits": {**limits, "deadline": 60}})
+        else:
+            super().do_GET()
+
+    def do_POST(self) -> None:
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        self.server.asked.append((self.path, body))
+        if self.server.refusals:
+            code, headers = self.server.refusals.pop(0)
+            self.answer({"error": f"refused <b>{code}</b>"}, code, headers)
+            return
+        time.sleep(self.server.delay)
+        prefix = body.get("prefix", "")
+        whole = body.get("split") is False or self.path == "/v1/alternatives"
+        parts = [body["text"]] if whole else re.split(r"(?<=[.!?])(\s+)|(\n+)", body["text"])
+        sentences, text = [], ""
+        for part in parts:
+            if part and part.strip():
+                sentences.append(sentence(" ".join(part.split()), prefix, body, self.path))
+                text += sentences[-1]["translations"][0]["text"]
+            else:
+                text += part or ""
+        name, source, target, *_ = next(m for m in MODELS if m[0] == body["model"])
+        answer = {"model": name, "source": source, "target": target}
+        self.answer({**answer, "text": text, "sentences": sentences})
+
+    def answer(self, content: Any, code: int = 200, headers: dict[str, str] | None = None) -> None:
+        if self.server.key and self.headers["Authorization"] != f"Bearer {self.server.key}":
+            content, code = {"error": "this needs a key"}, 403
+        data = json.dumps(content).encode()
+        self.send_response(code)
+        for name, value in (headers or {}).items():
+            self.send_header(name, value)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+
+def listed(text: str) -> list[dict[str, Any]]:
+    found = re.finditer(r"\S+", text)
+    return [{"text": m[0], "start": m.start(), "end": m.end()} for m in found]
+
+
+def sentence(source: str, prefix: str, body: dict[str, Any], path: str) -> dict[str, Any]:
+    """Word n is linked with word n. Of each sentence, the model is not sure of the second word. Of
+    a prefix, all words before its last space are complete. Chinese words are apart, for counting.
+    """
+    table = CHINESE if body["model"] == "de-zh" else WORDS
+    words = [table.get(word, word) for word in source.split(" ")]
+    is_complete, begun = prefix.endswith((" ", "")[not prefix]), prefix.split()
+    if not is_complete:
+        last = begun[-1]
+        expected = words[len(begun) - 1] if len(begun) <= len(words) else ""
+        begun[-1] = expected if expected.startswith(last) else last
+    ways = path == "/v1/alternatives"
+    translations = []
+    for n in range(body.get("count", 5) if ways else body.get("nbest", 1)):
+        rest = words[len(begun) :]
+        if n and ways:
+            rest[0] += str(n)
+        text = " ".join([*begun, *rest]) + f" ({n})" * bool(n and not ways)
+        target = listed(text)
+        tokens = [[f" {word['text']}", -2.0 if i == 1 else -0.1] for i, word in enumerate(target)]
+        links = [[i, i] for i in range(min(len(target), len(words)))]
+        scores = {"score": -0.5 - n, "confidence": 0.9 / (n + 1), "truncated": n == 4}
+        translation = {"text": text, **scores, "tokens": [*tokens, ["</s>", -0.1]]}
+        translations.append({**translation, "words": target, "links": links})
+    return {"source": source, "source_words": listed(source), "translations": translations}
+
+
+@pytest.fixture(scope="module")
+def stub() -> Iterator[Stub]:
+    with Stub() as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        yield server
+        server.shutdown()
+        thread.join()
+
+
+@pytest.fixture(params=WIDTHS)
+def page(window: Browser, stub: Stub, request: pytest.FixtureRequest) -> Iterator[Browser]:
+    """The page, opened anew, that has complained about nothing at the end."""
+    stub.asked.clear()
+    stub.delay, stub.key = 0.0, None
+    window.resize(request.param)
+    window.open(stub.address)
+    window.wait("document.querySelector('#model').options.length > 0")
+    yield window
+    assert all(url.startswith(stub.address) for url in window.requests)
+    assert not window.complaints
+    wide = window.run("[document.documentElement.scrollWidth, innerWidth]")
+    assert wide[0] <= wide[1]
+
+
+def value(page: Browser, side: str = "target") -> str:
+    return str(page.run(f"document.querySelector('#{side}').value"))
+
+
+def translated(page: Browser, text: str, model: int = 0) -> str:
+    """Type a text. Returns: its translation."""
+    page.run(
+        f"(m => {{ m.selectedIndex = {model}; m.dispatchEvent(new Event('change')) }})"
+        "(document.querySelector('#model'))"
+    )
+    page.run("document.querySelector('#source').focus()")
+    page.type(text)
+    page.wait(
+        "document.querySelector('#target').value && !document.querySelector('[aria-busy=true]')"
+    )
+    return value(page)
+
+
+def texts(page: Browser, selector: str) -> list[str]:
+    script = f"[...document.querySelectorAll({json.dumps(selector)})].map(e => e.textContent)"
+    return list(page.run(script))
+
+
+def word(side: str, n: int, index: int = 0) -> str:
+    return f"[data-side={side}][data-index='{index}'][data-word='{n}']"
+
+
+def at(page: Browser, place: int) -> None:
+    """Put the cursor into the translation."""
+    page.run(
+        f"(t => {{ t.focus(); t.setSelectionRange({place}, {place}) }})"
+        "(document.querySelector('#target'))"
+    )
+    page.settle()
+
+
+TEXT = "Ein  Hund läuft.\n\n  Eine Katze schläft.\n"
+ENGLISH = "A dog runs.\n\n  A cat sleeps.\n"
+
+
+def test_a_text_is_translated_while_it_is_typed(page: Browser, stub: Stub) -> None:
+    assert translated(page, TEXT) == ENGLISH
+    assert [body["text"] for body in stub.of("/v1/translate")] == [TEXT]
+    for side in ("source", "target"):
+        drawn = page.run(f"document.querySelector('#{side}').previousElementSibling.textContent")
+        assert drawn == value(page, side) + "\u200b"
+
+
+def test_an_answer_to_what_is_no_longer_there_is_not_waited_for(page: Browser, stub: Stub) -> None:
+    stub.delay = 1.0
+    page.type("Eine Katze")
+    page.wait("document.querySelector('[aria-busy=true]')")
+    stub.delay = 0.0
+    assert translated(page, " schläft.") == "A cat sleeps."
+    time.sleep(1.2)
+    assert value(page) == "A cat sleeps."
+    assert 2 <= len(stub.of("/v1/translate")) <= 3  # `translated` also chooses a model
+
+
+@pytest.mark.parametrize(
+    ("model", "text"), [(0, TEXT), (2, "A dog runs. A cat sleeps."), (3, TEXT)]
+)
+def test_the_links_of_the_word_under_the_pointer_are_shown(
+    page: Browser, model: int, text: str
+) -> None:
+    translated(page, text.rstrip(), model)
+    for side, other in (("target", "source"), ("source", "target")):
+        for index, n in ((0, 0), (0, 2), (1, 1)):
+            page.hover(word(side, n, index))
+            assert texts(page, ".held") == texts(page, word(side, n, index))
+            assert texts(page, ".link") == texts(page, word(other, n, index)) != []
+    page.hover("h1")
+    assert texts(page, ".link") == texts(page, word("target", 2, 1))  # of the word at the cursor
+
+
+def test_the_links_of_the_word_at_the_cursor_are_said(page: Browser) -> None:
+    translated(page, TEXT)
+    page.hover("h1")
+    at(page, 3)
+    page.press("ArrowUp", modifiers=1)
+    assert texts(page, "#status") == ["“dog” is linked with “Hund”"]
+    assert texts(page, ".link") == ["Hund"]
+
+
+LONG = {
+    0: "Ein  Hund läuft. 😀 Eine Katze\tschläft. " * 5
+    + "\n\n Donaudampfschifffahrtsgesellschaft" * 3,
+    2: "A dog runs. The cat runs. " * 6 + "\n\nThe dog.",
+    3: "Ein Hund läuft. Eine Katze schläft. " * 8,
+    4: "ال كلب يركض. قط. Latin 12. " * 8,
+}
+
+
+@pytest.mark.parametrize("model", LONG)
+def test_a_click_on_a_drawn_word_puts_the_cursor_into_it(page: Browser, model: int) -> None:
+    """So the text that is drawn lies exactly over the one that is edited."""
+    translated(page, LONG[model], model)
+    page.run("document.querySelector('#ways').style.setProperty('display', 'none', 'important')")
+    for side in ("source", "target"):
+        script = "(t => [t.scrollHeight - t.clientHeight, [...t.previousElementSibling.children]"
+        script += ".map(s => [s.textContent.length, s.dataset.word, s.dataset.index])])"
+        overflow, spans = page.run(f"{script}(document.querySelector('#{side}'))")
+        assert overflow <= 0
+        end = 0
+        for length, n, index in spans:
+            begin, end = end, end + length
+            if n is not None and int(index) % 3 == 0:
+                page.click(word(side, int(n), int(index)))
+                place = page.run(f"document.querySelector('#{side}').selectionStart")
+                assert begin <= place <= end
+    page.press("Escape")
+
+
+@pytest.mark.parametrize("by_keys", [False, True])
+def test_a_word_has_alternatives_and_the_chosen_one_goes_on(
+    page: Browser, stub: Stub, by_keys: bool
+) -> None:
+    translated(page, TEXT)
+    if by_keys:
+        at(page, ENGLISH.index("cat") + 1)
+        page.press("ArrowDown", modifiers=1)
+    else:
+        page.click(word("target", 1, 1))
+    page.wait("!document.querySelector('#ways').hidden")
+    asked = stub.of("/v1/alternatives")[-1]
+    assert (asked["text"], asked["prefix"], asked["count"]) == ("Eine Katze schläft.", "A ", 5)
+    names = [f"cat{n or ''} sleeps." for n in range(5)]
+    assert texts(page, "#ways bdi") == names
+    box = page.run(
+        "(b => [b.left, b.right])(document.querySelector('#ways').getBoundingClientRect())"
+    )
+    assert box[0] >= 0 and box[1] <= page.run("innerWidth")
+    if by_keys:
+        for key in ("ArrowUp", "ArrowDown", "ArrowDown", "ArrowDown"):  # round the end
+            page.press(key)
+        assert texts(page, ":focus bdi") == names[2:3]
+        page.press("Enter")
+    else:
+        page.click("#ways li:nth-child(3)")
+    assert value(page) == ENGLISH.replace("cat", "cat2")
+    assert page.run("[document.activeElement.id, document.querySelector('#ways').hidden]") == [
+        *("target", True)
+    ]
+    page.hover(word("target", 1, 1))
+    assert texts(page, ".link") == ["Katze"]
+    page.press("z", modifiers=2)
+    assert value(page) == ENGLISH
+
+
+def test_alternatives_are_closed_by_escape_typing_and_a_click_elsewhere(page: Browser) -> None:
+    translated(page, TEXT)
+    for close in ("press", "type", "click"):
+        page.click(word("target", 1, 1))
+        page.wait("!document.querySelector('#ways').hidden")
+        getattr(page, close)({"press": "Escape", "type": "x", "click": "h1"}[close])
+        assert page.run("document.querySelector('#ways').hidden")
+
+
+def test_what_a_person_made_of_a_sentence_stays_when_another_is_changed(page: Browser) -> None:
+    translated(page, TEXT)
+    page.click(word("target", 1))
+    page.wait("!document.querySelector('#ways').hidden")
+    page.click("#ways li:nth-child(2)")
+    page.run(
+        "(s => { s.focus(); s.setSelectionRange(s.value.length, s.value.length) })"
+        "(document.querySelector('#source'))"
+    )
+    page.type("Ein Hund läuft.")
+    page.wait("document.querySelector('#target').value.endsWith('runs.')")
+    assert value(page) == "A dog1 runs.\n\n  A cat sleeps.\nA dog runs."
+
+
+def ghost(page: Browser) -> str:
+    return "".join(texts(page, ".ghost"))
+
+
+def proposed(page: Browser, typed: str, place: int, end: str) -> None:
+    """Type at a place, and wait until the service has proposed how to go on."""
+    at(page, place)
+    page.type(typed)
+    page.wait(f"document.querySelector('#target').value.includes({json.dumps(end)})")
+
+
+def test_typing_in_the_translation_is_completed_and_tab_accepts(page: Browser, stub: Stub) -> None:
+    translated(page, TEXT)
+    proposed(page, "s", ENGLISH.index("cat"), "A s sleeps.")
+    asked = stub.of("/v1/translate")[-1]
+    assert (asked["text"], asked["prefix"]) == ("Eine Katze schläft.", "A s")
+    assert ghost(page) == " sleeps."
+    assert texts(page, "#status") == ["Proposed: “sleeps.”. Tab accepts"]
+    place = value(page).index(" sleeps")
+    assert page.run("document.querySelector('#target').selectionStart") == place
+    page.press("Tab")
+    assert ghost(page) == "" and value(page) == ENGLISH.replace("cat", "s")
+    assert page.run("document.activeElement.selectionStart") == place + len(" sleeps.")
+    page.press("Tab")  # nothing is proposed: the key has its usual meaning
+    assert page.run("document.activeElement.id") == "copy"
+
+
+def test_escape_brings_back_what_stood_there(page: Browser) -> None:
+    translated(page, TEXT)
+    proposed(page, "s ", ENGLISH.index("cat"), "A s sleeps.")
+    page.type("s")
+    page.press("Escape")
+    assert value(page) == ENGLISH.replace("cat", "s scat") and ghost(page) == ""
+
+
+def test_what_is_typed_may_be_what_was_proposed(page: Browser, stub: Stub) -> None:
+    translated(page, TEXT)
+    proposed(page, "s", ENGLISH.index("cat"), "A s sleeps.")
+    before = len(stub.asked)
+    for letter in " sle":
+        page.type(letter)
+    assert value(page) == ENGLISH.replace("cat", "s") and ghost(page) == "eps."
+    time.sleep(0.4)
+    assert len(stub.asked) == before
+    page.press("Backspace")
+    page.wait("document.querySelector('.ghost')?.textContent === 'eeps.'")
+    assert value(page) == ENGLISH.replace("cat", "s")
+
+
+def test_who_goes_on_elsewhere_leaves_the_proposal_as_it_is(page: Browser) -> None:
+    translated(page, TEXT)
+    proposed(page, "s", ENGLISH.index("cat"), "A s sleeps.")
+    at(page, 0)
+    assert ghost(page) == "" and value(page) == ENGLISH.replace("cat", "s")
+
+
+def test_all_edits_can_be_undone(page: Browser) -> None:
+    translated(page, TEXT)
+    page.run("(t => { t.focus(); t.select() })(document.querySelector('#target'))")
+    page.type("My own text.")
+    assert value(page) == "My own text."
+    at(page, 2)
+    page.type("!")
+    assert value(page) == "My! own text." and ghost(page) == ""
+    page.press("z", modifiers=2)
+    page.press("z", modifiers=2)
+    assert value(page) == ENGLISH
+    page.hover(word("target", 1, 1))
+    assert texts(page, ".link") == ["Katze"]
+
+
+def test_other_translations_have_scores_and_can_be_chosen(page: Browser) -> None:
+    translated(page, TEXT)
+    at(page, 1)
+    rows = [f"A dog runs.{f' ({n})' * bool(n)}" for n in range(5)]
+    assert texts(page, "#others bdi") == rows
+    assert texts(page, "#others small")[1] == "45 % · score −1.50"
+    assert texts(page, "#others small")[4] == "18 % · score −4.50 · cut off"
+    assert texts(page, "[aria-pressed=true] bdi") == rows[:1]
+    page.click("#others li:nth-child(4) button")
+    assert value(page) == ENGLISH.replace("runs.", "runs. (3)")
+    assert texts(page, "[aria-pressed=true] bdi") == [rows[3]]
+
+
+def test_confidence_and_doubts_are_those_of_the_pieces(page: Browser) -> None:
+    translated(page, TEXT)
+    # Two sentences of three words and an end; of the second word, the logarithm is -2.
+    expected = math.exp(2 * (-0.1 - 2.0 - 0.1 - 0.1) / 8)
+    assert texts(page, "output") == [f"{100 * expected:.0f} %"]
+    assert page.run("document.querySelector('meter').value") == pytest.approx(expected)
+    assert texts(page, ".unsure") == ["dog", "cat"]
+
+
+def test_the_translation_is_copied(page: Browser) -> None:
+    translated(page, TEXT)
+    page.run("void (navigator.clipboard.writeText = async text => { window.copied = text })")
+    page.click("#copy")
+    page.wait("window.copied !== undefined")
+    assert page.run("window.copied") == ENGLISH and texts(page, "#status") == ["Copied"]
+
+
+def test_languages_are_swapped_with_their_texts(page: Browser) -> None:
+    assert translated(page, "A dog runs. A cat sleeps.", 2).startswith("ال كلب")
+    arabic = value(page)
+    page.click("#swap")
+    page.wait("document.querySelector('#target').value")
+    assert value(page, "source") == arabic == value(page)  # the stub knows no Arabic
+    assert texts(page, "h2 label") == ["Arabic", "English"]
+    assert page.run("[...document.querySelectorAll('.text')].map(t => t.lang)") == ["ar", "en"]
+
+
+def test_arabic_runs_from_right_to_left_and_chinese_does_not(page: Browser) -> None:
+    for model, text, sign in ((2, "A dog runs.", -1), (3, "Ein Hund läuft.", 1)):
+        page.run("(s => { s.value = '' })(document.querySelector('#source'))")
+        translated(page, text, model)
+        page.wait(f"document.querySelector('#model').selectedIndex === {model}")
+        page.wait(
+            "document.querySelectorAll('#target').length && "
+            "!document.querySelector('[aria-busy=true]')"
+        )
+        lefts = page.run(
+            "[...document.querySelectorAll('[data-side=target]')]"
+            ".map(w => w.getBoundingClientRect().left)"
+        )
+        assert len(lefts) == 3 and lefts == sorted(lefts, key=lambda left: sign * left)
+
+
+def test_hostile_text_is_text(page: Browser, stub: Stub) -> None:
+    assert translated(page, f"{EVIL} Hund.") == f"{EVIL} Hund."
+    at(page, 1)
+    page.press("ArrowDown", modifiers=1)
+    page.wait("!document.querySelector('#ways').hidden")
+    assert texts(page, "#ways bdi")[0] == f"{EVIL} Hund."
+    page.press("Escape")
+    proposed(page, EVIL, 0, EVIL * 2)
+    assert page.run("document.title") == "Translate"
+    assert page.run("document.querySelectorAll('body script, body img').length") == 0
+
+
+def test_a_busy_service_is_asked_again(page: Browser, stub: Stub) -> None:
+    stub.refusals = [(429, {"Retry-After": "1"}), (503, {})]
+    page.type(TEXT)
+    page.wait("document.querySelector('#status').textContent")
+    assert texts(page, "#status.wrong") == ["refused <b>429</b>. Trying again in 1 s"]
+    page.wait("document.querySelector('#target').value")
+    assert value(page) == ENGLISH and texts(page, "#status") == [""]
+    assert len(page.complaints) == 2
+    page.complaints.clear()
+
+
+def test_a_refusal_is_shown_and_the_text_kept(page: Browser, stub: Stub) -> None:
+    translated(page, TEXT)
+    stub.refusals = [(413, {})]
+    page.type("x")
+    page.wait("document.querySelector('#status.wrong')")
+    time.sleep(0.5)
+    assert texts(page, "#status") == ["refused <b>413</b>"]
+    assert (value(page, "source"), value(page)) == (TEXT + "x", ENGLISH)
+    page.complaints.clear()
+
+
+def test_a_key_is_asked_for_where_one_is_needed(window: Browser, stub: Stub) -> None:
+    stub.key = "open sesame"
+    window.open(stub.address)
+    window.wait("!document.querySelector('#key').hidden")
+    for key in ("wrong", stub.key):
+        window.run("document.querySelector('#key input').value = ''")
+        window.run("document.querySelector('#key input').focus()")
+        window.type(key)
+        window.press("Enter")
+        window.run("document.querySelector('#key').requestSubmit()")
+        window.wait(
+            "document.querySelector('#status').textContent"
+            if key == "wrong"
+            else "document.querySelector('#model').options.length"
+        )
+    assert window.run("document.querySelector('#key').hidden")
+    assert translated(window, TEXT) == ENGLISH
+    stub.key = None
+
+
+NAMED = {"textbox", "button", "combobox", "listbox", "option", "meter", "heading", "region"}
+
+
+def test_everything_has_a_name_for_screen_readers(page: Browser) -> None:
+    translated(page, TEXT)
+    page.click(word("target", 1))
+    page.wait("!document.querySelector('#ways').hidden")
+    page.call("Accessibility.enable")
+    nodes = [n for n in page.call("Accessibility.getFullAXTree")["nodes"] if not n["ignored"]]
+    roles = [node["role"]["value"] for node in nodes]
+    assert {"textbox", "button", "combobox", "listbox", "meter", "status"} <= set(roles)
+    unnamed = [
+        n for n, r in zip(nodes, roles, strict=True) if r in NAMED and not n["name"]["value"]
+    ]
+    assert not unnamed
+    page.call("Accessibility.disable")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_text_can_be_told_from_the_paper(page: Browser, dark: bool) -> None:
+    page.dark(dark)
+    script = "['--paper', '--ink', '--quiet', '--hue'].map(n => getComputedStyle(document."
+    paper, *inks = page.run(f"{script}documentElement).getPropertyValue(n).split(' ').map(Number))")
+    page.dark(False)
+    assert (luminance(paper) < 0.5) == dark
+    for ink in inks:  # WCAG 2.2, 1.4.3
+        low, high = sorted([luminance(paper), luminance(ink)])
+        assert (high + 0.05) / (low + 0.05) >= 4.5
+
+
+def luminance(colour: list[float]) -> float:
+    """As WCAG 2.2 defines it."""
+    linear = [
+        c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4
+        for c in (x / 255 for x in colour)
+    ]
+    return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))

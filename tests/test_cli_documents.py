@@ -1,0 +1,115 @@
+"""`seq2seq translate --document`."""
+
+import gzip
+import re
+from pathlib import Path
+
+import pytest
+import test_cli
+import torch
+from test_cli import SENTENCES, Command, refused
+
+from seq2seq.cli import documents
+from seq2seq.decoding import Engine, Hypothesis
+from seq2seq.documents.document import Document
+from seq2seq.translator import Translator
+
+run, seq2seq = test_cli.run, test_cli.seq2seq
+
+GREEDY = "--beam-size", 1
+TEXT = f"\ufeff  {SENTENCES[0]}  {SENTENCES[1]}\r\n\r\n- {SENTENCES[2]}\n\t* * *\nkein Ende"
+
+
+def translated(run: Path, text: str, html: bool = False) -> str:
+    """What Python makes of a text, sentence by sentence."""
+    document = Document.of(text, "de", html=html)
+    assert len(document.sentences) >= 2
+    return document.joined(Translator.load(run).translate(document.sentences, beam_size=1), "en")
+
+
+def test_all_but_the_sentences_stays(seq2seq: Command, run: Path, tmp_path: Path) -> None:
+    expected = translated(run, TEXT)
+    assert expected.startswith("\ufeff  ") and "\r\n\r\n- " in expected
+    assert not expected.endswith("\n") and "\n\t* * *\n" in expected
+    ended = seq2seq("translate", run, *GREEDY, "--document", stdin=TEXT.encode())
+    assert (ended.code, ended.out.decode()) == (0, expected)
+    source, output = tmp_path / "source.txt.gz", tmp_path / "out.txt"
+    source.write_bytes(gzip.compress(TEXT.encode()))
+    seq2seq("translate", run, *GREEDY, "--document", "-i", source, "-o", output)
+    assert output.read_bytes() == expected.encode()
+    ended = seq2seq("translate", run, *GREEDY, "--document", TEXT, SENTENCES[0], "")
+    assert ended.out.decode().startswith(f"{expected}\n") and ended.lines[-1] == ""
+
+
+def test_html_keeps_its_tags(seq2seq: Command, run: Path) -> None:
+    text = f'<p title="Ein Hund.">{SENTENCES[0]} &lt;\n</p><pre>Ein Hund.</pre>{SENTENCES[1]}'
+    ended = seq2seq("translate", run, *GREEDY, "--document", "--html", stdin=text.encode())
+    assert ended.out.decode() == translated(run, text, html=True)
+    assert ended.out.decode().startswith('<p title="Ein Hund.">')
+    assert "</p><pre>Ein Hund.</pre>" in ended.out.decode()
+
+
+def test_placeholders_are_kept_if_the_search_can_do_so(seq2seq: Command, run: Path) -> None:
+    text = "Ein Hund {name} bellt.\n\nhttp://a.de/b"
+    several = seq2seq("translate", run, "--beam-size", 4, "--document", text)
+    kept = re.findall(r"\{name\}|http://a.de/b", several.out.decode())
+    left_out = re.findall(r"'(.*?)' as asked: left out", several.err)
+    assert sorted(kept + left_out) == ["http://a.de/b", "{name}"]
+    assert "as asked" not in seq2seq("translate", run, *GREEDY, "--document", text).err
+    other = seq2seq("translate", run, "--beam-size", 4, "--document", "--keep", "Hund", text)
+    assert "name" not in other.err and "Hund" in (other.out.decode() + other.err)
+
+
+def test_a_sentence_without_translation_stays_and_is_named(
+    seq2seq: Command, run: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def damaged(engine: Engine) -> None:
+        """In place of `Engine.advance`."""
+        for i in list(engine._recipients):
+            engine.answer(i, [Hypothesis([], float("nan"), (float("nan"),))])
+
+    monkeypatch.setattr(Engine, "advance", damaged)
+    ended = seq2seq("translate", run, "--document", stdin=TEXT.encode())
+    assert (ended.code, ended.out.decode()) == (1, TEXT)
+    assert "warning: sentence 2 has no translation" in ended.err and "line" not in ended.err
+
+
+def test_several_texts_are_best_by_risk(seq2seq: Command, run: Path) -> None:
+    options = "--mbr", 4, "--beam-size", 4, "--keep", "x{9}"
+    lines = seq2seq("translate", run, *options, *SENTENCES[:2]).lines
+    document = seq2seq("translate", run, *options, "--document", "\n".join(SENTENCES[:2]))
+    assert document.lines == [line.strip() for line in lines]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--html"], "--html is for whole texts: add --document"),
+        (["--document", "--nbest", "2"], "--nbest is for single sentences"),
+        (["--document", "--json"], "--json is for single sentences"),
+        (["--document", "--prefix", "A"], "--prefix is for single sentences"),
+        (["--document", "--json-input"], "--json-input is for single sentences"),
+        (["--document", "--alternatives", "2", "--at", "1"], "--alternatives is for single"),
+    ],
+)
+def test_what_is_of_single_sentences_is_refused(
+    seq2seq: Command, run: Path, options: list[str], message: str
+) -> None:
+    assert message in refused(seq2seq("translate", run, *options, "Ein Hund."))
+
+
+def test_a_document_that_is_too_long_or_no_text_is_refused(
+    seq2seq: Command, run: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(documents, "LONGEST", 10)
+    ended = seq2seq("translate", run, "--document", stdin=b"Ein Hund. " * 2)
+    assert "standard input has more than 10 bytes" in refused(ended)
+    torch.save({}, tmp_path / "x.txt")
+    ended = seq2seq("translate", run, "--document", "-i", tmp_path / "x.txt")
+    assert "is not UTF-8 text" in refused(ended)
+
+
+def test_invalid_bytes_are_replaced_and_named(seq2seq: Command, run: Path) -> None:
+    ended = seq2seq("translate", run, *GREEDY, "--document", stdin=b"--\n \xff \n")
+    assert (ended.code, ended.out.decode()) == (0, "--\n \ufffd \n")
+    assert "line 2, byte 2: 0xff is not UTF-8" in ended.err
