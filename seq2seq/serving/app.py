@@ -10,8 +10,7 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
-from starlette.routing import BaseRoute, Mount, Route
-from starlette.staticfiles import StaticFiles
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
 from seq2seq.serving import deepl, libretranslate, v1
@@ -65,14 +64,20 @@ def build_app(service: Service, origins: Sequence[str] = ()) -> ASGIApp:
         for method, table in tables.items()
         for path, handler in table.items()
     ]
-    routes.append(Route("/openapi.yaml", lambda _: FileResponse(DESCRIPTION)))
-    if PAGE.is_dir():
-        routes.append(Mount("/", StaticFiles(directory=PAGE, html=True)))
+    routes.append(Route("/openapi.yaml", static(DESCRIPTION)))
+    for file in PAGE.iterdir():
+        path = "/" if file.name == "index.html" else f"/{file.name}"
+        routes.append(Route(path, static(file)))
     app: ASGIApp = Starlette(routes=routes, exception_handlers={HTTPException: unknown})
     if origins:
         app = CORSMiddleware(app, list(origins), allow_methods=["GET", "POST"], allow_headers=["*"])
     observed = Observed(app, service, frozenset({*POST, *GET, *operation, "/"}))
     return observed
+
+
+def static(file: Path) -> Callable[[Request], Response]:
+    """What answers with a file."""
+    return lambda _: FileResponse(file)
 
 
 async def handled(service: Service, handler: Handler, request: Request) -> Response:

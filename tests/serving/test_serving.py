@@ -139,10 +139,10 @@ def test_events_end_with_the_answer(client: TestClient) -> None:
     assert json.loads(blocks[-1][1].removeprefix("data: "))["text"] == plain["text"]
 
 
-def test_what_is_not_text_has_an_empty_translation(client: TestClient) -> None:
+def test_what_is_not_text_stays_as_it_is(client: TestClient) -> None:
     for text in ("", " \n ", "\ufeff"):
         answer = ask(client, "/translate", q=[text, TEXTS[0]])
-        assert answer.json()["translatedText"][0].strip() == ""
+        assert answer.json()["translatedText"][0] == text
         assert ask(client, "/v1/translate", text=text, links=True).status_code == 200
 
 
@@ -251,7 +251,8 @@ def test_requests_beyond_the_queue_and_the_deadline_are_turned_away(
     ]
     for thread in threads:
         thread.start()
-    while len(answers) < 6 - 200 // sum(len(ids) for ids in model.codec.encode(TEXTS)):
+    accepted = max(1, LIMITS.queue // sum(len(ids) for ids in model.codec.encode(TEXTS)))
+    while len(answers) < 6 - accepted:
         time.sleep(0.01)
     assert {answer.status_code for answer in answers} == {429}
     assert all(int(answer.headers["retry-after"]) >= 1 for answer in answers)
