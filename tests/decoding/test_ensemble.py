@@ -118,9 +118,14 @@ def test_copies_of_a_model_decode_as_the_model_does(mean: Mean, cache: Cache) ->
     "others",
     [
         ("rnn attn=fixed", "rnn_luong attn=local_p"),
-        ("transformer attn=linear", "transformer attn=page_local"),
-        ("transformer attn=performer position=none", "transformer attn=global_context"),
-        ("transformer attn=linformer", "transformer attn=longformer"),
+        *(
+            pytest.param(each, marks=pytest.mark.slow)
+            for each in (
+                ("transformer attn=linear", "transformer attn=page_local"),
+                ("transformer attn=performer position=none", "transformer attn=global_context"),
+                ("transformer attn=linformer", "transformer attn=longformer"),
+            )
+        ),
     ],
     ids=" and ".join,
 )

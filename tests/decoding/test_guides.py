@@ -108,7 +108,7 @@ def test_greedy_search_avoids_what_is_banned(vocabulary: Vocabulary, seed: int) 
         assert obeys(text, constraint, vocabulary.spaceless)
 
 
-@pytest.mark.parametrize("beams", [2, 3, 5])
+@pytest.mark.parametrize("beams", [3, *(pytest.param(k, marks=pytest.mark.slow) for k in (2, 5))])
 @pytest.mark.parametrize("cache", ["dense", "paged"])
 def test_guided_sentences_obey_and_leave_their_neighbours_alone(cache: str, beams: int) -> None:
     generator, model = random.Random(beams), small_model("transformer")
