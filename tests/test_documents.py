@@ -17,8 +17,8 @@ from seq2seq.documents.sentences import (
     MAX_CHARACTERS,
     ends_by_library,
     ends_by_rule,
+    has_better,
     has_library,
-    warn_of_rules,
 )
 
 DEMO = Path(__file__).resolve().parents[1] / "data" / "demo"
@@ -296,11 +296,8 @@ def test_a_failure_of_the_library_costs_no_text(monkeypatch: pytest.MonkeyPatch)
         Document.of("A. B is.", "en")
 
 
-def test_what_to_install_is_said_where_it_would_help(
-    monkeypatch: pytest.MonkeyPatch, recwarn: pytest.WarningsRecorder
-) -> None:
+def test_what_would_help_is_known_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sentences_module, "has_library", lambda: False)
-    warn_of_rules("zh")
-    assert not recwarn
-    warn_of_rules("en")
-    assert "pip install 'seq2seq-attention-zoo[sentences]'" in str(recwarn[0].message)
+    assert has_better("en") and not has_better("zh")
+    monkeypatch.setattr(sentences_module, "has_library", lambda: True)
+    assert not has_better("en")

@@ -12,7 +12,7 @@ from seq2seq.cli.lines import decode_leniently
 from seq2seq.cli.options import typed
 from seq2seq.cli.requirements import best_by_risk
 from seq2seq.documents.document import Document
-from seq2seq.documents.sentences import warn_of_rules
+from seq2seq.documents.sentences import BETTER, has_better
 from seq2seq.environment import uninterrupted
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.unpacked import BLOCK, Readable, TextBytes
@@ -65,13 +65,12 @@ def translate_documents(
     source, target = (translator.config["data"][side] for side in ("source", "target"))
     texts = arguments.texts or [read_document(arguments)]
     documents = [Document.of(text, source, html=arguments.html) for text in texts]
-    warn_of_rules(source)
+    if has_better(source):
+        warnings.warn(BETTER, stacklevel=2)
     sentences = [sentence for document in documents for sentence in document.sentences]
     with warnings.catch_warnings(record=True) as told:
         results = translator.stream(sentences, engine, rules=rules, max_source=arguments.max_source)
-        found = [
-            best_by_risk(each, arguments, target) if arguments.mbr else each for each in results
-        ]
+        found = [best_by_risk(each, arguments, target) for each in results]
     for each in told:  # a sentence is a line to what translates it
         warnings.warn(re.sub(r"\bline (?=\d)", "sentence ", str(each.message)), stacklevel=2)
     best = iter([each[0].text if each else s for each, s in zip(found, sentences, strict=True)])

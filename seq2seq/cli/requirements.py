@@ -97,10 +97,10 @@ def requests_of(
 def best_by_risk(
     translations: "list[Translation] | None", arguments: argparse.Namespace, language: str
 ) -> "list[Translation] | None":
-    """Of N translations that contain as much of what they must as the best, the one of the highest
-    expected utility first.
+    """For --mbr N, of N translations that contain as much of what they must as the best, the one of
+    the highest expected utility first.
     """
-    if not translations:
+    if not (translations and arguments.mbr):
         return translations
     from seq2seq.metrics.mbr import minimum_bayes_risk
 

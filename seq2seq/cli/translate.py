@@ -122,9 +122,8 @@ def run(arguments: argparse.Namespace) -> int:
             results = stack.enter_context(closing(progress.with_progress(results, lines)))
         if arguments.alternatives:
             results = alternatives(texts, translator, engine, arguments)
-        if arguments.mbr:
-            language = translator.config["data"]["target"]
-            results = (best_by_risk(each, arguments, language) for each in results)
+        language = translator.config["data"]["target"]
+        results = (best_by_risk(each, arguments, language) for each in results)
         arguments.nbest = arguments.alternatives or arguments.nbest
         code = write(results, output, format_of(arguments, translator.target))
     if arguments.stats:

@@ -5,13 +5,16 @@ Too long a sentence costs little, half a sentence is translated wrongly: in doub
 
 import importlib.util
 import re
-import warnings
 from functools import cache
 from itertools import accumulate
 
 from seq2seq.languages import is_spaceless, language_code
 
 LIBRARY = "sentencex"
+BETTER = (
+    f"sentences are found by simple rules, which know few abbreviations. Those of {LIBRARY} are "
+    "better: pip install 'seq2seq-attention-zoo[sentences]'"
+)
 MAX_CHARACTERS = 5_000  # given to the library at once: it takes quadratic time for some texts
 
 # What closes a quotation or a bracket; also in full width.
@@ -43,14 +46,9 @@ def has_library() -> bool:
     return importlib.util.find_spec(LIBRARY) is not None
 
 
-def warn_of_rules(language: str | None) -> None:
-    """Warn if only simple rules find the sentences of a language that has better ones."""
-    if not is_spaceless(language) and not has_library():
-        warnings.warn(
-            f"sentences are found by simple rules, which know few abbreviations. Those of "
-            f"{LIBRARY} are better: pip install 'seq2seq-attention-zoo[sentences]'",
-            stacklevel=2,
-        )
+def has_better(language: str | None) -> bool:
+    """Do only simple rules find the sentences of a language that has better ones (`BETTER`)?"""
+    return not is_spaceless(language) and not has_library()
 
 
 def ends_by_rule(text: str) -> list[int]:

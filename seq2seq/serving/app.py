@@ -13,6 +13,7 @@ from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, R
 from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp
 
+from seq2seq import pages
 from seq2seq.serving import deepl, libretranslate, v1
 from seq2seq.serving.bodies import DESCRIPTION, description, read_entry
 from seq2seq.serving.observed import Observed
@@ -22,6 +23,7 @@ from seq2seq.serving.service import Service
 Handler = Callable[..., Awaitable[Any]]  # what it returns is sent as JSON, unless it is a response
 
 PAGE = Path(__file__).parent / "page"  # its files are served as they are
+THEME = Path(pages.__file__).parent / "theme.css"  # that of the pages which commands write
 OPEN = {"/languages", "/frontend/settings", "/health/live", "/health/ready", "/metrics"}  # no key
 POST: dict[str, Handler] = {
     "/v1/translate": v1.translate,
@@ -65,7 +67,7 @@ def build_app(service: Service, origins: Sequence[str] = ()) -> ASGIApp:
         for path, handler in table.items()
     ]
     routes.append(Route("/openapi.yaml", static(DESCRIPTION)))
-    for file in PAGE.iterdir():
+    for file in (*PAGE.iterdir(), THEME):
         path = "/" if file.name == "index.html" else f"/{file.name}"
         routes.append(Route(path, static(file)))
     app: ASGIApp = Starlette(routes=routes, exception_handlers={HTTPException: unknown})

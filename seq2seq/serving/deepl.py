@@ -4,18 +4,20 @@ from typing import Any
 
 from starlette.requests import Request
 
+from seq2seq.documents.document import Split
 from seq2seq.serving.bodies import checked
 from seq2seq.serving.languages import name_of
 from seq2seq.serving.service import Service
 
 NO_LIMIT = 10**12  # characters
 SIDES = ["source", "target"]
+SPLITS: dict[str, Split | None] = {"0": "none", "1": None, "nonewlines": "sentences"}
 
 
 async def translate(service: Service, request: Request, entry: dict[str, Any]) -> Any:
     """Translate texts. Wishes that are no more than preferences change nothing."""
     texts, html = entry["text"], "tag_handling" in entry
-    split = entry["split_sentences"] != "0"
+    split = SPLITS[entry["split_sentences"]]
     source, target = entry["source_lang"], entry["target_lang"]
     tasks = service.tasks(texts, source, target, html=html, split=split)
     found = await service.answer(tasks, service.submit(tasks), request.receive)

@@ -11,6 +11,8 @@ from typing import Any, NamedTuple, TypeVar
 from starlette.requests import Request
 from starlette.types import Receive
 
+from seq2seq.documents.document import Split
+from seq2seq.documents.sentences import BETTER, has_better
 from seq2seq.errors import Seq2SeqError
 from seq2seq.languages import language_code
 from seq2seq.serving.languages import Detected, detect, detector
@@ -101,6 +103,8 @@ class Service:
                 loaded[name] = await asyncio.to_thread(build)
             if len({model.source for model in loaded.values()}) > 1:
                 await asyncio.to_thread(detector)
+            if any(has_better(model.source) for model in loaded.values()):
+                log.warning(BETTER)
             for model in loaded.values():
                 model.start()
             replaced, self.models = self.models, loaded
@@ -141,7 +145,7 @@ class Service:
         *,
         name: str = "",
         html: bool = False,
-        split: bool = True,
+        split: Split | None = None,
     ) -> list[Task]:
         """What is to be done for some texts: for each, the first model that has its languages.
 

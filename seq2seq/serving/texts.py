@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-from seq2seq.documents.document import Document
+from seq2seq.documents.document import Document, Split
 
 
 class Cut(NamedTuple):
@@ -13,13 +13,14 @@ class Cut(NamedTuple):
     join: Callable[[Sequence[str]], str]
 
 
-def cut(text: str, source: str, target: str, *, html: bool = False, split: bool = True) -> Cut:
+def cut(
+    text: str, source: str, target: str, *, html: bool = False, split: Split | None = None
+) -> Cut:
     """Cut a text into sentences.
 
     Args:
         source, target: languages of the text and of its translation.
-        html: is it a document whose texts are translated, and whose tags stay?
-        split: if not, the text is one sentence.
+        html, split: as in `Document.of`.
     """
-    document = Document.of(text, source, html=html, split=None if split else "none")
+    document = Document.of(text, source, html=html, split=split)
     return Cut(document.sentences, lambda found: document.joined(found, target))

@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from seq2seq.alignment.choice import Alignment, Choice
+from seq2seq.documents.document import Split
 from seq2seq.serving.languages import name_of
 from seq2seq.serving.refusals import Gone, Refusal
 from seq2seq.serving.service import Service, Task
@@ -41,10 +42,9 @@ async def translate(service: Service, request: Request, entry: dict[str, Any]) -
     beams = entry.get("beam_size", nbest)
     if beams < nbest:
         raise Refusal(400, f"nbest={nbest} needs as many beams: beam_size={nbest}, or none")
-    task = task_of(service, entry, split=entry["split"])
-    must = tuple((each,) if isinstance(each, str) else tuple(each) for each in entry["must"])
-    asked = TextRequest("", entry["prefix"], must, tuple(entry["must_not"]))
-    if len(task.cut.sentences) != 1 and (asked.prefix or must):
+    task = task_of(service, entry, None if entry["split"] else "none")
+    asked = TextRequest("", entry["prefix"], entry["must"], entry["must_not"]).checked()
+    if len(task.cut.sentences) != 1 and (asked.prefix or asked.must):
         raise Refusal(400, "prefix and must are for a text of one sentence; or add split=false")
     news = News()
     future = service.submit([task], asked, beams=beams, watch=news.come)
@@ -62,7 +62,7 @@ async def translate(service: Service, request: Request, entry: dict[str, Any]) -
 
 async def alternatives(service: Service, request: Request, entry: dict[str, Any]) -> Any:
     """The ways to go on after the beginning of a translation."""
-    task = task_of(service, entry, split=False)
+    task = task_of(service, entry, "none")
     if not task.cut.sentences:
         raise Refusal(400, "the text is empty: give a sentence")
     future = service.submit([task], TextRequest("", entry["prefix"]), ways=entry["count"])
@@ -70,7 +70,7 @@ async def alternatives(service: Service, request: Request, entry: dict[str, Any]
     return await translated(task, found, entry["links"])
 
 
-def task_of(service: Service, entry: dict[str, Any], *, split: bool) -> Task:
+def task_of(service: Service, entry: dict[str, Any], split: Split | None) -> Task:
     text, source, target = entry["text"], entry["source"], entry["target"]
     service.check_length([entry["prefix"]])
     (task,) = service.tasks([text], source, target, name=entry["model"], split=split)

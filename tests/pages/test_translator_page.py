@@ -20,6 +20,7 @@ window = browser.window
 pytestmark = pytest.mark.slow
 
 PAGE = Path(seq2seq.__file__).parent / "serving" / "page"
+THEME = Path(seq2seq.__file__).parent / "pages" / "theme.css"
 # The strictest under which the page should work.
 POLICY = "default-src 'none'; form-action 'none'; base-uri 'none'; " + "; ".join(
     f"{kind}-src 'self'" for kind in ("script", "style", "connect", "img")
@@ -87,6 +88,9 @@ class Answers(SimpleHTTPRequestHandler):
     def end_headers(self) -> None:
         self.send_header("Content-Security-Policy", POLICY)
         super().end_headers()
+
+    def translate_path(self, path: str) -> str:
+        return str(THEME) if path == "/theme.css" else super().translate_path(path)
 
     def do_GET(self) -> None:
         if self.path == "/v1/models":

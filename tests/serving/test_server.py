@@ -35,15 +35,17 @@ class Running:
         assert self.process.stderr
         self.log: list[str] = []
         self.port = 0
-        threading.Thread(target=self._read, daemon=True).start()
+        self.reader = threading.Thread(target=self._read, daemon=True)
+        self.reader.start()
         self.wait_for(lambda: self.port)
 
     def _read(self) -> None:
         assert self.process.stderr
-        for line in self.process.stderr:
-            self.log.append(line)
-            if "listening at" in line:
-                self.port = int(line.rsplit(":", 1)[1])
+        with self.process.stderr as lines:
+            for line in lines:
+                self.log.append(line)
+                if "listening at" in line:
+                    self.port = int(line.rsplit(":", 1)[1])
 
     def wait_for(self, condition: Callable[[], Any]) -> None:
         """Wait until something is so. No test depends on how long that takes."""
@@ -82,8 +84,14 @@ class Running:
         return connection
 
     def end(self) -> int:
+        """Returns: its exit code."""
         self.process.terminate()
-        return self.process.wait()
+        return self.wait()
+
+    def wait(self) -> int:
+        code = self.process.wait()
+        self.reader.join()
+        return code
 
 
 @pytest.fixture(scope="module")
@@ -92,8 +100,23 @@ def path(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def server(path: Path) -> Iterator[Running]:
-    running = Running(path).ready()
+def start() -> Iterator[Callable[..., Running]]:
+    """Starts servers, which are ended at the latest after all tests."""
+    started: list[Running] = []
+
+    def start(*arguments: Any) -> Running:
+        started.append(Running(*arguments))
+        return started[-1].ready()
+
+    yield start
+    for each in started:
+        each.process.kill()
+        each.wait()
+
+
+@pytest.fixture(scope="module")
+def server(path: Path, start: Callable[..., Running]) -> Iterator[Running]:
+    running = start(path)
     yield running
     assert running.end() == 0
     assert not any(text in line for line in running.log for text in TEXTS)
@@ -115,11 +138,13 @@ def test_the_client_of_libretranslate_works(server: Running) -> None:
         client.translate(TEXTS[0], "fr", "en")
 
 
-def test_the_client_of_deepl_works(path: Path, tmp_path: Path) -> None:
+def test_the_client_of_deepl_works(
+    path: Path, tmp_path: Path, start: Callable[..., Running]
+) -> None:
     deepl = pytest.importorskip("deepl")
     keys = tmp_path / "keys"
     keys.write_text("first\nsecond\n")
-    server = Running(path, "--keys", keys).ready()
+    server = start(path, "--keys", keys)
     address = f"http://127.0.0.1:{server.port}"
     client = deepl.DeepLClient("second", server_url=address)
     key = {"authorization": "Bearer first"}
@@ -148,13 +173,15 @@ def test_clients_that_misbehave_hold_nobody_up(server: Running) -> None:
         server.send(b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n"),
     ]
     for bomb in bombs:
-        assert b" 400 " in bomb.recv(100).split(b"\r\n")[0]
+        with bomb:
+            assert b" 400 " in bomb.recv(100).split(b"\r\n")[0]
     assert server.translate("ü" * 10 * 2**20)[0] == 413
     assert server.translate(TEXTS[0])[0] == 200
     for half in halves:
-        half.settimeout(60)
-        content = half.recv(10_000)  # ends: the server closes it
-        assert content == b"" or b" 408 " in content
+        with half:
+            half.settimeout(60)
+            content = half.recv(10_000)  # ends: the server closes it
+            assert content == b"" or b" 408 " in content
 
 
 def test_clients_that_leave_free_what_they_held(server: Running) -> None:
@@ -168,25 +195,30 @@ def test_clients_that_leave_free_what_they_held(server: Running) -> None:
         server.wait_for(lambda name=name: server.gauge(name) == 0)
 
 
-def test_what_was_accepted_is_answered_after_sigterm(path: Path) -> None:
-    server = Running(path).ready()
+def test_what_was_accepted_is_answered_after_sigterm(
+    path: Path, start: Callable[..., Running]
+) -> None:
+    server = start(path, "--queue", 10**6, "--deadline", 600)
     connections = [server.send(post(text)) for text in TEXTS for _ in range(5)]
     server.wait_for(lambda: server.gauge("seq2seq_queue_pieces") > 0)
     server.process.send_signal(signal.SIGTERM)
     codes = []
     for connection in connections:
-        content = b""
-        while more := connection.recv(65_536):
-            content += more
-        codes.append(content[9:12])
+        with connection:
+            content = b""
+            while more := connection.recv(65_536):
+                content += more
+            codes.append(content[9:12])
     assert set(codes) <= {b"200", b"503"} and codes.count(b"200") > 1
-    assert server.process.wait() == 0
+    assert server.wait() == 0
 
 
-def test_sighup_loads_anew_and_a_failed_load_keeps_the_old(path: Path, tmp_path: Path) -> None:
+def test_sighup_loads_anew_and_a_failed_load_keeps_the_old(
+    path: Path, tmp_path: Path, start: Callable[..., Running]
+) -> None:
     own = tmp_path / "model.ckpt"
     own.write_bytes((path / "best.ckpt").read_bytes())
-    server = Running("--model", f"own={own}").ready()
+    server = start("--model", f"own={own}")
     expected = server.translate(TEXTS[0])
     own.write_bytes(b"damaged")
     server.process.send_signal(signal.SIGHUP)
@@ -198,14 +230,16 @@ def test_sighup_loads_anew_and_a_failed_load_keeps_the_old(path: Path, tmp_path:
         assert server.translate(TEXTS[0]) == expected
     assert server.translate(TEXTS[0]) == expected
     server.process.kill()
-    server.process.wait()
-    again = Running("--model", f"own={own}").ready()
+    server.wait()
+    again = start("--model", f"own={own}")
     assert again.translate(TEXTS[0]) == expected
     assert again.end() == 0
 
 
-def test_worker_processes_serve_as_one_thread_does(server: Running, path: Path) -> None:
-    several = Running(path, "--workers", "2").ready()
+def test_worker_processes_serve_as_one_thread_does(
+    server: Running, path: Path, start: Callable[..., Running]
+) -> None:
+    several = start(path, "--workers", "2")
     answers: dict[str, Any] = {}
 
     def ask(text: str) -> None:

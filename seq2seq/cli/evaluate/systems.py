@@ -105,10 +105,9 @@ def translate(path: Path, test_set: TestSet, arguments: argparse.Namespace) -> S
     check_beams(arguments, chosen)
     rules = rules_of(arguments, translator, chosen)
     engine = translator.engine(chosen, **options)
-    results = list(translator.stream(test_set.source, engine, rules=rules))
-    if arguments.mbr:
-        language = translator.config["data"]["target"]
-        results = [best_by_risk(each, arguments, language) for each in results]
+    language = translator.config["data"]["target"]
+    found = translator.stream(test_set.source, engine, rules=rules)
+    results = [best_by_risk(each, arguments, language) for each in found]
     if arguments.stats:
         print(engine.stats, file=sys.stderr)
     # As in a file, so that both have the same score.
