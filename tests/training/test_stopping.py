@@ -118,6 +118,7 @@ def test_that_slurm_is_on_the_path_is_no_reason_to_warn(
     assert said == []
 
 
+@pytest.mark.filterwarnings("ignore:The `srun` command is available")  # `quieten` does that
 def test_slurm_does_not_queue_a_job_again_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_NTASKS", "1")
     monkeypatch.setenv("SLURM_JOB_NAME", "train")
