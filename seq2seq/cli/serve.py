@@ -42,7 +42,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add("--tls-key", type=Path, metavar="FILE", help="its private key, if that is in another file")
     add("--cors", **again, metavar="ORIGIN", help="pages of this origin may ask; may be repeated")
     add = command.add_argument_group("limits").add_argument
-    add("--queue", type=positive, default=2048, metavar="N", help="pieces that wait (%(default)s)")
+    add("--queue", type=positive, default=1536, metavar="N", help="pieces that wait (%(default)s)")
     add("--deadline", type=positive, default=30, metavar="S", help="seconds to wait (%(default)s)")
 
 

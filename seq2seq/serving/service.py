@@ -43,7 +43,7 @@ class Limits:
         deadline: seconds until an answer, unless the client says it.
     """
 
-    queue: int = 2048
+    queue: int = 1536
     deadline: float = 30.0
     characters: int = 20_000
     beam_size: int = 10
