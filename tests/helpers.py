@@ -47,12 +47,10 @@ def every_attention() -> list[str]:
     return [f"{model} attn={preset}" for model in SMALL for preset in presets("attn")]
 
 
-def marked(variants: Iterable[str]) -> list[Any]:
-    """Variants such as `rnn attn=dot`; slow is what the second RNN does as the first does."""
+def marked(variants: Iterable[str], slow: tuple[str, ...] = ("rnn_luong attn=",)) -> list[Any]:
+    """Variants such as `rnn attn=dot`; by default slow is what the second RNN does as the first."""
     return [
-        pytest.param(variant, marks=pytest.mark.slow)
-        if variant.startswith("rnn_luong attn=")
-        else variant
+        pytest.param(variant, marks=pytest.mark.slow) if variant.startswith(slow) else variant
         for variant in variants
     ]
 

@@ -173,7 +173,7 @@ def test_the_example_in_contributing_is_ten_lines_and_trains_as_typed(nearby: Ne
 
 
 @pytest.mark.parametrize("position", POSITIONS)
-@pytest.mark.parametrize("groups", [1, 4])
+@pytest.mark.parametrize("groups", [1, pytest.param(4, marks=pytest.mark.slow)])
 def test_its_kernels_agree(nearby: Nearby, position: str, groups: int) -> None:
     common = (f"position={position}", f"attn.num_kv_heads={groups}")
     kernels = ("explicit", "fused", "flash", "auto")
@@ -195,7 +195,7 @@ def test_its_weights_are_dropped_in_training(nearby: Nearby) -> None:
 
 @pytest.mark.parametrize("position", POSITIONS)
 @pytest.mark.parametrize("paged", [False, True], ids=["dense", "paged"])
-@pytest.mark.parametrize("beams", [1, 3])
+@pytest.mark.parametrize("beams", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_it_decodes_as_it_trains(nearby: Nearby, beams: int, paged: bool, position: str) -> None:
     model = model_of(nearby(f"position={position}"))
     expected = model(SOURCE, TARGET).hidden.repeat_interleave(beams, 0)

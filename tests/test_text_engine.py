@@ -35,8 +35,15 @@ def plain(translations: list[Translation] | None) -> list[tuple[str, Any]]:
 
 
 @pytest.mark.filterwarnings("ignore:line .* is longer than")
-@pytest.mark.parametrize("cache", ["paged", pytest.param("dense", marks=pytest.mark.slow)])
-def test_every_caller_gets_its_texts_once(translator: Translator, cache: str) -> None:
+@pytest.mark.parametrize(
+    "cache, calls",
+    [
+        ("paged", 80),
+        pytest.param("paged", 400, marks=pytest.mark.slow),
+        pytest.param("dense", 300, marks=pytest.mark.slow),
+    ],
+)
+def test_every_caller_gets_its_texts_once(translator: Translator, cache: str, calls: int) -> None:
     expected = [
         [plain(answer) for answer in translator.stream(TEXTS, search, "A", max_source=LIMIT)]
         for search in SEARCHES
@@ -45,7 +52,9 @@ def test_every_caller_gets_its_texts_once(translator: Translator, cache: str) ->
     callers = [translator.text_engine(sentences, LIMIT) for _ in range(2)]
     submitted: list[dict[int, tuple[int, int]]] = [{}, {}]  # of each caller: id -> search, text
     answered: list[set[int]] = [set(), set()]
-    stream = enumerate(translator.stream(TEXTS * 3, sentences, "A", max_source=LIMIT))
+    stream = enumerate(
+        translator.stream(TEXTS * (1 + calls // 100), sentences, "A", max_source=LIMIT)
+    )
     generator = random.Random(0)
 
     def step(which: int) -> None:
@@ -55,7 +64,7 @@ def test_every_caller_gets_its_texts_once(translator: Translator, cache: str) ->
             answered[which].add(i)
             assert plain(translations) == expected[search][text]
 
-    for _ in range(300):
+    for _ in range(calls):
         which, choice = generator.randrange(2), generator.randrange(5)
         if choice < 2:
             search, text = generator.randrange(len(SEARCHES)), generator.randrange(len(TEXTS))
@@ -180,7 +189,7 @@ def test_a_term_of_the_glossary_that_is_required_anyway_is_there_once(
 @pytest.mark.parametrize("search", [Greedy(), Beam(beam_size=3)], ids=["greedy", "beam"])
 def test_a_beginning_is_continued_as_it_is_typed(translator: Translator, search: Search) -> None:
     generator = random.Random(1)
-    sources, references = (demo_lines("test", language, 60) for language in ("de", "en"))
+    sources, references = (demo_lines("test", language, 25) for language in ("de", "en"))
     cut = [text[: generator.randrange(1, len(text))] for text in references]
     answers = list(translator.stream(sources, search, cut))
     for beginning, best in zip(cut, answers, strict=True):

@@ -211,7 +211,7 @@ def test_with_a_high_penalty_no_group_takes_a_token_of_an_earlier_one() -> None:
         assert len({h.ids[0] for h in hypotheses}) >= 3  # each group began in its own way
 
 
-@pytest.mark.parametrize("cache", ["dense", "paged"])
+@pytest.mark.parametrize("cache", [pytest.param("dense", marks=pytest.mark.slow), "paged"])
 @pytest.mark.parametrize(("beams", "groups"), [(4, 2), (3, None)])
 def test_neighbours_of_other_penalties_and_constraints_change_nothing(
     beams: int, groups: int | None, cache: Literal["dense", "paged"]

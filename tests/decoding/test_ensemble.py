@@ -3,6 +3,7 @@
 import math
 import pickle
 from collections.abc import Sequence
+from itertools import product
 
 import pytest
 import torch
@@ -67,9 +68,14 @@ def make_requests() -> list[Request]:
     ]
 
 
-@every_cache
-@every_mean
-@pytest.mark.parametrize("options", SEARCHES, ids=lambda options: options["name"])
+@pytest.mark.parametrize(
+    "options, mean, cache",
+    [
+        # The normal tests meet each search, mean and cache.
+        pytest.param(*case, marks=pytest.mark.slow if i % 5 else (), id=f"{case[0]['name']}-{i}")
+        for i, case in enumerate(product(SEARCHES, MEANS, CACHES))
+    ],
+)
 def test_it_finds_what_a_naive_search_over_the_mean_of_its_members_finds(
     options: dict[str, object], mean: Mean, cache: Cache
 ) -> None:

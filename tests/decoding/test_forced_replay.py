@@ -28,7 +28,7 @@ def chosen(h: Hypothesis) -> list[int]:
     return h.ids if h.truncated else [*h.ids, EOS]
 
 
-@every_variant
+@pytest.mark.parametrize("variant", marked(every_attention(), ("rnn attn=", "rnn_luong attn=")))
 def test_greedy_search_writes_the_argmax_of_its_replay(variant: str) -> None:
     built, source = small_model(*variant.split()), source_batch(*LENGTHS)
     best = [one[0] for one in decode(built, source, Greedy(length_ratio=1.5, length_extra=4))]
