@@ -53,7 +53,10 @@ KEPT = "kept"  # folder in a run's folder, for the weights of several validation
 # Options that do not change what a trained model computes.
 INDIFFERENT = ("dropout", "activation_dropout", "attention_dropout", "word_dropout", "kernel")
 # Values of options that older checkpoints lack.
-BEFORE = {"attention_dropout": 0.0, "word_dropout": 0.0, "r_drop": 0.0, "bpe_dropout": 0.0}
+BEFORE: dict[str, Any] = {
+    **dict.fromkeys(("attention_dropout", "word_dropout", "r_drop", "bpe_dropout"), 0.0),
+    "endpoint": False,
+}
 COMPUTED = ("model", "position", "attention")  # nodes on which depends what a model computes
 # Differences whose values say nothing to a reader.
 IN_WORDS = {

@@ -48,14 +48,15 @@ def did_you_mean(name: str, known: Iterable[str]) -> str:
 def options_of(callable_: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     """The options of a constructor: its keyword-only arguments, or all fields of a dataclass.
 
-    `**options` stands for those of the base class, except the class's `absent_options`.
+    Without the class's `absent_options`; `**options` stands for the others of the base class.
     """
     parameters = inspect.signature(callable_).parameters.values()
     every = hasattr(callable_, "__dataclass_fields__")
-    own = {p.name: p for p in parameters if every or p.kind is p.KEYWORD_ONLY}
+    absent = getattr(callable_, "absent_options", {})
+    typed = (p for p in parameters if p.name not in absent)
+    own = {p.name: p for p in typed if every or p.kind is p.KEYWORD_ONLY}
     if not inspect.isclass(callable_) or all(p.kind is not p.VAR_KEYWORD for p in parameters):
         return own
-    absent = getattr(callable_, "absent_options", {})
     inherited = options_of(callable_.__mro__[1]).items()
     return {name: p for name, p in inherited if name not in absent} | own
 

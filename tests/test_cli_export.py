@@ -64,3 +64,29 @@ def test_a_model_that_cannot_be_expressed_leaves_no_folder(
     command = "export", tmp_path / "a.ckpt", "--format", "ctranslate2", "-o", folder
     assert "CTranslate2 cannot compute this model" in refused(seq2seq(*command))
     assert not folder.exists()
+
+
+def test_a_run_becomes_a_folder_of_transformers_with_a_card(
+    seq2seq: Command, run: Path, tmp_path: Path
+) -> None:
+    transformers = pytest.importorskip("transformers", reason="pip install transformers")
+    pytest.importorskip("safetensors", reason="pip install safetensors")
+    folder = tmp_path / "hf"
+    ended = seq2seq("export", run, "--format", "hf", "-o", folder, "--sentences", 3)
+    assert ended.code == 0
+    assert "compared in float32 on 3 sentences of" in ended.lines[0]
+    card = (folder / "README.md").read_text(encoding="utf-8")
+    assert "bleu of the validation set" in card and "train: 300 pairs of train.de" in card
+    tokenizer = transformers.AutoTokenizer.from_pretrained(folder)
+    target = transformers.PreTrainedTokenizerFast(tokenizer_file=f"{folder}/target_tokenizer.json")
+    model = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder)
+    batch = tokenizer(SENTENCES[:1], return_tensors="pt", return_token_type_ids=False)
+    found = model.generate(**batch, num_beams=1, max_new_tokens=20, max_length=None)
+    options = {"name": "greedy", "length_ratio": 0, "length_extra": 20}
+    (best,) = Translator.load(run, device="cpu").stream(SENTENCES[:1], build_search(options))
+    assert target.batch_decode(found, skip_special_tokens=True) == [best[0].text]
+
+
+def test_a_package_needs_its_name(seq2seq: Command, run: Path, tmp_path: Path) -> None:
+    command = "export", run, "--format", "argos", "-o", tmp_path / "x"
+    assert "x.argosmodel" in refused(seq2seq(*command))

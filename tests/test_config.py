@@ -45,6 +45,10 @@ GIVEN = {  # what only the user knows
     "experiment=g2p": ("data.train=my/train", "data.valid=my/dev"),
     "experiment=zh_en": ("data.train=my/train", "data.valid=my/dev"),
     "tokenizer=checkpoint": (f"init={CONF}",),  # any path; it is not opened here
+    **{
+        f"tokenizer={name}": (f"tokenizer.path={__file__}",)
+        for name in ("sentencepiece", "subword_nmt")
+    },
 }
 
 

@@ -3,6 +3,7 @@
 import json
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 import torch
@@ -12,8 +13,8 @@ from seq2seq import checkpoint
 from seq2seq.cli.export import why
 from seq2seq.data.words import Character, Word
 from seq2seq.errors import ConfigError
-from seq2seq.interchange.agreement import Agreement, Judge, random_rows
-from seq2seq.interchange.ctranslate2 import NEVER, check_expressible, export
+from seq2seq.interchange.agreement import Agreement, CTranslate2, Judge, ours, random_rows, scores
+from seq2seq.interchange.ctranslate2 import NEVER, check_expressible, export, unsupported
 from seq2seq.models import build_model
 from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
 
@@ -40,7 +41,7 @@ def lively_model(path: Path, *overrides: str) -> checkpoint.Saved:
 def agreements(saved: checkpoint.Saved, folder: Path) -> list[Agreement]:
     pytest.importorskip("ctranslate2", reason="pip install ctranslate2")
     export(saved, folder)
-    judge = Judge(saved, folder)
+    judge = Judge(saved, CTranslate2(saved, folder))
     return [judge.compare(random_rows(saved, 20), beams) for beams in (1, 5)]
 
 
@@ -73,7 +74,9 @@ def test_a_folder_of_other_weights_is_noticed(tmp_path: Path) -> None:
     saved = lively_model(tmp_path / "a.ckpt")
     export(saved, tmp_path / "ct2")
     saved.weights["decoder.1.cross.out.weight"].mul_(1.1)
-    agreement = Judge(saved, tmp_path / "ct2").compare(random_rows(saved, 20), 1)
+    agreement = Judge(saved, CTranslate2(saved, tmp_path / "ct2")).compare(
+        random_rows(saved, 20), 1
+    )
     assert agreement.difference > 1e-3 and not agreement.holds
 
 
@@ -81,6 +84,34 @@ def test_agreement_needs_equal_scores_and_nearly_all_hypotheses() -> None:
     assert Agreement(5, 100, 90, 1e-4, 0.0).holds
     assert not Agreement(5, 100, 89, 1e-4, 0.0).holds
     assert not Agreement(5, 100, 100, 1e-2, 0.0).holds
+
+
+@pytest.mark.parametrize("beams", [1, pytest.param(5, marks=pytest.mark.slow)])
+def test_rounding_may_choose_between_hypotheses_that_are_equally_good(
+    beams: int, tmp_path: Path
+) -> None:
+    saved = lively_model(tmp_path / "a.ckpt")
+    model, rows = saved.build(), random_rows(saved, 5)
+    often = ours(model, rows, beams, 30)[0][0]
+    twin, other = often + 1, often + 2
+    for name, weight in saved.weights.items():
+        if name.startswith(("embeddings.target", "embeddings.output")):
+            weight[twin] = weight[often]
+
+    class Swapping:
+        """Our search, but with another piece for a frequent one."""
+
+        def __init__(self, piece: int):
+            self.piece, self.model = piece, saved.build()
+
+        def translate(self, batch: Any, beams: int, limit: int) -> Any:
+            found = ours(self.model, batch, beams, limit)
+            changed = [[self.piece if i in (often, twin) else i for i in ids] for ids in found]
+            return list(zip(changed, scores(self.model, batch, changed)[0], strict=True))
+
+    for piece, alike in ((often, True), (twin, True), (other, False)):
+        agreement = Judge(saved, Swapping(piece)).compare(rows, beams)
+        assert (agreement.equal == 5) == alike == agreement.holds
 
 
 def test_a_model_that_expects_unknown_words_is_told_why_beams_differ(tmp_path: Path) -> None:
@@ -125,7 +156,7 @@ def test_what_ctranslate2_lacks_is_refused_by_name(
     with torch.device("meta"):
         model = build_model(plan_of(tmp_path, "run_name=x", *overrides).model, 9, 9)
     with pytest.raises(ConfigError) as refusal:
-        check_expressible(model)
+        check_expressible(model, "CTranslate2", unsupported)
     for reason in [*reasons, "seq2seq translate"]:
         assert reason in str(refusal.value)
 

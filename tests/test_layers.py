@@ -75,6 +75,9 @@ LIBRARIES = {
     "tokenizers": {"data"},
     "filelock": {"data", "training"},  # one writer of a cache; one run in a folder
     "ctranslate2": {"interchange"},
+    "safetensors": {"interchange"},
+    "yaml": {"interchange", "serving", "training"},
+    "sentencepiece": {"data"},
     "starlette": {"serving"},
     "uvicorn": {"serving"},
     "prometheus_client": {"serving"},
@@ -85,24 +88,24 @@ LIBRARIES = {
 # Lines of code of each package: blank lines, comments and docstrings are not counted. A commit that
 # raises one says why.
 BUDGETS = {
-    "attention": 2040,
+    "attention": 2095,
     "training": 2100,
-    "cli": 2425,
-    "data": 2320,
-    "functional": 1380,
+    "cli": 2560,
+    "data": 2705,
+    "functional": 1400,
     "decoding": 1605,
     "pages": 665,
     "metrics": 595,
     "models": 615,
     "alignment": 370,
-    "interchange": 270,
-    "nn": 255,
-    "modules on the top level": 1435,
+    "interchange": 1100,
+    "nn": 270,
+    "modules on the top level": 1440,
     "serving": 1045,
     "documents": 180,
 }
 FILES_IN_A_FOLDER = 25
-FILES = 202
+FILES = 220
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
 

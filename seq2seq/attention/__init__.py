@@ -22,6 +22,7 @@ from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.page_local import PageLocal
 from seq2seq.attention.performer import Performer
 from seq2seq.attention.reformer import Reformer
+from seq2seq.attention.ssru import SSRU
 from seq2seq.environment import training_command
 from seq2seq.errors import ConfigError
 from seq2seq.tables import Table, check_options
@@ -48,6 +49,8 @@ ATTENTION: Table[type[Attention[Any]]] = Table(
         "linear": Linear,
         "efficient": Efficient,
         "performer": Performer,
+        # A recurrence over what was written.
+        "ssru": SSRU,
         # No attention.
         "fixed": Fixed,
     },

@@ -1,7 +1,8 @@
 """Write a model as a folder that another engine loads, and compare their translations.
 
 seq2seq export PATH --format ctranslate2 -o FOLDER     compares on validation sentences
-seq2seq export PATH --format ctranslate2 -o FOLDER --check source.txt
+seq2seq export PATH --format hf -o FOLDER              for transformers: Marian or Pegasus
+seq2seq export PATH --format argos -o de_en.argosmodel
 """
 
 import argparse
@@ -30,11 +31,20 @@ USAGE = """To translate with it from Python (pip install ctranslate2 tokenizers)
     print(target.decode([target.token_to_id(piece) for piece in result.hypotheses[0]]))"""
 
 
+NEEDED = {"ctranslate2": "ctranslate2", "hf": "transformers", "argos": "ctranslate2"}
+
+
 def add_arguments(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("path", metavar="PATH", help="a checkpoint, or the folder of a run")
-    add("--format", required=True, choices=["ctranslate2"], help="the format to write")
-    add("-o", "--output", required=True, type=Path, help="the folder to write")
+    add("--format", required=True, choices=list(NEEDED), help="the format to write")
+    add(
+        "-o",
+        "--output",
+        required=True,
+        type=Path,
+        help="the folder to write; of argos, the .argosmodel",
+    )
     add(
         "--check",
         type=Path,
@@ -45,25 +55,67 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    folder: Path = arguments.output
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
-        raise ConfigError(f"-o {folder} exists: give a folder that is new or empty")
+    output: Path = arguments.output
+    if output.exists() and (not output.is_dir() or any(output.iterdir())):
+        raise ConfigError(f"-o {output} exists: give a folder that is new or empty")
     from seq2seq import checkpoint  # only here: torch takes a second
-    from seq2seq.interchange.agreement import Judge
-    from seq2seq.interchange.ctranslate2 import export
 
     saved = checkpoint.read(arguments.path)
     rows, whence = sentences(saved, arguments.check, arguments.sentences)
-    export(saved, folder)
-    print(shown(f"{folder}: written; compared in float32 on {len(rows)} sentences of {whence}:"))
-    judge = Judge(saved, folder)
-    agreements = [judge.compare(rows, beams) for beams in (1, 5)]
+    agreements = WRITERS[arguments.format](
+        saved, output, rows, checkpoint.find(Path(arguments.path))
+    )
+    if not agreements:
+        package = NEEDED[arguments.format]
+        print(shown(f"{output}: written, and not compared: pip install {package}"))
+        return 0
+    print(shown(f"{output}: written; compared in float32 on {len(rows)} sentences of {whence}:"))
     print(*agreements, sep="\n")
     for agreement in agreements:
         if not agreement.holds:
-            raise ConfigError(f"{folder} does not translate as this model does: {why(agreement)}")
-    print(shown(USAGE.format(folder=folder)))
+            raise ConfigError(f"{output} does not translate as this model does: {why(agreement)}")
+    if arguments.format == "ctranslate2":
+        print(shown(USAGE.format(folder=output)))
     return 0
+
+
+def to_ctranslate2(
+    saved: "Saved", folder: Path, rows: list[list[int]], _: Path
+) -> list["Agreement"]:
+    from seq2seq.interchange.agreement import CTranslate2, Judge
+    from seq2seq.interchange.ctranslate2 import export
+
+    export(saved, folder)
+    judge = Judge(saved, CTranslate2(saved, folder))
+    return [judge.compare(rows, beams) for beams in (1, 5)]
+
+
+def to_huggingface(
+    saved: "Saved", folder: Path, rows: list[list[int]], file: Path
+) -> list["Agreement"]:
+    from seq2seq.interchange.agreement import Judge
+    from seq2seq.interchange.card import card
+    from seq2seq.interchange.huggingface_export import HuggingFace, export
+
+    export(saved, folder)
+    text = card(saved, file.parent).replace("FOLDER", folder.name)
+    (folder / "README.md").write_text(text, encoding="utf-8")
+    try:
+        judge = Judge(saved, HuggingFace(saved, folder))
+    except ConfigError:  # written all the same: it needs no such package
+        return []
+    return [judge.compare(rows, beams) for beams in (1, 5)]
+
+
+def to_argos(saved: "Saved", path: Path, rows: list[list[int]], _: Path) -> list["Agreement"]:
+    from seq2seq.interchange.argos import export
+
+    if path.suffix != ".argosmodel":
+        raise ConfigError(f"-o {path} should be a file: {path}.argosmodel")
+    return export(saved, path, rows)
+
+
+WRITERS = {"ctranslate2": to_ctranslate2, "hf": to_huggingface, "argos": to_argos}
 
 
 def why(agreement: "Agreement") -> str:
@@ -71,13 +123,13 @@ def why(agreement: "Agreement") -> str:
     if agreement.same_function and agreement.symbols > 0.01:
         return (
             f"it gives <unk> and other symbols a probability of up to {agreement.symbols:.2f}, "
-            "which CTranslate2's beam search redistributes to the other pieces, and ours does "
-            "not. Greedy translations are the same; a tokenizer that knows every piece "
+            "which the other program's beam search redistributes to the other pieces, and ours "
+            "does not. Greedy translations are the same; a tokenizer that knows every piece "
             "(tokenizer=bpe) needs no <unk>"
         )
     return (
         "do not use it. If the model is fully trained, please report its options and the "
-        "version of ctranslate2"
+        "version of the other program"
     )
 
 

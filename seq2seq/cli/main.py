@@ -7,7 +7,7 @@ import warnings
 from typing import NoReturn
 
 from seq2seq import __version__
-from seq2seq.cli import average, export, report, score, serve, translate
+from seq2seq.cli import average, export, importing, report, score, serve, translate
 from seq2seq.cli.align import command as align
 from seq2seq.cli.evaluate import command as evaluate
 from seq2seq.cli.options import with_typed_options
@@ -21,6 +21,7 @@ COMMANDS = {
     "score": score,
     "average": average,
     "export": export,
+    "import": importing,
     "report": report,
     "serve": serve,
 }

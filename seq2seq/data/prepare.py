@@ -219,7 +219,7 @@ def learn_tokenizers(
     def write(folder: Path) -> None:
         for side, indices in sides.items():
             lines = (line for text in texts for index in indices for line in text.side(index))
-            learnt = recipe.train(learnable(lines, max_length))
+            learnt = recipe.train(learnable(lines, max_length), indices[0])
             (folder / f"{side}.json").write_text(learnt.to_json(), encoding="utf-8")
 
     memo = FileMemo(cache)

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
+from seq2seq.data.existing.sentencepiece import SentencePiece
+from seq2seq.data.existing.subword_nmt import SubwordNMT
 from seq2seq.data.tokenizer import ByteLevelBPE, Recipe
 from seq2seq.data.unigram import Unigram
 from seq2seq.data.words import Character, Word
@@ -10,7 +12,16 @@ from seq2seq.errors import ConfigError
 from seq2seq.tables import Table, check_options
 
 TOKENIZERS: Table[Callable[..., Recipe]] = Table(
-    "tokenizer", {"bpe": ByteLevelBPE, "unigram": Unigram, "word": Word, "char": Character}
+    "tokenizer",
+    {
+        "bpe": ByteLevelBPE,
+        "unigram": Unigram,
+        "word": Word,
+        "char": Character,
+        # Learnt elsewhere.
+        "sentencepiece": SentencePiece,
+        "subword_nmt": SubwordNMT,
+    },
 )
 
 

@@ -56,6 +56,11 @@ class Spelling:
         self._library = library = tokenizers.Tokenizer.from_str(tokenizer.to_json())
         decoder = json.loads(library.decoder.__getstate__())
         steps = [step["type"] for step in decoder.get("decoders", [decoder])]
+        if "BPEDecoder" in steps:
+            raise ConfigError(
+                "with tokenizer=subword_nmt a piece does not say what follows it: prefixes and "
+                "required or forbidden words need another tokenizer"
+            )
         self._byte_level = "ByteLevel" in steps
         self._table = byte_letters() if self._byte_level else {}
         if "Replace" in steps:

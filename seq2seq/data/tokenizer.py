@@ -160,8 +160,11 @@ class Recipe(ABC):
     normalize: Literal["nfc"] | None = None
 
     @abstractmethod
-    def train(self, lines: Iterable[str]) -> Tokenizer:
-        """Learn it from text. Raises: ConfigError if the options do not suit the text."""
+    def train(self, lines: Iterable[str], side: int = 0) -> Tokenizer:
+        """Learn it from text, of the source (side 0), the target (1), or both (0).
+
+        Raises: ConfigError if the options do not suit the text.
+        """
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -195,7 +198,7 @@ class ByteLevelBPE(Recipe):
         check_vocab_size(self.vocab_size, "merges")
         check_range("tokenizer.max_token_length", self.max_token_length, 2)
 
-    def train(self, lines: Iterable[str]) -> Tokenizer:
+    def train(self, lines: Iterable[str], side: int = 0) -> Tokenizer:
         """Learn the merges from text. The same lines always give the same tokenizer."""
         library = tokenizers.Tokenizer(models.BPE())
         if self.normalize == "nfc":

@@ -50,7 +50,7 @@ class Unigram(Recipe):
         check_vocab_size(self.vocab_size, "pieces of the text")
         check_range("tokenizer.max_token_length", self.max_token_length, 1)
 
-    def train(self, lines: Iterable[str]) -> Tokenizer:
+    def train(self, lines: Iterable[str], side: int = 0) -> Tokenizer:
         """Learn the pieces from text.
 
         The library breaks ties between candidates at random, so the same lines may give tokenizers

@@ -74,7 +74,7 @@ class Word(Frequent):
     pieces = "words"
     isolate_punctuation: bool = False
 
-    def train(self, lines: Iterable[str]) -> Tokenizer:
+    def train(self, lines: Iterable[str], side: int = 0) -> Tokenizer:
         """Collect the words. The same lines always give the same tokenizer."""
         library = tokenizers.Tokenizer(models.WordLevel(unk_token=NAMES[3]))
         steps = [
@@ -121,7 +121,7 @@ class Character(Frequent):
 
     pieces = "characters"
 
-    def train(self, lines: Iterable[str]) -> Tokenizer:
+    def train(self, lines: Iterable[str], side: int = 0) -> Tokenizer:
         """Collect the characters. The same lines always give the same tokenizer."""
         # Control symbols have longer names than one character, so no piece has such a name.
         library = tokenizers.Tokenizer(models.WordLevel(unk_token=NAMES[3]))

@@ -32,20 +32,21 @@ def rotate(x: Tensor, positions: Tensor, base: float = 10_000.0) -> Tensor:
     return torch.cat((first * cos - second * sin, second * cos + first * sin), dim=-1).to(x.dtype)
 
 
-def sinusoid(positions: Tensor, dim: int) -> Tensor:
+def sinusoid(positions: Tensor, dim: int, endpoint: bool = False) -> Tensor:
     """A vector for each position: sin(p w_i) in the first half, cos(p w_i) in the second, w_i =
     10000^(-2i/dim).
 
     Args:
         positions: (...,) integers.
         dim: E; if it is odd, the last cosine is left out.
+        endpoint: w_i = 10000^(-2i/(dim - 2)) instead, whose last is 1/10000.
 
     Returns: (..., E), float32 (bfloat16 cannot tell position 256 from 257).
     Source: Vaswani et al. 2017, arXiv:1706.03762, with the halves side by side instead of
     interleaved.
     """
     half = torch.arange((dim + 1) // 2, device=positions.device, dtype=torch.float32)
-    angle = positions.float()[..., None] * 10_000.0 ** (-2 * half / dim)
+    angle = positions.float()[..., None] * 10_000.0 ** (-2 * half / max(1, dim - 2 * endpoint))
     return torch.cat((angle.sin(), angle.cos()), dim=-1)[..., :dim]
 
 

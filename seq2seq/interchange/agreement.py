@@ -1,21 +1,22 @@
-"""Does CTranslate2 translate with an exported folder as the original model does?"""
+"""Does another program translate with an exported folder as the original model does?"""
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import torch
 
 from seq2seq.checkpoint import Saved
 from seq2seq.data.windows import padded
 from seq2seq.decoding import build_search, decode
-from seq2seq.interchange.ctranslate2 import library
+from seq2seq.interchange.libraries import library
 from seq2seq.models import Seq2Seq
 from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
 
 BATCH = 32  # sentences
 ALIKE = 0.9  # share of the hypotheses that must be equal if all scores are
 CLOSE = 1e-3  # differences of scores, per token, that are due to rounding alone
+TIE = 1e-4  # differences between two hypotheses of which rounding may choose one or the other
 
 
 class Agreement(NamedTuple):
@@ -23,7 +24,7 @@ class Agreement(NamedTuple):
 
     beams: int
     sentences: int
-    equal: int  # hypotheses that are equal in every piece
+    equal: int  # hypotheses that are equal in every piece, or equally good
     difference: float  # the largest between the scores that both programs give one hypothesis
     symbols: float  # the largest probability of pad, bos and unk together, which are never chosen
 
@@ -45,20 +46,27 @@ class Agreement(NamedTuple):
         )
 
 
+class Engine(Protocol):
+    """Another program, with an exported model."""
+
+    def translate(
+        self, batch: Sequence[list[int]], beams: int, limit: int
+    ) -> list[tuple[list[int], float]]:
+        """The best hypothesis of each row of ids, with eos if it has one, and its score: the mean
+        log-probability of its pieces without pad, bos and unk.
+        """
+
+
 class Judge:
-    """Compares an exported folder with the original model, in float32.
+    """Compares an exported model with the original, in float32.
 
     Args:
-        saved: the model.
-        folder: written by `export`.
+        saved: the original.
+        engine: the program with the exported model.
     """
 
-    def __init__(self, saved: Saved, folder: Path):
-        self.model = saved.build()
-        self.source, self.target = saved.source.symbols(), saved.target.symbols()
-        self.ids = {symbol: index for index, symbol in enumerate(self.target)}
-        ct2 = library()
-        self.engine: Any = ct2.Translator(str(folder), device="cpu", compute_type="float32")
+    def __init__(self, saved: Saved, engine: Engine):
+        self.model, self.engine = saved.build(), engine
 
     def compare(self, rows: Sequence[list[int]], beams: int) -> Agreement:
         """Translate sources, ids without eos, with both."""
@@ -66,22 +74,30 @@ class Judge:
         equal, difference, symbols = 0, 0.0, 0.0
         for first in range(0, len(rows), BATCH):
             batch = rows[first : first + BATCH]
-            theirs = self._theirs(batch, beams, limit)
+            theirs = self.engine.translate(batch, beams, limit)
             forced, probable = scores(self.model, batch, [ids for ids, _ in theirs])
             symbols = max(symbols, probable)
-            for mine, (ids, score), true in zip(
-                ours(self.model, batch, beams, limit), theirs, forced, strict=True
-            ):
-                equal += mine == ids
+            own, _ = scores(self.model, batch, ours(self.model, batch, beams, limit))
+            for (_, score), true, mine in zip(theirs, forced, own, strict=True):
+                equal += abs(mine - true) <= TIE
                 difference = max(difference, abs(score - true))
         return Agreement(beams, len(rows), equal, difference, symbols)
 
-    def _theirs(
-        self, rows: Sequence[list[int]], beams: int, limit: int
+
+class CTranslate2:
+    """An exported folder in CTranslate2; `names` as in `ctranslate2.export`."""
+
+    def __init__(self, saved: Saved, folder: Path, names: list[str] | None = None):
+        self.source, self.target = names or saved.source.symbols(), names or saved.target.symbols()
+        self.ids = {symbol: index for index, symbol in enumerate(self.target)}
+        ct2 = library("ctranslate2")
+        self.engine: Any = ct2.Translator(str(folder), device="cpu", compute_type="float32")
+
+    def translate(
+        self, batch: Sequence[list[int]], beams: int, limit: int
     ) -> list[tuple[list[int], float]]:
-        """The best hypothesis of CTranslate2, with eos if it has one, and its score."""
         results = self.engine.translate_batch(
-            [[self.source[i] for i in row] for row in rows],
+            [[self.source[i] for i in row] for row in batch],
             beam_size=beams,
             length_penalty=1.0,
             min_decoding_length=0,

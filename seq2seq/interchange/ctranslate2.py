@@ -5,6 +5,7 @@ The folder holds `model.bin`, `config.json` and the vocabularies, which CTransla
 into pieces and back, since CTranslate2 takes and returns pieces.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.scores import Dot, ScaledDot
 from seq2seq.checkpoint import Saved
 from seq2seq.errors import ConfigError
+from seq2seq.interchange.libraries import library
 from seq2seq.models import Seq2Seq
 from seq2seq.models.transformer import DecoderLayer, Transformer
 from seq2seq.nn.embedding import Embeddings
@@ -30,19 +32,12 @@ ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
 FALLBACK = "`seq2seq translate` computes every model"
 
 
-def library() -> Any:
-    """The package ctranslate2. Raises: ConfigError if it is not installed."""
-    try:
-        import ctranslate2
-    except ImportError as error:
-        raise ConfigError(
-            "the package ctranslate2 is not installed: pip install ctranslate2"
-        ) from error
-    return ctranslate2
-
-
-def export(saved: Saved, folder: Path) -> None:
+def export(saved: Saved, folder: Path, names: list[str] | None = None) -> None:
     """Write a model, its vocabularies and its tokenizers, in float32.
+
+    Args:
+        names: of the pieces of both vocabularies, where another program cuts text into them; then
+            no tokenizers are written.
 
     CTranslate2 then translates as the model's searches do: pad, bos and unk, which no text
     contains, cannot be chosen, and eos is added to each source.
@@ -50,39 +45,47 @@ def export(saved: Saved, folder: Path) -> None:
     Raises: ConfigError if CTranslate2 is not installed or cannot compute the model, ValueError if
         the vocabularies are not those of the model.
     """
-    ct2 = library()
-    model = check_expressible(saved.build())
+    ct2 = library("ctranslate2")
+    model = check_expressible(saved.build(), "CTranslate2", unsupported)
     spec = model_spec(ct2.specs, model)
-    spec.register_source_vocabulary(saved.source.symbols())
-    spec.register_target_vocabulary(saved.target.symbols())
+    spec.register_source_vocabulary(names or saved.source.symbols())
+    spec.register_target_vocabulary(names or saved.target.symbols())
     spec.validate()
     spec.optimize()
     folder.mkdir(parents=True, exist_ok=True)
     spec.save(str(folder))
-    for side, tokenizer in (("source", saved.source), ("target", saved.target)):
+    sides = {} if names else {"source": saved.source, "target": saved.target}
+    for side, tokenizer in sides.items():
         (folder / f"{side}_tokenizer.json").write_text(tokenizer.to_json(), encoding="utf-8")
 
 
-def check_expressible(model: Seq2Seq) -> Transformer:
-    """The model, if CTranslate2 can compute it.
+def check_expressible(
+    model: Seq2Seq, program: str, unsupported: Callable[[Transformer], list[str]]
+) -> Transformer:
+    """The model, if a program can compute it.
 
     Raises: ConfigError that names every unsupported part, and what to use instead.
     """
     if not isinstance(model, Transformer):
         raise ConfigError(
-            f"CTranslate2 has no recurrent models, and this is one ({type(model).__name__}). "
+            f"{program} has no recurrent models, and this is one ({type(model).__name__}). "
             f"Train with model=transformer to export it; {FALLBACK}"
         )
+    if reasons := unsupported(model):
+        lines = "\n".join(f"  {reason}" for reason in dict.fromkeys(reasons))
+        raise ConfigError(f"{program} cannot compute this model:\n{lines}\n{FALLBACK}")
+    return model
+
+
+def unsupported(model: Transformer) -> list[str]:
+    """What CTranslate2 lacks, and what to train with instead."""
     reasons = [*unsupported_attentions(model), *unequal_heads(model)]
     if isinstance(model.encoder_position, ALiBi):
         reasons.append(
             "position=alibi: it has ALiBi in decoders only. Train with position=sinusoidal, "
             "learned, rope or t5"
         )
-    if reasons:
-        lines = "\n".join(f"  {reason}" for reason in dict.fromkeys(reasons))
-        raise ConfigError(f"CTranslate2 cannot compute this model:\n{lines}\n{FALLBACK}")
-    return model
+    return reasons
 
 
 def unsupported_attentions(model: Transformer) -> list[str]:

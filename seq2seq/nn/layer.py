@@ -11,7 +11,7 @@ from torch.nn.functional import gelu, silu
 from seq2seq.nn.dropout import Dropout
 from seq2seq.tables import check_range
 
-Activation = Literal["relu", "gelu", "swiglu"]
+Activation = Literal["relu", "gelu", "silu", "swiglu"]
 
 
 def relu(x: Tensor) -> Tensor:
@@ -19,18 +19,23 @@ def relu(x: Tensor) -> Tensor:
     return torch.relu(x) if torch.is_grad_enabled() else torch.relu_(x)
 
 
-ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": relu, "gelu": gelu, "swiglu": silu}
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": relu,
+    "gelu": gelu,
+    "silu": silu,
+    "swiglu": silu,
+}
 
 
 class FeedForward(nn.Module):
-    """W2 f(W1 x), f = ReLU or GELU; or W2 (silu(W1 x) * W3 x), SwiGLU. (..., E) -> (..., E).
+    """W2 f(W1 x), f = ReLU, GELU or SiLU; or W2 (silu(W1 x) * W3 x), SwiGLU. (..., E) -> (..., E).
 
     Args:
         dim: E.
         hidden: width between the two maps. SwiGLU has three matrices, so it costs the same at two
             thirds of the width.
-        activation: relu (Vaswani et al. 2017), gelu (arXiv:1606.08415, exact), swiglu
-            (arXiv:2002.05202).
+        activation: relu (Vaswani et al. 2017), gelu (arXiv:1606.08415, exact), silu (x sigmoid(x),
+            also called swish, arXiv:1710.05941), swiglu (arXiv:2002.05202).
         dropout: after the activation.
     """
 
@@ -57,11 +62,15 @@ NormName = Literal["layernorm", "rmsnorm"]
 NormOrder = Literal["pre", "post"]
 
 
-def build_norm(name: NormName, dim: int) -> nn.Module:
+EPS = {"layernorm": 1e-5, "rmsnorm": 1e-6}
+
+
+def build_norm(name: NormName, dim: int, eps: float | None = None) -> nn.Module:
     """LayerNorm (Ba et al. 2016, arXiv:1607.06450) or RMSNorm (Zhang and Sennrich 2019,
     arXiv:1910.07467).
     """
-    return nn.LayerNorm(dim) if name == "layernorm" else nn.RMSNorm(dim, eps=1e-6)
+    kind = nn.LayerNorm if name == "layernorm" else nn.RMSNorm
+    return kind(dim, eps=EPS[name] if eps is None else eps)
 
 
 class Residual(nn.Module):
@@ -91,8 +100,9 @@ class LayerOptions:
 
     Attributes:
         ffn_dim: inner width of the feed-forward networks.
-        activation: relu, gelu or swiglu.
+        activation: relu, gelu, silu or swiglu.
         norm: layernorm or rmsnorm.
+        norm_eps: added to the variance; None is 1e-5, for rmsnorm 1e-6.
         norm_order: `pre` normalises what enters a sub-layer (stable), `post` what leaves it (the
             paper).
         dropout: on embeddings, and on what each sub-layer adds.
@@ -104,12 +114,14 @@ class LayerOptions:
     ffn_dim: int
     activation: Activation = "relu"
     norm: NormName = "layernorm"
+    norm_eps: float | None = None
     norm_order: NormOrder = "pre"
     dropout: float = 0.1
     activation_dropout: float | None = None
 
     def __post_init__(self) -> None:
         check_range("model.ffn_dim", self.ffn_dim, 1)
+        check_range("model.norm_eps", self.norm_eps, 0, 1)
         check_range("model.dropout", self.dropout, 0, 1)
         check_range("model.activation_dropout", self.activation_dropout, 0, 1)
 
@@ -120,8 +132,10 @@ class LayerOptions:
 
     def residual(self, dim: int) -> Residual:
         """The residual connection around a sub-layer."""
-        return Residual(build_norm(self.norm, dim), self.norm_order, self.dropout)
+        return Residual(build_norm(self.norm, dim, self.norm_eps), self.norm_order, self.dropout)
 
     def last_norm(self, dim: int) -> nn.Module:
         """The norm after a stack; in the post order, every layer is normalised already."""
-        return build_norm(self.norm, dim) if self.norm_order == "pre" else nn.Identity()
+        return (
+            build_norm(self.norm, dim, self.norm_eps) if self.norm_order == "pre" else nn.Identity()
+        )

@@ -63,12 +63,20 @@ class Positions(NamedTuple):
 class Sinusoidal(PositionScheme):
     """A fixed vector of sines and cosines for each position. Vaswani et al. 2017,
     arXiv:1706.03762.
+
+    Args:
+        causal, dim: as for every scheme.
+        endpoint: is the longest wavelength exactly 2 pi * 10,000, as in tensor2tensor and Marian?
     """
 
     hook = "embed"
 
+    def __init__(self, causal: bool, dim: int, *, endpoint: bool = False):
+        super().__init__(causal, dim)
+        self.endpoint = endpoint
+
     def embed(self, x: Tensor, positions: Tensor) -> Tensor:
-        return x + sinusoid(positions, x.shape[-1]).to(x.dtype)
+        return x + sinusoid(positions, x.shape[-1], self.endpoint).to(x.dtype)
 
 
 class Learned(PositionScheme):

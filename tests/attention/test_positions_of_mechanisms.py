@@ -1,6 +1,7 @@
 """Which mechanism supports which position scheme: one table, and no other answer."""
 
 import pytest
+import torch
 from cases import DIM, Case, randn
 from helpers import model_config, presets
 
@@ -12,7 +13,8 @@ from seq2seq.nn.positions import POSITIONS
 
 SELF = (Role.ENCODER, Role.DECODER)
 
-# In self-attention. yes: supported; no: refused with the reason; -: it never stands there.
+# In self-attention. yes: supported; free: allowed, changes nothing; no: refused with the reason;
+# -: it never stands there.
 TABLE = """
     attn=                 rope  alibi  t5
 
@@ -41,6 +43,8 @@ TABLE = """
     global_context        yes   yes    yes
     hierarchical_context  yes   yes    yes
     dynamic_context       yes   yes    yes
+
+    ssru                  free  no     no
 
     local_m               -     -      -
     local_p               -     -      -
@@ -73,7 +77,7 @@ def self_attentions(mechanism: str, scheme: str) -> list[Case]:
 def test_every_scheme_that_acts_inside_attention_has_a_column() -> None:
     inside = {n for n in presets("position") if POSITIONS[n].hook not in (None, "embed")}
     assert inside == set(HEAD[1:])
-    assert {cell for row in MATRIX.values() for cell in row.values()} == {"yes", "no", "-"}
+    assert {cell for row in MATRIX.values() for cell in row.values()} == {"yes", "free", "no", "-"}
 
 
 @cells("yes")
@@ -83,6 +87,16 @@ def test_what_is_supported_changes_the_answer(mechanism: str, scheme: str) -> No
     for case in cases:
         without = case._replace(position="none").build()
         assert (case.build()(x).out - without(x).out).abs().max() > 1e-6
+
+
+@cells("free")
+def test_what_is_allowed_and_has_nothing_to_act_on_changes_nothing(
+    mechanism: str, scheme: str
+) -> None:
+    cases, x = self_attentions(mechanism, scheme), randn(1, 9, DIM)
+    assert cases
+    for case in cases:
+        assert torch.equal(case.build()(x).out, case._replace(position="none").build()(x).out)
 
 
 @cells("no")
@@ -102,7 +116,7 @@ def test_what_is_not_supported_is_refused_with_the_reason(mechanism: str, scheme
 
 
 @pytest.mark.slow
-@cells("yes", "no", "-")
+@cells("yes", "free", "no", "-")
 def test_a_model_is_refused_if_a_self_attention_is(mechanism: str, scheme: str) -> None:
     # What stands `elsewhere` supports every scheme, and cross-attention skips it.
     config = model_config("transformer", f"attn={mechanism}", f"position={scheme}")

@@ -196,14 +196,14 @@ def check_tokenizer(config: Mapping[str, Any]) -> None:
                 f"tokenizer.{more[0]} means nothing with tokenizer=checkpoint, already learnt"
             )
         return
-    build_recipe(tokenizer)
+    recipe = build_recipe(tokenizer)
     if tokenizer.get("dropout") and config["guided"].get("links") is not None:
         raise ConfigError(
             f"tokenizer.dropout={tokenizer['dropout']} segments words differently in every "
             "epoch, but guided.links belong to the pieces without dropout: tokenizer.dropout=0, or "
             "guided.links=null"
         )
-    if model.get("tie") == "all" and not tokenizer.get("joint"):
+    if model.get("tie") == "all" and not recipe.joint:
         raise ConfigError(
             "model.tie=all shares one matrix between languages, which needs one vocabulary: "
             "tokenizer.joint=true, or model.tie=target"

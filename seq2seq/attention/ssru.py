@@ -1,0 +1,80 @@
+"""A recurrent unit instead of the decoder's self-attention: one vector remembers the past."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from seq2seq.attention.base import Attended, Attention, Cost, Encoded, Place, Role
+from seq2seq.attention.memory import SourceMemory, StateMemory
+from seq2seq.functional.ssru import gated_means
+
+
+class SSRU(Attention[StateMemory]):
+    """The simpler simple recurrent unit: a gated running mean of what was written.
+
+        c_t = f_t * c_{t-1} + (1 - f_t) * W x_t,   f_t = sigmoid(Wf x_t + b),   out_t = relu(c_t)
+
+    There are no heads and no output projection, and a step costs the same however long the
+    translation is. Order is in the recurrence, so rotary positions have nothing to turn here.
+
+    Args:
+        place: where it stands; decoder self-attention only.
+
+    Source: Kim et al. 2019, "From Research to Production and Back: Ludicrously Fast Neural Machine
+    Translation".
+    """
+
+    roles = frozenset({Role.DECODER})
+    role_refusals = {
+        Role.ENCODER: "it reads the past alone, and an encoder reads both sides",
+        Role.CROSS: "it has no queries that could choose among the tokens of a source",
+    }
+    supports = frozenset({"rotate"})
+    position_refusals = {"bias": "it forms no scores to add a bias to: its order is in its steps"}
+    absent_options = {
+        "num_heads": "it has no heads; leave it out",
+        "dropout": "there are no weights to drop; leave it out, or take attn=mha",
+    }
+    shows_weights = False
+    no_weights = "the decoder's past is one running mean"
+    advance_shows_weights = False
+
+    def __init__(self, place: Place):
+        super().__init__(place)
+        self.x = nn.Linear(place.dim, place.dim, bias=False)
+        self.gate = nn.Linear(place.dim, place.dim)
+        for linear in (self.x, self.gate):
+            nn.init.xavier_uniform_(linear.weight)
+        nn.init.zeros_(self.gate.bias)
+
+    @classmethod
+    def cost(cls, options: Mapping[str, Any]) -> Cost:
+        return Cost(time="T E", memory="T log T", remembers="one vector (E)")
+
+    def memory_of(self, encoded: Encoded) -> StateMemory:
+        return SourceMemory(encoded.states, encoded.mask)
+
+    def new_memory(self) -> StateMemory:
+        return StateMemory()
+
+    def attend(
+        self, x: Tensor, memory: StateMemory, positions: Tensor, need_weights: bool = False
+    ) -> Attended:
+        assert isinstance(memory, SourceMemory), "a decoder's memory is for `advance`"
+        source, _ = memory.tokens()  # what is padded stands behind all that is read
+        out = self._read(source, None, need_weights).relu()[:, -x.shape[1] :]
+        return Attended(out.to(x.dtype), None)
+
+    def advance(
+        self, x: Tensor, memory: StateMemory, positions: Tensor, need_weights: bool = False
+    ) -> Attended:
+        states = self._read(x, memory.state.get("c"), need_weights)
+        memory.state = {"c": states[:, -1]}
+        return Attended(torch.relu(states).to(x.dtype), None)
+
+    def _read(self, x: Tensor, before: Tensor | None, need_weights: bool) -> Tensor:
+        if need_weights:
+            raise ValueError(f"attention 'ssru' has no weights: {self.no_weights}")
+        return gated_means(self.x(x), self.gate(x), before)

@@ -1,0 +1,100 @@
+"""Make a run of a model that another program trained.
+
+seq2seq import opus-mt-de-en -o RUN        the folder of a Marian model of Hugging Face
+seq2seq import model.npz --vocab vocab.spm -o RUN        a model of Marian
+"""
+
+import argparse
+import json
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from seq2seq.errors import ConfigError, shown
+
+if TYPE_CHECKING:
+    from seq2seq.interchange.imported import Imported
+
+HELP = "make a run of a model of another program"
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("path", metavar="PATH", type=Path, help="a folder of Hugging Face, or a .npz of Marian")
+    add("-o", "--output", required=True, type=Path, help="the folder of the run to write")
+    add("--source", metavar="LANGUAGE", help="of the source: de; default: as the model says")
+    add("--target", metavar="LANGUAGE", help="of the target")
+    add(
+        "--vocab",
+        nargs="+",
+        type=Path,
+        metavar="FILE",
+        help="of a .npz: its SentencePiece vocabulary, or two, source then target",
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    folder: Path = arguments.output
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise ConfigError(f"-o {folder} exists: give a folder that is new or empty")
+    from seq2seq.interchange import huggingface, marian  # only here: torch takes a second
+
+    languages = (arguments.source, arguments.target)
+    if arguments.path.suffix == ".npz":
+        if arguments.vocab is None:
+            raise ConfigError("a .npz needs its vocabulary: --vocab vocab.spm")
+        imported = marian.read_model(arguments.path, arguments.vocab, languages)
+    elif arguments.vocab is not None:
+        raise ConfigError(f"--vocab is for a .npz of Marian; {arguments.path} has vocabularies")
+    else:
+        imported = huggingface.read_folder(arguments.path, languages)
+    model = imported.write(folder)
+    parameters = sum(parameter.numel() for parameter in model.parameters())
+    sizes = f"{imported.source.size:,} source and {imported.target.size:,} target pieces"
+    print(shown(f"{folder}: written; {parameters / 1e6:.2f} M parameters, {sizes}"))
+    for line in compared(imported):
+        print(shown(line))
+    print(shown(f"To go on training with it:\n    {command(imported, folder)}"))
+    return 0
+
+
+def compared(imported: "Imported") -> list[str]:
+    """For each side, in how many texts SentencePiece has other pieces."""
+    from seq2seq.data.existing.sentencepiece import differences, parse, probes
+
+    lines, sides = [], (imported.source, imported.target)
+    for side, tokenizer, data in zip(
+        ("source", "target"), sides, imported.piece_models, strict=True
+    ):
+        texts = probes(parse(data))
+        try:
+            others = differences(tokenizer, data, texts)
+        except ConfigError as error:
+            return [f"pieces were not compared with those of SentencePiece: {error}"]
+        named = f", such as {others[0]!r:.60}" if others else ""
+        lines.append(f"{side}: {len(others)} of {len(texts):,} texts are cut in another way{named}")
+    return lines
+
+
+def command(imported: "Imported", folder: Path) -> str:
+    """What to type to fine-tune: the options that describe the model."""
+    typed = [f"init={folder}", "tokenizer=checkpoint"]
+    typed += [f"data.{side}={imported.config['data'][side]}" for side in ("source", "target")]
+    typed += ["data=files", "data.train=PREFIX", "data.valid=PREFIX"]
+    config: dict[str, Any] = imported.config
+    typed += overrides("model", config["model"], ("name", "project_scores"))
+    typed += [f"position={config['position']['name']}"]
+    typed += overrides("position", config["position"], ("name",))
+    for role, chosen in config["attention"].items():
+        multihead = chosen["name"] == "multihead"
+        typed.append(f"attn@{role}_attn={'mha' if multihead else chosen['name']}")
+        if multihead:
+            typed += [f"{role}_attn.bias=true", f"{role}_attn.num_heads={chosen['num_heads']}"]
+    return f"seq2seq train {shlex.join(typed)}"
+
+
+def overrides(node: str, values: dict[str, Any], without: tuple[str, ...]) -> list[str]:
+    """Options as they are typed."""
+    typed = ((name, value) for name, value in values.items() if name not in without)
+    texts = ((name, v if isinstance(v, str) else json.dumps(v)) for name, v in typed)
+    return [f"{node}.{name}={text}" for name, text in texts]

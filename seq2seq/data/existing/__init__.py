@@ -1,0 +1,1 @@
+"""Tokenizers that were learnt by other programs."""

@@ -1,0 +1,61 @@
+"""Packages of Argos Translate and LibreTranslate: a model of CTranslate2 and SentencePiece pieces.
+
+An `.argosmodel` is a zip archive of one folder: `metadata.json`, `sentencepiece.model`, which cuts
+the source into pieces and joins those of the translation, and `model/` for CTranslate2.
+"""
+
+import json
+import zipfile
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from seq2seq.checkpoint import Saved
+from seq2seq.data.existing import sentencepiece
+from seq2seq.data.unigram import LESS
+from seq2seq.durable import replacing
+from seq2seq.errors import ConfigError
+from seq2seq.interchange import ctranslate2
+from seq2seq.interchange.agreement import Agreement, CTranslate2, Judge
+
+VERSION = "1.9"  # of the packages that this is written for
+STAMP = (2000, 1, 1, 0, 0, 0)  # of all files, so that the same model gives the same bytes
+
+
+def export(saved: Saved, path: Path, rows: list[list[int]]) -> list[Agreement]:
+    """Write a package, and compare its model with ours on sources, ids without eos.
+
+    Raises: ConfigError if it cannot be expressed; nothing is written then.
+    """
+    if saved.source is not saved.target:
+        raise ConfigError(
+            "Argos has one tokenizer for both languages, and this model has two: train with one "
+            "SentencePiece model, or tokenizer=unigram tokenizer.joint=true"
+        )
+    pieces = sentencepiece.serialize(sentencepiece.model_of(saved.source))
+    names = [name.replace(LESS, "<") for name in saved.source.symbols()]
+    codes = [str(saved.config["data"][side]) for side in ("source", "target")]
+    with TemporaryDirectory() as scratch:
+        folder = Path(scratch)
+        ctranslate2.export(saved, folder / "model", names)
+        judge = Judge(saved, CTranslate2(saved, folder / "model", names))
+        agreements = [judge.compare(rows, beams) for beams in (1, 5)]
+        (folder / "sentencepiece.model").write_bytes(pieces)
+        content = metadata(*codes)
+        (folder / "metadata.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
+        pack(folder, f"translate-{codes[0]}_{codes[1]}-1_0", path)
+    return agreements
+
+
+def metadata(source: str, target: str) -> dict[str, str]:
+    sides = {"from": source, "to": target}
+    named = {f"{end}_{key}": code for end, code in sides.items() for key in ("code", "name")}
+    return {"package_version": "1.0", "argos_version": VERSION, "type": "translate", **named}
+
+
+def pack(folder: Path, name: str, path: Path) -> None:
+    """A zip archive of a folder, under a name inside it."""
+    with replacing(path) as target, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for file in sorted(each for each in folder.rglob("*") if each.is_file()):
+            inside = zipfile.ZipInfo(f"{name}/{file.relative_to(folder).as_posix()}", STAMP)
+            inside.compress_type = zipfile.ZIP_DEFLATED
+            archive.writestr(inside, file.read_bytes())

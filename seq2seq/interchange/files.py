@@ -1,0 +1,138 @@
+"""Files of other programs, which may hold anything: read with limits, and never run."""
+
+import json
+import pickletools
+import zipfile
+from hashlib import file_digest
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from seq2seq.errors import DataError
+from seq2seq.interchange.libraries import library
+
+TEXT = 2**26  # bytes of a description or a vocabulary
+WEIGHTS = 2**36  # bytes of all weights
+SMALL = 2**16  # elements that need no look
+MAGIC = 0x1950A86A20F9469CFC6C  # of files that torch wrote before version 1.6, with torch.save
+
+
+class Folder:
+    """A folder whose files are read, and no others.
+
+    Attributes:
+        read: name -> SHA-256 of each file that was opened.
+    """
+
+    def __init__(self, path: Path):
+        if not path.is_dir():
+            raise DataError(f"{path} is not a folder: give the folder of a model")
+        self.path = path
+        self.read: dict[str, str] = {}
+
+    def __contains__(self, name: str) -> bool:
+        return (self.path / name).is_file()
+
+    def find(self, name: str, largest: int = TEXT) -> Path:
+        """A file. Raises: DataError if it is missing, too large, or a link out of the folder."""
+        path = self.path / name
+        if not path.is_file():
+            raise DataError(f"{path} is missing, or not a file")
+        if not path.resolve().is_relative_to(self.path.resolve()):
+            raise DataError(f"{path} is a link out of its folder: copy what is meant (cp -rL)")
+        if (size := path.stat().st_size) > largest:
+            raise DataError(f"{path} has {size:,} bytes; expected {largest:,} or less")
+        with path.open("rb") as file:
+            self.read[name] = file_digest(file, "sha256").hexdigest()
+        return path
+
+    def json(self, name: str) -> dict[str, Any]:
+        """The object in a JSON file. Raises: DataError."""
+        path = self.find(name)
+        try:
+            content = json.loads(path.read_text(encoding="utf-8"))
+        except (ValueError, RecursionError) as error:
+            raise DataError(f"{path} is not JSON: {error}") from error
+        if not isinstance(content, dict):
+            raise DataError(f"{path} should hold a JSON object, not a {type(content).__name__}")
+        return content
+
+
+def safetensors_of(path: Path) -> dict[str, Tensor]:
+    """Raises: DataError for another kind of file, ConfigError without the package."""
+    library("safetensors")
+    from safetensors import SafetensorError
+    from safetensors.torch import load_file
+
+    try:
+        return load_file(path)
+    except (SafetensorError, RuntimeError, ValueError, OSError) as error:
+        raise DataError(f"{path} is not a safetensors file: {error}") from error
+
+
+def torch_tensors(path: Path) -> dict[str, Tensor]:
+    """The tensors of a file that torch wrote. Raises: DataError if there is anything else in it."""
+    is_zip = zipfile.is_zipfile(path)
+    try:
+        if is_zip:
+            with zipfile.ZipFile(path) as archive:
+                check_sizes(archive.infolist(), path)
+        else:
+            with path.open("rb") as file:
+                check_numbers(file, path.stat().st_size)
+        content = torch.load(path, map_location="cpu", weights_only=True)
+    except DataError:
+        raise
+    # For a damaged file torch raises almost anything.
+    except Exception as error:
+        raise DataError(
+            f"{path} is not a file of weights alone: it is damaged, or holds code, which is never "
+            f"run ({type(error).__name__})"
+        ) from error
+    if not isinstance(content, dict) or not all(
+        isinstance(name, str) and isinstance(value, Tensor) and is_stored(value)
+        for name, value in content.items()
+    ):
+        raise DataError(f"{path} should hold named tensors, each stored in full")
+    return content
+
+
+def is_stored(value: Tensor) -> bool:
+    """Does the file hold all elements of a tensor? Strides of zero announce any number of them."""
+    if value.layout is not torch.strided or value.is_meta:
+        return False
+    return value.numel() * value.element_size() <= value.untyped_storage().nbytes()
+
+
+def check_sizes(entries: list[zipfile.ZipInfo], path: Path) -> None:
+    """Raises: DataError for an archive that is much larger when it is unpacked."""
+    size = sum(entry.file_size for entry in entries)
+    if size > min(20 * path.stat().st_size, WEIGHTS):
+        raise DataError(f"{path} holds {size:,} bytes in {path.stat().st_size:,}: not weights")
+
+
+def check_numbers(file: BinaryIO, size: int) -> None:
+    """Look at the pickles in a file that torch wrote before version 1.6, without obeying them.
+
+    Raises: DataError for a number that no tensor of the file can have as its size.
+    """
+    for _ in range(4):  # magic number, version, system, content; keys and numbers follow
+        for _, value, _ in pickletools.genops(file):
+            if isinstance(value, int) and value > max(size, SMALL) and value != MAGIC:
+                raise DataError(f"{file.name} announces {value:,} elements in {size:,} bytes")
+
+
+def npz_arrays(path: Path) -> dict[str, np.ndarray]:
+    """The arrays of a NumPy archive. Raises: DataError if it is damaged, or holds objects."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            check_sizes(archive.infolist(), path)
+        with np.load(path, allow_pickle=False) as arrays:
+            return {name: x for name, x in arrays.items() if isinstance(x, np.ndarray)}
+    except DataError:
+        raise
+    except Exception as error:  # a damaged archive raises almost anything
+        raise DataError(f"{path} is not an archive of arrays: {error}") from error

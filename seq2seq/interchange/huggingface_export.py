@@ -1,0 +1,264 @@
+"""Transformers as folders of Hugging Face: Marian for post-norm, Pegasus for pre-norm.
+
+The folder holds `config.json`, `generation_config.json`, `model.safetensors`, the tokenizer of the
+source as `tokenizer.json` and that of the target as `target_tokenizer.json`. Ids are in the order
+of Marian: `</s>`, `<unk>`, the pieces, `<pad>`. Their decoder begins with `<pad>`, so our `<s>` has
+that name there. Our `<pad>` is their `<s>`: no search chooses it, but it has a share of the
+probability, without which beams would be ranked in another way.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from seq2seq.attention.multihead import MultiHead
+from seq2seq.checkpoint import Saved
+from seq2seq.data.tokenizer import Tokenizer
+from seq2seq.data.windows import padded
+from seq2seq.functional.positions import sinusoid
+from seq2seq.interchange.ctranslate2 import (
+    attentions,
+    check_expressible,
+    unequal_heads,
+    unsupported_part,
+)
+from seq2seq.interchange.huggingface import their_name
+from seq2seq.interchange.libraries import library
+from seq2seq.models.transformer import Transformer
+from seq2seq.nn.positions import Sinusoidal
+from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
+
+NEVER_CHOSEN = [PAD, BOS, UNK]  # no text contains them
+POSITIONS = 512  # of the longest sentence, at least
+ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "swish"}
+
+
+def export(saved: Saved, folder: Path) -> None:
+    """Write a model and its tokenizers. Raises: ConfigError naming all that cannot be expressed."""
+    save_file = library("safetensors.torch").save_file
+    model = check_expressible(saved.build(), "Hugging Face's library", unsupported)
+    folder.mkdir(parents=True, exist_ok=True)
+    longest = max(POSITIONS, saved.config["data"]["max_length"])
+    save_file(dict(weights(model, longest)), folder / "model.safetensors", {"format": "pt"})
+    decode, places = saved.config["decode"], places_of(model, saved.target.size).tolist()
+    write_json(folder / "config.json", config(model, longest))
+    write_json(
+        folder / "generation_config.json",
+        {
+            **symbols(model),
+            "num_beams": decode.get("beam_size", 1),
+            "length_penalty": decode.get("length_penalty", 1.0),
+            "early_stopping": decode.get("beam_size", 1) > 1,
+            "max_length": longest,
+            "bad_words_ids": [[i] for i in dict.fromkeys(places[s] for s in NEVER_CHOSEN)],
+        },
+    )
+    sides = {"tokenizer": saved.source, "target_tokenizer": saved.target}
+    for name, tokenizer in sides.items():
+        write_json(folder / f"{name}.json", renumbered(tokenizer, order(model, tokenizer.size)))
+    write_json(
+        folder / "tokenizer_config.json",
+        {
+            "tokenizer_class": "PreTrainedTokenizerFast",
+            **{f"{name}_token": NAMES[i] for name, i in (("eos", 2), ("unk", 3), ("pad", 0))},
+            "model_max_length": longest,
+            "split_special_tokens": True,  # "<s>" in a sentence is text
+            "clean_up_tokenization_spaces": False,
+        },
+    )
+
+
+def unsupported(model: Transformer) -> list[str]:
+    """What Marian and Pegasus lack, and what to train with instead."""
+    first, embeddings = model.encoder[0], model.embeddings
+    reasons = [
+        f"{a.place.role.description}: they have no {kind}. Train with attn=mha"
+        for a in attentions(model)
+        if (kind := unsupported_part(a) or shared_or_unscaled(a)) is not None
+    ]
+    reasons += unequal_heads(model)
+    position, norm = model.encoder_position, first.around_feed.norm
+    if not isinstance(position, Sinusoidal) or position.endpoint:
+        reasons.append("positions: they have sinusoids alone. Train with position=sinusoidal")
+    if not isinstance(norm, nn.LayerNorm) or norm.eps != 1e-5:
+        reasons.append("norms: they have layer norms with 1e-5 alone: model.norm=layernorm")
+    if first.feed.gate is not None or first.feed.activation.__name__ not in ACTIVATIONS:
+        reasons.append("feed-forward: they have no gates. Train with model.activation=silu")
+    if first.around_feed.pre and embeddings.source.weight is not embeddings.output.weight:
+        reasons.append("embeddings: with pre-norm they share one matrix: model.tie=all")
+    return reasons
+
+
+def shared_or_unscaled(attention: Any) -> str | None:
+    assert isinstance(attention, MultiHead)
+    if attention.num_kv_heads != attention.num_heads:
+        return "keys that heads share"
+    scaled = attention.score.scale == attention.width**-0.5
+    return None if scaled else f"score like {type(attention.score).__name__}"
+
+
+def is_joint(model: Transformer) -> bool:
+    return model.embeddings.source is model.embeddings.target
+
+
+def is_merged(model: Transformer) -> bool:
+    """Are `<pad>` and `<s>` one row, as an import makes them?"""
+    weight = model.embeddings.target.weight
+    return torch.equal(weight[PAD], weight[BOS])
+
+
+def order(model: Transformer, size: int) -> list[int]:
+    """Our ids in their order. Symbols have equal ids in two vocabularies, and are last in one."""
+    symbols, rest = [BOS] if is_merged(model) else [PAD, BOS], list(range(len(NAMES), size))
+    return [EOS, UNK, *rest, *symbols] if is_joint(model) else [EOS, UNK, *symbols, *rest]
+
+
+def places_of(model: Transformer, size: int) -> Tensor:
+    """Their id of each of ours."""
+    place = {ours: theirs for theirs, ours in enumerate(order(model, size))}
+    return torch.tensor([place.get(i, place[BOS]) for i in range(size)])
+
+
+def symbols(model: Transformer) -> dict[str, Any]:
+    """Of both configurations."""
+    start = order(model, model.embeddings.target.num_embeddings).index(BOS)
+    ids = {"pad_token_id": start, "decoder_start_token_id": start, "eos_token_id": 0}
+    return {**ids, "bos_token_id": None, "forced_eos_token_id": None}
+
+
+def config(model: Transformer, longest: int) -> dict[str, Any]:
+    first, embeddings = model.encoder[0], model.embeddings
+    pre, merged = first.around_feed.pre, int(is_merged(model))
+    described = {
+        "model_type": "pegasus" if pre else "marian",
+        "architectures": ["PegasusForConditionalGeneration" if pre else "MarianMTModel"],
+        "vocab_size": embeddings.source.num_embeddings - merged,
+        "d_model": embeddings.dim,
+        "scale_embedding": embeddings.scale != 1.0,
+        "activation_function": ACTIVATIONS[first.feed.activation.__name__],
+        "max_position_embeddings": longest,
+        "dropout": model.dropout.p,
+        "activation_dropout": first.feed.dropout.p,
+        "attention_dropout": first.attention.dropout,
+        "tie_word_embeddings": embeddings.output.weight is embeddings.target.weight,
+        **symbols(model),
+    }
+    if pre:  # as in published folders; CTranslate2's converter asks for them
+        described |= {"normalize_before": True, "normalize_embedding": False}
+    else:
+        described["decoder_vocab_size"] = embeddings.target.num_embeddings - merged
+        described["share_encoder_decoder_embeddings"] = is_joint(model)
+    for name in ("encoder", "decoder"):
+        layers = getattr(model, name)
+        described |= {
+            f"{name}_layers": len(layers),
+            f"{name}_attention_heads": layers[0].attention.num_heads,
+            f"{name}_ffn_dim": layers[0].feed.up.out_features,
+        }
+    return described
+
+
+def weights(model: Transformer, longest: int) -> Iterator[tuple[str, Tensor]]:
+    """Our parameters under their names; a missing bias is zero. What Pegasus adds to positions is
+    among them, since it reports what is missing, though it would compute the same.
+    """
+    embeddings = model.embeddings
+    if is_joint(model):
+        yield "model.shared.weight", rows(model, embeddings.target.weight)
+    for stack, table in {"encoder": embeddings.source, "decoder": embeddings.target}.items():
+        if not is_joint(model):
+            yield f"model.{stack}.embed_tokens.weight", rows(model, table.weight)
+        if model.encoder[0].around_feed.pre:
+            places = sinusoid(torch.arange(longest), embeddings.dim)
+            yield f"model.{stack}.embed_positions.weight", places
+    if embeddings.output.weight is not embeddings.target.weight:
+        yield "lm_head.weight", rows(model, embeddings.output.weight)
+    bias = embeddings.output.bias.detach().clone()
+    if is_merged(model):
+        bias[BOS] = torch.logaddexp(bias[PAD], bias[BOS])
+    yield "final_logits_bias", rows(model, bias)[None]
+    for name, module in model.named_modules():
+        if isinstance(module, nn.Linear | nn.LayerNorm) and not name.startswith("embeddings"):
+            weight = module.weight.detach()
+            bias = module.bias if module.bias is not None else weight.new_zeros(len(weight))
+            yield their_name(f"{name}.weight"), weight.contiguous()
+            yield their_name(f"{name}.bias"), bias.detach().contiguous()
+
+
+def rows(model: Transformer, table: Tensor) -> Tensor:
+    """The rows of a table over a vocabulary, in their order."""
+    return table.detach()[order(model, len(table))].contiguous()
+
+
+def renumbered(tokenizer: Tokenizer, ids: Sequence[int]) -> dict[str, Any]:
+    """The description of a tokenizer with these ids in this order, and `</s>` after a text."""
+    content: dict[str, Any] = json.loads(tokenizer.to_json())
+    names, model = tokenizer.symbols(), content["model"]
+    names[PAD], names[BOS] = names[BOS], names[PAD]
+    place = {names[i]: new for new, i in enumerate(ids)}
+    if model["type"] == "Unigram":
+        scores = dict(model["vocab"])
+        model["vocab"] = [[name, scores.get(name, 0.0)] for name in place]
+        model["unk_id"] = place[NAMES[UNK]]
+    else:
+        model["vocab"] = place
+    added = [token for token in content["added_tokens"] if token["content"] in place]
+    content["added_tokens"] = sorted(
+        ({**token, "id": place[token["content"]]} for token in added), key=lambda t: t["id"]
+    )
+    end = {"SpecialToken": {"id": NAMES[EOS], "type_id": 0}}
+    text, second = ({"Sequence": {"id": i, "type_id": 0}} for i in "AB")
+    of_end = {"id": NAMES[EOS], "ids": [place[NAMES[EOS]]], "tokens": [NAMES[EOS]]}
+    content["post_processor"] = {
+        "type": "TemplateProcessing",
+        "single": [text, end],
+        "pair": [text, second, end],
+        "special_tokens": {NAMES[EOS]: of_end},
+    }
+    return content
+
+
+def write_json(path: Path, content: dict[str, Any]) -> None:
+    path.write_text(json.dumps(content, ensure_ascii=False, indent=1) + "\n", encoding="utf-8")
+
+
+class HuggingFace:
+    """An exported folder in the library, for `agreement.Judge`.
+
+    Raises: ConfigError if the library is not installed.
+    """
+
+    def __init__(self, saved: Saved, folder: Path):
+        transformers = library("transformers")
+        transformers.utils.logging.disable_progress_bar()
+        self.model: Any = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
+        model = saved.build()
+        assert isinstance(model, Transformer)
+        self.ids = torch.tensor(order(model, saved.target.size))
+        self.places = [places_of(model, each.size) for each in (saved.source, saved.target)]
+
+    @torch.no_grad()
+    def translate(
+        self, batch: Sequence[list[int]], beams: int, limit: int
+    ) -> list[tuple[list[int], float]]:
+        """The best hypothesis of each row of our ids, with eos if it has one, and the mean of its
+        log-probabilities without pad, bos and unk.
+        """
+        ours = padded([[*row, EOS] for row in batch])
+        source, mask = self.places[0][ours], ours != PAD
+        found = self.model.generate(
+            source, attention_mask=mask, num_beams=beams, max_new_tokens=limit, max_length=None,
+            early_stopping=beams > 1, length_penalty=1.0, do_sample=False,
+        )  # fmt: skip
+        logits = self.model(source, attention_mask=mask, decoder_input_ids=found[:, :-1]).logits
+        logits[..., self.places[1][NEVER_CHOSEN]] = -torch.inf
+        logp = logits.log_softmax(-1).gather(2, found[:, 1:, None])[..., 0]
+        best = []
+        for row, values in zip(self.ids[found[:, 1:]].tolist(), logp, strict=True):
+            ids = row[: row.index(EOS) + 1] if EOS in row else row
+            best.append((ids, float(values[: len(ids)].mean())))
+        return best

@@ -1,0 +1,112 @@
+"""The recurrent unit in the decoder against a loop in NumPy, in every way a decoder runs."""
+
+import numpy as np
+import pytest
+import torch
+from cases import DIM, randn
+from helpers import gradients, randomised, small_model, source_batch
+
+from seq2seq.attention import Place, Role
+from seq2seq.attention.pages import PagePool
+from seq2seq.attention.ssru import SSRU
+from seq2seq.functional.ssru import gated_means
+from seq2seq.symbols import BOS
+
+
+def unit() -> SSRU:
+    return randomised(SSRU(Place(Role.DECODER, DIM, DIM)))
+
+
+def by_loop(attention: SSRU, x: torch.Tensor) -> np.ndarray:
+    """The formula, token by token: x (N, T, E) -> (N, T, E)."""
+    W, Wf, b = (p.detach().numpy() for p in (attention.x.weight, *attention.gate.parameters()))
+    state, outs = np.zeros((len(x), DIM)), []
+    for token in x.detach().numpy().transpose(1, 0, 2):
+        f = 1 / (1 + np.exp(-(token @ Wf.T + b)))
+        state = f * state + (1 - f) * (token @ W.T)
+        outs.append(np.maximum(state, 0))
+    return np.stack(outs, axis=1)
+
+
+def assert_loop(out: torch.Tensor, expected: np.ndarray) -> None:
+    np.testing.assert_allclose(out.detach().numpy(), expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 31, 64, 65, 300])
+def test_a_whole_sequence_is_the_loop(length: int) -> None:
+    attention, x = unit(), randn(2, length, DIM)
+    assert_loop(attention(x).out, by_loop(attention, x))
+
+
+@torch.no_grad()
+def test_steps_forks_and_merges_are_the_loop() -> None:
+    attention, x = unit(), randn(3, 40, DIM)
+    expected = by_loop(attention, x)
+    memory, late = attention.new_memory(), attention.new_memory()
+    for start, n in ((0, 1), (1, 1), (2, 7), (9, 22)):
+        part, places = slice(start, start + n), torch.arange(start, start + n)
+        assert_loop(attention.advance(x[:, part], memory, places).out, expected[:, part])
+    memory.fork(torch.tensor([2, 0, 0]))
+    attention.advance(x[1:2, :3], late, torch.arange(3))
+    memory.merge(late, 3, 1)
+    rows, ages = torch.tensor([2, 0, 0, 1]), torch.tensor([31, 31, 31, 3])
+    for _ in range(4):
+        token = x[rows, ages][:, None]
+        assert_loop(attention.advance(token, memory, ages[:, None]).out[:, 0], expected[rows, ages])
+        ages += 1
+    assert memory.nbytes == 4 * DIM * 8
+
+
+def test_gradients_are_those_of_the_loop() -> None:
+    x, gate = randn(2, 13, 4).requires_grad_(), randn(2, 13, 4).requires_grad_()
+    before = randn(2, 4).requires_grad_()
+    state, states, f = before, [], torch.sigmoid(gate)
+    for t in range(13):
+        state = f[:, t] * state + (1 - f[:, t]) * x[:, t]
+        states.append(state)
+    slope = randn(2, 13, 4)
+    loop = gradients((torch.stack(states, 1) * slope).sum(), x, gate, before)
+    scan = gradients((gated_means(x, gate, before) * slope).sum(), x, gate, before)
+    for one, other in zip(scan, loop, strict=True):
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
+
+
+def test_gates_that_never_close_or_open_stay_finite() -> None:
+    x = torch.ones(1, 2000, 2).requires_grad_()
+    gate = torch.tensor([200.0, -200.0]).expand(1, 2000, 2).clone().requires_grad_()
+    states = gated_means(x, gate)
+    assert states[0, :, 0].max() == 0 and torch.equal(states[0, :, 1], torch.ones(2000))
+    for slope in gradients(states.sum(), x, gate):
+        assert slope.isfinite().all()
+
+
+def test_sums_are_wide_in_bfloat16() -> None:
+    x, gate = torch.randn(1, 4096, 3).bfloat16(), (torch.randn(1, 4096, 3) + 4).bfloat16()
+    wide = gated_means(x.double(), gate.double())
+    narrow = gated_means(x, gate)
+    assert narrow.dtype == torch.float32
+    torch.testing.assert_close(narrow.double(), wide, rtol=0, atol=1e-4)
+
+
+def test_it_has_no_weights_to_show() -> None:
+    with pytest.raises(ValueError, match="'ssru' has no weights: the decoder's past"):
+        unit()(randn(1, 3, DIM), need_weights=True)
+
+
+@torch.no_grad()
+@pytest.mark.parametrize("position", ["rope", "sinusoidal"])
+def test_a_paged_model_remembers_one_vector_a_layer_beside_the_source(position: str) -> None:
+    chosen = "attn@decoder_attn=ssru", f"position={position}"
+    model = small_model("transformer", *chosen)
+    source, pool = source_batch(5, 3), PagePool(64, 4)
+    paged = model.start(model.encode(source), 2, pool)
+    plain = model.start(model.encode(source), 2)
+    tokens = torch.full((4, 1), BOS)
+    for state in (paged, plain):
+        for _ in range(6):
+            hidden = model.step(tokens, state).hidden
+            state.fork(torch.tensor([1, 1, 2, 2]))
+        assert [memory.nbytes for memory in state.past] == [4 * 32 * 8] * 2
+    one, other = (model.step(tokens, state).hidden for state in (paged, plain))
+    torch.testing.assert_close(one, other, rtol=0, atol=1e-12)
+    assert hidden.shape == (4, 1, 32)
