@@ -5,11 +5,12 @@ RUN := runs/demo/quickstart
 
 TEST := $(BIN)/pytest -n auto --maxprocesses 4 --dist worksteal
 
-.PHONY: help install demo check test test-all clean
+.PHONY: help install demo check test test-all test-native clean
 help:
 	@echo "make demo     install, train on the embedded corpus, evaluate, translate, draw alignment maps"
 	@echo "make test     install, then check the style, the types and the tests"
 	@echo "make test-all the same with the slow tests: more than twice as long"
+	@echo "make test-native  random models through the C of the decoder, under sanitizers"
 	@echo "make install  only install, into .venv"
 	@echo "make clean    remove .venv, runs/ and caches"
 
@@ -50,6 +51,9 @@ test: check
 
 test-all: check
 	$(TEST) -m '' --hypothesis-profile=explore
+
+test-native: install
+	$(BIN)/pytest -m sanitized tests/decoding/test_native_fuzz.py
 
 clean:
 	rm -rf .venv runs .pytest_cache .mypy_cache .ruff_cache .hypothesis *.egg-info

@@ -2,13 +2,15 @@
 
     python scripts/benchmark_decoding.py RUN source.txt --reference reference.txt
     python scripts/benchmark_decoding.py RUN source.txt --candidates floor-1x2,ct2-int8-1x2
+    python scripts/benchmark_decoding.py RUN source.txt --latency        one sentence at a time
 
 All engines get the weights of one checkpoint (`seq2seq export` for CTranslate2, a Marian-type model
 for Hugging Face), the same piece ids, the same search, and equally many cores: 2x1 is two workers
-of one thread each, 1x2 one worker of two. `floor` is the bare matrix products of our run, with
-nothing between them. Tokenisation, loading and conversion are not timed. Each candidate runs in
-separate processes, which stay warm; all translate everything in turn, round by round. CTranslate2
-and Hugging Face get the batch size that is fastest here, CTranslate2 also in tokens.
+of one thread each, 1x2 one worker of two. `torch` is ours without its C. `floor` is the bare matrix
+products of our run, with nothing between them. Tokenisation, loading and conversion are not timed.
+Each candidate runs in separate processes, which stay warm; all translate everything in turn, round
+by round. CTranslate2 and Hugging Face get the batch size that is fastest here, CTranslate2 also in
+tokens.
 
 Free lengths: a translation ends where the model ends it. Forced lengths: every translation has
 --forced-length pieces, so that no engine gains by shorter translations.
@@ -36,6 +38,8 @@ from benchmarking import processor
 from decoding_bench.bars import draw
 from decoding_bench.candidates import ALL, BatchSize, Candidate, parse
 from decoding_bench.crews import CannotError, Crew, Job
+from decoding_bench.engines import Files
+from decoding_bench.latency import latencies
 from decoding_bench.measure import Protocol
 from decoding_bench.report import Line, lines, record, section
 
@@ -165,6 +169,21 @@ def compare(
     return pages, [{"conditions": head[1:]}, *records], drawn
 
 
+def latency(options: argparse.Namespace, folder: Path) -> str:
+    """The times of single sentences, in both precisions and all searches."""
+    paths = forms(options.checkpoint, folder, ["free"])
+    files = {regime: Files(*each) for regime, each in paths.items()}
+    saved = checkpoint.read(options.checkpoint)
+    rows, _ = read_sources(saved, options.source, None, options.sentences)
+    limit = min(256, max(map(len, rows)) * 3 // 2 + 10)
+    tables = [
+        latencies(files, rows, beams, limit, precision)
+        for precision in ("float32", "int8")
+        for beams in options.beams
+    ]
+    return "\n".join(tables)
+
+
 def parse_arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -184,6 +203,7 @@ def parse_arguments() -> argparse.Namespace:
     parser.add_argument("--rounds", type=int, default=5, help="measured rounds")
     parser.add_argument("--warmup", type=int, default=2, help="rounds before the measured ones")
     parser.add_argument("--output", type=Path, default=Path("runs/benchmark/decoding"))
+    parser.add_argument("--latency", action="store_true", help="only that of single sentences")
     parser.add_argument("--anyway", action="store_true", help="measure on a busy machine, too")
     return parser.parse_args()
 
@@ -210,6 +230,9 @@ def main() -> None:
     options = parse_arguments()
     options.output.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory() as folder:
+        if options.latency:
+            print(latency(options, Path(folder)))
+            return
         pages, records, drawn = compare(options, Path(folder))
     stem = options.output / "decoding"
     stem.with_suffix(".md").write_text("\n".join(pages), encoding="utf-8")

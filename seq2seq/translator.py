@@ -3,7 +3,7 @@
 import warnings
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from itertools import repeat
 from pathlib import Path
 from typing import Any, Literal
@@ -27,7 +27,7 @@ from seq2seq.decoding import (
     engine_options,
 )
 from seq2seq.decoding.engine import Sentences
-from seq2seq.decoding.precision import with_precision
+from seq2seq.decoding.precision import in_c, with_precision
 from seq2seq.decoding.workers import Workers
 from seq2seq.environment import usable_cores
 from seq2seq.errors import ConfigError
@@ -179,11 +179,15 @@ class Translator:
         values = engine_options({**self.config["decode"], **changed})
         workers, precision = values.pop("workers"), values.pop("precision")
         guide = self.vocabulary.guide
-        engine = Engine(self.converted(precision), search, guide, **values)
+        model = self.converted(precision)
+        engine = Engine(model, search, guide, **values)
         count, minimum = (usable_cores(), WORTH_A_PROCESS) if workers == "auto" else (workers, 1)
         if count == 1 or self.device.type != "cpu":
             return engine
-        build = partial(build_engine, self.model, precision, search, guide, **values)
+        if in_c(model):  # as it is, so that all processes share it
+            build = partial(Engine, model, search, guide, **values)
+        else:
+            build = partial(build_engine, self.model, precision, search, guide, **values)
         return Workers(engine, build, count, min_requests=minimum)
 
     def converted(self, precision: str) -> Seq2Seq:
@@ -256,7 +260,7 @@ class Translator:
                 yield asked._replace(prefix=asked.prefix or prefix)
 
         if isinstance(engine, Search):
-            engine = Engine(self.model, engine, self.vocabulary.guide)
+            engine = Engine(self.converted("float32"), engine, self.vocabulary.guide)
         answers = self.text_engine(engine, max_source, rules).translate(
             read(), ready=ready, max_unanswered=look_ahead
         )
@@ -299,7 +303,9 @@ class Translator:
             engine: that completes them, as in `stream`; None = the configured search.
         """
         if engine is None or isinstance(engine, Search):
-            engine = Engine(self.model, engine or self.search(), self.vocabulary.guide)
+            engine = Engine(
+                self.converted("float32"), engine or self.search(), self.vocabulary.guide
+            )
         texts = self.text_engine(engine)
         texts.submit_alternatives(text, beginning, count)
         while texts.busy:
@@ -317,7 +323,12 @@ class Translator:
                 "more"
             )
         # A text that positions or attention cannot cover is cut like any other that is too long.
-        return min(limit, self.model.max_source or limit) - tags
+        return min(limit, self._max_source or limit) - tags
+
+    @cached_property
+    def _max_source(self) -> int | None:
+        """The model's, for which all of its modules are looked at."""
+        return self.model.max_source
 
     def align(self, source: str, target: str | None = None, *, units: str = "words") -> Alignment:
         """Where the model looks while it writes `target`, by default its translation of `source`.

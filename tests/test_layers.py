@@ -88,24 +88,24 @@ LIBRARIES = {
 # Lines of code of each package: blank lines, comments and docstrings are not counted. A commit that
 # raises one says why.
 BUDGETS = {
-    "attention": 2095,
+    "attention": 2115,
     "training": 2100,
     "cli": 2560,
     "data": 2705,
     "functional": 1400,
-    "decoding": 1605,
+    "decoding": 2315,
     "pages": 665,
     "metrics": 595,
     "models": 615,
     "alignment": 370,
     "interchange": 1100,
     "nn": 270,
-    "modules on the top level": 1440,
+    "modules on the top level": 1445,
     "serving": 1045,
     "documents": 180,
 }
 FILES_IN_A_FOLDER = 25
-FILES = 220
+FILES = 229
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
 

@@ -12,7 +12,13 @@ from matplotlib.figure import Figure
 from decoding_bench.report import Line
 from seq2seq.pages.plots import INK, METADATA, QUIET
 
-COLORS = {"floor": "#b9bfc7", "ours": "#376cb4", "ct2": "#c2703d", "hf": "#7d9a6a"}
+COLORS = {
+    "floor": "#b9bfc7",
+    "ours": "#376cb4",
+    "torch": "#8fb0dc",
+    "ct2": "#c2703d",
+    "hf": "#7d9a6a",
+}
 WIDTH, BAR, ROOM = 6.0, 0.26, 0.9  # inches: a panel, a bar, the margins above and below
 COLUMNS = 2
 

@@ -4,7 +4,7 @@ import re
 from dataclasses import dataclass
 from typing import NamedTuple
 
-ENGINES = ("floor", "ours", "ct2", "hf")
+ENGINES = ("floor", "ours", "torch", "ct2", "hf")
 LAYOUTS = ("2x1", "1x2")  # workers x threads of each
 
 
@@ -23,9 +23,10 @@ class Candidate:
     """Read from a name such as `ours-int8-paged-2x1`, `ct2-float32-1x2`, `hf-1x2` or `floor-2x1`.
 
     Attributes:
-        engine: `floor` is the bare matrix products of our float32 run, without an engine.
+        engine: `torch` is `ours` without its C; `floor` is the bare matrix products of our float32
+            run, without an engine.
         precision: float32, bfloat16 or int8.
-        cache: of ours, dense or paged.
+        cache: of ours and torch, dense or paged.
         workers: processes; in CTranslate2, parallel translators of one process.
         threads: of each worker.
     """
@@ -39,9 +40,9 @@ class Candidate:
     @property
     def name(self) -> str:
         parts = [self.engine]
-        if self.engine in ("ours", "ct2"):
+        if self.engine in ("ours", "torch", "ct2"):
             parts.append(self.precision)
-        if self.engine == "ours":
+        if self.engine in ("ours", "torch"):
             parts.append(self.cache)
         return "-".join([*parts, self.layout])
 
@@ -63,7 +64,7 @@ class Candidate:
 def parse(name: str) -> Candidate:
     """Raises: ValueError for an unknown name."""
     engine, *rest = name.split("-")
-    wanted = {"ours": 3, "ct2": 2}.get(engine, 1)
+    wanted = {"ours": 3, "torch": 3, "ct2": 2}.get(engine, 1)
     layout = re.fullmatch(r"(\d+)x(\d+)", rest[-1]) if rest else None
     if engine not in ENGINES or len(rest) != wanted or layout is None:
         raise ValueError(
@@ -76,6 +77,7 @@ def parse(name: str) -> Candidate:
 
 ALL = [
     *(Candidate("floor", "float32", "dense", int(y[0]), int(y[2])) for y in LAYOUTS),
+    *(Candidate("torch", p, "dense", 2, 1) for p in ("float32", "int8")),
     *(
         Candidate("ours", precision, cache, int(y[0]), int(y[2]))
         for precision, caches in (

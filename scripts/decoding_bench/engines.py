@@ -213,6 +213,7 @@ class HuggingFace(Engine):
 ENGINES: dict[str, type[Engine]] = {
     "floor": Bare,
     "ours": Ours,
+    "torch": Ours,
     "ct2": CTranslate2,
     "hf": HuggingFace,
 }

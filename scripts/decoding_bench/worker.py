@@ -18,7 +18,9 @@ def main() -> None:
     # Output of libraries must not get between the answers.
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     os.dup2(2, 1)
-    if candidate.engine in ("ours", "floor"):
+    if candidate.engine == "torch":
+        os.environ["SEQ2SEQ_NATIVE"] = "0"
+    if candidate.engine in ("ours", "torch", "floor"):
         # As in `seq2seq translate`; other engines keep their defaults.
         wait_briefly()
         keep_memory()

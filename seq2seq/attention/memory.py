@@ -101,14 +101,31 @@ class DenseMemory(TokenMemory):
     def nbytes(self) -> int:
         return sum(x[:, :, : self.length].nbytes for x in self._storage.values())
 
+    @property
+    def storage(self) -> dict[str, Tensor]:
+        """Each stream (N, heads, capacity, width), of which the first `length` are valid."""
+        return self._storage
+
+    @property
+    def mask(self) -> Tensor | None:
+        """(N, S), True = real; None = all are real."""
+        return self._mask
+
     def append(self, streams: dict[str, Tensor]) -> None:
-        end = self.length + next(iter(streams.values())).shape[1]
+        start = self.length
+        self.extend(streams, next(iter(streams.values())).shape[1])
         for name, x in streams.items():
+            self._storage[name][:, :, start : self.length] = x.transpose(1, 2)
+
+    def extend(self, like: dict[str, Tensor], n: int) -> None:
+        """Count n more tokens in every row, for the caller to write into `storage`; streams like
+        (N, ., heads, width).
+        """
+        end = self.length + n
+        for name, x in like.items():
             buffer = self._storage.get(name)
             if buffer is None or buffer.shape[2] < end:
-                buffer = self._grow(x, buffer, end)
-                self._storage[name] = buffer
-            buffer[:, :, self.length : end] = x.transpose(1, 2)
+                self._storage[name] = self._grow(x, buffer, end)
         self.length = end
 
     def _grow(self, x: Tensor, old: Tensor | None, needed: int) -> Tensor:

@@ -18,7 +18,8 @@ class PagedMemory(TokenMemory):
 
     def __init__(self, table: SlotTable, layer: int) -> None:
         self.table, self.layer = table, layer
-        self.arrays: dict[str, Tensor] = {}  # (heads * slots, width)
+        self.storage: dict[str, Tensor] = {}  # (1, heads, slots, width), of all rows together
+        self.arrays: dict[str, Tensor] = {}  # the same as (heads * slots, width)
 
     @property
     def rows(self) -> int:
@@ -29,11 +30,19 @@ class PagedMemory(TokenMemory):
         slots = sum(x.nbytes for x in self.arrays.values()) // self.table.pool.slots
         return self.table.written * slots
 
+    def extend(self, like: dict[str, Tensor], n: int) -> None:
+        """Have storage for the tokens that the table last grew by, n in every row, for the caller
+        to write; streams like (N, ., heads, width).
+        """
+        for name, x in like.items():
+            if name not in self.arrays:
+                array = self.table.pool.array(self.layer, name, x)
+                self.storage[name], self.arrays[name] = array[None], array.flatten(0, 1)
+
     def append(self, streams: dict[str, Tensor]) -> None:
         """Write the tokens that the table last grew by; each stream (N, n, heads, width)."""
+        self.extend(streams, self.table.new.slots.shape[1])
         for name, x in streams.items():
-            if name not in self.arrays:
-                self.arrays[name] = self.table.pool.array(self.layer, name, x).flatten(0, 1)
             tokens = x if self.table.real is None else x[self.table.real]
             index = self.table.new.index(x.shape[2])
             self.arrays[name].index_copy_(0, index, tokens.reshape(-1, x.shape[3]))
@@ -62,7 +71,7 @@ class PagedMemory(TokenMemory):
         pass
 
     def merge(self, other: Self, rows: int, more: int) -> None:
-        self.arrays = self.arrays or other.arrays
+        self.arrays, self.storage = self.arrays or other.arrays, self.storage or other.storage
 
 
 class PagedSource(PagedMemory):

@@ -17,29 +17,38 @@ class BeamTable:
     at position t.
 
     Attributes:
-        visible: (B, K n, T K), the entries that each of the n newest tokens of each beam may read,
-            itself included, later ones excluded.
+        read: (N, T, K), the entries of each beam at each position.
     """
 
     def __init__(self, sentences: int, beams: int, device: torch.device) -> None:
         self.beams = beams
         self._diagonal = torch.eye(beams, dtype=torch.bool, device=device).repeat(sentences, 1)
-        self._read = self._diagonal[:, None][:, :0]  # (N, T, K)
-        self.visible: Tensor
+        self.read = self._diagonal[:, None][:, :0]
+        self._visible: Tensor | None = None
+        self._positions: Tensor
 
     def grow(self, positions: Tensor) -> None:
         """Every beam writes the next tokens, at positions (n,)."""
-        new = self._diagonal[:, None].expand(-1, len(positions), -1)
-        self._read = torch.cat((self._read, new), dim=1)
-        beams = self._read.unflatten(0, (-1, self.beams))[:, :, None]  # (B, K, 1, T, K)
-        if len(positions) > 1:
-            past = torch.arange(beams.shape[3], device=positions.device) <= positions[:, None]
-            beams = beams & past[..., None]
-        self.visible = beams.flatten(3).flatten(1, 2)
+        new = self._diagonal[:, None].expand(-1, positions.shape[0], -1)
+        self.read = torch.cat((self.read, new), dim=1)
+        self._positions, self._visible = positions, None
+
+    @property
+    def visible(self) -> Tensor:
+        """The entries that each of the n newest tokens of each beam may read, itself included,
+        later ones excluded: (B, K n, T K).
+        """
+        if self._visible is None:
+            beams = self.read.unflatten(0, (-1, self.beams))[:, :, None]  # (B, K, 1, T, K)
+            if len(self._positions) > 1:
+                entries = torch.arange(beams.shape[3], device=beams.device)
+                beams = beams & (entries <= self._positions[:, None])[..., None]
+            self._visible = beams.flatten(3).flatten(1, 2)
+        return self._visible
 
     def fork(self, parents: Tensor) -> None:
         """As in `Memory`."""
-        self._read = self._read.index_select(0, parents)
+        self.read = self.read.index_select(0, parents)
 
     def keep(self, sentences: list[int], rows: Tensor) -> None:
         """As in `SlotTable`."""

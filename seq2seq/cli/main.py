@@ -7,7 +7,7 @@ import warnings
 from typing import NoReturn
 
 from seq2seq import __version__
-from seq2seq.cli import average, export, importing, report, score, serve, translate
+from seq2seq.cli import average, export, importing, native, report, score, serve, translate
 from seq2seq.cli.align import command as align
 from seq2seq.cli.evaluate import command as evaluate
 from seq2seq.cli.options import with_typed_options
@@ -23,6 +23,7 @@ COMMANDS = {
     "export": export,
     "import": importing,
     "report": report,
+    "native": native,
     "serve": serve,
 }
 

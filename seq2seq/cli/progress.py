@@ -4,12 +4,24 @@ import sys
 import threading
 import time
 from collections.abc import Generator, Iterable
-from typing import TextIO, TypeVar
+from typing import TYPE_CHECKING, TextIO, TypeVar
 
 from seq2seq.cli.lines import InputLines
 
+if TYPE_CHECKING:
+    from seq2seq.decoding import Engine
+    from seq2seq.decoding.workers import Workers
+
 T = TypeVar("T")
 SILENCE = 60.0  # seconds between two lines of a log
+
+
+def print_stats(engine: "Engine | Workers") -> None:
+    """What an engine did, and what computed it, on stderr."""
+    from seq2seq.decoding.precision import computed_by  # only here: torch takes a second
+
+    print(engine.stats, file=sys.stderr)
+    print(f"decoding steps computed by: {computed_by(engine.model)}", file=sys.stderr)
 
 
 def with_progress(results: Iterable[T], lines: InputLines) -> Generator[T, None, None]:

@@ -127,7 +127,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.nbest = arguments.alternatives or arguments.nbest
         code = write(results, output, format_of(arguments, translator.target))
     if arguments.stats:
-        print(engine.stats, file=sys.stderr)
+        progress.print_stats(engine)
     return code
 
 

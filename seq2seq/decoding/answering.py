@@ -100,11 +100,11 @@ class Answering(ABC, Generic[Item, Answer]):
         source = iter(items)
         order: deque[int] = deque()  # ids, not answered yet
         answers: dict[int, Answer] = {}
-        more = True
+        more, ended = True, False
         try:
             while True:
                 room = min(self.look_ahead, max_unanswered - len(order))
-                if not order or (more and room > 0 and not self.waiting):
+                if not ended and (not order or (more and room > 0 and not self.waiting)):
                     window, size = [], 0
                     for item in islice(source, room):
                         window.append(item)
@@ -112,7 +112,9 @@ class Answering(ABC, Generic[Item, Answer]):
                         more = ready()
                         if not more or size >= MAX_SIZE:
                             break
-                    order.extend(self.submit_all(window, answers))
+                    ended = not window
+                    if window:
+                        order.extend(self.submit_all(window, answers))
                 if not order:
                     return
                 self.advance()

@@ -5,54 +5,66 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from seq2seq.decoding.guides import Guides, in_turns
-from seq2seq.decoding.search import Search, SearchState, StepChoice
+from seq2seq.decoding.search import Array, Search, SearchState, StepChoice
 from seq2seq.symbols import EOS
 
 # Floor of the summed attention to a source piece, so that its logarithm stays finite.
-UNSEEN = torch.finfo(torch.float32).eps
+UNSEEN = float(np.finfo(np.float32).eps)
 
 
 class Selection(NamedTuple):
     """R continuations of each sentence: the 2K best, best first, then that of greedy search."""
 
-    values: Tensor  # (B, R) log-probabilities, -inf for the continuation of a dead beam
-    beams: Tensor  # (B, R) which is continued
-    tokens: Tensor  # (B, R)
-    gains: Tensor  # (B, R) log-probabilities of the tokens
-    greedy: Tensor  # (B, R) bool: is it the output of greedy search?
+    values: Array  # (B, R) log-probabilities, -inf for the continuation of a dead beam
+    beams: Array  # (B, R) which is continued
+    tokens: Array  # (B, R)
+    gains: Array  # (B, R) log-probabilities of the tokens
+    greedy: Array  # (B, R) bool: is it the output of greedy search?
+    ended: Array  # (B, R) bool: does it end a hypothesis?
 
-    def at(self, places: Tensor) -> "Selection":
+    def at(self, places: Array) -> "Selection":
         """Some of them, (B, R') indices."""
-        return Selection(*(x.gather(1, places) for x in self))
+        rows = np.arange(len(places))[:, None]
+        return Selection(*(x[rows, places] for x in self))
 
-    @property
-    def ended(self) -> Tensor:
-        """Which of them end a hypothesis, (B, R)."""
-        return (self.tokens == EOS) & (self.values != -torch.inf)
-
-    def going(self, K: int) -> Tensor:
+    def going(self, K: int) -> Array:
         """The places (B, K) of the K best that do not end. The last of them is replaced by the
         output of greedy search if that is not among them.
         """
         # A stable sort puts those that go on first, in order.
-        going = self.ended[:, :-1].to(torch.uint8).argsort(dim=1, stable=True)[:, :K]
+        going = self.ended[:, :-1].argsort(axis=1, kind="stable")[:, :K]
         goes_on = self.greedy & ~self.ended
-        lost = goes_on[:, -1] & ~goes_on.gather(1, going).any(1)
-        going[:, -1] = torch.where(lost, goes_on.shape[1] - 1, going[:, -1])
+        rows = np.arange(len(going))[:, None]
+        lost = goes_on[:, -1] & ~goes_on[rows, going].any(1)
+        going[lost, -1] = goes_on.shape[1] - 1
         return going
 
 
+def largest(x: Array, count: int) -> Array:
+    """The places (B, count) of the largest of each row of (B, M), largest first; NaN is largest."""
+    if count < x.shape[1]:
+        places = x.argpartition(x.shape[1] - count, axis=1)[:, x.shape[1] - count :]
+        places.sort(axis=1)
+    else:
+        places = np.broadcast_to(np.arange(count), x.shape)
+    rows = np.arange(len(x))[:, None]
+    # From the last to the first and back: of equal values, the first stays first.
+    order = x[rows, places][:, ::-1].argsort(axis=1, kind="stable")[:, ::-1]
+    return places[rows, count - 1 - order]
+
+
 def select(
-    total: Tensor,
-    gains: Tensor,
-    ids: Tensor,
-    greedy: Tensor,
+    total: Array,
+    gains: Array,
+    ids: Array,
+    greedy: Array,
     guides: Guides | None = None,
-    bias: Tensor | None = None,
+    bias: Array | None = None,
 ) -> Selection:
     """The continuations of each sentence that a beam search considers.
 
@@ -63,23 +75,26 @@ def select(
         guides: by whose progress beams are allocated; None = by value alone.
         bias: added to `gains` for the choice alone, that of greedy search too, (B, K, C).
     """
-    K, C = gains.shape[1:]
-    values = (total[:, :, None] + gains).flatten(1)
-    first = greedy.clamp(min=0)[:, None] * C  # the best candidate of that beam
+    B, K, C = gains.shape
+    values = (total[:, :, None] + gains).reshape(B, K * C)
+    beam = np.maximum(greedy, 0)
+    first = beam * C  # the best candidate of that beam
     ranks = values
     if bias is not None:
-        ranks = values + bias.flatten(1)
-        first = first + (gains + bias).argmax(2).gather(1, first // C)
+        ranks = values + bias.reshape(B, K * C)
+        first = first + (gains + bias)[np.arange(B), beam].argmax(1)
     if guides:
-        progress = guides.progress(ids, values.isfinite().view_as(ids)).flatten(1)
-        best = in_turns(ranks, progress)[:, : 2 * K]
+        progress = guides.progress(ids, np.isfinite(values).reshape(ids.shape)).reshape(B, K * C)
+        turns = in_turns(torch.from_numpy(ranks), torch.from_numpy(progress))
+        best = turns[:, : 2 * K].numpy()
     else:
-        best = ranks.topk(min(2 * K, K * C)).indices
-    index = torch.cat((best, first), dim=1)
-    values = values.gather(1, index)
-    tokens, gains = ids.flatten(1).gather(1, index), gains.flatten(1).gather(1, index)
-    is_greedy = (index == index[:, -1:]) & (greedy >= 0)[:, None] & values.isfinite()
-    return Selection(values, index // C, tokens, gains, is_greedy)
+        best = largest(ranks, min(2 * K, K * C))
+    index, rows = np.concatenate((best, first[:, None]), axis=1), np.arange(B)[:, None]
+    values, tokens = values[rows, index], ids.reshape(B, K * C)[rows, index]
+    is_greedy = (index == first[:, None]) & (greedy >= 0)[:, None] & np.isfinite(values)
+    ended = (tokens == EOS) & (values != -np.inf)
+    gains = gains.reshape(B, K * C)[rows, index]
+    return Selection(values, index // C, tokens, gains, is_greedy, ended)
 
 
 class BeamState(SearchState):
@@ -101,94 +116,94 @@ class BeamState(SearchState):
     def __init__(self, searches: Sequence[Search], source_lengths: Tensor, *arguments: Any):
         super().__init__(searches, source_lengths, *arguments)
         self.exponent = self.option("length_penalty")
-        self.enough = self.option("enough", torch.int64)
-        self.total = torch.full_like(self.logp[..., 0], -torch.inf)
+        self.enough = self.option("enough", np.int64)
+        B, K = self.tokens.shape[:2]
+        self.total = np.full((B, K), -np.inf)
         self.total[:, :1] = 0.0
-        self.count = torch.zeros_like(self.length)
-        self.best = torch.full_like(self.total[:, 0], -torch.inf)
+        self.count = np.zeros_like(self.length)
+        self.best = np.full(B, -np.inf)
         # No greedy search finds what is required, and it would not end without.
-        none = [
-            self.search.stopping == "count" or self.guides.requires(i) for i in range(len(searches))
-        ]
-        self.greedy = torch.tensor(none, device=self.count.device).to(torch.int64).neg()
-        S = int(source_lengths.max()) + 1 if self.search.reads_weights else 0
-        self.seen = self.total.new_zeros(*self.total.shape, S)
+        none = [self.search.stopping == "count" or self.guides.requires(i) for i in range(B)]
+        self.greedy = -np.array(none, dtype=np.int64)
+        S = int(self.source_lengths.max()) + 1 if self.search.reads_weights else 0
+        self.seen = np.zeros((B, K, S))
 
     def advance(self, logp: Tensor, ids: Tensor, weights: Tensor | None = None) -> StepChoice:
         B, K = self.total.shape
         if weights is not None:
             self._look(weights)
         self.grow()
-        gains, ids = logp.double().view(B, K, -1), ids.view(B, K, -1)
-        selected = self._select(gains, ids)
-        ended = selected.ended
-        self._end(selected, ended)
-        parents, tokens = self._go_on(selected, ended)
+        gains = logp.cpu().numpy().astype(np.float64).reshape(B, K, -1)
+        selected = self._select(gains, ids.cpu().numpy().reshape(B, K, -1))
+        self._end(selected)
+        parents, tokens = self._go_on(selected)
         decided = self._decided()
         at_limit = ~decided & (self.length >= self.limits)
-        # A dead beam gives no result; NaN, from a model that diverged, does.
-        beams = torch.arange(K, device=tokens.device).expand(B, K)
-        self._finish(at_limit[:, None] & (self.total != -torch.inf), beams, self.total)
-        return StepChoice(parents, tokens.flatten(), decided | at_limit)
+        if at_limit.any():
+            # A dead beam gives no result; NaN, from a model that diverged, does.
+            beams = np.broadcast_to(np.arange(K), (B, K))
+            self._finish(at_limit[:, None] & (self.total != -np.inf), beams, self.total)
+        return StepChoice(parents, self.tensor(tokens.ravel()), decided | at_limit)
 
-    def _select(self, gains: Tensor, ids: Tensor) -> Selection:
+    def _select(self, gains: Array, ids: Array) -> Selection:
         """Select from candidates, (B, K, C)."""
         return select(self.total, gains, ids, self.greedy, self.guides)
 
-    def _end(self, selected: Selection, ended: Tensor) -> None:
+    def _end(self, selected: Selection) -> None:
         """Finish those of the first K, and the output of greedy search, that end here."""
+        if not selected.ended.any():
+            return
         K = self.search.beams
-        counts = torch.zeros_like(ended)
-        counts[:, :K] = True
-        counts[:, -1] = selected.greedy[:, -1] & ~selected.greedy[:, :K].any(1)
-        finished = ended & counts & selected.values.isfinite()
+        finished = selected.ended & np.isfinite(selected.values)
+        finished[:, K:-1] = False
+        finished[:, -1] &= selected.greedy[:, -1] & ~selected.greedy[:, :K].any(1)
         self._finish(finished, selected.beams, selected.values, selected.gains)
         self.count = self.count + finished.sum(1)
 
-    def _go_on(self, selected: Selection, ended: Tensor) -> tuple[Tensor, Tensor]:
-        """Continue the K best of the others. Returns: parent rows (N,), and tokens (B, K)."""
+    def _go_on(self, selected: Selection) -> tuple[Tensor | None, Array]:
+        """Continue the K best of the others. Returns: parent rows (N,), None = each row itself, and
+        tokens (B, K).
+        """
         B, K = self.total.shape
-        going = selected.going(K)
-        is_live, place = (selected.greedy & ~ended).gather(1, going).max(1)
-        self.greedy = torch.where(is_live, place, -1)
-        selected = selected.at(going)
+        selected = selected.at(selected.going(K))
+        is_greedy = selected.greedy & ~selected.ended
+        self.greedy = np.where(is_greedy.any(1), is_greedy.argmax(1), -1)
         self.total = selected.values
-        first = K * torch.arange(B, device=going.device)[:, None]
-        parents = (selected.beams + first).flatten()
-        for name in ("tokens", "logp", "seen"):
-            x: Tensor = getattr(self, name)
-            setattr(self, name, x.flatten(0, 1).index_select(0, parents).view_as(x))
+        parents = None
+        if (selected.beams != np.arange(K)).any():
+            rows = np.arange(B)[:, None]
+            for name in ("tokens", "logp", "seen"):
+                setattr(self, name, getattr(self, name)[rows, selected.beams])
+            parents = self.tensor((selected.beams + K * rows).ravel())
         self.write(selected.tokens, selected.gains)
         self.guides.go_on(selected.beams, selected.tokens)
         return parents, selected.tokens
 
-    def _decided(self) -> Tensor:
+    def _decided(self) -> Array:
         """Sentences (B,) with enough finished hypotheses and, if `stopping` is `score`, no open one
         that can still win.
         """
         search = self.search
         enough = self.count >= self.enough
-        if search.stopping == "count" or search.beam_size == 1:
+        if search.stopping == "count" or search.beam_size == 1 or not enough.any():
             return enough
         # Log-probabilities only fall. If the highest ended next:
-        longer = (self.length + 1).minimum(self.limits).double()
-        beaten: Tensor = self.best >= self.total.amax(1) / search.penalty(longer, self.exponent)
+        longer = np.minimum(self.length + 1, self.limits).astype(np.float64)
+        beaten: Array = self.best >= self.total.max(1) / search.penalty(longer, self.exponent)
         # Greedy search is followed to its end if it could still be the best.
-        greedy = self.total.gather(1, self.greedy.clamp(min=0)[:, None]).squeeze(1)
-        at_limit = greedy / search.penalty(self.limits.double(), self.exponent)
+        greedy = self.total[np.arange(len(enough)), np.maximum(self.greedy, 0)]
+        at_limit = greedy / search.penalty(self.limits.astype(np.float64), self.exponent)
         beaten &= (self.greedy < 0) | (self.best >= at_limit)
         return enough & beaten
 
     def _look(self, weights: Tensor) -> None:
         """Add the attention of each beam in this step, (L, N, H, 1, S), averaged over heads."""
-        looked = weights[self.search.coverage_layer, :, :, -1].double().mean(1)
-        looked = looked.view(*self.total.shape, -1)
+        looked = weights[self.search.coverage_layer, :, :, -1].double().mean(1).cpu().numpy()
+        looked = looked.reshape(*self.total.shape, -1)
         S = min(looked.shape[-1], self.seen.shape[-1])  # both reach the longest source
         self.seen[..., :S] += looked[..., :S]
 
-    def _finish(
-        self, which: Tensor, beams: Tensor, totals: Tensor, last: Tensor | None = None
-    ) -> None:
+    def _finish(self, which: Array, beams: Array, totals: Array, last: Array | None = None) -> None:
         """Record some hypotheses.
 
         Args:
@@ -197,27 +212,29 @@ class BeamState(SearchState):
             totals: log-probability of each, (B, R).
             last: log-probability of the eos that ends each, (B, R); None = they end without eos.
         """
-        at = which.nonzero(as_tuple=True)
-        sentences, beam = at[0], beams[at]
-        if not len(sentences):
+        if not which.any():
             return
+        at = which.nonzero()
+        sentences, beam = at[0], beams[at]
         tokens, logp = self.tokens[sentences, beam], self.logp[sentences, beam]
         if last is not None:
-            place = (self.length[sentences] - 1)[:, None]
-            tokens.scatter_(1, place, EOS)
-            logp.scatter_(1, place, last[at][:, None])
-        lengths = self.length[sentences].double()
+            place = np.arange(len(sentences)), self.length[sentences] - 1
+            tokens[place], logp[place] = EOS, last[at]
+        lengths = self.length[sentences].astype(np.float64)
         scores = totals[at] / self.search.penalty(lengths, self.exponent[sentences])
         if self.search.reads_weights:
             scores = scores + self._coverage(sentences, beam)
-        self.best = self.best.scatter_reduce(0, sentences, scores, "amax")
+        with np.errstate(invalid="ignore"):  # NaN, from a model that diverged
+            np.maximum.at(self.best, sentences, scores)
         self.record(sentences, tokens, logp, scores)
 
-    def _coverage(self, sentences: Tensor, beams: Tensor) -> Tensor:
+    def _coverage(self, sentences: Array, beams: Array) -> Array:
         """The coverage term in the scores of M hypotheses, (M,)."""
         seen, lengths = self.seen[sentences, beams], self.source_lengths[sentences, None]
-        real = torch.arange(seen.shape[1], device=seen.device) <= lengths  # the last is eos
-        return self.search.coverage * (seen.clamp(UNSEEN, 1).log() * real).sum(1)
+        real = np.arange(seen.shape[1]) <= lengths  # the last is eos
+        of_pieces: Array = np.log(seen.clip(UNSEEN, 1)) * real
+        coverage: Array = self.search.coverage * of_pieces.sum(1)
+        return coverage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -298,7 +315,7 @@ class Beam(Search):
         """The divisor of the log-probability of n tokens, eos included.
 
         Args:
-            n, exponent: numbers or tensors; an exponent of None is `length_penalty`.
+            n, exponent: numbers or arrays; an exponent of None is `length_penalty`.
         """
         base = n if self.penalty_form == "power" else (5 + n) / 6
         return base ** (self.length_penalty if exponent is None else exponent)

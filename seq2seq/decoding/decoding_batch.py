@@ -3,15 +3,16 @@ together, and the best next tokens of their hypotheses.
 """
 
 from collections.abc import Container, Sequence
-from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
 from seq2seq.attention.pages import PagePool
 from seq2seq.decoding.guides import Guide
+from seq2seq.decoding.native.model import NativeTransformer
 from seq2seq.decoding.search import (
     CandidateRequest,
+    Candidates,
     Hypothesis,
     Search,
     SearchState,
@@ -150,20 +151,26 @@ class DecodingBatch:
         self.stats.rows += self.rows
         self.stats.live += self.rows - self.search.beams * len(self._answered)
         with self.stats.timed("step"):
-            step = self.model.step(self._tokens[:, None], self._state, self.search.reads_weights)
+            step = self.model.step(
+                self._tokens.unsqueeze(1), self._state, self.search.reads_weights
+            )
         if self.pages is not None:
             self.stats.held += self.pages.used * self.pages.page_size
             self.stats.written += self._state.written
             self.stats.high_water = self.pages.high_water
         with self.stats.timed("choose"):
-            candidates = top_candidates(
-                self.model, step.hidden[:, -1], self._search_state.request()
-            )
+            candidates = self._candidates(step.hidden.select(1, -1), self._search_state.request())
             parents, self._tokens, done = self._search_state.advance(*candidates, step.weights)
         with self.stats.timed("fork"):
             if parents is not None:
                 self._state.fork(parents)
         return self._answer(done.tolist())
+
+    def _candidates(self, hidden: Tensor, request: CandidateRequest) -> Candidates:
+        model, found = self.model, None
+        if isinstance(model, NativeTransformer):
+            found = model.candidates(hidden, request)
+        return found or top_candidates(model, hidden, request)
 
     def _answer(self, done: list[bool]) -> Results:
         places = [
@@ -189,6 +196,10 @@ class DecodingBatch:
     def keep(self, ids: Container[int]) -> None:
         """Drop the sentences with other ids."""
         kept = [place for place, i in enumerate(self.request_ids) if i in ids]
+        if not kept and self.pages is None:  # what is remembered has no use
+            self.request_ids.clear()
+            self._answered.clear()
+            return
         index = torch.tensor(kept, dtype=torch.long, device=self._tokens.device)
         with self.stats.timed("drop"):
             self._state.keep(index)
@@ -204,6 +215,8 @@ def encode(model: Seq2Seq, source: Tensor) -> Encoded:
     """
     S = source.shape[1]
     size = max(1, CACHED // S) if source.device.type == "cpu" else len(source)
+    if size >= len(source):
+        return model.encode(source)
     widths = [int((rows != PAD).sum(1).max()) for rows in source.split(size)]
     batches = zip(source.split(size), widths, strict=True)
     parts = [model.encode(rows[:, :width]) for rows, width in batches]
@@ -221,13 +234,6 @@ def stacked(parts: list[Tensor], S: int) -> Tensor:
     for part, rows in zip(parts, whole.split([len(part) for part in parts]), strict=True):
         rows[:, : part.shape[1]] = part
     return whole
-
-
-class Candidates(NamedTuple):
-    """Next tokens of each row: the best, best first, then those that were required."""
-
-    logp: Tensor  # (N, C + R) log-probabilities, float32 at least
-    ids: Tensor  # (N, C + R)
 
 
 @torch.no_grad()

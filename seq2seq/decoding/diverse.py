@@ -5,12 +5,13 @@ from copy import copy
 from dataclasses import dataclass, fields
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from seq2seq.decoding.beam import Beam, BeamState, Selection, select
 from seq2seq.decoding.guides import Guide
-from seq2seq.decoding.search import FREE, Hypothesis, StepChoice
+from seq2seq.decoding.search import FREE, Array, Hypothesis, StepChoice
 from seq2seq.errors import ConfigError
 
 
@@ -50,12 +51,13 @@ class DiverseState(BeamState):
     def advance(self, logp: Tensor, ids: Tensor, weights: Tensor | None = None) -> StepChoice:
         choice = super().advance(logp, ids, weights)
         # A group that is done finds no more while others go on.
-        self.total = self.total.masked_fill(choice.done[:, None], -torch.inf)
-        return choice._replace(done=choice.done.view(-1, self.search.groups).all(1))
+        self.total[choice.done] = -np.inf
+        done = np.logical_and.reduce(choice.done.reshape(-1, self.search.groups), axis=1)
+        return choice._replace(done=done)
 
-    def _select(self, gains: Tensor, ids: Tensor) -> Selection:
+    def _select(self, gains: Array, ids: Array) -> Selection:
         G, K = self.search.groups, self.search.beams
-        chosen = ids.new_empty(len(ids) // G, 0)  # by the beams of earlier groups
+        chosen = ids[::G, 0, :0]  # by the beams of earlier groups
         selections = []
         for g in range(G):
             of_group = slice(g, None, G)
@@ -71,10 +73,11 @@ class DiverseState(BeamState):
                 -penalty * occurrences(ids[of_group], chosen),
             )
             going = selected.at(selected.going(K))
-            tokens = torch.where(going.values == -torch.inf, FREE, going.tokens)
-            chosen = torch.cat((chosen, tokens), dim=1)
+            tokens = np.where(going.values == -np.inf, FREE, going.tokens)
+            chosen = np.concatenate((chosen, tokens), axis=1)
             selections.append(selected)
-        return Selection(*(torch.stack(x, 1).flatten(0, 1) for x in zip(*selections, strict=True)))
+        groups = (np.stack(x, 1) for x in zip(*selections, strict=True))
+        return Selection(*(x.reshape(-1, x.shape[2]) for x in groups))
 
     def keep(self, sentences: Tensor) -> None:
         groups = torch.arange(self.search.groups, device=sentences.device)
@@ -93,11 +96,12 @@ class DiverseState(BeamState):
         return results
 
 
-def occurrences(tokens: Tensor, chosen: Tensor) -> Tensor:
+def occurrences(tokens: Array, chosen: Array) -> Array:
     """How often each token (B, ...) is among those chosen in its sentence, (B, M) -> (B, ...)."""
-    order, flat = chosen.sort(1).values, tokens.flatten(1).contiguous()
+    order = torch.from_numpy(np.sort(chosen, axis=1))
+    flat = torch.from_numpy(np.ascontiguousarray(tokens).reshape(len(tokens), -1))
     counts = torch.searchsorted(order, flat, right=True) - torch.searchsorted(order, flat)
-    return counts.view_as(tokens)
+    return counts.numpy().reshape(tokens.shape)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Any
 
-import torch
+import numpy as np
 from torch import Tensor
 
-from seq2seq.decoding.search import Search, SearchState, StepChoice
+from seq2seq.decoding.search import Array, Search, SearchState, StepChoice
 from seq2seq.symbols import EOS
 
 
@@ -23,30 +23,37 @@ class IndependentBeams(SearchState):
 
     def __init__(self, *arguments: Any):
         super().__init__(*arguments)
-        self.live = torch.ones_like(self.tokens[..., 0], dtype=torch.bool)
+        self.live = np.ones(self.tokens.shape[:2], dtype=bool)
 
     def choose(self, logp: Tensor) -> Tensor:
         """Which candidate each row takes: log-probabilities (N, C), best first -> (N, 1)."""
         raise NotImplementedError
 
-    def advance(self, logp: Tensor, ids: Tensor, weights: Tensor | None = None) -> StepChoice:
+    def taken(self, logp: Tensor, ids: Tensor) -> tuple[Array, Array]:
+        """Log-probability and token of the candidate that each row takes, (N, 1)."""
         choice = self.choose(logp)
-        tokens, logp = (x.gather(1, choice).view_as(self.live) for x in (ids, logp.double()))
+        return logp.gather(1, choice).cpu().numpy(), ids.gather(1, choice).cpu().numpy()
+
+    def advance(self, logp: Tensor, ids: Tensor, weights: Tensor | None = None) -> StepChoice:
+        values, tokens = (x.reshape(self.live.shape) for x in self.taken(logp, ids))
         self.grow()
-        self.write(tokens, logp)
+        self.write(tokens, values)
         self.guides.go_on(None, tokens)
         over = (tokens == EOS) | (self.length >= self.limits)[:, None]
-        which = (over & self.live).nonzero(as_tuple=True)
-        self.record(which[0], self.tokens[which], self.logp[which])
-        self.live = self.live & ~over
-        return StepChoice(None, tokens.flatten(), ~self.live.any(1))
+        ended = over & self.live
+        if ended.any():
+            which = ended.nonzero()
+            self.record(which[0], self.tokens[which], self.logp[which])
+            self.live = self.live & ~ended
+        done = np.logical_not(self.live.any(1))
+        return StepChoice(None, self.tensor(tokens.ravel()), done)
 
 
 class GreedyState(IndependentBeams):
     """One beam, which takes the best candidate."""
 
-    def choose(self, logp: Tensor) -> Tensor:
-        return torch.zeros_like(logp[:, :1], dtype=torch.int64)
+    def taken(self, logp: Tensor, ids: Tensor) -> tuple[Array, Array]:
+        return logp.cpu().numpy()[:, :1], ids.cpu().numpy()[:, :1]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,9 +6,11 @@ probabilities needs to know nothing of guides.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Protocol, Self
+from typing import Any, Protocol, Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from seq2seq.symbols import EOS
@@ -75,32 +77,30 @@ class Guides:
             "required": torch.tensor(padded, device=device) if width else None,
         }
 
-    def progress(self, ids: Tensor, possible: Tensor) -> Tensor:
+    def progress(self, ids: NDArray[Any], possible: NDArray[Any]) -> NDArray[Any]:
         """The progress of each hypothesis after each of its candidates, (B, K, C).
 
         Args:
             ids: of the candidates, (B, K, C).
             possible: bool, (B, K, C); for the others the result is 0.
         """
-        progress = torch.zeros_like(ids)
+        progress = np.zeros_like(ids)
         for sentence, guide, states in self._guided():
             if not guide.requires:
                 continue
             tokens, mask = ids[sentence].tolist(), possible[sentence].tolist()
-            progress[sentence] = ids.new_tensor(
+            progress[sentence] = [
                 [
-                    [
-                        guide.progress(state if token == EOS else guide.after(state, token))
-                        if is_possible
-                        else 0
-                        for token, is_possible in zip(of_beam, of_mask, strict=True)
-                    ]
-                    for state, of_beam, of_mask in zip(states, tokens, mask, strict=True)
+                    guide.progress(state if token == EOS else guide.after(state, token))
+                    if is_possible
+                    else 0
+                    for token, is_possible in zip(of_beam, of_mask, strict=True)
                 ]
-            )
+                for state, of_beam, of_mask in zip(states, tokens, mask, strict=True)
+            ]
         return progress
 
-    def go_on(self, beams: Tensor | None, tokens: Tensor) -> None:
+    def go_on(self, beams: NDArray[Any] | None, tokens: NDArray[Any]) -> None:
         """Each hypothesis continues that of a beam, (B, K), None = itself, with a token, (B, K)."""
         for sentence, guide, states in self._guided():
             before = states if beams is None else [states[k] for k in beams[sentence].tolist()]

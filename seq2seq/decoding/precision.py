@@ -1,14 +1,19 @@
 """Decoding in lower precision: which parts of a model are converted, and to what."""
 
 import copy
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, cast
 
 import torch
 from torch import Tensor, nn
 
+from seq2seq.decoding import native
+from seq2seq.decoding.native.linear import NativeLinear, Packer
+from seq2seq.decoding.native.model import NativeTransformer
+from seq2seq.decoding.native.stacks import is_covered
 from seq2seq.errors import ConfigError
-from seq2seq.models import Seq2Seq
+from seq2seq.models import Ensemble, Seq2Seq
 from seq2seq.nn.packed import Int8Linear, PackedLinear
 from seq2seq.tables import Table
 
@@ -33,7 +38,7 @@ def with_precision(model: Seq2Seq, precision: str) -> Seq2Seq:
 
 
 def in_float32(model: Seq2Seq) -> Seq2Seq:
-    return with_linears(copied(model), by_columns) if on_cpu(model) else model
+    return accelerated(copied(model), by_columns, int8=False) if on_cpu(model) else model
 
 
 def in_bfloat16(model: Seq2Seq) -> Seq2Seq:
@@ -47,12 +52,48 @@ def in_int8(model: Seq2Seq) -> Seq2Seq:
             "decode.precision=int8 runs on a CPU only. On a GPU use decode.precision=bfloat16, or "
             "choose the CPU: --device cpu"
         )
-    return with_linears(copied(model), Int8Linear.of)
+    return accelerated(copied(model), Int8Linear.of, int8=True)
+
+
+def accelerated(model: Seq2Seq, build: Callable[[nn.Linear], nn.Module], int8: bool) -> Seq2Seq:
+    """The model with all that the C covers computed there, if it runs here, and every other linear
+    map replaced by what `build` makes of it.
+    """
+    functions = native.functions()
+    if functions is None:
+        return with_linears(model, build)
+    if isinstance(model, Ensemble):
+        members = (accelerated(member, build, int8) for member in model.members)
+        model.members = cast(Sequence[Seq2Seq], nn.ModuleList(members))
+        return model
+    packer = Packer(functions, int8)
+    native_linear = partial(NativeLinear.of, packer)
+    if not is_covered(model):
+        return with_linears(model, native_linear if int8 else build)
+    converted = NativeTransformer(model, packer)
+    with_linears(model, native_linear)
+    return converted
 
 
 PRECISIONS: Table[Callable[[Seq2Seq], Seq2Seq]] = Table(
     "precision", {"float32": in_float32, "bfloat16": in_bfloat16, "int8": in_int8}
 )
+
+
+def in_c(model: Seq2Seq) -> bool:
+    """Does the C compute all steps of a converted model? Then other processes may have it."""
+    members = model.members if isinstance(model, Ensemble) else [model]
+    return all(isinstance(member, NativeTransformer) for member in members)
+
+
+def computed_by(model: Seq2Seq) -> str:
+    """What computes the steps of a converted model, for people: C, or torch and why."""
+    if in_c(model):
+        return "C"
+    parameter = next(model.parameters())
+    if parameter.dtype != torch.float32 or not on_cpu(model):
+        return "torch: the C computes float32 and int8 on a CPU"
+    return f"torch: {native.why_not() or 'the C does not cover these attentions'}"
 
 
 def on_cpu(model: nn.Module) -> bool:

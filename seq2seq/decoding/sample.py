@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -26,12 +27,13 @@ class SampleState(IndependentBeams):
         super().__init__(*arguments)
         self.temperature, self.top_p = self.option("temperature"), self.option("top_p")
         self.epsilon, self.min_p = self.option("epsilon"), self.option("min_p")
-        self.seed = self.option("seed", torch.int64)
+        self.seed = self.option("seed", np.int64)
 
     def choose(self, logp: Tensor) -> Tensor:
         K = self.search.beams
         options = (self.temperature, self.top_p, self.epsilon, self.min_p)
-        temperature, top_p, epsilon, min_p = (x.repeat_interleave(K)[:, None] for x in options)
+        of_rows = (self.tensor(x.repeat(K))[:, None] for x in options)
+        temperature, top_p, epsilon, min_p = of_rows
         p = (logp.double() / temperature).softmax(-1)
         mass = p.cumsum(-1)
         # The smallest set of the best that has this mass: without its last one it has less. What is
@@ -39,7 +41,10 @@ class SampleState(IndependentBeams):
         kept = (mass - p < top_p) & (p >= epsilon.maximum(min_p * p[:, :1]))
         kept = kept.sum(1, keepdim=True).clamp(min=1)
         beams = torch.arange(K, device=logp.device)
-        u = uniform(*(x[:, None] for x in (self.seed, self.draw_ids)), beams, self.length[:, None])
+        seed, draw_ids, length = (
+            self.tensor(x)[:, None] for x in (self.seed, self.draw_ids, self.length)
+        )
+        u = uniform(seed, draw_ids, beams, length)
         return (mass <= u.view(-1, 1) * mass.gather(1, kept - 1)).sum(1, keepdim=True)
 
 

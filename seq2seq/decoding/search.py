@@ -1,5 +1,8 @@
 """What all searches share: their options, the state of the sentences being searched, and the
 hypotheses that result. None of them calls a model; `DecodingBatch` does.
+
+What a search remembers is small and read in many short operations, so it is in NumPy, wherever the
+model is: on a few rows, an operation of torch takes two to ten times as long.
 """
 
 import math
@@ -8,14 +11,17 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple, Self
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
-from torch.nn.functional import pad
 
 from seq2seq.decoding.guides import Guide, Guides
 from seq2seq.errors import ConfigError
 from seq2seq.symbols import BOS, EOS, NAMES, PAD
 from seq2seq.tables import check_options, check_range
+
+Array = NDArray[Any]
 
 
 class Hypothesis(NamedTuple):
@@ -45,12 +51,19 @@ class CandidateRequest:
     allowed: Tensor | None = None  # (M, 2) pairs of a row and a token: all that such a row may take
 
 
+class Candidates(NamedTuple):
+    """Next tokens of each row: the best, best first, then those that were required."""
+
+    logp: Tensor  # (N, C + R) log-probabilities, float32 at least
+    ids: Tensor  # (N, C + R)
+
+
 class StepChoice(NamedTuple):
     """What was chosen in one step, for N = B * K rows."""
 
     parents: Tensor | None  # (N,) the row that each row continues; None = itself
     tokens: Tensor  # (N,) the next token of each row
-    done: Tensor  # (B,) bool: the search of this sentence is over
+    done: Array  # (B,) bool: the search of this sentence is over
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -187,7 +200,7 @@ class Search:
 class SearchState:
     """The live hypotheses of B sentences, K each, and the finished ones of each sentence.
 
-    The first axis of all tensors is the sentence, and sentences share nothing, so they come and go
+    The first axis of all arrays is the sentence, and sentences share nothing, so they come and go
     independently, each with its own length.
 
     Attributes:
@@ -196,10 +209,11 @@ class SearchState:
         length: tokens chosen so far, (B,).
         tokens, logp: chosen tokens and their log-probabilities, (B, K, room); only the first
             `length` are valid.
+        device: where the model is.
     """
 
     ROOM = 32  # tokens at first; doubled when full
-    # Names of the tensors.
+    # Names of the arrays.
     rows: ClassVar[tuple[str, ...]] = (
         *("draw_ids", "source_lengths", "limits", "min_lengths", "prefixes"),
         *("length", "tokens", "logp", "no_repeat_ngram"),
@@ -216,31 +230,35 @@ class SearchState:
     ):
         self.search, self.searches = searches[0].kind, list(searches)
         self.guides = Guides(guides, self.search.beams)
-        self.draw_ids, self.source_lengths = draw_ids, source_lengths
-        B, K, device = len(source_lengths), self.search.beams, source_lengths.device
-        pieces: list[int] = source_lengths.tolist()
-        integers = partial(torch.tensor, dtype=torch.int64, device=device)
+        self.device = source_lengths.device
+        self.draw_ids, self.source_lengths = draw_ids.cpu().numpy(), source_lengths.cpu().numpy()
+        B, K = len(source_lengths), self.search.beams
+        pieces: list[int] = self.source_lengths.tolist()
+        integers = partial(np.array, dtype=np.int64)
         each = list(zip(searches, pieces, map(len, prefixes), strict=True))
         self.limits = integers([search.limit(n, longest, given) for search, n, given in each])
         minimums = [search.min_length(n) for search, n, _ in each]
         self.has_minimum = max(minimums) > 1
-        self.min_lengths = integers(minimums).minimum(self.limits)
+        self.min_lengths = np.minimum(integers(minimums), self.limits)
         # (B, P + 1): the longest prefix, too, is followed by a FREE column
         width = 1 + max(map(len, prefixes), default=0)
         forced = [[*prefix, *[FREE] * (width - len(prefix))] for prefix in prefixes]
-        self.prefixes = integers(forced).view(B, width)
-        self.length = torch.zeros(B, dtype=torch.int64, device=device)
-        self.tokens = torch.empty(B, K, self.ROOM, dtype=torch.int64, device=device)
-        self.logp = torch.empty(B, K, self.ROOM, dtype=torch.float64, device=device)
-        self.no_repeat_ngram = self.option("no_repeat_ngram", torch.int64)
+        self.prefixes = integers(forced).reshape(B, width)
+        self.length = np.zeros(B, dtype=np.int64)
+        self.tokens = np.zeros((B, K, self.ROOM), dtype=np.int64)
+        self.logp = np.zeros((B, K, self.ROOM))
+        self.no_repeat_ngram = self.option("no_repeat_ngram", np.int64)
         self.forbids_repeats = any(search.no_repeat_ngram for search in searches)
         self.finished: list[list[Hypothesis]] = [[] for _ in range(B)]
         self._steps = 0  # the largest `length`
 
-    def option(self, name: str, dtype: torch.dtype = torch.float64) -> Tensor:
+    def option(self, name: str, dtype: type = np.float64) -> Array:
         """The value of a numeric option of each sentence, (B,)."""
-        values = [getattr(search, name) for search in self.searches]
-        return torch.tensor(values, dtype=dtype, device=self.length.device)
+        return np.array([getattr(search, name) for search in self.searches], dtype=dtype)
+
+    def tensor(self, x: Array) -> Tensor:
+        """For the model. It may share the memory of x."""
+        return torch.from_numpy(x).to(self.device)
 
     def request(self) -> CandidateRequest:
         """The candidates that the next `advance` needs."""
@@ -248,15 +266,16 @@ class SearchState:
         forced = unending = None
         last = self.prefixes.shape[1] - 1
         if last:
-            forced = self.prefixes.gather(1, self.length.clamp(max=last)[:, None])
-            forced = forced.expand(-1, K).flatten()
+            next_of_each = self.prefixes[np.arange(len(self.length)), np.minimum(self.length, last)]
+            forced = self.tensor(next_of_each.repeat(K))
         if self.has_minimum:
-            unending = (self.length + 1 < self.min_lengths).repeat_interleave(K)
-        guided = self.guides.pairs(self.length.device) if self.guides else {}
+            unending = self.tensor((self.length + 1 < self.min_lengths).repeat(K))
+        guided = self.guides.pairs(self.device) if self.guides else {}
         banned = guided.pop("banned", None)
         if self.forbids_repeats:
-            of_rows = (x.repeat_interleave(K) for x in (self.length, self.no_repeat_ngram))
-            again = repeats(self.tokens[..., : self._steps].flatten(0, 1), *of_rows)
+            rows = self.tokens[..., : self._steps].reshape(len(self.length) * K, self._steps)
+            of_rows = (self.tensor(x.repeat(K)) for x in (self.length, self.no_repeat_ngram))
+            again = repeats(self.tensor(rows), *of_rows)
             banned = again if banned is None else torch.cat((banned, again))
         return CandidateRequest(self.search.candidates, forced, unending, banned, **guided)
 
@@ -271,9 +290,9 @@ class SearchState:
 
     def keep(self, sentences: Tensor) -> None:
         """Drop all other sentences and their results; indices (B',), ascending."""
+        chosen, index = sentences.tolist(), sentences.cpu().numpy()
         for name in self.rows:
-            setattr(self, name, getattr(self, name).index_select(0, sentences))
-        chosen = sentences.tolist()
+            setattr(self, name, getattr(self, name)[index])
         self.searches = [self.searches[i] for i in chosen]
         self.finished = [self.finished[i] for i in chosen]
         self.guides.keep(chosen)
@@ -320,18 +339,19 @@ class SearchState:
         """Count one more token in every row, and make room for it."""
         room = self.tokens.shape[2]
         if self._steps == room:
-            self.tokens, self.logp = pad(self.tokens, (0, room)), pad(self.logp, (0, room))
+            self.tokens, self.logp = widened(self.tokens, 2 * room), widened(self.logp, 2 * room)
         self._steps += 1
         self.length = self.length + 1
 
-    def write(self, tokens: Tensor, logp: Tensor) -> None:
+    def write(self, tokens: Array, logp: Array) -> None:
         """Store the new token of each row, (B, K), and its log-probability."""
-        place = (self.length - 1)[:, None, None].expand(-1, self.search.beams, 1)
-        self.tokens.scatter_(2, place, tokens[..., None])
-        self.logp.scatter_(2, place, logp[..., None])
+        place: Any = ..., self._steps - 1
+        if (self.length != self._steps).any():
+            place = np.arange(len(self.length)), slice(None), self.length - 1
+        self.tokens[place], self.logp[place] = tokens, logp
 
     def record(
-        self, sentences: Tensor, tokens: Tensor, logp: Tensor, scores: Tensor | None = None
+        self, sentences: Array, tokens: Array, logp: Array, scores: Array | None = None
     ) -> None:
         """Record M hypotheses that finish in this step.
 
@@ -384,9 +404,15 @@ def check_prefix(prefix: Sequence[int], longest: int | None) -> None:
         )
 
 
-def stack(first: Tensor, second: Tensor) -> Tensor:
+def stack(first: Array, second: Array) -> Array:
     """Concatenate along the first axis, with the last axis padded to the wider of the two."""
-    if first.dim() > 1:
+    if first.ndim > 1:
         width = max(first.shape[-1], second.shape[-1])
-        first, second = (pad(x, (0, width - x.shape[-1]), value=FREE) for x in (first, second))
-    return torch.cat((first, second))
+        first, second = widened(first, width), widened(second, width)
+    return np.concatenate((first, second))
+
+
+def widened(x: Array, width: int) -> Array:
+    """The last axis padded to that width."""
+    free = ((0, 0),) * (x.ndim - 1)
+    return np.pad(x, (*free, (0, width - x.shape[-1])), constant_values=FREE)

@@ -2,12 +2,23 @@
 
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from typing import Self
 
 from seq2seq.decoding.search import Hypothesis
+
+
+class Timed:
+    """Adds the time spent inside; entered several times a step, so it is no generator."""
+
+    def __init__(self, nanoseconds: Counter[str], stage: str):
+        self._nanoseconds, self._stage = nanoseconds, stage
+
+    def __enter__(self) -> None:
+        self._start = time.perf_counter_ns()
+
+    def __exit__(self, *_: object) -> None:
+        self._nanoseconds[self._stage] += time.perf_counter_ns() - self._start
 
 
 @dataclass
@@ -42,14 +53,9 @@ class Stats:
     high_water: int = 0
     nanoseconds: Counter[str] = field(default_factory=Counter)
 
-    @contextmanager
-    def timed(self, stage: str) -> Iterator[None]:
+    def timed(self, stage: str) -> "Timed":
         """Add the time spent inside to that stage."""
-        start = time.perf_counter_ns()
-        try:
-            yield
-        finally:
-            self.nanoseconds[stage] += time.perf_counter_ns() - start
+        return Timed(self.nanoseconds, stage)
 
     def answer(self, hypotheses: list[Hypothesis]) -> None:
         """Count a sentence with these hypotheses as answered."""

@@ -3,6 +3,7 @@
 The matrices of one decoding step are too small to split between threads; sentences are not.
 """
 
+import gc
 import multiprocessing
 import pickle
 import queue
@@ -22,10 +23,12 @@ from typing import NamedTuple
 import torch
 
 from seq2seq.decoding.engine import Engine, Request, Sentences
+from seq2seq.decoding.recipe import Recipe
 from seq2seq.decoding.search import Hypothesis
 from seq2seq.decoding.stats import Stats
 from seq2seq.environment import keep_memory, uninterrupted
 from seq2seq.errors import Seq2SeqError
+from seq2seq.models import Seq2Seq
 
 SHARE = 512  # maximum requests that a worker has not answered
 
@@ -77,10 +80,10 @@ class Worker:
         self.unanswered: set[int] = set()
         self.stats = Stats()
 
-    def begin(self, recipe: bytes) -> None:
+    def begin(self, recipe: "Recipe") -> None:
         """Send how to build the engine. Raises: Seq2SeqError if the process has died, as below."""
         with self._alive():
-            self.connection.send_bytes(recipe)
+            recipe.send(self.connection, self.process.pid)
 
     def send(self, order: Order) -> None:
         self.unanswered.update(i for i, _ in order.submitted)
@@ -150,6 +153,11 @@ class Workers(Sentences):
         self._here = Renumbered(engine)
         self._woken, self._waker = multiprocessing.Pipe(duplex=False)
         self._wakes = False  # is something in that pipe, which has little room?
+
+    @property
+    def model(self) -> Seq2Seq:
+        """That of this process's engine."""
+        return self.engine.model
 
     @property
     def stats(self) -> Stats:
@@ -250,12 +258,12 @@ class Workers(Sentences):
     def _start(self, wanted: int) -> None:
         if len(self._workers) >= wanted:
             return
-        recipe = pickle.dumps(self.build)
         context = server()
         started = [Worker(context) for _ in range(wanted - len(self._workers))]
         self._workers += started
-        for worker in started:
-            worker.begin(recipe)
+        with Recipe(self.build) as recipe:
+            for worker in started:
+                worker.begin(recipe)
 
     def _receive(self, wait_for_one: bool) -> None:
         """Read what workers have answered; wait for the first answer, if any is at work."""
@@ -288,10 +296,11 @@ def server() -> BaseContext:
 
 def serve(connection: Connection) -> None:
     """A worker: receives how to build its engine, then orders until the other side closes."""
+    gc.freeze()  # a collection would write to, and so copy, all objects that workers share
     torch.set_num_threads(1)
     keep_memory()
     try:
-        here = Renumbered(pickle.loads(connection.recv_bytes())())
+        here = Renumbered(Recipe.receive(connection)())
         orders: queue.SimpleQueue[Order | None] = queue.SimpleQueue()
         threading.Thread(target=listen, args=(connection, orders), daemon=True).start()
         while (report := work(here, orders)) is not None:

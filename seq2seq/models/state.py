@@ -94,10 +94,10 @@ class DecodeState:
                 f"too few pages for {n} more tokens of {len(self.lengths)} sentences: call "
                 "`reserve` first, and `keep` fewer sentences if it returns False"
             )
-        positions = torch.arange(n, device=self.device)
         if len(set(self.lengths)) <= 1:
-            positions += self.length
+            positions = torch.arange(self.length, self.length + n, device=self.device)
         else:
+            positions = torch.arange(n, device=self.device)
             starts = torch.tensor(self.lengths, device=self.device)
             positions = starts.repeat_interleave(self.beams)[:, None] + positions
         if self._targets is not None:
@@ -110,9 +110,6 @@ class DecodeState:
 
     def fork(self, parents: Tensor) -> None:
         """Row r continues the hypothesis of row parents[r], (N,), of the same sentence."""
-        rows = torch.arange(len(parents), device=parents.device)
-        if parents.device.type == "cpu" and torch.equal(parents, rows):
-            return  # on a GPU, looking costs more than moving
         if self._targets is not None:
             self._targets.fork(parents)
         for memory in self.past:

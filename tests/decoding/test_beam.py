@@ -57,8 +57,8 @@ def advance(
     logp = torch.tensor([[value for _, value in beam] for beam in ranked], dtype=torch.float64)
     ids = torch.tensor([[token for token, _ in beam] for beam in ranked])
     parents, tokens, done = search_state.advance(logp, ids)
-    assert parents is not None
-    return parents.tolist(), tokens.tolist(), bool(done)
+    same = list(range(len(beams))) if parents is None else parents.tolist()
+    return same, tokens.tolist(), bool(done)
 
 
 def test_two_beams_by_pencil_and_paper() -> None:

@@ -132,7 +132,7 @@ def test_room_for_tokens_grows_with_the_longest_and_shrinks_without_it(search: s
     search_state.keep(torch.tensor([1]))  # of 200 tokens
     assert search_state.tokens.shape[-1] == 256
     search_state.keep(torch.tensor([], dtype=torch.int64))
-    assert search_state.tokens.numel() == 0
+    assert search_state.tokens.size == 0
 
 
 @every_search

@@ -69,7 +69,7 @@ class Run:
         self.rows = [
             [*self.rows[p], t] for p, t in zip(parents, advance.tokens.tolist(), strict=True)
         ]
-        gone, live = (x.nonzero().flatten().tolist() for x in (advance.done, ~advance.done))
+        gone, live = (x.nonzero()[0].tolist() for x in (advance.done, ~advance.done))
         for i, hypotheses in zip(gone, self.search_state.results(gone), strict=True):
             self.results[self.cases[i].draw_id] = hypotheses
         self.cases = [self.cases[i] for i in live]

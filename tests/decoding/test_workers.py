@@ -1,9 +1,11 @@
 """Worker processes answer as one engine would, and die cleanly."""
 
+import multiprocessing
 import os
 from collections.abc import Iterator
 from functools import partial
 from itertools import count, islice
+from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
 
@@ -15,6 +17,8 @@ from helpers import small_model
 from seq2seq.decoding import workers as module
 from seq2seq.decoding.engine import Engine, Request
 from seq2seq.decoding.greedy import Greedy
+from seq2seq.decoding.precision import in_c, with_precision
+from seq2seq.decoding.recipe import Recipe
 from seq2seq.decoding.search import Hypothesis
 from seq2seq.decoding.workers import Workers
 from seq2seq.errors import ConfigError, Seq2SeqError
@@ -183,3 +187,48 @@ def test_workers_end_with_the_process_that_started_them(echoes: Workers) -> None
     for process in processes:
         process.join(timeout=10)
         assert process.exitcode == 0
+
+
+def shared_pages(pid: int) -> int:
+    """Bytes of the memory without a name that a process has mapped."""
+    lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
+    of_model = (line.split()[0].split("-") for line in lines if "memfd:seq2seq" in line)
+    return sum(int(end, 16) - int(start, 16) for start, end in of_model)
+
+
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="no memory without a name")
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_all_map_one_model_and_write_to_none(
+    precision: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = with_precision(small_model("transformer").float(), precision)
+    if not in_c(model):
+        pytest.skip("only models of the C can be sent")
+    build = partial(Engine, model, Greedy())
+    asked, engine = requests(*[4 + i % 9 for i in range(20)]), build()
+    monkeypatch.setattr(module, "SHARE", 4)
+    workers = Workers(build(), build, 2)
+    try:
+        assert list(workers.translate(asked)) == list(engine.translate(asked))
+        size = sum(x.nbytes for x in model.parameters())
+        assert all(shared_pages(pid) >= size for pid in alive(workers))
+    finally:
+        workers.close()
+
+
+@pytest.mark.parametrize("shares", [False, True])
+def test_a_recipe_arrives_as_it_was_sent(shares: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+    if not shares:
+        monkeypatch.delattr(os, "memfd_create", raising=False)
+    elif not hasattr(os, "memfd_create"):
+        pytest.skip("no memory without a name")
+    ours, theirs = multiprocessing.Pipe()
+    x = torch.arange(5.0)
+    with Recipe(partial(torch.add, x, 1)) as recipe:
+        for _ in range(2):
+            recipe.send(ours, os.getpid())
+    for _ in range(2):
+        build = Recipe.receive(theirs)
+        assert torch.equal(build(), x + 1)
+        build.args[0].zero_()  # type: ignore[attr-defined]
+    ours.close(), theirs.close()

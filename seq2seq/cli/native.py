@@ -1,0 +1,30 @@
+"""Compile the C that translates faster than torch alone, or say why that is not possible here.
+
+seq2seq native             is it compiled, and does it work?
+seq2seq native --build     compile it now; else the first translation does so
+"""
+
+import argparse
+
+from seq2seq.errors import ConfigError, shown
+
+HELP = "compile the faster decoder ahead of the first translation"
+
+
+def add_arguments(command: argparse.ArgumentParser) -> None:
+    command.add_argument("--build", action="store_true", help="compile it, unless it is compiled")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from seq2seq.decoding import native  # only here: torch takes a second
+    from seq2seq.decoding.native.build import cache_folder, is_built
+
+    if not arguments.build and not is_built():
+        print(shown(f"not compiled yet for this machine, in {cache_folder()}"))
+        print("seq2seq native --build compiles it; so does the first translation")
+        return 0
+    reason = native.why_not()
+    if reason is not None:
+        raise ConfigError(f"translating with torch alone: {reason}")
+    print(shown(f"compiled and tested, in {cache_folder()}"))
+    return 0

@@ -1,0 +1,167 @@
+"""The C of this folder as a library: compiled by the system's compiler when it is first wanted, and
+kept in a cache that belongs to the user.
+
+An object that is loaded was compiled from these sources, with these flags, by this compiler and on
+this processor, has the content that it had then, and has passed its own test in another process.
+"""
+
+import ctypes
+import hashlib
+import os
+import platform
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+SOURCES = Path(__file__).parent
+FLAGS = ("-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-fPIC", "-shared")
+PATIENCE = 60  # seconds for the compiler, and for the test
+# Another process tests the object first: there, what crashes harms nobody.
+TEST = "import ctypes, sys; sys.exit(ctypes.CDLL(sys.argv[1]).self_test())"
+
+
+class UnavailableError(Exception):
+    """There is no native code here; the message says why, for people."""
+
+
+@cache
+def found() -> ctypes.CDLL | str:
+    """The library, compiled if need be; or why there is none."""
+    try:
+        return ctypes.CDLL(str(build()))
+    except (UnavailableError, OSError) as error:
+        return str(error)
+
+
+def cache_folder() -> Path:
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(root) / "seq2seq" / "native"
+
+
+def build(folder: Path | None = None) -> Path:
+    """The compiled object, from the cache where it is there. Raises: UnavailableError."""
+    if os.name != "posix":
+        raise UnavailableError(f"not on {platform.system()}")
+    compiler = shutil.which("cc")
+    if compiler is None:
+        raise UnavailableError("no C compiler: cc is not found")
+    try:
+        folder = cache_folder() if folder is None else folder
+        check_private(folder)
+        key = identity(compiler)
+        if path := kept(folder, key):
+            return path
+        with alone(folder):
+            return kept(folder, key) or compiled(compiler, folder, key)
+    except (OSError, RuntimeError) as error:  # RuntimeError: no home directory
+        raise UnavailableError(f"{type(error).__name__}: {error}") from error
+
+
+def is_built() -> bool:
+    """Is the object for this machine in the cache?"""
+    compiler = shutil.which("cc")
+    return compiler is not None and kept(cache_folder(), identity(compiler)) is not None
+
+
+@contextmanager
+def alone(folder: Path) -> Iterator[None]:
+    """Wait until no other process compiles there, but not longer than one may take."""
+    import fcntl  # not on Windows
+
+    file, end = os.open(folder, os.O_RDONLY), time.monotonic() + PATIENCE
+    try:
+        while time.monotonic() < end:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except BlockingIOError:
+                time.sleep(0.1)
+        yield
+    finally:
+        os.close(file)
+
+
+def kept(folder: Path, key: str) -> Path | None:
+    """The object of that key with the content that it was kept with, if there is one."""
+    for path in sorted(folder.glob(f"{key}-*.so")):
+        if path.stem == f"{key}-{digest(path.read_bytes())}":
+            return path
+    return None
+
+
+def check_private(folder: Path) -> None:
+    """Make the folder. Raises: UnavailableError if others could write to it."""
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    found = folder.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        raise UnavailableError(f"{folder} should be a folder of your own, with mode 0700")
+
+
+def identity(compiler: str) -> str:
+    """What an object depends on."""
+    path = Path(compiler).resolve()
+    found = path.stat()
+    about = [processor(), str(path), str(found.st_size), str(found.st_mtime_ns), *FLAGS]
+    texts = [path.read_text(encoding="utf-8") for path in sorted(SOURCES.glob("*.[ch]"))]
+    return digest("\0".join([*about, *texts]).encode())
+
+
+def processor() -> str:
+    """The processor, as far as what it can execute differs."""
+    lines = []
+    if Path("/proc/cpuinfo").exists():
+        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+        lines = [line for line in text.split("\n\n")[0].splitlines() if "MHz" not in line]
+    return "\n".join([platform.machine(), platform.processor(), *lines])
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:32]
+
+
+def compiled(compiler: str, folder: Path, key: str) -> Path:
+    with TemporaryDirectory(dir=folder) as temporary:
+        path = Path(temporary, "native.so")
+        sources = sorted(str(path) for path in SOURCES.glob("*.c"))
+        run([compiler, *FLAGS, "-o", str(path), *sources, "-lm"], temporary, "the C compiler")
+        if not path.is_file():
+            raise UnavailableError("the C compiler wrote nothing")
+        run([sys.executable, "-I", "-c", TEST, str(path)], temporary, "the test of the native code")
+        final = folder / f"{key}-{digest(path.read_bytes())}.so"
+        with path.open("rb") as written:
+            os.fsync(written.fileno())
+        path.replace(final)
+    return final
+
+
+def run(command: list[str], folder: str, name: str) -> None:
+    """Run a command, for a limited time. Raises: UnavailableError if it fails."""
+    log = Path(folder, "log")
+    with log.open("wb") as output:
+        process = subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=output,
+            cwd=folder,
+            start_new_session=True,
+        )
+        try:
+            code = process.wait(timeout=PATIENCE)
+        except BaseException as error:
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+            if isinstance(error, subprocess.TimeoutExpired):
+                raise UnavailableError(f"{name} took longer than {PATIENCE} s") from error
+            raise
+    if code:
+        said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+        raise UnavailableError(f"{name} failed with code {code}: {said[0] if said else 'no word'}")

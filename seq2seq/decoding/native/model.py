@@ -1,0 +1,170 @@
+"""A Transformer whose stacks are computed by the C, with the memories of the others."""
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+import torch
+from torch import Tensor
+
+from seq2seq.attention.base import Encoded
+from seq2seq.attention.memory import DenseMemory, Memory
+from seq2seq.attention.paged import PagedMemory, PagedSource
+from seq2seq.attention.slab import SlabMemory
+from seq2seq.decoding.native import layout, required
+from seq2seq.decoding.native.layout import Best, Readable, Step, address, work
+from seq2seq.decoding.native.linear import Packed, Packer
+from seq2seq.decoding.native.stacks import NativeStack
+from seq2seq.decoding.search import CandidateRequest, Candidates
+from seq2seq.models.base import Decoded, Layers, Seq2Seq
+from seq2seq.models.transformer import Transformer
+from seq2seq.symbols import BOS, EOS, PAD, UNK
+
+MOST = 64  # candidates that are found while the head is computed
+NEVER = torch.tensor([PAD, BOS, UNK])  # symbols that no text contains
+SIDES = ("encoder", "decoder")
+
+
+class NativeTransformer(Seq2Seq):
+    """The same model, faster: what it remembers, and so what searches do with it, is the same.
+
+    Args:
+        model: covered; it computes what the C does not, such as the weights of cross-attention.
+        packer: of its linear maps.
+    """
+
+    def __init__(self, model: Transformer, packer: Packer):
+        super().__init__()
+        self.model, self.embeddings = model, model.embeddings
+        self.max_length, self.group_marks = model.max_length, model.group_marks
+        self.packer, self.functions = packer, packer.functions
+        self.encoder, self.decoder = (NativeStack(packer, model, side) for side in SIDES)
+        own = self.decoder.struct.layer[0].own
+        self._known: dict[str, tuple[Tensor, Any]] = {}  # for `_stores`
+        example = torch.empty(1, 1, own.groups, own.width)
+        self._like = {"k": example, "v": example}  # the keys and values of a token in each row
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Another process gets the same matrices, and makes structures of its own."""
+        return unpickled, (self.model, self.packer.made, self.packer.int8)
+
+    def encode(self, source: Tensor) -> Encoded:
+        self._check_length(source.shape[1], "source")
+        (B, S), dim = source.shape, self.encoder.dim
+        mask = source != PAD
+        lengths, positions = mask.sum(1), torch.arange(S)
+        is_full = bool(mask.all())
+        tokens = source.contiguous() if is_full else source[mask]
+        positions = positions.repeat(B) if is_full else positions.expand(B, S)[mask]
+        states = torch.empty(len(positions), dim)
+        self.encoder.reach(S)
+        call = (
+            *(self.encoder.struct, B, address(lengths), len(positions), S),
+            *(address(tokens), address(positions), address(states)),
+        )
+        self.functions.encode(*call, work(self.functions.encode(*call, None)))
+        if not is_full:
+            real, states = states, states.new_zeros(B, S, dim)
+            states[mask] = real
+        return Encoded(states.view(B, S, dim), mask, self.groups(source))
+
+    def forward(self, source: Tensor, target: Tensor, need_weights: Layers = False) -> Decoded:
+        return self.model.forward(source, target, need_weights)
+
+    def memories(self, encoded: Encoded, beams: int) -> tuple[list[Memory], list[Memory]]:
+        """As the model's; keys and values of all layers are one product."""
+        B, S, _ = encoded.states.shape
+        L, own = len(self.model.decoder), self.decoder.struct.layer[0].cross
+        assert self.decoder.of_source is not None
+        of_all = self.decoder.of_source.product(encoded.states.flatten(0, 1))
+        # (2 L, B, G, S, D)
+        parts = of_all.view(B, S, 2 * L, own.groups, own.width).permute(2, 0, 3, 1, 4).contiguous()
+        streams = parts.transpose(2, 3).unbind()
+        sources: list[Memory] = [
+            DenseMemory.of({"k": streams[2 * i], "v": streams[2 * i + 1]}, encoded.mask)
+            for i in range(L)
+        ]
+        return sources, [layer.attention.new_memory() for layer in self.model.decoder]
+
+    def decode(
+        self,
+        tokens: Tensor,
+        sources: Sequence[Memory],
+        pasts: Sequence[Memory | None],
+        positions: Tensor,
+        need_weights: Layers = False,
+    ) -> Decoded:
+        if tokens.shape[1] > 1 or need_weights or pasts[0] is None:
+            return self.model.decode(tokens, sources, pasts, positions, need_weights)
+        N, dim = tokens.shape[0], self.decoder.dim
+        own: Any = pasts[0]
+        like = self._like  # other threads may decode, too
+        if like["k"].shape[0] != N // own.beams:
+            example = like["k"][:1].expand(N // own.beams, -1, -1, -1)
+            self._like = like = {"k": example, "v": example}
+        for past in cast(Sequence[Any], pasts):
+            past.extend(like, own.beams)
+        tokens, positions = tokens.contiguous(), positions.contiguous()
+        step = Step(N, tokens.data_ptr(), positions.data_ptr(), positions.dim() - 1)
+        step.own, held = readable(own, N)
+        step.source, also_held = readable(sources[0], None)
+        step.pasts, step.sources = self._stores(pasts, "pasts"), self._stores(sources, "sources")
+        self.decoder.reach(step.own.columns // own.beams)
+        hidden = torch.empty(N, 1, dim)
+        call = self.decoder.struct, step, hidden.data_ptr()
+        self.functions.decode(*call, work(self.functions.decode(*call, None)))
+        return Decoded(hidden, None)
+
+    def _stores(self, memories: Sequence[Any], kind: str) -> Any:
+        """Where the keys and values of each layer are: found again only when they have moved."""
+        known, array = self._known.get(kind, (None, None))
+        first = memories[0].storage["k"]
+        if first is not known:
+            array = (layout.Memory * len(memories))()
+            for i, memory in enumerate(memories):
+                k, v = memory.storage["k"], memory.storage["v"]
+                array[i] = layout.Memory(address(k), address(v), k.shape[0], *k.stride()[:3])
+            self._known[kind] = first, array
+        return array
+
+    def logits(self, hidden: Tensor) -> Tensor:
+        return self.model.logits(hidden)
+
+    def candidates(self, hidden: Tensor, request: CandidateRequest) -> Candidates | None:
+        """`top_candidates`, without writing all logits; None for a request that needs them."""
+        special = (request.forced, request.banned, request.required, request.allowed)
+        if request.count > MOST or any(x is not None for x in special):
+            return None
+        head: Any = self.model.embeddings.output
+        N, C = hidden.shape[0], min(request.count, head.packed.outputs)
+        hidden = hidden.contiguous()
+        values, ids = torch.empty(N, C), torch.empty(N, C, dtype=torch.int64)
+        best = Best(
+            *(C, address(NEVER), NEVER.shape[0], EOS, address(request.unending)),
+            *(values.data_ptr(), ids.data_ptr()),
+        )
+        call = head.packed.struct, hidden.data_ptr(), N, best
+        self.functions.best_outputs(*call, work(self.functions.best_outputs(*call, None)))
+        return Candidates(values, ids)
+
+
+def readable(memory: Any, rows: int | None) -> tuple[Readable, Any]:
+    """What the rows of a batch read of a memory, and what must stay alive for that.
+
+    Args:
+        rows: None = as many as the memory has.
+    """
+    if type(memory) in (PagedMemory, PagedSource):  # `isinstance` of a protocol is slow
+        view = memory.table.view
+        lines = view.slots.shape[0] if rows is None else rows
+        slots, mask = view.slots, view.mask
+        return Readable(
+            lines, slots.shape[1], address(mask), slots.data_ptr(), slots.stride(0)
+        ), view
+    mask = memory.table.read if type(memory) is SlabMemory else memory.mask
+    if mask is not None:
+        mask = mask.contiguous()
+    return Readable(memory.rows if rows is None else rows, memory.length, address(mask)), mask
+
+
+def unpickled(model: Transformer, made: Sequence[Packed], int8: bool) -> NativeTransformer:
+    return NativeTransformer(model, Packer(required(), int8, made))

@@ -1,0 +1,128 @@
+"""A Transformer's stacks as structures of the C, if it covers them."""
+
+from typing import Any, TypeGuard
+
+import torch
+from torch import Tensor, nn
+
+from seq2seq.attention.multihead import MultiHead
+from seq2seq.attention.scores import Dot, ScaledDot
+from seq2seq.decoding.native.layout import Attention, Feed, Layer, Norm, Stack, address
+from seq2seq.decoding.native.linear import Packer
+from seq2seq.models.transformer import Transformer
+from seq2seq.nn.layer import ACTIVATIONS, FeedForward
+from seq2seq.nn.positions import ALiBi, Learned, PositionScheme, Rotary, Sinusoidal, T5Bias
+
+KINDS = {nn.Identity: 0, nn.LayerNorm: 1, nn.RMSNorm: 2}
+NUMBERS = {ACTIVATIONS[name]: i for i, name in enumerate(("relu", "gelu", "silu"), start=1)}
+SCHEMES = (Sinusoidal, Learned, Rotary, ALiBi, T5Bias, PositionScheme)
+FIRST_POSITIONS = 256
+
+
+def is_covered(model: nn.Module) -> TypeGuard[Transformer]:
+    """Does the C compute both stacks of this model?"""
+    if type(model) is not Transformer:
+        return False
+    layers = [*model.encoder, *model.decoder]
+    attentions = [layer.attention for layer in layers] + [layer.cross for layer in model.decoder]
+    positions = (model.encoder_position, model.decoder_position)
+    norms = [m for m in model.modules() if isinstance(m, (nn.LayerNorm, nn.RMSNorm))]
+    return (
+        all(type(a) is MultiHead and is_plain(a) for a in attentions)
+        and all(type(layer.feed) is FeedForward for layer in layers)
+        and all(type(scheme) in SCHEMES for scheme in positions)
+        and all(type(norm) in KINDS for norm in norms)
+        and all(x.dtype == torch.float32 and x.device.type == "cpu" for x in model.parameters())
+    )
+
+
+def is_plain(attention: MultiHead) -> bool:
+    score = type(attention.score) in (Dot, ScaledDot)
+    return score and isinstance(attention.q, nn.Linear)
+
+
+class NativeStack:
+    """One stack of a model that is covered: `encoder` or `decoder`."""
+
+    def __init__(self, packer: Packer, model: Transformer, side: str):
+        self.packer = packer
+        self.held: list[Any] = []  # what the structures point to
+        layers = list(getattr(model, side))
+        self.position: PositionScheme = getattr(model, f"{side}_position")
+        words = model.embeddings.target if side == "decoder" else model.embeddings.source
+        self.dim = model.embeddings.dim
+        array = (Layer * len(layers))()
+        for struct, layer in zip(array, layers, strict=True):
+            self._fill(struct, layer)
+        self.struct = Stack(
+            *(self.dim, len(layers), layers[0].around_feed.pre, array),
+            self._norm(getattr(model, f"{side}_norm")),
+            self._keep(words.weight),
+            model.embeddings.scale,
+        )
+        crosses = [layer.cross for layer in layers if hasattr(layer, "cross")]
+        # What all layers of a decoder remember of the source: k and v of the first, and so on.
+        maps = [m for cross in crosses for m in (cross.k, cross.v)]
+        self.of_source = packer(*maps) if maps else None
+        self._positions = 0
+        self.reach(FIRST_POSITIONS)
+
+    def reach(self, positions: int) -> None:
+        """Have tables for so many positions."""
+        if positions <= self._positions:
+            return
+        scheme = self.position
+        self._positions = P = scheme.max_length or max(positions, 2 * self._positions)
+        places = torch.arange(P)
+        if scheme.hook == "embed":
+            zeros = torch.zeros(1, P, self.dim)
+            self.struct.places = self._keep(scheme.embed(zeros, places)[0])
+        for i in range(self.struct.layers):
+            own = self.struct.layer[i].own
+            if scheme.hook == "rotate":
+                half = own.width // 2
+                ones = torch.cat((torch.ones(P, half), torch.zeros(P, half)), 1)
+                own.turns = self._keep(scheme.rotate(ones[None, None], places)[0, 0])
+            if scheme.hook == "bias":
+                distances = torch.arange(-P, P + 1)
+                bias = scheme.bias(distances[None], own.heads)
+                assert bias is not None
+                own.bias, own.bias_stride = self._keep(bias[:, 0]), 2 * P + 1
+
+    def _keep(self, tensor: Tensor) -> int | None:
+        tensor = tensor.detach().contiguous()
+        self.held.append(tensor)
+        return address(tensor)
+
+    def _fill(self, struct: Layer, layer: Any) -> None:
+        attention, feed = layer.attention, layer.feed
+        struct.own = self._attention(attention, layer.around_attention.norm, True)
+        if hasattr(layer, "cross"):
+            struct.cross = self._attention(layer.cross, layer.around_cross.norm, False)
+        struct.feed = Feed(
+            up=self.packer(feed.up).struct,
+            down=self.packer(feed.down).struct,
+            norm=self._norm(layer.around_feed.norm),
+            activation=NUMBERS[feed.activation],
+        )
+        if feed.gate is not None:
+            struct.feed.gate = self.packer(feed.gate).struct
+
+    def _attention(self, attention: MultiHead, norm: nn.Module, to_itself: bool) -> Attention:
+        maps = (attention.q, attention.k, attention.v) if to_itself else (attention.q,)
+        return Attention(
+            in_=self.packer(*maps).struct,
+            out=self.packer(attention.out).struct,
+            norm=self._norm(norm),
+            heads=attention.num_heads,
+            groups=attention.num_kv_heads,
+            width=attention.width,
+            scale=attention.score.scale,
+        )
+
+    def _norm(self, norm: Any) -> Norm:
+        if type(norm) is nn.Identity:
+            return Norm()
+        bias = getattr(norm, "bias", None)
+        weight, bias = self._keep(norm.weight), None if bias is None else self._keep(bias)
+        return Norm(KINDS[type(norm)], norm.eps, weight, bias)

@@ -1,0 +1,107 @@
+/* Vectors as wide as the processor's registers. GCC and Clang turn arithmetic on these types into
+ * its instructions, whatever it is; the code that uses them says nothing of any processor. */
+#ifndef VECTORS_H
+#define VECTORS_H
+
+#include <stdint.h>
+#include <string.h>
+
+#if defined(__AVX512F__)
+enum { BYTES = 64 };
+#elif defined(__AVX__)
+enum { BYTES = 32 };
+#else
+enum { BYTES = 16 };
+#endif
+enum { LANES = BYTES / 4 };
+
+typedef float vec __attribute__((vector_size(BYTES)));
+typedef int32_t ivec __attribute__((vector_size(BYTES)));
+typedef int8_t bvec __attribute__((vector_size(BYTES)));
+typedef int8_t narrow __attribute__((vector_size(LANES))); /* a byte for each lane */
+
+static inline vec load(const float *p) {
+    vec v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+static inline ivec iload(const float *p) {
+    ivec v;
+    memcpy(&v, p, sizeof v);
+    return v;
+}
+
+static inline void store(float *p, vec v) { memcpy(p, &v, sizeof v); }
+
+static inline vec spread(float x) { return x - (vec){0}; }
+
+static inline ivec ispread(int32_t x) { return x - (ivec){0}; }
+
+/* Each lane of a where the mask is set (all its bits), else that of b. */
+static inline vec choose(ivec mask, vec a, vec b) {
+    return (vec)((mask & (ivec)a) | (~mask & (ivec)b));
+}
+
+static inline vec larger(vec a, vec b) { return choose(a > b, a, b); }
+
+/* The first n numbers of p, 1 <= n; lanes after them are zero. */
+static inline vec load_part(const float *p, int64_t n) {
+    vec v = {0};
+    if (n >= LANES) return load(p);
+    memcpy(&v, p, (size_t)n * sizeof *p);
+    return v;
+}
+
+static inline void store_part(float *p, vec v, int64_t n) {
+    memcpy(p, &v, n >= LANES ? sizeof v : (size_t)n * sizeof *p);
+}
+
+/* Is any lane of a comparison true? */
+static inline int any(ivec mask) {
+    int64_t parts[BYTES / 8], found = 0;
+    memcpy(parts, &mask, sizeof mask);
+    for (int i = 0; i < BYTES / 8; i++) found |= parts[i];
+    return found != 0;
+}
+
+/* The sum of all lanes, four of them at a time. */
+static inline float sum_of(vec v) {
+    typedef float four __attribute__((vector_size(16)));
+    four parts[BYTES / 16], sum;
+    memcpy(parts, &v, sizeof v);
+    sum = parts[0];
+    for (int i = 1; i < BYTES / 16; i++) sum += parts[i];
+    return (sum[0] + sum[1]) + (sum[2] + sum[3]);
+}
+
+static inline float largest_of(vec v) {
+    float most = v[0];
+    for (int i = 1; i < LANES; i++) most = v[i] > most ? v[i] : most;
+    return most;
+}
+
+/* e^x to 2 units in the last place: 2^n times the series of e^r, |r| <= ln(2) / 2. 0 below -87;
+ * NaN stays NaN. */
+static inline vec exponential(vec x) {
+    const vec magic = spread(12582912.0f); /* adding 1.5 * 2^23 rounds to an integer */
+    vec inside = choose(x < spread(-87.0f), spread(-87.0f), x);
+    inside = choose(inside > spread(88.0f), spread(88.0f), inside);
+    vec rounded = inside * 1.44269504f + magic;
+    ivec power = (ivec)rounded << 23;
+    vec n = rounded - magic;
+    vec r = inside - n * 0.693145752f - n * 1.42860677e-6f;
+    vec series = spread(1.0f / 5040);
+    series = series * r + 1.0f / 720;
+    series = series * r + 1.0f / 120;
+    series = series * r + 1.0f / 24;
+    series = series * r + 1.0f / 6;
+    series = series * r + 0.5f;
+    series = series * r + 1.0f;
+    series = series * r + 1.0f;
+    vec result = (vec)((ivec)series + power);
+    result = choose(x < spread(-87.0f), spread(0.0f), result);
+    return choose(x == x, result, x);
+}
+
+#endif

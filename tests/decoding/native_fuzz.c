@@ -1,0 +1,174 @@
+/* Random models and batches through all of the C, in memory of exactly the size it is told: for
+ * AddressSanitizer and UndefinedBehaviorSanitizer. Each row must be what it is alone, bit by bit.
+ * Arguments: the count of models, and a seed. */
+#include <stdio.h>
+#include <stdlib.h>
+#include "transformer.c"
+
+void pack_floats(const float *w, int64_t inputs, int64_t outputs, float *packed);
+void pack_integers(const int8_t *w, int64_t inputs, int64_t outputs, int8_t *packed, int32_t *sums);
+int32_t panel_columns(void);
+
+static uint64_t state;
+static void *blocks[100000];
+static int held;
+
+static int64_t draw(int64_t least, int64_t most) {
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return least + (int64_t)((state >> 33) % (uint64_t)(most - least + 1));
+}
+
+static void *get(int64_t bytes) {
+    void *p = malloc((size_t)(bytes > 0 ? bytes : 1));
+    if (!p || held == 100000) exit(9);
+    return blocks[held++] = p;
+}
+
+static float *numbers(int64_t count) {
+    float *x = get(count * 4);
+    for (int64_t i = 0; i < count; i++) x[i] = (float)draw(-1000, 1000) / 1000;
+    return x;
+}
+
+static linear map(int64_t inputs, int64_t outputs, int is_int8) {
+    const int64_t columns = panel_columns(), padded = (outputs + columns - 1) / columns * columns;
+    linear l = {(int32_t)inputs, (int32_t)outputs, is_int8, 0, 0, 0, draw(0, 1) ? numbers(outputs) : 0};
+    if (is_int8) {
+        int8_t *w = get(inputs * outputs), *packed = get(padded * ((inputs + 3) / 4 * 4));
+        int32_t *sums = get(outputs * 4);
+        for (int64_t i = 0; i < inputs * outputs; i++) w[i] = (int8_t)draw(-127, 127);
+        pack_integers(w, inputs, outputs, packed, sums);
+        float *scales = numbers(outputs);
+        for (int64_t i = 0; i < outputs; i++) scales[i] /= 500;
+        l.packed = packed, l.sums = sums, l.scales = scales;
+    } else {
+        float *w = numbers(inputs * outputs), *packed = get(padded * inputs * 4);
+        pack_floats(w, inputs, outputs, packed);
+        l.packed = packed;
+    }
+    return l;
+}
+
+static norm any_norm(int64_t dim) {
+    const norm n = {(int32_t)draw(0, 2), 1e-5f, numbers(dim), draw(0, 1) ? numbers(dim) : 0};
+    return n;
+}
+
+static attention any_attention(int64_t dim, int64_t heads, int to_itself, int is_int8, int64_t T) {
+    attention a = {0};
+    int64_t groups = heads;
+    while (draw(0, 1) && groups > 1) groups = 1;
+    a.heads = (int32_t)heads, a.groups = (int32_t)groups, a.width = (int32_t)(dim / heads);
+    a.in = map(dim, to_itself ? dim + 2 * groups * a.width : dim, is_int8);
+    a.out = map(dim, dim, is_int8);
+    a.norm = any_norm(dim), a.scale = 0.5f;
+    if (to_itself && a.width % 2 == 0 && draw(0, 1)) a.turns = numbers(T * a.width);
+    if (to_itself && draw(0, 1)) a.bias_stride = 2 * T + 1, a.bias = numbers(heads * a.bias_stride);
+    return a;
+}
+
+static stack any_stack(int64_t T, int64_t words) {
+    const int64_t heads = draw(1, 4), dim = heads * draw(1, 40), hidden = draw(1, 200);
+    stack s = {(int32_t)dim, (int32_t)draw(1, 3), (int32_t)draw(0, 1), 0, any_norm(dim),
+               numbers(words * dim), 1.5f, draw(0, 1) ? numbers(T * dim) : 0};
+    layer *l = get(s.layers * (int64_t)sizeof *l);
+    const int is_int8 = (int)draw(0, 1);
+    for (int i = 0; i < s.layers; i++) {
+        l[i].own = any_attention(dim, heads, 1, is_int8, T);
+        l[i].cross = any_attention(dim, heads, 0, is_int8, T);
+        const feed f = {map(dim, hidden, is_int8), draw(0, 1) ? map(dim, hidden, is_int8) : (linear){0},
+                        map(hidden, dim, is_int8), any_norm(dim), (int32_t)draw(0, 3)};
+        l[i].feed = f;
+    }
+    s.layer = l;
+    return s;
+}
+
+/* One step of `beams` rows for each of some sentences, in slabs, in pages, or with a row each. */
+static void try_step(const stack *s, int64_t T, int64_t words) {
+    const int64_t beams = draw(1, 5), B = draw(1, beams > 1 ? 20 : 80), N = B * beams;
+    const int64_t S = draw(1, T), length = draw(1, T), kind = draw(0, 2), pool = N * length + 3;
+    const int64_t D = s->dim / s->layer[0].own.heads;
+    int64_t *tokens = get(N * 8), *positions = get(N * 8), *slots = get(N * length * 8);
+    uint8_t *visible = get(N * length * beams), *real = get(B * S);
+    memory pasts[3], sources[3];
+    for (int64_t r = 0; r < N; r++) {
+        tokens[r] = draw(0, words - 1);
+        positions[r] = kind == 2 ? draw(0, length - 1) : length - 1;
+        for (int64_t t = 0; t < length; t++) slots[r * length + t] = t * N + r;
+        /* Any beam's older tokens, and the row's own last one. */
+        memset(visible + r * length * beams, 0, (size_t)(length * beams));
+        for (int64_t t = 0; t < length; t++)
+            visible[r * length * beams + t * beams + (t < length - 1 ? draw(0, beams - 1) : r % beams)] = 1;
+    }
+    uint8_t *some = get(N * length); /* of pages: rows of different ages */
+    for (int64_t i = 0; i < N * length; i++) some[i] = i % length <= positions[i / length];
+    for (int64_t i = 0; i < B * S; i++) real[i] = (uint8_t)(i % S == 0 || draw(0, 3) > 0);
+    for (int i = 0; i < s->layers; i++) {
+        const int64_t G = s->layer[i].own.groups, C = s->layer[i].cross.groups;
+        const int64_t entries = kind == 1 ? length * beams : length;
+        const int64_t rows = kind == 0 ? N : kind == 1 ? B : 1, size = kind == 2 ? pool : entries;
+        const memory past = {numbers(rows * G * size * D), numbers(rows * G * size * D), rows,
+                             G * size * D, size * D, D};
+        const memory source = {numbers(B * C * S * D), numbers(B * C * S * D), B, C * S * D, S * D, D};
+        pasts[i] = past, sources[i] = source;
+    }
+    step batch = {N, tokens, positions, 1, {N, length, 0, 0, 0}, {B, S, real, 0, 0}, pasts, sources};
+    if (kind == 1) batch.own.columns = length * beams, batch.own.mask = visible;
+    if (kind == 2) batch.own.mask = some, batch.own.slots = slots, batch.own.slots_stride = length;
+    float *hidden = get(N * s->dim * 4), *alone = get(s->dim * 4);
+    decode(s, &batch, hidden, get(decode(s, &batch, hidden, 0)));
+    if (kind == 0) { /* the last row once more: it writes what it has written */
+        const int64_t r = N - 1;
+        batch.rows = 1, batch.tokens += r, batch.positions += r;
+        batch.own.lines = batch.source.lines = 1, batch.source.mask += r / beams * S;
+        for (int i = 0; i < s->layers; i++) {
+            pasts[i].keys += r * pasts[i].row_stride, pasts[i].values += r * pasts[i].row_stride;
+            sources[i].keys += r / beams * sources[i].row_stride;
+            sources[i].values += r / beams * sources[i].row_stride;
+            pasts[i].rows = sources[i].rows = 1;
+        }
+        decode(s, &batch, alone, get(decode(s, &batch, alone, 0)));
+        if (memcmp(alone, hidden + r * s->dim, (size_t)s->dim * 4)) printf("a row differs\n"), exit(1);
+    }
+}
+
+static void try_encoder(const stack *s, int64_t T, int64_t words) {
+    const int64_t B = draw(1, 9);
+    int64_t rows = 0, *lengths = get(B * 8);
+    for (int64_t i = 0; i < B; i++) rows += lengths[i] = draw(1, T);
+    int64_t *tokens = get(rows * 8), *positions = get(rows * 8), row = 0;
+    for (int64_t i = 0; i < B; i++)
+        for (int64_t t = 0; t < lengths[i]; t++, row++) tokens[row] = draw(0, words - 1), positions[row] = t;
+    float *states = get(rows * s->dim * 4), *alone = get(lengths[0] * s->dim * 4);
+    const int64_t size = encode(s, B, lengths, rows, T, tokens, positions, states, 0);
+    encode(s, B, lengths, rows, T, tokens, positions, states, get(size));
+    const int64_t less = encode(s, 1, lengths, lengths[0], T, tokens, positions, alone, 0);
+    encode(s, 1, lengths, lengths[0], T, tokens, positions, alone, get(less));
+    if (memcmp(alone, states, (size_t)(lengths[0] * s->dim) * 4)) printf("a sentence differs\n"), exit(1);
+}
+
+static void try_head(void) {
+    const int64_t rows = draw(1, 400), inputs = draw(1, 70), outputs = draw(3, 700);
+    const linear w = map(inputs, outputs, (int)draw(0, 1));
+    const int64_t C = draw(1, outputs < 64 ? outputs : 64), never[] = {0, 1, 3};
+    uint8_t *unending = get(rows);
+    for (int64_t i = 0; i < rows; i++) unending[i] = (uint8_t)draw(0, 1);
+    const best found = {C, never, 3, 2, draw(0, 1) ? unending : 0, get(rows * C * 4), get(rows * C * 8),
+                        0, 0};
+    const float *x = numbers(rows * inputs);
+    best_outputs(&w, x, rows, &found, get(best_outputs(&w, x, rows, &found, 0)));
+}
+
+int main(int count, char **arguments) {
+    state = count > 2 ? strtoull(arguments[2], 0, 10) : 0;
+    for (long i = count > 1 ? strtol(arguments[1], 0, 10) : 20; i > 0; i--) {
+        const int64_t T = i % 8 ? draw(1, 30) : draw(1, 300), words = draw(1, 50);
+        const stack s = any_stack(T, words);
+        try_step(&s, T, words);
+        try_encoder(&s, T, words);
+        try_head();
+        while (held) free(blocks[--held]);
+    }
+    return 0;
+}

@@ -1,0 +1,247 @@
+"""The C gives the numbers of torch, for every model it covers, cache and search, and is not missed
+where it cannot be used.
+"""
+
+import math
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import pytest
+import torch
+from helpers import small_model, source_batch
+from torch import nn
+from toys import assert_same
+
+from seq2seq.decoding import Engine, Hypothesis, Request, build_search, decode, native
+from seq2seq.decoding.decoding_batch import top_candidates
+from seq2seq.decoding.native.layout import Functions
+from seq2seq.decoding.native.linear import NativeLinear, Packed, Packer
+from seq2seq.decoding.native.model import NativeTransformer
+from seq2seq.decoding.precision import with_precision
+from seq2seq.decoding.search import CandidateRequest
+from seq2seq.functional.int8 import quantize_rows
+from seq2seq.models import Ensemble, Seq2Seq
+from seq2seq.symbols import EOS, PAD
+
+pytestmark = pytest.mark.skipif(
+    native.why_not() is not None, reason=f"no native code: {native.why_not()}"
+)
+
+MODELS = (
+    "attn=mha",
+    "attn=gqa position=rope",
+    "attn=mqa position=learned position.length=64 model.norm_order=post",
+    "attn=gqa position=alibi model.norm=rmsnorm model.activation=swiglu",
+    "attn=mha position=t5 model.norm=rmsnorm model.norm_order=post model.activation=gelu",
+    "attn=mha position=none attn.bias=true model.tie=none model.num_heads=2",
+    "attn=mha model.dim=36 model.num_heads=3 model.decoder_layers=1 model.activation=silu "
+    "model.norm_eps=1e-3 position.endpoint=true",
+)
+LENGTHS = (6, 1, 4, 9, 3, 5, 2, 18, 7)
+SEARCHES: dict[str, dict[str, Any]] = {
+    "greedy": {"name": "greedy"},
+    "beam": {"name": "beam", "beam_size": 4},
+    "coverage": {"name": "beam", "beam_size": 3, "coverage": 0.2},
+    "diverse": {"name": "diverse", "beam_size": 4, "beam_groups": 2},
+    "sample": {"name": "sample", "samples": 3, "top_k": 5},
+    "long": {"name": "greedy", "min_length_extra": 5, "no_repeat_ngram": 2},
+}
+
+
+def functions() -> Functions:
+    found = native.functions()
+    assert found is not None
+    return found
+
+
+def build(variant: str) -> Seq2Seq:
+    """A small model in float32 whose weights spread as those of a trained one."""
+    return small_model("transformer", *variant.split()).float()
+
+
+def on_torch(model: Seq2Seq, precision: str, monkeypatch: pytest.MonkeyPatch) -> Seq2Seq:
+    with monkeypatch.context() as patch:
+        patch.setenv("SEQ2SEQ_NATIVE", "0")
+        return with_precision(model, precision)
+
+
+def requests(lengths: Sequence[int] = LENGTHS) -> list[Request]:
+    rows = source_batch(*lengths).tolist()
+    return [Request([token for token in row if token != PAD]) for row in rows]
+
+
+def translations(
+    model: Seq2Seq, asked: list[Request], search: str, **options: Any
+) -> list[list[Hypothesis]]:
+    engine = Engine(model, build_search(SEARCHES[search]), **options)
+    return list(engine.translate(iter(asked)))
+
+
+def assert_close(actual: list[list[Hypothesis]], expected: list[list[Hypothesis]]) -> None:
+    for one, other in zip(actual, expected, strict=True):
+        assert [h.ids for h in one] == [h.ids for h in other]
+        for mine, theirs in zip(one, other, strict=True):
+            assert mine.token_logp == pytest.approx(theirs.token_logp, abs=1e-4, rel=1e-5)
+
+
+@pytest.mark.parametrize("search", SEARCHES)
+@pytest.mark.parametrize("cache", ["dense", "paged"])
+@pytest.mark.parametrize("variant", MODELS)
+def test_translations_are_those_of_torch(
+    variant: str, cache: str, search: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model, asked = build(variant), requests()
+    fast = with_precision(model, "float32")
+    assert isinstance(fast, NativeTransformer)
+    slow = on_torch(model, "float32", monkeypatch)
+    assert not isinstance(slow, NativeTransformer)
+    expected = translations(slow, asked, search, cache=cache)
+    assert_close(translations(fast, asked, search, cache=cache, rows=16), expected)
+
+
+@pytest.mark.parametrize("variant", MODELS)
+def test_scores_are_those_of_float64(variant: str) -> None:
+    model, source = small_model("transformer", *variant.split()), source_batch(5, 9, 2)
+    search = build_search(SEARCHES["beam"])
+    expected = decode(model, source, search)
+    assert_close(decode(with_precision(model.float(), "float32"), source, search), expected)
+
+
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+@pytest.mark.parametrize("search", ["greedy", "beam"])
+def test_a_sentence_is_decoded_bit_by_bit_as_it_is_alone(precision: str, search: str) -> None:
+    model, asked = with_precision(build(MODELS[1]), precision), requests()
+    alone = [translations(model, [request], search)[0] for request in asked]
+    for cache in ("dense", "paged"):
+        together = translations(model, asked, search, cache=cache, rows=20)
+        assert [[h.token_logp for h in each] for each in together] == [
+            [h.token_logp for h in each] for each in alone
+        ]
+
+
+def test_threads_may_decode_with_one_model() -> None:
+    model = with_precision(build(MODELS[1]), "float32")
+    batches = [requests(LENGTHS[:n]) for n in (1, 9, 4, 7) * 3]
+    expected = [translations(model, asked, "beam") for asked in batches]
+    with ThreadPoolExecutor(4) as pool:
+        found = list(pool.map(lambda asked: translations(model, asked, "beam"), batches))
+    assert found == expected
+
+
+def test_too_few_pages_change_nothing() -> None:
+    model, asked = with_precision(build(MODELS[1]), "float32"), requests()
+    expected = translations(model, asked, "beam")
+    engine = Engine(model, build_search(SEARCHES["beam"]), cache="paged", pages=60, page_size=4)
+    for one, other in zip(engine.translate(iter(asked)), expected, strict=True):
+        assert_same(one, other)
+    assert engine.stats.preempted > 0
+
+
+def test_prefixes_are_continued_as_on_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = build(MODELS[0])
+    asked = [each._replace(prefix=[5, 7, 4][:i]) for i, each in enumerate(requests((3, 5, 4, 6)))]
+    expected = translations(on_torch(model, "float32", monkeypatch), asked, "beam")
+    assert_close(translations(with_precision(model, "float32"), asked, "beam"), expected)
+
+
+def test_members_of_an_ensemble_run_in_c(monkeypatch: pytest.MonkeyPatch) -> None:
+    model = Ensemble([build(MODELS[0]), build("attn=linear"), build(MODELS[3])]).eval()
+    fast = with_precision(model, "float32")
+    assert isinstance(fast, Ensemble)
+    kinds = [isinstance(member, NativeTransformer) for member in fast.members]
+    assert kinds == [True, False, True]
+    asked = requests()
+    expected = translations(on_torch(model, "float32", monkeypatch), asked, "beam")
+    assert_close(translations(fast, asked, "beam"), expected)
+
+
+@pytest.mark.parametrize("variant", ["attn=linear", "attn=dot attn.score=additive", "attn=mla"])
+def test_what_the_c_does_not_cover_stays_on_torch(variant: str) -> None:
+    model = small_model("transformer", *variant.split()).float()
+    assert type(with_precision(model, "float32")) is type(model)
+
+
+def test_given_models_stay_as_they_were() -> None:
+    model, source = build(MODELS[2]), source_batch(4, 6)
+    before = {name: x.clone() for name, x in model.state_dict().items()}
+    decode(with_precision(model, "int8"), source, build_search(SEARCHES["greedy"]))
+    assert all(torch.equal(x, before[name]) for name, x in model.state_dict().items())
+
+
+def test_a_model_that_diverged_has_no_finite_score() -> None:
+    model = build(MODELS[0])
+    with torch.no_grad():
+        model.embeddings.target.weight[:, 0] = torch.nan
+    for precision in ("float32", "int8"):
+        found = translations(with_precision(model, precision), requests(), "greedy")
+        assert all(math.isnan(each[0].score) for each in found)
+
+
+SHAPES = [(1, 1, 1), (2, 5, 3), (3, 64, 33), (7, 131, 77), (13, 257, 96), (121, 300, 290)]
+
+
+@pytest.mark.parametrize("rows, inputs, outputs", SHAPES)
+@pytest.mark.parametrize("has_bias", [False, True])
+def test_products_are_those_of_torch(rows: int, inputs: int, outputs: int, has_bias: bool) -> None:
+    x, linear = torch.randn(rows, inputs), nn.Linear(inputs, outputs, bias=has_bias)
+    expected = linear.double()(x.double()).float()
+    packed = Packed.of(functions(), linear.float().weight, linear.bias, int8=False)
+    assert torch.allclose(packed.product(x), expected, atol=1e-4, rtol=1e-5)
+
+
+@pytest.mark.parametrize("rows, inputs, outputs", SHAPES)
+@pytest.mark.parametrize("extreme", [False, True])
+def test_products_of_integers_are_exact(
+    rows: int, inputs: int, outputs: int, extreme: bool
+) -> None:
+    x, weight = torch.randn(rows, inputs), torch.randn(outputs, inputs)
+    if extreme:  # all -127 or 127
+        x, weight = x.sign(), weight.sign()
+    (integers, scale), (of_weight, weight_scale) = quantize_rows(x), quantize_rows(weight)
+    exact = integers.double() @ of_weight.double().t()
+    packed = Packed.of(functions(), weight, None, int8=True)
+    expected = (exact * scale.double() * weight_scale.double().t()).float()
+    assert torch.allclose(packed.product(x), expected, rtol=1e-6, atol=1e-30)
+
+
+def test_parts_of_a_map_share_its_memory() -> None:
+    columns = functions().columns
+    linear = nn.Linear(10, 2 * columns + 5)
+    packed = Packed.of(functions(), linear.weight, linear.bias, int8=False)
+    part = packed.part(columns, columns + 5)
+    assert part is not None and packed.part(1, 3) is None
+    assert part.panels.data_ptr() == packed.panels[10 * columns :].data_ptr()
+    x = torch.randn(4, 10)
+    assert torch.equal(part.product(x), packed.product(x)[:, columns:])
+
+
+@pytest.mark.parametrize("shape", [(0, 4), (2, 0, 4), (4,), (2, 3, 4)])
+def test_linear_maps_take_any_shape(shape: tuple[int, ...]) -> None:
+    linear = nn.Linear(4, 3)
+    fast = NativeLinear.of(Packer(functions(), False), linear)
+    x = torch.randn(shape)
+    assert torch.allclose(fast(x), linear(x), atol=1e-6)
+
+
+@pytest.mark.parametrize("count", [1, 5, 40])
+@pytest.mark.parametrize("unending", [False, True])
+def test_candidates_are_the_best_of_all(count: int, unending: bool) -> None:
+    """Also with equal and infinite logits, and more candidates than finite ones."""
+    model = with_precision(build("attn=mha"), "float32")
+    assert isinstance(model, NativeTransformer)
+    head = nn.Linear(32, 700)
+    with torch.no_grad():
+        head.bias[::7] = -torch.inf
+        head.weight[100:200] = head.weight[:100]
+    model.model.embeddings.output = NativeLinear.of(Packer(functions(), False), head)
+    rows = torch.tensor([unending, False, unending])
+    request = CandidateRequest(count, unending=rows if unending else None)
+    hidden = torch.randn(3, 32)
+    actual = model.candidates(hidden, request)
+    assert actual is not None
+    expected = top_candidates(model.model, hidden, request)
+    assert torch.allclose(actual.logp, expected.logp, atol=1e-5)
+    logp = head(hidden).log_softmax(-1)
+    assert torch.allclose(logp.gather(1, actual.ids), actual.logp, atol=1e-5)
+    assert not (actual.ids == EOS)[rows].any() or not unending

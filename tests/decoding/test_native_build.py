@@ -1,0 +1,185 @@
+"""Whatever the compiler and the cache do, there is a library that was tested, or a reason."""
+
+import multiprocessing
+import os
+import stat
+import time
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from seq2seq.decoding import native
+from seq2seq.decoding.native import build
+from seq2seq.decoding.native.build import UnavailableError
+
+pytestmark = pytest.mark.skipif(
+    native.why_not() is not None, reason=f"no native code: {native.why_not()}"
+)
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Compile faster."""
+    monkeypatch.setattr(build, "FLAGS", tuple("-O0" if f == "-O3" else f for f in build.FLAGS))
+
+
+def compiler(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Put a command of that name before the system's compiler."""
+    folder.mkdir()
+    path = folder / "cc"
+    path.write_text(f"#!/bin/sh\n{script}\n")
+    path.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+
+
+def test_what_is_compiled_is_kept_for_the_user_alone(tmp_path: Path, quick: None) -> None:
+    folder = tmp_path / "a" / "cache"
+    path = build.build(folder)
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    before = path.stat().st_mtime_ns
+    assert build.build(folder) == path and path.stat().st_mtime_ns == before
+    assert [each.name for each in folder.iterdir()] == [path.name]
+
+
+def test_a_damaged_object_is_compiled_again(tmp_path: Path, quick: None) -> None:
+    path = build.build(tmp_path / "cache")
+    content = path.read_bytes()
+    path.write_bytes(content[: len(content) // 2])
+    assert build.build(tmp_path / "cache").read_bytes() == content
+
+
+def test_who_compiles_at_the_same_time_does_it_once(tmp_path: Path, quick: None) -> None:
+    with ThreadPoolExecutor(2) as pool:
+        found = set(pool.map(build.build, [tmp_path / "cache"] * 2))
+    assert len(found) == 1 and list((tmp_path / "cache").iterdir()) == [*found]
+
+
+def test_one_who_compiles_for_ever_is_not_waited_for(
+    tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with build.alone(tmp_path):
+        before = time.monotonic()
+        monkeypatch.setattr(build, "PATIENCE", 0.3)
+        with build.alone(tmp_path):
+            assert time.monotonic() - before >= 0.3
+
+
+@pytest.mark.parametrize("name", ["processor", pytest.param("identity", marks=pytest.mark.slow)])
+def test_an_object_of_another_processor_or_source_is_not_loaded(
+    name: str, tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(build, name, lambda *_: "another")
+        other = build.build(tmp_path / "cache")
+    assert build.build(tmp_path / "cache") != other
+
+
+@pytest.mark.parametrize(
+    "script, reason",
+    [
+        ("echo 'it is broken' >&2; exit 3", "code 3: it is broken"),
+        ("exit 0", "wrote nothing"),
+        ("while [ $1 != -o ]; do shift; done; echo garbage > $2", "the test of the native code"),
+        ("sleep 100 & wait", "longer than 1 s"),
+    ],
+)
+def test_a_compiler_that_fails_hangs_or_lies_leaves_torch(
+    script: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    compiler(tmp_path / "bin", script, monkeypatch)
+    monkeypatch.setattr(build, "PATIENCE", 1)
+    with pytest.raises(UnavailableError, match=reason):
+        build.build(tmp_path / "cache")
+    assert list((tmp_path / "cache").iterdir()) == []
+
+
+def test_an_object_that_crashes_or_computes_wrong_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for i, body in enumerate(["return *(volatile int *)0;", "return 2;"]):
+        source = tmp_path / f"{i}.c"
+        source.write_text(f"int self_test(void) {{ {body} }}\n")
+        script = f'while [ $1 != -o ]; do shift; done; {real()} -shared -fPIC -o "$2" {source}'
+        compiler(tmp_path / f"bin{i}", script, monkeypatch)
+        with pytest.raises(UnavailableError, match="the test of the native code failed"):
+            build.build(tmp_path / "cache")
+
+
+def real() -> str:
+    return next(
+        str(Path(folder, "cc"))
+        for folder in os.environ["PATH"].split(":")
+        if Path(folder, "cc").exists() and "pytest" not in folder
+    )
+
+
+def test_without_a_compiler_the_reason_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(UnavailableError, match="no C compiler"):
+        build.build(tmp_path / "cache")
+
+
+def test_a_folder_of_others_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    link = tmp_path / "link"
+    link.symlink_to(tmp_path)
+    (tmp_path / "file").touch()
+    for folder in (shared, link, tmp_path / "file", tmp_path / "file" / "below"):
+        with pytest.raises(UnavailableError):
+            build.build(folder)
+    mine = tmp_path / "mine"
+    mine.mkdir(mode=0o700)
+    monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
+    with pytest.raises(UnavailableError, match="folder of your own"):
+        build.build(mine)
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full")
+def test_a_full_disk_leaves_torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    compiler(tmp_path / "bin", "echo 'no space left on device' > /dev/full || exit 1", monkeypatch)
+    with pytest.raises(UnavailableError, match="the C compiler failed"):
+        build.build(tmp_path / "cache")
+
+
+@pytest.mark.parametrize("call", ["mkdir", "replace"])
+def test_a_cache_that_cannot_be_written_leaves_torch(
+    call: str, tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(Path, call, refuse)
+    with pytest.raises(UnavailableError, match="Read-only"):
+        build.build(tmp_path)
+
+
+def build_and_report(folder: str, results: "multiprocessing.Queue[str]") -> None:
+    build.FLAGS = tuple("-O0" if f == "-O3" else f for f in build.FLAGS)
+    results.put(str(build.build(Path(folder))))
+
+
+@pytest.mark.slow
+def test_two_processes_may_compile_at_once(tmp_path: Path, quick: None) -> None:
+    context = multiprocessing.get_context("spawn")
+    results: multiprocessing.Queue[str] = context.Queue()
+    processes = [
+        context.Process(target=build_and_report, args=(str(tmp_path / "cache"), results))
+        for _ in range(2)
+    ]
+    for process in processes:
+        process.start()
+    paths = {results.get(timeout=120) for _ in processes}
+    for process in processes:
+        process.join()
+    assert {str(build.build(tmp_path / "cache"))} & paths
+    assert {path.suffix for path in (tmp_path / "cache").iterdir()} == {".so"}
+
+
+def test_it_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SEQ2SEQ_NATIVE", "0")
+    assert native.why_not() == "SEQ2SEQ_NATIVE=0" and native.functions() is None
