@@ -50,7 +50,7 @@ test: check
 	$(TEST)
 
 test-all: check
-	$(TEST) -m '' --hypothesis-profile=explore
+	$(TEST) -m 'not serving and not sanitized and not cluster' --hypothesis-profile=explore
 
 test-native: install
 	$(BIN)/pytest -m sanitized tests/decoding/test_native_fuzz.py

@@ -377,14 +377,13 @@ class TextEngine(Answering[TextRequest, list[Translation] | None]):
         self, ids: Sequence[int], texts: Sequence[list[Request]], search: Search | None
     ) -> None:
         """Submit the requests of texts; a text without any is answered."""
-        requests = [
-            request._replace(search=request.search or search, draw_id=draw_id)
-            for draw_id, request in enumerate(
-                (request for text in texts for request in text), start=self._requests
-            )
-        ]
+        requests = []
+        for i, text in zip(ids, texts, strict=True):
+            given = self._texts[i].asked.draw_id
+            for draw_id, request in enumerate(text, self._requests if given is None else given):
+                requests.append(request._replace(search=request.search or search, draw_id=draw_id))
+            self._requests += len(text)
         request_ids = iter(self.engine.submit_all(requests, self._hypotheses))
-        self._requests += len(requests)
         for i, text in zip(ids, texts, strict=True):
             self._texts[i].requests = [next(request_ids) for _ in text]
             self._text_of.update(dict.fromkeys(self._texts[i].requests, i))

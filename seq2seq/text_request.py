@@ -27,6 +27,7 @@ class TextRequest(NamedTuple):
     prefix: str = ""  # what it begins with
     must: tuple[tuple[str, ...], ...] = ()  # of each group it contains one phrase
     must_not: tuple[str, ...] = ()  # phrases that it does not contain
+    draw_id: int | None = None  # random draws depend on it; None = on how many requests came before
 
     @classmethod
     def from_json(cls, line: str) -> "TextRequest":
@@ -41,8 +42,9 @@ class TextRequest(NamedTuple):
             raise DataError(f"not JSON ({error}): {EXAMPLE}") from None
         if not isinstance(entry, dict) or "text" not in entry:
             raise DataError(f"not an object with a text: {EXAMPLE}")
-        if unknown := sorted(entry.keys() - set(cls._fields)):
-            raise DataError(f"unknown key {unknown[0]!r}. Known: {', '.join(cls._fields)}")
+        known = cls._fields[:-1]
+        if unknown := sorted(entry.keys() - set(known)):
+            raise DataError(f"unknown key {unknown[0]!r}. Known: {', '.join(known)}")
         return cls(**entry).checked()
 
     def checked(self) -> "TextRequest":

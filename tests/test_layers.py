@@ -90,8 +90,8 @@ LIBRARIES = {
 BUDGETS = {
     "attention": 2115,
     "training": 2100,
-    "cli": 2560,
-    "data": 2705,
+    "cli": 2820,
+    "data": 2920,
     "functional": 1400,
     "decoding": 2315,
     "pages": 665,
@@ -104,8 +104,8 @@ BUDGETS = {
     "serving": 1045,
     "documents": 180,
 }
-FILES_IN_A_FOLDER = 25
-FILES = 229
+FILES_IN_A_FOLDER = 26
+FILES = 232
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, cast
 
 from seq2seq.cli.lines import decode_leniently
 from seq2seq.cli.options import typed
+from seq2seq.cli.progress import print_stats
 from seq2seq.cli.requirements import best_by_risk
 from seq2seq.documents.document import Document
 from seq2seq.documents.sentences import BETTER, has_better
@@ -84,7 +85,7 @@ def translate_documents(
                 output.write(document.joined([next(best) for _ in document.sentences], target))
                 output.write("\n" if arguments.texts else "")
     if arguments.stats:
-        print(engine.stats, file=sys.stderr)
+        print_stats(engine)
     return int(None in found)
 
 

@@ -4,9 +4,7 @@ import sys
 import threading
 import time
 from collections.abc import Generator, Iterable
-from typing import TYPE_CHECKING, TextIO, TypeVar
-
-from seq2seq.cli.lines import InputLines
+from typing import TYPE_CHECKING, Protocol, TextIO, TypeVar
 
 if TYPE_CHECKING:
     from seq2seq.decoding import Engine
@@ -24,12 +22,21 @@ def print_stats(engine: "Engine | Workers") -> None:
     print(f"decoding steps computed by: {computed_by(engine.model)}", file=sys.stderr)
 
 
-def with_progress(results: Iterable[T], lines: InputLines) -> Generator[T, None, None]:
+class Read(Protocol):
+    """What is read: its bytes so far, and in all if known."""
+
+    bytes: int
+
+    @property
+    def size(self) -> int | None: ...
+
+
+def with_progress(results: Iterable[T], lines: Read) -> Generator[T, None, None]:
     """Pass the results on, and report their progress on stderr."""
-    return with_bar(results, lines) if sys.stderr.isatty() else with_log(results)
+    return with_bar(results, lines) if sys.stderr.isatty() else with_log(results, lines)
 
 
-def with_log(results: Iterable[T]) -> Generator[T, None, None]:
+def with_log(results: Iterable[T], lines: Read | None = None) -> Generator[T, None, None]:
     """Log the count of results and their rate every `SILENCE` seconds.
 
     A thread does it, since the first of many results may take minutes.
@@ -39,7 +46,9 @@ def with_log(results: Iterable[T]) -> Generator[T, None, None]:
     def log() -> None:
         while not over.wait(SILENCE):
             rate = count / (time.perf_counter() - begun)
-            print(f"{count:,} lines, {rate:,.1f}/s", file=sys.stderr, flush=True)
+            size = lines.size if lines else None
+            share = f", {lines.bytes / size:.0%} read" if lines and size else ""
+            print(f"{count:,} lines, {rate:,.1f}/s{share}", file=sys.stderr, flush=True)
 
     logger = threading.Thread(target=log, daemon=True)
     logger.start()
@@ -52,7 +61,7 @@ def with_log(results: Iterable[T]) -> Generator[T, None, None]:
         logger.join()
 
 
-def with_bar(results: Iterable[T], lines: InputLines) -> Generator[T, None, None]:
+def with_bar(results: Iterable[T], lines: Read) -> Generator[T, None, None]:
     """Show a bar: the count of results, their rate, and how much of the input was read."""
     # Imported here: it takes a tenth of a second.
     from rich.console import Console

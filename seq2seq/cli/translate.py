@@ -8,6 +8,7 @@ translated, which also sets the exit code to 1. Messages go to stderr.
     seq2seq translate PATH "Ein Hund." --json      {"text": ..., "score": ..., "tokens": [...], ...}
     seq2seq translate PATH --json-input            {"text": ..., "must": [["house", "houses"]], ...}
     seq2seq translate PATH --document < page.txt   sentence by sentence, with all between them kept
+    seq2seq translate PATH --files IN --output-dir OUT --shard 1/8    all files of a folder; resumes
 """
 
 import argparse
@@ -48,6 +49,7 @@ from seq2seq.cli.requirements import (
     requests_of,
     rules_of,
 )
+from seq2seq.cli.sharded import add_files, check_files, merge, translate_files
 from seq2seq.errors import ConfigError
 from seq2seq.unpacked import Readable
 
@@ -74,6 +76,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         help='read JSON lines: "text"; "prefix", "must" and "must_not" of its translation',
     )
     add_documents(command)
+    add_files(command)
     add("--alternatives", type=positive, metavar="K", help="print K ways to go on")
     add(
         "--at", type=count, metavar="N", help="for --alternatives: after N words of the translation"
@@ -88,6 +91,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     search, options = check(arguments)
+    if arguments.merge:
+        return merge(arguments)
     translator = open_models(arguments.path, arguments)
     chosen = translator.search(**search)
     check_beams(arguments, chosen)
@@ -96,6 +101,11 @@ def run(arguments: argparse.Namespace) -> int:
     engine = translator.engine(chosen, **options)
     if arguments.document:
         return translate_documents(arguments, translator, engine, rules)
+    if arguments.files:
+        code = translate_files(arguments, translator, engine, rules)
+        if arguments.stats:
+            progress.print_stats(engine)
+        return code
     with ExitStack() as stack:
         lines = None
         if arguments.input:
@@ -141,6 +151,7 @@ def check(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]
         if given := [typed(name) for name in others if getattr(arguments, name)]:
             raise ConfigError(f"{given[0]} cannot be joined with --alternatives: leave it out")
     check_documents(arguments)
+    check_files(arguments)
     check_requirements(arguments)
     if search.get("name") == "sample":
         search["samples"] = max(arguments.mbr or 0, arguments.nbest or 0) or None
@@ -148,7 +159,7 @@ def check(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]
         if arguments.texts:
             raise ConfigError("give texts or --input, not both")
         check_input(arguments.input)
-    elif not arguments.texts and sys.stdin is None:  # as after `<&-`
+    elif not arguments.texts and not arguments.files and sys.stdin is None:  # as after `<&-`
         raise ConfigError(
             "there is nothing to translate: standard input is closed. Give texts, or a file: "
             f"seq2seq translate {arguments.path} < FILE"

@@ -5,6 +5,7 @@ data of a step does not depend on the number of devices.
 """
 
 from collections.abc import Iterator, Sequence
+from contextlib import closing
 from itertools import pairwise
 
 import numpy as np
@@ -12,12 +13,15 @@ import numpy as np
 from seq2seq.data.batch import Batch, make_batch
 from seq2seq.data.corpus import Corpus, Share
 from seq2seq.data.epoch_sampling import chunks, counting_sort, length_starts, max_lengths, sample
+from seq2seq.data.prefetch import prefetched
 from seq2seq.data.subword_regularization import Resegmented, SubwordRegularization
 from seq2seq.errors import ConfigError
 
 # Noise, in pieces, on the order of rows with the same longer side. More noise makes batches differ
 # more between epochs, and adds padding: 3 costs 1 to 4 % of the cells.
 MIXING = 3.0
+PREFETCHED = 4  # batches made before they are used
+READ_AHEAD = 16  # batches of which the disk is told before they are made
 
 
 class EpochBatches:
@@ -60,7 +64,7 @@ def epoch_batches(
     alone, so every epoch has the same number of batches, though with other rows. Without shares,
     each row is in exactly one batch.
 
-    Peak memory is about 10 bytes per sample, and 12 more per sample of the most frequent length;
+    Peak memory is about 10 bytes per sample, and 28 more per sample of the most frequent length;
     the result takes 4 per sample.
 
     Args:
@@ -111,8 +115,21 @@ def epoch_order(
         order[places], differences[places] = rows, difference
     for start, end in pairwise(starts.tolist()):
         # All these rows have the same longer side.
-        order[start:end] = order[start:end][np.argsort(differences[start:end], kind="stable")]
+        order[start:end] = order[start:end][stable_argsort(differences[start:end])]
     return order
+
+
+def stable_argsort(values: np.ndarray) -> np.ndarray:
+    """`np.argsort(values, kind="stable")` of float32 without NaN, in a quarter of the time.
+
+    The bits of a float, as an integer, have its order if those of negative ones are inverted. With
+    the index below them no two are equal, so any sort is stable, and the vectorised one is fast.
+    """
+    bits = (values + np.float32(0)).view(np.int32)  # no -0.0
+    keys = (bits ^ ((bits >> 31) & 0x7FFFFFFF)).astype(np.int64) << 32
+    keys |= np.arange(len(keys))
+    keys.sort()
+    return keys & 0xFFFFFFFF
 
 
 def longer_sides(source_lengths: np.ndarray, target_lengths: np.ndarray) -> np.ndarray:
@@ -134,9 +151,12 @@ def ends(longer: np.ndarray, max_tokens: int) -> list[int]:
     stops, start = [], 0
     while start < len(longer):
         max_rows = max_tokens // (int(longer[start]) + 1)
-        ahead = longer[start : start + max_rows].astype(np.int64) + 1
-        cells = ahead * np.arange(1, len(ahead) + 1)
-        start += int(np.searchsorted(cells, max_tokens, side="right"))
+        ahead = longer[start : start + max_rows]
+        if ahead[-1] == ahead[0]:  # as nearly everywhere in a large corpus
+            start += len(ahead)
+        else:
+            cells = (ahead.astype(np.int64) + 1) * np.arange(1, len(ahead) + 1)
+            start += int(np.searchsorted(cells, max_tokens, side="right"))
         stops.append(start)
     return stops
 
@@ -202,19 +222,27 @@ class BatchLoader:
         else:
             start = 0
             self._epoch += 1
-        batches = self.batches(self._epoch)
-        rows = self.rows(self._epoch)
+        with closing(prefetched(self._pieces(self._epoch, start), PREFETCHED)) as made:
+            for self._position, piece in enumerate(made, start=start + 1):
+                if self._position == self._length:
+                    # A reader that knows the length suspends this frame here while it starts the
+                    # next epoch: two orders would be in memory.
+                    made.close()
+                yield piece
+
+    def _pieces(self, epoch: int, start: int) -> Iterator[Batch]:
+        """This rank's batches of an epoch from a position on."""
+        batches, told = self.batches(epoch), start // self.steps
+        self.corpus.release()  # the lengths, of which batches need few
+        rows = self.rows(epoch)
         for position in range(start, self._length):
-            batch, step = batches[position // self.steps], position % self.steps
+            index, step = divmod(position, self.steps)
             if step == 0:
-                rows = self.rows(self._epoch)
-            made = self.piece(rows, batch, step)
-            self._position = position + 1
-            if self._position == self._length:
-                # A reader that knows the length suspends this frame here while it starts the next
-                # epoch: two orders would be in memory.
-                del batches, batch
-            yield made
+                rows = self.rows(epoch)
+            while told < min(index + READ_AHEAD, len(batches)):
+                self.corpus.read_ahead(batches[told][self.rank :: self.world])
+                told += 1
+            yield self.piece(rows, batches[index], step)
 
     def batches(self, epoch: int) -> EpochBatches:
         """The global batches of an epoch."""

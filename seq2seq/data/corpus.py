@@ -1,6 +1,8 @@
 """A parallel corpus as piece ids on disk: encoded once, then memory-mapped, never loaded whole."""
 
 import json
+import mmap
+import shutil
 from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -10,6 +12,7 @@ import tokenizers as library
 
 from seq2seq.data.cache import FileMemo, cached_folder, digest
 from seq2seq.data.encode import FILES, SIDES, write_corpus
+from seq2seq.data.encoded_blocks import encoded_blocks
 from seq2seq.data.encoding_stats import EncodingStats
 from seq2seq.data.links import PieceLinks, mapped
 from seq2seq.data.mixture import Component
@@ -17,7 +20,7 @@ from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.errors import DataError
 
 # Part of every cache's name: raise it when the files of a corpus change their format.
-FORMAT = "3"
+FORMAT = "4"
 
 
 class Side(NamedTuple):
@@ -32,6 +35,17 @@ class Side(NamedTuple):
 
     def row(self, index: int) -> np.ndarray:
         return self.ids[self.offsets[index] : self.offsets[index + 1]]
+
+    def read_ahead(self, rows: np.ndarray) -> None:
+        """Let the system read rows from disk, without waiting for it."""
+        memory, size = self.ids.base, self.ids.itemsize
+        if isinstance(memory, mmap.mmap) and hasattr(memory, "madvise"):
+            # `take` lets other threads run while it waits for the disk.
+            starts = np.take(self.offsets, rows) * size
+            ends = np.take(self.offsets, rows + 1) * size
+            pages = starts // mmap.PAGESIZE * mmap.PAGESIZE
+            for page, length in zip(pages.tolist(), (ends - pages).tolist(), strict=True):
+                memory.madvise(mmap.MADV_WILLNEED, page, length)
 
 
 class Share(NamedTuple):
@@ -80,12 +94,23 @@ class Corpus:
         return len(self.source_lengths)
 
     def source(self, index: int) -> np.ndarray:
-        """The ids of a source sentence, int32, read-only."""
+        """The ids of a source sentence, read-only."""
         return self._source.row(index)
 
     def target(self, index: int) -> np.ndarray:
-        """The ids of a target sentence, int32, read-only."""
+        """The ids of a target sentence, read-only."""
         return self._target.row(index)
+
+    def read_ahead(self, rows: np.ndarray) -> None:
+        """Let the system read rows from disk, which will be asked for soon."""
+        self._source.read_ahead(rows)
+        self._target.read_ahead(rows)
+
+    def release(self) -> None:
+        """Let the system take back the memory of what was read; it is read again when needed."""
+        for array in (*self._source, *self._target):
+            if isinstance(array.base, mmap.mmap) and hasattr(array.base, "madvise"):
+                array.base.madvise(mmap.MADV_DONTNEED)
 
     def count_tokens(self, rows: np.ndarray) -> int:
         """Target tokens of some rows, EOS counted."""
@@ -113,9 +138,13 @@ def encode_corpus(
     settings = settings_of(components, tokenizers, max_length, memo)
 
     def write(folder: Path) -> None:
-        for component in components:
-            component.text.check(memo)
-        all_stats = write_corpus(folder, components, tokenizers, max_length)
+        kept = folder.with_suffix(".blocks")  # of an encoding that was interrupted
+        blocks = (
+            encoded_blocks(each, tokenizers, max_length, each.text.check(memo), kept / str(number))
+            for number, each in enumerate(components)
+        )
+        all_stats = write_corpus(folder, components, blocks, tokenizers, max_length)
+        shutil.rmtree(kept, ignore_errors=True)
         for component, stats in zip(components, all_stats, strict=True):
             if stats.report.kept == 0:
                 files = " and ".join(str(file) for file in component.text.files)
@@ -143,8 +172,8 @@ def settings_of(
 def load_corpus(folder: Path, weights: Sequence[float]) -> Corpus:
     note = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     source, target = (
-        Side(*(mapped(folder / f"{side}.{name}", kind) for name, kind in FILES.items()))
-        for side in SIDES
+        Side(*map(mapped, (folder / f"{side}.{name}" for name in FILES), (kind, "<i8", "<i4")))
+        for side, kind in zip(SIDES, note["ids"], strict=True)
     )
     return Corpus(
         source,

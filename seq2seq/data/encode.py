@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import asdict
 from itertools import chain
@@ -13,13 +13,13 @@ import numpy as np
 
 from seq2seq.data.encoding_stats import EncodingStats, Report
 from seq2seq.data.mixture import Component
-from seq2seq.data.tokenizer import Tokenizers
+from seq2seq.data.tokenizer import Tokenizer, Tokenizers
 from seq2seq.data.windows import windows
 
 # Text is encoded in chunks; both limits bound the memory, however long the lines are.
 CHUNK_LINES, CHUNK_CHARACTERS = 4096, 2**20
 SIDES = ("source", "target")
-FILES = {"ids": "<i4", "offsets": "<i8", "lengths": "<i4"}  # of each side, as in `corpus.Side`
+FILES = ("ids", "offsets", "lengths")  # of each side, as in `corpus.Side`
 
 
 class NumberedPair(NamedTuple):
@@ -36,6 +36,26 @@ class EncodedPair(NamedTuple):
     target: list[int]
 
 
+class Chunk(NamedTuple):
+    """Pairs of a text: those that are kept, and the lines of those left out."""
+
+    kept: list[EncodedPair]
+    empty: list[int]
+    long: list[int]
+
+
+class Block(NamedTuple):
+    """Encoded pairs as arrays: ids end to end, lengths, hashes; lines of the pairs left out."""
+
+    source: np.ndarray
+    source_lengths: np.ndarray
+    target: np.ndarray
+    target_lengths: np.ndarray
+    hashes: np.ndarray
+    empty: np.ndarray
+    long: np.ndarray
+
+
 class SideWriter:
     """Appends rows of ids to the three files of one side, which `files` closes."""
 
@@ -46,19 +66,24 @@ class SideWriter:
         self._pieces = 0
         np.zeros(1, "<i8").tofile(self._offsets)
 
-    def append(self, rows: list[list[int]]) -> None:
-        lengths = np.array([len(row) for row in rows], "<i4")
-        ends = np.cumsum(lengths, dtype="<i8") + self._pieces
-        np.fromiter(chain.from_iterable(rows), "<i4").tofile(self._ids)
-        ends.tofile(self._offsets)
+    def append(self, ids: np.ndarray, lengths: np.ndarray) -> None:
+        ids.tofile(self._ids)
+        (np.cumsum(lengths, dtype="<i8") + self._pieces).tofile(self._offsets)
         lengths.tofile(self._lengths)
-        self._pieces += int(lengths.sum())
+        self._pieces += len(ids)
 
 
 def write_corpus(
-    folder: Path, components: Sequence[Component], tokenizers: Tokenizers, max_length: int
+    folder: Path,
+    components: Sequence[Component],
+    blocks: Iterable[Iterable[Block]],
+    tokenizers: Tokenizers,
+    max_length: int,
 ) -> list[EncodingStats]:
-    """Encode the components one after another into the files of a corpus, and write its report.
+    """Write the files of a corpus, and its report.
+
+    Args:
+        blocks: of each component.
 
     Returns: the statistics of each component.
     Raises: DataError for a faulty file.
@@ -67,17 +92,27 @@ def write_corpus(
     with ExitStack() as files:
         hashes = files.enter_context((folder / "hashes").open("wb"))
         sources, targets = (SideWriter(files, folder, side) for side in SIDES)
-        for component, stats in zip(components, all_stats, strict=True):
-            for chunk in encoded_chunks(component, tokenizers, stats):
-                sources.append([kept.source for kept in chunk])
-                targets.append([kept.target for kept in chunk])
-                np.array([hash_of(kept.pair) for kept in chunk], "<u8").tofile(hashes)
+        for stats, of_component in zip(all_stats, blocks, strict=True):
+            for block in of_component:
+                sources.append(block.source, block.source_lengths)
+                targets.append(block.target, block.target_lengths)
+                block.hashes.tofile(hashes)
+                lines = block.empty.tolist(), block.long.tolist()
+                stats.report.count(len(block.hashes), *lines)
+                stats.source.count(block.source, block.source_lengths)
+                stats.target.count(block.target, block.target_lengths)
     note = {
         "accounts": [asdict(stats) for stats in all_stats],
         "duplicates": sort_hashes(folder / "hashes"),
+        "ids": [kind_of(tokenizer) for tokenizer in tokenizers],
     }
     (folder / "report.json").write_text(json.dumps(note), encoding="utf-8")
     return all_stats
+
+
+def kind_of(tokenizer: Tokenizer) -> str:
+    """The smallest type that holds all ids of a tokenizer, such as `<u2`."""
+    return np.min_scalar_type(tokenizer.size - 1).newbyteorder("<").str
 
 
 def kept_text(
@@ -85,34 +120,55 @@ def kept_text(
 ) -> Iterator[tuple[str, str]]:
     """Source and target text of each row that `write_corpus` writes."""
     for component in components:
-        for chunk in encoded_chunks(component, tokenizers, EncodingStats(Report(0, 0, max_length))):
-            yield from ((kept.pair.source, kept.pair.target) for kept in chunk)
+        pairs = numbered(component.text.pairs(), component.text.first_line)
+        marked = tokenizers_of(component, tokenizers)
+        for chunk in encoded_chunks(pairs, marked, max_length):
+            yield from ((kept.pair.source, kept.pair.target) for kept in chunk.kept)
+
+
+def numbered(pairs: Iterable[tuple[str, str]], first: int) -> Iterator[NumberedPair]:
+    """Pairs with the numbers of their lines, from `first`."""
+    return (NumberedPair(line, *pair) for line, pair in enumerate(pairs, start=first))
+
+
+def tokenizers_of(component: Component, tokenizers: Tokenizers) -> Tokenizers:
+    """With the component's tag, if it has one."""
+    if component.tag is None:
+        return tokenizers
+    return tokenizers._replace(source=tokenizers.source.marked(component.tag))
+
+
+def encode_block(pairs: Iterable[NumberedPair], tokenizers: Tokenizers, max_length: int) -> Block:
+    """Encode some pairs of a component with its tokenizers."""
+    chunks = list(encoded_chunks(pairs, tokenizers, max_length))
+    kept = [each for chunk in chunks for each in chunk.kept]
+    arrays: list[np.ndarray] = []
+    for tokenizer, rows in zip(
+        tokenizers, ([k.source for k in kept], [k.target for k in kept]), strict=True
+    ):
+        arrays.append(np.fromiter(chain.from_iterable(rows), kind_of(tokenizer)))
+        arrays.append(np.array([len(row) for row in rows], "<i4"))
+    hashes = np.array([hash_of(each.pair) for each in kept], "<u8")
+    left_out = [n for c in chunks for n in c.empty], [n for c in chunks for n in c.long]
+    return Block._make([*arrays, hashes, *(np.array(each, "<i8") for each in left_out)])
 
 
 def encoded_chunks(
-    component: Component, tokenizers: Tokenizers, stats: EncodingStats
-) -> Iterator[list[EncodedPair]]:
-    """The pairs that are kept, chunk by chunk; `stats` counts all pairs."""
-    source, target = tokenizers
-    if component.tag is not None:
-        source = source.marked(component.tag)
-    lines = enumerate(component.text.pairs(), start=component.text.first_line)
-    pairs = (NumberedPair(line, *pair) for line, pair in lines)
+    pairs: Iterable[NumberedPair], tokenizers: Tokenizers, max_length: int
+) -> Iterator[Chunk]:
+    """The pairs, chunk by chunk."""
     for chunk in windows(pairs, CHUNK_LINES, character_count, CHUNK_CHARACTERS):
         full = [pair for pair in chunk if is_full(pair.source, pair.target)]
-        sources = source.encode_batch([pair.source for pair in full])
-        targets = target.encode_batch([pair.target for pair in full])
+        sources = tokenizers.source.encode_batch([pair.source for pair in full])
+        targets = tokenizers.target.encode_batch([pair.target for pair in full])
         kept, long = [], []
         for each in map(EncodedPair, full, sources, targets):
-            if is_kept(len(each.source), len(each.target), stats.report.max_length):
+            if is_kept(len(each.source), len(each.target), max_length):
                 kept.append(each)
             else:
                 long.append(each.pair.line)
         empty = [pair.line for pair in chunk if not is_full(pair.source, pair.target)]
-        stats.report.count(len(kept), empty, long)
-        stats.source.count([each.source for each in kept])
-        stats.target.count([each.target for each in kept])
-        yield kept
+        yield Chunk(kept, empty, long)
 
 
 def character_count(pair: NumberedPair) -> int:

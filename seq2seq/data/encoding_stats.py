@@ -1,8 +1,11 @@
 """Statistics of an encoded text: pairs kept and left out, lengths, unknown pieces."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import zip_longest
 from typing import Any
+
+import numpy as np
 
 from seq2seq.symbols import UNK
 
@@ -70,12 +73,12 @@ class Pieces:
     lengths: list[int] = field(default_factory=list)
     unknown: int = 0
 
-    def count(self, rows: Sequence[list[int]]) -> None:
-        """Count more rows of ids."""
-        for row in rows:
-            self.lengths += [0] * (len(row) + 1 - len(self.lengths))
-            self.lengths[len(row)] += 1
-            self.unknown += row.count(UNK)
+    def count(self, ids: np.ndarray, lengths: np.ndarray) -> None:
+        """Count more rows of ids, end to end."""
+        more = np.bincount(lengths, minlength=len(self.lengths)) if len(lengths) else ()
+        pairs = zip_longest(self.lengths, map(int, more), fillvalue=0)
+        self.lengths = [known + new for known, new in pairs]
+        self.unknown += int(np.count_nonzero(ids == UNK))
 
     @property
     def total(self) -> int:

@@ -1,8 +1,8 @@
 """From the options of a run to its data: checked files, tokenizers, encoded corpora."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,6 +26,7 @@ WHERE_TO_GET = {
     "wmt14_en_de": "docs/data.md says where to get it and how to name the files.",
 }
 MULTI30K = {"multi30k": "", "multi30k_tok": " --tok"}  # how scripts/prepare_multi30k.py is called
+LEARNT_FROM = 5_000_000  # pairs: more would take minutes, and change few pieces
 MULTI30K_LANGUAGES = ("en", "de", "fr")  # that it has; by default the first two
 
 
@@ -138,8 +139,13 @@ def prepare(
         part: encode_corpus(each, tokenizers, max_length=data.max_length, cache_dir=cache)
         for part, each in components.items()
     }
-    ledger = make_ledger(components, corpora, tokenizers, tokenizer, memo)
-    report = [*summary(ledger, corpora), f"tokenizer: {describe_sizes(tokenizers)}"]
+    learnt = dict(tokenizer)
+    about = f"tokenizer: {describe_sizes(tokenizers)}"
+    if recipe is not None and (step := sample_step(components["train"], memo)) > 1:
+        learnt["learnt_from_every"] = step
+        about += f", learnt from one of every {step} pairs"
+    ledger = make_ledger(components, corpora, tokenizers, learnt, memo)
+    report = [*summary(ledger, corpora), about]
     for part, of_part in linked.items():
         links = piece_links(
             corpora[part],
@@ -205,25 +211,36 @@ def check_tags(components: Mapping[str, list[Component]], known: list[str]) -> N
                 )
 
 
+def sample_step(components: Sequence[Component], memo: FileMemo) -> int:
+    """Tokenizers are learnt from every n-th pair of each corpus: from at most about `LEARNT_FROM`
+    in all. n is 1 below that.
+    """
+    return -(-sum(component.text.check(memo) for component in components) // LEARNT_FROM)
+
+
 def learn_tokenizers(
     recipe: Recipe, components: list[Component], tags: list[str], max_length: int, cache: Path
 ) -> Tokenizers:
     """Learn one tokenizer from all text, or one from each side, or reuse those in the cache; that
     of the source gets a symbol for each tag.
 
-    Lines too long to be kept are skipped, see `learnable`.
+    Lines too long to be kept are skipped, see `learnable`, and of very many pairs, see
+    `sample_step`, most.
     """
     texts = [component.text for component in components]
     sides = {"joint": (0, 1)} if recipe.joint else {"source": (0,), "target": (1,)}
 
     def write(folder: Path) -> None:
         for side, indices in sides.items():
-            lines = (line for text in texts for index in indices for line in text.side(index))
+            of_sides = (text.side(index) for text in texts for index in indices)
+            lines = chain.from_iterable(islice(each, 0, None, step) for each in of_sides)
             learnt = recipe.train(learnable(lines, max_length), indices[0])
             (folder / f"{side}.json").write_text(learnt.to_json(), encoding="utf-8")
 
     memo = FileMemo(cache)
+    step = sample_step(components, memo)
     settings = [library.__version__, repr(recipe), str(max_length)]
+    settings += [f"every {step}"] if step > 1 else []
     for text in texts:
         settings += [*text.settings, *(memo.sha256(file) for file in text.files)]
     folder = cached_folder(cache, f"tokenizer-{digest(settings)}", write)

@@ -53,14 +53,14 @@ def agreed(trainer: L.Trainer, path: str | None) -> str | None:
     A process that starts the others passes it on in their environment. Processes that torchrun
     or Slurm started form their group for it, which Lightning would do a little later.
     """
-    strategy = trainer.strategy
+    strategy: Any = trainer.strategy
     if trainer.world_size == 1:
-        return path
-    if strategy.launcher is not None:
-        os.environ[SAID] = path or ""
         return path
     if SAID in os.environ:
         return os.environ[SAID] or None
+    if not strategy.cluster_environment.creates_processes_externally:
+        os.environ[SAID] = path or ""
+        return path
     strategy.setup_environment()
     first: str | None = strategy.broadcast(path)
     return first

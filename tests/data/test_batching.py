@@ -1,4 +1,6 @@
-from collections.abc import Callable, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 
 import numpy as np
@@ -8,8 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2seq.data.batch import Batch
-from seq2seq.data.batching import BatchLoader, EvalBatches, ends, epoch_batches, share
+from seq2seq.data.batching import (
+    BatchLoader,
+    EvalBatches,
+    ends,
+    epoch_batches,
+    share,
+    stable_argsort,
+)
 from seq2seq.data.corpus import Corpus
+from seq2seq.data.prefetch import prefetched
 from seq2seq.errors import ConfigError
 from seq2seq.symbols import PAD
 
@@ -242,3 +252,40 @@ def test_evaluation_sees_every_sentence_once_in_order_of_length(world: int, corp
     if world == 5:
         # A batch of fewer sentences than ranks: some rank has none, but takes as many steps.
         assert any(batch.indices == [] for batches in ranks for batch in batches)
+
+
+def test_batches_are_made_ahead_and_their_thread_ends_with_them() -> None:
+    made: list[int] = []
+
+    def items() -> Iterator[int]:
+        for i in range(20):
+            made.append(i)
+            yield i
+        raise ValueError("the end")
+
+    before = threading.active_count()
+    ahead = prefetched(items(), 3)
+    assert [next(ahead) for _ in range(5)] == list(range(5))
+    while len(made) < 8:  # until the thread has made three more
+        time.sleep(0.001)
+    ahead.close()
+    assert threading.active_count() == before and len(made) < 11
+    with pytest.raises(ValueError, match="the end"):
+        list(prefetched(items(), 3))
+    assert threading.active_count() == before
+
+
+def test_a_state_counts_what_was_yielded_not_what_was_made_ahead(corpus: Corpus) -> None:
+    loader = BatchLoader(corpus, max_tokens=100, seed=1)
+    batches = iter(loader)
+    for position in range(1, 4):
+        next(batches)
+        assert loader.state_dict() == {"epoch": 0, "position": position}
+
+
+@given(
+    values=st.lists(st.floats(width=32, allow_nan=False) | st.sampled_from([0.0, -0.0, 1.5, -1.5]))
+)
+def test_the_fast_sort_is_the_stable_one(values: list[float]) -> None:
+    array = np.array(values, np.float32)
+    assert stable_argsort(array).tolist() == np.argsort(array, kind="stable").tolist()

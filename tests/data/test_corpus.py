@@ -1,18 +1,26 @@
 import json
+import mmap
+import os
+import signal
 from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
+from conftest import ENGLISH, GERMAN
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from seq2seq.data import corpus as corpus_module
-from seq2seq.data import encode
+from seq2seq.data import encode, encoded_blocks
 from seq2seq.data.corpus import Corpus, encode_corpus
 from seq2seq.data.encoding_stats import Report
 from seq2seq.data.formats import TwoFiles
 from seq2seq.data.mixture import Component
 from seq2seq.data.tokenizer import ByteLevelBPE, Tokenizers
+from seq2seq.data.words import Character
 from seq2seq.errors import DataError
 
 Parallel = Callable[..., tuple[Path, Path]]
@@ -279,3 +287,122 @@ def test_a_corpus_cannot_be_changed(
     )
     with pytest.raises(ValueError, match="read-only"):
         corpus.source(0)[0] = 1
+
+
+SAVE = encoded_blocks.save_block
+
+
+class CountedBlocks:
+    """`save_block` in this process; ends the program after some blocks."""
+
+    def __init__(self, allowed: int):
+        self.allowed, self.written = allowed, [0]
+
+    def __call__(self, *arguments: Any) -> None:
+        if len(self.written) > self.allowed:
+            raise KeyboardInterrupt
+        self.written.append(1)
+        SAVE(*arguments)
+
+
+class SameProcess:
+    """A pool without processes."""
+
+    def __init__(self, save: CountedBlocks):
+        self.save = save
+
+    def __call__(self, *_: Any, **__: Any) -> "SameProcess":
+        return self
+
+    def __enter__(self) -> "SameProcess":
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def submit(self, _: object, *arguments: Any) -> "Future[None]":
+        future: Future[None] = Future()
+        future.set_result(self.save(*arguments))
+        return future
+
+
+def test_an_interrupted_encoding_goes_on_where_it_was(
+    parallel: Parallel, tokenizers: Tokenizers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tagged = Tokenizers(tokenizers.source.with_tags(["t"]), tokenizers.target)
+    long = ["b " * 30, "", "c"] * 7
+    components = [
+        Component("one", TwoFiles(*parallel("one", long, ["x"] * 21)), tag="t"),
+        Component("two", TwoFiles(*parallel("two"))),
+    ]
+
+    def encoded(allowed: int, cache: str = "c") -> list[tuple[list[int], list[int]]]:
+        counted = CountedBlocks(allowed)
+        monkeypatch.setattr(encoded_blocks, "ProcessPoolExecutor", SameProcess(counted))
+        try:
+            corpus = encode_corpus(components, tagged, max_length=25, cache_dir=tmp_path / cache)
+        finally:
+            counts.append(len(counted.written) - 1)
+        reports.append(corpus.all_stats)
+        return rows(corpus)
+
+    counts: list[int] = []
+    reports: list[Any] = []
+    whole = encoded(99, "whole")
+    assert counts.pop() == 0, "a small text needs no process"
+    monkeypatch.setattr(encoded_blocks, "BLOCK", 4)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            encoded(2)
+    left = sorted((tmp_path / "c").rglob("*.npz"))
+    assert len(left) == 4
+    left[1].write_bytes(left[1].read_bytes()[:-9])  # a torn one is encoded again
+    assert encoded(99) == whole
+    assert counts == [2, 2, 3], "21 pairs are 6 blocks"
+    assert reports[0] == reports[1]
+    assert not list((tmp_path / "c").rglob("*.npz"))
+
+
+def test_processes_encode_as_one_does_and_a_killed_one_loses_nothing(
+    parallel: Parallel, tokenizers: Tokenizers, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def encoded(cache: str) -> Corpus:
+        return encode_corpus(components, tokenizers, max_length=50, cache_dir=tmp_path / cache)
+
+    components = lines_of(*parallel("more", GERMAN * 5, ENGLISH * 5))
+    whole = encoded("whole")
+    monkeypatch.setattr(encoded_blocks, "BLOCK", 3)
+    with monkeypatch.context() as patch, pytest.raises(DataError, match="was killed"):
+        patch.setattr(encoded_blocks, "save_block", end_process)
+        encoded("c")
+    several = encoded("c")
+    assert rows(several) == rows(whole) and several.all_stats == whole.all_stats
+    assert several.hashes.tolist() == whole.hashes.tolist()
+
+
+def end_process(*_: object) -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def test_ids_take_as_few_bytes_as_the_vocabulary_allows(
+    parallel: Parallel, tokenizers: Tokenizers, tmp_path: Path
+) -> None:
+    small = Character().train(GERMAN)
+    assert small.size <= 256 < tokenizers.target.size
+    both = Tokenizers(small, tokenizers.target)
+    corpus = encode_corpus(lines_of(*parallel()), both, max_length=50, cache_dir=tmp_path / "c")
+    assert [corpus.source(0).itemsize, corpus.target(0).itemsize] == [1, 2]
+    assert [pair[0] for pair in rows(corpus)] == small.encode_batch(GERMAN)
+
+
+def test_what_the_system_is_told_of_pages_changes_nothing(
+    parallel: Parallel, tokenizers: Tokenizers, tmp_path: Path
+) -> None:
+    paths = parallel("more", GERMAN * 100, ENGLISH * 100)
+    corpus = encode_corpus(lines_of(*paths), tokenizers, max_length=50, cache_dir=tmp_path / "c")
+    before = rows(corpus)
+    for array in (*corpus._source, *corpus._target):
+        assert isinstance(array.base, mmap.mmap), "else it is told nothing"
+    corpus.read_ahead(np.arange(len(corpus)))
+    corpus.read_ahead(np.empty(0, np.int32))
+    corpus.release()
+    assert rows(corpus) == before

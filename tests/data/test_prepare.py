@@ -265,3 +265,19 @@ def test_two_files_may_be_of_one_language(options: Options, tmp_path: Path) -> N
 def test_the_longest_sentence_allowed_fits_the_smallest_batch_allowed(options: Options) -> None:
     smallest = options(max_length=2, max_tokens=2)
     assert (smallest.max_length, smallest.max_tokens) == (2, 2)
+
+
+def test_of_very_many_pairs_a_stated_sample_teaches_the_tokenizer(
+    options: Options, parallel: Callable[..., tuple[Path, Path]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = ["ein hund", "zzz zzz", "zzz", "die katze", "zzz", "zzz zzz"]
+    parallel("train", source, [line.replace("z", "y") for line in source])
+    every = prepare(options(), {**BPE, "vocab_size": 290})
+    monkeypatch.setattr(prepare_module, "LEARNT_FROM", 2)
+    some = prepare(options(), {**BPE, "vocab_size": 290})
+    assert "learnt" not in every.report[-1] + str(every.ledger["tokenizer"])
+    assert some.report[-1].endswith("learnt from one of every 3 pairs")
+    assert some.ledger["tokenizer"]["learnt_from_every"] == 3
+    assert not {"zz", "yy"} & {*some.tokenizers.source.symbols()}
+    assert {"zz", "yy"} <= {*every.tokenizers.source.symbols()}
+    assert len(some.train) == len(every.train) == 6

@@ -174,8 +174,9 @@ class Launched:
 
     world_size = 2
 
-    def __init__(self, launcher: object = None, first: str | None = None):
-        self.strategy, self.launcher, self.first = self, launcher, first
+    def __init__(self, external: bool = True, first: str | None = None):
+        self.strategy = self.cluster_environment = self
+        self.creates_processes_externally, self.first = external, first
         self.set_up = False
 
     def setup_environment(self) -> None:
@@ -194,7 +195,8 @@ def test_the_first_process_decides_where_all_go_on(
     started_elsewhere: Any = Launched(first=first)
     assert agreed(started_elsewhere, "what this one sees") == first
     monkeypatch.setenv(SAID, "to be restored")
-    starts_others: Any = Launched(launcher=object())
+    monkeypatch.delenv(SAID)
+    starts_others: Any = Launched(external=False)
     assert agreed(starts_others, first) == first
     started_by_it: Any = Launched(first="is not asked")
     assert agreed(started_by_it, "what this one sees") == first

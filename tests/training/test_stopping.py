@@ -125,6 +125,7 @@ def test_slurm_does_not_queue_a_job_again_by_itself(monkeypatch: pytest.MonkeyPa
     (environment,) = slurm()
     assert not environment.auto_requeue
     monkeypatch.setenv("SLURM_JOB_NAME", "interactive")
+    monkeypatch.setenv("PATH", "")  # of an srun on it, Lightning would say that it is not used
     assert slurm() == []
     monkeypatch.setenv("SLURM_JOB_NAME", "train")
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "1")  # torchrun in a job of Slurm

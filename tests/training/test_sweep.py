@@ -61,6 +61,28 @@ def test_jobs_in_processes_of_a_launcher_are_summed_up_too(
         assert dict(line.split()[:2] for line in listed.splitlines()[1:]) == jobs, told
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("rate", "code"), [(1.0, 0), (0.0, 2)])
+def test_optuna_chooses_among_jobs_of_which_some_fail(
+    rate: float, code: int, tmp_path_factory: pytest.TempPathFactory, tmp_path: Path
+) -> None:
+    pytest.importorskip("hydra_plugins.hydra_optuna_sweeper")
+    *command, _ = train_command(tmp_path_factory.getbasetemp(), tmp_path, *SHORT)
+    command += ["hydra/sweeper=optuna", "hydra.sweeper.direction=maximize"]
+    command += [
+        "hydra.sweeper.n_trials=4",
+        "hydra.sweeper.n_jobs=1",
+        "hydra.sweeper.sampler.seed=1",
+    ]
+    command += ["model.num_heads=choice(4,5)", f"hydra.sweep.dir={tmp_path}"]
+    command += [f"hydra.sweeper.max_failure_rate={rate}", "-m"]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=300)
+    assert ended.returncode == code, ended.stderr
+    assert "Traceback" not in ended.stderr
+    told = ended.stderr if code else ended.stdout
+    assert "of them failed" in told and "num_heads=5 does not divide dim=32" in told
+
+
 @pytest.fixture
 def config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> DictConfig:
     """The second job of a sweep, as Hydra hands it over."""

@@ -1,0 +1,348 @@
+"""`translate --files`: the lines of many files, cut into shards that are translated anywhere, once.
+
+A shard is its file and the number of its first line. It is written whole or not at all, compressed
+with a checksum, so a command that was killed is typed again and does what is missing. Its name also
+holds a hash of its lines: where a file has changed, its shards are missing.
+"""
+
+import argparse
+import gzip
+import hashlib
+import json
+import os
+import re
+import sys
+import warnings
+import zlib
+from bisect import bisect_right
+from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from seq2seq.cli import progress
+from seq2seq.cli.lines import InputLines, format_of
+from seq2seq.cli.options import ANY, BEAM, ENSEMBLE, REQUIREMENTS, SAMPLE, joined, positive, typed
+from seq2seq.cli.requirements import best_by_risk, requests_of
+from seq2seq.durable import replacing, write_text
+from seq2seq.errors import ConfigError, DataError
+from seq2seq.unpacked import check_text
+
+if TYPE_CHECKING:
+    from seq2seq.decoding.engine import Sentences
+    from seq2seq.text_engine import Translation
+    from seq2seq.text_request import Rules, TextRequest
+    from seq2seq.translator import Translator
+
+SHARDS = ".shards"  # in the folder of the output
+NOTE = "options.json"  # in SHARDS: what they were translated with
+OF_OTHERS = ("texts", "input", "output", "document", "alternatives")
+OF_FILES = ("output_dir", "shard", "shard_lines", "merge")
+# Options on which translations depend.
+DECISIVE = (
+    *("tag", "prefix", "max_source", "nbest", "json", "json_input", "precision", "sample"),
+    *(*REQUIREMENTS, *ENSEMBLE[1:], *ANY, *BEAM, *SAMPLE),
+)
+LINES = 1000  # of a shard
+NAMED = 5  # shards in a message
+LINE_NUMBERS = re.compile(r"(^|of )line ([\d, ]*\d)")
+
+Results = Generator["list[Translation] | None", None, None]
+
+
+class Shard(NamedTuple):
+    """Consecutive lines of a file; `path` is where their translations are."""
+
+    file: Path
+    first: int
+    lines: int
+    path: Path
+
+
+class IncompleteError(Exception):
+    """A file of which shards are missing."""
+
+
+class InputFiles:
+    """The lines of all files below a folder, in shards.
+
+    Attributes:
+        size: bytes of all files.
+        bytes: how many of them were read.
+    """
+
+    def __init__(self, folder: Path, output: Path, lines: int):
+        self.folder, self.output, self.lines = folder, output, lines
+        self.files = sorted(files_below(folder))
+        self.size = sum(file.stat().st_size for file in self.files)
+        self.bytes = 0
+
+    def shards(self, file: Path) -> Iterator[tuple[Shard, list[str | None]]]:
+        """The shards of a file and their lines. Raises: as `InputLines`."""
+        before, first = self.bytes, 1
+        folder = self.output / SHARDS / file.relative_to(self.folder)
+        with file.open("rb") as stream:
+            lines = iter(InputLines(stream, str(file)))
+            while True:
+                with warnings.catch_warnings(record=True) as told:
+                    block = list(islice(lines, self.lines))
+                for each in told:
+                    warnings.warn(f"{file}, {each.message}", stacklevel=2)
+                self.bytes = before + stream.tell()
+                if not block:
+                    return
+                named = hashlib.blake2b(repr(block).encode(errors="replace"), digest_size=8)
+                path = folder / f"{first:010d}.{named.hexdigest()}.gz"
+                yield Shard(file, first, len(block), path), block
+                first += len(block)
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    """All files but hidden ones."""
+    for path in folder.rglob("*"):
+        inside = path.relative_to(folder).parts
+        if path.is_file() and not any(part.startswith(".") for part in inside):
+            yield path
+
+
+def add_files(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument_group("many files").add_argument
+    add("--files", type=Path, metavar="FOLDER", help="translate all files in FOLDER, plain or .gz")
+    add("--output-dir", type=Path, metavar="FOLDER", help="for --files: where they are written")
+    add(
+        "--shard",
+        type=shard,
+        metavar="I/N",
+        help="for --files: do part I of N, on N machines; by default those of a Slurm array",
+    )
+    add(
+        "--shard-lines", type=positive, metavar="N", help=f"for --files: lines of a shard ({LINES})"
+    )
+    add("--merge", action="store_true", help="for --files: check that all is there, and join it")
+
+
+def shard(text: str) -> tuple[int, int]:
+    match = re.fullmatch(r"(\d+)/(\d+)", text)
+    if not match or not 1 <= int(match[1]) <= int(match[2]):
+        raise argparse.ArgumentTypeError(f"{text!r} should be like 1/8, 2/8, ..., 8/8")
+    return int(match[1]), int(match[2])
+
+
+def of_array() -> tuple[int, int]:
+    """The part that a task of a Slurm array does; all, where there is none.
+
+    Raises: ConfigError for an array with gaps.
+    """
+    if "SLURM_ARRAY_TASK_ID" not in os.environ:
+        return 1, 1
+    names, usual = ("ID", "MIN", "STEP", "COUNT"), (1, 1, 1, 1)
+    number, first, step, count = (
+        int(os.environ.get(f"SLURM_ARRAY_TASK_{name}", value))
+        for name, value in zip(names, usual, strict=True)
+    )
+    part = (number - first) // step + 1
+    if part > count:
+        raise ConfigError(
+            f"task {number} is not one of {count} without gaps: sbatch --array=1-{count}, or say "
+            "what it does: --shard I/N"
+        )
+    return part, count
+
+
+def check_files(arguments: argparse.Namespace) -> None:
+    """Raises: ConfigError for options that need or exclude another, and for folders that cannot be
+    read or written; DataError for a file that is not text.
+    """
+    folder, output = arguments.files, arguments.output_dir
+    if folder is None:
+        if given := [typed(name) for name in OF_FILES if getattr(arguments, name)]:
+            raise ConfigError(f"{given[0]} is for many files: add --files FOLDER")
+        return
+    if given := [typed(name) for name in OF_OTHERS if getattr(arguments, name)]:
+        what = "texts" if given[0] == "--texts" else given[0]
+        raise ConfigError(f"{what} cannot be joined with --files: leave one out")
+    if output is None:
+        raise ConfigError("--files needs a folder for the translations: add --output-dir FOLDER")
+    if not folder.is_dir():
+        raise ConfigError(f"--files {folder}: there is no such folder")
+    source, target = folder.resolve(), output.resolve()
+    if source == target or source in target.parents or target in source.parents:
+        raise ConfigError(f"--output-dir {output} and --files {folder} should be apart")
+    begun = (output / SHARDS).is_dir()
+    if output.exists() and not begun and (not output.is_dir() or any(output.iterdir())):
+        raise ConfigError(f"--output-dir {output} holds something else: give a new or empty folder")
+    files = sorted(files_below(folder))
+    if not files:
+        raise ConfigError(f"--files {folder} holds no files")
+    for file in files:
+        check_text(file)
+
+
+def translate_files(
+    arguments: argparse.Namespace, translator: "Translator", engine: "Sentences", rules: "Rules"
+) -> int:
+    """Translate the shards of this machine's part that are missing; join all if it does them all.
+
+    Returns: the exit code. Raises: ConfigError if shards were made by other options; as `merge`.
+    """
+    part, parts = arguments.shard or of_array()
+    check_note(arguments)
+    files = InputFiles(arguments.files, arguments.output_dir, shard_lines(arguments))
+    asked: list[tuple[int, Shard]] = []  # with the number of lines asked for before
+    total = 0
+
+    def lines() -> Iterator[str | None]:
+        nonlocal total
+        shards = (each for file in files.files for each in files.shards(file))
+        for index, (shard, block) in enumerate(shards):
+            if index % parts == part - 1 and content(shard, bool(arguments.nbest)) is None:
+                asked.append((total, shard))
+                total += shard.lines
+                yield from block
+
+    def place(line_no: int) -> tuple[Shard, int]:
+        """The shard and the line in its file of a line that was asked for, counted from 1."""
+        before, shard = asked[bisect_right(asked, line_no - 1, key=lambda each: each[0]) - 1]
+        return shard, shard.first + line_no - 1 - before
+
+    check = translator.text_engine(engine, arguments.max_source, rules).check
+    given = requests_of(lines(), check) if arguments.json_input else lines()
+    results = translator.stream(
+        with_draws(given, place),
+        engine,
+        arguments.prefix,
+        rules=rules,
+        max_source=arguments.max_source,
+    )
+    results = with_places(results, place)
+    if not arguments.quiet and sys.stderr is not None:
+        results = progress.with_progress(results, files)
+    formatted = format_of(arguments, translator.target)
+    language, failed, done = translator.config["data"]["target"], False, 0
+    for first in results:
+        shard = asked[done][1]
+        done += 1
+        text = []
+        for line_no, each in enumerate([first, *islice(results, shard.lines - 1)], shard.first):
+            failed = failed or each is None
+            best = best_by_risk(each, arguments, language) if arguments.mbr else each
+            text += [f"{line}\n" for line in formatted(line_no, best)]
+        shard.path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(shard.path) as output:
+            output.write(gzip.compress("".join(text).encode(), mtime=0))
+    print(f"{total:,} lines in {done:,} shards translated", file=sys.stderr)
+    return merge(arguments) or int(failed) if parts == 1 else int(failed)
+
+
+def with_draws(
+    texts: "Iterable[str | TextRequest | None]", place: Callable[[int], tuple[Shard, int]]
+) -> "Iterator[TextRequest | None]":
+    """Requests whose random draws depend on their line, whatever was translated before."""
+    from seq2seq.text_request import TextRequest
+
+    for line_no, text in enumerate(texts, start=1):
+        request = TextRequest(text) if isinstance(text, str) else text
+        yield request and request._replace(draw_id=place(line_no)[1] - 1)
+
+
+def with_places(results: Results, place: Callable[[int], tuple[Shard, int]]) -> Results:
+    """Pass the results on; name the files in warnings of lines."""
+
+    def named(match: re.Match[str]) -> str:
+        places = (place(int(number)) for number in match[2].split(", "))
+        return match[1] + ", ".join(f"{shard.file}, line {line}" for shard, line in places)
+
+    more = True
+    while more:
+        with warnings.catch_warnings(record=True) as told:
+            found = [*islice(results, 1)]
+        for each in told:
+            warnings.warn(LINE_NUMBERS.sub(named, str(each.message)), stacklevel=2)
+        yield from found
+        more = bool(found)
+
+
+def content(shard: Shard, several: bool) -> bytes | None:
+    """The translations of a shard; None if it is missing or damaged.
+
+    Args:
+        several: has it several lines, or none, for a line?
+    """
+    try:
+        packed = shard.path.read_bytes()
+        text = gzip.decompress(packed)  # nothing for nothing
+    except (OSError, EOFError, zlib.error):
+        return None
+    return text if packed and (several or text.count(b"\n") == shard.lines) else None
+
+
+def merge(arguments: argparse.Namespace) -> int:
+    """Check that all shards are there with all their lines, and join them to a file for each file;
+    gzip for gzip.
+
+    Returns: the exit code, 0. Raises: DataError that names what is missing; all other files are
+        written.
+    """
+    several = bool(known_options(arguments.output_dir).get("nbest"))
+    files = InputFiles(arguments.files, arguments.output_dir, shard_lines(arguments))
+    absent: list[str] = []
+    for file in files.files:
+        path = arguments.output_dir / file.relative_to(arguments.files)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with suppress(IncompleteError), replacing(path) as output, warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of lines: whoever translated them was told
+            before = len(absent)
+            for shard, _ in files.shards(file):
+                text = content(shard, several)
+                if text is None:
+                    absent.append(f"{file}, line {shard.first}")
+                elif len(absent) == before:
+                    output.write(shard.path.read_bytes() if path.suffix == ".gz" else text)
+            if len(absent) > before:
+                raise IncompleteError
+    if absent:
+        more = ", ..." if len(absent) > NAMED else ""
+        raise DataError(
+            f"{len(absent):,} shards are missing or damaged: {'; '.join(absent[:NAMED])}{more}. "
+            "The same command without --merge translates them"
+        )
+    print(f"{len(files.files):,} files joined in {arguments.output_dir}", file=sys.stderr)
+    return 0
+
+
+def known_options(output: Path) -> dict[str, Any]:
+    """What the shards of a folder were translated with; nothing where there are none."""
+    try:
+        known: dict[str, Any] = json.loads((output / SHARDS / NOTE).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return known
+
+
+def shard_lines(arguments: argparse.Namespace) -> int:
+    lines = arguments.shard_lines or known_options(arguments.output_dir).get("shard_lines")
+    return int(lines or LINES)
+
+
+def check_note(arguments: argparse.Namespace) -> None:
+    """Write down what translations depend on. Raises: ConfigError if it was something else."""
+    from seq2seq import checkpoint
+    from seq2seq.data.cache import sha256_of
+
+    values = {name: getattr(arguments, name) for name in DECISIVE}
+    given = {name: value for name, value in values.items() if value not in (None, False, "")}
+    if arguments.glossary:
+        given["glossary"] = sha256_of(arguments.glossary)
+    given["path"] = [sha256_of(checkpoint.find(p)) for p in joined(arguments.path, arguments)]
+    given["shard_lines"] = shard_lines(arguments)
+    known, now = known_options(arguments.output_dir), json.loads(json.dumps(given))
+    if differing := [n for n in {**known, **now} if known and known.get(n) != now.get(n)]:
+        names = ", ".join("the model" if name == "path" else typed(name) for name in differing)
+        raise ConfigError(
+            f"--output-dir {arguments.output_dir} was begun with other options ({names}): type "
+            "those, or another folder"
+        )
+    folder = arguments.output_dir / SHARDS
+    folder.mkdir(parents=True, exist_ok=True)
+    write_text(folder / NOTE, json.dumps(now))

@@ -1,0 +1,126 @@
+"""Encode a large text with all cores: in blocks that are on disk, whole, as soon as they are done.
+
+An interrupted encoding is continued: what is on disk is not encoded again.
+"""
+
+import multiprocessing
+import os
+import threading
+from collections import deque
+from collections.abc import Iterator
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from zipfile import BadZipFile
+
+import numpy as np
+
+from seq2seq.data.encode import Block, encode_block, numbered, tokenizers_of
+from seq2seq.data.mixture import Component
+from seq2seq.data.tokenizer import Tokenizer, Tokenizers
+from seq2seq.durable import replacing
+from seq2seq.environment import uninterrupted, usable_cores
+from seq2seq.errors import DataError
+
+# Pairs of a block: two seconds of work, so that starting a process is worth it for more than one.
+# They name what an earlier version may have left: to change them is to change `corpus.FORMAT`.
+BLOCK = 2**15
+
+
+def encoded_blocks(
+    component: Component, tokenizers: Tokenizers, max_length: int, pairs: int, kept: Path
+) -> Iterator[Block]:
+    """All pairs of a component, encoded, in order.
+
+    Args:
+        pairs: how many there are.
+        kept: folder for blocks, if there are several; it is left to the caller.
+
+    Raises: DataError for a faulty file, and if a process was killed.
+    """
+    text, first_line = component.text.pairs(), component.text.first_line
+    marked = tokenizers_of(component, tokenizers)
+    if pairs <= BLOCK:
+        yield encode_block(numbered(text, first_line), marked, max_length)
+        return
+    kept.mkdir(parents=True, exist_ok=True)
+    recipe = tuple((each.to_json(), tuple(each.prefix)) for each in marked)
+    count = min(usable_cores(), -(-pairs // BLOCK))
+    # Not forked from this process, whose threads a copy would lack.
+    known = multiprocessing.get_all_start_methods()
+    context = multiprocessing.get_context("forkserver" if "forkserver" in known else "spawn")
+    with ProcessPoolExecutor(count, context, initializer=end_with_parent) as pool:
+        waiting: deque[tuple[Path, Future[None] | None]] = deque()
+        for number in range(-(-pairs // BLOCK)):
+            block = list(islice(text, BLOCK))
+            path, future = kept / f"{number:06d}.npz", None
+            if load_block(path) is None:
+                with uninterrupted():  # Ctrl-C is for this process
+                    line = first_line + number * BLOCK
+                    future = pool.submit(save_block, path, block, line, recipe, max_length)
+            waiting.append((path, future))
+            if len(waiting) > 2 * count:
+                yield finished(*waiting.popleft())
+        while waiting:
+            yield finished(*waiting.popleft())
+
+
+def finished(path: Path, future: Future[None] | None) -> Block:
+    """Wait for a block. Raises: DataError if its process was killed, or the disk lost it."""
+    try:
+        if future is not None:
+            future.result()
+    except BrokenProcessPool as error:
+        raise DataError(
+            "a process that encoded text was killed, usually because memory ran out. What is done "
+            "is kept: type the same command again, with fewer cores: taskset -c 0 COMMAND"
+        ) from error
+    block = load_block(path)
+    if block is None:
+        raise DataError(f"{path} cannot be read again: is the disk full or damaged?")
+    return block
+
+
+def load_block(path: Path) -> Block | None:
+    """A block; None if it is missing or damaged."""
+    try:
+        with path.open("rb") as file, np.load(file) as arrays:
+            return Block(**arrays)
+    except (OSError, ValueError, TypeError, EOFError, BadZipFile):
+        return None
+
+
+def save_block(
+    path: Path,
+    pairs: list[tuple[str, str]],
+    first_line: int,
+    recipe: tuple[tuple[str, tuple[int, ...]], ...],
+    max_length: int,
+) -> None:
+    """Encode a block in a process of its own; `recipe` is the text and the tag of tokenizers."""
+    tokenizers = Tokenizers(*(tokenizer_of(*each) for each in recipe))
+    block = encode_block(numbered(pairs, first_line), tokenizers, max_length)
+    with replacing(path) as file:
+        np.savez(file, **block._asdict())
+
+
+@cache
+def tokenizer_of(text: str, prefix: tuple[int, ...]) -> Tokenizer:
+    tokenizer = Tokenizer.from_json(text)
+    tokenizer.prefix = list(prefix)
+    return tokenizer
+
+
+def end_with_parent() -> None:
+    """Let this process end as soon as its parent does, however that ends; it uses one core."""
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    parent = multiprocessing.parent_process()
+    assert parent is not None
+
+    def watch() -> None:
+        parent.join()
+        os._exit(1)
+
+    threading.Thread(target=watch, daemon=True).start()

@@ -1,0 +1,239 @@
+"""`seq2seq translate --files`: every line of every file once, whatever is killed."""
+
+import argparse
+import gzip
+import json
+import os
+import re
+import signal
+from pathlib import Path
+
+import pytest
+import test_cli
+from test_cli import SENTENCES, Command, refused
+
+from seq2seq import durable
+from seq2seq.cli import sharded
+
+run, seq2seq = test_cli.run, test_cli.seq2seq
+FAST = ("--beam-size", 1, "--max-length", 12)
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    """A folder of 12, 9, 3 and no lines, in 3 + 3 + 1 + 0 shards of 4 lines."""
+    folder = tmp_path / "in"
+    (folder / "more" / ".hidden").mkdir(parents=True)
+    (folder / "more" / ".hidden" / "x").write_text("hidden")
+    (folder / "a.txt").write_text("".join(f"{line}\n" for line in SENTENCES), encoding="utf-8")
+    some = "\n".join(SENTENCES[8:0:-1]) + "\n\n"
+    (folder / "more" / "b.gz").write_bytes(gzip.compress(some.encode()))
+    (folder / "c.txt").write_bytes(b"Ja.\r\n\r\nEin Hund.")
+    (folder / "d.txt").write_bytes(b"")
+    return folder
+
+
+def typed(run: Path, texts: Path, *more: object) -> tuple[object, ...]:
+    output = ("--output-dir", texts.parent / "out", "--shard-lines", 4)
+    return "translate", run, "--files", texts, *output, *more
+
+
+def joined(texts: Path) -> dict[str, bytes]:
+    """What was written for each file, unpacked."""
+    folder = texts.parent / "out"
+    paths = [p for p in folder.rglob("*") if p.is_file() and ".shards" not in p.parts]
+    contents = {p.relative_to(folder).as_posix(): p.read_bytes() for p in paths}
+    return {n: gzip.decompress(c) if n.endswith(".gz") else c for n, c in contents.items()}
+
+
+def shards(texts: Path) -> list[Path]:
+    return sorted((texts.parent / "out" / ".shards").rglob("*.gz/*.gz")) + sorted(
+        (texts.parent / "out" / ".shards").rglob("*.txt/*.gz")
+    )
+
+
+def without_scores(lines: list[str]) -> list[tuple[object, ...]]:
+    """What of JSON lines does not depend on rounding."""
+    return [(each["line"], each["text"]) for each in map(json.loads, lines)]
+
+
+@pytest.mark.parametrize(
+    "options",
+    [FAST, ("--nbest", 2, *FAST[2:]), ("--sample", "--seed", 3, *FAST[2:])],
+    ids=["text", "nbest", "sampled"],
+)
+def test_each_file_becomes_what_it_becomes_alone(
+    seq2seq: Command, run: Path, texts: Path, options: tuple[object, ...]
+) -> None:
+    if "--sample" in options:  # a draw depends on the line, alone on how many had text before
+        (texts / "c.txt").write_bytes(b"Ja.\nEin Hund.")
+    ended = seq2seq(*typed(run, texts, *options))
+    assert (ended.code, ended.out) == (0, b"")
+    assert "7 shards translated" in ended.err and "4 files joined" in ended.err
+    alone = {
+        name: seq2seq("translate", run, "-i", texts / name, *options).out
+        for name in ("a.txt", "more/b.gz", "c.txt", "d.txt")
+    }
+    assert joined(texts) == alone
+
+
+def test_a_request_of_json_is_translated_as_alone(
+    seq2seq: Command, run: Path, texts: Path, tmp_path: Path
+) -> None:
+    lines = [{"text": text, "prefix": "A"} for text in SENTENCES[:6]]
+    for path in texts.rglob("*.*"):
+        if path.is_file():
+            path.unlink()
+    (texts / "a.jsonl").write_text("\n".join(map(json.dumps, lines)) + "\nnone\n{}\n")
+    ended = seq2seq(*typed(run, texts, "--json-input", "--json", *FAST))
+    alone = seq2seq("translate", run, "-i", texts / "a.jsonl", "--json-input", "--json", *FAST)
+    ours = joined(texts)["a.jsonl"].decode().splitlines()
+    assert ended.code == 1 and without_scores(ours) == without_scores(alone.lines)
+    lines = [json.loads(line) for line in ours]
+    assert [line["line"] for line in lines] == list(range(1, 9)), "counted in the file"
+    assert f"warning: {texts / 'a.jsonl'}, line 7: not JSON" in ended.err
+    assert f"warning: {texts / 'a.jsonl'}, line 8: not an object" in ended.err
+
+
+def test_warnings_name_the_file_and_its_line(seq2seq: Command, run: Path, texts: Path) -> None:
+    (texts / "c.txt").write_bytes(b"Ja.\n" * 5 + b"Ein H\xff.\n" + b"Hund " * 200 + b"\n")
+    ended = seq2seq(*typed(run, texts, *FAST))
+    assert f"warning: {texts / 'c.txt'}, line 6, byte 6: 0xff" in ended.err
+    assert re.search(rf"warning: {texts / 'c.txt'}, line 7 is longer than", ended.err)
+    cut = re.search(r"cut off at the length limit: .* of (.*)\. To allow", ended.err)
+    assert cut and f"{texts / 'a.txt'}, line " in cut[1]
+
+
+def test_machines_share_the_work_and_each_line_is_done_once(
+    seq2seq: Command, run: Path, texts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = seq2seq(*typed(run, texts, *FAST)) and joined(texts)
+    (texts.parent / "out").rename(texts.parent / "before")
+    done = []
+    for part in ("1/3", "3/3"):
+        ended = seq2seq(*typed(run, texts, *FAST, "--shard", part))
+        assert ended.code == 0 and not joined(texts)
+        done.append(int(re.findall(r"in (\d+) shards translated", ended.err)[0]))
+    words = refused(seq2seq(*typed(run, texts, "--merge")))
+    assert words.startswith(f"2 shards are missing or damaged: {texts / 'a.txt'}, line 5; ")
+    for name, value in (("ID", "6"), ("MIN", "4"), ("STEP", "2"), ("COUNT", "3")):
+        monkeypatch.setenv(f"SLURM_ARRAY_TASK_{name}", value)
+    ended = seq2seq(*typed(run, texts, *FAST))
+    assert (done, "in 2 shards translated" in ended.err) == ([3, 2], True)
+    assert seq2seq(*typed(run, texts, "--merge")).code == 0
+    assert joined(texts) == whole
+    monkeypatch.setenv("SLURM_ARRAY_TASK_ID", "12")
+    assert "without gaps: sbatch --array=1-3" in refused(seq2seq(*typed(run, texts, *FAST)))
+
+
+def test_what_is_damaged_or_missing_is_named_and_done_again(
+    seq2seq: Command, run: Path, texts: Path
+) -> None:
+    seq2seq(*typed(run, texts, *FAST))
+    whole = joined(texts)
+    packed = [path.read_bytes() for path in shards(texts)]
+    for index, damaged in enumerate([None, b"", packed[2][:-3], gzip.compress(b"One line.\n")]):
+        path = shards(texts)[index]
+        path.unlink() if damaged is None else path.write_bytes(damaged)
+        name = path.parent.relative_to(texts.parent / "out" / ".shards")
+        words = refused(seq2seq(*typed(run, texts, "--merge")))
+        assert words.startswith("1 shards are missing or damaged: ")
+        assert f"{texts / name}, line {int(path.name[:10])}." in words
+        ended = seq2seq(*typed(run, texts, *FAST))
+        assert "in 1 shards translated" in ended.err and joined(texts) == whole
+        assert [path.read_bytes() for path in shards(texts)] == packed
+
+
+def test_a_file_that_changed_is_translated_again_where_it_changed(
+    seq2seq: Command, run: Path, texts: Path
+) -> None:
+    seq2seq(*typed(run, texts, *FAST))
+    lines = (texts / "a.txt").read_text(encoding="utf-8").splitlines()
+    (texts / "a.txt").write_text("\n".join([*lines[:5], "Ja.", *lines[6:]]) + "\n")
+    (texts / "new.txt").write_text("Nein.\n")
+    ended = seq2seq(*typed(run, texts, *FAST))
+    assert "5 lines in 2 shards translated" in ended.err
+    alone = seq2seq("translate", run, "-i", texts / "a.txt", *FAST)
+    assert joined(texts)["a.txt"] == alone.out
+
+
+class KilledReplace:
+    """`os.replace` in a process that dies at its second shard."""
+
+    def __init__(self, before: bool):
+        self.replace, self.before, self.done = os.replace, before, 0
+
+    def __call__(self, source: Path, target: Path) -> None:
+        self.done += re.fullmatch(r"\d{10}\..*", target.name) is not None
+        if self.done == 2 and self.before:
+            os.kill(os.getpid(), signal.SIGKILL)
+        self.replace(source, target)
+        if self.done == 2:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="forks")
+def test_killed_at_any_write_and_started_again_every_line_is_there_once(
+    seq2seq: Command, run: Path, texts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alone = {
+        name: seq2seq("translate", run, "-i", texts / name, *FAST).out
+        for name in ("a.txt", "more/b.gz", "c.txt", "d.txt")
+    }
+    kills = 0
+    while True:
+        child = os.fork()
+        if child == 0:  # dies at its second shard, before or after it has its name
+            monkeypatch.setattr(durable.os, "replace", KilledReplace(before=kills % 2 == 0))
+            os._exit(seq2seq(*typed(run, texts, *FAST, "--quiet")).code)
+        _, status = os.waitpid(child, 0)
+        if not os.WIFSIGNALED(status):
+            break
+        kills += 1
+        assert os.WTERMSIG(status) == signal.SIGKILL and kills < 9
+    assert kills == 4 and os.waitstatus_to_exitcode(status) == 0
+    assert seq2seq(*typed(run, texts, "--merge")).code == 0
+    assert joined(texts) == alone
+    assert not list((texts.parent / "out").rglob("*.unfinished"))
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (("--shard", "1/2"), "--shard is for many files"),
+        (("--merge",), "--merge is for many files"),
+        (("--files", "IN"), "--files needs a folder for the translations"),
+        (("--files", "IN", "--output-dir", "IN/out"), "should be apart"),
+        (("--files", "IN", "--output-dir", "IN/.."), "should be apart"),
+        (("--files", "IN/none", "--output-dir", "OUT"), "there is no such folder"),
+        (("--files", "IN/more/.hidden/..", "--output-dir", "USED"), "holds something else"),
+        (("--files", "EMPTY", "--output-dir", "OUT"), "holds no files"),
+        (("--files", "IN", "--output-dir", "OUT", "Ja."), "texts cannot be joined with --files"),
+        (("--files", "IN", "--output-dir", "OUT", "--document"), "--document cannot be joined"),
+        (("--files", "IN", "--output-dir", "OUT", "-o", "x"), "--output cannot be joined"),
+    ],
+)
+def test_options_that_cannot_work_are_refused(
+    seq2seq: Command, run: Path, texts: Path, options: tuple[str, ...], words: str
+) -> None:
+    (texts.parent / "USED").mkdir()
+    (texts.parent / "USED" / "thesis.txt").write_text("precious")
+    (texts.parent / "EMPTY").mkdir()
+    places = {"IN": str(texts), "OUT": str(texts.parent / "out")}
+    places |= {name: str(texts.parent / name) for name in ("USED", "EMPTY")}
+    given = [re.sub("IN|OUT|USED|EMPTY", lambda m: places[m[0]], option) for option in options]
+    assert words in refused(seq2seq("translate", run, *given))
+
+
+def test_other_options_and_other_files_than_text_are_refused(
+    seq2seq: Command, run: Path, texts: Path
+) -> None:
+    seq2seq(*typed(run, texts, *FAST))
+    words = refused(seq2seq(*typed(run, texts, "--beam-size", 2)))
+    assert "begun with other options (" in words
+    assert "--beam-size" in words and "--max-length" in words
+    (texts / "z.png").write_bytes(b"\x89PNG\0\0\0\0\0\0\0\0\0\0\0")
+    assert "z.png is not UTF-8 text" in refused(seq2seq(*typed(run, texts, *FAST)))
+    for part in ("0/2", "3/2", "1"):
+        with pytest.raises(argparse.ArgumentTypeError, match="should be like 1/8"):
+            sharded.shard(part)
