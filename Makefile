@@ -20,7 +20,8 @@ install: .venv/installed
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "seq2seq needs Python 3.11 or newer, not " + sys.version.split()[0] + ": make PYTHON=python3.11")'
 	@echo "== Installing into .venv (about 1.4 GB; torch is the most of it)"
 	$(PYTHON) -m venv .venv
-	$(BIN)/pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@# What is imported is compiled then: most of torch never is.
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-compile -e '.[dev]'
 	@touch $@
 
 demo: install
