@@ -8,9 +8,10 @@
 #include "native.h"
 #include <math.h>
 
-enum { WIDE = 2, COLUMNS = WIDE * LANES, TALLEST = 12, TALL = LANES == 16 ? TALLEST : 5 };
+/* The sums of a tile and a row of the panel fill the 32 registers of AVX-512, else the 16. */
+enum { WIDE = LANES == 16 ? 4 : 2, COLUMNS = WIDE * LANES, TALLEST = 6, TALL = LANES == 16 ? 6 : 5 };
 /* Units of a panel, panels of sums, and rows, that the caches hold. */
-enum { BLOCK = 256, GROUP = 8, SPAN = GROUP * COLUMNS, ROWS = 120, AHEAD = 24 };
+enum { BLOCK = 256, GROUP = 4, SPAN = GROUP * COLUMNS, ROWS = 240, AHEAD = 24 };
 
 int32_t panel_columns(void) { return COLUMNS; }
 
@@ -69,89 +70,89 @@ static void quantise(const float *x, int64_t rows, int64_t inputs, int8_t *integ
 }
 
 /* The sums of a panel, SPAN numbers from row to row, plus a block of units of x (rows, stride) times
- * those of the panel. Inlined for constant `rows`. Memory is asked for what comes AHEAD units
- * later. */
+ * those of the panel; with the first block they begin. Inlined for constant `rows` and unrolled, so
+ * that the sums stay in registers. Memory is asked for what comes AHEAD units later. */
 static inline __attribute__((always_inline)) void
-tile_of_floats(int rows, const float *x, int64_t stride, int64_t units, const float *panel,
-               float *sums) {
-    vec sum[TALLEST][WIDE];
-    for (int r = 0; r < rows; r++)
-        for (int c = 0; c < WIDE; c++) sum[r][c] = load(sums + r * SPAN + c * LANES);
-    for (int64_t i = 0; i < units; i++, panel += COLUMNS) {
+tile_of_floats(int rows, const float *x, int64_t stride, int64_t units, int is_first, const float *panel,
+       float *sums) {
+    vec sum[TALLEST * WIDE] = {{0}};
+    if (!is_first)
+#pragma GCC unroll 24
+        for (int i = 0; i < rows * WIDE; i++) sum[i] = load(sums + i / WIDE * SPAN + i % WIDE * LANES);
+    for (int64_t u = 0; u < units; u++, panel += COLUMNS) {
         vec column[WIDE];
         for (int c = 0; c < WIDE; c++) {
             column[c] = load(panel + c * LANES);
             __builtin_prefetch(panel + AHEAD * COLUMNS + c * LANES);
         }
-        for (int r = 0; r < rows; r++)
-            for (int c = 0; c < WIDE; c++) sum[r][c] += x[r * stride + i] * column[c];
+#pragma GCC unroll 24
+        for (int i = 0; i < rows * WIDE; i++)
+            sum[i] += x[i / WIDE * stride + u] * column[i % WIDE];
     }
-    for (int r = 0; r < rows; r++)
-        for (int c = 0; c < WIDE; c++) store(sums + r * SPAN + c * LANES, sum[r][c]);
+#pragma GCC unroll 24
+    for (int i = 0; i < rows * WIDE; i++) store(sums + i / WIDE * SPAN + i % WIDE * LANES, sum[i]);
 }
 
 /* The same in integers. */
 static inline __attribute__((always_inline)) void
-tile_of_integers(int rows, const int32_t *x, int64_t stride, int64_t units, const float *panel,
-                 float *sums) {
-    ivec sum[TALLEST][WIDE];
-    for (int r = 0; r < rows; r++)
-        for (int c = 0; c < WIDE; c++) sum[r][c] = iload(sums + r * SPAN + c * LANES);
-    for (int64_t i = 0; i < units; i++, panel += COLUMNS) {
+tile_of_integers(int rows, const int32_t *x, int64_t stride, int64_t units, int is_first, const float *panel,
+       float *sums) {
+    ivec sum[TALLEST * WIDE] = {{0}};
+    if (!is_first)
+#pragma GCC unroll 24
+        for (int i = 0; i < rows * WIDE; i++) sum[i] = iload(sums + i / WIDE * SPAN + i % WIDE * LANES);
+    for (int64_t u = 0; u < units; u++, panel += COLUMNS) {
         ivec column[WIDE];
         for (int c = 0; c < WIDE; c++) {
             column[c] = iload(panel + c * LANES);
             __builtin_prefetch(panel + AHEAD * COLUMNS + c * LANES);
         }
-        for (int r = 0; r < rows; r++)
-            for (int c = 0; c < WIDE; c++)
-                sum[r][c] = dot4(sum[r][c], ispread(x[r * stride + i]), column[c]);
+#pragma GCC unroll 24
+        for (int i = 0; i < rows * WIDE; i++)
+            sum[i] = dot4(sum[i], ispread(x[i / WIDE * stride + u]), column[i % WIDE]);
     }
-    for (int r = 0; r < rows; r++)
-        for (int c = 0; c < WIDE; c++) store(sums + r * SPAN + c * LANES, (vec)sum[r][c]);
+#pragma GCC unroll 24
+    for (int i = 0; i < rows * WIDE; i++) store(sums + i / WIDE * SPAN + i % WIDE * LANES, (vec)sum[i]);
 }
 
-static inline __attribute__((always_inline)) void tile(int is_int8, int rows, const void *x,
-                                                       int64_t stride, int64_t units,
-                                                       const float *panel, float *sums) {
-    if (is_int8) tile_of_integers(rows, x, stride, units, panel, sums);
-    else tile_of_floats(rows, x, stride, units, panel, sums);
+static inline __attribute__((always_inline)) void
+tile(int is_int8, int rows, const void *x, int64_t stride, int64_t units, int is_first,
+     const float *panel, float *sums) {
+    if (is_int8) tile_of_integers(rows, x, stride, units, is_first, panel, sums);
+    else tile_of_floats(rows, x, stride, units, is_first, panel, sums);
 }
 
 /* A tile of 1 to TALL rows. */
 static inline __attribute__((always_inline)) void
-any_tile(int is_int8, int64_t rows, const float *x, int64_t stride, int64_t units,
+any_tile(int is_int8, int64_t rows, const float *x, int64_t stride, int64_t units, int is_first,
          const float *panel, float *sums) {
     switch (rows) {
-    case 1: return tile(is_int8, 1, x, stride, units, panel, sums);
-    case 2: return tile(is_int8, 2, x, stride, units, panel, sums);
-    case 3: return tile(is_int8, 3, x, stride, units, panel, sums);
-    case 4: return tile(is_int8, 4, x, stride, units, panel, sums);
-    case 5: return tile(is_int8, 5, x, stride, units, panel, sums);
-    case 6: return tile(is_int8, 6, x, stride, units, panel, sums);
-    case 7: return tile(is_int8, 7, x, stride, units, panel, sums);
-    case 8: return tile(is_int8, 8, x, stride, units, panel, sums);
-    case 9: return tile(is_int8, 9, x, stride, units, panel, sums);
-    case 10: return tile(is_int8, 10, x, stride, units, panel, sums);
-    case 11: return tile(is_int8, 11, x, stride, units, panel, sums);
-    default: return tile(is_int8, TALLEST, x, stride, units, panel, sums);
+    case 1: return tile(is_int8, 1, x, stride, units, is_first, panel, sums);
+    case 2: return tile(is_int8, 2, x, stride, units, is_first, panel, sums);
+    case 3: return tile(is_int8, 3, x, stride, units, is_first, panel, sums);
+    case 4: return tile(is_int8, 4, x, stride, units, is_first, panel, sums);
+    case 5: return tile(is_int8, 5, x, stride, units, is_first, panel, sums);
+    default: return tile(is_int8, TALLEST, x, stride, units, is_first, panel, sums);
     }
 }
 
-static void float_tile(int64_t rows, const float *x, int64_t stride, int64_t units,
+static void float_tile(int64_t rows, const float *x, int64_t stride, int64_t units, int is_first,
                        const float *panel, float *sums) {
-    any_tile(0, rows, x, stride, units, panel, sums);
+    any_tile(0, rows, x, stride, units, is_first, panel, sums);
 }
 
-static void int8_tile(int64_t rows, const float *x, int64_t stride, int64_t units,
+static void int8_tile(int64_t rows, const float *x, int64_t stride, int64_t units, int is_first,
                       const float *panel, float *sums) {
-    any_tile(1, rows, x, stride, units, panel, sums);
+    any_tile(1, rows, x, stride, units, is_first, panel, sums);
 }
 
 static vec activated(int32_t kind, vec x) {
     switch (kind) {
     case RELU: return choose(x < spread(0), spread(0), x);
-    case SILU: return x / (1.0f + exponential(-x));
+    case SILU: {
+        const vec tail = exponential(-larger(x, -x));
+        return x * choose(x < spread(0), tail, spread(1)) / (1.0f + tail);
+    }
     case GELU: {
         /* x times the normal distribution function: Abramowitz and Stegun 1964, 7.1.26, whose
          * error is at most 1.5e-7. */
@@ -167,24 +168,29 @@ static vec activated(int32_t kind, vec x) {
     }
 }
 
+/* The results of n columns of a row from column c on, from their sums. Inlined for constant n. */
+static inline __attribute__((always_inline)) vec
+result(const linear *w, const after *then, int64_t row, int64_t c, int64_t n, float scale, vec sum) {
+    const int64_t at = row * w->outputs + c;
+    if (w->is_int8) {
+        const ivec shifts = (ivec)load_part((const float *)w->sums + c, n) * SHIFT;
+        sum = __builtin_convertvector((ivec)sum - shifts, vec);
+        sum = sum * load_part(w->scales + c, n) * scale;
+    }
+    if (w->bias) sum += load_part(w->bias + c, n);
+    sum = activated(then->activation, sum);
+    if (then->gate) sum *= load_part(then->gate + at, n);
+    if (then->added) sum += load_part(then->added + at, n);
+    return sum;
+}
+
 /* The results of a row in columns `first` to `end`, from their sums, to y. */
 static void finish(const linear *w, const after *then, int64_t row, int64_t first, int64_t end,
                    float scale, const float *sums, float *y) {
-    const int64_t offset = row * w->outputs;
-    for (int64_t c = first; c < end; c += LANES, sums += LANES, y += LANES) {
-        const int64_t n = end - c;
-        vec v = load(sums);
-        if (w->is_int8) {
-            const ivec shifts = (ivec)load_part((const float *)w->sums + c, n) * SHIFT;
-            v = __builtin_convertvector((ivec)v - shifts, vec);
-            v = v * load_part(w->scales + c, n) * scale;
-        }
-        if (w->bias) v += load_part(w->bias + c, n);
-        v = activated(then->activation, v);
-        if (then->gate) v *= load_part(then->gate + offset + c, n);
-        if (then->added) v += load_part(then->added + offset + c, n);
-        store_part(y, v, n);
-    }
+    int64_t c = first;
+    for (; c + LANES <= end; c += LANES, sums += LANES, y += LANES)
+        store(y, result(w, then, row, c, LANES, scale, load(sums)));
+    if (c < end) store_part(y, result(w, then, row, c, end - c, scale, load(sums)), end - c);
 }
 
 /* Put a value where it belongs in a list, best first; the last is dropped. */
@@ -211,8 +217,8 @@ static void look(const best *found, int64_t row, int64_t first, int64_t end, flo
     /* The sum of exponentials is relative to the largest value so far. */
     const float now = here > before ? here : before, zero = now > -INFINITY ? now : 0;
     for (int64_t c = 0; c < count; c += LANES) sum += exponential(load(y + c) - zero);
-    const float shrunk = before > -INFINITY ? expf(before - zero) : 0;
-    found->sums[row] = found->sums[row] * shrunk + sum_of(sum);
+    if (now > before) found->sums[row] *= before > -INFINITY ? expf(before - now) : 0;
+    found->sums[row] += sum_of(sum);
     found->largest[row] = now;
 
     if (here <= values[C - 1]) return;
@@ -250,14 +256,13 @@ static void product_of_chunk(const linear *w, const float *x, int64_t stride, co
     const int64_t units = units_of(w->inputs, w->is_int8);
     for (int64_t first = 0; first < w->outputs; first += SPAN) {
         const int64_t end = w->outputs < first + SPAN ? w->outputs : first + SPAN;
-        memset(sums, 0, (size_t)(rows * SPAN) * sizeof *sums);
         for (int64_t c = first; c < end; c += COLUMNS) {
             const float *panel = (const float *)w->packed + c * units;
             for (int64_t u = 0; u < units; u += BLOCK) {
                 const int64_t block = units - u < BLOCK ? units - u : BLOCK;
                 for (int64_t r = 0; r < rows; r += TALL)
                     (w->is_int8 ? int8_tile : float_tile)(
-                        rows - r < TALL ? rows - r : TALL, x + r * stride + u, stride, block,
+                        rows - r < TALL ? rows - r : TALL, x + r * stride + u, stride, block, u == 0,
                         panel + u * COLUMNS, sums + r * SPAN + c - first);
             }
         }

@@ -43,6 +43,7 @@ static inline vec choose(ivec mask, vec a, vec b) {
     return (vec)((mask & (ivec)a) | (~mask & (ivec)b));
 }
 
+/* b where neither is larger, as with NaN. */
 static inline vec larger(vec a, vec b) { return choose(a > b, a, b); }
 
 /* The first n numbers of p, 1 <= n; lanes after them are zero. */
@@ -54,7 +55,8 @@ static inline vec load_part(const float *p, int64_t n) {
 }
 
 static inline void store_part(float *p, vec v, int64_t n) {
-    memcpy(p, &v, n >= LANES ? sizeof v : (size_t)n * sizeof *p);
+    if (n >= LANES) store(p, v);
+    else memcpy(p, &v, (size_t)n * sizeof *p);
 }
 
 /* Is any lane of a comparison true? */
@@ -76,21 +78,24 @@ static inline float sum_of(vec v) {
 }
 
 static inline float largest_of(vec v) {
-    float most = v[0];
-    for (int i = 1; i < LANES; i++) most = v[i] > most ? v[i] : most;
-    return most;
+    float most[4], parts[LANES];
+    store(parts, v);
+    for (int i = 0; i < 4; i++) most[i] = parts[i];
+    for (int i = 4; i < LANES; i++) most[i % 4] = parts[i] > most[i % 4] ? parts[i] : most[i % 4];
+    const float a = most[0] > most[1] ? most[0] : most[1];
+    const float b = most[2] > most[3] ? most[2] : most[3];
+    return a > b ? a : b;
 }
 
-/* e^x to 2 units in the last place: 2^n times the series of e^r, |r| <= ln(2) / 2. 0 below -87;
- * NaN stays NaN. */
+/* e^x for x <= 0 to 2 units in the last place: 2^n times the series of e^r, |r| <= ln(2) / 2. From
+ * -87 down it is e^-87, which vanishes beside 1. NaN stays NaN. */
 static inline vec exponential(vec x) {
     const vec magic = spread(12582912.0f); /* adding 1.5 * 2^23 rounds to an integer */
-    vec inside = choose(x < spread(-87.0f), spread(-87.0f), x);
-    inside = choose(inside > spread(88.0f), spread(88.0f), inside);
-    vec rounded = inside * 1.44269504f + magic;
-    ivec power = (ivec)rounded << 23;
-    vec n = rounded - magic;
-    vec r = inside - n * 0.693145752f - n * 1.42860677e-6f;
+    const vec inside = larger(spread(-87.0f), x);
+    const vec rounded = inside * 1.44269504f + magic;
+    const vec power = (vec)(((ivec)rounded << 23) + (127 << 23));
+    const vec n = rounded - magic;
+    const vec r = inside - n * 0.693145752f - n * 1.42860677e-6f;
     vec series = spread(1.0f / 5040);
     series = series * r + 1.0f / 720;
     series = series * r + 1.0f / 120;
@@ -99,9 +104,7 @@ static inline vec exponential(vec x) {
     series = series * r + 0.5f;
     series = series * r + 1.0f;
     series = series * r + 1.0f;
-    vec result = (vec)((ivec)series + power);
-    result = choose(x < spread(-87.0f), spread(0.0f), result);
-    return choose(x == x, result, x);
+    return series * power;
 }
 
 #endif
