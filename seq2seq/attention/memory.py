@@ -122,10 +122,9 @@ class DenseMemory(TokenMemory):
         (N, ., heads, width).
         """
         end = self.length + n
-        for name, x in like.items():
-            buffer = self._storage.get(name)
-            if buffer is None or buffer.shape[2] < end:
-                self._storage[name] = self._grow(x, buffer, end)
+        if not self._storage or next(iter(self._storage.values())).shape[2] < end:
+            for name, x in like.items():
+                self._storage[name] = self._grow(x, self._storage.get(name), end)
         self.length = end
 
     def _grow(self, x: Tensor, old: Tensor | None, needed: int) -> Tensor:

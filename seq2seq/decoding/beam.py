@@ -47,15 +47,10 @@ class Selection(NamedTuple):
 
 def largest(x: Array, count: int) -> Array:
     """The places (B, count) of the largest of each row of (B, M), largest first; NaN is largest."""
-    if count < x.shape[1]:
-        places = x.argpartition(x.shape[1] - count, axis=1)[:, x.shape[1] - count :]
-        places.sort(axis=1)
-    else:
-        places = np.broadcast_to(np.arange(count), x.shape)
-    rows = np.arange(len(x))[:, None]
     # From the last to the first and back: of equal values, the first stays first.
-    order = x[rows, places][:, ::-1].argsort(axis=1, kind="stable")[:, ::-1]
-    return places[rows, count - 1 - order]
+    order = x[:, ::-1].argsort(axis=1, kind="stable")[:, ::-1]
+    places: Array = x.shape[1] - 1 - order[:, :count]
+    return places
 
 
 def select(
@@ -139,7 +134,7 @@ class BeamState(SearchState):
         parents, tokens = self._go_on(selected)
         decided = self._decided()
         at_limit = ~decided & (self.length >= self.limits)
-        if at_limit.any():
+        if np.count_nonzero(at_limit):
             # A dead beam gives no result; NaN, from a model that diverged, does.
             beams = np.broadcast_to(np.arange(K), (B, K))
             self._finish(at_limit[:, None] & (self.total != -np.inf), beams, self.total)
@@ -151,7 +146,7 @@ class BeamState(SearchState):
 
     def _end(self, selected: Selection) -> None:
         """Finish those of the first K, and the output of greedy search, that end here."""
-        if not selected.ended.any():
+        if not np.count_nonzero(selected.ended):
             return
         K = self.search.beams
         finished = selected.ended & np.isfinite(selected.values)
@@ -170,7 +165,7 @@ class BeamState(SearchState):
         self.greedy = np.where(is_greedy.any(1), is_greedy.argmax(1), -1)
         self.total = selected.values
         parents = None
-        if (selected.beams != np.arange(K)).any():
+        if np.count_nonzero(selected.beams != np.arange(K)):
             rows = np.arange(B)[:, None]
             for name in ("tokens", "logp", "seen"):
                 setattr(self, name, getattr(self, name)[rows, selected.beams])
@@ -185,7 +180,7 @@ class BeamState(SearchState):
         """
         search = self.search
         enough = self.count >= self.enough
-        if search.stopping == "count" or search.beam_size == 1 or not enough.any():
+        if search.stopping == "count" or search.beam_size == 1 or not np.count_nonzero(enough):
             return enough
         # Log-probabilities only fall. If the highest ended next:
         longer = np.minimum(self.length + 1, self.limits).astype(np.float64)
@@ -212,7 +207,7 @@ class BeamState(SearchState):
             totals: log-probability of each, (B, R).
             last: log-probability of the eos that ends each, (B, R); None = they end without eos.
         """
-        if not which.any():
+        if not np.count_nonzero(which):
             return
         at = which.nonzero()
         sentences, beam = at[0], beams[at]

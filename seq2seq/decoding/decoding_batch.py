@@ -159,7 +159,7 @@ class DecodingBatch:
             self.stats.written += self._state.written
             self.stats.high_water = self.pages.high_water
         with self.stats.timed("choose"):
-            candidates = self._candidates(step.hidden.select(1, -1), self._search_state.request())
+            candidates = self._candidates(step.hidden, self._search_state.request())
             parents, self._tokens, done = self._search_state.advance(*candidates, step.weights)
         with self.stats.timed("fork"):
             if parents is not None:
@@ -167,10 +167,11 @@ class DecodingBatch:
         return self._answer(done.tolist())
 
     def _candidates(self, hidden: Tensor, request: CandidateRequest) -> Candidates:
+        """Of the hidden states of one token, (N, 1, E)."""
         model, found = self.model, None
         if isinstance(model, NativeTransformer):
             found = model.candidates(hidden, request)
-        return found or top_candidates(model, hidden, request)
+        return found or top_candidates(model, hidden[:, -1], request)
 
     def _answer(self, done: list[bool]) -> Results:
         places = [

@@ -41,11 +41,11 @@ class IndependentBeams(SearchState):
         self.guides.go_on(None, tokens)
         over = (tokens == EOS) | (self.length >= self.limits)[:, None]
         ended = over & self.live
-        if ended.any():
+        if np.count_nonzero(ended):
             which = ended.nonzero()
             self.record(which[0], self.tokens[which], self.logp[which])
             self.live = self.live & ~ended
-        done = np.logical_not(self.live.any(1))
+        done = np.count_nonzero(self.live, 1) == 0
         return StepChoice(None, self.tensor(tokens.ravel()), done)
 
 

@@ -346,7 +346,7 @@ class SearchState:
     def write(self, tokens: Array, logp: Array) -> None:
         """Store the new token of each row, (B, K), and its log-probability."""
         place: Any = ..., self._steps - 1
-        if (self.length != self._steps).any():
+        if np.count_nonzero(self.length != self._steps):
             place = np.arange(len(self.length)), slice(None), self.length - 1
         self.tokens[place], self.logp[place] = tokens, logp
 

@@ -1,5 +1,7 @@
 """The state between two decoding steps."""
 
+from functools import lru_cache
+
 import torch
 from torch import Tensor
 
@@ -7,6 +9,11 @@ from seq2seq.attention.memory import Memory, tokens_of
 from seq2seq.attention.paged import paged, source_table
 from seq2seq.attention.pages import PagePool, SlotTable
 from seq2seq.attention.slab import BeamTable, slabbed
+
+
+@lru_cache(4096)  # making a tensor takes longer than all else that `begin` does
+def places(first: int, n: int, device: torch.device) -> Tensor:
+    return torch.arange(first, first + n, device=device)
 
 
 class DecodeState:
@@ -95,7 +102,7 @@ class DecodeState:
                 "`reserve` first, and `keep` fewer sentences if it returns False"
             )
         if len(set(self.lengths)) <= 1:
-            positions = torch.arange(self.length, self.length + n, device=self.device)
+            positions = places(self.length, n, self.device)
         else:
             positions = torch.arange(n, device=self.device)
             starts = torch.tensor(self.lengths, device=self.device)

@@ -117,7 +117,8 @@ static void try_step(const stack *s, int64_t T, int64_t words) {
     if (kind == 1) batch.own.columns = length * beams, batch.own.mask = visible;
     if (kind == 2) batch.own.mask = some, batch.own.slots = slots, batch.own.slots_stride = length;
     float *hidden = get(N * s->dim * 4), *alone = get(s->dim * 4);
-    decode(s, &batch, hidden, get(decode(s, &batch, hidden, 0)));
+    int64_t size = decode(s, &batch, hidden, 0, 0);
+    decode(s, &batch, hidden, get(size), size);
     if (kind == 0) { /* the last row once more: it writes what it has written */
         const int64_t r = N - 1;
         batch.rows = 1, batch.tokens += r, batch.positions += r;
@@ -128,7 +129,8 @@ static void try_step(const stack *s, int64_t T, int64_t words) {
             sources[i].values += r / beams * sources[i].row_stride;
             pasts[i].rows = sources[i].rows = 1;
         }
-        decode(s, &batch, alone, get(decode(s, &batch, alone, 0)));
+        size = decode(s, &batch, alone, 0, 0);
+        decode(s, &batch, alone, get(size), size);
         if (memcmp(alone, hidden + r * s->dim, (size_t)s->dim * 4)) printf("a row differs\n"), exit(1);
     }
 }
@@ -141,10 +143,10 @@ static void try_encoder(const stack *s, int64_t T, int64_t words) {
     for (int64_t i = 0; i < B; i++)
         for (int64_t t = 0; t < lengths[i]; t++, row++) tokens[row] = draw(0, words - 1), positions[row] = t;
     float *states = get(rows * s->dim * 4), *alone = get(lengths[0] * s->dim * 4);
-    const int64_t size = encode(s, B, lengths, rows, T, tokens, positions, states, 0);
-    encode(s, B, lengths, rows, T, tokens, positions, states, get(size));
-    const int64_t less = encode(s, 1, lengths, lengths[0], T, tokens, positions, alone, 0);
-    encode(s, 1, lengths, lengths[0], T, tokens, positions, alone, get(less));
+    const int64_t size = encode(s, B, lengths, rows, T, tokens, positions, states, 0, 0);
+    encode(s, B, lengths, rows, T, tokens, positions, states, get(size), size);
+    const int64_t less = encode(s, 1, lengths, lengths[0], T, tokens, positions, alone, 0, 0);
+    encode(s, 1, lengths, lengths[0], T, tokens, positions, alone, get(less), less);
     if (memcmp(alone, states, (size_t)(lengths[0] * s->dim) * 4)) printf("a sentence differs\n"), exit(1);
 }
 
@@ -157,7 +159,8 @@ static void try_head(void) {
     const best found = {C, never, 3, 2, draw(0, 1) ? unending : 0, get(rows * C * 4), get(rows * C * 8),
                         0, 0};
     const float *x = numbers(rows * inputs);
-    best_outputs(&w, x, rows, &found, get(best_outputs(&w, x, rows, &found, 0)));
+    const int64_t size = best_outputs(&w, x, rows, &found, 0, 0);
+    best_outputs(&w, x, rows, &found, get(size), size);
 }
 
 int main(int count, char **arguments) {

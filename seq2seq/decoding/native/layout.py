@@ -88,17 +88,23 @@ def address(tensor: Tensor | None) -> int | None:
     return None if tensor is None else tensor.data_ptr()
 
 
-WORK = threading.local()  # of each thread: its scratch memory, for all models
+class Work(threading.local):
+    """The scratch memory of a thread, for all models."""
+
+    size, address = 0, 0
+
+    def run(self, function: Callable[..., int], *arguments: Any) -> None:
+        """Call a function that takes scratch memory and its size, and does nothing but return the
+        bytes that it needs if they are too few.
+        """
+        needed = function(*arguments, self.address, self.size)
+        if needed > self.size:
+            self.held = torch.empty(2 * needed + 64, dtype=torch.uint8)
+            self.size, self.address = 2 * needed, (self.held.data_ptr() + 63) // 64 * 64
+            function(*arguments, self.address, self.size)
 
 
-def work(size: int) -> int:
-    """The address of that many bytes, valid in this thread until the next call."""
-    if size > getattr(WORK, "size", -1):
-        WORK.size = 2 * size
-        WORK.held = torch.empty(WORK.size + 64, dtype=torch.uint8)
-        WORK.address = (WORK.held.data_ptr() + 63) // 64 * 64
-    address: int = WORK.address
-    return address
+WORK = Work()
 
 
 class Functions:
@@ -115,12 +121,10 @@ class Functions:
         self.columns = function("panel_columns")()
         self.pack_floats = function("pack_floats", pointer, integer, integer, pointer)
         self.pack_integers = function("pack_integers", pointer, integer, integer, pointer, pointer)
-        self.product_work = function("product_work", integer, integer)
-        self.product = function(
-            "product", linear, pointer, integer, POINTER(After), pointer, pointer
+        work = pointer, integer
+        self.outputs = function("outputs", linear, pointer, integer, pointer, *work)
+        self.best_outputs = function("best_outputs", linear, pointer, integer, POINTER(Best), *work)
+        self.decode = function("decode", stack, POINTER(Step), pointer, *work)
+        self.encode = function(
+            "encode", stack, integer, pointer, integer, integer, *(pointer,) * 3, *work
         )
-        self.best_outputs = function(
-            "best_outputs", linear, pointer, integer, POINTER(Best), pointer
-        )
-        self.decode = function("decode", stack, POINTER(Step), pointer, pointer)
-        self.encode = function("encode", stack, integer, pointer, integer, integer, *(pointer,) * 4)

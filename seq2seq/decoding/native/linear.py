@@ -7,7 +7,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from seq2seq.decoding.native.layout import After, Functions, Linear, address, work
+from seq2seq.decoding.native.layout import WORK, Functions, Linear, address
 from seq2seq.functional.int8 import quantize_rows
 
 
@@ -68,10 +68,8 @@ class Packed:
 
     def product(self, x: Tensor) -> Tensor:
         """x (R, K) float32 -> (R, O)."""
-        y = x.new_empty(len(x), self.outputs)
-        size = self.functions.product_work(len(x), self.inputs)
-        x = x.contiguous()
-        self.functions.product(self.struct, address(x), len(x), After(), address(y), work(size))
+        x, y = x.contiguous(), x.new_empty(len(x), self.outputs)
+        WORK.run(self.functions.outputs, self.struct, address(x), len(x), address(y))
         return y
 
 

@@ -11,7 +11,7 @@ from seq2seq.attention.memory import DenseMemory, Memory
 from seq2seq.attention.paged import PagedMemory, PagedSource
 from seq2seq.attention.slab import SlabMemory
 from seq2seq.decoding.native import layout, required
-from seq2seq.decoding.native.layout import Best, Readable, Step, address, work
+from seq2seq.decoding.native.layout import WORK, Best, Readable, Step, address
 from seq2seq.decoding.native.linear import Packed, Packer
 from seq2seq.decoding.native.stacks import NativeStack
 from seq2seq.decoding.search import CandidateRequest, Candidates
@@ -57,11 +57,10 @@ class NativeTransformer(Seq2Seq):
         positions = positions.repeat(B) if is_full else positions.expand(B, S)[mask]
         states = torch.empty(len(positions), dim)
         self.encoder.reach(S)
-        call = (
-            *(self.encoder.struct, B, address(lengths), len(positions), S),
+        WORK.run(
+            *(self.functions.encode, self.encoder.struct, B, address(lengths), len(positions), S),
             *(address(tokens), address(positions), address(states)),
         )
-        self.functions.encode(*call, work(self.functions.encode(*call, None)))
         if not is_full:
             real, states = states, states.new_zeros(B, S, dim)
             states[mask] = real
@@ -110,8 +109,7 @@ class NativeTransformer(Seq2Seq):
         step.pasts, step.sources = self._stores(pasts, "pasts"), self._stores(sources, "sources")
         self.decoder.reach(step.own.columns // own.beams)
         hidden = torch.empty(N, 1, dim)
-        call = self.decoder.struct, step, hidden.data_ptr()
-        self.functions.decode(*call, work(self.functions.decode(*call, None)))
+        WORK.run(self.functions.decode, self.decoder.struct, step, hidden.data_ptr())
         return Decoded(hidden, None)
 
     def _stores(self, memories: Sequence[Any], kind: str) -> Any:
@@ -130,7 +128,9 @@ class NativeTransformer(Seq2Seq):
         return self.model.logits(hidden)
 
     def candidates(self, hidden: Tensor, request: CandidateRequest) -> Candidates | None:
-        """`top_candidates`, without writing all logits; None for a request that needs them."""
+        """`top_candidates` of hidden states (N, ..., E), without writing all logits; None for a
+        request that needs them.
+        """
         special = (request.forced, request.banned, request.required, request.allowed)
         if request.count > MOST or any(x is not None for x in special):
             return None
@@ -142,8 +142,7 @@ class NativeTransformer(Seq2Seq):
             *(C, address(NEVER), NEVER.shape[0], EOS, address(request.unending)),
             *(values.data_ptr(), ids.data_ptr()),
         )
-        call = head.packed.struct, hidden.data_ptr(), N, best
-        self.functions.best_outputs(*call, work(self.functions.best_outputs(*call, None)))
+        WORK.run(self.functions.best_outputs, head.packed.struct, hidden.data_ptr(), N, best)
         return Candidates(values, ids)
 
 

@@ -160,14 +160,14 @@ static void remember(const attention *a, int64_t rows, const memory *past, const
 }
 
 /* Decode one token of every row: hidden (rows, dim). Returns: the bytes that `work` must have; if
- * it is NULL, nothing else is done. */
-int64_t decode(const stack *s, const step *batch, float *hidden, void *work) {
+ * it has less, nothing else is done. */
+int64_t decode(const stack *s, const step *batch, float *hidden, void *work, int64_t size) {
     arena room = {work, 0};
     const int64_t N = batch->rows;
     reading own = lists(&room, &batch->own), source = lists(&room, &batch->source);
     const buffers b =
         buffers_of(&room, s, N, larger_of(batch->own.columns, batch->source.columns));
-    if (!work) return room.size;
+    if (room.size > size) return room.size;
     list_slots(&batch->own, &own);
     list_slots(&batch->source, &source);
     embed(s, batch->tokens, batch->positions, batch->positions_step, N, hidden);
@@ -194,12 +194,12 @@ int64_t decode(const stack *s, const step *batch, float *hidden, void *work) {
  * first `lengths[0]` of the first sentence, and so on -> states (rows, dim). As `decode`. */
 int64_t encode(const stack *s, int64_t sentences, const int64_t *lengths, int64_t rows,
                int64_t longest, const int64_t *tokens, const int64_t *positions, float *states,
-               void *work) {
+               void *work, int64_t size) {
     arena room = {work, 0};
     const readable all = {1, longest, 0, 0, 0};
     reading read = lists(&room, &all);
     const buffers b = buffers_of(&room, s, rows, longest);
-    if (!work) return room.size;
+    if (room.size > size) return room.size;
     list_slots(&all, &read);
     embed(s, tokens, positions, 1, rows, states);
     for (int32_t i = 0; i < s->layers; i++) {
@@ -221,14 +221,23 @@ int64_t encode(const stack *s, int64_t sentences, const int64_t *lengths, int64_
     return room.size;
 }
 
+/* y (rows, outputs) = x (rows, inputs) W^T + bias. As `decode`. */
+int64_t outputs(const linear *w, const float *x, int64_t rows, float *y, void *work, int64_t size) {
+    const int64_t needed = product_work(rows, w->inputs);
+    const after nothing = {.activation = NO_ACTIVATION};
+    if (needed <= size) product(w, x, rows, &nothing, y, work);
+    return needed;
+}
+
 /* Log-probabilities of the best outputs of each row: x (rows, inputs). As `decode`. */
-int64_t best_outputs(const linear *w, const float *x, int64_t rows, const best *found, void *work) {
+int64_t best_outputs(const linear *w, const float *x, int64_t rows, const best *found, void *work,
+                     int64_t size) {
     arena room = {work, 0};
     best all = *found;
     all.largest = floats(&room, 1, rows);
     all.sums = floats(&room, 1, rows);
     void *of_product = reserve(&room, product_work(rows, w->inputs));
-    if (!work) return room.size;
+    if (room.size > size) return room.size;
     const after only = {.best = &all};
     product(w, x, rows, &only, 0, of_product);
     for (int64_t r = 0; r < rows; r++) {
