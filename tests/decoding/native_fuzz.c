@@ -67,14 +67,17 @@ static attention any_attention(int64_t dim, int64_t heads, int to_itself, int is
     return a;
 }
 
-static stack any_stack(int64_t T, int64_t words) {
+/* Of layers with a recurrent unit, in a decoder only, or with self-attention. */
+static stack any_stack(int64_t T, int64_t words, int is_recurrent) {
     const int64_t heads = draw(1, 4), dim = heads * draw(1, 40), hidden = draw(1, 200);
     stack s = {(int32_t)dim, (int32_t)draw(1, 3), (int32_t)draw(0, 1), 0, any_norm(dim),
                numbers(words * dim), 1.5f, draw(0, 1) ? numbers(T * dim) : 0};
     layer *l = get(s.layers * (int64_t)sizeof *l);
     const int is_int8 = (int)draw(0, 1);
     for (int i = 0; i < s.layers; i++) {
-        l[i].own = any_attention(dim, heads, 1, is_int8, T);
+        const recurrence unit = {is_recurrent ? map(dim, 2 * dim, is_int8) : (linear){0}, any_norm(dim)};
+        l[i].unit = unit;
+        l[i].own = is_recurrent ? (attention){0} : any_attention(dim, heads, 1, is_int8, T);
         l[i].cross = any_attention(dim, heads, 0, is_int8, T);
         const feed f = {map(dim, hidden, is_int8), draw(0, 1) ? map(dim, hidden, is_int8) : (linear){0},
                         map(hidden, dim, is_int8), any_norm(dim), (int32_t)draw(0, 3)};
@@ -84,17 +87,20 @@ static stack any_stack(int64_t T, int64_t words) {
     return s;
 }
 
-/* One step of `beams` rows for each of some sentences, in slabs, in pages, or with a row each. */
+/* One step of `beams` rows for each of some sentences: with a row each, in slabs, in pages, or in the
+ * states of recurrent units. */
 static void try_step(const stack *s, int64_t T, int64_t words) {
     const int64_t beams = draw(1, 5), B = draw(1, beams > 1 ? 20 : 80), N = B * beams;
-    const int64_t S = draw(1, T), length = draw(1, T), kind = draw(0, 2), pool = N * length + 3;
-    const int64_t D = s->dim / s->layer[0].own.heads;
+    const int64_t S = draw(1, T), length = draw(1, T), pool = N * length + 3;
+    const int64_t kind = s->layer[0].unit.in.packed ? 3 : draw(0, 2);
+    const int64_t D = s->dim / s->layer[0].cross.heads, dim = s->dim;
     int64_t *tokens = get(N * 8), *positions = get(N * 8), *slots = get(N * length * 8);
     uint8_t *visible = get(N * length * beams), *real = get(B * S);
     memory pasts[3], sources[3];
+    float *states[3], *before[3]; /* before: the last row */
     for (int64_t r = 0; r < N; r++) {
         tokens[r] = draw(0, words - 1);
-        positions[r] = kind == 2 ? draw(0, length - 1) : length - 1;
+        positions[r] = kind >= 2 ? draw(0, length - 1) : length - 1;
         for (int64_t t = 0; t < length; t++) slots[r * length + t] = t * N + r;
         /* Any beam's older tokens, and the row's own last one. */
         memset(visible + r * length * beams, 0, (size_t)(length * beams));
@@ -111,18 +117,22 @@ static void try_step(const stack *s, int64_t T, int64_t words) {
         const memory past = {numbers(rows * G * size * D), numbers(rows * G * size * D), rows,
                              G * size * D, size * D, D};
         const memory source = {numbers(B * C * S * D), numbers(B * C * S * D), B, C * S * D, S * D, D};
-        pasts[i] = past, sources[i] = source;
+        pasts[i] = past, sources[i] = source, states[i] = numbers(N * dim), before[i] = get(dim * 4);
+        memcpy(before[i], states[i] + (N - 1) * dim, (size_t)dim * 4);
     }
-    step batch = {N, tokens, positions, 1, {N, length, 0, 0, 0}, {B, S, real, 0, 0}, pasts, sources};
+    step batch = {N, tokens, positions, 1, {N, length, 0, 0, 0}, {B, S, real, 0, 0}, pasts, sources, states};
     if (kind == 1) batch.own.columns = length * beams, batch.own.mask = visible;
     if (kind == 2) batch.own.mask = some, batch.own.slots = slots, batch.own.slots_stride = length;
-    float *hidden = get(N * s->dim * 4), *alone = get(s->dim * 4);
+    if (kind == 3) batch.own = (readable){0}, batch.pasts = 0;
+    else batch.states = 0;
+    float *hidden = get(N * dim * 4), *alone = get(dim * 4);
     int64_t size = decode(s, &batch, hidden, 0, 0);
     decode(s, &batch, hidden, get(size), size);
-    if (kind == 0) { /* the last row once more: it writes what it has written */
+    if (kind == 0 || kind == 3) { /* the last row once more: it writes what it has written */
         const int64_t r = N - 1;
         batch.rows = 1, batch.tokens += r, batch.positions += r;
-        batch.own.lines = batch.source.lines = 1, batch.source.mask += r / beams * S;
+        batch.own.lines = kind == 0, batch.source.lines = 1, batch.source.mask += r / beams * S;
+        if (kind == 3) batch.states = before;
         for (int i = 0; i < s->layers; i++) {
             pasts[i].keys += r * pasts[i].row_stride, pasts[i].values += r * pasts[i].row_stride;
             sources[i].keys += r / beams * sources[i].row_stride;
@@ -131,7 +141,10 @@ static void try_step(const stack *s, int64_t T, int64_t words) {
         }
         size = decode(s, &batch, alone, 0, 0);
         decode(s, &batch, alone, get(size), size);
-        if (memcmp(alone, hidden + r * s->dim, (size_t)s->dim * 4)) printf("a row differs\n"), exit(1);
+        int differs = memcmp(alone, hidden + r * dim, (size_t)dim * 4);
+        for (int i = 0; kind == 3 && i < s->layers; i++)
+            differs |= memcmp(before[i], states[i] + r * dim, (size_t)dim * 4);
+        if (differs) printf("a row differs\n"), exit(1);
     }
 }
 
@@ -167,9 +180,9 @@ int main(int count, char **arguments) {
     state = count > 2 ? strtoull(arguments[2], 0, 10) : 0;
     for (long i = count > 1 ? strtol(arguments[1], 0, 10) : 20; i > 0; i--) {
         const int64_t T = i % 8 ? draw(1, 30) : draw(1, 300), words = draw(1, 50);
-        const stack s = any_stack(T, words);
-        try_step(&s, T, words);
-        try_encoder(&s, T, words);
+        const stack decoder = any_stack(T, words, (int)draw(0, 1)), encoder = any_stack(T, words, 0);
+        try_step(&decoder, T, words);
+        try_encoder(&encoder, T, words);
         try_head();
         while (held) free(blocks[--held]);
     }

@@ -2,20 +2,23 @@
 where it cannot be used.
 """
 
+import copy
 import math
+import pickle
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
+from ctypes import CDLL
 from typing import Any
 
 import pytest
 import torch
-from helpers import small_model, source_batch
+from helpers import TARGET_SIZE, small_model, source_batch
+from naive import Case, naive
 from torch import nn
-from toys import assert_same
+from toys import assert_same, next_logp
 
 from seq2seq.decoding import Engine, Hypothesis, Request, build_search, decode, native
 from seq2seq.decoding.decoding_batch import top_candidates
-from seq2seq.decoding.native.layout import Functions
 from seq2seq.decoding.native.linear import NativeLinear, Packed, Packer
 from seq2seq.decoding.native.model import NativeTransformer
 from seq2seq.decoding.precision import with_precision
@@ -37,7 +40,11 @@ MODELS = (
     "attn=mha position=none attn.bias=true model.tie=none model.num_heads=2",
     "attn=mha model.dim=36 model.num_heads=3 model.decoder_layers=1 model.activation=silu "
     "model.norm_eps=1e-3 position.endpoint=true",
+    "attn@decoder_attn=ssru position=rope model.dim=36 model.num_heads=3 model.norm_order=post "
+    "model.norm=rmsnorm model.activation=swiglu model.decoder_layers=3",
+    "attn@decoder_attn=ssru",
 )
+BOTH_KINDS = MODELS[1], MODELS[-1]  # attention, and a recurrent unit
 LENGTHS = (6, 1, 4, 9, 3, 5, 2, 18, 7)
 SEARCHES: dict[str, dict[str, Any]] = {
     "greedy": {"name": "greedy"},
@@ -49,7 +56,7 @@ SEARCHES: dict[str, dict[str, Any]] = {
 }
 
 
-def functions() -> Functions:
+def functions() -> CDLL:
     found = native.functions()
     assert found is not None
     return found
@@ -108,10 +115,41 @@ def test_scores_are_those_of_float64(variant: str) -> None:
     assert_close(decode(with_precision(model.float(), "float32"), source, search), expected)
 
 
+@pytest.mark.parametrize("variant", MODELS)
+def test_steps_in_int8_are_those_of_torch(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Except where what differs by float32's rounding is rounded to another integer."""
+    model, source = build(variant), source_batch(5, 3, 8)
+    models = with_precision(model, "int8"), on_torch(model, "int8", monkeypatch)
+    states = [each.start(each.encode(source), 2) for each in models]
+    differences = []
+    for _ in range(12):
+        tokens = torch.randint(4, TARGET_SIZE, (6, 1))
+        one, other = (m.step(tokens, s).hidden for m, s in zip(models, states, strict=True))
+        differences.append((one - other).abs() / other.std())
+        for state in states:
+            state.fork(torch.tensor([1, 1, 2, 2, 4, 5]))
+    found = torch.cat(differences)
+    assert found.quantile(0.9) < 1e-5 and found.max() < 0.1
+
+
+@pytest.mark.parametrize("variant", BOTH_KINDS)
+@pytest.mark.parametrize("search", ["greedy", "beam"])
+def test_translations_are_those_of_a_naive_search_in_float64(variant: str, search: str) -> None:
+    model, asked = small_model("transformer", *variant.split()), requests((4, 1))
+    fast = with_precision(copy.deepcopy(model).float(), "float32")
+    for request, found in zip(asked, translations(fast, asked, search, cache="paged"), strict=True):
+        case = Case(next_logp(model, torch.tensor(request.source)), len(request.source) - 1)
+        expected = naive(case, SEARCHES[search])
+        assert_close([found], [expected[: len(found)]])
+
+
+@pytest.mark.parametrize("variant", BOTH_KINDS)
 @pytest.mark.parametrize("precision", ["float32", "int8"])
 @pytest.mark.parametrize("search", ["greedy", "beam"])
-def test_a_sentence_is_decoded_bit_by_bit_as_it_is_alone(precision: str, search: str) -> None:
-    model, asked = with_precision(build(MODELS[1]), precision), requests()
+def test_a_sentence_is_decoded_bit_by_bit_as_it_is_alone(
+    variant: str, precision: str, search: str
+) -> None:
+    model, asked = with_precision(build(variant), precision), requests()
     alone = [translations(model, [request], search)[0] for request in asked]
     for cache in ("dense", "paged"):
         together = translations(model, asked, search, cache=cache, rows=20)
@@ -120,8 +158,43 @@ def test_a_sentence_is_decoded_bit_by_bit_as_it_is_alone(precision: str, search:
         ]
 
 
-def test_threads_may_decode_with_one_model() -> None:
-    model = with_precision(build(MODELS[1]), "float32")
+@pytest.mark.parametrize("variant", BOTH_KINDS)
+def test_steps_of_one_token_and_of_several_continue_each_other(
+    variant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Several are torch's. Positions go beyond the first tables, and hypotheses fork between."""
+    model, source = build(variant), source_batch(5, 3)
+    models = with_precision(model, "float32"), on_torch(model, "float32", monkeypatch)
+    states = [each.start(each.encode(source), 2) for each in models]
+    for n in (1, 3, 1, 260, 1, 1):
+        tokens = torch.randint(4, TARGET_SIZE, (4, n))
+        one, other = (m.step(tokens, s).hidden for m, s in zip(models, states, strict=True))
+        torch.testing.assert_close(one, other, rtol=0, atol=1e-4)
+        for state in states if n == 1 else ():
+            state.fork(torch.tensor([1, 1, 2, 2]))
+
+
+def test_gates_that_never_close_or_open_are_those_of_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    model, asked = build(MODELS[-1]), requests()
+    with torch.no_grad():
+        for layer in model.decoder:
+            layer.attention.gate.bias[:] = torch.tensor([-1e4, -95, -20, 0, 20, 95, 1e4, 0] * 4)
+    expected = translations(on_torch(model, "float32", monkeypatch), asked, "beam")
+    assert_close(translations(with_precision(model, "float32"), asked, "beam"), expected)
+
+
+@pytest.mark.parametrize("variant", BOTH_KINDS)
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_a_copy_for_another_process_is_the_same_model(variant: str, precision: str) -> None:
+    model, asked = with_precision(build(variant), precision), requests()
+    copied = pickle.loads(pickle.dumps(model))
+    assert isinstance(copied, NativeTransformer)
+    assert translations(copied, asked, "beam") == translations(model, asked, "beam")
+
+
+@pytest.mark.parametrize("variant", BOTH_KINDS)
+def test_threads_may_decode_with_one_model(variant: str) -> None:
+    model = with_precision(build(variant), "float32")
     batches = [requests(LENGTHS[:n]) for n in (1, 9, 4, 7) * 3]
     expected = [translations(model, asked, "beam") for asked in batches]
     with ThreadPoolExecutor(4) as pool:
@@ -138,15 +211,16 @@ def test_too_few_pages_change_nothing() -> None:
     assert engine.stats.preempted > 0
 
 
-def test_prefixes_are_continued_as_on_torch(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = build(MODELS[0])
+@pytest.mark.parametrize("variant", BOTH_KINDS)
+def test_prefixes_are_continued_as_on_torch(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = build(variant)
     asked = [each._replace(prefix=[5, 7, 4][:i]) for i, each in enumerate(requests((3, 5, 4, 6)))]
     expected = translations(on_torch(model, "float32", monkeypatch), asked, "beam")
     assert_close(translations(with_precision(model, "float32"), asked, "beam"), expected)
 
 
 def test_members_of_an_ensemble_run_in_c(monkeypatch: pytest.MonkeyPatch) -> None:
-    model = Ensemble([build(MODELS[0]), build("attn=linear"), build(MODELS[3])]).eval()
+    model = Ensemble([build(MODELS[0]), build("attn=linear"), build(MODELS[-1])]).eval()
     fast = with_precision(model, "float32")
     assert isinstance(fast, Ensemble)
     kinds = [isinstance(member, NativeTransformer) for member in fast.members]
@@ -169,8 +243,9 @@ def test_given_models_stay_as_they_were() -> None:
     assert all(torch.equal(x, before[name]) for name, x in model.state_dict().items())
 
 
-def test_a_model_that_diverged_has_no_finite_score() -> None:
-    model = build(MODELS[0])
+@pytest.mark.parametrize("variant", BOTH_KINDS)
+def test_a_model_that_diverged_has_no_finite_score(variant: str) -> None:
+    model = build(variant)
     with torch.no_grad():
         model.embeddings.target.weight[:, 0] = torch.nan
     for precision in ("float32", "int8"):
@@ -206,7 +281,7 @@ def test_products_of_integers_are_exact(
 
 
 def test_parts_of_a_map_share_its_memory() -> None:
-    columns = functions().columns
+    columns = functions().panel_columns()
     linear = nn.Linear(10, 2 * columns + 5)
     packed = Packed.of(functions(), linear.weight, linear.bias, int8=False)
     part = packed.part(columns, columns + 5)

@@ -1,87 +1,50 @@
-"""The structures of the C, see native.h, and the functions that take them."""
+"""The structures and functions of the C, as its own text declares them."""
 
-import ctypes
+import re
 import threading
 from collections.abc import Callable
-from ctypes import POINTER, Structure, c_float, c_int32, c_int64, c_void_p
+from ctypes import CDLL, POINTER, Structure, c_float, c_int32, c_int64, c_void_p
+from keyword import iskeyword
+from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch import Tensor
 
-TYPES = {"int32": c_int32, "int64": c_int64, "float": c_float, "pointer": c_void_p}
+from seq2seq.decoding.native.build import SOURCES
+
+HEADERS_FIRST = sorted(SOURCES.glob("*.[ch]"), key=lambda path: path.suffix, reverse=True)
+TEXT = "".join(path.read_text(encoding="utf-8") for path in HEADERS_FIRST)
+TEXT = re.sub(r"/\*.*?\*/", "", TEXT, flags=re.DOTALL)
+NUMBERS = {"float": c_float, "int": c_int32, "int32_t": c_int32, "int64_t": c_int64}
+structs = SimpleNamespace()  # structs.step is the `step` of the C
 
 
-def fields(*declarations: str) -> list[tuple[str, Any]]:
-    """Fields declared as in C, except that all pointers are of one type."""
-    each = (line.split() for line in declarations)
-    return [(name, TYPES[kind]) for kind, *names in each for name in names]
+def fields(declaration: str) -> list[tuple[str, Any]]:
+    """Names and types in a line such as `const float *x, *y`. All pointers to numbers are of one
+    type. A name that is a word of Python gets a _ at its end.
+    """
+    kind, names = declaration.replace("const ", "").strip().split(maxsplit=1)
+    struct = getattr(structs, kind, None)
+    pointer = POINTER(struct) if struct else c_void_p
+    types = NUMBERS.get(kind, struct), pointer, POINTER(c_void_p)
+    found = ((each.strip(" *"), types[each.count("*")]) for each in names.split(","))
+    return [(name + "_" * iskeyword(name), kind) for name, kind in found]
 
 
-class Linear(Structure):
-    _fields_ = fields("int32 inputs outputs is_int8", "pointer packed scales sums bias")
+for body, name in re.findall(r"typedef struct \{(.*?)\} (\w+);", TEXT, re.DOTALL):
+    members = [field for line in body.split(";")[:-1] for field in fields(line)]
+    setattr(structs, name, type(name, (Structure,), {"_fields_": members}))
 
 
-class Best(Structure):
-    _fields_ = fields(
-        "int64 count",
-        "pointer never",
-        "int64 nevers eos",
-        "pointer unending values ids",
-        "pointer largest sums",
-    )
-
-
-class After(Structure):
-    _fields_ = fields("int32 activation", "pointer gate added best")
-
-
-class Norm(Structure):
-    _fields_ = fields("int32 kind", "float epsilon", "pointer weight bias")
-
-
-class Attention(Structure):
-    # A name that ends in _ is another word in C: `in` and `from` are Python's.
-    _fields_ = [
-        *(("in_", Linear), ("out", Linear), ("norm", Norm)),
-        *fields("int32 heads groups width", "float scale", "pointer turns bias"),
-        *fields("int64 bias_stride"),
-    ]
-
-
-class Feed(Structure):
-    _fields_ = [
-        *(("up", Linear), ("gate", Linear), ("down", Linear), ("norm", Norm)),
-        *fields("int32 activation"),
-    ]
-
-
-class Memory(Structure):
-    _fields_ = fields("pointer keys values", "int64 rows row_stride group_stride slot_stride")
-
-
-class Readable(Structure):
-    _fields_ = fields("int64 lines columns", "pointer mask slots", "int64 slots_stride")
-
-
-class Layer(Structure):
-    _fields_ = [("own", Attention), ("cross", Attention), ("feed", Feed)]
-
-
-class Stack(Structure):
-    _fields_ = [
-        *fields("int32 dim layers is_pre"),
-        *(("layer", POINTER(Layer)), ("last", Norm)),
-        *fields("pointer words", "float words_scale", "pointer places"),
-    ]
-
-
-class Step(Structure):
-    _fields_ = [
-        *fields("int64 rows", "pointer tokens positions", "int64 positions_step"),
-        *(("own", Readable), ("source", Readable)),
-        *(("pasts", POINTER(Memory)), ("sources", POINTER(Memory))),
-    ]
+def declared(library: CDLL) -> CDLL:
+    """The library, whose functions know their types."""
+    for result, name, parameters in re.findall(r"^(\w+) (\w+)\(([^)]*)\) \{", TEXT, re.MULTILINE):
+        function = getattr(library, name)
+        function.restype = NUMBERS.get(result)
+        types = [] if parameters == "void" else map(fields, parameters.split(","))
+        function.argtypes = [kind for ((_, kind),) in types]
+    return library
 
 
 def address(tensor: Tensor | None) -> int | None:
@@ -105,26 +68,3 @@ class Work(threading.local):
 
 
 WORK = Work()
-
-
-class Functions:
-    """What the library does, typed."""
-
-    def __init__(self, library: ctypes.CDLL):
-        def function(name: str, *types: Any) -> Callable[..., int]:
-            found = getattr(library, name)
-            found.restype, found.argtypes = integer, types
-            called: Callable[..., int] = found
-            return called
-
-        pointer, integer, linear, stack = c_void_p, c_int64, POINTER(Linear), POINTER(Stack)
-        self.columns = function("panel_columns")()
-        self.pack_floats = function("pack_floats", pointer, integer, integer, pointer)
-        self.pack_integers = function("pack_integers", pointer, integer, integer, pointer, pointer)
-        work = pointer, integer
-        self.outputs = function("outputs", linear, pointer, integer, pointer, *work)
-        self.best_outputs = function("best_outputs", linear, pointer, integer, POINTER(Best), *work)
-        self.decode = function("decode", stack, POINTER(Step), pointer, *work)
-        self.encode = function(
-            "encode", stack, integer, pointer, integer, integer, *(pointer,) * 3, *work
-        )

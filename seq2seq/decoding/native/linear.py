@@ -1,13 +1,14 @@
 """Linear maps whose matrices are in the layout of the C."""
 
 from collections.abc import Iterable
+from ctypes import CDLL
 from functools import cached_property
 from typing import Any, Self
 
 import torch
 from torch import Tensor, nn
 
-from seq2seq.decoding.native.layout import WORK, Functions, Linear, address
+from seq2seq.decoding.native.layout import WORK, address, structs
 from seq2seq.functional.int8 import quantize_rows
 
 
@@ -24,7 +25,7 @@ class Packed:
 
     def __init__(
         self,
-        functions: Functions,
+        functions: CDLL,
         shape: tuple[int, int],
         panels: Tensor,
         scales: Tensor | None,
@@ -35,15 +36,15 @@ class Packed:
         self.panels, self.scales, self.sums, self.bias = self.held
         self.outputs, self.inputs = shape
         is_int8 = scales is not None
-        self.struct = Linear(self.inputs, self.outputs, is_int8, *map(address, self.held))
+        self.struct = structs.linear(self.inputs, self.outputs, is_int8, *map(address, self.held))
 
     def __reduce__(self) -> tuple[Any, ...]:
         return unpickled, ((self.outputs, self.inputs), *self.held)
 
     @classmethod
-    def of(cls, functions: Functions, weight: Tensor, bias: Tensor | None, int8: bool) -> Self:
+    def of(cls, functions: CDLL, weight: Tensor, bias: Tensor | None, int8: bool) -> Self:
         outputs, inputs = weight.shape
-        padded = -(-outputs // functions.columns) * functions.columns
+        padded = -(-outputs // functions.panel_columns()) * functions.panel_columns()
         size = max(1, padded * (-(-inputs // 4) if int8 else inputs))
         bias = None if bias is None else bias.detach().float().contiguous()
         if int8:
@@ -59,7 +60,7 @@ class Packed:
 
     def part(self, first: int, count: int) -> "Packed | None":
         """The map of some outputs, in the same memory; None if they begin within a panel."""
-        columns = self.functions.columns
+        columns = self.functions.panel_columns()
         if first % columns:
             return None
         panels = self.panels[len(self.panels) // -(-self.outputs // columns) * (first // columns) :]
@@ -90,7 +91,7 @@ class Packer:
         known: the part of each map.
     """
 
-    def __init__(self, functions: Functions, int8: bool, made: Iterable[Packed] = ()):
+    def __init__(self, functions: CDLL, int8: bool, made: Iterable[Packed] = ()):
         self.functions, self.int8 = functions, int8
         self._given = iter(made)
         self.made: list[Packed] = []
@@ -109,7 +110,8 @@ class Packer:
         return whole
 
     def _packed(self, *maps: Any) -> Packed:
-        bias = None if maps[0].bias is None else torch.cat([m.bias for m in maps])
+        biases = [torch.zeros(m.out_features) if m.bias is None else m.bias for m in maps]
+        bias = torch.cat(biases) if any(m.bias is not None for m in maps) else None
         return Packed.of(self.functions, torch.cat([m.weight for m in maps]), bias, self.int8)
 
 

@@ -1,17 +1,18 @@
 """A Transformer whose stacks are computed by the C, with the memories of the others."""
 
 from collections.abc import Sequence
-from typing import Any, cast
+from ctypes import c_void_p
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from seq2seq.attention.base import Encoded
-from seq2seq.attention.memory import DenseMemory, Memory
+from seq2seq.attention.memory import DenseMemory, Memory, StateMemory
 from seq2seq.attention.paged import PagedMemory, PagedSource
 from seq2seq.attention.slab import SlabMemory
-from seq2seq.decoding.native import layout, required
-from seq2seq.decoding.native.layout import WORK, Best, Readable, Step, address
+from seq2seq.decoding.native import required
+from seq2seq.decoding.native.layout import WORK, address, structs
 from seq2seq.decoding.native.linear import Packed, Packer
 from seq2seq.decoding.native.stacks import NativeStack
 from seq2seq.decoding.search import CandidateRequest, Candidates
@@ -95,32 +96,43 @@ class NativeTransformer(Seq2Seq):
         if tokens.shape[1] > 1 or need_weights or pasts[0] is None:
             return self.model.decode(tokens, sources, pasts, positions, need_weights)
         N, dim = tokens.shape[0], self.decoder.dim
-        own: Any = pasts[0]
-        like = self._like  # other threads may decode, too
-        if like["k"].shape[0] != N // own.beams:
-            example = like["k"][:1].expand(N // own.beams, -1, -1, -1)
-            self._like = like = {"k": example, "v": example}
-        for past in cast(Sequence[Any], pasts):
-            past.extend(like, own.beams)
         tokens, positions = tokens.contiguous(), positions.contiguous()
-        step = Step(N, tokens.data_ptr(), positions.data_ptr(), positions.dim() - 1)
-        step.own, held = readable(own, N)
-        step.source, also_held = readable(sources[0], None)
-        step.pasts, step.sources = self._stores(pasts, "pasts"), self._stores(sources, "sources")
-        self.decoder.reach(step.own.columns // own.beams)
+        step = structs.step(N, tokens.data_ptr(), positions.data_ptr(), positions.dim() - 1)
+        step.source, also_held = readable(sources[0], sources[0].rows)
+        step.sources = self._stores(sources, "sources")
+        if type(pasts[0]) is StateMemory:
+            held = states_of(pasts, N, dim)
+            step.states = (c_void_p * len(held))(*map(address, held))
+            self.decoder.reach(int(positions.max()) + 1)
+        else:
+            held = self._grow(step, pasts)
         hidden = torch.empty(N, 1, dim)
         WORK.run(self.functions.decode, self.decoder.struct, step, hidden.data_ptr())
         return Decoded(hidden, None)
+
+    def _grow(self, step: Any, pasts: Sequence[Any]) -> Any:
+        """Have room for a token in every row. Returns: what must stay alive."""
+        own, rows = pasts[0], step.rows // pasts[0].beams
+        like = self._like  # other threads may decode, too
+        if like["k"].shape[0] != rows:
+            example = like["k"][:1].expand(rows, -1, -1, -1)
+            self._like = like = {"k": example, "v": example}
+        for past in pasts:
+            past.extend(like, own.beams)
+        step.own, held = readable(own, step.rows)
+        step.pasts = self._stores(pasts, "pasts")
+        self.decoder.reach(step.own.columns // own.beams)
+        return held
 
     def _stores(self, memories: Sequence[Any], kind: str) -> Any:
         """Where the keys and values of each layer are: found again only when they have moved."""
         known, array = self._known.get(kind, (None, None))
         first = memories[0].storage["k"]
         if first is not known:
-            array = (layout.Memory * len(memories))()
+            array = (structs.memory * len(memories))()
             for i, memory in enumerate(memories):
                 k, v = memory.storage["k"], memory.storage["v"]
-                array[i] = layout.Memory(address(k), address(v), k.shape[0], *k.stride()[:3])
+                array[i] = structs.memory(address(k), address(v), k.shape[0], *k.stride()[:3])
             self._known[kind] = first, array
         return array
 
@@ -138,7 +150,7 @@ class NativeTransformer(Seq2Seq):
         N, C = hidden.shape[0], min(request.count, head.packed.outputs)
         hidden = hidden.contiguous()
         values, ids = torch.empty(N, C), torch.empty(N, C, dtype=torch.int64)
-        best = Best(
+        best = structs.best(
             *(C, address(NEVER), NEVER.shape[0], EOS, address(request.unending)),
             *(values.data_ptr(), ids.data_ptr()),
         )
@@ -146,23 +158,24 @@ class NativeTransformer(Seq2Seq):
         return Candidates(values, ids)
 
 
-def readable(memory: Any, rows: int | None) -> tuple[Readable, Any]:
-    """What the rows of a batch read of a memory, and what must stay alive for that.
-
-    Args:
-        rows: None = as many as the memory has.
-    """
+def readable(memory: Any, rows: int) -> tuple[Any, Any]:
+    """What rows read of a memory, line by line, and what must stay alive for that."""
     if type(memory) in (PagedMemory, PagedSource):  # `isinstance` of a protocol is slow
         view = memory.table.view
-        lines = view.slots.shape[0] if rows is None else rows
-        slots, mask = view.slots, view.mask
-        return Readable(
-            lines, slots.shape[1], address(mask), slots.data_ptr(), slots.stride(0)
-        ), view
+        mask, where = view.mask, (view.slots.data_ptr(), view.slots.stride(0))
+        return structs.readable(rows, view.slots.shape[1], address(mask), *where), view
     mask = memory.table.read if type(memory) is SlabMemory else memory.mask
     if mask is not None:
         mask = mask.contiguous()
-    return Readable(memory.rows if rows is None else rows, memory.length, address(mask)), mask
+    return structs.readable(rows, memory.length, address(mask)), mask
+
+
+def states_of(pasts: Sequence[Any], rows: int, dim: int) -> list[Tensor]:
+    """What recurrent layers remember, (N, E) each, for the C to write; zeros at first."""
+    for past in pasts:
+        c = past.state.get("c")
+        past.state = {"c": torch.zeros(rows, dim) if c is None else c.contiguous()}
+    return [past.state["c"] for past in pasts]
 
 
 def unpickled(model: Transformer, made: Sequence[Packed], int8: bool) -> NativeTransformer:

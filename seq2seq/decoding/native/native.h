@@ -56,6 +56,12 @@ typedef struct {
     int64_t bias_stride;
 } attention;
 
+/* What may stand in the place of the decoder's self-attention: see recurrence.c. */
+typedef struct {
+    linear in; /* x and gates, side by side; in.packed = NULL if there is none */
+    norm norm;
+} recurrence;
+
 /* The feed-forward network. */
 typedef struct {
     linear up, gate, down; /* gate.packed = NULL if there is none */
@@ -104,5 +110,6 @@ void rotate(const attention *a, int64_t heads, int64_t position, float *x);
 void attend(const attention *a, const float *queries, int64_t stride, int64_t rows,
             const memory *store, const reading *read, const int64_t *positions,
             int64_t positions_step, float *out, float *scores);
+void recur(const float *x, int64_t rows, int64_t dim, float *c, float *y);
 
 #endif

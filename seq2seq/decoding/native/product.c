@@ -149,10 +149,7 @@ static void int8_tile(int64_t rows, const float *x, int64_t stride, int64_t unit
 static vec activated(int32_t kind, vec x) {
     switch (kind) {
     case RELU: return choose(x < spread(0), spread(0), x);
-    case SILU: {
-        const vec tail = exponential(-larger(x, -x));
-        return x * choose(x < spread(0), tail, spread(1)) / (1.0f + tail);
-    }
+    case SILU: return x * sigmoid(x);
     case GELU: {
         /* x times the normal distribution function: Abramowitz and Stegun 1964, 7.1.26, whose
          * error is at most 1.5e-7. */

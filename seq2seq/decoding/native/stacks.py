@@ -7,7 +7,8 @@ from torch import Tensor, nn
 
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.scores import Dot, ScaledDot
-from seq2seq.decoding.native.layout import Attention, Feed, Layer, Norm, Stack, address
+from seq2seq.attention.ssru import SSRU
+from seq2seq.decoding.native.layout import address, structs
 from seq2seq.decoding.native.linear import Packer
 from seq2seq.models.transformer import Transformer
 from seq2seq.nn.layer import ACTIVATIONS, FeedForward
@@ -24,11 +25,13 @@ def is_covered(model: nn.Module) -> TypeGuard[Transformer]:
     if type(model) is not Transformer:
         return False
     layers = [*model.encoder, *model.decoder]
-    attentions = [layer.attention for layer in layers] + [layer.cross for layer in model.decoder]
+    own = [layer.attention for layer in model.decoder]
+    read = [layer.attention for layer in model.encoder] + [layer.cross for layer in model.decoder]
     positions = (model.encoder_position, model.decoder_position)
     norms = [m for m in model.modules() if isinstance(m, (nn.LayerNorm, nn.RMSNorm))]
     return (
-        all(type(a) is MultiHead and is_plain(a) for a in attentions)
+        all(map(is_plain, read))
+        and (all(map(is_plain, own)) or all(type(unit) is SSRU for unit in own))
         and all(type(layer.feed) is FeedForward for layer in layers)
         and all(type(scheme) in SCHEMES for scheme in positions)
         and all(type(norm) in KINDS for norm in norms)
@@ -36,9 +39,10 @@ def is_covered(model: nn.Module) -> TypeGuard[Transformer]:
     )
 
 
-def is_plain(attention: MultiHead) -> bool:
-    score = type(attention.score) in (Dot, ScaledDot)
-    return score and isinstance(attention.q, nn.Linear)
+def is_plain(attention: nn.Module) -> bool:
+    if type(attention) is not MultiHead or not isinstance(attention.q, nn.Linear):
+        return False
+    return type(attention.score) in (Dot, ScaledDot)
 
 
 class NativeStack:
@@ -51,10 +55,11 @@ class NativeStack:
         self.position: PositionScheme = getattr(model, f"{side}_position")
         words = model.embeddings.target if side == "decoder" else model.embeddings.source
         self.dim = model.embeddings.dim
-        array = (Layer * len(layers))()
+        array = (structs.layer * len(layers))()
         for struct, layer in zip(array, layers, strict=True):
             self._fill(struct, layer)
-        self.struct = Stack(
+        self.own = [struct.own for struct in array if struct.own.heads]
+        self.struct = structs.stack(
             *(self.dim, len(layers), layers[0].around_feed.pre, array),
             self._norm(getattr(model, f"{side}_norm")),
             self._keep(words.weight),
@@ -77,8 +82,7 @@ class NativeStack:
         if scheme.hook == "embed":
             zeros = torch.zeros(1, P, self.dim)
             self.struct.places = self._keep(scheme.embed(zeros, places)[0])
-        for i in range(self.struct.layers):
-            own = self.struct.layer[i].own
+        for own in self.own:
             if scheme.hook == "rotate":
                 half = own.width // 2
                 ones = torch.cat((torch.ones(P, half), torch.zeros(P, half)), 1)
@@ -94,12 +98,18 @@ class NativeStack:
         self.held.append(tensor)
         return address(tensor)
 
-    def _fill(self, struct: Layer, layer: Any) -> None:
+    def _fill(self, struct: Any, layer: Any) -> None:
         attention, feed = layer.attention, layer.feed
-        struct.own = self._attention(attention, layer.around_attention.norm, True)
+        norm = self._norm(layer.around_attention.norm)
+        if type(attention) is SSRU:
+            struct.unit = structs.recurrence(self.packer(attention.x, attention.gate).struct, norm)
+        else:
+            maps = attention.q, attention.k, attention.v
+            struct.own = self._attention(attention, norm, *maps)
         if hasattr(layer, "cross"):
-            struct.cross = self._attention(layer.cross, layer.around_cross.norm, False)
-        struct.feed = Feed(
+            norm = self._norm(layer.around_cross.norm)
+            struct.cross = self._attention(layer.cross, norm, layer.cross.q)
+        struct.feed = structs.feed(
             up=self.packer(feed.up).struct,
             down=self.packer(feed.down).struct,
             norm=self._norm(layer.around_feed.norm),
@@ -108,21 +118,20 @@ class NativeStack:
         if feed.gate is not None:
             struct.feed.gate = self.packer(feed.gate).struct
 
-    def _attention(self, attention: MultiHead, norm: nn.Module, to_itself: bool) -> Attention:
-        maps = (attention.q, attention.k, attention.v) if to_itself else (attention.q,)
-        return Attention(
+    def _attention(self, attention: MultiHead, norm: Any, *maps: nn.Module) -> Any:
+        return structs.attention(
             in_=self.packer(*maps).struct,
             out=self.packer(attention.out).struct,
-            norm=self._norm(norm),
+            norm=norm,
             heads=attention.num_heads,
             groups=attention.num_kv_heads,
             width=attention.width,
             scale=attention.score.scale,
         )
 
-    def _norm(self, norm: Any) -> Norm:
+    def _norm(self, norm: Any) -> Any:
         if type(norm) is nn.Identity:
-            return Norm()
+            return structs.norm()
         bias = getattr(norm, "bias", None)
         weight, bias = self._keep(norm.weight), None if bias is None else self._keep(bias)
-        return Norm(KINDS[type(norm)], norm.eps, weight, bias)
+        return structs.norm(KINDS[type(norm)], norm.eps, weight, bias)

@@ -3,9 +3,11 @@
 #include "vectors.h"
 #include <math.h>
 
-/* A layer of the decoder; the encoder's have no `cross`. */
+/* A layer of the decoder; the encoder's have no `cross`. What the decoder wrote is read by `own`, or
+ * remembered by `unit`. */
 typedef struct {
     attention own, cross;
+    recurrence unit;
     feed feed;
 } layer;
 
@@ -25,6 +27,7 @@ typedef struct {
     int64_t positions_step;            /* 0: all rows are at the first position */
     readable own, source;              /* own: the new token included, last */
     const memory *pasts, *sources;     /* of each layer */
+    float *const *states;              /* of each `unit`, (rows, dim), at first 0; or NULL */
 } step;
 
 void *reserve(arena *room, int64_t bytes) {
@@ -92,6 +95,7 @@ static buffers buffers_of(arena *room, const stack *s, int64_t rows, int64_t lon
     int64_t queries = s->dim, hidden = s->dim;
     for (int32_t i = 0; i < s->layers; i++) {
         queries = larger_of(queries, s->layer[i].own.in.outputs);
+        queries = larger_of(queries, s->layer[i].unit.in.outputs);
         hidden = larger_of(hidden, s->layer[i].feed.up.outputs);
     }
     buffers b;
@@ -159,6 +163,15 @@ static void remember(const attention *a, int64_t rows, const memory *past, const
     }
 }
 
+/* What stands for self-attention where a row remembers one vector c. */
+static void recall(const stack *s, const recurrence *u, int64_t rows, float *c, float *x,
+                   const buffers *b) {
+    const after nothing = {.activation = NO_ACTIVATION};
+    product(&u->in, entered(s, &u->norm, x, rows, b), rows, &nothing, b->queries, b->work);
+    recur(b->queries, rows, s->dim, c, x);
+    if (!s->is_pre) normalise(&u->norm, x, rows, s->dim, x);
+}
+
 /* Decode one token of every row: hidden (rows, dim). Returns: the bytes that `work` must have; if
  * it has less, nothing else is done. */
 int64_t decode(const stack *s, const step *batch, float *hidden, void *work, int64_t size) {
@@ -173,11 +186,15 @@ int64_t decode(const stack *s, const step *batch, float *hidden, void *work, int
     embed(s, batch->tokens, batch->positions, batch->positions_step, N, hidden);
     for (int32_t i = 0; i < s->layers; i++) {
         const layer *l = s->layer + i;
-        project(s, &l->own, hidden, N, batch->positions, batch->positions_step, &b);
-        remember(&l->own, N, batch->pasts + i, &own, b.queries);
-        attend(&l->own, b.queries, l->own.in.outputs, N, batch->pasts + i, &own, batch->positions,
-               batch->positions_step, b.read, b.scores);
-        leave(s, &l->own.norm, &l->own.out, b.read, hidden, N, &b);
+        if (l->unit.in.packed) {
+            recall(s, &l->unit, N, batch->states[i], hidden, &b);
+        } else {
+            project(s, &l->own, hidden, N, batch->positions, batch->positions_step, &b);
+            remember(&l->own, N, batch->pasts + i, &own, b.queries);
+            attend(&l->own, b.queries, l->own.in.outputs, N, batch->pasts + i, &own,
+                   batch->positions, batch->positions_step, b.read, b.scores);
+            leave(s, &l->own.norm, &l->own.out, b.read, hidden, N, &b);
+        }
 
         project(s, &l->cross, hidden, N, batch->positions, batch->positions_step, &b);
         attend(&l->cross, b.queries, l->cross.in.outputs, N, batch->sources + i, &source,

@@ -107,4 +107,9 @@ static inline vec exponential(vec x) {
     return series * power;
 }
 
+static inline vec sigmoid(vec x) {
+    const vec tail = exponential(-larger(x, -x));
+    return choose(x < spread(0), tail, spread(1)) / (1.0f + tail);
+}
+
 #endif
