@@ -55,6 +55,13 @@ def keep_memory() -> None:
         mallopt(M_TRIM_THRESHOLD, 2**30)
 
 
+def return_memory() -> None:
+    """Give freed memory back to the system, of which glibc keeps some."""
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    if trim is not None:
+        trim(0)
+
+
 def usable_cores() -> int:
     """CPU cores that this process may use, perhaps fewer than the machine has."""
     if hasattr(os, "sched_getaffinity"):

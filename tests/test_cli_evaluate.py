@@ -113,6 +113,7 @@ def test_files_that_do_not_match_are_refused_before_the_model_is_loaded(
     reference.write_text("one line\n", encoding="utf-8")
     message = refused(seq2seq("evaluate", tmp_path / "no model", source, reference))
     assert f"{source} has 12 line(s), {reference} 1." in message
+    assert "scoring shifted pairs" in message
 
 
 def test_an_output_that_cannot_be_written_is_refused_before_the_model_is_loaded(

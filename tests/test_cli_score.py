@@ -124,6 +124,7 @@ def test_files_that_do_not_match_are_refused_before_anything_is_scored(
     reference.write_text("Yes.\n", encoding="utf-8")
     message = refused(seq2seq("score", tmp_path / "no model", source, reference))
     assert f"{source} has 12 line(s), {reference} 1." in message
+    assert "scoring shifted pairs" in message
     reference.write_bytes(b"Yes.\n\xff\n")
     assert "line 2, byte 1" in refused(seq2seq("score", tmp_path, source, reference))
 

@@ -90,8 +90,8 @@ LIBRARIES = {
 BUDGETS = {
     "attention": 2115,
     "training": 2100,
-    "cli": 2820,
-    "data": 2920,
+    "cli": 2825,
+    "data": 2960,
     "functional": 1400,
     "decoding": 2315,
     "pages": 665,
@@ -100,11 +100,11 @@ BUDGETS = {
     "alignment": 370,
     "interchange": 1100,
     "nn": 270,
-    "modules on the top level": 1445,
+    "modules on the top level": 1450,
     "serving": 1045,
     "documents": 180,
 }
-FILES_IN_A_FOLDER = 26
+FILES_IN_A_FOLDER = 27
 FILES = 232
 
 MODULES = sorted(PACKAGE.rglob("*.py"))

@@ -65,7 +65,7 @@ def run(arguments: argparse.Namespace) -> int:
     arguments.output = arguments.output or folder / "report.html"
     check_written(arguments.output, path, arguments.source, arguments.reference)
     if arguments.source:
-        check_parallel(arguments.source, arguments.reference)
+        check_parallel(arguments.source, arguments.reference, "scoring")
         if is_table(arguments.reference):
             raise ConfigError(
                 f"--reference {arguments.reference}: a report takes one reference per sentence; of "

@@ -34,7 +34,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     models = joined(arguments.path, arguments)
     check_written(None, *models, arguments.source, arguments.reference)
-    pairs = check_parallel(arguments.source, arguments.reference)
+    pairs = check_parallel(arguments.source, arguments.reference, "scoring")
     translator = open_models(arguments.path, arguments)
     texts = zip(read_lines(arguments.source), read_lines(arguments.reference), strict=True)
     total, pieces, scored = 0.0, 0, 0

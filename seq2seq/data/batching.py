@@ -15,6 +15,7 @@ from seq2seq.data.corpus import Corpus, Share
 from seq2seq.data.epoch_sampling import chunks, counting_sort, length_starts, max_lengths, sample
 from seq2seq.data.prefetch import prefetched
 from seq2seq.data.subword_regularization import Resegmented, SubwordRegularization
+from seq2seq.environment import return_memory
 from seq2seq.errors import ConfigError
 
 # Noise, in pieces, on the order of rows with the same longer side. More noise makes batches differ
@@ -222,7 +223,13 @@ class BatchLoader:
         else:
             start = 0
             self._epoch += 1
-        with closing(prefetched(self._pieces(self._epoch, start), PREFETCHED)) as made:
+        batches = self.batches(self._epoch)
+        self.corpus.release()
+        # Not even of freed memory is all returned that another thread than the main one allocated.
+        return_memory()
+        pieces = self._pieces(batches, self._epoch, start)
+        del batches
+        with closing(prefetched(pieces, PREFETCHED)) as made:
             for self._position, piece in enumerate(made, start=start + 1):
                 if self._position == self._length:
                     # A reader that knows the length suspends this frame here while it starts the
@@ -230,11 +237,9 @@ class BatchLoader:
                     made.close()
                 yield piece
 
-    def _pieces(self, epoch: int, start: int) -> Iterator[Batch]:
+    def _pieces(self, batches: EpochBatches, epoch: int, start: int) -> Iterator[Batch]:
         """This rank's batches of an epoch from a position on."""
-        batches, told = self.batches(epoch), start // self.steps
-        self.corpus.release()  # the lengths, of which batches need few
-        rows = self.rows(epoch)
+        told, rows = start // self.steps, self.rows(epoch)
         for position in range(start, self._length):
             index, step = divmod(position, self.steps)
             if step == 0:

@@ -1,7 +1,6 @@
-"""A parallel corpus as piece ids on disk: encoded once, then memory-mapped, never loaded whole."""
+"""A parallel corpus as piece ids on disk: encoded once, then read as needed."""
 
 import json
-import mmap
 import shutil
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,16 +10,19 @@ import numpy as np
 import tokenizers as library
 
 from seq2seq.data.cache import FileMemo, cached_folder, digest
-from seq2seq.data.encode import FILES, SIDES, write_corpus
+from seq2seq.data.encode import SIDES, write_corpus
 from seq2seq.data.encoded_blocks import encoded_blocks
 from seq2seq.data.encoding_stats import EncodingStats
-from seq2seq.data.links import PieceLinks, mapped
+from seq2seq.data.links import PieceLinks
 from seq2seq.data.mixture import Component
+from seq2seq.data.stored import Stored, mapped, release, stored
 from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.errors import DataError
 
 # Part of every cache's name: raise it when the files of a corpus change their format.
 FORMAT = "4"
+
+WINDOW = 2**14  # offsets that are read from disk together: 128 KiB
 
 
 class Side(NamedTuple):
@@ -29,23 +31,25 @@ class Side(NamedTuple):
     Row i is `ids[offsets[i] : offsets[i + 1]]`: there is one more offset than there are rows.
     """
 
-    ids: np.ndarray
-    offsets: np.ndarray
+    ids: Stored | np.ndarray
+    offsets: Stored | np.ndarray
     lengths: np.ndarray
 
     def row(self, index: int) -> np.ndarray:
-        return self.ids[self.offsets[index] : self.offsets[index + 1]]
+        start, stop = self.offsets[index : index + 2].tolist()
+        return self.ids[start:stop]
+
+    def bounds(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Where in `ids` some rows start, and where they end."""
+        return self.offsets[rows], self.offsets[rows + 1]
 
     def read_ahead(self, rows: np.ndarray) -> None:
         """Let the system read rows from disk, without waiting for it."""
-        memory, size = self.ids.base, self.ids.itemsize
-        if isinstance(memory, mmap.mmap) and hasattr(memory, "madvise"):
-            # `take` lets other threads run while it waits for the disk.
-            starts = np.take(self.offsets, rows) * size
-            ends = np.take(self.offsets, rows + 1) * size
-            pages = starts // mmap.PAGESIZE * mmap.PAGESIZE
-            for page, length in zip(pages.tolist(), (ends - pages).tolist(), strict=True):
-                memory.madvise(mmap.MADV_WILLNEED, page, length)
+        if isinstance(self.ids, Stored) and isinstance(self.offsets, Stored):
+            # Around them too: there are few offsets beside ids, and all of them are needed soon.
+            windows = np.unique(rows // WINDOW) * WINDOW
+            self.offsets.read_ahead(windows, windows + WINDOW + 1)
+            self.ids.read_ahead(*self.bounds(rows))
 
 
 class Share(NamedTuple):
@@ -107,14 +111,14 @@ class Corpus:
         self._target.read_ahead(rows)
 
     def release(self) -> None:
-        """Let the system take back the memory of what was read; it is read again when needed."""
-        for array in (*self._source, *self._target):
-            if isinstance(array.base, mmap.mmap) and hasattr(array.base, "madvise"):
-                array.base.madvise(mmap.MADV_DONTNEED)
+        """Take what was read of lengths and hashes out of memory; they stay on disk."""
+        for array in (self.source_lengths, self.target_lengths, self.hashes):
+            release(array)
 
     def count_tokens(self, rows: np.ndarray) -> int:
         """Target tokens of some rows, EOS counted."""
-        return int(self.target_lengths[rows].sum(dtype=np.int64)) + len(rows)
+        starts, ends = self._target.bounds(rows)
+        return int((ends - starts).sum()) + len(rows)
 
 
 def encode_corpus(
@@ -172,7 +176,11 @@ def settings_of(
 def load_corpus(folder: Path, weights: Sequence[float]) -> Corpus:
     note = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     source, target = (
-        Side(*map(mapped, (folder / f"{side}.{name}" for name in FILES), (kind, "<i8", "<i4")))
+        Side(
+            stored(folder / f"{side}.ids", kind),
+            stored(folder / f"{side}.offsets", "<i8"),
+            mapped(folder / f"{side}.lengths", "<i4"),
+        )
         for side, kind in zip(SIDES, note["ids"], strict=True)
     )
     return Corpus(

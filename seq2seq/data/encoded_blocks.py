@@ -3,6 +3,7 @@
 An interrupted encoding is continued: what is on disk is not encoded again.
 """
 
+import gc
 import multiprocessing
 import os
 import threading
@@ -51,6 +52,7 @@ def encoded_blocks(
     # Not forked from this process, whose threads a copy would lack.
     known = multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("forkserver" if "forkserver" in known else "spawn")
+    context.set_forkserver_preload(["__main__", __name__])
     with ProcessPoolExecutor(count, context, initializer=end_with_parent) as pool:
         waiting: deque[tuple[Path, Future[None] | None]] = deque()
         for number in range(-(-pairs // BLOCK)):
@@ -116,6 +118,7 @@ def tokenizer_of(text: str, prefix: tuple[int, ...]) -> Tokenizer:
 def end_with_parent() -> None:
     """Let this process end as soon as its parent does, however that ends; it uses one core."""
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    gc.disable()  # a block is many objects without a cycle, and the search for one takes time
     parent = multiprocessing.parent_process()
     assert parent is not None
 

@@ -78,7 +78,7 @@ class TwoFiles(TextFormat):
 
     def check(self, memo: FileMemo) -> int:
         count = partial(memo.recall, what="lines", compute=count_lines)
-        return check_parallel(self.source, self.target, count)
+        return check_parallel(self.source, self.target, "training on", count)
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,5 @@
 """Links from target pieces to source pieces: files on disk, and tensors of a batch."""
 
-import mmap
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
@@ -8,6 +7,8 @@ from typing import NamedTuple
 import numpy as np
 import torch
 from torch import Tensor
+
+from seq2seq.data.stored import mapped, stored
 
 # One entry: a target piece, a source piece, and the share of the target piece it accounts for.
 ENTRY = np.dtype([("target", "<i4"), ("source", "<i4"), ("share", "<f4")])
@@ -34,19 +35,22 @@ class BatchLinks(NamedTuple):
 
 
 class PieceLinks:
-    """The links of all rows of a corpus, memory-mapped.
+    """The links of all rows of a corpus, on disk.
 
     Attributes:
         asked: (rows,) int32, target pieces of each row that have links.
     """
 
     def __init__(self, folder: Path):
-        arrays = [mapped(folder / name, kind) for name, kind in FILES.items()]
-        self._entries, self._offsets, self.asked = arrays
+        self._entries, self._offsets = (
+            stored(folder / name, FILES[name]) for name in ("entries", "offsets")
+        )
+        self.asked = mapped(folder / "asked", FILES["asked"])
 
     def row(self, index: int) -> np.ndarray:
         """The entries of a row, read-only."""
-        return self._entries[self._offsets[index] : self._offsets[index + 1]]
+        start, stop = self._offsets[index : index + 2].tolist()
+        return self._entries[start:stop]
 
     def count(self, rows: np.ndarray) -> int:
         """Target pieces of some rows that have links."""
@@ -61,16 +65,6 @@ class PieceLinks:
         shares = np.ascontiguousarray(entries["share"])
         asked = self.count(np.array(rows, np.int64))
         return BatchLinks(torch.from_numpy(places), torch.from_numpy(shares), asked, total)
-
-
-def mapped(path: Path, kind: np.dtype | str) -> np.ndarray:
-    """A file as a memory-mapped array; an empty file, which cannot be mapped, as an empty one."""
-    if path.stat().st_size == 0:
-        return np.empty(0, kind)
-    with path.open("rb") as file:
-        memory = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    # A plain array: slicing numpy's memmap object is ten times slower.
-    return np.ndarray(len(memory) // np.dtype(kind).itemsize, kind, memory)
 
 
 def write_links(folder: Path, rows: Iterable[np.ndarray]) -> int:

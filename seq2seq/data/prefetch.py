@@ -1,5 +1,6 @@
 """Make items in a thread, some ahead of the one that is used."""
 
+import atexit
 import threading
 from collections.abc import Generator, Iterable
 from queue import SimpleQueue
@@ -29,8 +30,14 @@ def prefetched(items: Iterable[T], count: int) -> Generator[T, None, None]:
         except BaseException as error:
             made.put(error)
 
+    def stop() -> None:
+        closed.set()
+        room.release()
+        thread.join()
+
     thread = threading.Thread(target=make, daemon=True)
     thread.start()
+    atexit.register(stop)  # a thread that runs when Python has ended aborts the process
     try:
         while (item := made.get()) is not None:
             if isinstance(item, BaseException):
@@ -38,6 +45,5 @@ def prefetched(items: Iterable[T], count: int) -> Generator[T, None, None]:
             room.release()
             yield item
     finally:
-        closed.set()
-        room.release()
-        thread.join()
+        atexit.unregister(stop)
+        stop()

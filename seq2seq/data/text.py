@@ -155,10 +155,13 @@ def check_rereadable(path: Path) -> None:
         )
 
 
-def check_parallel(source: Path, target: Path, count: Callable[[Path], int] = count_lines) -> int:
+def check_parallel(
+    source: Path, target: Path, use: str, count: Callable[[Path], int] = count_lines
+) -> int:
     """The number of pairs of two files, which must have equally many lines.
 
     Args:
+        use: what will be done with a pair (`scoring`), for the message.
         count: counts the lines of a file.
 
     Raises: DataError with both counts if they differ, and for a file that can be read only once;
@@ -170,7 +173,7 @@ def check_parallel(source: Path, target: Path, count: Callable[[Path], int] = co
     if counts[0] != counts[1]:
         raise DataError(
             f"{source} has {counts[0]:,} line(s), {target} {counts[1]:,}. Line n of one must be "
-            "the translation of line n of the other; a shifted pair would train nonsense. Only LF "
+            f"the translation of line n of the other; {use} shifted pairs makes no sense. Only LF "
             "ends a line, and a sentence left out is an empty line."
         )
     return counts[0]

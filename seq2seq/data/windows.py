@@ -2,13 +2,13 @@
 
 import re
 from collections.abc import Callable, Iterable, Iterator
-from typing import TypeVar
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, TypeVar
 
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.symbols import PAD
+
+if TYPE_CHECKING:
+    from torch import Tensor
 
 T = TypeVar("T")
 
@@ -45,8 +45,10 @@ def by_length(lengths: list[int], max_pieces: int) -> Iterator[list[int]]:
         yield batch
 
 
-def padded(rows: list[list[int]]) -> Tensor:
+def padded(rows: list[list[int]]) -> "Tensor":
     """Rows of ids as one tensor, padded at the right."""
+    import torch  # takes seconds, in each process that encodes text and needs none of it
+
     width = max(map(len, rows))
     return torch.tensor([row + [PAD] * (width - len(row)) for row in rows])
 

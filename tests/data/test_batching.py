@@ -1,3 +1,5 @@
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -273,6 +275,21 @@ def test_batches_are_made_ahead_and_their_thread_ends_with_them() -> None:
     with pytest.raises(ValueError, match="the end"):
         list(prefetched(items(), 3))
     assert threading.active_count() == before
+
+
+def test_the_thread_has_ended_when_the_process_does() -> None:
+    """Else Python aborts, if the thread is busy."""
+    script = """if True:
+        import atexit, itertools, sys, threading
+        from seq2seq.data.prefetch import prefetched
+
+        atexit.register(lambda: print(threading.active_count()))  # the last to be called
+        ahead = prefetched(itertools.count(), 3)
+        next(ahead)
+        sys.exit(3)
+    """
+    ended = subprocess.run([sys.executable, "-c", script], stdout=subprocess.PIPE, timeout=300)
+    assert (ended.returncode, ended.stdout) == (3, b"1\n")
 
 
 def test_a_state_counts_what_was_yielded_not_what_was_made_ahead(corpus: Corpus) -> None:

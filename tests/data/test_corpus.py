@@ -2,6 +2,8 @@ import json
 import mmap
 import os
 import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
@@ -379,6 +381,11 @@ def test_processes_encode_as_one_does_and_a_killed_one_loses_nothing(
     assert several.hashes.tolist() == whole.hashes.tolist()
 
 
+def test_a_process_that_encodes_does_not_wait_for_torch() -> None:
+    script = "import sys, seq2seq.data.encoded_blocks; print('torch' in sys.modules)"
+    assert subprocess.check_output([sys.executable, "-c", script]) == b"False\n"
+
+
 def end_process(*_: object) -> None:
     os.kill(os.getpid(), signal.SIGKILL)
 
@@ -400,9 +407,39 @@ def test_what_the_system_is_told_of_pages_changes_nothing(
     paths = parallel("more", GERMAN * 100, ENGLISH * 100)
     corpus = encode_corpus(lines_of(*paths), tokenizers, max_length=50, cache_dir=tmp_path / "c")
     before = rows(corpus)
-    for array in (*corpus._source, *corpus._target):
+    lengths = corpus.source_lengths, corpus.target_lengths
+    for array in (*lengths, corpus.hashes):
         assert isinstance(array.base, mmap.mmap), "else it is told nothing"
     corpus.read_ahead(np.arange(len(corpus)))
     corpus.read_ahead(np.empty(0, np.int32))
     corpus.release()
     assert rows(corpus) == before
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps").is_file(), reason="needs Linux")
+def test_what_was_read_of_a_corpus_leaves_no_page_in_memory(
+    parallel: Parallel, tokenizers: Tokenizers, tmp_path: Path
+) -> None:
+    def resident() -> int:
+        """KiB of the files of this corpus that are in memory."""
+        of_file, kib = False, 0
+        for line in smaps.read_text(encoding="utf-8").splitlines():
+            if not line.split()[0].endswith(":"):
+                of_file = str(tmp_path) in line
+            elif of_file and line.startswith("Rss:"):
+                kib += int(line.split()[1])
+        return kib
+
+    smaps = Path("/proc/self/smaps")
+    paths = parallel("more", GERMAN * 5000, ENGLISH * 5000)
+    corpus = encode_corpus(lines_of(*paths), tokenizers, max_length=50, cache_dir=tmp_path / "c")
+    assert corpus.source_lengths.sum() > 0
+    assert resident() > 0, "lengths are mapped"
+    corpus.release()
+    every = np.arange(len(corpus))
+    corpus.read_ahead(every)
+    expected = int(corpus.target_lengths.sum()) + len(corpus)
+    corpus.release()
+    assert corpus.count_tokens(every) == expected
+    assert sum(len(corpus.target(row)) + 1 for row in every) == expected
+    assert resident() == 0

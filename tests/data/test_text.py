@@ -235,10 +235,10 @@ def test_a_list_names_the_two_files_themselves(tmp_path: Path) -> None:
 def test_files_of_unequal_length_are_refused_with_both_counts(tmp_path: Path) -> None:
     source = write(tmp_path, b"1\n2\n3", "source")
     target = write(tmp_path, b"1\n2\n3\n", "target")
-    assert check_parallel(source, target) == 3
+    assert check_parallel(source, target, "scoring") == 3
     target = write(tmp_path, b"1\n2\n", "target")
-    with pytest.raises(DataError, match=r"source has 3 line\(s\), .*target 2\."):
-        check_parallel(source, target)
+    with pytest.raises(DataError, match=r"source has 3 line\(s\), .*target 2\..*scoring"):
+        check_parallel(source, target, "scoring")
 
 
 @pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
@@ -248,8 +248,8 @@ def test_a_pipe_is_refused_before_it_is_read(tmp_path: Path) -> None:
     source = write(tmp_path, b"1\n2\n", "source")
     for files in ((source, tmp_path / "pipe"), (tmp_path / "pipe", source)):
         with pytest.raises(DataError, match=r"pipe is a pipe .* read once.*zcat a\.gz > a\.txt"):
-            check_parallel(*files)
+            check_parallel(*files, "scoring")
     with pytest.raises(DataError, match=r"data\.train=.*pipe is a pipe"):
         parallel_paths([str(source), str(tmp_path / "pipe")], "de", "en", "data.train")
     with pytest.raises(DataError, match="directory"):
-        check_parallel(source, tmp_path)
+        check_parallel(source, tmp_path, "scoring")

@@ -64,7 +64,7 @@ def turned(links: Iterable[Link]) -> set[Link]:
 
 def align_files(arguments: argparse.Namespace) -> int:
     """Returns: 1 if a pair could not be aligned, else 0."""
-    count = check_parallel(arguments.source_file, arguments.target_file)
+    count = check_parallel(arguments.source_file, arguments.target_file, "aligning")
     reference = read_links(arguments.gold, count, names(arguments)) if arguments.gold else []
     directions = open_directions(arguments, reference)
     words: list[str] = []

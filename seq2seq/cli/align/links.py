@@ -149,8 +149,9 @@ def align_links(arguments: argparse.Namespace) -> int:
     links = [read_alignment(path) for path in paths]  # each once: it may be a pipe
     count, of, sizes = len(links[0]), str(paths[0]), None
     if arguments.source_file:
-        count, of = check_parallel(arguments.source_file, arguments.target_file), names(arguments)
-        sizes = word_counts(arguments.source_file, arguments.target_file)
+        files = arguments.source_file, arguments.target_file
+        count, of = check_parallel(*files, "aligning"), names(arguments)
+        sizes = word_counts(*files)
     for path, lines in zip(paths, links, strict=True):
         check_count(path, len(lines), count, of)
         if sizes is not None:

@@ -43,7 +43,8 @@ def align_sentence(arguments: argparse.Namespace) -> int:
 def align_page(arguments: argparse.Namespace) -> int:
     """Returns: 1 if a pair could not be aligned, else 0."""
     text = arguments.source is not None
-    count = 1 if text else check_parallel(arguments.source_file, arguments.target_file)
+    files = arguments.source_file, arguments.target_file
+    count = 1 if text else check_parallel(*files, "aligning")
     path = checkpoint.find(Path(arguments.path))
     translator = Translator.load(path, arguments.device, arguments.tag)
     if text:

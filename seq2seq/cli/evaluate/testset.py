@@ -68,7 +68,7 @@ def read_test_set(arguments: argparse.Namespace, files: list[Path]) -> TestSet:
         codes = arguments.langpair.split("-")
         languages, name = (codes[0], arguments.language or codes[-1]), arguments.test_set
     for path in references:
-        check_parallel(source, path)
+        check_parallel(source, path, "scoring")
     streams = [stream for path in references for stream in read_references(path)]
     lines = list(read_lines(source))
     if len(streams) > 1 and all(map(same_text, lines, streams[0])):
