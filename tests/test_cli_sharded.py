@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -237,3 +238,10 @@ def test_other_options_and_other_files_than_text_are_refused(
     for part in ("0/2", "3/2", "1"):
         with pytest.raises(argparse.ArgumentTypeError, match="should be like 1/8"):
             sharded.shard(part)
+
+
+@pytest.mark.skipif(find_spec("ray") is not None, reason="ray is installed")
+def test_what_a_cluster_needs_is_said(seq2seq: Command, run: Path, texts: Path) -> None:
+    assert "pip install ray" in refused(seq2seq(*typed(run, texts, "--ray", "auto")))
+    both = typed(run, texts, "--ray", "auto", "--workers", 2)
+    assert "leave --workers out" in refused(seq2seq(*both))

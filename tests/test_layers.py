@@ -83,6 +83,7 @@ LIBRARIES = {
     "prometheus_client": {"serving"},
     "py3langid": {"serving"},
     "sentencex": {"documents"},
+    "ray": {"cli"},
 }
 
 # Lines of code of each package: blank lines, comments and docstrings are not counted. A commit that
@@ -90,7 +91,7 @@ LIBRARIES = {
 BUDGETS = {
     "attention": 2115,
     "training": 2100,
-    "cli": 2825,
+    "cli": 2945,
     "data": 2960,
     "functional": 1400,
     "decoding": 2315,

@@ -31,12 +31,17 @@ class Read(Protocol):
     def size(self) -> int | None: ...
 
 
-def with_progress(results: Iterable[T], lines: Read) -> Generator[T, None, None]:
-    """Pass the results on, and report their progress on stderr."""
-    return with_bar(results, lines) if sys.stderr.isatty() else with_log(results, lines)
+def with_progress(
+    results: Iterable[T], lines: Read, unit: str = "lines"
+) -> Generator[T, None, None]:
+    """Pass the results on, each of them a unit, and report their progress on stderr."""
+    report = with_bar if sys.stderr.isatty() else with_log
+    return report(results, lines, unit)
 
 
-def with_log(results: Iterable[T], lines: Read | None = None) -> Generator[T, None, None]:
+def with_log(
+    results: Iterable[T], lines: Read | None = None, unit: str = "lines"
+) -> Generator[T, None, None]:
     """Log the count of results and their rate every `SILENCE` seconds.
 
     A thread does it, since the first of many results may take minutes.
@@ -48,7 +53,7 @@ def with_log(results: Iterable[T], lines: Read | None = None) -> Generator[T, No
             rate = count / (time.perf_counter() - begun)
             size = lines.size if lines else None
             share = f", {lines.bytes / size:.0%} read" if lines and size else ""
-            print(f"{count:,} lines, {rate:,.1f}/s{share}", file=sys.stderr, flush=True)
+            print(f"{count:,} {unit}, {rate:,.1f}/s{share}", file=sys.stderr, flush=True)
 
     logger = threading.Thread(target=log, daemon=True)
     logger.start()
@@ -61,7 +66,7 @@ def with_log(results: Iterable[T], lines: Read | None = None) -> Generator[T, No
         logger.join()
 
 
-def with_bar(results: Iterable[T], lines: Read) -> Generator[T, None, None]:
+def with_bar(results: Iterable[T], lines: Read, unit: str) -> Generator[T, None, None]:
     """Show a bar: the count of results, their rate, and how much of the input was read."""
     # Imported here: it takes a tenth of a second.
     from rich.console import Console
@@ -69,15 +74,15 @@ def with_bar(results: Iterable[T], lines: Read) -> Generator[T, None, None]:
 
     columns = (
         BarColumn(),
-        TextColumn("{task.fields[lines]:,} lines, {task.fields[rate]:,.1f}/s"),
+        TextColumn("{task.fields[count]:,} " + unit + ", {task.fields[rate]:,.1f}/s"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=lines.size, lines=0, rate=0.0)
+        task = progress.add_task("", total=lines.size, count=0, rate=0.0)
         for count, result in enumerate(results, start=1):
             yield result
             rate = count / max(progress.tasks[0].elapsed or 0.0, 1e-9)
-            progress.update(task, completed=lines.bytes, lines=count, rate=rate)
+            progress.update(task, completed=lines.bytes, count=count, rate=rate)
 
 
 def wanted(output: TextIO) -> bool:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 SHARDS = ".shards"  # in the folder of the output
 NOTE = "options.json"  # in SHARDS: what they were translated with
 OF_OTHERS = ("texts", "input", "output", "document", "alternatives")
-OF_FILES = ("output_dir", "shard", "shard_lines", "merge")
+OF_FILES = ("output_dir", "shard", "shard_lines", "merge", "ray")
 # Options on which translations depend.
 DECISIVE = (
     *("tag", "prefix", "max_source", "nbest", "json", "json_input", "precision", "sample"),
@@ -49,6 +49,7 @@ NAMED = 5  # shards in a message
 LINE_NUMBERS = re.compile(r"(^|of )line ([\d, ]*\d)")
 
 Results = Generator["list[Translation] | None", None, None]
+Lines = list[str | None]
 
 
 class Shard(NamedTuple):
@@ -78,7 +79,7 @@ class InputFiles:
         self.size = sum(file.stat().st_size for file in self.files)
         self.bytes = 0
 
-    def shards(self, file: Path) -> Iterator[tuple[Shard, list[str | None]]]:
+    def shards(self, file: Path) -> Iterator[tuple[Shard, Lines]]:
         """The shards of a file and their lines. Raises: as `InputLines`."""
         before, first = self.bytes, 1
         folder = self.output / SHARDS / file.relative_to(self.folder)
@@ -120,6 +121,11 @@ def add_files(command: argparse.ArgumentParser) -> None:
         "--shard-lines", type=positive, metavar="N", help=f"for --files: lines of a shard ({LINES})"
     )
     add("--merge", action="store_true", help="for --files: check that all is there, and join it")
+    add(
+        "--ray",
+        metavar="ADDRESS",
+        help="for --files: on all cores of a Ray cluster: auto, local, or HOST:PORT",
+    )
 
 
 def shard(text: str) -> tuple[int, int]:
@@ -162,6 +168,8 @@ def check_files(arguments: argparse.Namespace) -> None:
     if given := [typed(name) for name in OF_OTHERS if getattr(arguments, name)]:
         what = "texts" if given[0] == "--texts" else given[0]
         raise ConfigError(f"{what} cannot be joined with --files: leave one out")
+    if arguments.ray and arguments.workers is not None:
+        raise ConfigError("--ray takes all cores of its cluster: leave --workers out")
     if output is None:
         raise ConfigError("--files needs a folder for the translations: add --output-dir FOLDER")
     if not folder.is_dir():
@@ -186,20 +194,65 @@ def translate_files(
 
     Returns: the exit code. Raises: ConfigError if shards were made by other options; as `merge`.
     """
+    files = InputFiles(arguments.files, arguments.output_dir, shard_lines(arguments))
+    bar = None if arguments.quiet or sys.stderr is None else files
+    wanted = missing(arguments, files)
+    return finish(arguments, translate_shards(wanted, arguments, translator, engine, rules, bar))
+
+
+def missing(arguments: argparse.Namespace, files: InputFiles) -> Iterator[tuple[Shard, Lines]]:
+    """The shards of this machine's part that are not there, and their lines.
+
+    Raises: ConfigError if shards were made by other options.
+    """
     part, parts = arguments.shard or of_array()
     check_note(arguments)
-    files = InputFiles(arguments.files, arguments.output_dir, shard_lines(arguments))
+    shards = (each for file in files.files for each in files.shards(file))
+    for index, (shard, block) in enumerate(shards):
+        if index % parts == part - 1 and content(shard, bool(arguments.nbest)) is None:
+            yield shard, block
+
+
+def finish(arguments: argparse.Namespace, results: Iterable[tuple[Shard, bool]]) -> int:
+    """Wait for the shards of this machine's part; join all if it does them all.
+
+    Args:
+        results: each shard, once it is written, and whether a line of it failed.
+
+    Returns: the exit code. Raises: as `merge`.
+    """
+    lines, shards, failed = 0, 0, False
+    for shard, one_failed in results:
+        lines, shards, failed = lines + shard.lines, shards + 1, failed or one_failed
+    print(f"{lines:,} lines in {shards:,} shards translated", file=sys.stderr)
+    _, parts = arguments.shard or of_array()
+    return merge(arguments) or int(failed) if parts == 1 else int(failed)
+
+
+def translate_shards(
+    wanted: Iterable[tuple[Shard, Lines]],
+    arguments: argparse.Namespace,
+    translator: "Translator",
+    engine: "Sentences",
+    rules: "Rules",
+    read: progress.Read | None = None,
+) -> Iterator[tuple[Shard, bool]]:
+    """Translate and write shards.
+
+    Args:
+        wanted: shards and their lines.
+        read: what the progress that is shown refers to; None = show none.
+
+    Yields: each shard, once it is written, and whether a line of it failed.
+    """
     asked: list[tuple[int, Shard]] = []  # with the number of lines asked for before
-    total = 0
 
     def lines() -> Iterator[str | None]:
-        nonlocal total
-        shards = (each for file in files.files for each in files.shards(file))
-        for index, (shard, block) in enumerate(shards):
-            if index % parts == part - 1 and content(shard, bool(arguments.nbest)) is None:
-                asked.append((total, shard))
-                total += shard.lines
-                yield from block
+        total = 0
+        for shard, block in wanted:
+            asked.append((total, shard))
+            total += shard.lines
+            yield from block
 
     def place(line_no: int) -> tuple[Shard, int]:
         """The shard and the line in its file of a line that was asked for, counted from 1."""
@@ -216,14 +269,14 @@ def translate_files(
         max_source=arguments.max_source,
     )
     results = with_places(results, place)
-    if not arguments.quiet and sys.stderr is not None:
-        results = progress.with_progress(results, files)
-    formatted = format_of(arguments, translator.target)
-    language, failed, done = translator.config["data"]["target"], False, 0
-    for first in results:
-        shard = asked[done][1]
-        done += 1
-        text = []
+    if read is not None:
+        results = progress.with_progress(results, read)
+    formatted, language = (
+        format_of(arguments, translator.target),
+        translator.config["data"]["target"],
+    )
+    for done, first in enumerate(results):
+        shard, text, failed = asked[done][1], [], False
         for line_no, each in enumerate([first, *islice(results, shard.lines - 1)], shard.first):
             failed = failed or each is None
             best = best_by_risk(each, arguments, language) if arguments.mbr else each
@@ -231,8 +284,7 @@ def translate_files(
         shard.path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(shard.path) as output:
             output.write(gzip.compress("".join(text).encode(), mtime=0))
-    print(f"{total:,} lines in {done:,} shards translated", file=sys.stderr)
-    return merge(arguments) or int(failed) if parts == 1 else int(failed)
+        yield shard, failed
 
 
 def with_draws(

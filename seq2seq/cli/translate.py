@@ -16,6 +16,7 @@ import sys
 import warnings
 from collections.abc import Generator, Iterable
 from contextlib import ExitStack, closing
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
@@ -41,6 +42,7 @@ from seq2seq.cli.options import (
     search_arguments,
     typed,
 )
+from seq2seq.cli.ray_cluster import translate_on_ray
 from seq2seq.cli.requirements import (
     add_requirements,
     best_by_risk,
@@ -54,8 +56,10 @@ from seq2seq.errors import ConfigError
 from seq2seq.unpacked import Readable
 
 if TYPE_CHECKING:
-    from seq2seq.decoding.engine import Sentences
+    from seq2seq.decoding.engine import Engine, Sentences
+    from seq2seq.decoding.workers import Workers
     from seq2seq.text_engine import Translation
+    from seq2seq.text_request import Rules
     from seq2seq.translator import Translator
 
 HELP = "translate texts, or stdin to stdout"
@@ -93,12 +97,9 @@ def run(arguments: argparse.Namespace) -> int:
     search, options = check(arguments)
     if arguments.merge:
         return merge(arguments)
-    translator = open_models(arguments.path, arguments)
-    chosen = translator.search(**search)
-    check_beams(arguments, chosen)
-    keep_placeholders(arguments, chosen)
-    rules = rules_of(arguments, translator, chosen)
-    engine = translator.engine(chosen, **options)
+    if arguments.ray:
+        return translate_on_ray(arguments, partial(open_engine, arguments, search, options))
+    translator, engine, rules = open_engine(arguments, search, options)
     if arguments.document:
         return translate_documents(arguments, translator, engine, rules)
     if arguments.files:
@@ -139,6 +140,18 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.stats:
         progress.print_stats(engine)
     return code
+
+
+def open_engine(
+    arguments: argparse.Namespace, search: dict[str, Any], options: dict[str, Any]
+) -> "tuple[Translator, Engine | Workers, Rules]":
+    """The model, an engine for it, and the rules for all texts; arguments as `check` returns."""
+    translator = open_models(arguments.path, arguments)
+    chosen = translator.search(**search)
+    check_beams(arguments, chosen)
+    keep_placeholders(arguments, chosen)
+    rules = rules_of(arguments, translator, chosen)
+    return translator, translator.engine(chosen, **options), rules
 
 
 def check(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:

@@ -1,0 +1,110 @@
+"""Translating files on a Ray cluster, in a network and with processes of its own: `-m cluster`."""
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+from test_cli import SENTENCES
+from tiny_runs import demo_run
+
+ALONE = ["unshare", "--net", "--pid", "--fork", "--kill-child", "--mount-proc"]
+LINES, SHARDS = 1200, 24
+
+
+def can_be_alone() -> bool:
+    """May this user have a network of its own, where Ray listens to nobody?"""
+    if not shutil.which("unshare") or not shutil.which("ip"):
+        return False
+    return subprocess.run([*ALONE, "true"], capture_output=True).returncode == 0
+
+
+pytestmark = [
+    pytest.mark.cluster,
+    pytest.mark.skipif(find_spec("ray") is None, reason="needs ray: pip install ray"),
+    pytest.mark.skipif(
+        not can_be_alone(), reason="needs unshare and ip, and the right to use them"
+    ),
+]
+
+
+@pytest.fixture
+def texts(tmp_path: Path) -> Path:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    for name, shift in (("a.txt", 0), ("b.txt", 5)):
+        lines = [SENTENCES[(i * i + shift) % len(SENTENCES)] + "\n" for i in range(LINES // 2)]
+        (folder / name).write_text("".join(lines), encoding="utf-8")
+    return folder
+
+
+def translate(base: Path, texts: Path, output: str, *more: str) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "seq2seq", "translate", str(demo_run(base)), "--quiet"]
+    command += ["--files", str(texts), "--output-dir", str(texts.parent / output), *more]
+    command += ["--shard-lines", str(LINES // SHARDS), "--max-length", "20"]
+    network = ["sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
+    return subprocess.Popen([*ALONE, *network, *command], stderr=subprocess.PIPE, text=True)
+
+
+def ended(process: subprocess.Popen[str]) -> str:
+    """What it said. It must have ended well."""
+    _, said = process.communicate(timeout=240)
+    assert process.returncode == 0, said
+    return said
+
+
+def wait_for_shards(output: Path, count: int) -> None:
+    end = time.monotonic() + 120
+    while len(list(output.rglob("*.gz"))) < count:
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def actors(pid: int) -> list[int]:
+    """Ids of the processes below one that translate."""
+    found = []
+    for child in map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split()):
+        name = Path(f"/proc/{child}/cmdline").read_bytes()
+        found += [child] * name.startswith(b"ray::ShardTranslator") + actors(child)
+    return found
+
+
+def joined(output: Path) -> dict[str, str]:
+    return {path.name: path.read_text(encoding="utf-8") for path in output.glob("*.txt")}
+
+
+def test_killed_actors_and_a_killed_cluster_change_nothing(
+    tmp_path_factory: pytest.TempPathFactory, texts: Path
+) -> None:
+    base, output = tmp_path_factory.getbasetemp(), texts.parent / "killed"
+    ended(translate(base, texts, "alone"))
+
+    cluster = translate(base, texts, "killed", "--ray", "local")
+    wait_for_shards(output, 3)
+    cluster.kill()  # the command, and with it every process of the cluster
+    cluster.communicate()
+    done = len(list(output.rglob("*.gz")))
+    assert 3 <= done < SHARDS
+
+    cluster = translate(base, texts, "killed", "--ray", "local")
+    wait_for_shards(output, done + 1)
+    killed = actors(cluster.pid)
+    assert killed
+    for pid in killed:
+        os.kill(pid, signal.SIGKILL)
+    assert f"in {SHARDS - done} shards translated" in ended(cluster)
+    assert joined(output) == joined(texts.parent / "alone")
+
+
+def test_a_cluster_that_is_not_there_is_said(
+    tmp_path_factory: pytest.TempPathFactory, texts: Path
+) -> None:
+    process = translate(tmp_path_factory.getbasetemp(), texts, "none", "--ray", "127.0.0.1:9")
+    _, said = process.communicate(timeout=240)
+    assert process.returncode == 2
+    assert "no cluster answers" in said and "Traceback" not in said
