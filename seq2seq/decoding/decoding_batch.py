@@ -3,6 +3,7 @@ together, and the best next tokens of their hypotheses.
 """
 
 from collections.abc import Container, Sequence
+from time import perf_counter_ns
 
 import torch
 from torch import Tensor
@@ -120,9 +121,9 @@ class DecodingBatch:
             searches: of each sentence, B, of the batch's kind; None = the batch's.
             guides: of each sentence, B, if any.
         """
-        with self.stats.timed("encode"):
-            encoded = encode(self.model, source)
-            state = self.model.start(encoded, self.search.beams, self.pages)
+        start = perf_counter_ns()
+        state = self.model.start(encode(self.model, source), self.search.beams, self.pages)
+        self.stats.lap("encode", start)
         draw_ids = request_ids if draw_ids is None else draw_ids
         search_state = self.search.start(
             (source != PAD).sum(1) - 1,
@@ -147,23 +148,22 @@ class DecodingBatch:
 
     def step(self) -> Results:
         """Decode one more token of every hypothesis. Returns: the results of sentences now done."""
-        self.stats.steps += 1
-        self.stats.rows += self.rows
-        self.stats.live += self.rows - self.search.beams * len(self._answered)
-        with self.stats.timed("step"):
-            step = self.model.step(
-                self._tokens.unsqueeze(1), self._state, self.search.reads_weights
-            )
+        stats, rows, start = self.stats, self.rows, perf_counter_ns()
+        stats.steps += 1
+        stats.rows += rows
+        stats.live += rows - self.search.beams * len(self._answered)
+        step = self.model.step(self._tokens.unsqueeze(1), self._state, self.search.reads_weights)
+        start = stats.lap("step", start)
         if self.pages is not None:
-            self.stats.held += self.pages.used * self.pages.page_size
-            self.stats.written += self._state.written
-            self.stats.high_water = self.pages.high_water
-        with self.stats.timed("choose"):
-            candidates = self._candidates(step.hidden, self._search_state.request())
-            parents, self._tokens, done = self._search_state.advance(*candidates, step.weights)
-        with self.stats.timed("fork"):
-            if parents is not None:
-                self._state.fork(parents)
+            stats.held += self.pages.used * self.pages.page_size
+            stats.written += self._state.written
+            stats.high_water = self.pages.high_water
+        candidates = self._candidates(step.hidden, self._search_state.request())
+        parents, self._tokens, done = self._search_state.advance(*candidates, step.weights)
+        start = stats.lap("choose", start)
+        if parents is not None:
+            self._state.fork(parents)
+            stats.lap("fork", start)
         return self._answer(done.tolist())
 
     def _candidates(self, hidden: Tensor, request: CandidateRequest) -> Candidates:
@@ -174,6 +174,8 @@ class DecodingBatch:
         return found or top_candidates(model, hidden[:, -1], request)
 
     def _answer(self, done: list[bool]) -> Results:
+        if True not in done:
+            return []
         places = [
             place
             for place, i in enumerate(self.request_ids)
@@ -202,9 +204,10 @@ class DecodingBatch:
             self._answered.clear()
             return
         index = torch.tensor(kept, dtype=torch.long, device=self._tokens.device)
-        with self.stats.timed("drop"):
-            self._state.keep(index)
-            self._search_state.keep(index)
+        start = perf_counter_ns()
+        self._state.keep(index)
+        self._search_state.keep(index)
+        self.stats.lap("drop", start)
         self._tokens = self._tokens.view(-1, self.search.beams)[index].flatten()
         self.request_ids = [self.request_ids[place] for place in kept]
         self._answered.intersection_update(self.request_ids)

@@ -215,8 +215,10 @@ class Engine(Sentences):
 
     def _admit(self) -> None:
         """Start waiting sentences where there is room."""
+        if self._started and self.pool is None:
+            return
         vacant = self.rows - self.lanes
-        if self._started and (self.pool is None or vacant * 8 < self.rows):
+        if self._started and vacant * 8 < self.rows:
             return
         chosen: list[int] = []
         room = None if self.pool is None else self.pool.free - self.pool.pages // 50
@@ -264,7 +266,7 @@ class Engine(Sentences):
 
     def _reserve(self) -> None:
         """Make room for the next tokens, if need be by sending the youngest back to the queue."""
-        for batch in list(self._batches.values()):
+        for batch in list(self._batches.values()) if self.pool else ():
             while len(batch) and not batch.reserve():
                 youngest, its_batch = self._started.popitem()
                 its_batch.keep(self._started)

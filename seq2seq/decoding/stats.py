@@ -8,19 +8,6 @@ from typing import Self
 from seq2seq.decoding.search import Hypothesis
 
 
-class Timed:
-    """Adds the time spent inside; entered several times a step, so it is no generator."""
-
-    def __init__(self, nanoseconds: Counter[str], stage: str):
-        self._nanoseconds, self._stage = nanoseconds, stage
-
-    def __enter__(self) -> None:
-        self._start = time.perf_counter_ns()
-
-    def __exit__(self, *_: object) -> None:
-        self._nanoseconds[self._stage] += time.perf_counter_ns() - self._start
-
-
 @dataclass
 class Stats:
     """Counted while an engine works; `str(stats)` is for people.
@@ -53,9 +40,11 @@ class Stats:
     high_water: int = 0
     nanoseconds: Counter[str] = field(default_factory=Counter)
 
-    def timed(self, stage: str) -> "Timed":
-        """Add the time spent inside to that stage."""
-        return Timed(self.nanoseconds, stage)
+    def lap(self, stage: str, start: int) -> int:
+        """Add the time since `start` to that stage. Returns: the time now."""
+        now = time.perf_counter_ns()
+        self.nanoseconds[stage] += now - start
+        return now
 
     def answer(self, hypotheses: list[Hypothesis]) -> None:
         """Count a sentence with these hypotheses as answered."""
