@@ -82,7 +82,7 @@ def measure(groups: Sequence[Group], options: argparse.Namespace) -> tuple[dict[
 
 def compare(options: argparse.Namespace) -> None:
     if options.test:
-        check_parallel(*options.test)
+        check_parallel(options.test[0], options.test[1], "scoring")
     runs, skipped = read_runs(options.sweeps)
     notes = [*skipped, *incomparable(runs)]
     print("\n".join(notes), file=sys.stderr, end="\n" if notes else "")

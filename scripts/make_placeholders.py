@@ -75,7 +75,7 @@ def make(arguments: argparse.Namespace) -> None:
     generator = random.Random(arguments.seed)
     paths = arguments.source, arguments.target, arguments.links
     for path in paths[1:]:
-        check_parallel(paths[0], path)
+        check_parallel(paths[0], path, "learning from")
     text = " ".join(read_lines(arguments.source)).lower()
     names = sorted(set(re.findall(r"\b[a-z]{2,9}\b", text))) or ["name"]
     made = []
