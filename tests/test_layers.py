@@ -91,7 +91,7 @@ LIBRARIES = {
 BUDGETS = {
     "attention": 2115,
     "training": 2100,
-    "cli": 2950,
+    "cli": 2960,
     "data": 2960,
     "functional": 1400,
     "decoding": 2315,

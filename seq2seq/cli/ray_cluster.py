@@ -9,6 +9,7 @@ import socket
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2seq.cli import progress
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
     from seq2seq.translator import Translator
 
 Opened = tuple["Translator", "Sentences", "Rules"]
+Open = Callable[[argparse.Namespace], Opened]
 Result = tuple[Shard, bool, list[str]]  # whether a line failed, and what was said of lines
 
 
@@ -37,7 +39,7 @@ class ShardTranslator:
     as any other.
     """
 
-    def __init__(self, arguments: argparse.Namespace, open_model: Callable[[], Opened]):
+    def __init__(self, arguments: argparse.Namespace, open_model: Open):
         self.arguments, self.open_model = arguments, open_model
         self.opened: Opened | None = None
 
@@ -46,13 +48,13 @@ class ShardTranslator:
 
         if self.opened is None:
             torch.set_num_threads(1)
-            self.opened = self.open_model()
+            self.opened = self.open_model(self.arguments)
         with warnings.catch_warnings(record=True) as told:
             [(_, failed)] = translate_shards([(shard, lines)], self.arguments, *self.opened)
         return shard, failed, [str(each.message) for each in told]
 
 
-def translate_on_ray(arguments: argparse.Namespace, open_model: Callable[[], Opened]) -> int:
+def translate_on_ray(arguments: argparse.Namespace, open_model: Open) -> int:
     """As `translate_files`; `open_model` is called by each actor.
 
     Raises: ConfigError if Ray is not installed or no cluster answers.
@@ -71,6 +73,8 @@ def translate_on_ray(arguments: argparse.Namespace, open_model: Callable[[], Ope
             f"--ray {arguments.ray}: no cluster answers: {error}. To start one: ray start --head, "
             "then --ray auto. For this machine alone: --ray local"
         ) from error
+    arguments = argparse.Namespace(**{k: absolute(v) for k, v in vars(arguments).items()})
+    arguments.path = absolute(Path(arguments.path))
     files = InputFiles(arguments.files, arguments.output_dir, shard_lines(arguments))
     results = shards_done(arguments, files, open_model)
     if not arguments.quiet and sys.stderr is not None:
@@ -81,8 +85,15 @@ def translate_on_ray(arguments: argparse.Namespace, open_model: Callable[[], Ope
         ray.shutdown()
 
 
+def absolute(value: Any) -> Any:
+    """Paths as an actor needs them, whose current folder is another."""
+    if isinstance(value, list):
+        return [absolute(each) for each in value]
+    return value.absolute() if isinstance(value, Path) else value
+
+
 def shards_done(
-    arguments: argparse.Namespace, files: InputFiles, open_model: Callable[[], Opened]
+    arguments: argparse.Namespace, files: InputFiles, open_model: Open
 ) -> Iterator[tuple[Shard, bool]]:
     """Each missing shard once it is written, in the order in which they are."""
     import ray

@@ -98,7 +98,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.merge:
         return merge(arguments)
     if arguments.ray:
-        return translate_on_ray(arguments, partial(open_engine, arguments, search, options))
+        return translate_on_ray(arguments, partial(open_engine, search=search, options=options))
     translator, engine, rules = open_engine(arguments, search, options)
     if arguments.document:
         return translate_documents(arguments, translator, engine, rules)

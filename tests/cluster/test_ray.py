@@ -44,11 +44,14 @@ def texts(tmp_path: Path) -> Path:
 
 
 def translate(base: Path, texts: Path, output: str, *more: str) -> subprocess.Popen[str]:
-    command = [sys.executable, "-m", "seq2seq", "translate", str(demo_run(base)), "--quiet"]
-    command += ["--files", str(texts), "--output-dir", str(texts.parent / output), *more]
+    model = os.path.relpath(demo_run(base), texts.parent)
+    command = [sys.executable, "-m", "seq2seq", "translate", model, "--quiet"]
+    command += ["--files", texts.name, "--output-dir", output, *more]
     command += ["--shard-lines", str(LINES // SHARDS), "--max-length", "20"]
     network = ["sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
-    return subprocess.Popen([*ALONE, *network, *command], stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [*ALONE, *network, *command], stderr=subprocess.PIPE, text=True, cwd=texts.parent
+    )
 
 
 def ended(process: subprocess.Popen[str]) -> str:
