@@ -91,7 +91,7 @@ LIBRARIES = {
 BUDGETS = {
     "attention": 2115,
     "training": 2100,
-    "cli": 2960,
+    "cli": 2982,
     "data": 2960,
     "functional": 1400,
     "decoding": 2315,
@@ -102,7 +102,7 @@ BUDGETS = {
     "interchange": 1100,
     "nn": 270,
     "modules on the top level": 1450,
-    "serving": 1045,
+    "serving": 1231,
     "documents": 180,
 }
 FILES_IN_A_FOLDER = 27

@@ -13,10 +13,15 @@ import logging
 import sys
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from seq2seq.cli.options import count, positive
 from seq2seq.errors import ConfigError
+
+if TYPE_CHECKING:
+    from seq2seq.serving.auth import Access
+
+log = logging.getLogger("seq2seq.serving")
 
 HELP = "serve models over HTTP, with a page to translate on"
 DEMO = Path("runs/demo/quickstart")
@@ -41,27 +46,47 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add("--tls-cert", type=Path, metavar="FILE", help="serve https, with this certificate")
     add("--tls-key", type=Path, metavar="FILE", help="its private key, if that is in another file")
     add("--cors", **again, metavar="ORIGIN", help="pages of this origin may ask; may be repeated")
+    add("--allow-host", **again, metavar="NAME", help="answer under this name; may be repeated")
+    add(
+        "--trusted-proxy",
+        **again,
+        metavar="ADDRESS",
+        help="believe this proxy, or network of proxies, who the client is; may be repeated",
+    )
     add = command.add_argument_group("limits").add_argument
     add("--queue", type=positive, default=1536, metavar="N", help="pieces that wait (%(default)s)")
     add("--deadline", type=positive, default=30, metavar="S", help="seconds to wait (%(default)s)")
+    connections = "connections that wait for a request, and requests at once (%(default)s)"
+    add("--connections", type=positive, default=512, metavar="N", help=connections)
 
 
 def run(arguments: argparse.Namespace) -> int:
     models, keys = models_of(arguments), keys_of(arguments)
     if arguments.tls_key and not arguments.tls_cert:
         raise ConfigError("--tls-key is for a certificate: add --tls-cert FILE")
+    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", level=logging.INFO)
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
     try:
-        from seq2seq.serving.served import Served
-        from seq2seq.serving.server import listen, serve
-        from seq2seq.serving.service import Limits, Service
+        serve_models(arguments, models, keys)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in ("starlette", "uvicorn", "prometheus_client"):
             raise ConfigError(NEEDED) from error
         raise
+    return 0
+
+
+def serve_models(
+    arguments: argparse.Namespace, models: dict[str, Path], keys: list[bytes] | None
+) -> None:
+    access = access_of(arguments, keys)
+    sources = ", ".join(f"{name} from {path}" for name, path in models.items())
+    log.info("loading torch, which takes some seconds, and then %s", sources)
     import torch
 
-    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", level=logging.INFO)
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    from seq2seq.serving.served import Served
+    from seq2seq.serving.server import build_server, listen, serve
+    from seq2seq.serving.service import Limits, Service
+
     torch.set_num_threads(1)  # the matrices of a step are too small to split
     search = {"beam_size": arguments.beam_size}
     engine = {"precision": arguments.precision, "workers": arguments.workers}
@@ -69,10 +94,21 @@ def run(arguments: argparse.Namespace) -> int:
         name: partial(Served, name, path, arguments.device, search, engine)
         for name, path in models.items()
     }
-    service = Service(builders, Limits(arguments.queue, arguments.deadline), keys)
+    limits = Limits(arguments.queue, arguments.deadline, connections=arguments.connections)
     listening = listen(arguments.host, arguments.port)
-    serve(service, listening, arguments.cors, (arguments.tls_cert, arguments.tls_key))
-    return 0
+    tls = (arguments.tls_cert, arguments.tls_key)
+    serve(build_server(Service(builders, limits, keys), access, tls), listening)
+
+
+def access_of(arguments: argparse.Namespace, keys: list[bytes] | None) -> "Access":
+    """From where the service may be asked. Raises: ConfigError for what is no name or address."""
+    from seq2seq.serving.auth import LOOPBACK, Access, read_hosts, read_proxies
+
+    hosts = None  # any: where others ask, names are not known; and a strange page has no key
+    if arguments.allow_host or (not keys and is_loopback(arguments.host)):
+        own = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
+        hosts = read_hosts([*LOOPBACK, own, *arguments.allow_host])
+    return Access(hosts, arguments.cors, read_proxies(arguments.trusted_proxy))
 
 
 def models_of(arguments: argparse.Namespace) -> dict[str, Path]:

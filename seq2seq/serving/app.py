@@ -1,21 +1,23 @@
 """The paths of the service, and what they have in common."""
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
 
 from starlette.applications import Starlette
+from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import FileResponse, JSONResponse, PlainTextResponse, Response
 from starlette.routing import BaseRoute, Route
-from starlette.types import ASGIApp
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from seq2seq import pages
 from seq2seq.serving import deepl, libretranslate, v1
-from seq2seq.serving.bodies import DESCRIPTION, description, read_entry
+from seq2seq.serving.auth import Access, authorize, check_host, check_origin, header_key
+from seq2seq.serving.bodies import DESCRIPTION, description, read_entry, takes_entry
 from seq2seq.serving.observed import Observed
 from seq2seq.serving.refusals import Gone, Refusal
 from seq2seq.serving.service import Service
@@ -25,12 +27,14 @@ Handler = Callable[..., Awaitable[Any]]  # what it returns is sent as JSON, unle
 PAGE = Path(__file__).parent / "page"  # its files are served as they are
 THEME = Path(pages.__file__).parent / "theme.css"  # that of the pages which commands write
 OPEN = {"/languages", "/frontend/settings", "/health/live", "/health/ready", "/metrics"}  # no key
+KEY_IN_BODY = {"/translate", "/detect"}  # where LibreTranslate's clients send it
 POST: dict[str, Handler] = {
     "/v1/translate": v1.translate,
     "/v1/alternatives": v1.alternatives,
     "/translate": libretranslate.translate,
     "/detect": libretranslate.find_language,
     "/v2/translate": deepl.translate,
+    "/v2/languages": deepl.languages,
 }
 GET: dict[str, Handler] = {
     "/v1/models": v1.models,
@@ -41,12 +45,8 @@ GET: dict[str, Handler] = {
 }
 
 
-def build_app(service: Service, origins: Sequence[str] = ()) -> ASGIApp:
-    """The application.
-
-    Args:
-        origins: of pages elsewhere that may ask, from browsers; `*` means all.
-    """
+def build_app(service: Service, access: Access = Access()) -> ASGIApp:  # noqa: B008
+    """The application."""
     description()  # takes a tenth of a second, once
 
     async def live(service: Service, request: Request) -> Response:
@@ -62,7 +62,7 @@ def build_app(service: Service, origins: Sequence[str] = ()) -> ASGIApp:
     operation = {"/health/live": live, "/health/ready": ready, "/metrics": metrics}
     tables = {"POST": POST, "GET": {**GET, **operation}}
     routes: list[BaseRoute] = [
-        Route(path, partial(handled, service, handler), methods=[method])
+        Route(path, partial(handled, service, method, handler), methods=[method])
         for method, table in tables.items()
         for path, handler in table.items()
     ]
@@ -71,10 +71,47 @@ def build_app(service: Service, origins: Sequence[str] = ()) -> ASGIApp:
         path = "/" if file.name == "index.html" else f"/{file.name}"
         routes.append(Route(path, static(file)))
     app: ASGIApp = Starlette(routes=routes, exception_handlers={HTTPException: unknown})
-    if origins:
-        app = CORSMiddleware(app, list(origins), allow_methods=["GET", "POST"], allow_headers=["*"])
+    if access.origins:
+        app = CORSMiddleware(
+            app, access.origins, allow_methods=["GET", "POST"], allow_headers=["*"]
+        )
+    app = Guard(app, access, service.limits.connections)
     observed = Observed(app, service, frozenset({*POST, *GET, *operation, "/"}))
     return observed
+
+
+class Guard:
+    """Refuses requests by their heads, before an application sees them.
+
+    Args:
+        most: requests at once; of more, only those for the health of the server are answered.
+    """
+
+    def __init__(self, app: ASGIApp, access: Access, most: int):
+        self.app, self.access, self.most = app, access, most
+        self.requests = 0  # that are being answered
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app = self.app
+        self.requests += 1
+        try:
+            if scope["type"] == "http":
+                self._check(scope)
+        except Refusal as refusal:
+            app = refused(refusal)
+        try:
+            await app(scope, receive, send)
+        finally:
+            self.requests -= 1
+
+    def _check(self, scope: Scope) -> None:
+        headers = Headers(scope=scope)
+        check_host(headers, self.access.hosts)
+        if scope["method"] == "POST":
+            check_origin(headers, self.access.origins)
+        if self.requests > self.most and not scope["path"].startswith("/health/"):
+            wait = {"retry-after": "1", "connection": "close"}
+            raise Refusal(503, f"{self.most:,} requests are being answered already", wait)
 
 
 def static(file: Path) -> Callable[[Request], Response]:
@@ -82,18 +119,21 @@ def static(file: Path) -> Callable[[Request], Response]:
     return lambda _: FileResponse(file)
 
 
-async def handled(service: Service, handler: Handler, request: Request) -> Response:
-    """What a handler answers, or the error that it raises."""
-    limits, path = service.limits, request.scope["path"]
+async def handled(service: Service, method: str, handler: Handler, request: Request) -> Response:
+    """What a handler answers, or the error that it raises. The body of a client without a key is
+    read only if the key may be in it.
+    """
+    limits, path, key = service.limits, request.scope["path"], header_key(request)
+    is_key_in_body = path in KEY_IN_BODY and not key
     try:
-        if path in POST:
-            entry = await read_entry(request, limits.body, limits.patience)
-            service.authorize(request, entry.get("api_key") or "")
-            answer = await handler(service, request, entry)
-        else:
-            if path not in OPEN:
-                service.authorize(request)
-            answer = await handler(service, request)
+        if not is_key_in_body and path not in OPEN:
+            authorize(service.keys, key)
+        entries = []
+        if takes_entry(path, method):
+            entries = [await read_entry(request, method, limits.body, limits.patience)]
+        if is_key_in_body:
+            authorize(service.keys, entries[0].get("api_key") or "")
+        answer = await handler(service, request, *entries)
     except ClientDisconnect:
         return refused(Refusal.of(Gone()))
     except Exception as error:
@@ -108,4 +148,8 @@ def refused(refusal: Refusal) -> Response:
 
 async def unknown(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
-    return refused(Refusal(error.status_code, error.detail, dict(error.headers or {})))
+    message = error.detail
+    if error.status_code == 404:
+        paths = ", ".join(dict.fromkeys((*POST, *GET)))
+        message = f"{request.url.path[:80]} is not supported. Supported: {paths}"
+    return refused(Refusal(error.status_code, message, dict(error.headers or {})))

@@ -38,14 +38,22 @@ def resolved(schema: Any) -> Any:
     return description()["components"]["schemas"][name] if name else schema
 
 
-async def read_entry(request: Request, maximum: int, seconds: float) -> dict[str, Any]:
+def takes_entry(path: str, method: str) -> bool:
+    """Does a body come with the requests of a path?"""
+    return "requestBody" in description()["paths"].get(path, {}).get(method.lower(), {})
+
+
+async def read_entry(request: Request, method: str, maximum: int, seconds: float) -> dict[str, Any]:
     """The body of a request, with defaults for what it does not say.
 
     Raises: Refusal unless it is as described for the path; if it is too long or too slow.
     """
     body = await read_body(request, maximum, seconds)
-    described = description()["paths"][request.scope["path"]]["post"]["requestBody"]["content"]
+    expected = description()["paths"][request.scope["path"]][method.lower()]["requestBody"]
+    described = expected["content"]
     kind = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
+    if not body and not expected["required"]:
+        kind = FORM  # an empty one
     if kind not in described:
         raise Refusal(415, f"{kind[:80]!r} is not read here. Supported: {', '.join(described)}")
     schema = resolved(described[kind]["schema"])

@@ -34,9 +34,11 @@ async def translate(service: Service, request: Request, entry: dict[str, Any]) -
     }
 
 
-async def languages(service: Service, request: Request) -> Any:
-    """The languages of one side."""
-    side = request.query_params.get("type", "source")
+async def languages(service: Service, request: Request, entry: dict[str, Any]) -> Any:
+    """The languages of one side, which is in the query, or in a form: of a GET, as DeepL's own
+    client for Python sends it.
+    """
+    side = request.query_params.get("type", entry["type"])
     checked(side, {"type": "string", "enum": SIDES}, "type")
     codes = dict.fromkeys(getattr(model, side) for model in service.models.values())
     more = {"supports_formality": False} if side == "target" else {}

@@ -23,8 +23,13 @@ NO_DETECTOR = (
 )
 
 
+SURE = 100  # times as probable as every served language, a language is believed that is not served
+TAG = re.compile("<[^<>]*>")
+READ = 1000  # characters from which the language of a text shows
+
+
 class Detected(NamedTuple):
-    """A language, and how certain it is, from 0 to 1."""
+    """A language, and its probability among all that the detector knows; 0 = nothing is known."""
 
     language: str
     confidence: float
@@ -35,24 +40,36 @@ def name_of(code: str) -> str:
     return NAMES.get(code, code)
 
 
-def detect(text: str, languages: Sequence[str]) -> Detected:
-    """The one of some languages that a text is most probably in.
+def detect(text: str, languages: Sequence[str], *, html: bool = False) -> Detected:
+    """The one of some languages that a text is most probably in; or another one, if the text is
+    much more probably in that, which no short or ambiguous text is.
+
+    Args:
+        html: the text has tags, which do not count.
 
     Raises: ConfigError if there are several and no detector is installed, or it knows none of them.
     """
-    if len(set(languages)) == 1:
-        return Detected(languages[0], 1.0)
-    ranked = [(code, share) for code, share in detector().rank(text) if code in languages]
-    if not ranked:
-        raise ConfigError(f"the detector knows none of {', '.join(languages)}: name the source")
-    return Detected(ranked[0][0], ranked[0][1] / sum(share for _, share in ranked))
+    detector = load_detector()
+    text = TAG.sub(" ", text)[:READ] if html else text[:READ]
+    shares = dict(detector.rank(text)) if detector else {}
+    shares.pop("zxx", None)  # no language
+    known = [code for code in languages if code in shares]
+    if not known:
+        if len(set(languages)) == 1:
+            return Detected(languages[0], 0.0)
+        unknown = f"the detector knows none of {', '.join(languages)}: name the source"
+        raise ConfigError(unknown if detector else NO_DETECTOR)
+    best, likely = max(known, key=shares.__getitem__), max(shares, key=shares.__getitem__)
+    if len(known) == len(languages) and shares[likely] >= SURE * shares[best]:
+        best = likely
+    return Detected(best, float(shares[best]))
 
 
 @cache
-def detector() -> Any:
-    """Raises: ConfigError if it is not installed."""
+def load_detector() -> Any:
+    """The detector of languages; None if it is not installed."""
     try:
         from py3langid.langid import MODEL_FILE, LanguageIdentifier
-    except ImportError as error:
-        raise ConfigError(NO_DETECTOR) from error
+    except ImportError:
+        return None
     return LanguageIdentifier.from_model_file(MODEL_FILE, norm_probs=True)

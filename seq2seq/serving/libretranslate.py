@@ -31,7 +31,7 @@ def described(detected: Detected | None) -> dict[str, Any]:
 
 
 async def find_language(service: Service, request: Request, entry: dict[str, Any]) -> Any:
-    """The language of a text, among those that are translated from."""
+    """The language of a text: if it is clear, also one that nothing is translated from."""
     service.check_length([entry["q"]])
     return [described(detect(entry["q"], [model.source for model in service.ready()]))]
 

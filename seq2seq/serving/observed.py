@@ -11,7 +11,12 @@ from prometheus_client import (
     disable_created_metrics,
     generate_latest,
 )
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.core import (
+    CounterMetricFamily,
+    GaugeMetricFamily,
+    InfoMetricFamily,
+    Metric,
+)
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -61,6 +66,11 @@ class OfEngines(Collector):
                 for model in self.service.models.values():
                     metric.add_metric([model.name], read(model))
                 yield metric
+        about = InfoMetricFamily("seq2seq_model", "What it computes with.", labels=["model"])
+        for model in self.service.models.values():
+            arithmetic = {name: str(value) for name, value in model.arithmetic._asdict().items()}
+            about.add_metric([model.name], arithmetic)
+        yield about
 
 
 class Observed:

@@ -12,10 +12,13 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Any, NamedTuple, Self, TypeVar
 
+import torch
+
 from seq2seq.alignment.choice import Choice, guided, sharpest
 from seq2seq.alignment.saved_choice import load_choice
 from seq2seq.checkpoint import find
-from seq2seq.decoding import Search
+from seq2seq.decoding import Search, engine_options
+from seq2seq.decoding.precision import computed_by
 from seq2seq.decoding.workers import Workers
 from seq2seq.errors import ConfigError
 from seq2seq.languages import is_spaceless, language_code
@@ -60,6 +63,30 @@ class Job:
         return sum(len(text.ids) for text in self.texts)
 
 
+class Arithmetic(NamedTuple):
+    """The way in which a model computes; `str()` is for people.
+
+    Attributes:
+        precision: as in `Translator.engine`.
+        beam_size: of a request that does not say it.
+        threads: of all processes together.
+        decoder: `c` or `torch`.
+        reason: why it is torch; empty for C.
+    """
+
+    precision: str
+    beam_size: int
+    threads: int
+    decoder: str
+    reason: str
+
+    def __str__(self) -> str:
+        beams = f"{self.beam_size} beam{'s' * (self.beam_size != 1)}"
+        threads = f"{self.threads} thread{'s' * (self.threads != 1)}"
+        decoder = f"torch: {self.reason}" if self.reason else "C"
+        return f"{self.precision}, {beams}, {threads}, decoded in {decoder}"
+
+
 class Served:
     """A model, its engine and the thread that works with it.
 
@@ -74,6 +101,7 @@ class Served:
         engine: options of the engine.
 
     Attributes:
+        arithmetic: the way in which it computes.
         pieces: of all texts that are not answered yet.
     """
 
@@ -98,6 +126,12 @@ class Served:
         self.labels = self.translator.target.texts()
         self._searches = {self.search.beams: self.search}  # by beams
         workers = self.sentences.count if isinstance(self.sentences, Workers) else 1
+        decode = {**self.translator.config["decode"], **{k: v for k, v in options.items() if v}}
+        precision = engine_options(decode)["precision"]
+        decoder, _, reason = computed_by(self.sentences.model).partition(": ")
+        self.arithmetic = Arithmetic(
+            precision, self.search.beams, workers * torch.get_num_threads(), decoder.lower(), reason
+        )
         # The first translation allocates; worker processes start when there is work for two.
         for _ in self.engine.translate([TextRequest("a")] * workers):
             pass

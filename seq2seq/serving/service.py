@@ -1,21 +1,19 @@
 """What all protocols share: models, limits, and the way of a text to its translations."""
 
 import asyncio
-import hmac
 import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
-from starlette.requests import Request
 from starlette.types import Receive
 
 from seq2seq.documents.document import Split
 from seq2seq.documents.sentences import BETTER, has_better
-from seq2seq.errors import Seq2SeqError
+from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.languages import language_code
-from seq2seq.serving.languages import Detected, detect, detector
+from seq2seq.serving.languages import NO_DETECTOR, Detected, detect, load_detector, name_of
 from seq2seq.serving.refusals import Gone, Refusal
 from seq2seq.serving.served import Found, Served, Text
 from seq2seq.serving.texts import Cut, cut
@@ -41,6 +39,7 @@ class Limits:
         body: bytes.
         patience: seconds until a body must be there.
         deadline: seconds until an answer, unless the client says it.
+        connections: that are kept, and requests that are answered at once.
     """
 
     queue: int = 1536
@@ -49,6 +48,7 @@ class Limits:
     beam_size: int = 10
     body: int = 2**20
     patience: float = 10.0
+    connections: int = 512
 
 
 class Task(NamedTuple):
@@ -101,16 +101,17 @@ class Service:
             loaded = {}
             for name, build in self.builders.items():
                 loaded[name] = await asyncio.to_thread(build)
-            if len({model.source for model in loaded.values()}) > 1:
-                await asyncio.to_thread(detector)
+            sources = {model.source for model in loaded.values()}
+            if await asyncio.to_thread(load_detector) is None and len(sources) > 1:
+                raise ConfigError(NO_DETECTOR)
             if any(has_better(model.source) for model in loaded.values()):
                 log.warning(BETTER)
             for model in loaded.values():
                 model.start()
             replaced, self.models = self.models, loaded
-        log.info(
-            "ready: %s", ", ".join(f"{m.name} ({m.source}-{m.target})" for m in loaded.values())
-        )
+        for model in loaded.values():
+            pair = f"{model.source}-{model.target}"
+            log.info("ready: %s (%s), %s", model.name, pair, model.arithmetic)
         for model in replaced.values():
             await model.close()
 
@@ -118,15 +119,6 @@ class Service:
         """Answer what was accepted, and nothing else."""
         self.draining = True
         await asyncio.gather(*(model.close() for model in self.models.values()))
-
-    def authorize(self, request: Request, key: str = "") -> None:
-        """Raises: Refusal if neither the header nor the given key is one of the keys."""
-        _, _, header = request.headers.get("authorization", "").partition(" ")
-        given = (header or key).strip().encode()
-        # All are compared, so that the time does not say which is similar.
-        same = [hmac.compare_digest(given, known) for known in self.keys or ()]
-        if self.keys is not None and not any(same):
-            raise Refusal(403, "a key is needed: Authorization: Bearer KEY")
 
     def ready(self) -> list[Served]:
         """The models. Raises: Refusal if no request is accepted now."""
@@ -155,8 +147,9 @@ class Service:
             name: of the model; empty = any.
             html, split: as in `cut`.
 
-        Raises: Refusal if there is no such model, and for too many characters; ConfigError if a
-            language cannot be detected.
+        Raises: Refusal if there is no such model, for too many characters, and for a text in a
+            language of no model, unless the model is named; ConfigError if a language cannot be
+            detected.
         """
         models = self.ready()
         self.check_length(texts)
@@ -172,10 +165,20 @@ class Service:
             known = ", ".join(f"{m.source} to {m.target} ({m.name})" for m in models)
             what = f"model {name[:50]!r}" if name else f"{source[:20]!r} to {target[:20]!r}"
             raise Refusal(400, f"{what} is not supported. Supported: {known}")
-        tasks = []
+        tasks: list[Task] = []
         for text in texts:
-            found = detect(text, [model.source for model in fit]) if source_code == "auto" else None
-            model = next(each for each in fit if not found or each.source == found.language)
+            found = None
+            if source_code == "auto":
+                found = detect(text, [model.source for model in fit], html=html)
+            model = next((m for m in fit if not found or m.source == found.language), fit[0])
+            if found and found.language != model.source and not name:
+                supported = ", ".join(dict.fromkeys(m.source for m in fit))
+                raise Refusal(
+                    400,
+                    f"text {len(tasks) + 1} seems to be {name_of(found.language)}, from which "
+                    f"nothing is translated here. Supported: {supported}. If it is one of these, "
+                    "name the source language instead of auto",
+                )
             parts = cut(text, model.source, model.target, html=html, split=split)
             tasks.append(Task(model, parts, found))
         return tasks

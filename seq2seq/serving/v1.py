@@ -27,7 +27,8 @@ async def models(service: Service, request: Request) -> Any:
         {
             **{"name": model.name, "source": model.source, "target": model.target},
             **{"source_name": name_of(model.source), "target_name": name_of(model.target)},
-            **{"links": model.choice is not None, "beam_size": model.search.beams},
+            "links": model.choice is not None,
+            **model.arithmetic._asdict(),
         }
         for model in service.models.values()
     ]
@@ -134,7 +135,11 @@ async def translated(
                 link(entry, translation, next(alignments), model.choice)
         sentences.append(entry)
     languages = {"source": model.source, "target": model.target}
-    return {"model": model.name, **languages, "text": task.whole(found), "sentences": sentences}
+    answer: dict[str, Any] = {"model": model.name, **languages}
+    answer |= {"text": task.whole(found), "sentences": sentences}
+    if task.detected:
+        answer["detected"] = {**task.detected._asdict(), "name": name_of(task.detected.language)}
+    return answer
 
 
 def aligned(translator: Translator, pairs: Sequence[tuple[str, str]]) -> list[Alignment | None]:

@@ -124,7 +124,7 @@ def server(path: Path, start: Callable[..., Running]) -> Iterator[Running]:
 
 def post(text: str) -> bytes:
     body = json.dumps({"text": text}).encode()
-    head = f"POST /v1/translate HTTP/1.1\r\nHost: x\r\nContent-Length: {len(body)}\r\n\r\n"
+    head = f"POST /v1/translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
     return head.encode() + body
 
 
@@ -157,11 +157,30 @@ def test_the_client_of_deepl_works(
     single = client.translate_text(TEXTS[0], source_lang="DE", target_lang="EN-GB")
     assert single.text == expected[0]
     assert [each.code for each in client.get_source_languages()] == ["DE"]
+    assert [each.code for each in client.get_target_languages()] == ["EN"]
     assert client.get_usage().character.count == sum(map(len, [*TEXTS[:3] * 2, TEXTS[0]]))
     with pytest.raises(deepl.DeepLException, match="not supported"):
         client.translate_text(TEXTS[0], target_lang="FR")
-    with pytest.raises(deepl.AuthorizationException):
-        deepl.DeepLClient("third", server_url=address).get_usage()
+    document = tmp_path / "text.txt"
+    document.write_text(TEXTS[0])
+    unsupported: list[Callable[[], Any]] = [
+        client.list_glossaries,
+        client.list_multilingual_glossaries,
+        client.get_glossary_languages,
+        lambda: client.create_glossary("g", "DE", "EN", {"Hund": "dog"}),
+        lambda: client.get_glossary("g"),
+        lambda: client.translate_document_from_filepath(
+            document, tmp_path / "out.txt", target_lang="EN-US"
+        ),
+        lambda: client.rephrase_text("A dog."),
+    ]
+    for call in unsupported:
+        with pytest.raises(deepl.DeepLException, match="not supported. Supported: /v1/translate"):
+            call()
+    stranger = deepl.DeepLClient("third", server_url=address)
+    for refuse in (stranger.get_usage, stranger.get_target_languages):
+        with pytest.raises(deepl.AuthorizationException):
+            refuse()
     assert server.end() == 0
 
 
@@ -170,7 +189,7 @@ def test_clients_that_misbehave_hold_nobody_up(server: Running) -> None:
     bombs = [
         server.send(b"GET / HTTP/1.1\r\n" + b"x: %s\r\n" % (b"y" * 1000) * 100),
         server.send(b"\x16\x03\x01 not HTTP\r\n\r\n"),
-        server.send(b"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Length: -1\r\n\r\n"),
+        server.send(b"POST /translate HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n"),
     ]
     for bomb in bombs:
         with bomb:

@@ -2,10 +2,14 @@
 
 import asyncio
 import json
+import logging
+import re
+import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -19,8 +23,13 @@ pytest.importorskip("prometheus_client")
 
 from starlette.testclient import TestClient
 
+from seq2seq.cli import serve
+from seq2seq.cli.main import parse
+from seq2seq.decoding.native import why_not
 from seq2seq.errors import ConfigError, Seq2SeqError
-from seq2seq.serving import app
+from seq2seq.serving import app, languages
+from seq2seq.serving.auth import Access
+from seq2seq.serving.bodies import FORM
 from seq2seq.serving.languages import detect
 from seq2seq.serving.refusals import Refusal
 from seq2seq.serving.served import Served
@@ -78,7 +87,7 @@ def test_all_protocols_translate_as_the_translator_does(
     assert [ask(client, "/v1/translate", text=text).json()["text"] for text in TEXTS] == expected
     answer = ask(client, "/translate", q=TEXTS, source="auto").json()
     assert answer["translatedText"] == expected
-    assert answer["detectedLanguage"] == [{"language": "de", "confidence": 100}] * len(TEXTS)
+    assert [each["language"] for each in answer["detectedLanguage"]] == ["de"] * len(TEXTS)
     assert ask(client, "/translate").json() == {"translatedText": expected[0]}
     answer = ask(client, "/v2/translate", text=TEXTS, source_lang="DE").json()
     assert [each["text"] for each in answer["translations"]] == expected
@@ -215,14 +224,16 @@ def test_what_cannot_be_done_is_refused_with_what_can(
 
 def test_what_is_served_is_what_is_described(client: TestClient) -> None:
     described = yaml.safe_load(client.get("/openapi.yaml").text)
-    paths = {path: next(iter(methods)) for path, methods in described["paths"].items()}
-    served = {**dict.fromkeys(app.POST, "post"), **dict.fromkeys(app.GET, "get")}
-    operation = dict.fromkeys(("/health/live", "/health/ready", "/metrics"), "get")
-    assert paths == {**served, **operation}
-    for path, method in paths.items():
+    paths = {(path, method) for path, methods in described["paths"].items() for method in methods}
+    operation = ("/health/live", "/health/ready", "/metrics")
+    assert paths == {
+        *((path, "post") for path in app.POST),
+        *((path, "get") for path in (*app.GET, *operation)),
+    }
+    for path, method in paths:
         known_codes = described["paths"][path][method]["responses"]
         assert {"200"} <= set(known_codes)
-    for path in {**app.GET, **operation}:
+    for path in (*app.GET, *operation):
         assert client.get(path).status_code == 200
     assert client.get("/v2/languages?type=all").status_code == 400
     assert client.get("/nothing").json()["error"] and client.get("/translate").status_code == 405
@@ -351,21 +362,149 @@ def test_with_keys_each_protocol_wants_one_in_its_own_way(service: Service) -> N
 def test_pages_elsewhere_may_ask_only_if_they_are_named(service: Service) -> None:
     origin = {"origin": "https://example.org"}
     for origins, allowed in ((), None), (["https://example.org"], "https://example.org"):
-        with TestClient(app.build_app(service, origins)) as client:
+        with TestClient(app.build_app(service, Access(origins=origins))) as client:
             answer = client.get("/languages", headers=origin)
             assert answer.headers.get("access-control-allow-origin") == allowed
             assert answer.headers["x-content-type-options"] == "nosniff"
             assert "default-src 'none'" in answer.headers["content-security-policy"]
 
 
+FOREIGN = "Je ne sais pas où il est, et je ne le cherche plus."
+
+
 def test_languages_are_detected_among_those_that_are_there() -> None:
-    assert detect("anything", ["de", "de"]).language == "de"
-    try:
-        found = [detect(text, ["de", "fr"]) for text in (TEXTS[0], "Je ne sais pas où il est.")]
-    except ConfigError as error:
-        assert "pip install" in str(error)
-    else:
-        assert [each.language for each in found] == ["de", "fr"]
-        assert all(0.5 < each.confidence <= 1 for each in found)
-        with pytest.raises(ConfigError, match="none of"):
-            detect(TEXTS[0], ["xx", "yy"])
+    pytest.importorskip("py3langid", reason="pip install -e '.[detect]'")
+    found = [detect(text, ["de", "fr"]) for text in (TEXTS[0], FOREIGN)]
+    assert [each.language for each in found] == ["de", "fr"]
+    assert all(0.5 < each.confidence <= 1 for each in found)
+    with pytest.raises(ConfigError, match="none of"):
+        detect(TEXTS[0], ["xx", "yy"])
+
+
+def test_a_clear_text_in_another_language_is_no_german_and_a_short_one_may_be() -> None:
+    pytest.importorskip("py3langid", reason="pip install -e '.[detect]'")
+    german = demo_lines("test", "de", 100)
+    fragments = [line.rsplit(" ", n)[-1] for line in german for n in (1, 2, 3)]
+    assert {detect(text, ["de"]).language for text in (*german, *fragments)} == {"de"}
+    assert {detect(text, ["de"]).language for text in demo_lines("test", "en", 100)} == {"en"}
+    for text in ("", " ", "NASA", "ok", "12:45", "😀", "{name} %s", "https://example.com/a/b"):
+        assert detect(text, ["de"]).language == "de"
+    page = f"<div class='the other things of this page'><b>{TEXTS[0]}</b></div>"
+    assert detect(page, ["de"], html=True) == detect(f"  {TEXTS[0]}  ", ["de"])
+    # What the detector does not know may be what it is.
+    assert detect(FOREIGN, ["de", "xx"]).language == "de"
+    assert detect(FOREIGN, ["xx"]) == ("xx", 0.0)
+
+
+def test_without_a_detector_nothing_is_claimed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(languages, "load_detector", lambda: None)
+    assert detect(FOREIGN, ["de", "de"]) == ("de", 0.0)
+    with pytest.raises(ConfigError, match="pip install"):
+        detect(FOREIGN, ["de", "fr"])
+
+
+def test_a_text_in_no_served_language_is_said_to_be_so(client: TestClient) -> None:
+    pytest.importorskip("py3langid", reason="pip install -e '.[detect]'")
+    (found,) = ask(client, "/detect", q=FOREIGN).json()
+    assert found["language"] == "fr" and found["confidence"] > 50
+    for path, changed in (
+        ("/translate", {"q": [TEXTS[0], FOREIGN], "source": "auto"}),
+        ("/v2/translate", {"text": [TEXTS[0], FOREIGN]}),
+    ):
+        answer = ask(client, path, **changed)
+        assert answer.status_code == 400
+        assert "text 2 seems to be French" in answer.json()["message"]
+        assert "Supported: de" in answer.json()["message"]
+    assert ask(client, "/v1/translate", text=FOREIGN).status_code == 400
+    assert ask(client, "/translate", q=FOREIGN, source="de").status_code == 200
+    assert ask(client, "/v2/translate", text=[FOREIGN], source_lang="DE").status_code == 200
+    # Who names the model is told, and gets a translation.
+    answer = ask(client, "/v1/translate", text=FOREIGN, model="demo").json()
+    assert answer["detected"]["name"] == "French" and answer["source"] == "de" and answer["text"]
+    assert "detected" not in ask(client, "/v1/translate", text=FOREIGN, source="de").json()
+
+
+def test_the_server_says_what_computes(
+    trained: Path,
+    translator: Translator,
+    client: TestClient,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: Any,
+) -> None:
+    (model,) = client.get("/v1/models").json()["models"]
+    assert model["decoder"] == ("torch" if why_not() else "c") and model["reason"] == (
+        why_not() or ""
+    )
+    assert model["precision"] == "float32" and model["threads"] >= 1
+    assert model["beam_size"] == translator.search().beams
+    lines = client.get("/metrics").text.splitlines()
+    (line,) = [line for line in lines if line.startswith("seq2seq_model_info{")]
+    for name in ("precision", "beam_size", "threads", "decoder"):
+        assert f'{name}="{model[name]}"' in line
+    assert line.endswith(" 1.0")
+    monkeypatch.setenv("SEQ2SEQ_NATIVE", "0")
+    build = partial(Served, "slow", trained, "cpu", {"beam_size": 1}, {"precision": "int8"})
+    slow = Service({"slow": build})
+    caplog.set_level(logging.INFO, logger="seq2seq.serving")
+    assert client.portal
+    client.portal.call(slow.load)
+    assert re.search(
+        r"ready: slow \(de-en\), int8, 1 beam, \d+ threads?, decoded in torch: SEQ2SEQ_NATIVE=0",
+        caplog.text,
+    )
+    client.portal.call(slow.drain)
+
+
+def test_the_command_says_what_it_loads_before_it_does(
+    trained: Path, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    caplog.set_level(logging.INFO, logger="seq2seq.serving")
+    # Without it the command ends where the slow imports begin.
+    monkeypatch.setitem(sys.modules, "seq2seq.serving.served", None)
+    with pytest.raises(ModuleNotFoundError):
+        serve.run(parse(["serve", "--model", f"own={trained}"]))
+    (line,) = caplog.messages
+    assert line.startswith("loading torch") and f"own from {trained}" in line
+
+
+@pytest.mark.parametrize(
+    ("path", "method"),
+    [("/v2/languages", "GET"), ("/v2/languages", "POST")],
+)
+def test_the_side_of_deepls_languages_may_be_in_a_form(
+    client: TestClient, path: str, method: str
+) -> None:
+    def codes(query: str = "", form: bytes = b"", kind: str = FORM) -> list[str]:
+        headers = {"content-type": kind} if kind else {}
+        answer = client.request(method, path + query, content=form, headers=headers)
+        assert answer.status_code == 200, answer.text
+        return [each["language"] for each in answer.json()]
+
+    # As deepl.DeepLClient(...).get_target_languages() sends it, and .get_source_languages().
+    assert codes(form=b"type=target") == ["EN"] and codes(kind="") == ["DE"]
+    assert codes(form=b"type=target", kind=f"{FORM}; charset=utf-8") == ["EN"]
+    assert codes("?type=target") == ["EN"] and codes("?type=source") == ["DE"]
+    assert codes(form=b'{"type": "target"}', kind="application/json") == ["EN"]
+    assert codes(kind="application/json") == ["DE"]
+    for form, code in ((b"type=all", 400), (b"side=target", 400), (b"a" * 10_001, 413)):
+        answer = client.request(method, path, content=form, headers={"content-type": FORM})
+        assert answer.status_code == code and answer.json()["message"]
+
+
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("GET", "/v2/glossaries"),
+        ("POST", "/v2/glossaries"),
+        ("GET", "/v2/glossary-language-pairs"),
+        ("POST", "/v2/document"),
+        ("GET", "/v3/glossaries"),
+        ("POST", "/v2/write/rephrase"),
+    ],
+)
+def test_calls_of_deepl_that_are_not_served_say_which_are(
+    client: TestClient, method: str, path: str
+) -> None:
+    answer = client.request(method, path, content=b"x" * 1000)
+    assert answer.status_code == 404
+    assert path in answer.json()["message"] and "/v2/translate" in answer.json()["message"]

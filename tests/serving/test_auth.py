@@ -1,0 +1,374 @@
+"""Who may ask: hosts, origins, keys, proxies; and the connections of a server that runs."""
+
+import asyncio
+import logging
+import socket
+import ssl
+from argparse import Namespace
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+pytest.importorskip("starlette", reason="pip install -e '.[serve]'")
+pytest.importorskip("uvicorn")
+
+from starlette.testclient import TestClient
+
+from seq2seq.cli.main import parse
+from seq2seq.cli.serve import access_of
+from seq2seq.errors import ConfigError
+from seq2seq.serving.app import GET, POST, build_app
+from seq2seq.serving.auth import Access
+from seq2seq.serving.server import Server, build_server, listen
+from seq2seq.serving.service import Limits, Service
+
+FORM = "application/x-www-form-urlencoded"
+
+
+def access(*words: str) -> Access:
+    """What `seq2seq serve RUN` makes of options."""
+    arguments: Namespace = parse(["serve", "run", *words])
+    return access_of(arguments, keys=[b"key"] if arguments.keys else None)
+
+
+LOCAL = access()
+
+
+@asynccontextmanager
+async def running(
+    access: Access = LOCAL,
+    limits: Limits | None = None,
+    *,
+    keys: list[bytes] | None = None,
+    host: str = "127.0.0.1",
+    tls: tuple[Path | None, Path | None] = (None, None),
+    change: Callable[[Server], None] = lambda server: None,
+) -> AsyncIterator[tuple[Server, int]]:
+    """A server without models, and its port."""
+    listening = listen(host, 0)
+    server = build_server(Service({}, limits, keys), access, tls)
+    change(server)
+    task = asyncio.ensure_future(server.serve([listening]))
+    while not server.started:
+        await asyncio.sleep(0.01)
+    yield server, listening.getsockname()[1]
+    server.should_exit = server.force_exit = True
+    await task
+
+
+async def send(port: int, head: str, body: bytes = b"") -> tuple[int, str]:
+    """Send a request as it is written. Returns: the code, and all of the answer."""
+    reader, writer = await asyncio.open_connection("127.0.0.1", port)
+    writer.write(head.replace("\n", "\r\n").encode("latin-1") + b"\r\n\r\n" + body)
+    answer = b""
+    while b"\r\n\r\n" not in answer:
+        more = await asyncio.wait_for(reader.read(10_000), 10)
+        if not more:
+            break
+        answer += more
+    if b"content-length: " in answer:
+        size = int(answer.split(b"content-length: ")[1].split(b"\r\n")[0])
+        while len(answer.split(b"\r\n\r\n", 1)[1]) < size:
+            answer += await asyncio.wait_for(reader.read(10_000), 10)
+    writer.close()
+    return int(answer.split()[1]), answer.decode()
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "::1"])
+@pytest.mark.parametrize("secure", [False, True])
+def test_accepted_connections_send_at_once(
+    host: str, secure: bool, certificate: tuple[Path, Path]
+) -> None:
+    async def ask() -> None:
+        tls = certificate if secure else (None, None)
+        async with running(host=host, tls=tls) as (server, port):
+            context = ssl._create_unverified_context() if secure else None
+            _, writer = await asyncio.open_connection(host, port, ssl=context)
+            while not server.server_state.connections:
+                await asyncio.sleep(0.01)
+            (connection,) = server.server_state.connections
+            accepted = connection.transport.get_extra_info("socket")
+            assert accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY)
+            writer.close()
+
+    try:
+        asyncio.run(ask())
+    except ConfigError:
+        if host == "::1":
+            pytest.skip("no IPv6 here")
+        raise
+
+
+HOSTS = [
+    # Of this machine, at any port.
+    ("localhost", 200),
+    ("localhost:8000", 200),
+    ("127.0.0.1", 200),
+    ("127.0.0.1:1", 200),
+    ("[::1]", 200),
+    ("[::1]:65535", 200),
+    ("LocalHost", 200),
+    ("localhost.", 200),
+    ("localhost.:80", 200),
+    ("localhost:", 200),
+    # Others.
+    ("evil.example", 421),
+    ("evil.example:8000", 421),
+    ("localhost.evil.example", 421),
+    ("evil.localhost", 421),
+    ("127.0.0.1.evil.example", 421),
+    ("127.0.0.2", 421),
+    ("0.0.0.0", 421),
+    ("[::2]", 421),
+    # None.
+    ("", 400),
+    (" ", 400),
+    (".", 400),
+    (":8000", 400),
+    ("localhost..", 400),
+    ("localhost:http", 400),
+    ("localhost:123456", 400),
+    ("localhost:1:2", 400),
+    ("user@localhost", 400),
+    ("localhost@evil.example", 400),
+    ("localhost/evil", 400),
+    ("localhost, evil.example", 400),
+    ("::1", 400),
+    ("[::1", 400),
+    ("löcalhost", 400),
+]
+
+
+def test_a_server_for_this_machine_answers_only_as_this_machine() -> None:
+    async def ask() -> None:
+        async with running() as (_, port):
+            for host, code in HOSTS:
+                for path in ("/health/live", "/", "/openapi.yaml", "/languages"):
+                    found, answer = await send(port, f"GET {path} HTTP/1.1\nHost: {host}")
+                    assert found == code, (host, path, answer)
+                    assert code != 421 or "--allow-host" in answer
+                found, _ = await send(port, f"GET /health/live HTTP/1.0\nHost: {host}")
+                assert found == code, host
+            for head, code in (
+                ("GET /health/live HTTP/1.0", 400),
+                ("GET /health/live HTTP/1.1", 400),
+                ("GET /health/live HTTP/1.1\nHost: localhost\nHost: evil.example", 400),
+                ("GET http://localhost/health/live HTTP/1.1\nHost: evil.example", 421),
+                ("POST /translate HTTP/1.1\nHost: evil.example\nContent-Length: 9", 421),
+            ):
+                assert (await send(port, head))[0] == code, head
+
+    asyncio.run(ask())
+
+
+@pytest.mark.parametrize(
+    ("words", "answered", "refused"),
+    [
+        ((), ["localhost"], ["10.0.0.1", "a.example"]),
+        (("--allow-host", "A.example", "--allow-host", "[2001:db8::1]"),
+         ["localhost", "a.example", "A.EXAMPLE:8000", "a.example.", "[2001:db8::1]:1"],
+         ["b.a.example", "b.example"]),
+        (("--host", "::1"), ["[::1]", "localhost"], ["a.example"]),
+        (("--host", "127.0.0.2"), ["127.0.0.2", "127.0.0.1"], ["127.0.0.3"]),
+        (("--no-auth",), ["localhost"], ["a.example"]),
+        # Others reach it by names that it does not know; a strange page has no key.
+        (("--host", "0.0.0.0", "--no-auth"), ["a.example", ""], []),
+        (("--keys", "FILE"), ["a.example", "rubbish@"], []),
+        (("--keys", "FILE", "--allow-host", "a.example"), ["a.example", "localhost"], ["b"]),
+        (("--host", "0.0.0.0", "--no-auth", "--allow-host", "a.example"), ["a.example"], ["b"]),
+    ],
+)  # fmt: skip
+def test_names_of_the_server_are_given(
+    words: tuple[str, ...], answered: list[str], refused: list[str]
+) -> None:
+    with TestClient(build_app(Service({}), access(*words))) as client:
+        for hosts, codes in ((answered, {200}), (refused, {400, 421})):
+            for host in hosts:
+                answer = client.get("/health/live", headers={"host": host})
+                assert answer.status_code in codes, host
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--allow-host", "http://a.example"),
+        ("--allow-host", "a.example:8000"),
+        ("--allow-host", "*"),
+        ("--allow-host", ""),
+        ("--allow-host", "bücher.example"),
+        ("--allow-host", "2001:db8::1"),
+        ("--trusted-proxy", "proxy.example"),
+        ("--trusted-proxy", "10.0.0.1/8"),
+        ("--trusted-proxy", "*"),
+        ("--trusted-proxy", ""),
+        ("--trusted-proxy", "127.0.0.1,,10.0.0.0/8"),
+    ],
+)
+def test_names_and_addresses_that_are_none_are_refused(words: tuple[str, ...]) -> None:
+    with pytest.raises(ConfigError, match=f"{words[0]} .*should be .*: {words[0]} "):
+        access(*words)
+
+
+@pytest.mark.parametrize("kind", [FORM, "text/plain", "application/json"])
+@pytest.mark.parametrize("path", POST)
+def test_pages_elsewhere_cost_nothing(path: str, kind: str) -> None:
+    def codes(access: Access, **headers: str) -> int:
+        named = {name.replace("_", "-"): value for name, value in headers.items()}
+        named["content-type"] = kind
+        with TestClient(build_app(Service({}), access), base_url="http://localhost:8000") as client:
+            return client.post(path, content=b"q=a&source=de&target=en", headers=named).status_code
+
+    for headers in (
+        {"origin": "https://evil.example"},
+        {"origin": "http://localhost:3000"},
+        {"origin": "http://localhost"},
+        {"origin": "null"},
+        {"origin": "http://localhost:8000.evil.example"},
+        {"origin": "localhost:8000"},
+        {"sec_fetch_site": "cross-site"},
+        {"sec_fetch_site": "same-site"},
+        {"sec_fetch_site": "cross-site", "origin": "http://localhost:8000"},
+    ):
+        assert codes(LOCAL, **headers) == 403, headers
+    for headers in (
+        {},
+        {"origin": "http://localhost:8000"},
+        {"sec_fetch_site": "same-origin", "origin": "http://localhost:8000"},
+        {"sec_fetch_site": "none"},
+    ):
+        assert codes(LOCAL, **headers) != 403, headers
+    named = access("--cors", "https://a.example")
+    for site in ({}, {"sec_fetch_site": "cross-site"}):
+        assert codes(named, origin="https://a.example", **site) != 403
+        assert codes(named, origin="https://b.example", **site) == 403
+        assert codes(named, origin="null", **site) == 403
+        assert codes(access("--cors", "*"), origin="null", **site) != 403
+
+
+def test_a_key_is_checked_before_a_body_is_read() -> None:
+    """The body never comes."""
+
+    async def ask() -> None:
+        async with running(access("--keys", "FILE"), keys=[b"key"]) as (_, port):
+            for path in POST:
+                for key in ("Bearer wrong", "DeepL-Auth-Key wrong", "Bearer ke", None):
+                    if key is None and path in ("/translate", "/detect"):
+                        continue  # LibreTranslate's key is in the body
+                    head = f"POST {path} HTTP/1.1\nHost: a\nContent-Length: 100000"
+                    head += f"\nAuthorization: {key}" if key else ""
+                    assert (await send(port, head))[0] == 403, (path, key)
+            head = "GET /v2/languages HTTP/1.1\nHost: a\nContent-Length: 100000"
+            assert (await send(port, head))[0] == 403
+            # A client that has no key is read to 1 MiB, where the key may be.
+            body = b'{"q": "a", "api_key": "wrong"}'
+            head = "POST /detect HTTP/1.1\nHost: a\nContent-Length: "
+            assert (await send(port, f"{head}{len(body)}", body))[0] == 403
+            body = body.replace(b"wrong", b"key")
+            assert (await send(port, f"{head}{len(body)}", body))[0] == 503  # there is no model
+            assert (await send(port, f"{head}{2**21}", b" " * 2**21))[0] == 413
+
+    asyncio.run(ask())
+
+
+@pytest.mark.parametrize(
+    ("words", "client"),
+    [
+        ((), "127.0.0.1"),
+        (("--trusted-proxy", "10.0.0.0/8"), "127.0.0.1"),
+        (("--trusted-proxy", "127.0.0.1"), "203.0.113.9"),
+        (("--trusted-proxy", "10.0.0.1,127.0.0.0/8"), "203.0.113.9"),
+        (("--trusted-proxy", "10.0.0.1", "--trusted-proxy", "127.0.0.1"), "203.0.113.9"),
+    ],
+)
+def test_a_proxy_is_believed_only_if_it_is_trusted(
+    words: tuple[str, ...], client: str, caplog: pytest.LogCaptureFixture, monkeypatch: Any
+) -> None:
+    monkeypatch.setenv("FORWARDED_ALLOW_IPS", "*")  # of uvicorn's own command
+    caplog.set_level(logging.INFO, logger="seq2seq.access")
+
+    async def ask() -> None:
+        async with running(access(*words)) as (_, port):
+            # What comes before was written by the client.
+            head = (
+                "GET /health/live HTTP/1.1\nHost: localhost\nX-Forwarded-For: 1.1.1.1, 203.0.113.9"
+            )
+            assert (await send(port, head))[0] == 200
+
+    asyncio.run(ask())
+    assert [line.split()[0] for line in caplog.messages if "/health/live" in line] == [client]
+
+
+def test_connections_without_a_request_make_room_and_requests_are_counted() -> None:
+    async def ask() -> None:
+        limits = Limits(connections=20)
+        async with running(limits=limits) as (server, port):
+            idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(60)]
+            for _, writer in idle[::2]:
+                writer.write(b"GET /health/li")
+            while len(server.server_state.connections) > 20:
+                await asyncio.sleep(0.01)
+            assert (await send(port, "GET /languages HTTP/1.1\nHost: localhost"))[0] == 200
+            # Twenty whose bodies do not come are at work; the health of the server is still told.
+            head = b"POST /detect HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n"
+            slow = [await asyncio.open_connection("127.0.0.1", port) for _ in range(20)]
+            for _, writer in slow:
+                writer.write(head)
+            while True:
+                code, answer = await send(port, "GET /languages HTTP/1.1\nHost: localhost")
+                if code != 200:
+                    break
+            assert code == 503 and "retry-after: 1" in answer and "connection: close" in answer
+            assert (await send(port, "GET /health/live HTTP/1.1\nHost: localhost"))[0] == 200
+            for _, writer in (*idle, *slow):
+                writer.close()
+            while server.server_state.connections:
+                await asyncio.sleep(0.01)
+            assert (await send(port, "GET /languages HTTP/1.1\nHost: localhost"))[0] == 200
+
+    asyncio.run(ask())
+
+
+def test_connections_that_uvicorn_does_not_show_stay(caplog: pytest.LogCaptureFixture) -> None:
+    from uvicorn.protocols.http.h11_impl import H11Protocol
+
+    class Opaque(asyncio.Protocol):
+        """Keeps to itself what it answers."""
+
+        def __init__(self, **named: Any):
+            inner = H11Protocol(**named)
+            for name in ("connection_made", "data_received", "eof_received", "connection_lost"):
+                setattr(self, name, getattr(inner, name))
+
+    async def ask() -> None:
+        def change(server: Server) -> None:
+            server.config.http = Opaque
+
+        async with running(limits=Limits(connections=1), change=change) as (server, port):
+            idle = [await asyncio.open_connection("127.0.0.1", port) for _ in range(3)]
+            await asyncio.sleep(0.5)
+            assert len(server.server_state.connections) == 3
+            await server.on_tick(0)
+            for _, writer in idle:
+                writer.close()
+
+    asyncio.run(ask())
+    (line,) = [line for line in caplog.messages if "stay" in line]
+    assert "uvicorn" in line
+    caplog.clear()
+
+    async def usual() -> None:
+        async with running():
+            pass
+
+    asyncio.run(usual())
+    assert not [line for line in caplog.messages if "stay" in line]
+
+
+def test_every_path_is_guarded() -> None:
+    with TestClient(build_app(Service({}), LOCAL), base_url="http://evil.example") as client:
+        for path in (*POST, *GET, "/", "/page.js", "/openapi.yaml", "/metrics", "/nowhere"):
+            for method in ("GET", "POST", "HEAD", "OPTIONS", "DELETE"):
+                assert client.request(method, path).status_code == 421, (method, path)
