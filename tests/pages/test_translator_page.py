@@ -67,6 +67,7 @@ class Stub(ThreadingHTTPServer):
         self.refusals: list[tuple[int, dict[str, str]]] = []  # before all answers
         self.key: str | None = None
         self.delay = 0.0
+        self.detected: dict[str, Any] | None = None
 
     @property
     def address(self) -> str:
@@ -121,6 +122,8 @@ class Answers(SimpleHTTPRequestHandler):
                 text += part or ""
         name, source, target, *_ = next(m for m in MODELS if m[0] == body["model"])
         answer = {"model": name, "source": source, "target": target}
+        if self.server.detected:
+            answer["detected"] = self.server.detected
         self.answer({**answer, "text": text, "sentences": sentences})
 
     def answer(self, content: Any, code: int = 200, headers: dict[str, str] | None = None) -> None:
@@ -513,6 +516,20 @@ def test_a_busy_service_is_asked_again(page: Browser, stub: Stub) -> None:
     assert value(page) == ENGLISH and texts(page, "#status") == [""]
     assert len(page.complaints) == 2
     page.complaints.clear()
+
+
+def test_a_text_in_another_language_is_translated_and_the_page_says_so(
+    page: Browser, stub: Stub
+) -> None:
+    stub.detected = {"language": "fr", "confidence": 0.9, "name": "French"}
+    assert translated(page, TEXT) == ENGLISH
+    page.wait("document.querySelector('#status.wrong')")
+    assert texts(page, "#status") == ["This seems to be French, not German"]
+    stub.detected = {"language": "de", "confidence": 0.9, "name": "German"}
+    page.type(" ")
+    page.wait("!document.querySelector('#status.wrong')")
+    assert texts(page, "#status") == [""]
+    stub.detected = None
 
 
 def test_a_refusal_is_shown_and_the_text_kept(page: Browser, stub: Stub) -> None:

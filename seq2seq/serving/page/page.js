@@ -92,8 +92,11 @@ async function translate(signal) {
   stop("propose", "ways");
   const text = source.value;
   target.parentElement.ariaBusy = "true";
-  take(text.trim() ? await ask(signal, "v1/translate", { ...asked(text), nbest: many }) : { text: "", sentences: [] });
-  say("");
+  const answer = text.trim() ? await ask(signal, "v1/translate", { ...asked(text), nbest: many }) : { text: "", sentences: [] };
+  take(answer);
+  const { language, name } = answer.detected ?? { language: chosen().source };
+  const foreign = language !== chosen().source;
+  say(foreign ? `This seems to be ${name}, not ${chosen().source_name}` : "", foreign);
 }
 
 // A sentence whose source is the same keeps what a person made of it.
