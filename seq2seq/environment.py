@@ -6,6 +6,7 @@ import io
 import os
 import signal
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
@@ -91,6 +92,31 @@ def uninterrupted() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def limited_time(seconds: float) -> Iterator[None]:
+    """Raise TimeoutError in a block that computes for longer; also within a regular expression.
+
+    Python gives signals to its main thread only, and Windows has no such timer: in other threads,
+    there, and while another such timer runs, nothing is limited.
+    """
+    main = threading.current_thread() is threading.main_thread()
+    if not (main and hasattr(signal, "setitimer")) or any(signal.getitimer(signal.ITIMER_VIRTUAL)):
+        yield
+        return
+
+    def stop(signum: int, frame: FrameType | None) -> None:
+        raise TimeoutError
+
+    before = signal.signal(signal.SIGVTALRM, stop)
+    try:
+        # Time of this process, not of the clock: it may be stopped, or the machine be busy.
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
 
 
 @contextmanager

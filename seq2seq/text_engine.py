@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from seq2seq.data.lexical import Constraint, Term, Vocabulary
-from seq2seq.data.spelling import Extension
+from seq2seq.data.spelling import Extension, occurrences
 from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.data.windows import segments
 from seq2seq.decoding import Answering, Beam, Hypothesis, Request, Search
@@ -304,7 +304,8 @@ class TextEngine(Answering[TextRequest, list[Translation] | None]):
         else:
             del self._texts[i]
             for rank, translation in enumerate(found if text.terms or text.unmet else ()):
-                missing = (term.phrases[0] for term in self._unmet(text, translation))
+                missing = [term.phrases[0] for term in self._unmet(text, translation)]
+                missing += self._not_copied(text, translation)
                 found[rank] = translation._replace(unmet=(*text.unmet, *missing))
             self.answer(i, found or None)
 
@@ -328,6 +329,11 @@ class TextEngine(Answering[TextRequest, list[Translation] | None]):
         count = self.codec.vocabulary.count
         return [term for term in text.terms if count(term, translation.text) < term.minimum]
 
+    def _not_copied(self, text: Parts, translation: Translation) -> list[str]:
+        """The phrases that no search was asked to copy, and that a translation has too rarely."""
+        _, others = self.codec.rules.copies(text.asked.text)
+        return [p for p, count in others.items() if occurrences(p, translation.text, True) < count]
+
     def _broken(self, text: Parts) -> list[Term]:
         """The terms that no translation obeys, since its beginning does not; or else all."""
         beginning, count = text.asked.prefix, self.codec.vocabulary.count
@@ -348,14 +354,14 @@ class TextEngine(Answering[TextRequest, list[Translation] | None]):
         for line_no, (asked, row) in enumerate(
             zip(items, rows, strict=True), start=self.submitted + 1
         ):
-            terms, unmet = self.codec.terms_of(asked)
             try:
+                terms, unmet = self.codec.terms_of(asked)
                 found = self.codec.requests_of(asked, terms, row)
                 requests.append(self._next_piece(found, ways) if ways else found)
-            except ConfigError as error:
+            except Seq2SeqError as error:
                 if answers is None:  # a single text, not a line of a file
                     raise
-                raise ConfigError(f"line {line_no}: {error}") from error
+                raise type(error)(f"line {line_no}: {error}") from error
             texts.append(Parts(asked, [], terms, unmet, search, ways))
         ids = [self.expect(answers) for _ in items]
         self._texts.update(zip(ids, texts, strict=True))

@@ -11,13 +11,21 @@ from typing import NamedTuple
 from seq2seq.data.lexical import Term
 from seq2seq.data.spelling import occurrences
 from seq2seq.data.text import read_lines
-from seq2seq.errors import DataError
+from seq2seq.environment import limited_time
+from seq2seq.errors import DataError, Seq2SeqError
 
-# What is no language: {name}, %s and %(x)d, addresses of pages and mail, tags.
+# What is no language: {name}, %s and %(x)d, addresses of pages and mail, tags. Found in linear time:
+# nothing is read again and again, but for 64 characters of mail that begin within a word.
 PLACEHOLDERS = (
-    r"\{[^{}\s]*\}|%(?:\(\w+\))?[-+#0]*\d*(?:\.\d+)?[sdifgrxX]\b|https?://[^\s<>\"]*[\w/]|"
-    r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+|</?[A-Za-z][^<>]*>"
+    r"\{[^{}\s]*+\}|%(?:\(\w++\))?+[-+#0]*+\d*+(?:\.\d++)?+[sdifgrxX]\b|"
+    r"https?://[^\s<>\"]*[\w/]|"
+    r"(?:(?<![\w.+-])[\w.+-]++|[\w.+-]{1,64}+)@[\w-]++(?:\.[\w-]++)++|</?[A-Za-z][^<>]*+>"
 )
+
+SECONDS = 1.0  # of computing, in which a pattern must have read a text
+# Of the phrases that a search must copy from a sentence, or that a client asks for: each is encoded
+# in all contexts.
+MOST_KEPT, MOST_CHARACTERS = 50, 2_000
 
 
 class TextRequest(NamedTuple):
@@ -92,7 +100,7 @@ class Rules:
         for term, phrases in self.glossary:
             if occurrences(term if self.same_case else term.casefold(), text, self.spaceless):
                 wanted[phrases] = max(wanted[phrases], 1)
-        kept = self.kept(request.text)
+        kept, _ = self.copies(request.text)
         return [
             *(Term(phrases, count) for phrases, count in wanted.items()),
             *(Term((phrase,), 0, 0) for phrase in request.must_not),
@@ -100,9 +108,37 @@ class Rules:
         ]
 
     def kept(self, text: str) -> Counter[str]:
-        """What of a text is copied as it is."""
-        found = self.keep.finditer(text) if self.keep else ()
-        return Counter(match[0].strip() for match in found if match[0].strip())
+        """What of a text is copied as it is.
+
+        Raises: Seq2SeqError if the pattern takes too long, see `limited_time`.
+        """
+        if self.keep is None:
+            return Counter()
+        try:
+            with limited_time(SECONDS):
+                found = (match[0].strip() for match in self.keep.finditer(text))
+                return Counter(phrase for phrase in found if phrase)
+        except TimeoutError:
+            raise Seq2SeqError(
+                f"--keep {self.keep.pattern!r} takes more than {SECONDS:g} s for {text[:40]!r}..., "
+                f"{len(text):,} characters: it tries too many ways to match. Repeat nothing that "
+                "repeats, as (a+)+ does, or let it give nothing back: (?:a+)++"
+            ) from None
+
+    def copies(self, text: str) -> tuple[list[str], dict[str, int]]:
+        """The phrases of `kept` that a search must copy, the first ones; and the others, with their
+        counts.
+        """
+        required: list[str] = []
+        others: dict[str, int] = {}
+        room = MOST_CHARACTERS
+        for phrase, count in self.kept(text).items():
+            if len(required) < MOST_KEPT and len(phrase) <= room:
+                required.append(phrase)
+                room -= len(phrase)
+            else:
+                others[phrase] = count
+        return required, others
 
 
 def copied(phrase: str, text: str) -> list[Term]:

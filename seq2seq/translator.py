@@ -42,7 +42,7 @@ from seq2seq.text_request import Rules, TextRequest
 
 # Requests that make it worth starting a process, which takes about as long as importing torch.
 WORTH_A_PROCESS = 256
-SHOWN = 10  # line numbers listed in a warning
+SHOWN = 10  # line numbers, or phrases, listed in a warning
 DIVERGED = (
     "the output of the model is not finite (NaN or infinity). Its weights are damaged, or its "
     "training diverged"
@@ -275,9 +275,11 @@ class Translator:
                     stacklevel=2,
                 )
             elif translations and translations[0].unmet:
+                named = list(map(repr, translations[0].unmet))
+                more = [f"{len(named) - SHOWN:,} more"] * (len(named) > SHOWN)
                 warnings.warn(
                     f"line {line_no} has no translation that obeys what is asked of "
-                    f"{' and '.join(map(repr, translations[0].unmet))}: left out",
+                    f"{' and '.join([*named[:SHOWN], *more])}: left out",
                     stacklevel=2,
                 )
             yield None if refused.popleft() else translations

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from seq2seq.cli.options import positive
-from seq2seq.errors import ConfigError, DataError
+from seq2seq.errors import ConfigError, DataError, Seq2SeqError
 from seq2seq.languages import is_spaceless
 
 if TYPE_CHECKING:
@@ -63,7 +63,7 @@ def rules_of(arguments: argparse.Namespace, translator: "Translator", search: "S
     keep = PLACEHOLDERS if arguments.keep == "placeholders" else arguments.keep
     try:
         pattern = re.compile(keep) if keep else None
-    except re.error as error:
+    except (re.error, OverflowError, RecursionError) as error:
         raise ConfigError(f"--keep {keep!r} is not a regular expression: {error}") from error
     return Rules(
         read_glossary(arguments.glossary) if arguments.glossary else (),
@@ -92,6 +92,8 @@ def requests_of(
         except (ConfigError, DataError) as error:
             warnings.warn(f"line {line_no}: {error}", stacklevel=2)
             yield None
+        except Seq2SeqError as error:  # of the pattern: no other line would be better
+            raise Seq2SeqError(f"line {line_no}: {error}") from error
 
 
 def best_by_risk(

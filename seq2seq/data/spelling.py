@@ -28,6 +28,7 @@ CONTRACTIONS = [["'", letter] for letter in "rvl"]
 # What a phrase may stand between.
 BEFORE = ("a ", "", "(", '"')
 AFTER = ("", *'.,;:!?)"')
+REMEMBERED = 1000  # phrases: each is asked for when it is checked, and when a guide is made
 
 
 class Extension(NamedTuple):
@@ -80,6 +81,7 @@ class Spelling:
         self._longest = max(map(len, self._sorted), default=0)
         rank = {written: rank for rank, written in enumerate(self._sorted)}
         self._rank = torch.tensor([rank.get(written, -1) for written in self.writes])
+        self._spellings: dict[str, list[list[int]]] = {}  # of the phrases that were asked for last
 
     def bytes_of(self, text: str) -> bytes:
         """What the pieces of a text write: the text as the tokenizer's normalizer writes it."""
@@ -138,7 +140,14 @@ class Spelling:
 
         Raises: ConfigError naming words that have no pieces, and for an empty phrase.
         """
-        phrase = phrase.strip()
+        if (known := self._spellings.get(phrase)) is None:
+            if len(self._spellings) >= REMEMBERED:
+                self._spellings.clear()
+            known = self._spellings[phrase] = self._cut(phrase.strip())
+        return known
+
+    def _cut(self, phrase: str) -> list[list[int]]:
+        """The spellings of a phrase, from as many texts as it is cut in."""
         if not phrase:
             raise ConfigError("a phrase is empty: give at least one word")
         cuts = [(before, after) for after in AFTER for before in BEFORE]
@@ -223,11 +232,16 @@ def in_word(character: str) -> bool:
 
 def occurrences(phrase: str, text: str, anywhere: bool = False) -> int:
     """How often a text contains a phrase as whole words, or anywhere."""
-    count, start = 0, text.find(phrase)
+    count, start, step = 0, text.find(phrase), len(phrase) + 1
     while start >= 0:
-        places = (start, start + len(phrase))
-        count += anywhere or not any(inside_word(text, place) for place in places)
-        start = text.find(phrase, start + 1)
+        end = start + len(phrase)
+        count += anywhere or not (inside_word(text, start) or inside_word(text, end))
+        # A step of at most half of the phrase is its period: only as much has to be read again, so
+        # that many overlapping occurrences take linear time.
+        if 2 * step <= len(phrase) and text.startswith(phrase[-step:], end):
+            start += step
+        else:
+            step, start = (found := text.find(phrase, start + 1)) - start, found
     return count
 
 

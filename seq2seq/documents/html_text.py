@@ -8,7 +8,9 @@ from html.parser import HTMLParser
 KEPT = {"script", "style", "pre", "code", "kbd", "samp", "var", "textarea", "svg", "math"}
 # Elements that nothing closes.
 VOID = {"area", "base", "br", "col", "embed", "hr", "img", "input", "link", "meta", "wbr"}
-REFERENCE = re.compile(r"&(?:#\d+|#[xX][0-9a-fA-F]+|[A-Za-z][A-Za-z0-9]*);?")
+# Python reads no number of more than 4,300 digits.
+REFERENCE = re.compile(r"&(?:#\d{1,4300}+(?!\d)|#[xX][0-9a-fA-F]+|[A-Za-z][A-Za-z0-9]*);?")
+COMMENT_END = re.compile(r"--\s*!?>")
 
 
 class TextFinder(HTMLParser):
@@ -26,6 +28,10 @@ class TextFinder(HTMLParser):
         self.nodes: list[tuple[int, int]] = []
         self._kept: str | None = None  # the outermost element that is not translated
         self._depth = 0  # of elements of this name in it
+        # The parser would look for the end of a comment that has none at each that begins. Without
+        # its dashes it ends with the next tag, and is no text either.
+        ended = max((match.end() for match in COMMENT_END.finditer(text)), default=0)
+        text = text[:ended] + text[ended:].replace("<!--", "<!  ")
         # A tag that never ends is no text. The parser would try it again at each of its characters.
         last = text.rfind(">") + 1
         unfinished = re.compile("<[A-Za-z/!?]").search(text, last)

@@ -5,6 +5,7 @@ import json
 import warnings
 from collections.abc import AsyncIterator, Sequence
 from functools import partial
+from itertools import chain
 from typing import Any
 
 from starlette.requests import Request
@@ -17,7 +18,7 @@ from seq2seq.serving.refusals import Gone, Refusal
 from seq2seq.serving.service import Service, Task
 from seq2seq.symbols import EOS, NAMES
 from seq2seq.text_engine import Translation
-from seq2seq.text_request import TextRequest
+from seq2seq.text_request import MOST_CHARACTERS, TextRequest
 from seq2seq.translator import Translator
 
 
@@ -45,6 +46,10 @@ async def translate(service: Service, request: Request, entry: dict[str, Any]) -
         raise Refusal(400, f"nbest={nbest} needs as many beams: beam_size={nbest}, or none")
     task = task_of(service, entry, None if entry["split"] else "none")
     asked = TextRequest("", entry["prefix"], entry["must"], entry["must_not"]).checked()
+    length = sum(map(len, chain(asked.must_not, *asked.must)))
+    if length > MOST_CHARACTERS:
+        most = f"at most {MOST_CHARACTERS:,} are searched for at once"
+        raise Refusal(413, f"must and must_not have {length:,} characters; {most}")
     if len(task.cut.sentences) != 1 and (asked.prefix or asked.must):
         raise Refusal(400, "prefix and must are for a text of one sentence; or add split=false")
     news = News()

@@ -196,6 +196,8 @@ def test_a_body_that_is_none_is_refused(
         ("/v1/translate", {"target": "fr"}, 400, "Supported: de to en"),
         ("/v1/translate", {"must": ["a"] * 21}, 413, "at most 20"),
         ("/v1/translate", {"must": [" "]}, 400, "empty"),
+        ("/v1/translate", {"must": [["a" * 200] * 6] * 2}, 413, "at most 2,000"),
+        ("/v1/translate", {"must_not": ["a" * 200] * 11}, 413, "at most 2,000"),
         ("/v1/translate", {"text": " ", "prefix": "A"}, 400, "one sentence"),
         ("/v1/translate", {"prefix": "a" * 501}, 413, "at most 500"),
         ("/v1/alternatives", {"text": " "}, 400, "sentence"),

@@ -205,7 +205,8 @@ def normalizer_of(model: PieceModel) -> normalizers.Normalizer:
         steps.append(normalizers.Prepend(" "))
     steps.append(normalizers.Replace(" ", MARK))
     if model.collapse:
-        steps.append(normalizers.Replace(Regex(f"{MARK}+$"), ""))
+        # From its first mark: a run that ends nothing is not tried again at each of its marks.
+        steps.append(normalizers.Replace(Regex(f"(?<!{MARK}){MARK}+$"), ""))
     return normalizers.Sequence(steps)
 
 

@@ -1,0 +1,148 @@
+"""Text from outside costs time in proportion to its length, whatever it consists of.
+
+This file is also a program: it reads hostile texts within limits of CPU time, and is killed by the
+system at what takes 50 times as long as ordinary text of the same length.
+"""
+
+import re
+import resource
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from functools import cache
+from pathlib import Path
+
+import pytest
+import yaml
+from hypothesis import example, given
+from hypothesis import strategies as st
+from piece_models import model_bytes
+
+import seq2seq
+from seq2seq.alignment.links import words
+from seq2seq.cli.sharded import LINE_NUMBERS
+from seq2seq.data.existing import sentencepiece
+from seq2seq.data.spelling import inside_word, occurrences
+from seq2seq.data.tokenizer import Tokenizer
+from seq2seq.data.windows import SENTENCE_END
+from seq2seq.documents.document import Document
+from seq2seq.documents.html_text import unescaped
+from seq2seq.metrics.comet import SCORE
+from seq2seq.metrics.text_checks import cautions
+from seq2seq.text_request import PLACEHOLDERS, Rules, TextRequest
+
+DESCRIPTION = Path(seq2seq.__file__).parent / "serving" / "openapi.yaml"
+LENGTH, FACTOR = 200_000, 50
+ORDINARY = "Der Hund, den sie am 3. Mai sahen, heißt {name}; er läuft. "
+
+# What a text begins with, what it repeats to its end, and how it ends.
+FAMILIES = [
+    *[("", unit, "") for unit in ("a", "a.", "中", "a\n", " \n", " .", "\u0301", "▁", "“")],
+    *[("", unit, "") for unit in ("「a", "的。", ".”", "> ", "• ", "\u3000", "%1.", "a@a-", "&")],
+    *[("%", "0", ""), ("%(", "a", ""), ("%.", "1", "."), ("a" * 64, "@" + "b" * 999, "")],
+    *[("", "http://", ""), ("http://", ").", ""), ("http://", " http:", ""), ("", "{a", "}")],
+    *[("", "<a ", ">"), ("", "<a b='", ">"), ("", "</", ">"), ("", "<?", ">"), ("", "<![", ">")],
+    *[("", "<!--", ""), ("", "<!--a>", ""), ("", "--", ">"), ("", "<script>", "</script>")],
+    *[("&#", "0", ""), ("&#x", "f", ""), ("&", "a", ""), ("", "<b translate=no>", "")],
+    *[("▁", "▁", "a"), ("line ", "1,", "a"), ("score:", " ", "")],
+]
+
+
+def repeated(head: str, unit: str, tail: str, length: int = LENGTH) -> str:
+    room = length - len(head) - len(tail)
+    return head + (unit * (room // len(unit) + 1))[:room] + tail
+
+
+def read_document(text: str, language: str, html: bool = False) -> None:
+    document = Document.of(text, language, html=html, split=None if html else "sentences")
+    document.joined([f"{sentence}\r\n " for sentence in document.sentences], "en")
+
+
+@cache
+def imported_tokenizer() -> Tokenizer:
+    """Of a SentencePiece model that drops and joins spaces."""
+    return sentencepiece.build(sentencepiece.parse(model_bytes({"a": -1.0, "\u2581": -2.0})))
+
+
+FUNCTIONS: dict[str, Callable[[str], object]] = {
+    "placeholders": lambda text: Rules(keep=re.compile(PLACEHOLDERS)).terms(TextRequest(text)),
+    "document": lambda text: read_document(text, "de"),
+    "document without spaces": lambda text: read_document(text, "zh"),
+    "html": lambda text: read_document(text, "de", html=True),
+    "parts of a long text": lambda text: [m.end() for m in SENTENCE_END.finditer(text)],
+    "cautions": lambda text: cautions([text], {"a": [text]}),
+    "words": words,
+    "occurrences": lambda text: [occurrences(text[:n], text) for n in (99, LENGTH // 2)],
+    "pieces of other programs": lambda text: imported_tokenizer().encode_batch([text]),
+    "line numbers": lambda text: LINE_NUMBERS.sub("", text),
+    "scores of comet": SCORE.findall,
+}
+
+
+def read_hostile_texts() -> None:
+    """The program: each function reads all families, and is killed if it takes too long."""
+    for name, function in FUNCTIONS.items():
+        began = time.process_time()
+        function(repeated("", ORDINARY, ""))
+        needed = max(0.01, time.process_time() - began) * len(FAMILIES)
+        most = int(time.process_time() + FACTOR * needed) + 1
+        resource.setrlimit(resource.RLIMIT_CPU, (most, resource.RLIM_INFINITY))
+        for family in FAMILIES:
+            print(name, family, flush=True)
+            function(repeated(*family))
+
+
+def test_hostile_text_takes_linear_time() -> None:
+    ended = subprocess.run([sys.executable, __file__], capture_output=True, text=True)
+    assert ended.returncode == 0, (ended.stdout.splitlines()[-1:], ended.stderr[-2000:])
+    assert len(ended.stdout.splitlines()) == len(FUNCTIONS) * len(FAMILIES)
+
+
+# The same without regard to time.
+DEFINITION = re.compile(
+    r"\{[^{}\s]*\}|%(?:\(\w+\))?[-+#0]*\d*(?:\.\d+)?[sdifgrxX]\b|https?://[^\s<>\"]*[\w/]|"
+    r"[\w.+-]+@[\w-]+(?:\.[\w-]+)+|</?[A-Za-z][^<>]*>"
+)
+parts = st.sampled_from([*"aZ1_.+-@%{}<>/ (s0#\n:)é中", "https://", "%(", "a@b.c", "{x}", "%5.1f"])
+
+
+@given(st.lists(parts, max_size=40).map("".join))
+@example("%s-a@b.c+a@b.c http://x.y.-a@b.c %-05.2f</a>%(n)s@b.c")
+def test_placeholders_are_those_of_the_definition(text: str) -> None:
+    found, expected = (p.finditer(text) for p in (re.compile(PLACEHOLDERS), DEFINITION))
+    assert [match.span() for match in found] == [match.span() for match in expected]
+
+
+@given(st.text("ab -", max_size=12), st.integers(1, 5), st.text("ab -", max_size=30), st.booleans())
+def test_overlapping_occurrences_are_counted(unit: str, n: int, text: str, anywhere: bool) -> None:
+    phrase, text = (unit * n)[:12] or "a", text + unit * n + text
+    places = [i for i in range(len(text)) if text.startswith(phrase, i)]
+    ends = [(i, i + len(phrase)) for i in places]
+    whole = [pair for pair in ends if not any(inside_word(text, place) for place in pair)]
+    assert occurrences(phrase, text, anywhere) == len(places if anywhere else whole)
+
+
+def test_a_number_that_python_cannot_read_is_text() -> None:
+    text = f"Tor &#{'0' * 5000}65; A&#0065;"
+    assert unescaped(text)[0] == text.replace("&#0065;", "A")
+    document = Document.of(text, "de", html=True)
+    assert document.joined(document.sentences) == text
+
+
+@pytest.mark.parametrize(
+    "text", ["A <!-- b>C", "A <!-- b --><!-- b>C", "A <!-- <b> --><!--b<c>C", "A <!--->b--><!-->C"]
+)
+def test_a_comment_without_an_end_ends_with_the_next_tag(text: str) -> None:
+    assert Document.of(text, "de", html=True).sentences == ["A", "C"]
+
+
+def test_the_service_takes_no_patterns_and_no_glossaries() -> None:
+    described = yaml.safe_load(DESCRIPTION.read_text(encoding="utf-8"))["components"]["schemas"]
+    fields = {name for schema in described.values() for name in schema.get("properties", {})}
+    assert {"text", "must", "q"} <= fields
+    assert not [name for name in fields if re.search("keep|pattern|regex|glossary|rules", name)]
+
+
+if __name__ == "__main__":
+    read_hostile_texts()
