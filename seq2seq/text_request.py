@@ -14,8 +14,8 @@ from seq2seq.data.text import read_lines
 from seq2seq.environment import limited_time
 from seq2seq.errors import DataError, Seq2SeqError
 
-# What is no language: {name}, %s and %(x)d, addresses of pages and mail, tags. Found in linear time:
-# nothing is read again and again, but for 64 characters of mail that begin within a word.
+# What is no language: {name}, %s and %(x)d, addresses of pages and mail, tags. Linear time: only
+# the 64 characters before an @ are read from several places.
 PLACEHOLDERS = (
     r"\{[^{}\s]*+\}|%(?:\(\w++\))?+[-+#0]*+\d*+(?:\.\d++)?+[sdifgrxX]\b|"
     r"https?://[^\s<>\"]*[\w/]|"

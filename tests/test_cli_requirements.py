@@ -177,3 +177,16 @@ def test_what_cannot_be_asked_is_refused_in_words(
     seq2seq: Command, run: Path, typed: tuple[str, ...], message: str
 ) -> None:
     assert message in refused(seq2seq("translate", run, SENTENCES[0], *typed))
+
+
+def test_a_pattern_that_would_not_end_is_refused_with_its_line(seq2seq: Command, run: Path) -> None:
+    stdin = f"{SENTENCES[0]}\n{'a' * 60}b\n"
+    lines = as_lines([{"text": line} for line in stdin.splitlines()])
+    for more, given in (((), stdin.encode()), (("--json-input",), lines)):
+        ended = seq2seq("translate", run, "--keep", "(a+)+$", *BEAMS, *more, stdin=given)
+        message = refused(ended)
+        assert message.startswith("line 2: --keep '(a+)+$' takes more than 1 s")
+        assert "(?:a+)++" in message
+    for pattern in ("a{99999999999999999999}", "(" * 5000):
+        ended = seq2seq("translate", run, "text", "--keep", pattern, *BEAMS)
+        assert "is not a regular expression" in refused(ended)

@@ -14,7 +14,7 @@ from seq2seq.decoding import Beam, Engine, Greedy, Search
 from seq2seq.errors import ConfigError
 from seq2seq.symbols import EOS
 from seq2seq.text_engine import Translation
-from seq2seq.text_request import Rules, TextRequest
+from seq2seq.text_request import PLACEHOLDERS, Rules, TextRequest
 from seq2seq.translator import Translator
 
 LIMIT = 24  # pieces of a part
@@ -214,3 +214,16 @@ def test_alternatives_differ_after_the_beginning_and_the_first_is_the_best(
     assert found[0].score >= expected.score - 1e-9
     with pytest.raises(ConfigError, match="one sentence"):
         translator.alternatives("")
+
+
+def test_placeholders_that_no_search_had_to_copy_are_named_if_they_are_missing(
+    translator: Translator, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("seq2seq.text_request.MOST_KEPT", 1)
+    text = TEXTS[0].removesuffix(".") + " %s %d." + " {never}" * 2
+    rules = Rules(keep=re.compile(PLACEHOLDERS))
+    [found] = translator.stream([text], Beam(beam_size=2), rules=rules)
+    assert found
+    for translation in found:
+        missing = {p for p in ("%s", "%d", "{never}") if p not in translation.text}
+        assert "%d" in missing and set(translation.unmet) == missing

@@ -1,13 +1,24 @@
 """What is asked of a translation, read from JSON, glossaries and patterns."""
 
 import re
+import signal
+import threading
+import time
 from pathlib import Path
 
 import pytest
 
 from seq2seq.data.lexical import Term
-from seq2seq.errors import DataError
-from seq2seq.text_request import PLACEHOLDERS, Rules, TextRequest, read_glossary
+from seq2seq.environment import limited_time
+from seq2seq.errors import DataError, Seq2SeqError
+from seq2seq.text_request import (
+    MOST_CHARACTERS,
+    MOST_KEPT,
+    PLACEHOLDERS,
+    Rules,
+    TextRequest,
+    read_glossary,
+)
 
 
 def test_a_json_object_becomes_a_request() -> None:
@@ -82,3 +93,44 @@ def test_what_is_asked_for_twice_is_there_twice() -> None:
     assert inside == [Term(("oo",), 1, 1, anywhere=True)]
     twice = TextRequest("", must=(("a",), ("b",), ("a",)), must_not=("c",))
     assert Rules().terms(twice) == [Term(("a",), 2), Term(("b",)), Term(("c",), 0, 0)]
+
+
+def test_the_first_placeholders_are_required_and_the_others_named() -> None:
+    rules = Rules(keep=re.compile(PLACEHOLDERS))
+    text = " ".join(f"{{n{i}}}" for i in range(300)) + " {n299}"
+    required, others = rules.copies(text)
+    assert required == [f"{{n{i}}}" for i in range(MOST_KEPT)]
+    assert others == {f"{{n{i}}}": 1 + (i == 299) for i in range(MOST_KEPT, 300)}
+    assert len(rules.terms(TextRequest(text))) == 2 * MOST_KEPT
+    long = "{" + "a" * MOST_CHARACTERS + "}"
+    assert rules.copies(f"{long} %s") == (["%s"], {long: 1})
+
+
+def test_a_pattern_that_takes_too_long_is_named() -> None:
+    before = signal.getsignal(signal.SIGVTALRM)
+    began = time.process_time()
+    with pytest.raises(Seq2SeqError, match=re.escape("--keep '(a+)+$' takes more than 1 s")):
+        Rules(keep=re.compile("(a+)+$")).kept("a" * 60 + "b")
+    assert time.process_time() - began < 5
+    assert signal.getsignal(signal.SIGVTALRM) == before
+    assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0, 0)
+    assert Rules(keep=re.compile("(a+)+$")).kept("aa") == {"aa": 1}
+
+
+def test_another_timer_and_other_threads_are_left_alone() -> None:
+    told: list[int] = []
+    before = signal.signal(signal.SIGVTALRM, lambda *_: told.append(1))
+    try:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0.05)
+        with limited_time(0.001):
+            while not told:
+                pass
+    finally:
+        signal.setitimer(signal.ITIMER_VIRTUAL, 0)
+        signal.signal(signal.SIGVTALRM, before)
+    kept: list[dict[str, int]] = []
+    rules = Rules(keep=re.compile("a+"))
+    thread = threading.Thread(target=lambda: kept.append(rules.kept("aa b")))
+    thread.start()
+    thread.join()
+    assert kept == [{"aa": 1}]
