@@ -20,14 +20,13 @@ from hypothesis import strategies as st
 from piece_models import model_bytes
 
 import seq2seq
-from seq2seq.alignment.links import words
 from seq2seq.cli.sharded import LINE_NUMBERS
 from seq2seq.data.existing import sentencepiece
 from seq2seq.data.spelling import inside_word, occurrences
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.windows import SENTENCE_END
 from seq2seq.documents.document import Document
-from seq2seq.documents.html_text import unescaped
+from seq2seq.documents.html_text import TextFinder, unescaped
 from seq2seq.metrics.comet import SCORE
 from seq2seq.metrics.text_checks import cautions
 from seq2seq.text_request import PLACEHOLDERS, Rules, TextRequest
@@ -54,8 +53,8 @@ def repeated(head: str, unit: str, tail: str, length: int = LENGTH) -> str:
     return head + (unit * (room // len(unit) + 1))[:room] + tail
 
 
-def read_document(text: str, language: str, html: bool = False) -> None:
-    document = Document.of(text, language, html=html, split=None if html else "sentences")
+def read_document(text: str, language: str) -> None:
+    document = Document.of(text, language, split="sentences")
     document.joined([f"{sentence}\r\n " for sentence in document.sentences], "en")
 
 
@@ -69,10 +68,9 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "placeholders": lambda text: Rules(keep=re.compile(PLACEHOLDERS)).terms(TextRequest(text)),
     "document": lambda text: read_document(text, "de"),
     "document without spaces": lambda text: read_document(text, "zh"),
-    "html": lambda text: read_document(text, "de", html=True),
+    "html": lambda text: (TextFinder(text), unescaped(text)),
     "parts of a long text": lambda text: [m.end() for m in SENTENCE_END.finditer(text)],
     "cautions": lambda text: cautions([text], {"a": [text]}),
-    "words": words,
     "occurrences": lambda text: [occurrences(text[:n], text) for n in (99, LENGTH // 2)],
     "pieces of other programs": lambda text: imported_tokenizer().encode_batch([text]),
     "line numbers": lambda text: LINE_NUMBERS.sub("", text),
