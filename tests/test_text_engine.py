@@ -216,6 +216,7 @@ def test_alternatives_differ_after_the_beginning_and_the_first_is_the_best(
         translator.alternatives("")
 
 
+@pytest.mark.filterwarnings("ignore:line 1 has no translation that obeys")
 def test_placeholders_that_no_search_had_to_copy_are_named_if_they_are_missing(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,6 +55,7 @@ class Server(uvicorn.Server):
         self.failure: Exception | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self._seen: dict[Any, Any] = {}  # connections, and their requests when they were looked at
+        self._idle: set[Any] = set()  # those without a request when there were too many
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -104,7 +105,7 @@ class Server(uvicorn.Server):
         return stop
 
     def _close_connections(self, late: bool) -> None:
-        """Close those without a request which are more than are kept.
+        """Close connections without a request, if there are more connections than are kept.
 
         Args:
             late: also close those whose request does not come, or only half of it, since this was
@@ -120,15 +121,17 @@ class Server(uvicorn.Server):
             for each, request in now.items()
             if request is None or getattr(request, "response_complete", False)
         ]
-        closed = idle[:surplus]
+        # A new one may be about to send its request: it has until this is asked again.
+        closed = [each for each in idle if each in self._idle][:surplus]
+        self._idle = set(idle)
         if late:
             closed += [
                 each
-                for each in idle[surplus:]
+                for each in idle
                 if not each.timeout_keep_alive_task and self._seen.get(each, each) is now[each]
             ]
             self._seen = now
-        for each in closed:
+        for each in set(closed):
             each.transport.close()
 
 
