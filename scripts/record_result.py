@@ -174,6 +174,7 @@ def page(
         f"| parameters | {parameters:,} |",
         f"| updates | {result['steps']:,} |",
         f"| seed | {saved.config['order']['seed']} |",
+        f"| precision | {saved.config['update']['precision']} |",
         f"| wall time of the fit, validations included | {minutes(run)} |",
         f"| machine | {machine(run)} |",
         *([f"| beside it | {options.beside} |"] if options.beside else []),

@@ -91,6 +91,11 @@ def test_every_file_is_an_option_that_can_be_trained_with(chosen: str) -> None:
     plan_of(chosen, *GIVEN.get(chosen, ()))
 
 
+@every_option("experiment", "trainer")
+def test_every_recipe_leaves_the_precision_to_the_machine(chosen: str) -> None:
+    assert plan_of(chosen, *GIVEN.get(chosen, ())).trainer.precision == "auto"
+
+
 @pytest.mark.parametrize("preset", ["gqa", "local_p"])
 @pytest.mark.parametrize("model", ["transformer", "rnn"])
 def test_a_preset_is_the_same_alone_and_among_all_others(model: str, preset: str) -> None:

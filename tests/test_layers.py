@@ -90,7 +90,7 @@ LIBRARIES = {
 # raises one says why.
 BUDGETS = {
     "attention": 2115,
-    "training": 2100,
+    "training": 2155,
     "cli": 2984,
     "data": 2961,
     "functional": 1400,

@@ -55,13 +55,14 @@ def corpus(base: Path) -> Path:
 
 
 def tiny_overrides(base: Path) -> list[str]:
-    """What one types after `python train.py` for a tiny training."""
+    """What one types after `python train.py` for a tiny training, in float32 on any machine."""
     folder = corpus(base)
     return [
         *("data=files", "data.source=de", "data.target=en", f"data.cache={folder / 'cache'}"),
         *(f"data.train={folder / 'train'}", f"data.valid={folder / 'valid'}"),
         *("data.vocab_size=400", "data.max_length=128", "data.max_tokens=512"),
-        *("run_name=tiny", "trainer=cpu", "trainer.log_every_n_steps=1", "schedule.warmup=5"),
+        *("run_name=tiny", "trainer=cpu", "trainer.precision=32-true", "schedule.warmup=5"),
+        "trainer.log_every_n_steps=1",
         *("decode.beam_size=3", "decode.length_ratio=0.5", "decode.length_extra=4"),
         *("validation.sentences=8", *TINY_MODEL),
     ]

@@ -33,6 +33,7 @@ from seq2seq.training.dry_run import dry_run
 from seq2seq.training.loaders import train_loader
 from seq2seq.training.loggers import build_loggers, set_aside
 from seq2seq.training.module import TrainingModule
+from seq2seq.training.precision import check_same_precision, settle_precision
 from seq2seq.training.resume import agreed, check_resumed, given_tokenizers, start_from
 from seq2seq.training.run_folder import alone_in, write_record
 from seq2seq.training.sweep import (
@@ -93,6 +94,7 @@ def train(
 
     Returns: the best value of the monitored metric, or None if there was no validation.
     """
+    plan = settle_precision(plan)
     L.seed_everything(plan.run.seed, verbose=False)
     source, target = prepared.tokenizers
     marks = group_marks(source, plan.data.groups, plan.data.sentence_separator)
@@ -115,6 +117,7 @@ def train(
         progress=sys.stdout.isatty(),
     )
     resume = agreed(trainer, plan.resume)
+    check_same_precision(trainer, plan.trainer.precision)
     restore(resume, plan, module, prepared)
     record()
     for name in OF_A_RUN if resume is None else OF_A_PART:

@@ -234,13 +234,14 @@ def test_what_is_trained_is_said_in_one_line(
 )
 def test_devices_that_are_not_here_are_refused_in_words(base: Path, typed: str, words: str) -> None:
     with pytest.raises(ConfigError, match=f"trainer do not suit this machine.*{words}"):
-        build_trainer(plan_of(base, "run_name=x", "trainer=cpu", typed).trainer, [], [], False)
+        build_trainer(plan_of(base, *tiny_overrides(base), typed).trainer, [], [], False)
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU")
 def test_a_gpu_that_is_not_here_is_refused_in_words(base: Path) -> None:
+    typed = (*tiny_overrides(base), "trainer.accelerator=gpu")
     with pytest.raises(ConfigError, match="gpu"):
-        build_trainer(plan_of(base, "run_name=x", "trainer.accelerator=gpu").trainer, [], [], False)
+        build_trainer(plan_of(base, *typed).trainer, [], [], False)
 
 
 def test_a_node_that_nothing_reads_is_refused(base: Path) -> None:

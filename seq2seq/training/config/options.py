@@ -121,7 +121,7 @@ class TrainerOptions:
     devices: int | str | list[int] = "auto"
     num_nodes: int = 1
     strategy: Literal["auto", "ddp"] = "auto"
-    precision: Literal["32-true", "bf16-mixed", "16-mixed"] = "32-true"
+    precision: Literal["auto", "32-true", "bf16-mixed", "16-mixed"] = "auto"
     max_steps: int = 10_000
     max_epochs: int = -1
     max_time: str | None = None

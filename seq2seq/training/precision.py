@@ -1,0 +1,97 @@
+"""`trainer.precision=auto`: bfloat16 where the machine has instructions for it, else float32.
+
+Without such instructions torch emulates bfloat16, and training takes many times longer.
+"""
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import lightning as L
+import torch
+
+from seq2seq import checkpoint
+from seq2seq.environment import is_first
+from seq2seq.errors import ConfigError
+from seq2seq.training.config.plan import Plan
+
+CPU_INFO = Path("/proc/cpuinfo")
+# Flags of processors that multiply in bfloat16: x86 with tiles, x86 with vectors, Arm.
+FLAGS = ("amx_bf16", "avx512_bf16", "bf16")
+
+
+def settle_precision(plan: Plan) -> Plan:
+    """The plan with a precision in place of `auto`; a run that is resumed keeps its own.
+
+    The first process of a run prints the precision, and a warning if it is emulated.
+
+    Raises: CheckpointError if the checkpoint to resume cannot be read.
+    """
+    on_gpu = plan.trainer.accelerator != "cpu" and torch.cuda.is_available()
+    is_fast, reason = find_gpu_bfloat16() if on_gpu else find_cpu_bfloat16(read_cpu_info())
+    precision, why, instead = plan.trainer.precision, "", "trainer.precision=auto"
+    if plan.resume is not None:
+        instead = f"a new run from its weights, init={plan.resume} trainer.precision=auto"
+    if precision == "auto":
+        precision, why = ("bf16-mixed" if is_fast else "32-true"), f" ({reason})"
+        if plan.resume is not None and (before := recorded_precision(plan.resume)) is not None:
+            precision, why = before, " (that of the run that is resumed)"
+    if is_first():
+        print(f"precision: {precision}{why}", flush=True)
+        # On a CPU, Lightning computes 16-mixed in bfloat16 too.
+        if not is_fast and precision != "32-true" and not (on_gpu and precision == "16-mixed"):
+            print(
+                f"warning: trainer.precision={precision} is emulated, and many times slower than "
+                f"32-true: {reason}. Type {instead}",
+                file=sys.stderr,
+            )
+    return replace(plan, trainer=replace(plan.trainer, precision=precision))
+
+
+def find_cpu_bfloat16(cpu_info: str) -> tuple[bool, str]:
+    """Whether a processor has instructions for products in bfloat16, and this in words.
+
+    torch is not asked: it says yes where they are emulated, too.
+
+    Args:
+        cpu_info: the text of /proc/cpuinfo, or "" where there is none.
+    """
+    lines = (line.partition(":") for line in cpu_info.splitlines())
+    flags = {
+        flag
+        for name, _, words in lines
+        if name.strip() in ("flags", "Features")
+        for flag in words.split()
+    }
+    if not flags:
+        return False, "this system does not say which instructions its processor has"
+    for flag in FLAGS:
+        if flag in flags:
+            return True, f"this processor has {flag}"
+    return False, "this processor has no instructions for bfloat16"
+
+
+def read_cpu_info() -> str:
+    return CPU_INFO.read_text(encoding="utf-8", errors="replace") if CPU_INFO.is_file() else ""
+
+
+def find_gpu_bfloat16() -> tuple[bool, str]:
+    """As `find_cpu_bfloat16`, of the GPU."""
+    found = torch.cuda.is_bf16_supported(including_emulation=False)
+    return found, f"this GPU has {'' if found else 'no '}instructions for bfloat16"
+
+
+def recorded_precision(path: str) -> Any:
+    """The precision of the run that wrote a checkpoint; None if it is none of a run."""
+    return checkpoint.read(path).config.get("update", {}).get("precision")
+
+
+def check_same_precision(trainer: L.Trainer, precision: str) -> None:
+    """Raises: ConfigError, in all processes of a run, if their machines chose differently."""
+    differs = trainer.strategy.broadcast(precision) != precision
+    if trainer.strategy.reduce_boolean_decision(differs, all=False):
+        raise ConfigError(
+            "trainer.precision=auto is bf16-mixed on some machines of this run and 32-true on "
+            "others, which lack instructions for bfloat16: type trainer.precision=32-true"
+        )
