@@ -48,6 +48,7 @@ FLOORS = {
     "tables": 0,
     "symbols": 0,
     "environment": 0,
+    "progress": 0,
     "durable": 0,
     "__init__": 0,
 }
@@ -59,6 +60,7 @@ WALLS = {("serving", "training")}
 ARROWS = {
     ("tables", "errors"),
     ("unpacked", "errors"),
+    ("progress", "environment"),  # a thread that Ctrl-C is not for
     # The front door offers what stands far above it, and imports it only when it is asked for.
     ("__init__", "translator"),
     ("cli", "serving"),  # a command that starts the service
@@ -90,9 +92,9 @@ LIBRARIES = {
 # raises one says why.
 BUDGETS = {
     "attention": 2115,
-    "training": 2155,
+    "training": 2162,
     "cli": 2984,
-    "data": 2961,
+    "data": 2966,
     "functional": 1400,
     "decoding": 2315,
     "pages": 665,
@@ -101,7 +103,7 @@ BUDGETS = {
     "alignment": 370,
     "interchange": 1100,
     "nn": 270,
-    "modules on the top level": 1494,
+    "modules on the top level": 1500,
     "serving": 1238,
     "documents": 180,
 }

@@ -10,7 +10,7 @@ import numpy as np
 import tokenizers as library
 
 from seq2seq.data.cache import FileMemo, cached_folder, digest
-from seq2seq.data.encode import SIDES, write_corpus
+from seq2seq.data.encode import SIDES, pairs_of, write_corpus
 from seq2seq.data.encoded_blocks import encoded_blocks
 from seq2seq.data.encoding_stats import EncodingStats
 from seq2seq.data.links import PieceLinks
@@ -18,6 +18,7 @@ from seq2seq.data.mixture import Component
 from seq2seq.data.stored import Stored, mapped, release, stored
 from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.errors import DataError
+from seq2seq.progress import show_progress
 
 # Part of every cache's name: raise it when the files of a corpus change their format.
 FORMAT = "4"
@@ -143,11 +144,14 @@ def encode_corpus(
 
     def write(folder: Path) -> None:
         kept = folder.with_suffix(".blocks")  # of an encoding that was interrupted
+        pairs = [each.text.check(memo) for each in components]
         blocks = (
-            encoded_blocks(each, tokenizers, max_length, each.text.check(memo), kept / str(number))
-            for number, each in enumerate(components)
+            encoded_blocks(each, tokenizers, max_length, count, kept / str(number))
+            for number, (each, count) in enumerate(zip(components, pairs, strict=True))
         )
-        all_stats = write_corpus(folder, components, blocks, tokenizers, max_length)
+        with show_progress("encoding the text", "pairs", sum(pairs)) as tally:
+            counted = (tally.count(each, pairs_of) for each in blocks)
+            all_stats = write_corpus(folder, components, counted, tokenizers, max_length)
         shutil.rmtree(kept, ignore_errors=True)
         for component, stats in zip(components, all_stats, strict=True):
             if stats.report.kept == 0:

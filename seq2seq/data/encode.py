@@ -56,6 +56,11 @@ class Block(NamedTuple):
     long: np.ndarray
 
 
+def pairs_of(block: Block) -> int:
+    """How many pairs of the text a block stands for, those left out included."""
+    return len(block.hashes) + len(block.empty) + len(block.long)
+
+
 class SideWriter:
     """Appends rows of ids to the three files of one side, which `files` closes."""
 

@@ -34,6 +34,7 @@ from seq2seq.data.text import (
 from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.data.windows import windows
 from seq2seq.errors import DataError
+from seq2seq.progress import show_progress
 
 LOOK_AHEAD = 4096  # pairs tokenized together
 FORMAT = "1"  # part of every cache's name: raise it when the entries change their format
@@ -88,12 +89,12 @@ def pairs_with_links(component: Component, file: Path | None) -> Iterator[tuple[
 
 def check_fit(component: Component, file: Path) -> int:
     """Check all links against the text. Returns: how many lines there are. Raises: DataError."""
-    line_no = 0
-    for line_no, (source, target, links) in enumerate(pairs_with_links(component, file), start=1):
-        where = f"{file}:{line_no}"
-        sizes = len(words(source)), len(words(target))
-        check_words(parse_links(links, where), sizes, where, "the text")
-    return line_no
+    with show_progress("checking the links", "lines") as tally:
+        for source, target, links in tally.count(pairs_with_links(component, file)):
+            where = f"{file}:{tally.done + 1}"
+            sizes = len(words(source)), len(words(target))
+            check_words(parse_links(links, where), sizes, where, "the text")
+    return tally.done
 
 
 def project(
@@ -201,7 +202,8 @@ def piece_links(
 
     def write(folder: Path) -> None:
         of_components = (entries(each, tokenizers, max_length, to_end) for each in linked)
-        rows = write_links(folder, chain.from_iterable(of_components))
+        with show_progress("dividing the links among pieces", "pairs", len(corpus)) as tally:
+            rows = write_links(folder, tally.count(chain.from_iterable(of_components)))
         # One row more or fewer would shift the links of all rows after it.
         assert rows == len(corpus), "links and corpus leave out different pairs"
 

@@ -19,6 +19,7 @@ from seq2seq.data.recipes import build_recipe, learnable
 from seq2seq.data.text import MissingFileError
 from seq2seq.data.tokenizer import Recipe, Tokenizer, Tokenizers
 from seq2seq.errors import ConfigError
+from seq2seq.progress import show_progress
 
 WHERE_TO_GET = {
     "demo": "data/demo is in the repository, not in the package: clone it and run from its root.",
@@ -180,8 +181,10 @@ def checked_components(data: DataOptions, memo: FileMemo) -> dict[str, list[Comp
         }
     except MissingFileError as error:
         raise MissingFileError(f"{error} {where_to_get(data)}".strip()) from error
-    for component in chain.from_iterable(components.values()):
-        component.text.check(memo)
+    every = list(chain.from_iterable(components.values()))
+    with show_progress("checking the text", "corpora", len(every)) as tally:
+        for component in tally.count(every):
+            component.text.check(memo)
     return components
 
 
@@ -234,7 +237,9 @@ def learn_tokenizers(
         for side, indices in sides.items():
             of_sides = (text.side(index) for text in texts for index in indices)
             lines = chain.from_iterable(islice(each, 0, None, step) for each in of_sides)
-            learnt = recipe.train(learnable(lines, max_length), indices[0])
+            total = len(indices) * sum(-(-text.check(memo) // step) for text in texts)
+            with show_progress("learning the tokenizer", "lines", total) as tally:
+                learnt = recipe.train(learnable(tally.count(lines), max_length), indices[0])
             (folder / f"{side}.json").write_text(learnt.to_json(), encoding="utf-8")
 
     memo = FileMemo(cache)

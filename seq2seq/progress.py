@@ -1,0 +1,85 @@
+"""The progress of minutes of work: a bar on a terminal, or lines in a log."""
+
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager, suppress
+from typing import TextIO, TypeVar
+
+from seq2seq.environment import uninterrupted
+
+T = TypeVar("T")
+SOON, SILENCE = 10.0, 60.0  # seconds before the first line of a log, and between two
+REFRESH = 0.2  # seconds between two states of a bar
+
+
+class Tally:
+    """How much of some work is done; the work itself counts.
+
+    Args:
+        work: its name.
+        unit: of what is counted, in the plural.
+        total: how much there is to do; None if that is not known.
+    """
+
+    def __init__(self, work: str, unit: str, total: int | None):
+        self.work, self.unit, self.total = work, unit, total
+        self.done, self.begun = 0, time.perf_counter()
+
+    def count(self, items: Iterable[T], size: Callable[[T], int] = lambda _: 1) -> Iterator[T]:
+        """The items; each has counted when the next is asked for."""
+        for item in items:
+            yield item
+            self.done += size(item)
+
+    def __str__(self) -> str:
+        rate = self.done / max(time.perf_counter() - self.begun, 1e-9)
+        total = "" if self.total is None else f" of {self.total:,}"
+        return f"{self.work}: {self.done:,}{total} {self.unit}, {rate:,.0f}/s"
+
+
+@contextmanager
+def show_progress(work: str, unit: str, total: int | None = None) -> Iterator[Tally]:
+    """Show on stdout how much is done, as the tally is told, until the block ends.
+
+    A thread does so, because single steps, such as learning the merges of a tokenizer, take minutes
+    too. Work of a moment shows nothing.
+    """
+    tally, over, stream = Tally(work, unit, total), threading.Event(), sys.stdout
+
+    def show() -> None:
+        with suppress(OSError):  # a full disk or a closed pipe is left to what matters more
+            (draw_bar if stream.isatty() else print_lines)(tally, over, stream)
+
+    thread = threading.Thread(target=show, daemon=True)
+    with uninterrupted():  # Ctrl-C is for the main thread
+        thread.start()
+    try:
+        yield tally
+    finally:
+        over.set()
+        thread.join()
+
+
+def print_lines(tally: Tally, over: threading.Event, stream: TextIO) -> None:
+    pause = min(SOON, SILENCE)
+    while not over.wait(pause):
+        print(tally, file=stream, flush=True)
+        pause = SILENCE
+
+
+def draw_bar(tally: Tally, over: threading.Event, stream: TextIO) -> None:
+    if over.wait(REFRESH):
+        return
+    # Imported here: it takes a tenth of a second.
+    from rich.console import Console
+    from rich.progress import BarColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import Progress as Bar
+
+    columns = BarColumn(bar_width=None), TextColumn("{task.description}"), TimeElapsedColumn()
+    # Refreshed here, so that no second thread is needed; it leaves nothing on the screen.
+    with Bar(*columns, console=Console(file=stream), transient=True, auto_refresh=False) as bar:
+        task = bar.add_task(str(tally), total=tally.total)
+        while not over.wait(REFRESH):
+            bar.update(task, description=str(tally), completed=tally.done, refresh=True)
