@@ -78,7 +78,7 @@ def test_general_starts_as_the_dot_product_after_projections_and_at_random_witho
 def test_the_gaussian_starts_with_a_width_that_makes_it_like_the_scaled_dot_product() -> None:
     gaussian = SCORES["gaussian"](Widths(H, 16, 16))
     (log_w,) = gaussian.parameters()
-    assert_equal(log_w.exp(), torch.full((H,), 0.25), 1e-6)
+    assert_equal(log_w.exp(), torch.full((H,), 0.25))
     # Keys of one length: the softmax is that of the scaled dot product.
     q = randn(2, H, 3, 16)
     k = torch.nn.functional.normalize(randn(2, H, 5, 16), dim=-1)

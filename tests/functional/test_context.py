@@ -93,7 +93,7 @@ def test_a_small_group_after_large_values_keeps_its_digits() -> None:
     x = torch.full((1, 1000, 1), 1e4)
     x[0, -1] = 1e-3
     groups = torch.arange(1000)[None]
-    assert_equal(group_means(x, groups), x, 1e-9)
+    assert_equal(group_means(x, groups) / x, torch.ones_like(x))
 
 
 def test_what_stands_at_padding_may_be_infinite() -> None:

@@ -210,7 +210,7 @@ def test_unit_vectors_have_finite_gradients_also_of_zero(dtype: torch.dtype) -> 
     x = torch.tensor([[3.0, 4.0], [0.0, 0.0], [1e-3, 0.0]], dtype=dtype, requires_grad=True)
     y = unit(x)
     expected = torch.tensor([[0.6, 0.8], [0.0, 0.0], [1.0, 0.0]])
-    assert_equal(y.float(), expected, torch.finfo(dtype).eps)
+    assert_equal(y.float(), expected, 4 * torch.finfo(dtype).eps)
     (slope,) = gradients(y.float().sum(), x)
     assert slope.isfinite().all() and not slope[1].any()
     # What is along the vector does not change it.
@@ -223,7 +223,7 @@ def test_all_zero_queries_attend_evenly_with_finite_gradients() -> None:
     buckets = hash_buckets(x, torch.randn(1, 1, D, 2))
     out = lsh_attention(x, unit(x), v, buckets, 4, 16)
     others = (v.sum(2, keepdim=True) - v) / 4
-    assert_equal(out, others, 1e-6)
+    assert_equal(out, others)
     assert gradients(out.square().sum(), x)[0].isfinite().all()
 
 
