@@ -36,7 +36,7 @@ FLOORS = {
     "models": 3,
     "attention": 2,
     "nn": 2,
-    "data": 2,
+    "data": 2974,
     "alignment": 1,
     "metrics": 2,
     "functional": 1,
@@ -94,7 +94,7 @@ BUDGETS = {
     "attention": 2115,
     "training": 2162,
     "cli": 2984,
-    "data": 2966,
+    "data": 2974,
     "functional": 1400,
     "decoding": 2315,
     "pages": 665,
@@ -103,12 +103,12 @@ BUDGETS = {
     "alignment": 370,
     "interchange": 1100,
     "nn": 270,
-    "modules on the top level": 1500,
+    "modules on the top level": 1545,
     "serving": 1238,
     "documents": 180,
 }
 FILES_IN_A_FOLDER = 27
-FILES = 232
+FILES = 233
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
 

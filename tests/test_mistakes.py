@@ -60,7 +60,7 @@ MISTAKES = [
     ("schedule.warmup=-1", "schedule.warmup=-1 should be at least 0"),
     ("trainer.gradient_clip_val=-1", "trainer.gradient_clip_val=-1 should be at least 0"),
     ("trainer.accelerator=gpus", "should be one of 'auto', 'cpu', 'gpu'"),
-    ("trainer.precision=8", "should be one of '32-true', 'bf16-mixed', '16-mixed'"),
+    ("trainer.precision=8", "should be one of 'auto', '32-true', 'bf16-mixed', '16-mixed'"),
     ("trainer.max_time=1h", "trainer.max_time=1h should be days:hours:minutes:seconds"),
     ("trainer.val_check_interval=0", "trainer.val_check_interval=0 should be at least 1"),
     ("trainer.max_steps=-1", "a cosine needs an end"),
