@@ -9,8 +9,10 @@ from interchange_models import marian_folder, texts_of
 
 from seq2seq.data.windows import padded
 from seq2seq.decoding import build_search, decode
-from seq2seq.interchange.huggingface import read_folder
+from seq2seq.interchange.files import Folder
+from seq2seq.interchange.huggingface import read_folder, read_vocabularies
 from seq2seq.interchange.imported import Imported
+from seq2seq.interchange.vocabularies import shared_or_not
 from seq2seq.models import Seq2Seq
 from seq2seq.symbols import BOS, EOS, PAD, UNK
 
@@ -40,11 +42,9 @@ some_searches = pytest.mark.parametrize(
 
 def their_ids(imported: Imported, folder: Path) -> list[torch.Tensor]:
     """Of each side, their id of each of ours."""
-    from seq2seq.interchange import huggingface as hf
-
-    config = hf.Folder(folder).json("config.json")
-    sides = hf.read_vocabularies(hf.Folder(folder))
-    rows = hf.shared_or_not(sides, [hf.rows_of(side, config, "") for side in sides])
+    vocabularies = read_vocabularies(Folder(folder))
+    rows = [each.rows(each.ids["<pad>"]) for each in vocabularies]
+    rows = shared_or_not(vocabularies, rows)
     return [torch.tensor(each.ids) for each in rows]
 
 

@@ -29,7 +29,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         nargs="+",
         type=Path,
         metavar="FILE",
-        help="of a .npz: its SentencePiece vocabulary, or two, source then target",
+        help="of a .npz: its SentencePiece vocabulary, or two, source then target; and vocab.yml",
     )
 
 
@@ -40,6 +40,8 @@ def run(arguments: argparse.Namespace) -> int:
     from seq2seq.interchange import huggingface, marian  # only here: torch takes a second
 
     languages = (arguments.source, arguments.target)
+    if arguments.path.is_file():
+        marian.refuse_binary(arguments.path)
     if arguments.path.suffix == ".npz":
         if arguments.vocab is None:
             raise ConfigError("a .npz needs its vocabulary: --vocab vocab.spm")

@@ -1,19 +1,21 @@
 """Hugging Face's Marian and Pegasus folders: their names for our parameters, and their import."""
 
-import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
+import torch
 from torch import Tensor
 
 from seq2seq.data.existing import sentencepiece
-from seq2seq.data.tokenizer import TAG, Tokenizer
 from seq2seq.errors import DataError
+from seq2seq.functional.positions import sinusoid
 from seq2seq.interchange import imported
 from seq2seq.interchange.files import WEIGHTS, Folder, safetensors_of, torch_tensors
-from seq2seq.interchange.imported import Imported, Rows, Tensors, brief, number, other_nodes
+from seq2seq.interchange.imported import Imported, Tensors, brief, number, other_nodes
+from seq2seq.interchange.vocabularies import Vocabulary, check_ids, shared_or_not, tokenizer_of
+from seq2seq.symbols import EOS, NAMES, PAD
 
 PARTS = {
     "attention": "self_attn",
@@ -60,36 +62,32 @@ def their_names(nodes: Mapping[str, Any], ours: str) -> list[str]:
     return [{"source": own["encoder"], "target": own["decoder"], "output": "lm_head.weight"}[part]]
 
 
-class Vocabulary(NamedTuple):
-    """One side of a folder."""
-
-    model: sentencepiece.PieceModel
-    data: bytes  # of the model
-    ids: dict[str, int]  # of vocab.json
-
-
 def read_folder(path: Path, languages: tuple[str | None, str | None]) -> Imported:
     """Read the folder of a Marian model. Raises: DataError naming the file and what is wrong."""
-    folder = Folder(path)
-    config, where = folder.json("config.json"), f"{path}/config.json"
+    folder, where = Folder(path), f"{path}/config.json"
+    names = ["config.json", "generation_config.json", "tokenizer_config.json"]
+    configs = {name: folder.json(name) for name in names if name in folder or name == names[0]}
+    config = configs["config.json"]
+    search = configs.get("generation_config.json", config)
     if (kind := config.get("model_type")) != "marian":
         raise DataError(f"{where}: model_type={brief(kind)} should be 'marian'")
     vocabularies = read_vocabularies(folder)
     nodes = describe(config, where)
-    tensors = Tensors(str(path), read_weights(folder))
-    known = folder.json("tokenizer_config.json") if "tokenizer_config.json" in folder else {}
+    tensors = Tensors(str(path), without_positions(read_weights(folder), str(path)))
+    known = configs.get("tokenizer_config.json", {})
     given = [known.get(f"{side}_lang") for side in ("source", "target")]
     sides = [str(typed or found or "") for typed, found in zip(languages, given, strict=True)]
-    search = folder.json("generation_config.json") if "generation_config.json" in folder else config
     beams = number(search, "num_beams", where, 1, 1000, default=1)
     longest = number(config, "max_position_embeddings", where, 2, 2**20, default=512)
-    rows = shared_or_not(vocabularies, [rows_of(each, config, where) for each in vocabularies])
+    starts = starts_of(vocabularies, configs, str(path))
+    rows = [each.rows(start) for each, start in zip(vocabularies, starts, strict=True)]
+    rows = shared_or_not(vocabularies, rows)
     source, target = map(tokenizer_of, vocabularies, rows)
     return Imported(
         nodes | other_nodes(sides, longest, beams, search.get("length_penalty", 1.0)),
         source,
         target,
-        dict(imported.our_weights(nodes, rows, tensors, partial(their_names, nodes))),
+        imported.our_weights(nodes, rows, tensors, partial(their_names, nodes)),
         folder.read,
         [each.data for each in vocabularies],
     )
@@ -100,10 +98,7 @@ def read_vocabularies(folder: Folder) -> list[Vocabulary]:
     names = ["vocab.json", "target_vocab.json" if "target_vocab.json" in folder else "vocab.json"]
     sides = []
     for side, name in zip(("source", "target"), names, strict=True):
-        ids = folder.json(name)
-        values = [i for i in ids.values() if type(i) is int]
-        if sorted(values) != list(range(len(ids))):
-            raise DataError(f"{folder.path}/{name} should give each piece one of the ids from 0 on")
+        ids = check_ids(folder.json(name), f"{folder.path}/{name}")
         path = folder.find(f"{side}.spm")
         sides.append(Vocabulary(sentencepiece.read(path), path.read_bytes(), ids))
     return sides
@@ -146,40 +141,74 @@ def read_weights(folder: Folder) -> dict[str, Tensor]:
     for name, read in (("model.safetensors", safetensors_of), ("pytorch_model.bin", torch_tensors)):
         if name in folder:
             tensors = read(folder.find(name, WEIGHTS))
-            return {n: x.flatten() if n == BIAS else x for n, x in tensors.items()}
+        elif f"{name}.index.json" in folder:
+            tensors = read_shards(folder, f"{name}.index.json", read)
+        else:
+            continue
+        return {n: x.flatten() if n == BIAS else x for n, x in tensors.items()}
     raise DataError(f"{folder.path} has neither model.safetensors nor pytorch_model.bin")
 
 
-def rows_of(side: Vocabulary, config: Mapping[str, Any], where: str) -> Rows:
-    """Which of their ids each of ours is; `<s>`, which the decoder reads first, is their start.
+def read_shards(
+    folder: Folder, index: str, read: Callable[[Path], dict[str, Tensor]]
+) -> dict[str, Tensor]:
+    """The tensors of several files. Raises: DataError if they are not those of the index."""
+    places = folder.json(index).get("weight_map")
+    if not isinstance(places, dict) or not all(
+        isinstance(file, str) and Path(file).name == file for file in places.values()
+    ):
+        raise DataError(f"{folder.path}/{index}: weight_map should name a file beside it for each")
+    tensors: dict[str, Tensor] = {}
+    for file in sorted(set(places.values())):
+        found = read(folder.find(file, WEIGHTS))
+        if other := found.keys() ^ {name for name, place in places.items() if place == file}:
+            raise DataError(f"{folder.path}/{file} and {index} differ in the tensor {min(other)}")
+        tensors |= found
+    return tensors
 
-    A piece of the SentencePiece model that vocab.json lacks is read as the unknown symbol is.
+
+def without_positions(tensors: dict[str, Tensor], where: str) -> dict[str, Tensor]:
+    """The tensors without the tables of positions, which are computed here.
+
+    Raises: DataError for a table that does not hold the sinusoids.
     """
-    ids, last = side.ids, len(side.ids) - 1
-    if lacking := [name for name in ("</s>", "<unk>") if name not in ids]:
-        raise DataError(f"{where}: the vocabulary beside it has no {' and no '.join(lacking)}")
-    pad = ids.get("<pad>")
-    if pad is None:
-        pad = number(config, "pad_token_id", where, 0, last)
-    if (start := number(config, "decoder_start_token_id", where, 0, last, default=pad)) != pad:
-        raise DataError(f"{where}: decoder_start_token_id={start} should be that of pad, {pad}")
-    symbols = [pad, pad, ids["</s>"], ids["<unk>"]]
-    rest = sorted((i, name) for name, i in ids.items() if i not in symbols)
-    missing = [name for name in side.model.named if name not in ids]
-    rows = Rows([*symbols, *(i for i, _ in rest)], [name for _, name in rest], 0)
-    return rows.extended(missing)
+    for name in [name for name in tensors if name.endswith(".embed_positions.weight")]:
+        table = tensors.pop(name)
+        usual = sinusoid(torch.arange(len(table)), table.shape[-1])
+        # In float16 they are 5e-4 off.
+        if table.shape != usual.shape or (table.float() - usual).abs().max() > 1e-3:
+            raise DataError(f"{where}: {name} holds other positions than the sinusoids")
+    return tensors
 
 
-def shared_or_not(sides: list[Vocabulary], rows: list[Rows]) -> list[Rows]:
-    """Over a shared vocabulary, each side has the pieces of the other, too."""
-    if sides[0].ids != sides[1].ids:
-        return rows
-    both = rows[0].extended([n for n in rows[1].names if n not in set(rows[0].names)])
-    return [both, both]
+def starts_of(
+    sides: Sequence[Vocabulary], configs: Mapping[str, Mapping[str, Any]], where: str
+) -> list[int]:
+    """The ids of `<pad>` in source and target; with the latter the decoder begins.
 
+    Args:
+        sides: source and target.
+        configs: config.json and those beside it, by their names.
+        where: the folder, in messages.
 
-def tokenizer_of(side: Vocabulary, rows: Rows) -> Tokenizer:
-    """Codes of languages, `>>fr<<`, are tags: `<tag fr>`."""
-    codes = [name for name in rows.names if re.fullmatch(r">>[^<>]+<<", name)]
-    tags = {name: TAG.format(name[2:-2]) for name in codes}
-    return sentencepiece.build(side.model, rows.names, tags)
+    Raises: DataError if a configuration gives another id to one of the symbols.
+    """
+    config, target = configs["config.json"], sides[1].ids
+    starts = []
+    for side in sides:
+        last = len(side.ids) - 1
+        given = side.ids.get(NAMES[PAD])
+        at = f"{where}/config.json"
+        starts.append(number(config, "pad_token_id", at, 0, last) if given is None else given)
+    expected = [("pad_token_id", NAMES[PAD], start) for start in starts]
+    expected += [("decoder_start_token_id", NAMES[PAD], starts[1])]
+    names = ("eos_token_id", "forced_eos_token_id")
+    expected += [(name, NAMES[EOS], target[NAMES[EOS]]) for name in names]
+    for file, content in configs.items():
+        for name, symbol, place in expected:
+            if content.get(name) not in (None, place, [place]):
+                raise DataError(
+                    f"{where}/{file}: {name}={brief(content[name])} should be {place}, the id of "
+                    f"{symbol} in the vocabulary"
+                )
+    return starts

@@ -1,6 +1,6 @@
 """What an import makes of another program's model: a run like any other."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -123,17 +123,28 @@ class Tensors(NamedTuple):
     named: Mapping[str, Tensor]
 
     def take(self, names: Sequence[str], shape: Sequence[int]) -> Tensor:
-        """The first of these that there is, in float32. Raises: DataError if it is misshapen."""
-        for name in names:
-            if name in self.named:
-                found = self.named[name]
-                if tuple(found.shape) != tuple(shape) or not found.is_floating_point():
-                    raise DataError(
-                        f"{self.where}: {name} is {tuple(found.shape)} of {found.dtype}; the "
-                        f"description and the vocabulary ask for {tuple(shape)}"
-                    )
-                return found.detach().to(torch.float32)
-        raise DataError(f"{self.where}: the weights lack {names[0]}")
+        """The first of these that there is, in float32.
+
+        Raises: DataError if it is misshapen, not finite, or another of the names has other values.
+        """
+        present = [name for name in names if name in self.named]
+        if not present:
+            raise DataError(f"{self.where}: the weights lack {names[0]}")
+        first, *others = (self.named[name] for name in present)
+        if tuple(first.shape) != tuple(shape) or not first.is_floating_point():
+            raise DataError(
+                f"{self.where}: {present[0]} is {tuple(first.shape)} of {first.dtype}; the "
+                f"description and the vocabulary ask for {tuple(shape)}"
+            )
+        for name, other in zip(present[1:], others, strict=True):
+            if not torch.equal(first, other):
+                raise DataError(
+                    f"{self.where}: {name} and {present[0]} should be equal: one is read"
+                )
+        found = first.detach().to(torch.float32)
+        if not found.isfinite().all():
+            raise DataError(f"{self.where}: {present[0]} has values that are not finite")
+        return found
 
 
 def our_weights(
@@ -141,7 +152,7 @@ def our_weights(
     rows: Sequence[Rows],
     tensors: Tensors,
     their_names: Callable[[str], list[str]],
-) -> Iterator[tuple[str, Tensor]]:
+) -> dict[str, Tensor]:
     """Every parameter of the described model.
 
     Args:
@@ -149,19 +160,30 @@ def our_weights(
         rows: of the source and of the target.
         tensors: theirs, shaped as ours.
         their_names: the names that a parameter of ours may have there.
+
+    Raises: DataError naming tensors that are missing, damaged, or of no parameter.
     """
     with torch.device("meta"):  # names and shapes need no memory
         model = build_model(nodes, len(rows[0].ids), len(rows[1].ids))
+    weights, unread = {}, set(tensors.named)
     for name, value in model.state_dict().items():
+        names = their_names(name)
+        unread.difference_update(names)
         if not name.startswith("embeddings."):
-            yield name, tensors.take(their_names(name), value.shape)
+            weights[name] = tensors.take(names, value.shape)
             continue
         side = rows[not name.startswith("embeddings.source")]
-        found = tensors.take(their_names(name), (side.theirs, *value.shape[1:]))[side.ids]
+        found = tensors.take(names, (side.theirs, *value.shape[1:]))[side.ids]
         if value.dim() == 1:
             found[BOS] = NEVER
             found[len(found) - side.missing :] = NEVER
-        yield name, found
+        weights[name] = found
+    if unread:
+        raise DataError(
+            f"{tensors.where}: nothing reads {len(unread)} of the tensors, such as "
+            f"{', '.join(sorted(unread)[:3])}: the description is of a smaller or another model"
+        )
+    return weights
 
 
 def number(

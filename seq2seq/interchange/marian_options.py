@@ -1,0 +1,188 @@
+"""The options in a model of Marian: those that are supported, and those that change nothing.
+
+All others are refused by name, since an option that nobody reads may change the model. The names
+are those of Marian's src/common/config_parser.cpp, to version 1.12.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from seq2seq.errors import DataError
+from seq2seq.interchange import imported
+from seq2seq.interchange.imported import brief, number
+
+EPS = 1e-6  # of its norms
+ACTIVATIONS = {"relu": "relu", "swish": "silu"}
+# Options of which only these values are supported; the first is what is meant without the option.
+ONLY: dict[str, tuple[Any, ...]] = {
+    "type": ("transformer",),
+    "alibi": (False,),
+    "best-deep": (False,),
+    "factors-combine": ("sum",),
+    "factors-dim-emb": (0,),
+    "input-join-fields": (False,),
+    "input-reorder": ([],),
+    "input-types": ([], ["sequence", "sequence"]),
+    "layer-normalization": (False,),
+    "lemma-dependency": ("",),
+    "lemma-dim-emb": (0,),
+    "output-approx-knn": ([],),
+    "output-omit-bias": (False,),
+    "right-left": (False,),
+    "special-vocab": ([],),
+    "tied-embeddings": (False, True),
+    "tied-embeddings-all": (False, True),
+    "tied-embeddings-src": (False, True),
+    "transformer-alibi-shift": (False,),
+    "transformer-alibi-trainable": (False,),
+    "transformer-attention-mask": ("default",),
+    "transformer-decoder-autoreg": ("self-attention", "rnn"),
+    "transformer-decoder-dim-ffn": (0,),
+    "transformer-decoder-ffn-depth": (0, 2),
+    "transformer-disable-position-embeddings": (False,),
+    "transformer-ffn-activation": ("swish", "relu"),
+    "transformer-ffn-depth": (2,),
+    "transformer-no-affine": (False,),
+    "transformer-no-bias": (False,),
+    "transformer-no-projection": (False,),
+    "transformer-pool": (False,),
+    "transformer-postprocess-emb": ("", "d"),
+    "transformer-rnn-projection": (False,),
+    "transformer-tied-layers": ([],),
+    "transformer-train-position-embeddings": (False,),
+    "transformer-train-positions": (False,),
+    "ulr": (False,),
+    "word-penalty": (0,),
+}
+NUMBERS = "beam-size dec-depth dim-emb dim-vocabs enc-depth normalize transformer-dim-ffn"
+ORDER = [f"transformer-{name}" for name in ("preprocess", "postprocess", "postprocess-top")]
+# What is around a sub-layer: the values of these three without dropout.
+ORDERS = {("", "an", ""): "post", ("n", "a", "n"): "pre"}
+READ = {*ONLY, *NUMBERS.split(), *ORDER, "dec-cell", "transformer-heads"}
+
+# Options of other types of models: these are not read if the type is transformer, its decoder has
+# self-attention or SSRU, positions are sinusoids, and ulr is off.
+OF_OTHERS = """
+bert-class-symbol bert-mask-symbol bert-masking-fraction bert-sep-symbol bert-train-type-embeddings
+bert-type-vocab-size char-conv-filters-num char-conv-filters-widths char-highway char-stride
+comet-augment-bad comet-dropout comet-final-sigmoid comet-mix comet-mix-norm
+comet-mix-transformation comet-mixup comet-mixup-reg comet-pool comet-pooler-ffn comet-prepend-zero
+comet-stop-grad comet-use-separator dec-cell-base-depth dec-cell-high-depth dim-rnn enc-cell
+enc-cell-depth enc-type separator-symbol skip transformer-aan-activation transformer-aan-depth
+transformer-aan-nogate transformer-dim-aan ulr-dim-emb ulr-dropout ulr-keys-vectors
+ulr-query-vectors ulr-softmax-temperature ulr-trainable-transformation
+"""
+# Options of training, of its data, and of the machine that it ran on.
+OF_TRAINING = """
+after after-batches after-epochs all-caps-every check-gradient-nan check-nan clip-norm cost-scaling
+cost-type cpu-threads custom-fallbacks data-threads data-weighting data-weighting-type devices
+disp-first disp-freq disp-label-counts dropout-rnn dropout-src dropout-trg dynamic-gradient-scaling
+early-stopping early-stopping-epsilon early-stopping-on embedding-fix-src embedding-fix-trg
+embedding-normalization embedding-vectors english-title-case-every exponential-smoothing
+exponential-smoothing-replace-freq factor-weight fp16 fp16-fallback-to-fp32 grad-dropping-momentum
+grad-dropping-rate grad-dropping-warmup gradient-checkpointing gradient-norm-average-window
+guided-alignment guided-alignment-cost guided-alignment-weight interpolate-env-vars keep-best
+label-smoothing learn-rate log log-level log-time-zone logical-epoch lr-decay lr-decay-freq
+lr-decay-inv-sqrt lr-decay-repeat-warmup lr-decay-reset-optimizer lr-decay-start lr-decay-strategy
+lr-report lr-warmup lr-warmup-at-reload lr-warmup-cycle lr-warmup-start-rate max-length
+max-length-crop maxi-batch maxi-batch-sort mini-batch mini-batch-fit mini-batch-fit-step
+mini-batch-round-up mini-batch-track-lr mini-batch-warmup mini-batch-words mini-batch-words-ref
+model multi-loss-type multi-node multi-node-overlap no-nccl no-optimizer-reload no-reload
+no-restore-corpus no-shuffle normalize-gradient normalize-gradient-by-ratio num-devices optimizer
+optimizer-delay optimizer-params overwrite overwrite-checkpoint precision pretrained-model
+quantize-biases quantize-bits quantize-log-based quantize-optimization-steps quiet quiet-translation
+quiet-validation relative-paths save-freq seed sentencepiece-alphas sentencepiece-max-lines
+sentencepiece-options sharding shuffle shuffle-in-ram sigterm sqlite sqlite-drop sync-freq sync-sgd
+task tempdir throw-on-divergence train-embedder-rank train-sets transformer-depth-scaling
+transformer-dropout transformer-dropout-attention transformer-dropout-ffn
+transformer-guided-alignment-layer tsv tsv-fields unlikelihood-loss valid-freq valid-log
+valid-max-length valid-metrics valid-mini-batch valid-reset-all valid-reset-stalled
+valid-script-args valid-script-path valid-sets valid-translation-output version vocabs workspace
+"""
+NOTHING = frozenset((OF_OTHERS + OF_TRAINING).split())
+
+
+def describe(
+    config: Mapping[str, Any],
+    sizes: list[int],
+    languages: tuple[str | None, str | None],
+    where: str,
+) -> dict[str, Any]:
+    """Their options as our nodes.
+
+    Args:
+        config: options without those that are null.
+        sizes: of the vocabularies of source and target.
+        languages: of source and target, if they are known.
+        where: the file, in messages.
+
+    Raises: DataError naming every option that is not supported, or not known.
+    """
+    if wrong := [*unknown(config), *unsupported(config, sizes)]:
+        raise DataError(f"{where}: not supported: {'; '.join(wrong)}")
+    shared = bool(config.get("tied-embeddings-all") or config.get("tied-embeddings-src"))
+    tied = bool(config.get("tied-embeddings-all") or config.get("tied-embeddings"))
+    nodes = imported.model_nodes(
+        [number(config, "transformer-heads", where, 1, 2**10, default=8)] * 2,
+        dim=number(config, "dim-emb", where, 4, 2**16, default=512),
+        encoder_layers=number(config, "enc-depth", where, 1, 128),
+        decoder_layers=number(config, "dec-depth", where, 1, 128),
+        ffn_dim=number(config, "transformer-dim-ffn", where, 1, 2**20, default=2048),
+        activation=ACTIVATIONS[config.get("transformer-ffn-activation", "swish")],
+        norm_order=order_of(config),
+        norm_eps=EPS,
+        tie="none" if not tied else "all" if shared else "target",
+        scale=True,
+        dropout=0.1,
+        activation_dropout=None,
+        endpoint=True,
+    )
+    if is_recurrent(config):
+        nodes["attention"]["decoder"] = {"name": "ssru"}
+    beams = number(config, "beam-size", where, 1, 1000, default=5)
+    penalty = config.get("normalize", 1.0)
+    return nodes | imported.other_nodes(languages, 512, beams, penalty)
+
+
+def unknown(config: Mapping[Any, Any]) -> list[str]:
+    """A remark about each option that is not among those of Marian that are read here or known to
+    change nothing in such a model.
+    """
+    return [
+        f"{brief(name)}={brief(value)}: only a model without this option"
+        for name, value in config.items()
+        if name not in READ | NOTHING
+    ]
+
+
+def unsupported(config: Mapping[str, Any], sizes: list[int]) -> list[str]:
+    """A remark about each option whose value is not supported."""
+    wrong = [
+        f"{name}={brief(config[name])} should be {' or '.join(map(repr, known))}"
+        for name, known in ONLY.items()
+        if config.get(name, known[0]) not in known
+    ]
+    if order_of(config) is None:
+        given = [brief(config.get(name)) for name in ORDER]
+        wrong.append(f"{', '.join(ORDER)} are {given}; expected '', 'dan', '' or 'n', 'da', 'n'")
+    if is_recurrent(config) and config.get("dec-cell") != "ssru":
+        wrong.append(f"dec-cell={brief(config.get('dec-cell'))} should be 'ssru'")
+    # Zeros, or none, stand for all pieces.
+    if (given := config.get("dim-vocabs", [])) not in ([], [0, 0], sizes):
+        wrong.append(
+            f"dim-vocabs={brief(given)} should be {sizes}, as many as the vocabularies have"
+        )
+    return wrong
+
+
+def order_of(config: Mapping[str, Any]) -> str | None:
+    """The order of norms, or None for one that is not supported."""
+    given = [config.get(name, value) for name, value in zip(ORDER, ("", "dan", ""), strict=True)]
+    if not all(isinstance(each, str) for each in given):
+        return None
+    before, after, top = (each.replace("d", "") for each in given)  # dropout is of training
+    return ORDERS.get((before, after, top))
+
+
+def is_recurrent(config: Mapping[str, Any]) -> bool:
+    return bool(config.get("transformer-decoder-autoreg") == "rnn")
