@@ -1,5 +1,7 @@
 """`.npz` files of Marian against its formulas in NumPy, in float64."""
 
+import json
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -8,10 +10,13 @@ import pytest
 import torch
 from piece_models import model_bytes
 
+from seq2seq.cli import importing
+from seq2seq.cli.main import parse
 from seq2seq.errors import Seq2SeqError
+from seq2seq.interchange.imported import Imported
 from seq2seq.interchange.marian import DESCRIPTION, read_model
-from seq2seq.interchange.marian_options import NOTHING, ONLY
-from seq2seq.symbols import BOS, EOS, PAD
+from seq2seq.interchange.marian_options import NOTHING, ONLY, READ
+from seq2seq.symbols import BOS, EOS, PAD, UNK
 
 E, F, HEADS = 16, 20, 4
 PIECES = {"\u2581": -2.0, "a": -3.0, "b": -3.5, "ab": -5.0, "\u2581a": -4.0, "c": -6.0}
@@ -45,6 +50,8 @@ VARIANTS: list[dict[str, Any]] = [
     {**RECURRENT, **PRE, "dec-depth": 2, "transformer-ffn-activation": "swish"},
     {**PRE, **SEPARATE},
     {**RECURRENT, "tied-embeddings-all": False, "enc-depth": 1},
+    {**SEPARATE, "tied-embeddings-src": True},
+    {"tied-embeddings-all": False, "tied-embeddings-src": True},
 ]
 every_variant = pytest.mark.parametrize("changes", VARIANTS, ids=str)
 
@@ -59,7 +66,8 @@ class Marian:
         self.arrays: dict[str, np.ndarray] = {}
         self.recurrent = self.options["transformer-decoder-autoreg"] == "rnn"
         tied_all, tied = (self.options[f"tied-embeddings{n}"] for n in ("-all", ""))
-        for name in ["Wemb"] if tied_all else ["encoder_Wemb", "decoder_Wemb"]:
+        shared = tied_all or self.options.get("tied-embeddings-src")
+        for name in ["Wemb"] if shared else ["encoder_Wemb", "decoder_Wemb"]:
             self.array(name, V, E)
         if not tied_all and not tied:
             self.array("decoder_ff_logit_out_W", E, V)
@@ -69,6 +77,11 @@ class Marian:
                 self.layer(f"{stack}_l{layer}", stack == "decoder")
             if self.pre:
                 self.norm(f"{stack}_top", "")
+
+    def with_options(self, options: dict[str, Any]) -> "Marian":
+        """The same arrays, described in another way."""
+        self.options = {**self.options, **options}
+        return self
 
     def array(self, name: str, *shape: int, mean: float = 0.0) -> None:
         self.arrays[name] = (mean + self.random.normal(0, 0.4, shape)).astype(np.float32)
@@ -98,14 +111,15 @@ class Marian:
 
     def write(self, folder: Path) -> Path:
         lines = [f"{key}: {self.as_yaml(value)}" for key, value in self.options.items()]
-        text = "\n".join([*lines, "dim-vocabs:", f"  - {V}", f"  - {V}", ""])
+        sizes = [] if "dim-vocabs" in self.options else ["dim-vocabs:", f"  - {V}", f"  - {V}"]
+        text = "\n".join([*lines, *sizes, ""])
         special = np.frombuffer(text.encode() + b"\0", np.int8)
         np.savez(folder / "model.npz", **{DESCRIPTION: special}, **self.arrays)
         (folder / "vocab.spm").write_bytes(model_bytes(PIECES))
         return folder / "model.npz"
 
     def as_yaml(self, value: Any) -> str:
-        return str(value).lower() if isinstance(value, bool) else f"{value!r}"
+        return json.dumps(value)
 
     # The formulas, for one sentence: x (T, E).
 
@@ -253,13 +267,155 @@ def test_what_is_not_supported_is_refused_by_name(
         read_model(marian.write(tmp_path), [tmp_path / "vocab.spm"], NONE)
 
 
-def test_every_option_that_it_lacks_is_named(tmp_path: Path) -> None:
+def imported_from(marian: Marian, folder: Path, *more: str) -> Imported:
+    path = marian.write(folder)
+    return read_model(path, [folder / name for name in ("vocab.spm", *more)], NONE)
+
+
+@pytest.mark.parametrize("name", ONLY)
+@pytest.mark.parametrize("value", ["else", 7, [1, 2]], ids=str)
+def test_every_option_that_it_lacks_is_named(name: str, value: Any, tmp_path: Path) -> None:
+    with pytest.raises(Seq2SeqError, match=rf"model\.yml: .*{name}=.* should be"):
+        imported_from(Marian().with_options({name: value}), tmp_path)
+
+
+def test_options_of_training_and_of_other_models_change_nothing(tmp_path: Path) -> None:
+    usual = imported_from(Marian(), tmp_path)
+    for value in (True, 3, "else", ["x"], None):
+        changed = imported_from(Marian().with_options(dict.fromkeys(NOTHING, value)), tmp_path)
+        assert changed.config == usual.config
+        assert all(torch.equal(changed.weights[name], x) for name, x in usual.weights.items())
+    assert not NOTHING & READ
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("transformer-disable-position-embeddings", True),
+        ("right-left", True),
+        ("transformer-attention-mask", "alibi"),
+        ("transformer-alibi-trainable", True),
+        ("transformer-pool", True),
+        ("transformer-train-position-embeddings", True),
+        ("ulr", True),
+        ("output-omit-bias", True),
+        ("input-types", ["sequence", "class"]),
+        ("transformer-dim-model", 16),
+        ("transformer-no-such-option", False),
+        ("max-length-factor", 3),
+    ],
+)
+def test_what_may_change_the_model_is_refused_by_name(
+    name: str, value: Any, tmp_path: Path
+) -> None:
+    with pytest.raises(Seq2SeqError, match=f"not supported: {name}="):
+        imported_from(Marian().with_options({name: value}), tmp_path)
+
+
+def test_options_of_the_search_become_ours(tmp_path: Path) -> None:
+    marian = Marian().with_options({"beam-size": 7, "normalize": 0.6})
+    decode = imported_from(marian, tmp_path).config["decode"]
+    assert (decode["beam_size"], decode["length_penalty"]) == (7, 0.6)
+
+
+@pytest.mark.parametrize("sizes", [[], [0, 0], [V, V], None])
+def test_sizes_of_vocabularies_are_theirs_or_not_given(sizes: Any, tmp_path: Path) -> None:
+    assert imported_from(Marian().with_options({"dim-vocabs": sizes}), tmp_path).weights
+    with pytest.raises(Seq2SeqError, match=r"dim-vocabs=.* should be \[9, 9\]"):
+        imported_from(Marian().with_options({"dim-vocabs": [V, V - 1]}), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("stored", "described"),
+    [({"enc-depth": 3}, {"enc-depth": 2}), ({"dec-depth": 2}, {"dec-depth": 1}), (PRE, None)],
+)
+def test_tensors_that_nothing_reads_are_named(
+    stored: dict[str, Any], described: dict[str, Any] | None, tmp_path: Path
+) -> None:
+    marian = Marian(**stored)
+    marian.options = {**OPTIONS, **(described or {})}
+    with pytest.raises(Seq2SeqError, match=r"(nothing reads .* such as \w+_|weights lack \w+_ln_)"):
+        imported_from(marian, tmp_path)
+
+
+def test_two_tables_for_one_are_named(tmp_path: Path) -> None:
     marian = Marian()
-    for name in ONLY:
-        marian.options = {**OPTIONS, name: "else"}
-        path = marian.write(tmp_path)
-        with pytest.raises(Seq2SeqError, match=f"{name}='else' should be"):
-            read_model(path, [tmp_path / "vocab.spm"], NONE)
+    marian.array("encoder_Wemb", V, E)
+    with pytest.raises(Seq2SeqError, match="nothing reads 1 of the tensors, such as encoder_Wemb"):
+        imported_from(marian, tmp_path)
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+def test_weights_that_are_not_finite_are_named(value: float, tmp_path: Path) -> None:
+    for name in ("Wemb", "encoder_l2_self_Wq", "decoder_ff_logit_out_b", "decoder_l1_ffn_b1"):
+        marian = Marian()
+        marian.arrays[name][0, 3] = value
+        with pytest.raises(Seq2SeqError, match=f"{name} has values that are not finite"):
+            imported_from(marian, tmp_path)
+
+
+def test_quantised_weights_are_named(tmp_path: Path) -> None:
+    marian = Marian()
+    marian.arrays["encoder_l1_self_Wq"] = np.ones((E, E), np.int8)
+    with pytest.raises(
+        Seq2SeqError, match=r"encoder_l1_self_Wq .* of int8, .* before it was quant"
+    ):
+        imported_from(marian, tmp_path)
+    path = tmp_path / "model.intgemm8.bin"
+    path.write_bytes(struct.pack("<QQ", 1, 200) + bytes(64))
+    for more in ([], ["--vocab", "vocab.spm"]):
+        arguments = parse(["import", str(path), "-o", str(tmp_path / "run"), *more])
+        with pytest.raises(
+            Seq2SeqError, match=r"binary model of Marian.*take the \.npz of float32"
+        ):
+            importing.run(arguments)
+
+
+# Ids of a `vocab.yml`: those of OPUS-MT begin with "</s>", "<unk>".
+NUMBERED = ["</s>", "<unk>", "b", "a", "no", "\u2581", "ab", "\u2581a", "1"]
+
+
+@torch.no_grad()
+def test_pieces_that_a_yaml_file_numbers_have_its_ids(tmp_path: Path) -> None:
+    marian = Marian()
+    assert len(NUMBERED) == V
+    plain = ["no", "1", "a"]  # what YAML would read as something else, or as it is
+    lines = [f"{n if n in plain else json.dumps(n)}: {i}\n" for i, n in enumerate(NUMBERED)]
+    (tmp_path / "vocab.yml").write_text("".join(lines), encoding="utf-8")
+    imported = imported_from(marian, tmp_path, "vocab.yml")
+    names = imported.source.symbols()
+    [ids] = imported.source.encode_batch(["ab a c b"])  # the model has "c", the file has not
+    assert [names[i] for i in ids] == ["\u2581", "ab", "\u2581a", "\u2581", "c", "\u2581", "b"]
+    model = imported.saved().build().double()
+    theirs = [NUMBERED.index(names[i]) if names[i] in NUMBERED else 1 for i in ids]
+    hidden = model(torch.tensor([[*ids, EOS]]), torch.tensor([[BOS, ids[0]]])).hidden
+    expected = marian.logits([*theirs, 0], [theirs[0]])
+    ours = [EOS, UNK, *range(4, V + 2)]
+    np.testing.assert_allclose(
+        model.logits(hidden)[0][:, ours].numpy(), expected, rtol=0, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("a: 0\nb: 1\na: 2\n", r"vocab\.yml:3: 'a' has an id already, 0"),
+        ("a: 0\nb: x\n", r"vocab\.yml:2: expected `piece: id`, and a whole number"),
+        ("a: 0\nb: -1\n", r"vocab\.yml:2: expected"),
+        ("a: 0\nb: 1.0\n", r"vocab\.yml:2: expected"),
+        ("a: 0\n? [b, c]\n: 1\n", r"vocab\.yml:2: expected"),
+        ("a: &x 0\nb: [*x, *x]\n", r"vocab\.yml:2: expected"),
+        ("</s>: 0\n<unk>: 2\n", "ids from 0 on"),
+        ("a: 0\nb: 1\n", "no </s> and no <unk>"),
+        ("- a\n- b\n", "should hold a line `piece: id`"),
+        ("a: [", "is not plain YAML"),
+        ("", "should hold a line"),
+    ],
+)
+def test_a_yaml_file_of_other_things_is_refused(text: str, words: str, tmp_path: Path) -> None:
+    (tmp_path / "vocab.yml").write_text(text, encoding="utf-8")
+    with pytest.raises(Seq2SeqError, match=words):
+        imported_from(Marian(), tmp_path, "vocab.yml")
 
 
 def test_three_vocabularies_are_too_many(tmp_path: Path) -> None:

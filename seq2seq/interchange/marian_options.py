@@ -149,7 +149,7 @@ def unknown(config: Mapping[Any, Any]) -> list[str]:
     change nothing in such a model.
     """
     return [
-        f"{brief(name)}={brief(value)}: only a model without this option"
+        f"{name if isinstance(name, str) else brief(name):.60}={brief(value)} is not known"
         for name, value in config.items()
         if name not in READ | NOTHING
     ]
