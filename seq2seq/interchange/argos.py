@@ -11,11 +11,11 @@ from tempfile import TemporaryDirectory
 
 from seq2seq.checkpoint import Saved
 from seq2seq.data.existing import sentencepiece
-from seq2seq.data.unigram import LESS
 from seq2seq.durable import replacing
 from seq2seq.errors import ConfigError
 from seq2seq.interchange import ctranslate2
 from seq2seq.interchange.agreement import Agreement, CTranslate2, Judge
+from seq2seq.symbols import NAMES
 
 VERSION = "1.9"  # of the packages that this is written for
 STAMP = (2000, 1, 1, 0, 0, 0)  # of all files, so that the same model gives the same bytes
@@ -31,8 +31,9 @@ def export(saved: Saved, path: Path, rows: list[list[int]]) -> list[Agreement]:
             "Argos has one tokenizer for both languages, and this model has two: train with one "
             "SentencePiece model, or tokenizer=unigram tokenizer.joint=true"
         )
-    pieces = sentencepiece.serialize(sentencepiece.model_of(saved.source))
-    names = [name.replace(LESS, "<") for name in saved.source.symbols()]
+    model = sentencepiece.model_of(saved.source)
+    pieces = sentencepiece.serialize(model)
+    names = [*NAMES, *(piece.text for piece in model.pieces[3:])]
     codes = [str(saved.config["data"][side]) for side in ("source", "target")]
     with TemporaryDirectory() as scratch:
         folder = Path(scratch)

@@ -6,6 +6,7 @@ Kudo and Richardson 2018, arXiv:1808.06226.
 
 import json
 import math
+import re
 from base64 import b64decode
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -27,8 +28,14 @@ NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)  # kinds of p
 UNIGRAM, BPE = 1, 2  # kinds of models
 OTHERS = {3: "word", 4: "char"}
 LONGEST = 1000  # characters of a piece; usual ones have at most 16
-# Before the name of a piece that no text has, so that it is never found in one.
+# Around the name of a piece that the model lacks, so that it is never found in a text; and around
+# characters that the model lacks, which are read as such a piece if they are the whole of it.
 ABSENT = LITERAL_MARK
+# The first of the private characters that stand for symbols that the user of a model defined.
+FIRST_CODE, LAST_CODE = 0x100000, 0x10FFFD
+RESERVED = f"{LESS}{ABSENT}{chr(FIRST_CODE)}-{chr(LAST_CODE)}"  # as in a class of characters
+LESS_BYTE = "<0x3C>"
+SMALLEST = 1.1754943508222875e-38  # from which SentencePiece looks for the largest score
 
 
 class Piece(NamedTuple):
@@ -48,16 +55,57 @@ class PieceModel(NamedTuple):
     prefix: bool  # is a space put before the text?
     collapse: bool  # are spaces at the ends removed, and runs of them made one?
 
-    def written(self, text: str) -> str:
-        """Text as the library sees it. A unigram model finds any name in a text; with another sign
-        for "<", no text has the name of a symbol or a byte. Byte pair encoding only finds merges.
-        """
-        return text.replace("<", LESS) if self.algorithm == UNIGRAM else text
-
     @property
     def named(self) -> list[str]:
         """The pieces that text may have, in order."""
         return [piece.text for piece in self.pieces if piece.kind in (NORMAL, USER_DEFINED, BYTE)]
+
+    @property
+    def has_bytes(self) -> bool:
+        return any(piece.kind == BYTE for piece in self.pieces)
+
+    @property
+    def symbols(self) -> dict[str, str]:
+        """A private character for each symbol that the user of the model defined, the longest
+        first: in byte pair encoding no merge may reach into them.
+        """
+        own = (piece.text for piece in self.pieces if piece.kind == USER_DEFINED)
+        return {text: chr(FIRST_CODE + i) for i, text in enumerate(longest_first(own))}
+
+    def changed_symbols(self) -> dict[str, str]:
+        """Those of the symbols that would be lost in normalisation.
+
+        Raises: DataError if the normalisation is damaged.
+        """
+        if not self.symbols:
+            return {}
+        change = normalizers.Sequence(character_map(self)).normalize_str
+        return {text: code for text, code in self.symbols.items() if change(text) != text}
+
+    def names(self) -> dict[str, str]:
+        """The name of each piece in the library.
+
+        The library finds any name in a text; with another sign for "<", no text has the name of a
+        symbol or a byte. Where "<" is no piece, that sign is its byte.
+        """
+        names = self.symbols if self.algorithm == BPE else {}
+        for text, _, kind in self.pieces:
+            if kind in (NORMAL, USER_DEFINED):
+                names.setdefault(text, text.replace("<", LESS))
+            else:
+                names[text] = text if kind == BYTE else absent(text)
+        if self.has_bytes and "<" not in self.named:
+            names[LESS_BYTE] = LESS
+        return names
+
+
+def longest_first(texts: Iterable[str]) -> list[str]:
+    return sorted(texts, key=lambda text: (-len(text), text))
+
+
+def absent(name: str) -> str:
+    """The name in the library of a piece that the model lacks."""
+    return ABSENT + name.replace("<", LESS) + ABSENT
 
 
 def read(path: Path) -> PieceModel:
@@ -75,15 +123,13 @@ def read(path: Path) -> PieceModel:
 
 def parse(data: bytes) -> PieceModel:
     """The model in the bytes of a file. Raises: DataError."""
-    pieces, trainer, normalizer = [], b"", b""
+    pieces, parts = [], {2: b"", 3: b"", 5: b""}
     for number, value in wire.fields(data):
         if number == 1:
             pieces.append(piece_of(wire.bytes_of(value)))
-        elif number == 2:
-            trainer = wire.bytes_of(value)
-        elif number == 3:
-            normalizer = wire.bytes_of(value)
-    training, normal = dict(wire.fields(trainer)), dict(wire.fields(normalizer))
+        elif number in parts:
+            parts[number] = wire.bytes_of(value)
+    training, normal, back = (dict(wire.fields(part)) for part in parts.values())
     algorithm = training.get(3, UNIGRAM)
     names = [piece.text for piece in pieces]
     if not pieces or len(set(names)) < len(names):
@@ -93,12 +139,56 @@ def parse(data: bytes) -> PieceModel:
             f"it is of the kind {OTHERS.get(int(algorithm), algorithm)!r}: use one of unigram or "
             "bpe, or tokenizer=word or char"
         )
-    if training.get(24):
-        raise DataError("it marks words at their end (treat_whitespace_as_suffix)")
+    for has, option in (
+        (training.get(24), "it marks words at their end (treat_whitespace_as_suffix)"),
+        (not normal.get(5, True), "it keeps spaces as they are (escape_whitespaces=false)"),
+        (back.get(2), "it changes characters in its output (denormalization_rule_tsv)"),
+        (normal.get(1) == b"user_defined", "its normalisation is its own (normalization_rule_tsv)"),
+    ):
+        if has:
+            raise DataError(option)
     charsmap = wire.bytes_of(normal.get(2, b""))
-    return PieceModel(
+    model = PieceModel(
         pieces, int(algorithm), charsmap, bool(normal.get(3, True)), bool(normal.get(4, True))
     )
+    check_symbols(model)
+    return model
+
+
+def check_symbols(model: PieceModel) -> None:
+    """Raises: DataError for a piece that cannot be told from others in a text."""
+    for piece in model.pieces:
+        spaces = "  " in piece.text or piece.text.strip(" ") != piece.text
+        if piece.kind == USER_DEFINED and model.collapse and spaces:
+            raise DataError(
+                f"its user-defined symbol {piece.text!r} has spaces that it removes from text "
+                "(remove_extra_whitespaces)"
+            )
+        if re.search(f"[{RESERVED}]", piece.text):
+            raise DataError(f"its piece {piece.text!r} has a character that is reserved here")
+    check_overlaps(model.changed_symbols())
+    check_overlaps(model.symbols if model.algorithm == BPE else {})
+
+
+def check_overlaps(codes: Mapping[str, str]) -> None:
+    """SentencePiece takes the first symbol in a text, and the longest of those that begin there;
+    here one kind of symbol is looked for after the other.
+
+    Raises: DataError for two symbols that overlap so that this is not the same.
+    """
+    begins: dict[str, list[str]] = {}
+    for text in codes:
+        for end in range(1, len(text)):
+            begins.setdefault(text[:end], []).append(text)
+    first = re.compile("|".join(map(re.escape, longest_first(codes))))
+    for text in codes:
+        for start in range(1, len(text)):
+            for other in begins.get(text[start:], []):
+                both = coded = text[:start] + other
+                for symbol, code in codes.items():
+                    coded = coded.replace(symbol, code)
+                if first.sub(lambda match: codes[match[0]], both) != coded:
+                    raise DataError(f"its user-defined symbols {text!r} and {other!r} overlap")
 
 
 def piece_of(message: bytes) -> Piece:
@@ -117,42 +207,44 @@ def build(
     """The tokenizer that cuts text as the model does.
 
     Ids are the four control symbols, then `vocabulary`. Equal to SentencePiece up to the following:
-    U+FDD0 and U+FDD1 in a text become U+FFFD; characters are normalised in each user-perceived
-    character separately, so that some sequences of combining marks stay as they are.
+    U+FDD0, U+FDD1 and U+100000 to U+10FFFD in a text become U+FFFD; characters are normalised in
+    each user-perceived character separately, so that some sequences of combining marks stay as they
+    are.
 
     Args:
-        vocabulary: all pieces of the model and perhaps more, which no text has, but which decode;
-            None for those of the model.
+        vocabulary: all pieces of the model and perhaps more, which decode. Characters that the
+            model lacks are such a piece if they are the whole of it, as in programs that look up
+            SentencePiece's pieces by name. None for the pieces of the model.
         tags: pieces that no text has, and their names as control symbols.
 
-    Raises: DataError if the normalisation of the model is damaged.
+    Raises: DataError if the normalisation of the model is damaged, or pieces cannot be looked up.
     """
     listed = model.named if vocabulary is None else vocabulary
-    of_model, tags = {piece.text: piece for piece in model.pieces}, tags or {}
-    found = [of_model.get(name, Piece(name, 0.0, UNUSED)) for name in [*NAMES, *listed]]
-    names = list(NAMES)
-    for name, piece in zip(listed, found[len(NAMES) :], strict=True):
-        shown = name if piece.kind == BYTE else model.written(name)
-        if piece.kind not in (NORMAL, USER_DEFINED, BYTE):
-            shown = tags.get(name, ABSENT + shown)
-        names.append(shown)
-    has_bytes = any(piece.kind == BYTE for piece in model.pieces)
+    known, tags = model.names(), tags or {}
+    of_model = {piece.text: piece for piece in model.pieces}
+    names = [*NAMES, *(tags.get(n) or known.get(n) or absent(n) for n in listed)]
+    symbols = [Piece(name, 0.0, CONTROL) for name in NAMES]
+    found = [*symbols, *(of_model.get(name, Piece(name, 0.0, UNUSED)) for name in listed)]
     library = tokenizers.Tokenizer(
-        bpe_model(names, found, has_bytes)
+        bpe_model(names, found, model.has_bytes)
         if model.algorithm == BPE
-        else unigram_model(names, found, has_bytes)
+        else unigram_model(names, found, model.has_bytes)
     )
     library.add_special_tokens([*NAMES, *tags.values()])
-    library.normalizer = normalizer_of(model)
+    lacking = [name for name in listed if name not in of_model and name not in tags]
+    library.normalizer = normalizers.Sequence(normal_steps(model) + lookup_steps(model, lacking))
+    leading = LONGEST if model.collapse else int(model.prefix)  # spaces
+    coded = model.symbols if model.algorithm == BPE else {}
     cuts = [pre_tokenizers.Metaspace(MARK, prepend_scheme="never")]
     library.pre_tokenizer = pre_tokenizers.Sequence(cuts if splits_at_marks(model) else [])
     library.decoder = decoders.Sequence(
         [
-            *([decoders.ByteFallback()] if has_bytes else []),
+            *([decoders.ByteFallback()] if model.has_bytes else []),
             decoders.Fuse(),
             decoders.Replace(ABSENT, ""),
+            *(decoders.Replace(code, text) for text, code in coded.items()),
             decoders.Replace(MARK, " "),
-            *([decoders.Strip(" ", 1, 0)] if model.prefix else []),
+            *([decoders.Strip(" ", leading, 0)] if leading else []),
             decoders.Replace(LESS, "<"),
         ]
     )
@@ -160,54 +252,99 @@ def build(
 
 
 def unigram_model(names: list[str], found: Sequence[Piece], has_bytes: bool) -> Any:
-    best = max((piece.score for piece in found if piece.kind == NORMAL), default=0.0)
+    scores = [piece.score for piece in found if piece.kind == NORMAL]
+    best, worst = max([SMALLEST, *scores]), min([0.0, *scores])
 
-    def score(piece: Piece) -> float:
+    def score(name: str, piece: Piece) -> float:
         if piece.kind == USER_DEFINED:  # as SentencePiece prefers them
             return len(piece.text.encode()) * best - 0.1
+        if piece.kind == BYTE and name == LESS:
+            return worst - 10  # as it is with all unknown characters
         return piece.score if piece.kind == NORMAL else 0.0
 
-    scored = [(name, score(piece)) for name, piece in zip(names, found, strict=True)]
+    scored = [(name, score(name, piece)) for name, piece in zip(names, found, strict=True)]
     return models.Unigram(scored, UNK, has_bytes)
 
 
 def bpe_model(names: list[str], found: Sequence[Piece], has_bytes: bool) -> Any:
-    """Merges in the order of scores: the pair whose sum has the best score is merged first."""
+    """Merges in the order of scores: the pair whose sum has the best score is merged first; of
+    equal ones the first in the text, which is the one that begins with the longer piece.
+    """
     ids = {name: i for i, name in enumerate(names)}
-    usable = [(name, p) for name, p in zip(names, found, strict=True) if p.kind in (1, 4)]
+    usable = [(name, p) for name, p in zip(names, found, strict=True) if p.kind == NORMAL]
     whole = {name for name, _ in usable}
     merges = [
         (name[:cut], name[cut:])
         for name, _ in sorted(usable, key=lambda entry: -entry[1].score)
-        for cut in range(1, len(name))
+        for cut in range(len(name) - 1, 0, -1)
         if name[:cut] in whole and name[cut:] in whole
     ]
     return models.BPE(ids, merges, unk_token=NAMES[UNK], fuse_unk=True, byte_fallback=has_bytes)
 
 
-def normalizer_of(model: PieceModel) -> normalizers.Normalizer:
-    steps: list[Any] = []
-    if model.charsmap:
-        try:
-            steps.append(normalizers.Precompiled(model.charsmap))
-            steps[0].normalize_str("a\u00e9")
-        except BaseException as error:  # the library panics, which is not an Exception
-            if isinstance(error, KeyboardInterrupt | SystemExit):
-                raise
-            raise DataError(f"its normalisation is damaged: {error}") from error
-    steps += [
-        normalizers.Replace(Regex(f"[{LESS}{LITERAL_MARK}]"), FOREIGN),
-        normalizers.Replace("<", model.written("<")),
+def character_map(model: PieceModel) -> list[Any]:
+    """How characters are normalised. Raises: DataError if the map is damaged."""
+    if not model.charsmap:
+        return []
+    try:
+        step = normalizers.Precompiled(model.charsmap)
+        step.normalize_str("a\u00e9")
+    except BaseException as error:  # the library panics, which is not an Exception
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            raise
+        raise DataError(f"its normalisation is damaged: {error}") from error
+    return [step]
+
+
+def normal_steps(model: PieceModel) -> list[Any]:
+    """From a text to what is cut."""
+    replace, changed = normalizers.Replace, model.changed_symbols()
+    steps = [
+        replace(Regex(f"[{RESERVED}]"), ABSENT),
+        *(replace(text, code) for text, code in changed.items()),
+        *character_map(model),
+        replace(Regex(f"[{LESS}{ABSENT}]"), FOREIGN),  # not sooner: a map may have it, too
+        replace("<", LESS),
     ]
     if model.collapse:
-        steps += [normalizers.Replace(Regex(" +"), " "), normalizers.Replace(Regex("^ "), "")]
+        steps += [replace(Regex(" +"), " "), replace(Regex("^ "), "")]
     if model.prefix:
         steps.append(normalizers.Prepend(" "))
-    steps.append(normalizers.Replace(" ", MARK))
+    steps += [replace(code, text.replace("<", LESS)) for text, code in changed.items()]
+    steps.append(replace(" ", MARK))
     if model.collapse:
         # From its first mark: a run that ends nothing is not tried again at each of its marks.
-        steps.append(normalizers.Replace(Regex(f"(?<!{MARK}){MARK}+$"), ""))
-    return normalizers.Sequence(steps)
+        steps.append(replace(Regex(f"(?<!{MARK}){MARK}+$"), ""))
+    if model.algorithm == BPE:
+        steps += [replace(text.replace("<", LESS), c) for text, c in model.symbols.items()]
+    return steps
+
+
+def lookup_steps(model: PieceModel, lacking: Iterable[str]) -> list[Any]:
+    """Marks around characters that the model lacks, so that these are a piece if they are the whole
+    of it: SentencePiece returns such characters as one piece, which has no id there.
+
+    Args:
+        model: the pieces that cut text.
+        lacking: pieces that it lacks.
+
+    Raises: DataError if a piece has characters of which not even this model knows what they are.
+    """
+    texts = [name for text, name in model.names().items() if text in set(model.named)]
+    alone = {name for name in texts if len(name) == 1}
+    parts = {letter for name in texts for letter in name}
+    wanted = [name for name in lacking if not alone & {*name.replace("<", LESS)}]
+    if not wanted or model.has_bytes:
+        return []
+    if model.algorithm == BPE or parts & {*"".join(wanted)}:
+        raise DataError(
+            f"the vocabulary has pieces such as {wanted[0]!r:.60} of characters that the model "
+            "lacks: this works with unigram models whose characters are all pieces"
+        )
+    known = f"[{''.join(map(re.escape, sorted(parts)))}]"
+    others = f"[^{known[1:]}"
+    edges = f"(?<!{others})(?={others})|(?<={others})(?!{others})"
+    return [normalizers.Replace(Regex(edges), ABSENT)]
 
 
 def splits_at_marks(model: PieceModel) -> bool:
@@ -223,18 +360,35 @@ def model_of(tokenizer: Tokenizer) -> PieceModel:
     Raises: ConfigError for a tokenizer that no SentencePiece model equals.
     """
     content = json.loads(tokenizer.to_json())
-    model, steps = content["model"], (content["normalizer"] or {}).get("normalizers", [])
-    steps = {step["type"]: step for step in steps} | {"spaces": json.dumps(steps)}
-    if model["type"] != "Unigram" or "NFC" in steps or "Split" in json.dumps(content):
+    model, listed = content["model"], (content["normalizer"] or {}).get("normalizers", [])
+    steps, spelled = {step["type"]: step for step in listed}, json.dumps(listed)
+    if (
+        model["type"] != "Unigram"
+        or "NFC" in steps
+        or "Split" in json.dumps(content)
+        or "(?<!" in spelled  # from `lookup_steps`
+    ):
         raise ConfigError(
             "its pieces are not those of a SentencePiece model: train with tokenizer=unigram or "
             "tokenizer=sentencepiece (unigram), without normalize and isolate_cjk"
         )
-    tags, pieces = {token["content"] for token in content["added_tokens"]}, []
+    tags = {token["content"] for token in content["added_tokens"]}
+    # Symbols that are kept from normalisation were replaced by private characters.
+    patterns = ((step.get("pattern", {}).get("String", ""), step) for step in listed)
+    kept = {step["content"] for pattern, step in patterns if pattern >= chr(FIRST_CODE)}
+    has_less_byte = LESS_BYTE in dict(model["vocab"]) or not model["byte_fallback"]
+    pieces = []
     for name, score in model["vocab"][len(NAMES) :]:
-        kind = BYTE if model["byte_fallback"] and name in BYTES else NORMAL
-        kind = UNUSED if name.startswith(ABSENT) or name in tags else kind
-        pieces.append(Piece(name.replace(LESS, "<"), score, kind))
+        text, kind = name.replace(LESS, "<"), NORMAL
+        if name in tags or name.startswith(ABSENT):
+            text, kind = text.strip(ABSENT), UNUSED
+        elif name == LESS and not has_less_byte:
+            text, kind = LESS_BYTE, BYTE
+        elif model["byte_fallback"] and name in BYTES:
+            kind = BYTE
+        elif name in kept:
+            kind = USER_DEFINED
+        pieces.append(Piece(text, 0.0 if kind == USER_DEFINED else score, kind))
     charsmap = steps.get("Precompiled", {}).get("precompiled_charsmap", "")
     symbols = [Piece(NAMES[UNK], 0.0, UNKNOWN), *(Piece(n, 0.0, CONTROL) for n in NAMES[1:3])]
     return PieceModel(
@@ -242,7 +396,7 @@ def model_of(tokenizer: Tokenizer) -> PieceModel:
         UNIGRAM,
         b64decode(charsmap),
         "Prepend" in steps,
-        '"Regex": " +"' in steps["spaces"],
+        '"Regex": " +"' in spelled,
     )
 
 
@@ -254,9 +408,8 @@ def serialize(model: PieceModel) -> bytes:
         )
         for name, score, k in model.pieces
     )
-    has_bytes = any(piece.kind == BYTE for piece in model.pieces)
     normal = [(2, model.charsmap), (3, int(model.prefix)), (4, int(model.collapse))]
-    training = wire.written(3, model.algorithm) + wire.written(35, int(has_bytes))
+    training = wire.written(3, model.algorithm) + wire.written(35, int(model.has_bytes))
     normalizer = b"".join(starmap(wire.written, normal))
     return pieces + wire.written(2, training) + wire.written(3, normalizer)
 
@@ -294,14 +447,15 @@ def differences(tokenizer: Tokenizer, data: bytes, texts: Sequence[str]) -> list
             "the package sentencepiece is not installed: pip install sentencepiece"
         ) from error
     judge = SentencePieceProcessor(model_proto=data)
-    unknown, names = judge.unk_id(), tokenizer.symbols()
+    unknown = judge.unk_id()
+    texts_of = {name: text for text, name in parse(data).names().items()}
+    names = [texts_of.get(name, name) for name in tokenizer.symbols()]
     theirs = [
         [None if i == unknown else judge.id_to_piece(i) for i in row]
         for row in judge.encode(list(texts), out_type=int)
     ]
     ours = [
-        [None if i == UNK else names[i].replace(LESS, "<") for i in row]
-        for row in tokenizer.encode_batch(list(texts))
+        [None if i == UNK else names[i] for i in row] for row in tokenizer.encode_batch(list(texts))
     ]
     return [text for text, a, b in zip(texts, ours, theirs, strict=True) if a != b]
 
