@@ -1,5 +1,8 @@
 """Folders of Hugging Face against their own library: the same function, the same translations."""
 
+import json
+import random
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -9,10 +12,12 @@ from interchange_models import marian_folder, texts_of
 
 from seq2seq.data.windows import padded
 from seq2seq.decoding import build_search, decode
+from seq2seq.errors import DataError
+from seq2seq.functional.positions import sinusoid
 from seq2seq.interchange.files import Folder
 from seq2seq.interchange.huggingface import read_folder, read_vocabularies
 from seq2seq.interchange.imported import Imported
-from seq2seq.interchange.vocabularies import shared_or_not
+from seq2seq.interchange.vocabularies import shared_or_not, tokenizer_of
 from seq2seq.models import Seq2Seq
 from seq2seq.symbols import BOS, EOS, PAD, UNK
 
@@ -20,6 +25,7 @@ pytest.importorskip("transformers", reason="pip install transformers")
 pytest.importorskip("safetensors", reason="pip install safetensors")
 
 NONE = (None, None)
+STACKS = ("encoder", "decoder")
 CONFIGURATIONS: list[dict[str, Any]] = [
     {},
     {"encoder_layers": 1, "decoder_layers": 3, "activation_function": "relu", "separate": True},
@@ -30,10 +36,10 @@ some_searches = pytest.mark.parametrize(
     ("changes", "beams"),
     [
         (CONFIGURATIONS[0], 5),
-        (CONFIGURATIONS[1], 1),
+        (CONFIGURATIONS[1], 5),
         *(
             pytest.param(CONFIGURATIONS[i], beams, marks=pytest.mark.slow)
-            for i, beams in ((0, 1), (1, 5), (2, 1), (2, 5))
+            for i, beams in ((0, 1), (1, 1), (2, 1), (2, 5))
         ),
     ],
     ids=str,
@@ -106,3 +112,157 @@ def test_they_find_the_same_hypotheses(changes: dict[str, Any], beams: int, tmp_
         assert their == ids[1][torch.tensor(mine, dtype=torch.int64)].tolist()
         lengths.add(len(mine))
     assert len(lengths) > 2
+
+
+def rewritten(folder: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> None:
+    from safetensors.torch import load_file, save_file
+
+    tensors = load_file(folder / "model.safetensors")
+    change(tensors)
+    save_file({n: x.contiguous() for n, x in tensors.items()}, folder / "model.safetensors")
+
+
+def edited(folder: Path, name: str, **changes: Any) -> None:
+    content = json.loads((folder / name).read_text())
+    (folder / name).write_text(json.dumps({**content, **changes}))
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    marian_folder(tmp_path / "hf", encoder_layers=3, decoder_layers=2)
+    return tmp_path / "hf"
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"encoder_layers": 2}, r"nothing reads 16 .* model\.encoder\.layers\.2\."),
+        ({"decoder_layers": 1}, r"nothing reads 26 .* model\.decoder\.layers\.1\."),
+        ({"share_encoder_decoder_embeddings": False}, r"lack model\.decoder\.embed_tokens\.weight"),
+    ],
+)
+def test_tensors_that_a_description_leaves_out_are_named(
+    change: dict[str, Any], words: str, folder: Path
+) -> None:
+    edited(folder, "config.json", **change)
+    with pytest.raises(DataError, match=words):
+        read_folder(folder, NONE)
+
+
+def test_derived_tensors_are_compared_with_what_they_derive_from(folder: Path) -> None:
+    usual = read_folder(folder, NONE)
+    table = sinusoid(torch.arange(128), 32)
+    derived = {f"model.{side}.embed_positions.weight": table.half() for side in STACKS}
+    copies = ["lm_head.weight", *(f"model.{side}.embed_tokens.weight" for side in STACKS)]
+
+    def add(tensors: dict[str, torch.Tensor]) -> None:
+        tensors.update({**derived, **{n: tensors["model.shared.weight"].clone() for n in copies}})
+
+    rewritten(folder, add)
+    again = read_folder(folder, NONE)
+    assert all(torch.equal(again.weights[name], x) for name, x in usual.weights.items())
+    for name in [*derived, *copies]:
+        rewritten(folder, lambda tensors, n=name: tensors[n][5, 3].add_(0.25))
+        with pytest.raises(DataError, match=name):
+            read_folder(folder, NONE)
+        rewritten(folder, lambda tensors, n=name: tensors[n][5, 3].sub_(0.25))
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_weights_that_are_not_finite_are_named(value: float, folder: Path) -> None:
+    name = "model.decoder.layers.1.fc2.bias"
+    rewritten(folder, lambda tensors: tensors[name][3].fill_(value))
+    with pytest.raises(DataError, match=f"{name} has values that are not finite"):
+        read_folder(folder, NONE)
+    rewritten(
+        folder, lambda tensors: tensors.update({name: torch.zeros(32), "extra": torch.ones(2)})
+    )
+    with pytest.raises(DataError, match="nothing reads 1 of the tensors, such as extra"):
+        read_folder(folder, NONE)
+
+
+@pytest.mark.parametrize("file", ["config.json", "generation_config.json"])
+@pytest.mark.parametrize("name", ["pad_token_id", "eos_token_id", "decoder_start_token_id"])
+def test_symbols_with_two_ids_are_named(file: str, name: str, folder: Path) -> None:
+    edited(folder, file, **{name: 7})
+    with pytest.raises(DataError, match=rf"{file}: {name}=7 should be \d+, the id of <"):
+        read_folder(folder, NONE)
+    edited(folder, file, **{name: None})
+    if name != "pad_token_id":
+        assert read_folder(folder, NONE)
+
+
+def sharded(folder: Path) -> dict[str, str]:
+    """The same model in two files. Returns: tensor -> file."""
+    from safetensors.torch import load_file, save_file
+
+    tensors, places = load_file(folder / "model.safetensors"), {}
+    for i in (1, 2):
+        part = dict(list(tensors.items())[i - 1 :: 2])
+        name = f"model-0000{i}-of-00002.safetensors"
+        save_file(part, folder / name)
+        places |= dict.fromkeys(part, name)
+    (folder / "model.safetensors").unlink()
+    (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": places}))
+    return places
+
+
+def test_weights_in_several_files_are_read(folder: Path) -> None:
+    whole = read_folder(folder, NONE)
+    places = sharded(folder)
+    parts = read_folder(folder, NONE)
+    assert {*places.values()} < {*parts.files}
+    assert all(torch.equal(parts.weights[name], x) for name, x in whole.weights.items())
+
+
+def test_an_index_that_does_not_fit_its_files_is_refused(folder: Path) -> None:
+    places = sharded(folder)
+    name, file = next(iter(places.items()))
+    elsewhere = folder.parent / "elsewhere.safetensors"
+    elsewhere.write_bytes((folder / file).read_bytes())
+    index = folder / "model.safetensors.index.json"
+    for changed, words in (
+        ({name: "../elsewhere.safetensors"}, "should name a file beside it"),
+        ({name: str(elsewhere)}, "should name a file beside it"),
+        ({name: 5}, "should name a file beside it"),
+        ({name: "model-00003-of-00002.safetensors"}, "model-00003-of-00002.safetensors is missing"),
+        ({"no.such.tensor": file}, "differ in the tensor no.such.tensor"),
+    ):
+        index.write_text(json.dumps({"weight_map": {**places, **changed}}))
+        with pytest.raises(DataError, match=words):
+            read_folder(folder, NONE)
+    index.write_text(json.dumps({"weight_map": [1]}))
+    with pytest.raises(DataError, match="should name a file beside it"):
+        read_folder(folder, NONE)
+    index.write_text(json.dumps({"weight_map": places}))
+    (folder / file).rename(folder / "kept")
+    (folder / file).symlink_to(elsewhere)
+    with pytest.raises(DataError, match="is a link out of its folder"):
+        read_folder(folder, NONE)
+
+
+def test_ids_are_those_of_their_tokenizer(folder: Path) -> None:
+    pytest.importorskip("sentencepiece", reason="pip install sentencepiece")
+    from transformers import MarianTokenizer
+
+    ids = json.loads((folder / "vocab.json").read_text())
+    more = ["\u4e2d", "\u4e2d\u6587", "\u03b1", "\u00e9!", "\u2581\u4e2d"]  # not in source.spm
+    del ids["<pad>"]
+    ids = {name: i for i, name in enumerate([*ids, *more, "<pad>"])}
+    (folder / "vocab.json").write_text(json.dumps(ids))
+    files = {side: str(folder / f"{side}.spm") for side in ("source", "target")}
+    theirs = MarianTokenizer(
+        source_spm=files["source"], target_spm=files["target"], vocab=str(folder / "vocab.json")
+    )
+    side = read_vocabularies(Folder(folder))
+    rows = shared_or_not(side, [each.rows(ids["<pad>"]) for each in side])
+    tokenizer, chance, found = tokenizer_of(side[0], rows[0]), random.Random(1), set()
+    letters = "abcdefgh" * 2 + "\u4e2d\u6587\u03b1\u00e9!z?"
+    for _ in range(500):
+        words = ("".join(chance.choices(letters, k=chance.randint(1, 4))) for _ in range(5))
+        text = " ".join(words)
+        [row] = tokenizer.encode_batch([text])
+        mine = [rows[0].ids[i] for i in row]
+        assert mine == theirs(text)["input_ids"][:-1], text
+        found |= {*mine}
+    assert {ids[name] for name in more[:4]} <= found

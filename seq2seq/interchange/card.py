@@ -22,7 +22,13 @@ print(target.batch_decode(model.generate(**batch), skip_special_tokens=True))
 def card(saved: Saved, run: Path) -> str:
     """Markdown with front matter; scores and data are those of `result.json` and `data.json`."""
     source, target = (str(saved.config["data"][side]) for side in ("source", "target"))
-    front = ["---", "language:", f"- {source}", f"- {target}", "library_name: transformers"]
+    front = [
+        "---",
+        "language:",
+        f"- {json.dumps(source)}",
+        f"- {json.dumps(target)}",
+        "library_name: transformers",
+    ]
     front += ["pipeline_tag: translation", "tags:", "- translation", "- seq2seq", "---"]
     model = saved.config["model"]
     lines = [

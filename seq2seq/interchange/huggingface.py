@@ -159,8 +159,9 @@ def read_shards(
     ):
         raise DataError(f"{folder.path}/{index}: weight_map should name a file beside it for each")
     tensors: dict[str, Tensor] = {}
-    for file in sorted(set(places.values())):
-        found = read(folder.find(file, WEIGHTS))
+    paths = {file: folder.find(file, WEIGHTS) for file in sorted(set(places.values()))}
+    for file, path in paths.items():
+        found = read(path)
         if other := found.keys() ^ {name for name, place in places.items() if place == file}:
             raise DataError(f"{folder.path}/{file} and {index} differ in the tensor {min(other)}")
         tensors |= found
