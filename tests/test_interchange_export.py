@@ -10,12 +10,13 @@ from unittest.mock import MagicMock
 
 import pytest
 import torch
+import yaml
 from interchange_models import marian_folder, texts_of
 from test_export import lively_model
 from tiny_runs import plan_of
 
 from seq2seq import checkpoint
-from seq2seq.data.existing import sentencepiece
+from seq2seq.data.existing import piece_model, sentencepiece
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.decoding import build_search
 from seq2seq.errors import ConfigError
@@ -144,9 +145,20 @@ def test_the_card_says_what_the_run_recorded(tmp_path: Path) -> None:
     (tmp_path / "data.json").write_text(json.dumps({"parts": parts}))
     text = card(saved, tmp_path)
     front = text.split("---")[1]
-    assert "- de\n- en\n" in front and "pipeline_tag: translation" in front
+    assert yaml.safe_load(front)["language"] == ["de", "en"]
+    assert "pipeline_tag: translation" in front
     assert "bleu of the validation set: 12.5 (`nrefs:1|" in text and "after 300 updates" in text
     assert "- train: 1,200 pairs of train.de (sha256 0123456789ab)" in text
+
+
+@pytest.mark.parametrize(
+    "code", ["no", "yes", "on", "off", "null", "~", "12", "1e3", "a: b", "\u00e9"]
+)
+def test_the_card_keeps_what_means_something_else_in_yaml(code: str, tmp_path: Path) -> None:
+    saved = lively_model(tmp_path / "a.ckpt", "model.tie=all")
+    saved.config["data"]["source"] = code
+    front = card(saved, tmp_path).split("---")[1]
+    assert yaml.safe_load(front)["language"] == [code, "en"]
 
 
 def package(folder: Path) -> tuple[Any, Path]:
@@ -175,7 +187,7 @@ def test_a_package_holds_pieces_and_a_model_that_translates_alike(tmp_path: Path
         pieces = archive.read(f"{root}/sentencepiece.model")
     assert {"metadata.json", "sentencepiece.model", "model/model.bin"} <= names
     assert (known["from_code"], known["to_code"]) == ("de", "en")
-    again = sentencepiece.build(sentencepiece.parse(pieces))
+    again = sentencepiece.build(piece_model.parse(pieces))
     texts = ["ab a", "  b  ab ", "<s> x", ""]
     (one, other) = (
         [[each.symbols()[i] for i in row] for row in each.encode_batch(texts)]

@@ -10,7 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from seq2seq.checkpoint import Saved
-from seq2seq.data.existing import sentencepiece
+from seq2seq.data.existing import piece_model, sentencepiece
 from seq2seq.durable import replacing
 from seq2seq.errors import ConfigError
 from seq2seq.interchange import ctranslate2
@@ -32,7 +32,7 @@ def export(saved: Saved, path: Path, rows: list[list[int]]) -> list[Agreement]:
             "SentencePiece model, or tokenizer=unigram tokenizer.joint=true"
         )
     model = sentencepiece.model_of(saved.source)
-    pieces = sentencepiece.serialize(model)
+    pieces = piece_model.serialize(model)
     names = [*NAMES, *(piece.text for piece in model.pieces[3:])]
     codes = [str(saved.config["data"][side]) for side in ("source", "target")]
     with TemporaryDirectory() as scratch:

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seq2seq.data.existing import sentencepiece
+from seq2seq.data.existing import piece_model
 from seq2seq.errors import DataError
 from seq2seq.functional.positions import sinusoid
 from seq2seq.interchange import imported
@@ -100,7 +100,7 @@ def read_vocabularies(folder: Folder) -> list[Vocabulary]:
     for side, name in zip(("source", "target"), names, strict=True):
         ids = check_ids(folder.json(name), f"{folder.path}/{name}")
         path = folder.find(f"{side}.spm")
-        sides.append(Vocabulary(sentencepiece.read(path), path.read_bytes(), ids))
+        sides.append(Vocabulary(piece_model.read(path), path.read_bytes(), ids))
     return sides
 
 

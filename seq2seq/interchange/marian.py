@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from seq2seq.data.existing import sentencepiece
+from seq2seq.data.existing import piece_model
 from seq2seq.errors import DataError
 from seq2seq.interchange import imported
 from seq2seq.interchange.files import TEXT, WEIGHTS, Folder, npz_arrays
@@ -78,7 +78,7 @@ def read_vocabularies(paths: Sequence[Path]) -> tuple[list[Vocabulary], dict[str
     for place, path in enumerate(pieces):
         folder = Folder(path.parent)
         data = folder.find(path.name, TEXT).read_bytes()
-        model = sentencepiece.read(path)
+        model = piece_model.read(path)
         ids = ids_of(model, str(path))
         if numbered:
             beside = numbered[min(place, len(numbered) - 1)]
@@ -90,10 +90,10 @@ def read_vocabularies(paths: Sequence[Path]) -> tuple[list[Vocabulary], dict[str
     return [sides[0], sides[-1]], files
 
 
-def ids_of(model: sentencepiece.PieceModel, where: str) -> Mapping[str, int]:
+def ids_of(model: piece_model.PieceModel, where: str) -> Mapping[str, int]:
     """The places of all pieces, which are ids in Marian, too."""
     names = [
-        NAMES[UNK] if piece.kind == sentencepiece.UNKNOWN else piece.text for piece in model.pieces
+        NAMES[UNK] if piece.kind == piece_model.UNKNOWN else piece.text for piece in model.pieces
     ]
     return check_ids({name: i for i, name in enumerate(names)}, where)
 

@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from seq2seq.data.existing import sentencepiece
+from seq2seq.data.existing import piece_model, sentencepiece
 from seq2seq.data.tokenizer import TAG, Tokenizer
 from seq2seq.errors import DataError
 from seq2seq.interchange.files import Folder
@@ -15,7 +15,7 @@ from seq2seq.symbols import EOS, NAMES, UNK
 class Vocabulary(NamedTuple):
     """One side of a model."""
 
-    model: sentencepiece.PieceModel
+    model: piece_model.PieceModel
     data: bytes  # of the model
     ids: Mapping[str, int]  # of the pieces
 

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from piece_models import field, model_bytes
 
+from seq2seq.data.existing import piece_model
 from seq2seq.data.existing import sentencepiece as spm
 from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.errors import DataError
@@ -81,18 +82,18 @@ def train(trainer: Any, lines: list[str], **options: Any) -> bytes:
     return file.getvalue()
 
 
-def spelled(model: spm.PieceModel, tokenizer: Tokenizer, text: str) -> list[str | None]:
+def spelled(model: piece_model.PieceModel, tokenizer: Tokenizer, text: str) -> list[str | None]:
     """The pieces of a text by their names in the model; None for unknown ones."""
     names = {name: piece for piece, name in model.names().items()}
     [ids], symbols = tokenizer.encode_batch([text]), tokenizer.symbols()
     return [None if i == UNK else names[symbols[i]] for i in ids]
 
 
-def is_tie(model: spm.PieceModel, one: list[str | None], other: list[str | None]) -> bool:
+def is_tie(model: piece_model.PieceModel, one: list[str | None], other: list[str | None]) -> bool:
     """Are these cuts equally good? Sums in 32 bits decide between them there, in 64 here."""
     scores = {piece.text: piece.score for piece in model.pieces}
     sums = [sum(scores.get(str(name), -99.0) for name in cut) for cut in (one, other)]
-    return model.algorithm == spm.UNIGRAM and abs(sums[0] - sums[1]) < 1e-3
+    return model.algorithm == piece_model.UNIGRAM and abs(sums[0] - sums[1]) < 1e-3
 
 
 @pytest.mark.parametrize(
@@ -104,7 +105,7 @@ def test_a_trained_model_gives_its_ids_or_is_refused_by_name(seed: int) -> None:
     lines = [text_of(chance, 0.05) for _ in range(200)]
     data = trained_with(chance, lines)
     try:
-        model = spm.parse(data)
+        model = piece_model.parse(data)
     except DataError as error:
         assert any(reason in str(error) for reason in REFUSALS), error
         return
@@ -138,20 +139,21 @@ def test_a_users_symbols_are_found_as_sentencepiece_finds_them(kind: str) -> Non
         user_defined_symbols=own,
         remove_extra_whitespaces=False,
     )
-    tokenizer, judge = spm.build(spm.parse(data)), package.SentencePieceProcessor(model_proto=data)
+    model, judge = piece_model.parse(data), package.SentencePieceProcessor(model_proto=data)
+    tokenizer = spm.build(model)
     texts = ["Haus\tboot", "a  b", "<URL><URL> <URL", "Hausus", "\t\tTab\n", "  ", "Hausbus <URL>"]
     for text in texts:
         [ids] = tokenizer.encode_batch([text])
         theirs = judge.encode(text, out_type=str)
-        assert spelled(spm.parse(data), tokenizer, text) == [
+        assert spelled(model, tokenizer, text) == [
             None if judge.piece_to_id(piece) == judge.unk_id() else piece for piece in theirs
         ]
         if UNK not in ids:
             assert tokenizer.decode_batch([ids]) == [judge.decode(theirs)]
         again = Tokenizer.from_json(tokenizer.to_json())
         assert again.encode_batch([text]) == [ids]
-    assert "\t" in spelled(spm.parse(data), tokenizer, "a\tb")
-    spaces = spelled(spm.parse(data), tokenizer, "Haus  Haus")
+    assert "\t" in spelled(model, tokenizer, "a\tb")
+    spaces = spelled(model, tokenizer, "Haus  Haus")
     assert "".join(piece or "?" for piece in spaces).count("\u2581\u2581") == 1
 
 
@@ -175,15 +177,15 @@ PIECES = {"\u2581": -2.0, "a": -3.0, "b": -3.5, "ab": -5.0, "bc": -6.0, "c": -4.
 )
 def test_what_cannot_be_expressed_is_refused_by_name(content: bytes, words: str) -> None:
     with pytest.raises(DataError, match=words):
-        spm.parse(content)
+        piece_model.parse(content)
 
 
-@pytest.mark.parametrize("algorithm", [spm.UNIGRAM, spm.BPE])
+@pytest.mark.parametrize("algorithm", [piece_model.UNIGRAM, piece_model.BPE])
 def test_a_sign_that_is_no_piece_is_its_byte(algorithm: int) -> None:
     named = {f"<0x{byte:02X}>": 0.0 for byte in range(256)}
-    kinds = dict.fromkeys(named, spm.BYTE)
+    kinds = dict.fromkeys(named, piece_model.BYTE)
     data = model_bytes({**PIECES, **named}, b"", field(3, algorithm), **kinds)
-    model = spm.parse(data)
+    model = piece_model.parse(data)
     tokenizer = spm.build(model)
     for text, pieces in (
         ("a<b", ["\u2581", "a", "<0x3C>", "b"]),
@@ -195,7 +197,7 @@ def test_a_sign_that_is_no_piece_is_its_byte(algorithm: int) -> None:
 
 
 def test_characters_that_the_model_lacks_are_looked_up_as_a_whole() -> None:
-    model = spm.parse(model_bytes(PIECES))
+    model = piece_model.parse(model_bytes(PIECES))
     tokenizer = spm.build(model, [*PIECES, "\u4e2d", "\u4e2d\u6587", "xx", "\u2581a\u4e2d", "abc"])
     first = len(NAMES) + len(PIECES)
     for text, ids in (
@@ -211,4 +213,4 @@ def test_characters_that_the_model_lacks_are_looked_up_as_a_whole() -> None:
     text = "a \u4e2db xxb"
     assert tokenizer.spans(text) == spm.build(model).spans(text)
     with pytest.raises(DataError, match="pieces such as 'x' of characters that the model lacks"):
-        spm.build(spm.parse(model_bytes(PIECES, b"", field(3, 2))), [*PIECES, "x"])
+        spm.build(piece_model.parse(model_bytes(PIECES, b"", field(3, 2))), [*PIECES, "x"])
