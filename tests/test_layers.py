@@ -21,8 +21,8 @@ PACKAGE = Path(__file__).resolve().parents[1] / "seq2seq"
 # What stands on which floor. Siblings on one floor do not import each other.
 FLOORS = {
     "__main__": 8,
-    "cli": 2987,
-    "serving": 1238,  # a service
+    "cli": 7,
+    "serving": 7,  # a service
     "translator": 6,
     "average": 5,
     "text_engine": 5,
@@ -36,7 +36,7 @@ FLOORS = {
     "models": 3,
     "attention": 2,
     "nn": 2,
-    "data": 3109,
+    "data": 2,
     "alignment": 1,
     "metrics": 2,
     "functional": 1,
