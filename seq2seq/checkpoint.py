@@ -182,13 +182,24 @@ def read(path: str | Path) -> Saved:
     ):
         raise CheckpointError(f"{file} is damaged: it holds no named weights")
     weights = {name.removeprefix(PREFIX): value for name, value in state.items()}
-    texts = [entry["tokenizer"][side] for side in SIDES]
-    try:
-        source = Tokenizer.from_json(texts[0])
-        target = source if texts[1] == texts[0] else Tokenizer.from_json(texts[1])
-    except DataError as error:
-        raise CheckpointError(f"{file} is damaged: {error}") from error
+    tokenizers: dict[str, Tokenizer] = {}  # by their texts: both sides may have the same
+    for side in SIDES:
+        text = entry["tokenizer"][side]
+        try:
+            pieces = tokenizers.get(text) or Tokenizer.from_json(text)
+            check_rows(pieces, weights.get(f"embeddings.{side}.weight"))
+        except DataError as error:
+            raise CheckpointError(f"{file} is damaged: of the {side}, {error}") from error
+        tokenizers[text] = pieces
+    source, target = (tokenizers[entry["tokenizer"][side]] for side in SIDES)
     return Saved(entry["config"], source, target, weights, "optimizer_states" in content)
+
+
+def check_rows(pieces: Tokenizer, embeddings: Tensor | None) -> None:
+    """Raises: DataError unless each id of a tokenizer has a row (V, E) of its own."""
+    rows = len(embeddings) if embeddings is not None and embeddings.dim() else 0
+    if rows != pieces.size:
+        raise DataError(f"the tokenizer has {pieces.size:,} pieces, and the model rows for {rows:,}")
 
 
 def read_alike(paths: Sequence[str | Path]) -> list[Saved]:

@@ -22,6 +22,7 @@ CJK = r"[\p{Han}\p{Hiragana}\p{Katakana}]"
 # The symbol of a tag. No kind of tokenizer has a plain space inside a piece, so that no piece has
 # the name of a tag.
 TAG = "<tag {}>"
+UNSEEN = "\U0010fffd"  # a private character: what encodes it has all that unknown text needs
 
 
 class Tokenizer:
@@ -30,7 +31,8 @@ class Tokenizer:
     The four control symbols have the ids of `seq2seq.symbols`. No text produces them, not even one
     that contains "<s>", and `decode_batch` never writes them.
 
-    Raises: DataError if the library's tokenizer has other ids for the control symbols.
+    Raises: DataError if the library's tokenizer has other ids for the control symbols, ids that are
+        not 0 to `size` - 1, or pads or cuts what it encodes.
     """
 
     def __init__(self, library: tokenizers.Tokenizer):
@@ -39,6 +41,7 @@ class Tokenizer:
             raise DataError(
                 f"the tokenizer has the ids {ids} for {', '.join(NAMES)}; expected 0, 1, 2, 3."
             )
+        check_ids(library)
         # Without this, "<s>" in a sentence becomes the symbol. The library does not save it.
         library.encode_special_tokens = True
         self._library = library
@@ -49,6 +52,7 @@ class Tokenizer:
         """The tokenizer that `to_json` described. Raises: DataError for any other text."""
         try:
             library = tokenizers.Tokenizer.from_str(text)
+            library.encode(UNSEEN)
         except Exception as error:  # the library raises nothing narrower
             raise DataError(f"not the description of a tokenizer: {error}") from error
         return cls(library)
@@ -136,6 +140,21 @@ class Tokenizer:
     def pieces(self, text: str) -> list[str]:
         """The text of each piece, by `spans`: a label for every id."""
         return [text[start:end] for start, end in self.spans(text)]
+
+
+def check_ids(library: tokenizers.Tokenizer) -> None:
+    """Raises: DataError unless every id that the tokenizer can give is a row of a matrix with as
+    many rows as it has pieces.
+    """
+    ids, size = sorted(library.get_vocab().values()), library.get_vocab_size()
+    if ids != list(range(size)):
+        missing = min({*range(size)} - {*ids}, default=size)
+        raise DataError(
+            f"the ids of the tokenizer's {size:,} pieces should be 0 to {size - 1}, each once: "
+            f"there is no {missing}, and the largest is {max(ids)}"
+        )
+    if library.padding or library.truncation:
+        raise DataError("the tokenizer pads or cuts texts, which should have all of their pieces")
 
 
 class Tokenizers(NamedTuple):

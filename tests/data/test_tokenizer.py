@@ -84,6 +84,14 @@ def test_a_tokenizer_with_other_control_symbols_is_refused() -> None:
         Tokenizer.from_json(foreign.to_str())
 
 
+def test_a_tokenizer_that_cannot_encode_unknown_text_is_refused() -> None:
+    made = TOKENIZERS.find("word")(vocab_size=None).train(["Ein Hund"])
+    text = made.to_json().replace('"unk_token":"<unk>"', '"unk_token":"none"')
+    assert text != made.to_json()
+    with pytest.raises(DataError, match="not the description of a tokenizer"):
+        Tokenizer.from_json(text)
+
+
 def test_training_in_another_process_gives_the_same_tokenizer() -> None:
     program = (
         "import json, sys; from seq2seq.data.tokenizer import ByteLevelBPE\n"

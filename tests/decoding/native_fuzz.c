@@ -71,7 +71,7 @@ static attention any_attention(int64_t dim, int64_t heads, int to_itself, int is
 static stack any_stack(int64_t T, int64_t words, int is_recurrent) {
     const int64_t heads = draw(1, 4), dim = heads * draw(1, 40), hidden = draw(1, 200);
     stack s = {(int32_t)dim, (int32_t)draw(1, 3), (int32_t)draw(0, 1), 0, any_norm(dim),
-               numbers(words * dim), 1.5f, draw(0, 1) ? numbers(T * dim) : 0};
+               numbers(words * dim), 1.5f, draw(0, 1) ? numbers(T * dim) : 0, words, T};
     layer *l = get(s.layers * (int64_t)sizeof *l);
     const int is_int8 = (int)draw(0, 1);
     for (int i = 0; i < s.layers; i++) {

@@ -22,7 +22,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 SOURCES = Path(__file__).parent
-FLAGS = ("-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-fPIC", "-shared")
+FLAGS = ("-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-DNDEBUG", "-fPIC", "-shared")
 PATIENCE = 60  # seconds for the compiler, and for the test
 # Another process tests the object first: there, what crashes harms nobody.
 TEST = "import ctypes, sys; sys.exit(ctypes.CDLL(sys.argv[1]).self_test())"

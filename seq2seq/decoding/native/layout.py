@@ -8,10 +8,12 @@ from keyword import iskeyword
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from seq2seq.decoding.native.build import SOURCES
+from seq2seq.errors import DataError
 
 HEADERS_FIRST = sorted(SOURCES.glob("*.[ch]"), key=lambda path: path.suffix, reverse=True)
 TEXT = "".join(path.read_text(encoding="utf-8") for path in HEADERS_FIRST)
@@ -49,6 +51,16 @@ def declared(library: CDLL) -> CDLL:
 
 def address(tensor: Tensor | None) -> int | None:
     return None if tensor is None else tensor.data_ptr()
+
+
+def check_rows(indices: Tensor, rows: int, name: str) -> None:
+    """Raises: DataError if an index (...) is none of a table of so many rows: the C reads what it is
+    told to.
+    """
+    # As unsigned integers, negative ones are the largest.
+    largest = indices.numpy().view(np.uint64).max(initial=0)
+    if largest >= rows:
+        raise DataError(f"{name} {largest.view(np.int64)} was given to a model of {rows:,}")
 
 
 class Work(threading.local):

@@ -58,6 +58,7 @@ class NativeTransformer(Seq2Seq):
         positions = positions.repeat(B) if is_full else positions.expand(B, S)[mask]
         states = torch.empty(len(positions), dim)
         self.encoder.reach(S)
+        self.encoder.check(tokens, positions)
         WORK.run(
             *(self.functions.encode, self.encoder.struct, B, address(lengths), len(positions), S),
             *(address(tokens), address(positions), address(states)),
@@ -106,6 +107,7 @@ class NativeTransformer(Seq2Seq):
             self.decoder.reach(int(positions.max()) + 1)
         else:
             held = self._grow(step, pasts)
+        self.decoder.check(tokens, positions)
         hidden = torch.empty(N, 1, dim)
         WORK.run(self.functions.decode, self.decoder.struct, step, hidden.data_ptr())
         return Decoded(hidden, None)

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.scores import Dot, ScaledDot
 from seq2seq.attention.ssru import SSRU
-from seq2seq.decoding.native.layout import address, structs
+from seq2seq.decoding.native.layout import address, check_rows, structs
 from seq2seq.decoding.native.linear import Packer
 from seq2seq.models.transformer import Transformer
 from seq2seq.nn.layer import ACTIVATIONS, FeedForward
@@ -54,7 +54,7 @@ class NativeStack:
         layers = list(getattr(model, side))
         self.position: PositionScheme = getattr(model, f"{side}_position")
         words = model.embeddings.target if side == "decoder" else model.embeddings.source
-        self.dim = model.embeddings.dim
+        self.dim, self.pieces = model.embeddings.dim, len(words.weight)
         array = (structs.layer * len(layers))()
         for struct, layer in zip(array, layers, strict=True):
             self._fill(struct, layer)
@@ -64,20 +64,22 @@ class NativeStack:
             self._norm(getattr(model, f"{side}_norm")),
             self._keep(words.weight),
             model.embeddings.scale,
+            vocabulary=self.pieces,
         )
         crosses = [layer.cross for layer in layers if hasattr(layer, "cross")]
         # What all layers of a decoder remember of the source: k and v of the first, and so on.
         maps = [m for cross in crosses for m in (cross.k, cross.v)]
         self.of_source = packer(*maps) if maps else None
-        self._positions = 0
+        self.positions = 0  # that its tables have
         self.reach(FIRST_POSITIONS)
 
     def reach(self, positions: int) -> None:
         """Have tables for so many positions."""
-        if positions <= self._positions:
+        if positions <= self.positions:
             return
         scheme = self.position
-        self._positions = P = scheme.max_length or max(positions, 2 * self._positions)
+        self.positions = P = scheme.max_length or max(positions, 2 * self.positions)
+        self.struct.positions = P
         places = torch.arange(P)
         if scheme.hook == "embed":
             zeros = torch.zeros(1, P, self.dim)
@@ -92,6 +94,11 @@ class NativeStack:
                 bias = scheme.bias(distances[None], own.heads)
                 assert bias is not None
                 own.bias, own.bias_stride = self._keep(bias[:, 0]), 2 * P + 1
+
+    def check(self, tokens: Tensor, positions: Tensor) -> None:
+        """Raises: DataError for ids or positions that its tables lack."""
+        check_rows(tokens, self.pieces, "an id of")
+        check_rows(positions, self.positions, "a position of")
 
     def _keep(self, tensor: Tensor) -> int | None:
         tensor = tensor.detach().contiguous()

@@ -1,6 +1,7 @@
 /* A step of a Transformer's decoder, and its encoder. */
 #include "native.h"
 #include "vectors.h"
+#include <assert.h>
 #include <math.h>
 
 /* A layer of the decoder; the encoder's have no `cross`. What the decoder wrote is read by `own`, or
@@ -18,6 +19,7 @@ typedef struct {
     const float *words;  /* (vocabulary, dim) */
     float words_scale;
     const float *places; /* (positions, dim), added to words; or NULL */
+    int64_t vocabulary, positions; /* ids, and positions in all tables, are below these */
 } stack;
 
 /* What a step of the decoder reads: one new token in each row. */
@@ -76,6 +78,8 @@ void normalise(const norm *n, const float *x, int64_t rows, int64_t dim, float *
 static void embed(const stack *s, const int64_t *tokens, const int64_t *positions, int64_t step,
                   int64_t rows, float *x) {
     for (int64_t r = 0; r < rows; r++) {
+        assert(0 <= tokens[r] && tokens[r] < s->vocabulary);
+        assert(0 <= positions[r * step] && positions[r * step] < s->positions);
         const float *word = s->words + tokens[r] * s->dim;
         const float *place = s->places ? s->places + positions[r * step] * s->dim : 0;
         for (int64_t i = 0; i < s->dim; i++)
