@@ -10,7 +10,7 @@ from torch import Tensor
 
 from seq2seq.attention.pages import PagePool
 from seq2seq.decoding.guides import Guide
-from seq2seq.decoding.native.model import NativeTransformer
+from seq2seq.decoding.native.model import MOST, NativeTransformer
 from seq2seq.decoding.search import (
     CandidateRequest,
     Candidates,
@@ -158,20 +158,13 @@ class DecodingBatch:
             stats.held += self.pages.used * self.pages.page_size
             stats.written += self._state.written
             stats.high_water = self.pages.high_water
-        candidates = self._candidates(step.hidden, self._search_state.request())
+        candidates = find_candidates(self.model, step.hidden[:, -1], self._search_state.request())
         parents, self._tokens, done = self._search_state.advance(*candidates, step.weights)
         start = stats.lap("choose", start)
         if parents is not None:
             self._state.fork(parents)
             stats.lap("fork", start)
         return self._answer(done.tolist())
-
-    def _candidates(self, hidden: Tensor, request: CandidateRequest) -> Candidates:
-        """Of the hidden states of one token, (N, 1, E)."""
-        model, found = self.model, None
-        if isinstance(model, NativeTransformer):
-            found = model.candidates(hidden, request)
-        return found or top_candidates(model, hidden[:, -1], request)
 
     def _answer(self, done: list[bool]) -> Results:
         if True not in done:
@@ -238,6 +231,29 @@ def stacked(parts: list[Tensor], S: int) -> Tensor:
     for part, rows in zip(parts, whole.split([len(part) for part in parts]), strict=True):
         rows[:, : part.shape[1]] = part
     return whole
+
+
+def find_candidates(model: Seq2Seq, hidden: Tensor, request: CandidateRequest) -> Candidates:
+    """`top_candidates`, in C where it can. Rows for which some token is special, as while they have
+    a prefix to follow, take the logits of all tokens from torch; the others are as without them.
+    """
+    if not isinstance(model, NativeTransformer) or request.count > MOST:
+        return top_candidates(model, hidden, request)
+    guided = request.guided_rows()
+    if guided is None:
+        return model.candidates(hidden, request.count, request.unending)
+    full = top_candidates(model, hidden[guided], request.of_rows(guided))
+    if len(guided) == len(hidden):
+        return full
+    is_free = torch.ones(len(hidden), dtype=torch.bool).index_fill_(0, guided, False)
+    unending = None if request.unending is None else request.unending[is_free]
+    found = model.candidates(hidden[is_free], request.count, unending)
+    # What is required of guided rows comes after the candidates, and has probability 0 elsewhere.
+    shape, C = (len(hidden), full.ids.shape[1]), found.ids.shape[1]
+    logp, ids = torch.full(shape, -torch.inf), torch.zeros(shape, dtype=torch.long)
+    logp[guided], ids[guided] = full
+    logp[is_free, :C], ids[is_free, :C] = found
+    return Candidates(logp, ids)
 
 
 @torch.no_grad()

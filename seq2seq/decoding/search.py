@@ -50,6 +50,37 @@ class CandidateRequest:
     required: Tensor | None = None
     allowed: Tensor | None = None  # (M, 2) pairs of a row and a token: all that such a row may take
 
+    def guided_rows(self) -> Tensor | None:
+        """Rows (M,) for which some token is not like all others; None = there are none."""
+        rows = [pairs[:, 0] for pairs in (self.banned, self.allowed) if pairs is not None]
+        if self.forced is not None:
+            rows.append((self.forced >= 0).nonzero()[:, 0])
+        if self.required is not None:
+            rows.append((self.required >= 0).any(1).nonzero()[:, 0])
+        found = torch.cat(rows).unique() if rows else None
+        return None if found is None or not len(found) else found
+
+    def of_rows(self, rows: Tensor) -> "CandidateRequest":
+        """The request for some of the rows, (N',) ascending."""
+
+        def chosen(x: Tensor | None) -> Tensor | None:
+            return None if x is None else x[rows]
+
+        def renumbered(pairs: Tensor | None) -> Tensor | None:
+            if pairs is None:
+                return None
+            pairs = pairs[torch.isin(pairs[:, 0], rows)]
+            return torch.stack((torch.searchsorted(rows, pairs[:, 0].contiguous()), pairs[:, 1]), 1)
+
+        return CandidateRequest(
+            self.count,
+            chosen(self.forced),
+            chosen(self.unending),
+            renumbered(self.banned),
+            chosen(self.required),
+            renumbered(self.allowed),
+        )
+
 
 class Candidates(NamedTuple):
     """Next tokens of each row: the best, best first, then those that were required."""

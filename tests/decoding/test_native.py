@@ -8,16 +8,26 @@ import pickle
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from ctypes import CDLL
+from dataclasses import replace
+from itertools import zip_longest
 from typing import Any
 
 import pytest
 import torch
 from helpers import TARGET_SIZE, small_model, source_batch
 from naive import Case, naive
-from torch import nn
+from torch import Tensor, nn
 from toys import assert_same, next_logp
 
-from seq2seq.decoding import Engine, Hypothesis, Request, build_search, decode, native
+from seq2seq.decoding import (
+    Engine,
+    Hypothesis,
+    Request,
+    build_search,
+    decode,
+    decoding_batch,
+    native,
+)
 from seq2seq.decoding.decoding_batch import top_candidates
 from seq2seq.decoding.native.linear import NativeLinear, Packed, Packer
 from seq2seq.decoding.native.model import NativeTransformer
@@ -219,6 +229,96 @@ def test_prefixes_are_continued_as_on_torch(variant: str, monkeypatch: pytest.Mo
     assert_close(translations(with_precision(model, "float32"), asked, "beam"), expected)
 
 
+class Phrase:
+    """A guide that forbids a piece, and may require another."""
+
+    def __init__(self, requires: bool):
+        self.requires = requires
+
+    def after(self, state: int, token: int) -> int:
+        return int(state or token == 7)
+
+    def forbidden(self, state: int) -> Tensor:
+        return torch.tensor([5, EOS] if self.requires and not state else [5])
+
+    def allowed(self, state: int) -> Tensor | None:
+        return None
+
+    def wanted(self, state: int) -> Sequence[int]:
+        return [7] if self.requires and not state else []
+
+    def progress(self, state: int) -> int:
+        return state
+
+
+@pytest.mark.parametrize("search", ["greedy", "beam", "diverse"])
+@pytest.mark.parametrize("cache", ["dense", "paged"])
+@pytest.mark.parametrize("precision", ["float32", "int8"])
+def test_a_special_sentence_changes_no_bit_of_its_neighbours(
+    search: str, cache: str, precision: str
+) -> None:
+    """Prefixes, constraints and forbidden repetitions, between sentences without."""
+    model, plain = with_precision(build(MODELS[1]), precision), requests()
+    kind = build_search(SEARCHES[search])
+    longer = build_search({**SEARCHES[search], "min_length_extra": 4})
+    special = [
+        *(request._replace(prefix=[8, 6, 4, 9][:n]) for n, request in enumerate(requests())),
+        *(request._replace(constraint=Phrase(False)) for request in requests()[:3]),
+        *(request._replace(search=replace(kind, no_repeat_ngram=2)) for request in requests()[:3]),
+        *(request._replace(search=longer) for request in requests()[:3]),
+    ]
+    if search == "beam":
+        special += [request._replace(constraint=Phrase(True)) for request in requests()[:3]]
+    alone = translations(model, plain, search, cache=cache)
+    mixed = [each for pair in zip_longest(plain, special) for each in pair if each is not None]
+    together = translations(model, mixed, search, cache=cache, rows=64)
+    assert [found for asked, found in zip(mixed, together, strict=True) if asked in plain] == alone
+
+
+def test_only_rows_that_need_them_get_all_logits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each prefix only as long as it is, whatever the batch."""
+    model, asked = with_precision(build(MODELS[1]), "float32"), requests((3, 5, 4, 6))
+    asked[1] = asked[1]._replace(prefix=[5, 7])
+    counts: list[int] = []
+    full = decoding_batch.top_candidates
+
+    def counted(model: Seq2Seq, hidden: Tensor, request: CandidateRequest) -> Any:
+        counts.append(len(hidden))
+        return full(model, hidden, request)
+
+    monkeypatch.setattr(decoding_batch, "top_candidates", counted)
+    translations(model, asked, "beam")
+    assert counts == [4, 4]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_candidates_of_some_rows_are_those_of_all(seed: int) -> None:
+    model = with_precision(build("attn=mha"), "float32")
+    torch.manual_seed(seed)
+    N = 7
+
+    def pairs() -> Tensor | None:
+        some = torch.stack((torch.randint(N, (5,)), torch.randint(4, TARGET_SIZE, (5,))), 1)
+        return some if torch.rand(()) < 0.5 else None
+
+    request = CandidateRequest(
+        3,
+        torch.randint(-9, TARGET_SIZE, (N,)).clamp(min=-1) if seed % 2 else None,
+        torch.rand(N) < 0.5 if seed % 3 else None,
+        pairs(),
+        torch.randint(-5, TARGET_SIZE, (N, 2)).clamp(min=-1) if seed % 5 else None,
+        pairs(),
+    )
+    hidden = torch.randn(N, 32)
+    found = decoding_batch.find_candidates(model, hidden, request)
+    expected = top_candidates(model, hidden, request)
+    width = found.logp.shape[1]
+    torch.testing.assert_close(found.logp, expected.logp[:, :width])
+    possible = found.logp > -torch.inf
+    assert torch.equal(found.ids[possible], expected.ids[:, :width][possible])
+    assert not (expected.logp[:, width:] > -torch.inf).any()
+
+
 def test_members_of_an_ensemble_run_in_c(monkeypatch: pytest.MonkeyPatch) -> None:
     model = Ensemble([build(MODELS[0]), build("attn=linear"), build(MODELS[-1])]).eval()
     fast = with_precision(model, "float32")
@@ -313,8 +413,7 @@ def test_candidates_are_the_best_of_all(count: int, unending: bool) -> None:
     rows = torch.tensor([unending, False, unending])
     request = CandidateRequest(count, unending=rows if unending else None)
     hidden = torch.randn(3, 32)
-    actual = model.candidates(hidden, request)
-    assert actual is not None
+    actual = model.candidates(hidden, count, request.unending)
     expected = top_candidates(model.model, hidden, request)
     assert torch.allclose(actual.logp, expected.logp, atol=1e-5)
     logp = head(hidden).log_softmax(-1)

@@ -2,10 +2,10 @@
 kept in a cache that belongs to the user.
 
 An object that is loaded was compiled from these sources, with these flags, by this compiler and on
-this processor, has the content that it had then, and has passed its own test in another process.
+this processor, has the content that it had then, and has passed this test (`self_test`) in another
+process: all this is in its name.
 """
 
-import ctypes
 import hashlib
 import os
 import platform
@@ -16,29 +16,21 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
-from functools import cache
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 SOURCES = Path(__file__).parent
 FLAGS = ("-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-DNDEBUG", "-fPIC", "-shared")
-PATIENCE = 60  # seconds for the compiler, and for the test
+PATIENCE = 120  # seconds for the compiler, and for the test
 # Another process tests the object first: there, what crashes harms nobody.
-TEST = "import ctypes, sys; sys.exit(ctypes.CDLL(sys.argv[1]).self_test())"
+TEST = "import sys; sys.path[:] = sys.argv[2:]; from seq2seq.decoding.native import self_test; "
+TEST += "sys.exit(self_test.main(sys.argv[1]))"
+HOUR, MONTH = 3600, 30 * 24 * 3600  # seconds
 
 
 class UnavailableError(Exception):
     """There is no native code here; the message says why, for people."""
-
-
-@cache
-def found() -> ctypes.CDLL | str:
-    """The library, compiled if need be; or why there is none."""
-    try:
-        return ctypes.CDLL(str(build()))
-    except (UnavailableError, OSError) as error:
-        return str(error)
 
 
 def cache_folder() -> Path:
@@ -92,9 +84,31 @@ def alone(folder: Path) -> Iterator[None]:
 def kept(folder: Path, key: str) -> Path | None:
     """The object of that key with the content that it was kept with, if there is one."""
     for path in sorted(folder.glob(f"{key}-*.so")):
-        if path.stem == f"{key}-{digest(path.read_bytes())}":
-            return path
+        with suppress(OSError):  # not readable
+            if path.is_file() and path.stem == f"{key}-{digest(path.read_bytes())}":
+                if time.time() - path.stat().st_mtime > HOUR:
+                    os.utime(path)  # it is in use: see `clean`
+                return path
     return None
+
+
+def remove(path: Path) -> None:
+    """Remove whatever is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def clean(folder: Path, key: str) -> None:
+    """Remove what is damaged under this key, and by age what killed compilers and other versions
+    left: other processes may be at work, and machines with other processors share a home.
+    """
+    for path in folder.iterdir():
+        age = time.time() - path.lstat().st_mtime
+        if path.name.startswith(f"{key}-") or age > (MONTH if path.suffix == ".so" else HOUR):
+            with suppress(OSError):  # it may belong to somebody else
+                remove(path)
 
 
 def check_private(folder: Path) -> None:
@@ -110,7 +124,8 @@ def identity(compiler: str) -> str:
     path = Path(compiler).resolve()
     found = path.stat()
     about = [processor(), str(path), str(found.st_size), str(found.st_mtime_ns), *FLAGS]
-    texts = [path.read_text(encoding="utf-8") for path in sorted(SOURCES.glob("*.[ch]"))]
+    sources = [*sorted(SOURCES.glob("*.[ch]")), SOURCES / "self_test.py"]
+    texts = [path.read_text(encoding="utf-8") for path in sources]
     return digest("\0".join([*about, *texts]).encode())
 
 
@@ -134,7 +149,9 @@ def compiled(compiler: str, folder: Path, key: str) -> Path:
         run([compiler, *FLAGS, "-o", str(path), *sources, "-lm"], temporary, "the C compiler")
         if not path.is_file():
             raise UnavailableError("the C compiler wrote nothing")
-        run([sys.executable, "-I", "-c", TEST, str(path)], temporary, "the test of the native code")
+        test = [sys.executable, "-I", "-c", TEST, str(path), str(SOURCES.parents[2]), *sys.path]
+        run(test, temporary, "the test of the native code")
+        clean(folder, key)
         final = folder / f"{key}-{digest(path.read_bytes())}.so"
         with path.open("rb") as written:
             os.fsync(written.fileno())

@@ -15,7 +15,7 @@ from seq2seq.decoding.native import required
 from seq2seq.decoding.native.layout import WORK, address, structs
 from seq2seq.decoding.native.linear import Packed, Packer
 from seq2seq.decoding.native.stacks import NativeStack
-from seq2seq.decoding.search import CandidateRequest, Candidates
+from seq2seq.decoding.search import Candidates
 from seq2seq.models.base import Decoded, Layers, Seq2Seq
 from seq2seq.models.transformer import Transformer
 from seq2seq.symbols import BOS, EOS, PAD, UNK
@@ -141,19 +141,18 @@ class NativeTransformer(Seq2Seq):
     def logits(self, hidden: Tensor) -> Tensor:
         return self.model.logits(hidden)
 
-    def candidates(self, hidden: Tensor, request: CandidateRequest) -> Candidates | None:
-        """`top_candidates` of hidden states (N, ..., E), without writing all logits; None for a
-        request that needs them.
+    def candidates(self, hidden: Tensor, count: int, unending: Tensor | None = None) -> Candidates:
+        """`top_candidates` of hidden states (N, E), at most `MOST`, without writing all logits.
+
+        Args:
+            unending: rows that may not end yet, (N,) bool; None = all may.
         """
-        special = (request.forced, request.banned, request.required, request.allowed)
-        if request.count > MOST or any(x is not None for x in special):
-            return None
         head: Any = self.model.embeddings.output
-        N, C = hidden.shape[0], min(request.count, head.packed.outputs)
+        N, C = hidden.shape[0], min(count, head.packed.outputs)
         hidden = hidden.contiguous()
         values, ids = torch.empty(N, C), torch.empty(N, C, dtype=torch.int64)
         best = structs.best(
-            *(C, address(NEVER), NEVER.shape[0], EOS, address(request.unending)),
+            *(C, address(NEVER), NEVER.shape[0], EOS, address(unending)),
             *(values.data_ptr(), ids.data_ptr()),
         )
         WORK.run(self.functions.best_outputs, head.packed.struct, hidden.data_ptr(), N, best)

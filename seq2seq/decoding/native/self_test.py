@@ -1,0 +1,191 @@
+"""Does an object compute what its C says? Random models of all kinds decode a little in it and on
+torch, in the process of its own that `build` starts once for each object. An operation that was
+compiled wrong changes numbers by far more than rounding does.
+"""
+
+import sys
+from copy import deepcopy
+from ctypes import CDLL
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from seq2seq.attention.pages import PagePool
+from seq2seq.decoding.decoding_batch import top_candidates
+from seq2seq.decoding.native.layout import declared
+from seq2seq.decoding.native.linear import NativeLinear, Packed, Packer
+from seq2seq.decoding.native.model import NativeTransformer
+from seq2seq.decoding.precision import with_linears
+from seq2seq.decoding.search import CandidateRequest
+from seq2seq.models import Seq2Seq, build_model
+from seq2seq.nn.packed import Int8Linear
+from seq2seq.symbols import EOS, PAD
+
+PIECES = 700
+FLOAT32 = 2e-5  # of the spread of the numbers: several times what rounding makes of them
+SHARP = 1e-3  # the same for a softmax of scores in the hundreds
+INT8 = 0.004  # the same on average: an integer that float32 rounds the other way changes a little
+
+
+class Case(NamedTuple):
+    """A kind of model, and how it decodes."""
+
+    model: dict[str, Any]
+    position: dict[str, Any]
+    heads: tuple[int, int]  # H, G
+    lengths: tuple[int, int]  # of sources
+    sentences: int
+    beams: int
+    first: int = 0  # tokens that are read at once, before the steps
+    pages: bool = False
+    ssru: bool = False
+    gain: float = 1.0  # of queries
+
+
+POST = {"norm_order": "post", "norm_eps": 0.02}
+RMS = {"norm": "rmsnorm", "norm_eps": 0.02}
+CASES = (
+    Case({"dim": 256, "ffn_dim": 1040}, {"name": "sinusoidal"}, (8, 8), (1, 30), 60, 5),
+    Case({"dim": 128, "activation": "swiglu", **RMS}, {"name": "rope"}, (4, 2), (1, 40), 41, 3, 3, True),
+    Case({"dim": 36, "activation": "gelu", **RMS, **POST}, {"name": "alibi"}, (3, 1), (250, 300), 2, 2, 255),
+    Case({"dim": 60, "activation": "silu", **POST}, {"name": "learned", "length": 300}, (1, 1), (1, 20), 30, 1),
+    Case({"dim": 96, "ffn_dim": 272}, {"name": "t5", "num_heads": 4}, (4, 2), (1, 9), 7, 4, 1, True),
+    Case({"dim": 72, "activation": "gelu"}, {"name": "sinusoidal"}, (2, 1), (1, 9), 100, 3, ssru=True),
+    Case({"dim": 128}, {"name": "none"}, (2, 2), (1, 9), 9, 1, gain=40.0),
+)  # fmt: skip
+PRODUCTS = [(1, 301, 197), (2, 256, 64), (5, 77, 33), (6, 1, 5), (13, 1301, 96), (14, 512, 512)]
+PRODUCTS += [(239, 64, 700), (240, 64, 256), (300, 1024, 256)]
+
+
+def main(path: str) -> int:
+    """Test the object at a path. Returns: the exit code."""
+    torch.manual_seed(0)
+    torch.set_num_threads(1)
+    try:
+        check(declared(CDLL(path)))
+    except Exception as error:  # whatever a wrong object leads to
+        print(error)
+        return 1
+    return 0
+
+
+@torch.no_grad()
+def check(functions: CDLL) -> None:
+    """Raises: AssertionError for the first thing that is not as on torch."""
+    for shape in PRODUCTS:
+        check_product(functions, *shape)
+    for case in CASES:
+        model = random_model(case)
+        for int8 in (False, True):
+            check_model(functions, case, model, int8)
+
+
+def check_error(name: str, found: Tensor, expected: Tensor, limit: float, mean: bool = False) -> None:
+    """Raises: AssertionError if numbers differ by more than a share of their spread."""
+    error = (found - expected).abs() / expected.std().clamp(min=1e-3)
+    worst = float(error.mean() if mean else error.max())
+    if not worst <= limit:  # NaN is not
+        raise AssertionError(f"{name} differ from torch's by {worst:.2g}, more than {limit:.2g}")
+
+
+def check_product(functions: CDLL, rows: int, inputs: int, outputs: int) -> None:
+    """Compare products; in 8 bits of numbers that are integers already, so that all are exact."""
+    x, weight, bias = torch.randn(rows, inputs), torch.randn(outputs, inputs), torch.randn(outputs)
+    for int8 in (False, True):
+        if int8:
+            x, weight = random_integers(rows, inputs), random_integers(outputs, inputs)
+        name = f"{'int8 ' * int8}products of {rows} x {inputs} x {outputs}"
+        exact = (x.double() @ weight.double().t() + bias).float()
+        check_error(name, Packed.of(functions, weight, bias, int8).product(x), exact, FLOAT32)
+
+
+def random_integers(rows: int, columns: int) -> Tensor:
+    """Rows of -127 to 127, each times a power of two: the first ones give the largest sums."""
+    x = torch.randint(-127, 128, (rows, columns))
+    x[:, 0] = 127
+    x[: rows // 3] = x[: rows // 3, :1] * (1 - 2 * (torch.arange(rows // 3) % 2))[:, None]
+    return x * 2.0 ** (torch.arange(rows) % 5 - 2)[:, None]
+
+
+def random_model(case: Case) -> Seq2Seq:
+    """In float64, of weights that make all that it computes matter."""
+    attention: dict[str, Any] = {
+        role: {
+            "name": "multihead",
+            "num_heads": case.heads[0],
+            "num_kv_heads": case.heads[1],
+            "bias": not case.pages,
+        }
+        for role in ("encoder", "decoder", "cross")
+    }
+    if case.ssru:
+        attention["decoder"] = {"name": "ssru"}
+    defaults = {"name": "transformer", "ffn_dim": 80, "encoder_layers": 1, "decoder_layers": 2}
+    nodes = {"model": {**defaults, **case.model}, "position": case.position, "attention": attention}
+    model = build_model(nodes, PIECES, PIECES).double().eval()
+    for name, x in model.named_parameters():
+        x.copy_(torch.randn(x.shape) * (x.shape[1] ** -0.5 if x.dim() == 2 else 0.3))
+        if "norm.weight" in name:
+            x.add_(1)
+        if name.endswith(".q.weight"):
+            x.mul_(2 * case.gain)
+    model.embeddings.output.bias[:5] += 3  # symbols that no text contains would be chosen
+    return model
+
+
+def check_model(functions: CDLL, case: Case, model: Seq2Seq, int8: bool) -> None:
+    """Compare steps of a model, and the best next tokens after them."""
+    packer = Packer(functions, int8)
+    copies = deepcopy(model).float(), deepcopy(model).float() if int8 else model
+    fast = NativeTransformer(copies[0], packer)  # type: ignore[arg-type]
+    with_linears(copies[0], lambda linear: NativeLinear.of(packer, linear))
+    slow = with_linears(copies[1], Int8Linear.of) if int8 else copies[1]
+    limit = INT8 if int8 else SHARP if case.gain > 1 else FLOAT32
+    name = f"{'int8' if int8 else 'float32'} steps with {case.position['name']}"
+    pools = [PagePool(4000, 8) if case.pages else None for _ in range(2)]
+    models = [(fast, pools[0]), (slow, pools[1])]
+    source, K, states = random_source(case), case.beams, []
+    for each, pool in models:
+        states.append(each.start(each.encode(source), K, pool))
+    for i in range(7):
+        if i == 3 and case.pages:  # sentences of another age
+            more = random_source(case)
+            for (each, pool), state in zip(models, states, strict=True):
+                state.merge(each.start(each.encode(more), K, pool))
+        sentences = len(states[0].lengths)
+        n = case.first if i == 1 and case.first else 1
+        tokens = torch.randint(PIECES, (sentences * K, n))
+        found, expected = (
+            each.step(tokens, state).hidden
+            for (each, _), state in zip(models, states, strict=True)
+        )
+        check_error(name, found, expected, limit, mean=int8)
+        check_candidates(fast, found[:, -1], 1 + 4 * i)
+        parents = torch.arange(sentences)[:, None] * K + torch.randint(K, (sentences, K))
+        kept = torch.arange(i % 2, sentences) if i > 3 else torch.arange(sentences)
+        for state in states:
+            state.fork(parents.flatten())
+            state.keep(kept)
+
+
+def random_source(case: Case) -> Tensor:
+    """Ids (B, S), padded."""
+    low, high = case.lengths
+    lengths = torch.linspace(low, high, case.sentences).long()
+    source = torch.randint(PAD + 1, PIECES, (case.sentences, high))
+    source[torch.arange(high) >= lengths[:, None]] = PAD
+    return source
+
+
+def check_candidates(model: NativeTransformer, hidden: Tensor, count: int) -> None:
+    """Compare the best next tokens, where some rows may not end."""
+    unending = torch.arange(len(hidden)) % 3 == 0
+    request = CandidateRequest(count, unending=unending if count > 1 else None)
+    found = model.candidates(hidden, count, request.unending)
+    expected = top_candidates(model.model, hidden, request)
+    check_error("probabilities", found.logp, expected.logp, FLOAT32)
+    same = (found.ids == expected.ids).float().mean()
+    if same < 0.99 or (found.ids[unending] == EOS).any() & (count > 1):
+        raise AssertionError("the best next tokens are not those of torch")
+
