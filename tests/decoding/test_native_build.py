@@ -3,8 +3,10 @@
 import multiprocessing
 import os
 import stat
+import subprocess
 import time
 from concurrent.futures import ThreadPoolExecutor
+from ctypes import CDLL
 from pathlib import Path
 
 import pytest
@@ -20,8 +22,9 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Compile faster."""
+    """Compile faster, and test only that the object can be loaded."""
     monkeypatch.setattr(build, "FLAGS", tuple("-O0" if f == "-O3" else f for f in build.FLAGS))
+    monkeypatch.setattr(build, "TEST", "import ctypes, sys; ctypes.CDLL(sys.argv[1])")
 
 
 def compiler(folder: Path, script: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,16 +97,84 @@ def test_a_compiler_that_fails_hangs_or_lies_leaves_torch(
     assert list((tmp_path / "cache").iterdir()) == []
 
 
-def test_an_object_that_crashes_or_computes_wrong_is_refused(
+def test_an_object_that_crashes_or_lacks_functions_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for i, body in enumerate(["return *(volatile int *)0;", "return 2;"]):
+    crash = "__attribute__((constructor)) static void f(void) { *(volatile int *)0; }"
+    for i, (text, reason) in enumerate([(crash, "code -11"), ("int none;", "undefined symbol")]):
         source = tmp_path / f"{i}.c"
-        source.write_text(f"int self_test(void) {{ {body} }}\n")
+        source.write_text(text)
         script = f'while [ $1 != -o ]; do shift; done; {real()} -shared -fPIC -o "$2" {source}'
         compiler(tmp_path / f"bin{i}", script, monkeypatch)
-        with pytest.raises(UnavailableError, match="the test of the native code failed"):
+        with pytest.raises(UnavailableError, match=f"the test of the native code failed.*{reason}"):
             build.build(tmp_path / "cache")
+
+
+BAD_ENTRIES = {
+    "a folder": lambda path: path.mkdir(),
+    "a folder with files": lambda path: (path.mkdir(), (path / "file").touch()),
+    "garbage": lambda path: path.write_bytes(b"garbage"),
+    "a pipe": lambda path: os.mkfifo(path),
+    "a link to nowhere": lambda path: path.symlink_to(path.with_name("nowhere")),
+}
+
+
+@pytest.mark.parametrize("name", BAD_ENTRIES)
+def test_whatever_has_the_name_of_an_object_it_is_compiled_again(
+    name: str, tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    folder = build.cache_folder()
+    path = build.build()
+    content = path.read_bytes()
+    path.unlink()
+    BAD_ENTRIES[name](path)
+    assert not build.is_built()
+    assert isinstance(native.load.__wrapped__(), CDLL)
+    assert [each.read_bytes() for each in folder.iterdir()] == [content]
+
+
+@pytest.mark.parametrize("text", ["", "int none;"])
+def test_an_object_with_a_right_name_and_no_functions_is_compiled_again(
+    text: str, tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its name tells its content, so only loading it shows what it lacks."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    path = build.build()
+    (tmp_path / "other.c").write_text(text)
+    other = tmp_path / "other.so"
+    command = [real(), "-shared", "-o", str(other), str(tmp_path / "other.c")]
+    subprocess.run(command, check=True)
+    content = other.read_bytes() if text else b"garbage"
+    key = path.stem.partition("-")[0]
+    path.unlink()
+    path.with_name(f"{key}-{build.digest(content)}.so").write_bytes(content)
+    assert build.is_built()
+    assert isinstance(native.load.__wrapped__(), CDLL)
+    assert list(path.parent.iterdir()) == [path]
+
+
+def test_what_others_left_is_removed_by_age(tmp_path: Path, quick: None) -> None:
+    now, day = time.time(), 24 * 3600
+    kept = {"tmpnew": now - 60, "older-version.so": now - 20 * day}
+    for name, modified in {**kept, "tmpold": now - day, "old-version.so": now - 40 * day}.items():
+        path = tmp_path / name
+        if path.suffix:
+            path.touch()
+        else:
+            path.mkdir()
+            (path / "native.so").touch()
+        os.utime(path, (modified, modified))
+    tmp_path.chmod(0o700)
+    made = build.build(tmp_path)
+    assert {path.name for path in tmp_path.iterdir()} == {*kept, made.name}
+
+
+def test_an_object_that_is_used_is_not_old(tmp_path: Path, quick: None) -> None:
+    path = build.build(tmp_path / "cache")
+    os.utime(path, (0, 0))
+    assert build.build(tmp_path / "cache") == path
+    assert time.time() - path.stat().st_mtime < 600
 
 
 def real() -> str:
@@ -160,6 +231,7 @@ def test_a_cache_that_cannot_be_written_leaves_torch(
 
 def build_and_report(folder: str, results: "multiprocessing.Queue[str]") -> None:
     build.FLAGS = tuple("-O0" if f == "-O3" else f for f in build.FLAGS)
+    build.TEST = "pass"
     results.put(str(build.build(Path(folder))))
 
 
