@@ -199,7 +199,9 @@ def check_rows(pieces: Tokenizer, embeddings: Tensor | None) -> None:
     """Raises: DataError unless each id of a tokenizer has a row (V, E) of its own."""
     rows = len(embeddings) if embeddings is not None and embeddings.dim() else 0
     if rows != pieces.size:
-        raise DataError(f"the tokenizer has {pieces.size:,} pieces, and the model rows for {rows:,}")
+        raise DataError(
+            f"the tokenizer has {pieces.size:,} pieces, and the model rows for {rows:,}"
+        )
 
 
 def read_alike(paths: Sequence[str | Path]) -> list[Saved]:

@@ -96,7 +96,7 @@ BUDGETS = {
     "cli": 2987,
     "data": 3109,
     "functional": 1400,
-    "decoding": 2315,
+    "decoding": 2505,
     "pages": 665,
     "metrics": 595,
     "models": 615,

@@ -13,6 +13,7 @@ from seq2seq.decoding.native.linear import NativeLinear, Packer
 from seq2seq.decoding.native.model import NativeTransformer
 from seq2seq.decoding.native.stacks import is_covered
 from seq2seq.errors import ConfigError
+from seq2seq.functional.int8 import LONGEST
 from seq2seq.models import Ensemble, Seq2Seq
 from seq2seq.nn.packed import Int8Linear, PackedLinear
 from seq2seq.tables import Table
@@ -32,7 +33,8 @@ def with_precision(model: Seq2Seq, precision: str) -> Seq2Seq:
             with the given model: embeddings, even if tied to the output matrix, norms, attention,
             and the cells of RNNs, which hold no `nn.Linear`.
 
-    Raises: ConfigError for an unknown precision, and for int8 on any device but a CPU.
+    Raises: ConfigError for an unknown precision, and for int8 on any device but a CPU, or of a
+        layer with too many inputs.
     """
     return PRECISIONS.find(precision)(model)
 
@@ -52,6 +54,12 @@ def in_int8(model: Seq2Seq) -> Seq2Seq:
             "decode.precision=int8 runs on a CPU only. On a GPU use decode.precision=bfloat16, or "
             "choose the CPU: --device cpu"
         )
+    for name, layer in model.named_modules():
+        if type(layer) is nn.Linear and layer.in_features > LONGEST:
+            raise ConfigError(
+                f"decode.precision=int8 adds up to {LONGEST:,} products in 32 bits, and {name} has "
+                f"{layer.in_features:,} inputs: decode.precision=float32"
+            )
     return accelerated(copied(model), Int8Linear.of, int8=True)
 
 

@@ -15,6 +15,9 @@ from torch import Tensor
 LEVELS = 127
 TINY = torch.tensor(1e-30)  # the scale of a row of zeros: its inverse is still a finite float32
 LONGEST_IN_FLOAT = 1040  # 127 * 127 * 1040 < 2^24: float32 adds integers up to there exactly
+# Inputs whose sum fits into 32 bits in all kernels: those for AVX-512 add up to 255 * 127 for each,
+# all others 127 * 127, which would allow 133,144.
+LONGEST = (2**31 - 1) // (255 * 127)
 # Multiplications up to which the packed kernel's overhead exceeds its gain; measured for 8 to
 # 320 rows and matrices of 256 x 256 to 8000 x 256.
 SMALL_PRODUCT = 2**22

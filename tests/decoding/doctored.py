@@ -61,7 +61,9 @@ def edit_tokenizer(entry: dict[str, Any], state: dict[str, Any], draw: random.Ra
     added = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
     pad = {"strategy": {"Fixed": 20}, "direction": "Right", "pad_to_multiple_of": None}
     edits: list[Callable[[], Any]] = [
-        lambda: vocabulary.update({draw.choice(names): draw.choice((size, 10**6, 2**31, 2**32 - 1))}),
+        lambda: vocabulary.update(
+            {draw.choice(names): draw.choice((size, 10**6, 2**31, 2**32 - 1))}
+        ),
         lambda: vocabulary.update({names[-1]: size}),  # leaves a gap
         lambda: vocabulary.update({draw.choice(names): draw.randrange(size)}),  # twice
         lambda: vocabulary.update({f"new{i}": size + i for i in range(draw.choice((1, 9, 999)))}),

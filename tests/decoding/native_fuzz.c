@@ -63,7 +63,11 @@ static attention any_attention(int64_t dim, int64_t heads, int to_itself, int is
     a.out = map(dim, dim, is_int8);
     a.norm = any_norm(dim), a.scale = 0.5f;
     if (to_itself && a.width % 2 == 0 && draw(0, 1)) a.turns = numbers(T * a.width);
-    if (to_itself && draw(0, 1)) a.bias_stride = 2 * T + 1, a.bias = numbers(heads * a.bias_stride);
+    if (to_itself && draw(0, 1)) {
+        const distances any = {numbers(heads * (2 * T + 1)), 2 * T + 1};
+        distances *held = get(sizeof any);
+        *held = any, a.bias = held;
+    }
     return a;
 }
 

@@ -1,5 +1,5 @@
-"""A checkpoint that somebody edited is refused in words, or translates in C as on torch: whatever it
-says, nothing beyond the model's own memory is read.
+"""A checkpoint that somebody edited is refused in words, or translates in C as on torch: whatever
+it says, nothing beyond the model's own memory is read.
 """
 
 import json

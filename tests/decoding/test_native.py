@@ -419,3 +419,44 @@ def test_candidates_are_the_best_of_all(count: int, unending: bool) -> None:
     logp = head(hidden).log_softmax(-1)
     assert torch.allclose(logp.gather(1, actual.ids), actual.logp, atol=1e-5)
     assert not (actual.ids == EOS)[rows].any() or not unending
+
+
+@pytest.mark.parametrize("inputs", [64, 300, 1300])
+@pytest.mark.parametrize("int8", [False, True])
+def test_a_row_is_multiplied_bit_by_bit_as_it_is_alone(inputs: int, int8: bool) -> None:
+    x, weight = torch.randn(300, inputs), torch.randn(200, inputs)
+    packed = Packed.of(functions(), weight, None, int8)
+    alone = torch.cat([packed.product(row[None]) for row in x])
+    for first, rows in ((0, 300), (1, 241), (2, 240), (30, 14), (7, 13), (5, 6), (4, 5), (9, 2)):
+        assert torch.equal(packed.product(x[first : first + rows]), alone[first : first + rows])
+
+
+@pytest.mark.parametrize("inputs", [1024, 2048])
+def test_sums_are_more_exact_than_one_after_another(inputs: int) -> None:
+    x, weight = torch.randn(40, inputs), torch.randn(50, inputs)
+    exact = x.double() @ weight.double().t()
+    in_order = torch.zeros(40, 50)
+    for i in range(inputs):
+        in_order.addmm_(x[:, i : i + 1], weight[:, i : i + 1].t())
+    found = Packed.of(functions(), weight, None, False).product(x)
+    assert (found - exact).norm() < 0.6 * (in_order - exact).norm()
+
+
+@pytest.mark.parametrize("position", ["alibi", "learned", "rope"])
+def test_longer_tables_take_the_place_of_shorter_ones_when_they_are_whole(
+    position: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = with_precision(build(f"attn=mha position={position}"), "float32")
+    assert isinstance(model, NativeTransformer)
+    stack, before = model.decoder, model.decoder.positions
+    scheme, hook = stack.position, stack.position.hook
+    monkeypatch.setattr(scheme, "max_length", None)
+    make, seen = getattr(scheme, str(hook)), []
+
+    def watched(*arguments: Any) -> Any:
+        seen.append(stack.positions)
+        return arguments[0] if hook == "embed" else make(*arguments)
+
+    monkeypatch.setattr(scheme, str(hook), watched)
+    stack.reach(before + 1)
+    assert set(seen) == {before} and stack.positions > before

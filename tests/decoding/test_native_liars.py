@@ -25,11 +25,16 @@ class Lie(NamedTuple):
 
 
 ATTENTION, PRODUCT, STEP = "attention.c", "product.c", "transformer.c"
+SUM = "load(sums)"
+SCALED = "sum = sum * load_part(w->scales + c, n) * scale;"
+FINISH = "finish(w, then, row + r, first, end, scale, sums, y"
+RELU = "case RELU: return choose(x < spread(0), "
+PARTS = "memcpy(&v, p, (size_t)n * sizeof *p)"
 WIDE = "store(y, result(w, then, row, c, LANES, scale, load(sums)))"
 PART = "store_part(y, result(w, then, row, c, end - c, scale, load(sums)), end - c)"
 LIES = {
     "softmax weights doubled": Lie(ATTENTION, "share = 1 /", "share = 2 /"),
-    "rows beyond 13": Lie(PRODUCT, WIDE, WIDE.replace("load(sums)", "load(sums) * (row > 13 ? 1.01f : 1.0f)")),
+    "rows beyond 13": Lie(PRODUCT, WIDE, WIDE.replace(SUM, f"{SUM} * (row > 13 ? 1.01f : 1)")),
     "beams of another sentence": Lie(ATTENTION, "r / (rows / read->lines)", "r % read->lines"),
     "no largest score subtracted": Lie(ATTENTION, "load(scores + i) - largest", "load(scores + i)"),
     "scores scaled": Lie(ATTENTION, "scores[t] = a->scale *", "scores[t] = 1.01f * a->scale *"),
@@ -39,36 +44,42 @@ LIES = {
     "bias by distance turned": Lie(ATTENTION, "scores[t] += bias[t", "scores[t] -= bias[t"),
     "another group": Lie(ATTENTION, "h / sharing *", "h % a->groups *"),
     "another head": Lie(ATTENTION, "stride + h * D", "stride + (h & ~1) * D"),
-    "the last value left out": Lie(ATTENTION, "t < count; t++)\n        for", "t + 1 < count; t++)\n        for"),
-    "columns at the end": Lie(PRODUCT, PART, PART.replace("load(sums)", "load(sums) * 1.01f")),
+    "the last value left out": Lie(
+        ATTENTION, "t < count; t++)\n        for", "t + 1 < count; t++)\n        for"
+    ),
+    "columns at the end": Lie(PRODUCT, PART, PART.replace(SUM, f"{SUM} * 1.01f")),
     "bias twice": Lie(PRODUCT, "if (w->bias) sum +=", "if (w->bias) sum += 2 *"),
     "no residual": Lie(PRODUCT, "if (then->added)", "if (then->added && row < 0)"),
     "no gate": Lie(PRODUCT, "if (then->gate)", "if (then->gate && row < 0)"),
     "blocks forgotten": Lie(PRODUCT, "block, u == 0,", "block, 1,"),
-    "rows of a second chunk": Lie(PRODUCT, "finish(w, then, row + r, first, end, scale, sums, y", "finish(w, then, row ? r : row + r, first, end, scale, sums, y"),
+    "rows of a second chunk": Lie(PRODUCT, FINISH, FINISH.replace("row + r", "row ? r : row + r")),
     "inputs that fill no unit": Lie(PRODUCT, "(inputs + 3) / 4 :", "(inputs + 2) / 4 :"),
-    "integers of odd columns": Lie(PRODUCT, "sum = sum * load_part(w->scales + c, n) * scale;", "sum = sum * load_part(w->scales + c, n) * scale; sum[1] *= 1.01f;"),
-    "another relu": Lie(PRODUCT, "case RELU: return choose(x < spread(0), spread(0), x)", "case RELU: return choose(x < spread(0), 0.01f * x, x)"),
+    "integers of odd columns": Lie(PRODUCT, SCALED, f"{SCALED} sum[1] *= 1.01f;"),
+    "another relu": Lie(PRODUCT, f"{RELU}spread(0), x)", f"{RELU}0.01f * x, x)"),
     "another silu": Lie(PRODUCT, "return x * sigmoid(x)", "return x * sigmoid(1.02f * x)"),
     "another gelu": Lie(PRODUCT, "0.254829592f", "0.2548f"),
     "symbols that no text has": Lie(PRODUCT, "i < found->nevers", "i + 1 < found->nevers"),
     "ends too early": Lie(PRODUCT, "found->unending[row] &&", "found->unending[0] &&"),
     "another order": Lie(PRODUCT, "place > 0 && value", "place > 1 && value"),
-    "sums of probabilities": Lie(PRODUCT, "found->sums[row] *= before", "found->sums[row] *= 1.001f * before"),
+    "sums of probabilities": Lie(PRODUCT, "expf(before - now)", "expf(0.99f * (before - now))"),
     "no mean subtracted": Lie(STEP, "mean = sum_of(sum) / (float)dim", "mean = 0 * sum_of(sum)"),
     "another norm": Lie(STEP, "if (n->kind == LAYER_NORM)", "if (n->kind)"),
     "no epsilon": Lie(STEP, "+ n->epsilon", ""),
     "no bias of a norm": Lie(STEP, "if (n->bias)", "if (n->bias && r < 0)"),
     "no position": Lie(STEP, "(place ? place[i] : 0)", "(place && r ? place[i] : 0)"),
     "embeddings not scaled": Lie(STEP, "* s->words_scale", ""),
-    "no last norm": Lie(STEP, "normalise(&s->last, hidden, N,", "normalise(&s->last, hidden, N - 1,"),
+    "no last norm": Lie(
+        STEP, "normalise(&s->last, hidden, N,", "normalise(&s->last, hidden, N - 1,"
+    ),
     "keys in another slot": Lie(STEP, "read->lengths[r] - 1]", "read->lengths[r] / 2]"),
     "norms after, not before": Lie(STEP, "if (!s->is_pre) normalise(n, x", "if (0) normalise(n, x"),
-    "another gate of the unit": Lie("recurrence.c", "sigmoid(-g) * load_part(x", "sigmoid(-1.01f * g) * load_part(x"),
+    "another gate of the unit": Lie(
+        "recurrence.c", "sigmoid(-g) * load_part(x", "sigmoid(-1.01f * g) * load_part(x"
+    ),
     "another exponential": Lie("vectors.h", "1.0f / 24;", "1.0f / 23;"),
     "lanes lost in sums": Lie("vectors.h", "(sum[2] + sum[3])", "(sum[2] + sum[2])"),
-    "numbers lost at the end": Lie("vectors.h", "memcpy(&v, p, (size_t)n * sizeof *p)", "memcpy(&v, p, (size_t)(n - (n > 1)) * sizeof *p)"),
-}  # fmt: skip
+    "numbers lost at the end": Lie("vectors.h", PARTS, PARTS.replace("n *", "(n - (n > 1)) *")),
+}
 OFTEN = 2  # in every run of the tests
 
 

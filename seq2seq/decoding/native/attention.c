@@ -81,6 +81,7 @@ void attend(const attention *a, const float *queries, int64_t stride, int64_t ro
             const memory *store, const reading *read, const int64_t *positions,
             int64_t positions_step, float *out, float *scores) {
     const int64_t D = a->width, sharing = a->heads / a->groups;
+    const distances *by_distance = a->bias; /* read once: another thread may replace it */
     for (int64_t r = 0; r < rows; r++) {
         const int64_t line = r / (rows / read->lines);
         const int64_t row = r / (rows / store->rows), count = read->lengths[line];
@@ -91,8 +92,9 @@ void attend(const attention *a, const float *queries, int64_t stride, int64_t ro
                 row * store->row_stride + h / sharing * store->group_stride;
             for (int64_t t = 0; t < count; t++)
                 scores[t] = a->scale * dot(query, store->keys + place + slots[t] * store->slot_stride, D);
-            if (a->bias) {
-                const float *bias = a->bias + h * a->bias_stride + a->bias_stride / 2;
+            if (by_distance) {
+                const int64_t middle = h * by_distance->stride + by_distance->stride / 2;
+                const float *bias = by_distance->added + middle;
                 const int64_t here = positions[r * positions_step];
                 for (int64_t t = 0; t < count; t++) scores[t] += bias[t - here];
             }

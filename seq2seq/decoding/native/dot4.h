@@ -16,7 +16,9 @@ enum { SHIFT = 0 };
 #endif
 
 /* Each lane of `sum`, plus the four products of bytes in that lane of x and w. Exact for bytes of w
- * from -127 to 127, and of x from -127 to 127, SHIFT added. */
+ * from -127 to 127, and of x from -127 to 127, SHIFT added. Sums fit into 32 bits up to
+ * (2^31 - 1) / (127 (127 + SHIFT)) inputs: 66,311 with AVX-512 VNNI, 133,144 without. Matrices with
+ * more than 66,311 are refused before they come here: see LONGEST in functional/int8.py. */
 static inline ivec dot4(ivec sum, ivec x, ivec w) {
 #if defined(__AVX512VNNI__) && !defined(REFERENCE)
     return (ivec)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)x, (__m512i)w);

@@ -54,9 +54,7 @@ def address(tensor: Tensor | None) -> int | None:
 
 
 def check_rows(indices: Tensor, rows: int, name: str) -> None:
-    """Raises: DataError if an index (...) is none of a table of so many rows: the C reads what it is
-    told to.
-    """
+    """Raises: DataError if an index is no row of a table: the C reads what it is told."""
     # As unsigned integers, negative ones are the largest.
     largest = indices.numpy().view(np.uint64).max(initial=0)
     if largest >= rows:

@@ -44,6 +44,13 @@ typedef struct {
     const float *weight, *bias; /* bias or NULL */
 } norm;
 
+/* What is added to scores in each head: (H, stride), by key's minus query's position from the middle
+ * on. Nobody changes one: longer ones take its place, whole, while other threads read it. */
+typedef struct {
+    const float *added;
+    int64_t stride;
+} distances;
+
 /* Attention of H query heads to G heads of keys and values, D numbers each; G divides H. */
 typedef struct {
     linear in, out; /* in: queries; in self-attention also keys and values, side by side */
@@ -51,9 +58,7 @@ typedef struct {
     int32_t heads, groups, width;
     float scale;        /* of the scores */
     const float *turns; /* (positions, D), cosines before sines, of rotary positions; or NULL */
-    const float *bias;  /* (H, bias_stride), by key's minus query's position from its middle on:
-                         * added to scores; or NULL */
-    int64_t bias_stride;
+    const distances *bias; /* or NULL */
 } attention;
 
 /* What may stand in the place of the decoder's self-attention: see recurrence.c. */

@@ -3,7 +3,8 @@
  * Both numbers come in units of 4 bytes: a float, or the integers of four inputs. The matrix is cut
  * into panels of COLUMNS outputs. A panel is read from memory once for all rows, BLOCK units at a
  * time; while these are in the cache, tiles of up to TALL rows add them up in registers. An element
- * is always summed in the order of the inputs: what a row gives does not depend on the others. */
+ * is the sum of the sums of its blocks, in the order of the inputs: what a row gives does not depend
+ * on the others, and the error of its rounding grows with BLOCK + inputs / BLOCK, not with inputs. */
 #include "dot4.h"
 #include "native.h"
 #include <math.h>
@@ -69,16 +70,13 @@ static void quantise(const float *x, int64_t rows, int64_t inputs, int8_t *integ
     }
 }
 
-/* The sums of a panel, SPAN numbers from row to row, plus a block of units of x (rows, stride) times
- * those of the panel; with the first block they begin. Inlined for constant `rows` and unrolled, so
+/* To the sums of a panel, SPAN numbers from row to row, add those of a block of units of x (rows,
+ * stride) times those of the panel; with the first block they begin. Inlined for constant `rows` and unrolled, so
  * that the sums stay in registers. Memory is asked for what comes AHEAD units later. */
 static inline __attribute__((always_inline)) void
 tile_of_floats(int rows, const float *x, int64_t stride, int64_t units, int is_first, const float *panel,
        float *sums) {
     vec sum[TALLEST * WIDE] = {{0}};
-    if (!is_first)
-#pragma GCC unroll 24
-        for (int i = 0; i < rows * WIDE; i++) sum[i] = load(sums + i / WIDE * SPAN + i % WIDE * LANES);
     for (int64_t u = 0; u < units; u++, panel += COLUMNS) {
         vec column[WIDE];
         for (int c = 0; c < WIDE; c++) {
@@ -89,6 +87,9 @@ tile_of_floats(int rows, const float *x, int64_t stride, int64_t units, int is_f
         for (int i = 0; i < rows * WIDE; i++)
             sum[i] += x[i / WIDE * stride + u] * column[i % WIDE];
     }
+    if (!is_first)
+#pragma GCC unroll 24
+        for (int i = 0; i < rows * WIDE; i++) sum[i] += load(sums + i / WIDE * SPAN + i % WIDE * LANES);
 #pragma GCC unroll 24
     for (int i = 0; i < rows * WIDE; i++) store(sums + i / WIDE * SPAN + i % WIDE * LANES, sum[i]);
 }
@@ -98,9 +99,6 @@ static inline __attribute__((always_inline)) void
 tile_of_integers(int rows, const int32_t *x, int64_t stride, int64_t units, int is_first, const float *panel,
        float *sums) {
     ivec sum[TALLEST * WIDE] = {{0}};
-    if (!is_first)
-#pragma GCC unroll 24
-        for (int i = 0; i < rows * WIDE; i++) sum[i] = iload(sums + i / WIDE * SPAN + i % WIDE * LANES);
     for (int64_t u = 0; u < units; u++, panel += COLUMNS) {
         ivec column[WIDE];
         for (int c = 0; c < WIDE; c++) {
@@ -111,6 +109,9 @@ tile_of_integers(int rows, const int32_t *x, int64_t stride, int64_t units, int 
         for (int i = 0; i < rows * WIDE; i++)
             sum[i] = dot4(sum[i], ispread(x[i / WIDE * stride + u]), column[i % WIDE]);
     }
+    if (!is_first)
+#pragma GCC unroll 24
+        for (int i = 0; i < rows * WIDE; i++) sum[i] += iload(sums + i / WIDE * SPAN + i % WIDE * LANES);
 #pragma GCC unroll 24
     for (int i = 0; i < rows * WIDE; i++) store(sums + i / WIDE * SPAN + i % WIDE * LANES, (vec)sum[i]);
 }

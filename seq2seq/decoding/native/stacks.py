@@ -1,5 +1,7 @@
 """A Transformer's stacks as structures of the C, if it covers them."""
 
+from ctypes import pointer
+from threading import Lock
 from typing import Any, TypeGuard
 
 import torch
@@ -51,6 +53,7 @@ class NativeStack:
     def __init__(self, packer: Packer, model: Transformer, side: str):
         self.packer = packer
         self.held: list[Any] = []  # what the structures point to
+        self._lock = Lock()  # of `reach`
         layers = list(getattr(model, side))
         self.position: PositionScheme = getattr(model, f"{side}_position")
         words = model.embeddings.target if side == "decoder" else model.embeddings.source
@@ -74,13 +77,18 @@ class NativeStack:
         self.reach(FIRST_POSITIONS)
 
     def reach(self, positions: int) -> None:
-        """Have tables for so many positions."""
+        """Have tables for so many positions. Other threads may decode with the shorter ones: those
+        stay, and a longer one takes their place in one write.
+        """
         if positions <= self.positions:
             return
-        scheme = self.position
-        self.positions = P = scheme.max_length or max(positions, 2 * self.positions)
-        self.struct.positions = P
-        places = torch.arange(P)
+        with self._lock:
+            if positions > self.positions:
+                self._grow(self.position.max_length or max(positions, 2 * self.positions))
+
+    def _grow(self, P: int) -> None:
+        """Make tables for P positions."""
+        scheme, places = self.position, torch.arange(P)
         if scheme.hook == "embed":
             zeros = torch.zeros(1, P, self.dim)
             self.struct.places = self._keep(scheme.embed(zeros, places)[0])
@@ -90,10 +98,13 @@ class NativeStack:
                 ones = torch.cat((torch.ones(P, half), torch.zeros(P, half)), 1)
                 own.turns = self._keep(scheme.rotate(ones[None, None], places)[0, 0])
             if scheme.hook == "bias":
-                distances = torch.arange(-P, P + 1)
-                bias = scheme.bias(distances[None], own.heads)
+                bias = scheme.bias(torch.arange(-P, P + 1)[None], own.heads)
                 assert bias is not None
-                own.bias, own.bias_stride = self._keep(bias[:, 0]), 2 * P + 1
+                by_distance = structs.distances(self._keep(bias[:, 0]), 2 * P + 1)
+                self.held.append(by_distance)
+                own.bias = pointer(by_distance)
+        # Last, since who sees it reads the tables.
+        self.struct.positions = self.positions = P
 
     def check(self, tokens: Tensor, positions: Tensor) -> None:
         """Raises: DataError for ids or positions that its tables lack."""
