@@ -18,6 +18,7 @@ import torch
 from tiny_runs import TINY_MODEL, save_model
 
 from seq2seq import Translator, checkpoint
+from seq2seq.decoding import native
 from seq2seq.errors import Seq2SeqError
 
 MODELS = (
@@ -136,6 +137,7 @@ def agree(one: Any, other: Any, precision: str) -> bool:
 
 def main(first: int, count: int) -> int:
     warnings.simplefilter("ignore")
+    assert native.why_not() is None, native.why_not()
     wrong = 0
     with TemporaryDirectory() as folder:
         path = Path(folder, "any.ckpt")

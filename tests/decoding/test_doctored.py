@@ -127,16 +127,19 @@ def test_many_random_edits_end_in_words_or_in_what_torch_gives() -> None:
 def test_random_edits_read_nothing_beyond_the_memory_of_torch(tmp_path: Path) -> None:
     """The C under AddressSanitizer, whose allocator serves torch, too."""
     compiler = shutil.which("cc")
-    library = subprocess.run(
-        ["cc", "-print-file-name=libasan.so"], capture_output=True, text=True, check=True
-    )
+    # The second, so that the first finds what throws exceptions in C++.
+    names = ("libasan.so", "libstdc++.so.6")
+    libraries = [
+        subprocess.check_output(["cc", f"-print-file-name={name}"], text=True).strip()
+        for name in names
+    ]
     wrapper = tmp_path / "cc"
-    wrapper.write_text(f'#!/bin/sh\nexec {compiler} -g -fsanitize=address -UNDEBUG "$@"\n')
+    wrapper.write_text(f'#!/bin/sh\nexec {compiler} "$@" -g -fsanitize=address -UNDEBUG\n')
     wrapper.chmod(0o755)
     try_edits(
         *(0, 200),
         PATH=f"{tmp_path}{os.pathsep}{os.environ['PATH']}",
         XDG_CACHE_HOME=str(tmp_path / "cache"),
-        LD_PRELOAD=library.stdout.strip(),
+        LD_PRELOAD=" ".join(libraries),
         ASAN_OPTIONS="detect_leaks=0",
     )
