@@ -94,7 +94,7 @@ BUDGETS = {
     "attention": 2115,
     "training": 2162,
     "cli": 2987,
-    "data": 3109,
+    "data": 3122,
     "functional": 1400,
     "decoding": 2505,
     "pages": 665,
@@ -103,12 +103,12 @@ BUDGETS = {
     "alignment": 370,
     "interchange": 1330,
     "nn": 270,
-    "modules on the top level": 1545,
+    "modules on the top level": 1555,
     "serving": 1238,
     "documents": 180,
 }
 FILES_IN_A_FOLDER = 27
-FILES = 236
+FILES = 237
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
