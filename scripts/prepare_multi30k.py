@@ -14,11 +14,12 @@ Elliott et al. 2016 (W16-3210), Elliott et al. 2017 (W17-4718) and Barrault et a
 import argparse
 import hashlib
 import http.client
-import os
 import sys
 import urllib.request
 from collections.abc import Sequence
 from pathlib import Path
+
+from seq2seq.durable import replacing
 
 URL = (
     "https://raw.githubusercontent.com/multi30k/dataset/"
@@ -82,9 +83,8 @@ def fetch(name: str, out: Path, local: Path | None) -> str:
             f"{address(name) if local is None else local / name} is not the published file: its "
             f"SHA-256 is {hashlib.sha256(content).hexdigest()}, expected {CHECKSUMS[name]}."
         )
-    unfinished = out / f"{name}.part"
-    unfinished.write_bytes(content)
-    os.replace(unfinished, file)
+    with replacing(file) as target:
+        target.write(content)
     return "downloaded" if local is None else "copied"
 
 

@@ -2,13 +2,16 @@
 
 import errno
 import os
+import platform
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
+from machines import can_isolate, run_on_two
 
-from seq2seq.durable import replacing, write_text
+from seq2seq.durable import STALE, create_text, replacing, write_text
 
 
 def names(folder: Path) -> list[str]:
@@ -57,13 +60,101 @@ with replacing(Path(sys.argv[1])) as file:
 """
 
 
-def test_what_a_killed_process_left_is_removed_by_the_next_that_writes(tmp_path: Path) -> None:
+def test_what_a_killed_process_left_is_removed_when_nobody_can_be_writing_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     file = tmp_path / "a[1].ckpt"
     write_text(file, "before")
     subprocess.run([sys.executable, "-c", KILLED, str(file)])
-    assert file.read_text() == "before" and len(names(tmp_path)) == 2
+    (stage,) = set(tmp_path.iterdir()) - {file}
+    assert file.read_text() == "before" and platform.node()[:20] in stage.name
+    monkeypatch.setattr(time, "time", lambda: 4e9)  # the clock of this machine is wrong
     write_text(file, "after")
-    assert file.read_text() == "after" and names(tmp_path) == ["a[1].ckpt"]
+    assert file.read_text() == "after" and stage.exists(), "another machine may be writing it"
+    for age, left in ((STALE - 60, True), (STALE + 60, False)):
+        changed = file.stat().st_mtime - age
+        os.utime(stage, (changed, changed))
+        write_text(tmp_path / "b", "another file of the folder")
+        assert stage.exists() == left
+    assert names(tmp_path) == ["a[1].ckpt", "b"]
+
+
+def test_a_folder_of_which_a_file_is_being_written_is_left_alone(tmp_path: Path) -> None:
+    stage = tmp_path / ".corpus.node7.0123456789abcdef.unfinished"
+    stage.mkdir()
+    (stage / "ids").touch()
+    os.utime(stage, (0, 0))
+    write_text(tmp_path / "a", "")
+    assert (stage / "ids").exists()
+    os.utime(stage / "ids", (0, 0))
+    os.utime(stage, (0, 0))
+    write_text(tmp_path / "a", "")
+    assert names(tmp_path) == ["a"]
+
+
+WRITER = """
+import sys
+from pathlib import Path
+from seq2seq.durable import replacing
+machine, folder, count = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+whole = ["a" * 200_000, "b" * 300_000]
+content = whole[machine == "b"]
+for number in range(count):
+    with replacing(folder / f"file-{number % 3}") as file:
+        for begin in range(0, len(content), 50_000):
+            file.write(content[begin : begin + 50_000].encode())
+            file.flush()
+    for path in folder.glob("file-*"):
+        assert path.read_text() in whole, "a mixture"
+"""
+
+
+def test_two_machines_write_one_file(tmp_path: Path) -> None:
+    run_on_two(WRITER, tmp_path, 40)
+    assert names(tmp_path) == ["file-0", "file-1", "file-2"]
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not can_isolate(), reason="needs unshare, and the right to use it")
+def test_two_containers_write_one_file(tmp_path: Path) -> None:
+    run_on_two(WRITER, tmp_path, 300, isolated=True)
+    assert names(tmp_path) == ["file-0", "file-1", "file-2"]
+
+
+CREATOR = """
+import sys
+from pathlib import Path
+from seq2seq.durable import create_text
+machine, folder = sys.argv[1], Path(sys.argv[2])
+created = 0
+for number in range(40):
+    path = folder / str(number)
+    try:
+        create_text(path, machine * 1000)
+        created += 1
+    except FileExistsError:
+        assert path.read_text() in ("a" * 1000, "b" * 1000), "half of it was seen"
+(folder / f"created-by-{machine}").write_text(str(created))
+"""
+
+
+def test_of_two_machines_that_create_a_file_one_does(tmp_path: Path) -> None:
+    run_on_two(CREATOR, tmp_path)
+    assert sum(int(path.read_text()) for path in tmp_path.glob("created-by-*")) == 40
+    assert len(names(tmp_path)) == 42
+
+
+def test_where_there_are_no_links_one_creates_a_file_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", refuse)
+    create_text(tmp_path / "a", "first")
+    with pytest.raises(FileExistsError):
+        create_text(tmp_path / "a", "second")
+    assert (tmp_path / "a").read_text() == "first" and names(tmp_path) == ["a"]
 
 
 def test_links_names_of_any_length_and_modes_are_kept(tmp_path: Path) -> None:

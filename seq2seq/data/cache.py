@@ -1,5 +1,6 @@
 """What is computed once per content: values of files, and folders, written whole or not at all."""
 
+import errno
 import hashlib
 import json
 import os
@@ -12,7 +13,7 @@ from typing import Any, TypeVar
 
 from filelock import FileLock
 
-from seq2seq.durable import sync, write_text
+from seq2seq.durable import remove_stale, stage_of, sync, write_text
 from seq2seq.errors import DataError
 
 T = TypeVar("T", str, int)
@@ -97,52 +98,72 @@ SEAL = "sha256.json"  # in a folder, written last: the hashes of all its other f
 def cached_folder(cache: Path, name: str, write: Callable[[Path], None]) -> Path:
     """The folder `cache/name`, computed if it is missing or has changed since it was written.
 
-    It is written under another name, renamed at the end, and sealed once it is on disk, so neither
-    a killed process nor a power cut leaves a folder that looks finished. Of several processes, one
-    writes and the others wait.
+    It is written under another name, sealed, and renamed once it is on disk, so neither a killed
+    process nor a power cut leaves a folder that looks finished. Of several processes of a machine,
+    one writes and the others wait; if machines write it at once, the first that is done wins.
 
     Args:
-        write: fills an empty folder with files.
+        write: fills an empty folder with files. What it shares with other machines is there until
+            one of them is done.
 
     Raises: DataError if the cache cannot be written, and whatever `write` raises.
     """
     folder, memo = cache / name, FileMemo(cache)
     if is_sealed(folder, memo):
         return folder
-    unfinished = cache / f"{name}.unfinished"
+    stage = stage_of(folder)
     try:
         cache.mkdir(parents=True, exist_ok=True)
-        with FileLock(cache / f"{name}.lock"):
+        with FileLock(cache / f"{name}.lock"):  # saves work, where it holds, and nothing else
             # Another process may have written it while this one waited for the lock.
             if not is_sealed(folder, memo):
-                for leftover in (unfinished, folder):
-                    shutil.rmtree(leftover, ignore_errors=True)
-                unfinished.mkdir()
-                try:
-                    write(unfinished)
-                    os.replace(unfinished, folder)
-                    seal(folder, memo)
-                finally:
-                    shutil.rmtree(unfinished, ignore_errors=True)
-    except OSError as error:
+                stage.mkdir()
+                remove_stale(stage)
+                write(stage)
+                seal(stage)
+                put_in_place(stage, folder, memo)
+    except (OSError, DataError) as error:
+        if is_sealed(folder, memo):  # another machine was faster
+            return folder
+        if isinstance(error, DataError):
+            raise
         raise DataError(
             f"the cache {folder} cannot be written: "
             f"{error.strerror or f'{error} (is the disk full?)'}. "
             "Choose another place: data.cache=FOLDER"
         ) from error
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
     return folder
 
 
-def seal(folder: Path, memo: FileMemo) -> None:
-    """Wait until all files of a folder are on disk, and write their hashes beside them."""
-    files = sorted(folder.iterdir())
-    for path in files:
-        sync(path)
-    for path in (folder, folder.parent):
-        with suppress(OSError):  # some file systems cannot, nor can Windows
-            sync(path)
-    hashes = {path.name: memo.sha256(path) for path in files}
+def seal(folder: Path) -> None:
+    """Wait until all files of a folder are on disk, with their hashes beside them."""
+    hashes = {path.name: sha256_of(path) for path in sorted(folder.iterdir())}
     (folder / SEAL).write_text(json.dumps(hashes), encoding="utf-8")
+    for path in folder.iterdir():
+        sync(path)
+    with suppress(OSError):  # some file systems cannot, nor can Windows
+        sync(folder)
+
+
+def put_in_place(stage: Path, folder: Path, memo: FileMemo) -> None:
+    """Rename a sealed folder; one that is there and sealed stays, and a damaged one goes."""
+    while True:
+        try:
+            os.rename(stage, folder)
+            break
+        except OSError as error:
+            if error.errno not in (errno.EEXIST, errno.ENOTEMPTY):
+                raise
+        if is_sealed(folder, memo):
+            return
+        damaged = stage_of(folder)
+        with suppress(FileNotFoundError):  # another machine did the same
+            os.rename(folder, damaged)
+        shutil.rmtree(damaged, ignore_errors=True)
+    with suppress(OSError):
+        sync(folder.parent)
 
 
 def is_sealed(folder: Path, memo: FileMemo) -> bool:

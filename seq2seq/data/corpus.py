@@ -140,10 +140,11 @@ def encode_corpus(
     Raises: DataError if the files cannot be read or do not match, or if no pair of a text is left.
     """
     memo = FileMemo(cache_dir)
-    settings = settings_of(components, tokenizers, max_length, memo)
+    name = f"corpus-{digest(settings_of(components, tokenizers, max_length, memo))}"
+    # Of encodings that were interrupted, or are going on: machines that encode at once share them.
+    kept = cache_dir / f"{name}.blocks"
 
     def write(folder: Path) -> None:
-        kept = folder.with_suffix(".blocks")  # of an encoding that was interrupted
         pairs = [each.text.check(memo) for each in components]
         blocks = (
             encoded_blocks(each, tokenizers, max_length, count, kept / str(number))
@@ -152,7 +153,6 @@ def encode_corpus(
         with show_progress("encoding the text", "pairs", sum(pairs)) as tally:
             counted = (tally.count(each, pairs_of) for each in blocks)
             all_stats = write_corpus(folder, components, counted, tokenizers, max_length)
-        shutil.rmtree(kept, ignore_errors=True)
         for component, stats in zip(components, all_stats, strict=True):
             if stats.report.kept == 0:
                 files = " and ".join(str(file) for file in component.text.files)
@@ -161,7 +161,8 @@ def encode_corpus(
                     "A larger data.max_length keeps longer sentences."
                 )
 
-    folder = cached_folder(cache_dir, f"corpus-{digest(settings)}", write)
+    folder = cached_folder(cache_dir, name, write)
+    shutil.rmtree(kept, ignore_errors=True)
     return load_corpus(folder, [component.weight for component in components])
 
 

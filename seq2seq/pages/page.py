@@ -19,6 +19,7 @@ import torch
 
 from seq2seq.alignment.choice import Alignment, Choice
 from seq2seq.alignment.links import Word, format_links
+from seq2seq.durable import replacing
 from seq2seq.errors import ConfigError
 from seq2seq.pages.labels import visible
 
@@ -91,7 +92,8 @@ def write_file(path: Path, content: bytes, what: str) -> None:
     """Write a file, and its folder if need be. Raises: ConfigError if that is impossible."""
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content)
+        with replacing(path) as file:
+            file.write(content)
     except OSError as error:
         raise ConfigError(f"cannot write the {what} {path}: {error.strerror}") from error
 

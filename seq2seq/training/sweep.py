@@ -21,6 +21,7 @@ from hydra.experimental.callback import Callback
 from hydra.types import RunMode
 from omegaconf import DictConfig
 
+from seq2seq.durable import write_text
 from seq2seq.environment import usable_cores
 from seq2seq.errors import ConfigError, Seq2SeqError, fail
 from seq2seq.training.config.options import TrainerOptions
@@ -99,7 +100,7 @@ def run_job(fit: Callable[[DictConfig], float | None], config: DictConfig) -> fl
     except Exception as error:  # a bug, or out of memory; no reason to lose the other jobs
         traceback.print_exc()
         reason = f"{type(error).__name__}: {error}"
-    (folder / ERROR).write_text(f"{reason}\n", encoding="utf-8")
+    write_text(folder / ERROR, f"{reason}\n")
     # Not inside `except`: this error outlives the job, and would keep the model of the first alive.
     raise JobFailedError(reason)
 

@@ -2,9 +2,11 @@ import errno
 import os
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from machines import can_isolate, run_on_two
 
 from seq2seq.data.cache import FileMemo, cached_folder, digest, is_sealed
 from seq2seq.errors import DataError
@@ -48,12 +50,15 @@ def test_the_disk_has_all_before_it_looks_finished(
 
 
 def test_the_remains_of_a_killed_run_are_cleared_away(tmp_path: Path) -> None:
-    for name in ("a", "a.unfinished"):
-        (tmp_path / name).mkdir()
-        (tmp_path / name / "half").touch()
+    stage = tmp_path / ".a.node7.0123456789abcdef.unfinished"
+    for folder in (tmp_path / "a", stage):
+        folder.mkdir()
+        (folder / "half").touch()
+    os.utime(stage / "half", (0, 0))
+    os.utime(stage, (0, 0))
     folder = cached_folder(tmp_path, "a", write)
     assert {path.name for path in folder.iterdir()} == {"done", "sha256.json"}
-    assert not (tmp_path / "a.unfinished").exists()
+    assert {path.name for path in tmp_path.iterdir()} <= {"a", "a.lock", "stamps"}
 
 
 def test_a_cache_that_cannot_be_written_says_how_to_choose_another(tmp_path: Path) -> None:
@@ -83,6 +88,52 @@ def test_of_several_processes_one_writes(tmp_path: Path) -> None:
     running = [subprocess.Popen(command, cwd=tmp_path) for _ in range(3)]
     assert [process.wait(timeout=60) for process in running] == [0, 0, 0]
     assert len((tmp_path / "writers").read_text().splitlines()) == 1
+
+
+TWO = """
+import sys
+from pathlib import Path
+from seq2seq.data.cache import cached_folder
+machine, cache, count = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
+
+def write(folder):
+    for name in ("ids", "offsets"):
+        (folder / name).write_text(machine * 1000)
+        time.sleep(0.001)
+
+for number in range(count):
+    if number % 5 == 0 and (cache / "0" / "ids").exists():
+        (cache / "0" / "ids").write_text("damaged")
+    name = str(number if number % 5 else 0)
+    folder = cached_folder(cache, name, write)
+    if number % 5:
+        texts = {(folder / name).read_text() for name in ("ids", "offsets")}
+        assert texts in ({"a" * 1000}, {"b" * 1000}), "a mixture"
+"""
+
+
+def test_two_machines_write_one_cache_where_locks_do_not_hold(tmp_path: Path) -> None:
+    run_on_two(TWO, tmp_path, 40)
+    assert not list(tmp_path.glob(".*"))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not can_isolate(), reason="needs unshare, and the right to use it")
+def test_two_containers_write_one_cache(tmp_path: Path) -> None:
+    run_on_two(TWO, tmp_path, 300, isolated=True)
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_who_is_faster_may_take_away_what_both_work_with(tmp_path: Path) -> None:
+    def slower(folder: Path) -> None:
+        with pytest.MonkeyPatch.context() as patch:  # the lock of this machine holds here alone
+            patch.setattr("seq2seq.data.cache.FileLock", lambda path: nullcontext())
+            cached_folder(tmp_path, "a", write)
+        (folder / "gone" / "blocks").touch()
+
+    assert (cached_folder(tmp_path, "a", slower) / "done").read_text() == "by this run"
+    with pytest.raises(DataError, match="No such file"):
+        cached_folder(tmp_path, "b", lambda folder: (folder / "gone" / "blocks").touch())
 
 
 def test_a_digest_tells_settings_apart() -> None:

@@ -9,6 +9,7 @@ from seq2seq.alignment.choice import Alignment
 from seq2seq.alignment.links import format_links
 from seq2seq.cli.align import choice
 from seq2seq.data.text import check_parallel, read_lines
+from seq2seq.durable import write_text
 from seq2seq.errors import DataError, shown
 from seq2seq.pages.page import write_page
 from seq2seq.pages.plots import picture_format, plot_alignment
@@ -29,7 +30,7 @@ def align_sentence(arguments: argparse.Namespace) -> int:
     apart = arguments.heads == "all"
     if output.suffix == ".align":
         links = format_links(alignment.links(reading.choice))
-        output.write_text(f"{links}\n", encoding="utf-8", newline="\n")
+        write_text(output, f"{links}\n")
     else:
         weights = alignment.map(reading.choice)
         if apart:
