@@ -12,7 +12,6 @@ from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from functools import cache
-from itertools import islice
 from pathlib import Path
 from zipfile import BadZipFile
 
@@ -21,13 +20,14 @@ import numpy as np
 from seq2seq.data.encode import Block, encode_block, numbered, tokenizers_of
 from seq2seq.data.mixture import Component
 from seq2seq.data.tokenizer import Tokenizer, Tokenizers
+from seq2seq.data.windows import windows
 from seq2seq.durable import replacing
 from seq2seq.environment import uninterrupted, usable_cores
 from seq2seq.errors import DataError
 
 # Pairs of a block: two seconds of work, so that starting a process is worth it for more than one.
-# They name what an earlier version may have left: to change them is to change `corpus.FORMAT`.
 BLOCK = 2**15
+BYTES = 2**24  # of the text of a block, or one pair more: each core has some that wait
 
 
 def encoded_blocks(
@@ -41,10 +41,15 @@ def encoded_blocks(
 
     Raises: DataError for a faulty file, and if a process was killed.
     """
-    text, first_line = component.text.pairs(), component.text.first_line
+    texts, line = (
+        windows(component.text.pairs(), BLOCK, pair_bytes, BYTES),
+        component.text.first_line,
+    )
     marked = tokenizers_of(component, tokenizers)
     if pairs <= BLOCK:
-        yield encode_block(numbered(text, first_line), marked, max_length)
+        for text in texts:
+            yield encode_block(numbered(text, line), marked, max_length)
+            line += len(text)
         return
     kept.mkdir(parents=True, exist_ok=True)
     recipe = tuple((each.to_json(), tuple(each.prefix)) for each in marked)
@@ -55,18 +60,22 @@ def encoded_blocks(
     context.set_forkserver_preload(["__main__", __name__])
     with ProcessPoolExecutor(count, context, initializer=end_with_parent) as pool:
         waiting: deque[tuple[Path, Future[None] | None]] = deque()
-        for number in range(-(-pairs // BLOCK)):
-            block = list(islice(text, BLOCK))
-            path, future = kept / f"{number:06d}.npz", None
+        for text in texts:
+            # A version that cuts blocks elsewhere gives them other names.
+            path, future = kept / f"{line}-{line + len(text) - 1}.npz", None
             if load_block(path) is None:
                 with uninterrupted():  # Ctrl-C is for this process
-                    line = first_line + number * BLOCK
-                    future = pool.submit(save_block, path, block, line, recipe, max_length)
+                    future = pool.submit(save_block, path, text, line, recipe, max_length)
             waiting.append((path, future))
+            line += len(text)
             if len(waiting) > 2 * count:
                 yield finished(*waiting.popleft())
         while waiting:
             yield finished(*waiting.popleft())
+
+
+def pair_bytes(pair: tuple[str, str]) -> int:
+    return sum(len(side.encode()) for side in pair)
 
 
 def finished(path: Path, future: Future[None] | None) -> Block:

@@ -16,14 +16,14 @@ CHARACTERS = 2**20  # of a window, after which no more texts are read
 
 
 def windows(
-    texts: Iterable[T], max_texts: int, characters: Callable[[T], int], limit: int = CHARACTERS
+    texts: Iterable[T], max_texts: int, size_of: Callable[[T], int], limit: int = CHARACTERS
 ) -> Iterator[list[T]]:
-    """Texts in order, `max_texts` at a time, or fewer that reach `limit` characters together."""
+    """Texts in order, `max_texts` at a time, or fewer that reach the size `limit` together."""
     window: list[T] = []
     size = 0
     for text in texts:
         window.append(text)
-        size += characters(text)
+        size += size_of(text)
         if len(window) >= max_texts or size >= limit:
             yield window
             window, size = [], 0

@@ -4,7 +4,7 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 from seq2seq.data import corpus as corpus_module
 from seq2seq.data import encode, encoded_blocks
 from seq2seq.data.corpus import Corpus, encode_corpus
+from seq2seq.data.encode import Block
 from seq2seq.data.encoding_stats import Report
 from seq2seq.data.formats import TwoFiles
 from seq2seq.data.mixture import Component
@@ -379,6 +380,48 @@ def test_processes_encode_as_one_does_and_a_killed_one_loses_nothing(
     several = encoded("c")
     assert rows(several) == rows(whole) and several.all_stats == whole.all_stats
     assert several.hashes.tolist() == whole.hashes.tolist()
+
+
+@pytest.mark.parametrize("bytes_of_a_block", [1, 40, 2**24])
+def test_the_text_that_waits_is_bounded_in_bytes_and_changes_nothing(
+    parallel: Parallel,
+    tokenizers: Tokenizers,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    bytes_of_a_block: int,
+) -> None:
+    """At most 2 blocks a core wait, and one is read and one written."""
+    components = lines_of(*parallel("long", ["ä" * 50, *GERMAN] * 4, ["é" * 9, *ENGLISH] * 4))
+    longest = max(encoded_blocks.pair_bytes(pair) for pair in components[0].text.pairs())
+    whole = encode_corpus(components, tokenizers, max_length=25, cache_dir=tmp_path / "whole")
+    monkeypatch.setattr(encoded_blocks, "BLOCK", 5)
+    monkeypatch.setattr(encoded_blocks, "BYTES", bytes_of_a_block)
+    monkeypatch.setattr(encoded_blocks, "usable_cores", lambda: 2)
+    monkeypatch.setattr(encoded_blocks, "ProcessPoolExecutor", SameProcess(CountedBlocks(99)))
+    waiting, most = 0, 0
+
+    def read(text: TwoFiles) -> Iterator[tuple[str, str]]:
+        nonlocal waiting, most
+        for pair in pairs(text):
+            waiting += encoded_blocks.pair_bytes(pair)
+            most = max(most, waiting)
+            yield pair
+
+    def take(path: Path, future: object) -> Block:
+        nonlocal waiting
+        block = finished(path, None)
+        first, last = map(int, path.stem.split("-"))
+        known = list(pairs(components[0].text))[first - 1 : last]
+        waiting -= sum(map(encoded_blocks.pair_bytes, known))
+        return block
+
+    pairs, finished = TwoFiles.pairs, encoded_blocks.finished
+    monkeypatch.setattr(TwoFiles, "pairs", read)
+    monkeypatch.setattr(encoded_blocks, "finished", take)
+    corpus = encode_corpus(components, tokenizers, max_length=25, cache_dir=tmp_path / "c")
+    assert rows(corpus) == rows(whole) and corpus.all_stats == whole.all_stats
+    assert waiting == 0 and most <= 6 * (bytes_of_a_block + longest)
+    assert most <= 6 * 5 * longest
 
 
 def test_a_process_that_encodes_does_not_wait_for_torch() -> None:
