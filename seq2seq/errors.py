@@ -31,6 +31,11 @@ def is_hidden(character: str) -> bool:
     return category in {"Zl", "Zp"} or (category[0] == "C" and character not in "\u200c\u200d")
 
 
+def format_count(count: int, noun: str) -> str:
+    """`1 line`, `2,000 lines`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 class Seq2SeqError(Exception):
     """The message says what is wrong, what would be right, and what to type."""
 

@@ -148,19 +148,27 @@ def copied(phrase: str, text: str) -> list[Term]:
     return [Term((phrase,), whole), at_most] if whole else [at_most]
 
 
-def read_glossary(path: Path) -> list[tuple[str, tuple[str, ...]]]:
+def read_glossary(path: Path, same_case: bool = True) -> list[tuple[str, tuple[str, ...]]]:
     """The terms of a file: a term of the source and the phrases of the target, with tabs between.
+
+    Terms and phrases are literal: there are no escapes, quotes or comments. Phrases of several
+    lines with one term are alternatives, as on one line.
+
+    Args:
+        same_case: are `Dog` and `dog` two terms?
 
     Raises: DataError for a line without a phrase.
     """
-    terms = []
+    terms: dict[str, tuple[str, tuple[str, ...]]] = {}
     for line_no, line in enumerate(read_lines(path), start=1):
         term, *phrases = (field.strip() for field in line.split("\t"))
         if term and all(phrases) and phrases:
-            terms.append((term, tuple(phrases)))
+            key = term if same_case else term.casefold()
+            first, known = terms.get(key, (term, ()))
+            terms[key] = first, tuple(dict.fromkeys([*known, *phrases]))
         elif line.strip():
             raise DataError(
                 f"{path}, line {line_no}: {line!r} should be a term of the source, a tab, and a "
                 "phrase of the target; more tabs and phrases for alternatives"
             )
-    return terms
+    return list(terms.values())

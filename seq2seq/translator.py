@@ -275,7 +275,7 @@ class Translator:
                     stacklevel=2,
                 )
             elif translations and translations[0].unmet:
-                named = list(map(repr, translations[0].unmet))
+                named = [f"'{words}'" for words in translations[0].unmet]
                 more = [f"{len(named) - SHOWN:,} more"] * (len(named) > SHOWN)
                 warnings.warn(
                     f"line {line_no} has no translation that obeys what is asked of "

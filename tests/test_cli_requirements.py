@@ -100,6 +100,22 @@ def test_what_cannot_be_is_said_for_its_line(seq2seq: Command, run: Path) -> Non
     assert not occurrences("dog", banned["text"])
 
 
+def test_two_lines_with_one_term_are_alternatives_and_phrases_are_literal(
+    seq2seq: Command, run: Path, tmp_path: Path
+) -> None:
+    glossary, word = tmp_path / "terms.tsv", SENTENCES[0].split()[0]
+    glossary.write_text(f"{word}\tzebra\n{word}\tpuppy\n", encoding="utf-8")
+    ended = seq2seq("translate", run, SENTENCES[0], "--glossary", glossary, *BEAMS)
+    assert ("zebra" in ended.out.decode()) + ("puppy" in ended.out.decode()) == 1
+    glossary.write_text(f"{word}\tC:\\temp\\new\n", encoding="utf-8")
+    ended = seq2seq("translate", run, SENTENCES[0], "--glossary", glossary, *BEAMS)
+    assert "C:\\temp\\new" in ended.out.decode()
+    # What cannot be is named as it was typed.
+    request = {"text": SENTENCES[0], "must": ["C:\\temp"], "must_not": ["C:\\temp"]}
+    ended = seq2seq("translate", run, "--json-input", *BEAMS, stdin=as_lines([request]))
+    assert "what is asked of 'C:\\temp': left out" in ended.err
+
+
 def test_minimum_risk_is_that_of_sacrebleu(
     seq2seq: Command, run: Path, test_set: tuple[Path, Path], tmp_path: Path
 ) -> None:

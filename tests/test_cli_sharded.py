@@ -5,12 +5,15 @@ import gzip
 import json
 import os
 import re
+import shutil
 import signal
+import warnings
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 import test_cli
+from machines import can_isolate, run_on_two
 from test_cli import SENTENCES, Command, refused
 
 from seq2seq import durable
@@ -116,7 +119,7 @@ def test_machines_share_the_work_and_each_line_is_done_once(
         assert ended.code == 0 and not joined(texts)
         done.append(int(re.findall(r"in (\d+) shards translated", ended.err)[0]))
     words = refused(seq2seq(*typed(run, texts, "--merge")))
-    assert words.startswith(f"2 shards are missing or damaged: {texts / 'a.txt'}, line 5; ")
+    assert words.startswith(f"2 shards missing or damaged: {texts / 'a.txt'}, line 5; ")
     for name, value in (("ID", "6"), ("MIN", "4"), ("STEP", "2"), ("COUNT", "3")):
         monkeypatch.setenv(f"SLURM_ARRAY_TASK_{name}", value)
     ended = seq2seq(*typed(run, texts, *FAST))
@@ -138,10 +141,10 @@ def test_what_is_damaged_or_missing_is_named_and_done_again(
         path.unlink() if damaged is None else path.write_bytes(damaged)
         name = path.parent.relative_to(texts.parent / "out" / ".shards")
         words = refused(seq2seq(*typed(run, texts, "--merge")))
-        assert words.startswith("1 shards are missing or damaged: ")
+        assert words.startswith("1 shard missing or damaged: ")
         assert f"{texts / name}, line {int(path.name[:10])}." in words
         ended = seq2seq(*typed(run, texts, *FAST))
-        assert "in 1 shards translated" in ended.err and joined(texts) == whole
+        assert "in 1 shard translated" in ended.err and joined(texts) == whole
         assert [path.read_bytes() for path in shards(texts)] == packed
 
 
@@ -156,6 +159,109 @@ def test_a_file_that_changed_is_translated_again_where_it_changed(
     assert "5 lines in 2 shards translated" in ended.err
     alone = seq2seq("translate", run, "-i", texts / "a.txt", *FAST)
     assert joined(texts)["a.txt"] == alone.out
+
+
+BEGIN = """
+import sys
+quick = os.fsync
+os.fsync = lambda file: (time.sleep(0.05), quick(file))[1]
+from seq2seq.cli.main import main
+machine, *options = sys.argv[1:]
+sys.argv = ["seq2seq", *options, "--shard", "1/2" if machine == "a" else "2/2"]
+main()
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("isolated", [False, True])
+def test_two_machines_begin_a_folder_at_once(
+    seq2seq: Command, run: Path, texts: Path, isolated: bool
+) -> None:
+    if isolated and not can_isolate():
+        pytest.skip("needs unshare, and the right to use it")
+    alone = seq2seq("translate", run, "-i", texts / "a.txt", *FAST).out
+    run_on_two(BEGIN, *typed(run, texts, *FAST), isolated=isolated)
+    assert seq2seq(*typed(run, texts, "--merge")).code == 0
+    assert joined(texts)["a.txt"] == alone
+    assert not list(texts.parent.rglob("*.unfinished"))
+
+
+def test_who_begins_a_folder_says_how_it_is_translated(
+    seq2seq: Command, run: Path, texts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another machine creates the note between the look at it and its creation."""
+    create = sharded.create_text
+    written: list[dict[str, object]] = []
+
+    def create_later(path: Path, text: str) -> None:
+        create(path, json.dumps({**json.loads(text), **others}))
+        written.append(json.loads(path.read_text()))
+        create(path, text)
+
+    others: dict[str, object] = {"max_length": 13, "shard_lines": 5}
+    monkeypatch.setattr(sharded, "create_text", create_later)
+    words = refused(seq2seq(*typed(run, texts, *FAST)))
+    assert "begun with other options (" in words
+    assert "--max-length" in words and "--shard-lines" in words
+    (note,) = (texts.parent / "out" / ".shards").iterdir()
+    assert [json.loads(note.read_text())] == written, "it is never replaced"
+    shutil.rmtree(texts.parent / "out")
+    others = {}
+    assert seq2seq(*typed(run, texts, *FAST)).code == 0, "the same options go on"
+    note.write_text('{"half":')
+    for more in ((), ("--merge",)):
+        words = refused(seq2seq(*typed(run, texts, *more)))
+        assert f"{note} is damaged" in words and "delete" in words
+
+
+def test_the_note_of_an_earlier_version_is_read(seq2seq: Command, run: Path, texts: Path) -> None:
+    seq2seq(*typed(run, texts, *FAST))
+    (note,) = (path for path in (texts.parent / "out" / ".shards").iterdir() if path.is_file())
+    note.rename(note.with_name("options.json"))
+    assert "begun with other options" in refused(seq2seq(*typed(run, texts, "--beam-size", 2)))
+    assert "in 0 shards translated" in seq2seq(*typed(run, texts, *FAST)).err
+
+
+def test_any_name_of_an_input_works(seq2seq: Command, run: Path, texts: Path) -> None:
+    names = ("options.json", "sha256.json", "a.txt.unfinished", "more/options.json")
+    for name in names:
+        (texts / name).write_text("Ja.\nNein.\n")
+    for _ in range(2):
+        assert seq2seq(*typed(run, texts, *FAST)).code == 0
+        assert {joined(texts)[name].count(b"\n") for name in names} == {2}
+
+
+def test_joined_files_without_a_source_are_named(seq2seq: Command, run: Path, texts: Path) -> None:
+    assert "without a source" not in seq2seq(*typed(run, texts, *FAST)).err
+    before = joined(texts)
+    (texts / "a.txt").rename(texts / "new.txt")
+    (texts / "more" / "b.gz").unlink()
+    out = texts.parent / "out"
+    named = f"2 files without a source in {texts}: {out / 'a.txt'}, {out / 'more' / 'b.gz'}. Delete"
+    for more in (FAST, ("--merge",)):
+        ended = seq2seq(*typed(run, texts, *more))
+        assert ended.code == 0 and f"warning: {named}" in ended.err
+    assert joined(texts) == {**before, "new.txt": before["a.txt"]}, "nothing is deleted"
+
+
+def test_lines_of_a_shard_are_bounded_in_bytes(
+    seq2seq: Command, run: Path, texts: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (texts / "c.txt").write_bytes("ä\n".encode() * 30 + b"\xff" * 2**20 + b"\n")
+    sampled = "--sample", "--seed", 3, *FAST[2:]
+    seq2seq(*typed(run, texts, *sampled))
+    whole = joined(texts)
+    shutil.rmtree(texts.parent / "out")
+    monkeypatch.setattr(sharded, "BYTES", 5)
+    ended = seq2seq(*typed(run, texts, "--shard-lines", 100, *sampled))
+    assert joined(texts) == whole
+    files = sharded.InputFiles(texts, texts.parent / "out", 100)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # of the line that is too long
+        lines = [block for file in files.files for _, block in files.shards(file)]
+    sizes = [[len((line or "").encode()) for line in block] for block in lines]
+    assert all(sum(block[:-1]) < 5 for block in sizes)
+    assert f"in {len(lines)} shards translated" in ended.err
 
 
 class KilledReplace:
@@ -195,7 +301,8 @@ def test_killed_at_any_write_and_started_again_every_line_is_there_once(
     assert kills == 4 and os.waitstatus_to_exitcode(status) == 0
     assert seq2seq(*typed(run, texts, "--merge")).code == 0
     assert joined(texts) == alone
-    assert not list((texts.parent / "out").rglob("*.unfinished"))
+    left = list((texts.parent / "out").rglob("*.unfinished"))
+    assert len(left) == 2 and all(path.name.startswith(".") for path in left), "hidden, for a day"
 
 
 @pytest.mark.parametrize(

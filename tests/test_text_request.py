@@ -57,6 +57,16 @@ def test_terms_of_a_glossary_are_used_where_the_source_has_them(tmp_path: Path) 
     assert rules.terms(TextRequest("A Dog in a greenhouse.")) == []
     anyhow = Rules(glossary, same_case=False)
     assert anyhow.terms(TextRequest("The Green House.")) == [Term(("Gewächshaus",))]
+    path.write_text("dog\tHund\ncat\tKatze\ndog\tHund\tDogge\nDog\tRüde\n", encoding="utf-8")
+    assert read_glossary(path) == [
+        ("dog", ("Hund", "Dogge")),
+        ("cat", ("Katze",)),
+        ("Dog", ("Rüde",)),
+    ]
+    anyhow = Rules(read_glossary(path, same_case=False), same_case=False)
+    assert anyhow.terms(TextRequest("A DOG.")) == [Term(("Hund", "Dogge", "Rüde"))]
+    path.write_text('a\\tb\tC:\\n\n&amp;\t"und"\n', encoding="utf-8")
+    assert read_glossary(path) == [("a\\tb", ("C:\\n",)), ("&amp;", ('"und"',))]
     path.write_text("dog\tHund\nhouse\n", encoding="utf-8")
     with pytest.raises(DataError, match="line 2: 'house' should be a term of the source, a tab"):
         read_glossary(path)

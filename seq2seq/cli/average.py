@@ -8,7 +8,7 @@ seq2seq average A.ckpt B.ckpt -o C.ckpt
 import argparse
 from pathlib import Path
 
-from seq2seq.cli.files import check_written
+from seq2seq.cli.files import InputPath, check_written, inputs_of
 from seq2seq.cli.options import positive
 from seq2seq.errors import ConfigError, shown
 
@@ -17,7 +17,11 @@ HELP = "average the weights of several checkpoints"
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     command.add_argument(
-        "paths", nargs="+", type=Path, metavar="PATH", help="the folder of a run, or checkpoints"
+        "paths",
+        nargs="+",
+        type=InputPath,
+        metavar="PATH",
+        help="the folder of a run, or checkpoints",
     )
     which = command.add_mutually_exclusive_group()
     which.add_argument("--best", type=positive, metavar="N", help="the N best checkpoints of a run")
@@ -40,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
     files = arguments.paths
     if count:
         files = kept(first, "best" if arguments.best else "last", count)
-    check_written(output, *files, model=True)
+    check_written(output, *inputs_of(arguments), *files, model=True)
     average(files, output)
     print(shown(f"{output}: the mean of {', '.join(file.name for file in files)}"))
     return 0

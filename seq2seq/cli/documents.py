@@ -106,5 +106,6 @@ def read_document(arguments: argparse.Namespace) -> str:
             "it, or translate it line by line, without --document"
         )
     return "\n".join(
-        decode_leniently(line, line_no) for line_no, line in enumerate(raw.split(b"\n"), start=1)
+        decode_leniently(line, f"line {line_no}")
+        for line_no, line in enumerate(raw.split(b"\n"), start=1)
     )

@@ -10,8 +10,9 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from seq2seq.cli.files import InputPath, check_written, inputs_of
 from seq2seq.cli.options import positive
-from seq2seq.errors import ConfigError, shown
+from seq2seq.errors import ConfigError, format_count, shown
 
 if TYPE_CHECKING:
     from seq2seq.checkpoint import Saved
@@ -36,7 +37,7 @@ NEEDED = {"ctranslate2": "ctranslate2", "hf": "transformers", "argos": "ctransla
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    add("path", metavar="PATH", help="a checkpoint, or the folder of a run")
+    add("path", type=InputPath, metavar="PATH", help="a checkpoint, or the folder of a run")
     add("--format", required=True, choices=list(NEEDED), help="the format to write")
     add(
         "-o",
@@ -47,7 +48,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     add(
         "--check",
-        type=Path,
+        type=InputPath,
         metavar="FILE",
         help="sources to compare on; default: those of the validation set, or else random pieces",
     )
@@ -56,6 +57,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     output: Path = arguments.output
+    check_written(None, *inputs_of(arguments))
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise ConfigError(f"-o {output} exists: give a folder that is new or empty")
     from seq2seq import checkpoint  # only here: torch takes a second
@@ -69,7 +71,8 @@ def run(arguments: argparse.Namespace) -> int:
         package = NEEDED[arguments.format]
         print(shown(f"{output}: written, and not compared: pip install {package}"))
         return 0
-    print(shown(f"{output}: written; compared in float32 on {len(rows)} sentences of {whence}:"))
+    count = format_count(len(rows), "sentence")
+    print(shown(f"{output}: written; compared in float32 on {count} of {whence}:"))
     print(*agreements, sep="\n")
     for agreement in agreements:
         if not agreement.holds:

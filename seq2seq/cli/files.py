@@ -1,9 +1,11 @@
 """Checks of the files that a command reads and writes, before it does any work."""
 
+import argparse
 import os
 import warnings
 from collections.abc import Iterable
 from fnmatch import fnmatch
+from itertools import chain
 from pathlib import Path
 
 from seq2seq.data.text import neighbours
@@ -19,6 +21,18 @@ OF_A_RUN = (
     *("error.txt", "*.alignment.json", "*.lock", "multirun.yaml"),
 )
 FOLDERS_OF_A_RUN = (".hydra", "kept", "kept-[0-9]*", "tensorboard", "wandb")
+
+
+class InputPath(type(Path())):  # type: ignore[misc]  # Path itself cannot be derived from yet
+    """A file or folder that a command reads: the type of every option that names one. So what is
+    read is known from the parsed arguments, and no output overwrites it.
+    """
+
+
+def inputs_of(arguments: argparse.Namespace) -> list[Path]:
+    """What the options name that is read."""
+    values = (value if isinstance(value, list) else [value] for value in vars(arguments).values())
+    return [value for value in chain.from_iterable(values) if isinstance(value, InputPath)]
 
 
 def folder_of(model: Path) -> Path:
@@ -62,22 +76,26 @@ def check_written(output: Path | None, *read: Path | None, model: bool = False) 
     Args:
         output: None for standard output alone. That is always checked too: the shell may have
             redirected it to a file that is read.
-        read: the files that the command reads, None for those not given. Folders are ignored.
+        read: the files that the command reads, such as `inputs_of` its arguments; None for those
+            not given. Of the folder of a run, its files are kept.
         model: does the command write a model?
 
     Raises: ConfigError if the file cannot be written, or if it is one that is read (also through a
         link), a file of a run, a model that would become another kind of file, or the reverse.
     """
-    check_apart(STDOUT, "standard output", read)
+    check_apart([STDOUT], "standard output", read)
     if output is None:
         return
     check_writable(output)
-    check_apart(output, f"-o {output}", read)
+    check_apart([output], f"-o {output}", read)
     if output.is_file() and output.stat().st_size and is_archive(output) != model:
         what = "a file that is not a model" if model else "a model"
         raise ConfigError(f"-o {output} would overwrite {what}: give another name")
     if run := run_of(output):
         raise ConfigError(f"-o {output} is a file of the run {run}: give another name")
+    folders = (path for path in read if path is not None and path.is_dir())
+    inside = chain.from_iterable(folder.iterdir() for folder in folders)
+    check_apart([output], f"-o {output}", (path for path in inside if is_one_of(path, OF_A_RUN)))
 
 
 def check_writable(path: Path) -> None:
@@ -91,12 +109,19 @@ def check_writable(path: Path) -> None:
         raise ConfigError(f"-o {path} is not writable: give another place")
 
 
-def check_apart(output: Path, called: str, read: Iterable[Path | None]) -> None:
-    if not output.is_file():  # a new file, a pipe or a terminal
-        return
-    for path in read:
-        if path is not None and path.exists() and output.samefile(path):
+def check_apart(outputs: Iterable[Path], called: str, read: Iterable[Path | None]) -> None:
+    """Raises: ConfigError if an output is a file that is read, by whatever name or link."""
+    known = {identity(path): path for path in read if path is not None and path.exists()}
+    for output in outputs:
+        # No pipe and no terminal.
+        if output.is_file() and (path := known.get(identity(output))) is not None:
             raise ConfigError(f"{called} would overwrite {path}, which is read: give another name")
+
+
+def identity(path: Path) -> tuple[int, int]:
+    """What all names of a file have in common: its disk, and its number there."""
+    status = path.stat()
+    return status.st_dev, status.st_ino
 
 
 def run_of(path: Path) -> Path | None:

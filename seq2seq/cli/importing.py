@@ -10,6 +10,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from seq2seq.cli.files import InputPath, check_written, inputs_of
 from seq2seq.errors import ConfigError, shown
 
 if TYPE_CHECKING:
@@ -20,14 +21,16 @@ HELP = "make a run of a model of another program"
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    add("path", metavar="PATH", type=Path, help="a folder of Hugging Face, or a .npz of Marian")
+    add(
+        "path", metavar="PATH", type=InputPath, help="a folder of Hugging Face, or a .npz of Marian"
+    )
     add("-o", "--output", required=True, type=Path, help="the folder of the run to write")
     add("--source", metavar="LANGUAGE", help="of the source: de; default: as the model says")
     add("--target", metavar="LANGUAGE", help="of the target")
     add(
         "--vocab",
         nargs="+",
-        type=Path,
+        type=InputPath,
         metavar="FILE",
         help="of a .npz: its SentencePiece vocabulary, or two, source then target; and vocab.yml",
     )
@@ -35,6 +38,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     folder: Path = arguments.output
+    check_written(None, *inputs_of(arguments))
     if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise ConfigError(f"-o {folder} exists: give a folder that is new or empty")
     from seq2seq.interchange import huggingface, marian  # only here: torch takes a second

@@ -56,7 +56,7 @@ class InputLines:
                 )
                 yield None
                 continue
-            yield without_end(decode_leniently(raw, line_no))
+            yield without_end(decode_leniently(raw, f"line {line_no}"))
 
     def ready(self) -> bool:
         """Is another line, or the end, there without a long wait for the writer?
@@ -99,16 +99,22 @@ class InputLines:
         return bytes(line)
 
 
-def decode_leniently(raw: bytes, line_no: int) -> str:
+def decode_leniently(raw: bytes, where: str) -> str:
+    """Text, with U+FFFD for what is not UTF-8, and a warning that names the place."""
     try:
         return raw.decode("utf-8")
     except UnicodeDecodeError as error:
         warnings.warn(
-            f"line {line_no}, byte {error.start + 1}: 0x{raw[error.start]:02x} is not UTF-8 "
+            f"{where}, byte {error.start + 1}: 0x{raw[error.start]:02x} is not UTF-8 "
             f"({error.reason}); U+FFFD replaces it",
             stacklevel=3,
         )
         return raw.decode("utf-8", errors="replace")
+
+
+def as_utf8(text: str, where: str) -> str:
+    """`decode_leniently` for a word of the command line, in which Python keeps other bytes."""
+    return decode_leniently(text.encode(errors="surrogateescape"), where)
 
 
 def write_line(text: str, stream: TextIO) -> None:

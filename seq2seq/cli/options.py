@@ -5,6 +5,7 @@ import re
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from seq2seq.cli.files import InputPath
 from seq2seq.environment import usable_cores
 from seq2seq.errors import ConfigError
 
@@ -27,7 +28,11 @@ ENGINE = ("batch_size", "cache", "precision", "workers")
 
 def add_model(command: argparse.ArgumentParser, nargs: str | None = None) -> None:
     command.add_argument(
-        "path", nargs=nargs, metavar="PATH", help="a checkpoint, or the folder of a run"
+        "path",
+        type=InputPath,
+        nargs=nargs,
+        metavar="PATH",
+        help="a checkpoint, or the folder of a run",
     )
     add_device(command)
 
@@ -43,7 +48,7 @@ def add_ensemble(command: argparse.ArgumentParser) -> None:
     add = group.add_argument
     add(
         "--with",
-        type=Path,
+        type=InputPath,
         action="append",
         metavar="PATH",
         help="a model with the same pieces, joined with the first; may be repeated",

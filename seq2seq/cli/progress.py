@@ -6,6 +6,8 @@ import time
 from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING, Protocol, TextIO, TypeVar
 
+from seq2seq.errors import format_count
+
 if TYPE_CHECKING:
     from seq2seq.decoding import Engine
     from seq2seq.decoding.workers import Workers
@@ -32,7 +34,7 @@ class Read(Protocol):
 
 
 def with_progress(
-    results: Iterable[T], lines: Read, unit: str = "lines"
+    results: Iterable[T], lines: Read, unit: str = "line"
 ) -> Generator[T, None, None]:
     """Pass the results on, each of them a unit, and report their progress on stderr."""
     report = with_bar if sys.stderr.isatty() else with_log
@@ -40,7 +42,7 @@ def with_progress(
 
 
 def with_log(
-    results: Iterable[T], lines: Read | None = None, unit: str = "lines"
+    results: Iterable[T], lines: Read | None = None, unit: str = "line"
 ) -> Generator[T, None, None]:
     """Log the count of results and their rate every `SILENCE` seconds.
 
@@ -53,7 +55,7 @@ def with_log(
             rate = count / (time.perf_counter() - begun)
             size = lines.size if lines else None
             share = f", {lines.bytes / size:.0%} read" if lines and size else ""
-            print(f"{count:,} {unit}, {rate:,.1f}/s{share}", file=sys.stderr, flush=True)
+            print(f"{format_count(count, unit)}, {rate:,.1f}/s{share}", file=sys.stderr, flush=True)
 
     logger = threading.Thread(target=log, daemon=True)
     logger.start()
@@ -74,15 +76,16 @@ def with_bar(results: Iterable[T], lines: Read, unit: str) -> Generator[T, None,
 
     columns = (
         BarColumn(),
-        TextColumn("{task.fields[count]:,} " + unit + ", {task.fields[rate]:,.1f}/s"),
+        TextColumn("{task.fields[done]}, {task.fields[rate]:,.1f}/s"),
         TimeElapsedColumn(),
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as progress:
-        task = progress.add_task("", total=lines.size, count=0, rate=0.0)
+        task = progress.add_task("", total=lines.size, done=format_count(0, unit), rate=0.0)
         for count, result in enumerate(results, start=1):
             yield result
             rate = count / max(progress.tasks[0].elapsed or 0.0, 1e-9)
-            progress.update(task, completed=lines.bytes, count=count, rate=rate)
+            done = format_count(count, unit)
+            progress.update(task, completed=lines.bytes, done=done, rate=rate)
 
 
 def wanted(output: TextIO) -> bool:

@@ -15,10 +15,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from seq2seq.cli.evaluate.testset import is_table
-from seq2seq.cli.files import check_written, folder_of
+from seq2seq.cli.files import InputPath, check_written, folder_of, inputs_of
 from seq2seq.cli.options import add_model, positive
 from seq2seq.data.text import check_parallel, read_lines
-from seq2seq.errors import ConfigError, DataError, Seq2SeqError, shown
+from seq2seq.errors import ConfigError, DataError, Seq2SeqError, format_count, shown
 
 if TYPE_CHECKING:
     from seq2seq.checkpoint import Saved
@@ -46,8 +46,13 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add_model(command)
     add = command.add_argument
     add("-o", "--output", type=Path, help="the page (report.html in the folder of the run)")
-    add("--source", type=Path, metavar="FILE", help="sentences to translate, instead of the run's")
-    add("--reference", type=Path, metavar="FILE", help="their translations")
+    add(
+        "--source",
+        type=InputPath,
+        metavar="FILE",
+        help="sentences to translate, instead of the run's",
+    )
+    add("--reference", type=InputPath, metavar="FILE", help="their translations")
     add(
         *("--sentences", "-n"),
         type=positive,
@@ -63,7 +68,7 @@ def run(arguments: argparse.Namespace) -> int:
     path = Path(arguments.path)
     folder = folder_of(path)
     arguments.output = arguments.output or folder / "report.html"
-    check_written(arguments.output, path, arguments.source, arguments.reference)
+    check_written(arguments.output, *inputs_of(arguments))
     if arguments.source:
         check_parallel(arguments.source, arguments.reference, "scoring")
         if is_table(arguments.reference):
@@ -93,7 +98,8 @@ def run(arguments: argparse.Namespace) -> int:
     if isinstance(tested, Seq2SeqError):
         print(shown(f"{arguments.output}: without scores, since {tested}"))
     else:
-        judged = f"the first {len(tested.judged):,} of {tested.total:,} sentences of {tested.name}"
+        total = format_count(tested.total, "sentence")
+        judged = f"the first {len(tested.judged):,} of {total} of {tested.name}"
         print(shown(f"{arguments.output}: on {judged}"))
     return 0
 

@@ -4,12 +4,13 @@ import argparse
 import re
 import warnings
 from collections.abc import Callable, Iterable, Iterator
-from pathlib import Path
 from typing import TYPE_CHECKING
 
+from seq2seq.cli.files import InputPath
 from seq2seq.cli.options import positive
 from seq2seq.errors import ConfigError, DataError, Seq2SeqError
 from seq2seq.languages import is_spaceless
+from seq2seq.unpacked import without_marks
 
 if TYPE_CHECKING:
     from seq2seq.decoding import Search
@@ -21,7 +22,12 @@ if TYPE_CHECKING:
 def add_requirements(command: argparse.ArgumentParser) -> None:
     """The options of `rules_of` and `best_by_risk`."""
     add = command.add_argument_group("requirements").add_argument
-    add("--glossary", type=Path, metavar="FILE", help="terms and their translations, tab-separated")
+    add(
+        "--glossary",
+        type=InputPath,
+        metavar="FILE",
+        help="terms and their translations, tab-separated",
+    )
     add("--ignore-case", action="store_true", help="find terms of the glossary in any case")
     add(
         "--keep",
@@ -60,14 +66,15 @@ def rules_of(arguments: argparse.Namespace, translator: "Translator", search: "S
 
     if arguments.glossary or arguments.keep:
         check_required(search)
+    same_case = not arguments.ignore_case
     keep = PLACEHOLDERS if arguments.keep == "placeholders" else arguments.keep
     try:
         pattern = re.compile(keep) if keep else None
     except (re.error, OverflowError, RecursionError) as error:
         raise ConfigError(f"--keep {keep!r} is not a regular expression: {error}") from error
     return Rules(
-        read_glossary(arguments.glossary) if arguments.glossary else (),
-        not arguments.ignore_case,
+        read_glossary(arguments.glossary, same_case) if arguments.glossary else (),
+        same_case,
         pattern,
         is_spaceless(translator.config["data"]["source"]),
     )
@@ -86,6 +93,7 @@ def requests_of(
             if line is None:
                 yield None
                 continue
+            line = without_marks(line)
             request = TextRequest.from_json(line) if line.strip() else TextRequest("")
             check(request)
             yield request

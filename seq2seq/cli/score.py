@@ -11,11 +11,10 @@ import argparse
 import json
 import math
 import sys
-from pathlib import Path
 from typing import Any
 
-from seq2seq.cli.files import check_written
-from seq2seq.cli.options import add_ensemble, add_model, joined, open_models
+from seq2seq.cli.files import InputPath, check_written, inputs_of
+from seq2seq.cli.options import add_ensemble, add_model, open_models
 from seq2seq.data.text import check_parallel, read_lines
 
 HELP = "log-probabilities of given translations"
@@ -24,16 +23,14 @@ HELP = "log-probabilities of given translations"
 def add_arguments(command: argparse.ArgumentParser) -> None:
     add_model(command)
     add_ensemble(command)
-    command.add_argument("source", type=Path, metavar="SRC", help="a sentence per line, may be .gz")
-    command.add_argument("reference", type=Path, metavar="REF", help="their translations")
-    command.add_argument(
-        "--tokens", action="store_true", help="also print each piece with its log-probability"
-    )
+    add = command.add_argument
+    add("source", type=InputPath, metavar="SRC", help="a sentence per line, may be .gz")
+    add("reference", type=InputPath, metavar="REF", help="their translations")
+    add("--tokens", action="store_true", help="also print each piece with its log-probability")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    models = joined(arguments.path, arguments)
-    check_written(None, *models, arguments.source, arguments.reference)
+    check_written(None, *inputs_of(arguments))
     pairs = check_parallel(arguments.source, arguments.reference, "scoring")
     translator = open_models(arguments.path, arguments)
     texts = zip(read_lines(arguments.source), read_lines(arguments.reference), strict=True)

@@ -15,6 +15,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from seq2seq.cli.files import InputPath, check_written, inputs_of
 from seq2seq.cli.options import count, positive
 from seq2seq.errors import ConfigError
 
@@ -31,7 +32,7 @@ NEEDED = "the service needs a few small packages: pip install 'seq2seq-attention
 def add_arguments(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     again: dict[str, Any] = {"action": "append", "default": []}
-    add("paths", nargs="*", metavar="PATH", help="checkpoints, or folders of runs")
+    add("paths", nargs="*", type=InputPath, metavar="PATH", help="checkpoints, or folders of runs")
     add("--model", **again, metavar="NAME=PATH", help="a model with a name; may be repeated")
     add("--demo", action="store_true", help="the model of the demo")
     add("--device", default="auto", help="cpu, cuda or auto (%(default)s)")
@@ -41,10 +42,20 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add = command.add_argument_group("access").add_argument
     add("--host", default="127.0.0.1", help="the address to listen at (%(default)s)")
     add("--port", type=count, default=8000, help="%(default)s; 0 is any that is free")
-    add("--keys", type=Path, metavar="FILE", help="a key per line, one of which clients must send")
+    add(
+        "--keys",
+        type=InputPath,
+        metavar="FILE",
+        help="a key per line, one of which clients must send",
+    )
     add("--no-auth", action="store_true", help="let anyone who reaches the address translate")
-    add("--tls-cert", type=Path, metavar="FILE", help="serve https, with this certificate")
-    add("--tls-key", type=Path, metavar="FILE", help="its private key, if that is in another file")
+    add("--tls-cert", type=InputPath, metavar="FILE", help="serve https, with this certificate")
+    add(
+        "--tls-key",
+        type=InputPath,
+        metavar="FILE",
+        help="its private key, if that is in another file",
+    )
     add("--cors", **again, metavar="ORIGIN", help="pages of this origin may ask; may be repeated")
     add("--allow-host", **again, metavar="NAME", help="answer under this name; may be repeated")
     add(
@@ -61,6 +72,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    check_written(None, *inputs_of(arguments))
     models, keys = models_of(arguments), keys_of(arguments)
     if arguments.tls_key and not arguments.tls_cert:
         raise ConfigError("--tls-key is for a certificate: add --tls-cert FILE")

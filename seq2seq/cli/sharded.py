@@ -22,11 +22,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from seq2seq.cli import progress
+from seq2seq.cli.files import InputPath, check_apart, inputs_of
 from seq2seq.cli.lines import InputLines, format_of
 from seq2seq.cli.options import ANY, BEAM, ENSEMBLE, REQUIREMENTS, SAMPLE, joined, positive, typed
 from seq2seq.cli.requirements import best_by_risk, requests_of
-from seq2seq.durable import replacing, write_text
-from seq2seq.errors import ConfigError, DataError
+from seq2seq.durable import create_text, replacing
+from seq2seq.errors import ConfigError, DataError, format_count
 from seq2seq.unpacked import check_text
 
 if TYPE_CHECKING:
@@ -36,7 +37,9 @@ if TYPE_CHECKING:
     from seq2seq.translator import Translator
 
 SHARDS = ".shards"  # in the folder of the output
-NOTE = "options.json"  # in SHARDS: what they were translated with
+# In SHARDS: what they were translated with. Hidden, since the shards of an input of that name are
+# there, too, and inputs are not hidden; earlier versions wrote the second.
+NOTES = (".options.json", "options.json")
 OF_OTHERS = ("texts", "input", "output", "document", "alternatives")
 OF_FILES = ("output_dir", "shard", "shard_lines", "merge", "ray")
 # Options on which translations depend.
@@ -44,7 +47,7 @@ DECISIVE = (
     *("tag", "prefix", "max_source", "nbest", "json", "json_input", "precision", "sample"),
     *(*REQUIREMENTS, *ENSEMBLE[1:], *ANY, *BEAM, *SAMPLE),
 )
-LINES = 1000  # of a shard
+LINES, BYTES = 1000, 2**24  # of a shard at most, or a line more: they are in memory
 NAMED = 5  # shards in a message
 LINE_NUMBERS = re.compile(r"(^|of )line ([\d, ]*\d)")
 
@@ -81,13 +84,15 @@ class InputFiles:
 
     def shards(self, file: Path) -> Iterator[tuple[Shard, Lines]]:
         """The shards of a file and their lines. Raises: as `InputLines`."""
+        from seq2seq.data.windows import windows  # only here: tokenizers take a moment
+
         before, first = self.bytes, 1
         folder = self.output / SHARDS / file.relative_to(self.folder)
         with file.open("rb") as stream:
-            lines = iter(InputLines(stream, str(file)))
+            blocks = windows(InputLines(stream, str(file)), self.lines, line_bytes, BYTES)
             while True:
                 with warnings.catch_warnings(record=True) as told:
-                    block = list(islice(lines, self.lines))
+                    block = next(blocks, [])
                 for each in told:
                     warnings.warn(f"{file}, {each.message}", stacklevel=2)
                 self.bytes = before + stream.tell()
@@ -99,17 +104,26 @@ class InputFiles:
                 first += len(block)
 
 
+def line_bytes(line: str | None) -> int:
+    return len((line or "").encode())
+
+
 def files_below(folder: Path) -> Iterator[Path]:
     """All files but hidden ones."""
-    for path in folder.rglob("*"):
-        inside = path.relative_to(folder).parts
-        if path.is_file() and not any(part.startswith(".") for part in inside):
-            yield path
+    for where, folders, names in os.walk(folder):
+        folders[:] = (name for name in folders if not name.startswith("."))
+        paths = (Path(where, name) for name in names if not name.startswith("."))
+        yield from (path for path in paths if path.is_file())
 
 
 def add_files(command: argparse.ArgumentParser) -> None:
     add = command.add_argument_group("many files").add_argument
-    add("--files", type=Path, metavar="FOLDER", help="translate all files in FOLDER, plain or .gz")
+    add(
+        "--files",
+        type=InputPath,
+        metavar="FOLDER",
+        help="translate all files in FOLDER, plain or .gz",
+    )
     add("--output-dir", type=Path, metavar="FOLDER", help="for --files: where they are written")
     add(
         "--shard",
@@ -183,6 +197,14 @@ def check_files(arguments: argparse.Namespace) -> None:
     files = sorted(files_below(folder))
     if not files:
         raise ConfigError(f"--files {folder} holds no files")
+    read = inputs_of(arguments)
+    if inside := [path for path in read if target in path.resolve().parents]:
+        raise ConfigError(
+            f"{inside[0]} is read, and is in --output-dir {output}, where other files are written: "
+            "give another folder"
+        )
+    outputs = (output / file.relative_to(folder) for file in files)
+    check_apart(outputs, f"--output-dir {output}", [*read, *files])
     for file in files:
         check_text(file)
 
@@ -194,19 +216,24 @@ def translate_files(
 
     Returns: the exit code. Raises: ConfigError if shards were made by other options; as `merge`.
     """
-    files = InputFiles(arguments.files, arguments.output_dir, shard_lines(arguments))
+    files = begin_files(arguments)
     bar = None if arguments.quiet or sys.stderr is None else files
     wanted = missing(arguments, files)
     return finish(arguments, translate_shards(wanted, arguments, translator, engine, rules, bar))
 
 
-def missing(arguments: argparse.Namespace, files: InputFiles) -> Iterator[tuple[Shard, Lines]]:
-    """The shards of this machine's part that are not there, and their lines.
+def begin_files(arguments: argparse.Namespace) -> InputFiles:
+    """The files, cut as the options say that all machines translate them with.
 
-    Raises: ConfigError if shards were made by other options.
+    Raises: as `check_note`.
     """
-    part, parts = arguments.shard or of_array()
     check_note(arguments)
+    return InputFiles(arguments.files, arguments.output_dir, shard_lines(arguments))
+
+
+def missing(arguments: argparse.Namespace, files: InputFiles) -> Iterator[tuple[Shard, Lines]]:
+    """The shards of this machine's part that are not there, and their lines."""
+    part, parts = arguments.shard or of_array()
     shards = (each for file in files.files for each in files.shards(file))
     for index, (shard, block) in enumerate(shards):
         if index % parts == part - 1 and content(shard, bool(arguments.nbest)) is None:
@@ -224,7 +251,8 @@ def finish(arguments: argparse.Namespace, results: Iterable[tuple[Shard, bool]])
     lines, shards, failed = 0, 0, False
     for shard, one_failed in results:
         lines, shards, failed = lines + shard.lines, shards + 1, failed or one_failed
-    print(f"{lines:,} lines in {shards:,} shards translated", file=sys.stderr)
+    done = f"{format_count(lines, 'line')} in {format_count(shards, 'shard')}"
+    print(f"{done} translated", file=sys.stderr)
     _, parts = arguments.shard or of_array()
     return merge(arguments) or int(failed) if parts == 1 else int(failed)
 
@@ -336,6 +364,7 @@ def merge(arguments: argparse.Namespace) -> int:
     Returns: the exit code, 0. Raises: DataError that names what is missing; all other files are
         written.
     """
+    name_orphans(arguments)
     several = bool(known_options(arguments.output_dir).get("nbest"))
     files = InputFiles(arguments.files, arguments.output_dir, shard_lines(arguments))
     absent: list[str] = []
@@ -356,20 +385,47 @@ def merge(arguments: argparse.Namespace) -> int:
     if absent:
         more = ", ..." if len(absent) > NAMED else ""
         raise DataError(
-            f"{len(absent):,} shards are missing or damaged: {'; '.join(absent[:NAMED])}{more}. "
+            f"{format_count(len(absent), 'shard')} missing or damaged: "
+            f"{'; '.join(absent[:NAMED])}{more}. "
             "The same command without --merge translates them"
         )
-    print(f"{len(files.files):,} files joined in {arguments.output_dir}", file=sys.stderr)
+    done = format_count(len(files.files), "file")
+    print(f"{done} joined in {arguments.output_dir}", file=sys.stderr)
     return 0
 
 
+def name_orphans(arguments: argparse.Namespace) -> None:
+    """Warn of files that were joined once, and of which the source is gone."""
+    folder, output = arguments.files, arguments.output_dir
+    orphans = [
+        str(path)
+        for path in sorted(files_below(output))
+        if not (folder / path.relative_to(output)).is_file()
+    ]
+    if orphans:
+        more = ", ..." if len(orphans) > NAMED else ""
+        warnings.warn(
+            f"{format_count(len(orphans), 'file')} without a source in {folder}: "
+            f"{', '.join(orphans[:NAMED])}{more}. Delete what is no longer wanted",
+            stacklevel=2,
+        )
+
+
 def known_options(output: Path) -> dict[str, Any]:
-    """What the shards of a folder were translated with; nothing where there are none."""
-    try:
-        known: dict[str, Any] = json.loads((output / SHARDS / NOTE).read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return known
+    """What the shards of a folder were translated with; nothing where there are none.
+
+    Raises: DataError if the file that says so is damaged.
+    """
+    for path in (output / SHARDS / name for name in NOTES):
+        with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            try:
+                return dict(json.loads(path.read_bytes()))
+            except (ValueError, TypeError) as error:
+                raise DataError(
+                    f"{path} is damaged, so nobody knows how the shards beside it were translated: "
+                    f"delete {output / SHARDS} to translate all again"
+                ) from error
+    return {}
 
 
 def shard_lines(arguments: argparse.Namespace) -> int:
@@ -378,7 +434,10 @@ def shard_lines(arguments: argparse.Namespace) -> int:
 
 
 def check_note(arguments: argparse.Namespace) -> None:
-    """Write down what translations depend on. Raises: ConfigError if it was something else."""
+    """Write down what translations depend on, once: other machines read it.
+
+    Raises: ConfigError if it was something else; DataError if it is damaged.
+    """
     from seq2seq import checkpoint
     from seq2seq.data.cache import sha256_of
 
@@ -388,13 +447,15 @@ def check_note(arguments: argparse.Namespace) -> None:
         given["glossary"] = sha256_of(arguments.glossary)
     given["path"] = [sha256_of(checkpoint.find(p)) for p in joined(arguments.path, arguments)]
     given["shard_lines"] = shard_lines(arguments)
-    known, now = known_options(arguments.output_dir), json.loads(json.dumps(given))
-    if differing := [n for n in {**known, **now} if known and known.get(n) != now.get(n)]:
+    now, folder = json.loads(json.dumps(given)), arguments.output_dir / SHARDS
+    if not known_options(arguments.output_dir):
+        folder.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):  # another machine was faster
+            create_text(folder / NOTES[0], json.dumps(now))
+    known = known_options(arguments.output_dir)
+    if differing := [n for n in {**known, **now} if known.get(n) != now.get(n)]:
         names = ", ".join("the model" if name == "path" else typed(name) for name in differing)
         raise ConfigError(
             f"--output-dir {arguments.output_dir} was begun with other options ({names}): type "
             "those, or another folder"
         )
-    folder = arguments.output_dir / SHARDS
-    folder.mkdir(parents=True, exist_ok=True)
-    write_text(folder / NOTE, json.dumps(now))

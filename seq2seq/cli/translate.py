@@ -27,8 +27,15 @@ from seq2seq.cli.documents import (
     keep_placeholders,
     translate_documents,
 )
-from seq2seq.cli.files import STDIN, check_input, check_written, warn_of_files
-from seq2seq.cli.lines import Format, InputLines, format_of, write_line
+from seq2seq.cli.files import (
+    STDIN,
+    InputPath,
+    check_input,
+    check_written,
+    inputs_of,
+    warn_of_files,
+)
+from seq2seq.cli.lines import Format, InputLines, as_utf8, format_of, write_line
 from seq2seq.cli.options import (
     add_engine,
     add_ensemble,
@@ -36,7 +43,6 @@ from seq2seq.cli.options import (
     add_search,
     count,
     engine_arguments,
-    joined,
     open_models,
     positive,
     search_arguments,
@@ -69,7 +75,13 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add_model(command)
     add = command.add_argument
     add("texts", nargs="*", metavar="TEXT", help="texts to translate; none: read lines from stdin")
-    add("-i", "--input", type=Path, metavar="FILE", help="read lines from FILE instead of stdin")
+    add(
+        "-i",
+        "--input",
+        type=InputPath,
+        metavar="FILE",
+        help="read lines from FILE instead of stdin",
+    )
     add("-o", "--output", type=Path, metavar="FILE", help="write to FILE instead of stdout")
     add("--nbest", type=positive, metavar="N", help="print N translations, with their scores")
     add("--json", action="store_true", help="print JSON lines: score, confidence, pieces")
@@ -177,10 +189,12 @@ def check(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]
             "there is nothing to translate: standard input is closed. Give texts, or a file: "
             f"seq2seq translate {arguments.path} < FILE"
         )
+    arguments.texts = [as_utf8(text, f"text {n}") for n, text in enumerate(arguments.texts, 1)]
+    arguments.prefix = as_utf8(arguments.prefix, "--prefix")
     mend = f"To translate its content: seq2seq translate {arguments.path} -i FILE"
     warn_of_files(arguments.texts, mend)
-    read = arguments.input or (None if arguments.texts else STDIN)
-    check_written(arguments.output, *joined(arguments.path, arguments), read)
+    stdin = [] if arguments.input or arguments.texts else [STDIN]
+    check_written(arguments.output, *inputs_of(arguments), *stdin)
     return search, engine
 
 

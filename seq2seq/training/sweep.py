@@ -23,7 +23,7 @@ from omegaconf import DictConfig
 
 from seq2seq.durable import write_text
 from seq2seq.environment import usable_cores
-from seq2seq.errors import ConfigError, Seq2SeqError, fail
+from seq2seq.errors import ConfigError, Seq2SeqError, fail, format_count
 from seq2seq.training.config.options import TrainerOptions
 
 RESULT = "result.json"  # in a run's folder: its best score
@@ -53,7 +53,7 @@ class Sweep(Callback):
         lines = {str(path.parent.relative_to(self.folder)): outcome(path) for _, path in ended}
         width = max(map(len, lines), default=0)
         failed = sum(line.startswith("failed: ") for line in lines.values())
-        count = f"{len(lines)} jobs" + (f", {failed} of them failed" if failed else "")
+        count = format_count(len(lines), "job") + (f", {failed} of them failed" if failed else "")
         listed = (f"  {name:<{width}}  {line}" for name, line in lines.items())
         if not lines:
             return ""

@@ -50,14 +50,18 @@ def translate(base: Path, texts: Path, output: str, *more: str) -> subprocess.Po
     command += ["--shard-lines", str(LINES // SHARDS), "--max-length", "20"]
     network = ["sh", "-c", 'ip link set lo up && exec "$@"', "sh"]
     return subprocess.Popen(
-        [*ALONE, *network, *command], stderr=subprocess.PIPE, text=True, cwd=texts.parent
+        [*ALONE, *network, *command],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        cwd=texts.parent,
     )
 
 
 def ended(process: subprocess.Popen[str]) -> str:
     """What it said. It must have ended well."""
-    _, said = process.communicate(timeout=240)
-    assert process.returncode == 0, said
+    out, said = process.communicate(timeout=240)
+    assert (process.returncode, out) == (0, ""), said
     return said
 
 
@@ -104,10 +108,48 @@ def test_killed_actors_and_a_killed_cluster_change_nothing(
     assert joined(output) == joined(texts.parent / "alone")
 
 
-def test_a_cluster_that_is_not_there_is_said(
-    tmp_path_factory: pytest.TempPathFactory, texts: Path
+POISON = """
+import os, signal
+from pathlib import Path
+replace = os.replace
+
+def poisoned(source, target):
+    if Path(target).parent.name == "a.txt" and Path(target).name.startswith("0000000051."):
+        with open(Path(__file__).with_name("tries"), "a") as tries:
+            tries.write("x")
+        os.kill(os.getpid(), signal.SIGKILL)
+    replace(source, target)
+
+os.replace = poisoned
+"""
+
+
+def test_a_shard_that_kills_its_actors_is_given_up_and_the_others_go_on(
+    tmp_path_factory: pytest.TempPathFactory,
+    texts: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    process = translate(tmp_path_factory.getbasetemp(), texts, "none", "--ray", "127.0.0.1:9")
+    base, output = tmp_path_factory.getbasetemp(), texts.parent / "poisoned"
+    (texts.parent / "poison").mkdir()
+    (texts.parent / "poison" / "sitecustomize.py").write_text(POISON)
+    monkeypatch.setenv("PYTHONPATH", str(texts.parent / "poison"))
+    process = translate(base, texts, "poisoned", "--ray", "local")
+    out, said = process.communicate(timeout=240)
+    assert (process.returncode, out) == (2, "") and (
+        texts.parent / "poison" / "tries"
+    ).read_text() == "xxx"
+    *others, summary, error = said.splitlines()
+    assert all(line.startswith("warning: cut off at the length limit") for line in others)
+    assert f"in {SHARDS - 1} shards translated" in summary
+    assert error.startswith("error: 1 shard given up") and "in/a.txt, line 51. " in error
+    assert len(list(output.rglob("*.gz"))) == SHARDS - 1 and list(joined(output)) == ["b.txt"]
+
+
+@pytest.mark.parametrize("address", ["127.0.0.1:9", "127.0.0.1:99999", "nowhere:1", "auto"])
+def test_a_cluster_that_is_not_there_is_said(
+    tmp_path_factory: pytest.TempPathFactory, texts: Path, address: str
+) -> None:
+    process = translate(tmp_path_factory.getbasetemp(), texts, "none", "--ray", address)
     _, said = process.communicate(timeout=240)
-    assert process.returncode == 2
-    assert "no cluster answers" in said and "Traceback" not in said
+    (line,) = said.splitlines()
+    assert process.returncode == 2 and line.startswith(f"error: --ray {address}: no cluster")

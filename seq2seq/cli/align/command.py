@@ -16,7 +16,8 @@ line and sets the exit code to 1.
 import argparse
 from pathlib import Path
 
-from seq2seq.cli.files import check_written, folder_of, warn_of_files
+from seq2seq.cli.files import InputPath, check_written, folder_of, inputs_of, warn_of_files
+from seq2seq.cli.lines import as_utf8
 from seq2seq.cli.options import add_model, positive
 from seq2seq.errors import ConfigError
 
@@ -45,11 +46,11 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         help="what is aligned: words between spaces, or the tokenizer's pieces (%(default)s)",
     )
     files = command.add_argument_group("whole files, one sentence per line, may be .gz")
-    files.add_argument("--source", dest="source_file", type=Path, metavar="FILE")
-    files.add_argument("--target", dest="target_file", type=Path, metavar="FILE")
+    files.add_argument("--source", dest="source_file", type=InputPath, metavar="FILE")
+    files.add_argument("--target", dest="target_file", type=InputPath, metavar="FILE")
     files.add_argument(
         "--gold",
-        type=Path,
+        type=InputPath,
         metavar="FILE",
         help="reference links: print error rate (AER), precision, recall, F1",
     )
@@ -85,11 +86,14 @@ def heads(text: str) -> str | int:
 def add_directions(command: argparse.ArgumentParser) -> None:
     group = command.add_argument_group("both directions")
     group.add_argument(
-        "--reverse", metavar="PATH", help="a model from target to source, to combine with PATH"
+        "--reverse",
+        type=InputPath,
+        metavar="PATH",
+        help="a model from target to source, to combine with PATH",
     )
     group.add_argument(
         "--links",
-        type=Path,
+        type=InputPath,
         nargs="+",
         metavar="FILE",
         help="instead of PATH: links from any aligner, one or two directions, source first",
@@ -104,11 +108,11 @@ def add_directions(command: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     check_input(arguments)
     if arguments.source is not None:
+        arguments.source = as_utf8(arguments.source, "SRC")
+        arguments.target = arguments.target and as_utf8(arguments.target, "TGT")
         arguments.output = arguments.output or folder_of(Path(arguments.path)) / "map.png"
     output: Path | None = arguments.output
-    models = [Path(path) for path in (arguments.path, arguments.reverse) if path]
-    texts = arguments.source_file, arguments.target_file, arguments.gold
-    check_written(output, *models, *texts, *(arguments.links or ()))
+    check_written(output, *inputs_of(arguments))
     warn_of_files(
         (arguments.source, arguments.target),
         "To align whole files: --source FILE --target FILE -o FILE.align",

@@ -20,7 +20,7 @@ from seq2seq.alignment.links import (
 from seq2seq.alignment.symmetrize import HEURISTICS, symmetrize
 from seq2seq.data.text import check_parallel, read_lines
 from seq2seq.durable import replacing
-from seq2seq.errors import shown
+from seq2seq.errors import format_count, shown
 
 PairLinks = set[Link] | None
 
@@ -159,6 +159,6 @@ def align_links(arguments: argparse.Namespace) -> int:
     reference = links.pop() if arguments.gold else []
     # The possible links of an aligner count as links, too.
     _, rates = combine(arguments, [[pair.possible for pair in lines] for lines in links], reference)
-    written = [f"{arguments.output}: {count:,} lines"] if arguments.output else []
+    written = [f"{arguments.output}: {format_count(count, 'line')}"] if arguments.output else []
     show(arguments, [*written, *rates_in_words(rates)], outcome_entry(arguments, rates))
     return 0

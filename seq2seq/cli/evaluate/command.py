@@ -21,7 +21,7 @@ from seq2seq.cli.evaluate.systems import (
     warn_of_twins,
 )
 from seq2seq.cli.evaluate.testset import USAGE, TestSet, read_test_set, split_files
-from seq2seq.cli.files import check_written
+from seq2seq.cli.files import InputPath, check_written, inputs_of
 from seq2seq.cli.options import (
     add_device,
     add_engine,
@@ -34,6 +34,7 @@ from seq2seq.cli.options import (
 )
 from seq2seq.cli.requirements import add_requirements, check_requirements
 from seq2seq.data.text import check_rereadable, count_lines, read_lines
+from seq2seq.durable import replacing
 from seq2seq.errors import ConfigError, DataError, shown
 
 HELP = "score translations of a test set"
@@ -45,7 +46,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add(
         "files",
-        type=Path,
+        type=InputPath,
         nargs="+",
         metavar="PATH",
         help="systems, then SRC, one sentence per line, and REF, its translations; each may be "
@@ -85,7 +86,7 @@ def add_scores(command: argparse.ArgumentParser) -> None:
     add("--lengths", action="store_true", help="also print the first score by source length")
     add(
         "--frequencies",
-        type=Path,
+        type=InputPath,
         metavar="FILE",
         help="target side of the training text: also print recall of words by their frequency",
     )
@@ -135,8 +136,8 @@ def check_arguments(arguments: argparse.Namespace, paths: list[Path], files: lis
             f"-o {arguments.output} takes the translations of one PATH, not of {len(paths)}: leave "
             "it out, or evaluate them one by one"
         )
-    models = joined(paths[0], arguments)
-    check_written(arguments.output, *paths, *models, *files, arguments.frequencies)
+    joined(paths[0], arguments)  # refuses options of ensembles without another model
+    check_written(arguments.output, *inputs_of(arguments))
     if arguments.frequencies:
         check_rereadable(arguments.frequencies)
         count_lines(arguments.frequencies)
@@ -161,7 +162,8 @@ def run(arguments: argparse.Namespace) -> int:
     names = arguments.metrics or usual_metrics(test_set.first)
     systems = list(translations(paths, test_set, arguments))
     if arguments.output:
-        arguments.output.write_bytes(file_content(systems[0].lines))
+        with replacing(arguments.output) as file:
+            file.write(file_content(systems[0].lines))
     warn_of_twins(systems)
     if arguments.seeds:
         warn_of_recipes(systems)
