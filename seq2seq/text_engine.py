@@ -31,8 +31,10 @@ class Translation(NamedTuple):
 
     @property
     def confidence(self) -> float:
-        """The geometric mean of the probabilities of its pieces, in [0, 1] at any length."""
-        return math.exp(sum(self.token_logp) / len(self.token_logp))
+        """The geometric mean of the probabilities of its pieces, in [0, 1] at any length; 1 without
+        pieces, as their product is.
+        """
+        return math.exp(sum(self.token_logp) / max(len(self.token_logp), 1))
 
 
 @dataclass(frozen=True)

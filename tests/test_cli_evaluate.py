@@ -146,3 +146,26 @@ def test_no_output_is_written_over_a_model(
     message = refused(seq2seq(*words, "-o", tmp_path / "best.ckpt"))
     assert "best.ckpt would overwrite a model" in message
     assert (tmp_path / "best.ckpt").read_bytes() == before
+
+
+def test_an_interval_of_one_sentence_is_not_defined(
+    seq2seq: Command, run: Path, tmp_path: Path
+) -> None:
+    for name, text in (("a.de", SENTENCES[0]), ("a.en", "A dog."), ("b.en", "A cat.")):
+        (tmp_path / name).write_text(f"{text}\n", encoding="utf-8")
+    files = tmp_path / "b.en", tmp_path / "a.de", tmp_path / "a.en"
+    ended = seq2seq("evaluate", *files)
+    assert "95% of 1,000 resamples: not defined for one sentence" in ended.lines
+    assert "1 sentence" in seq2seq("evaluate", *files, "--lengths").lines[-1]
+    two = (tmp_path / "a.en", *files, "--paired", "bootstrap")
+    shown = "\n".join(seq2seq("evaluate", *two).lines)
+    assert "±: 95% of 1,000 resamples not defined for one sentence" in shown
+    assert "p not defined" in shown and "± 0.0" not in ended.out.decode() + shown
+    assert json.loads(seq2seq("evaluate", *files, "--json").out)["BLEU"]["interval"] is None
+    (bleu, *_) = json.loads(seq2seq("evaluate", *two, "--json").out)["paired"]["scores"].values()
+    assert {(each["p_value"], each["interval"]) for each in bleu["systems"]} == {(None, None)}
+    page = tmp_path / "report.html"
+    sides = "--source", tmp_path / "a.de", "--reference", tmp_path / "a.en"
+    assert seq2seq("report", run, *sides, "-o", page).code == 0
+    text = page.read_text(encoding="utf-8")
+    assert "not defined" in text and "± 0.0" not in text and "1 sentence," in text

@@ -307,6 +307,7 @@ def test_a_translation_has_the_probability_of_each_piece(translator: Translator)
     ids = translator.source.encode_batch(["Ja."])[0]
     assert translations == [Translation("Ja.", -1.0, [*ids, EOS], (-0.5,) * (len(ids) + 1))]
     assert translations[0].confidence == pytest.approx(math.exp(-0.5))
+    assert Translation("", 0.0).confidence == 1
 
 
 def test_workers_translate_as_one_process_does(

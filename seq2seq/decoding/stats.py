@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, fields
 from typing import Self
 
 from seq2seq.decoding.search import Hypothesis
+from seq2seq.errors import format_count
 
 
 @dataclass
@@ -60,19 +61,20 @@ class Stats:
 
     def __str__(self) -> str:
         lines = [
-            f"{self.sentences:,} sentences, {self.tokens:,} tokens in {self.steps:,} steps of "
+            f"{format_count(self.sentences, 'sentence')}, {format_count(self.tokens, 'token')} in "
+            f"{format_count(self.steps, 'step')} of "
             f"{share(self.rows, self.steps):.1f} hypotheses, {share(self.live, self.rows):.0%} of "
             f"them useful",
             "seconds: "
             + ", ".join(f"{stage} {spent / 1e9:.2f}" for stage, spent in self.nanoseconds.items()),
         ]
         if self.truncated:
-            lines.append(f"cut off at the length limit: {self.truncated:,} sentences")
+            lines.append(f"cut off at the length limit: {format_count(self.truncated, 'sentence')}")
         if self.held:
             lines.append(
                 f"pages: at most {self.high_water:,} in use, with room for "
                 f"{share(self.held, self.written):.2f} times the tokens in them; "
-                f"{self.preempted:,} sentences restarted for lack of pages"
+                f"{format_count(self.preempted, 'sentence')} restarted for lack of pages"
             )
         return "\n".join(lines)
 

@@ -20,7 +20,8 @@ TESTS = {"bootstrap": "bs", "randomization": "ar"}  # sacreBLEU's names for the 
 class Interval(NamedTuple):
     """The 95% bootstrap interval of a score: mean +- half_width.
 
-    As in `sacrebleu --confidence`, the mean is over the resamples, not the score itself.
+    As in `sacrebleu --confidence`, the mean is over the resamples, not the score itself. A single
+    sentence has none: each resample of it is that sentence.
     """
 
     mean: float
@@ -89,7 +90,9 @@ def corpus_scores(
         score = sacrebleu_score(metric, hypotheses, max(resamples, 1))
         interval = None
         if resamples:
-            interval = Interval(float(score._mean), float(score._ci), str(metric.get_signature()))
+            if len(hypotheses) > 1:
+                drawn = float(score._mean), float(score._ci)
+                interval = Interval(*drawn, str(metric.get_signature()))
             # Left on the metric, these would appear in the signatures of other tests.
             metric.n_bootstrap = metric.seed = None
         # Some of sacreBLEU's scores are NumPy scalars, which `statistics` rejects.
@@ -157,8 +160,8 @@ class Compared(NamedTuple):
     """A score of one system beside the baseline's."""
 
     value: float
-    p_value: float | None  # None for the baseline itself
-    interval: Interval | None  # None with approximate randomisation
+    p_value: float | None  # None for the baseline itself, and of one sentence
+    interval: Interval | None  # None with approximate randomisation, and of one sentence
 
 
 class Comparison(NamedTuple):
@@ -185,6 +188,7 @@ def compare(
     Source: Koehn 2004 (W04-3250); Riezler and Maxwell 2005 (W05-0908).
     """
     comparisons = {}
+    single = len(next(iter(systems.values()))) == 1
     for label, metric in metrics.items():
         # One test per metric, each seeded alike: sacreBLEU keeps two kinds of BLEU under one name.
         paired = PairedTest(
@@ -197,8 +201,9 @@ def compare(
         for result in scores[name]:
             assert not isinstance(result, str)  # only the column of names holds text
             interval = None
-            if result.mean is not None and result.ci is not None:
+            if not single and result.mean is not None and result.ci is not None:
                 interval = Interval(float(result.mean), float(result.ci), signature)
-            compared.append(Compared(result.score, result.p_value, interval))
+            p_value = None if single else result.p_value
+            compared.append(Compared(result.score, p_value, interval))
         comparisons[label] = Comparison(signature, paired.n_samples, compared)
     return comparisons

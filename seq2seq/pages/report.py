@@ -9,7 +9,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple, TypeVar
 
-from seq2seq.errors import Seq2SeqError
+from seq2seq.errors import Seq2SeqError, format_count
 from seq2seq.metrics.assessment import Assessment
 from seq2seq.metrics.buckets import LengthBucket
 from seq2seq.metrics.sentence_quality import SentenceQuality, agreement, extremes, tenths
@@ -105,18 +105,18 @@ def scores_in_short(tested: Tested | Seq2SeqError) -> list[tuple[str, str]]:
 
 
 def scores_section(tested: Tested) -> str:
-    count = f"{len(tested.judged):,}"
+    count, single = format_count(len(tested.judged), "sentence"), len(tested.judged) == 1
     if len(tested.judged) < tested.total:
-        count = f"the first {count} of {tested.total:,}"
+        count = f"the first {len(tested.judged):,} of {tested.total:,} sentences"
     rows = []
     for score in tested.assessment.scores:
         drawn = score.interval
-        interval = f"{drawn.mean:.1f} ± {drawn.half_width:.1f}" if drawn else ""
+        interval = f"{drawn.mean:.1f} ± {drawn.half_width:.1f}" if drawn else "not defined" * single
         signature = f"<code>{text(drawn.signature if drawn else score.signature)}</code>"
         rows.append((text(score.name), f"{score.value:.1f}", interval, signature))
     notes = "".join(f'<p class="note">{text(caution)}</p>' for caution in tested.cautions)
     return (
-        f'<p class="note">On {text(tested.name)}, {count} sentences, by sacreBLEU. The interval '
+        f'<p class="note">On {text(tested.name)}, {count}, by sacreBLEU. The interval '
         "is a 95% bootstrap over sentences: mean and half width over resamples. BLEU and chrF are "
         "best at 100, TER at 0.</p>"
         f"{notes}{html_table(('', 'Score', '95% interval', 'Signature'), rows, numbers=(1, 2))}"
@@ -157,7 +157,7 @@ def bars_of(buckets: Sequence[LengthBucket]) -> list[Bar]:
             return f"{bucket.low}+"
         return f"{bucket.low}–{bucket.high}" if bucket.low else f"≤ {bucket.high}"
 
-    return [Bar(label(b), b.score, f"{b.sentences:,} sentences") for b in buckets]
+    return [Bar(label(b), b.score, format_count(b.sentences, "sentence")) for b in buckets]
 
 
 def confidence_section(tested: Tested) -> str:

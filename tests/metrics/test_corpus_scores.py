@@ -8,7 +8,7 @@ from sacrebleu.metrics.bleu import BLEU
 from seq2seq.cli.evaluate import command as evaluate
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.metrics.registry import DEFAULT, METRICS, build_metrics, find_metrics
-from seq2seq.metrics.scores import CorpusScore, check_seed, corpus_scores, scatter
+from seq2seq.metrics.scores import CorpusScore, check_seed, compare, corpus_scores, scatter
 
 HYPOTHESES = ["A cat sat on the mat .", "The dog runs ."]
 REFERENCES = ["A cat sat on a mat .", "The dog runs ."]
@@ -102,3 +102,13 @@ def test_a_seed_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None
         monkeypatch.setenv("SACREBLEU_SEED", wrong)
         with pytest.raises(ConfigError, match=f"SACREBLEU_SEED={wrong} should be a whole number"):
             check_seed()
+
+
+def test_one_sentence_has_no_interval_and_no_p_value() -> None:
+    metrics = build_metrics(find_metrics(["bleu", "chrf", "ter"]), [["A dog."]], "en")
+    assert all(s.interval is None for s in corpus_scores(["A cat."], metrics, resamples=50))
+    for test in ("bootstrap", "randomization"):
+        for comparison in compare({"a": ["A dog."], "b": ["A cat."]}, metrics, test).values():
+            assert [(c.p_value, c.interval) for c in comparison.systems] == [(None, None)] * 2
+    two = build_metrics(find_metrics(["chrf"]), [["A dog.", "A house."]], "en")
+    assert corpus_scores(["A cat.", "A house."], two, resamples=50)[0].interval is not None

@@ -6,10 +6,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from seq2seq.cli.evaluate.systems import System
 from seq2seq.cli.evaluate.testset import TestSet
+from seq2seq.errors import format_count
 
 if TYPE_CHECKING:
     from seq2seq.metrics.assessment import Assessment
     from seq2seq.metrics.scores import Comparison, CorpusScore, Scatter
+
+
+UNDEFINED = "not defined for one sentence"
 
 
 class Comet(NamedTuple):
@@ -47,12 +51,13 @@ def findings_lines(findings: Findings, *, lengths: bool) -> Iterator[str]:
             of = assessment.scores[0].name
             yield f"{name}{of} by {assessment.length_unit} of the source"
             for bucket in assessment.lengths:
-                counted = f"{bucket.sentences:,} sentences"
+                counted = format_count(bucket.sentences, "sentence")
                 yield f"{span(bucket.low, bucket.high):>8} {bucket.score:6.1f}  {counted}"
         if assessment.frequencies:
             yield f"{name}recall of words by their frequency in the training text"
             for rare in assessment.frequencies:
-                yield f"{span(rare.low, rare.high):>8} {rare.recall:6.1f}  {rare.words:,} words"
+                counted = format_count(rare.words, "word")
+                yield f"{span(rare.low, rare.high):>8} {rare.recall:6.1f}  {counted}"
 
 
 def single_lines(findings: Findings) -> Iterator[str]:
@@ -64,9 +69,9 @@ def single_lines(findings: Findings) -> Iterator[str]:
     if findings.comet:
         yield f"COMET {comet_digits(findings.comet.scores[0])} by {findings.comet.command}"
     drawn = [(score.name, score.interval) for score in assessment.scores if score.interval]
-    if drawn:
-        intervals = [f"{name} {each.mean:.1f} ± {each.half_width:.1f}" for name, each in drawn]
-        yield f"95% of {findings.resamples:,} resamples: {', '.join(intervals)}"
+    intervals = [f"{name} {each.mean:.1f} ± {each.half_width:.1f}" for name, each in drawn]
+    if findings.resamples:
+        yield f"95% of {findings.resamples:,} resamples: {', '.join(intervals) or UNDEFINED}"
 
 
 def table_lines(findings: Findings) -> Iterator[str]:
@@ -97,7 +102,9 @@ def table_lines(findings: Findings) -> Iterator[str]:
     if findings.seeds:
         yield "mean of runs ± their standard deviation (n - 1)"
     if findings.resamples and not findings.seeds:
-        yield f"±: 95% of {findings.resamples:,} resamples lie within this distance of their mean"
+        within = "lie within this distance of their mean"
+        one = len(findings.test_set.source) == 1
+        yield f"±: 95% of {findings.resamples:,} resamples {UNDEFINED if one else within}"
 
 
 def comet_digits(comet: float | None) -> str:
@@ -113,7 +120,8 @@ def score_cell(score: "CorpusScore", findings: Findings, index: int) -> str:
         other = others[index - 1]
         # For equal scores sacreBLEU's tests give the smallest possible p, which would mislead.
         equal = other.value == baseline.value
-        text += " (no difference)" if equal else f" (p {other.p_value:.4f})"
+        p_value = "not defined" if other.p_value is None else f"{other.p_value:.4f}"
+        text += " (no difference)" if equal else f" (p {p_value})"
     return text
 
 
