@@ -211,7 +211,7 @@ def test_without_a_terminal_lines_say_how_far_a_translation_has_come(
     monkeypatch.setattr(sys, "stderr", io.StringIO())
 
     def results() -> Iterator[str]:
-        for line in ("0 lines, 0.0/s\n", "1 lines, "):
+        for line in ("0 lines, 0.0/s\n", "1 line, "):
             while line not in sys.stderr.getvalue():  # type: ignore[attr-defined]
                 time.sleep(0.001)
             yield line
