@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
+from seq2seq.alignment.choice import Alignment
 from seq2seq.data.lexical import Constraint, Term, Vocabulary
 from seq2seq.data.spelling import Extension, occurrences
 from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.data.windows import segments
 from seq2seq.decoding import Answering, Beam, Hypothesis, Request, Search
-from seq2seq.decoding.answering import DROPPED
+from seq2seq.decoding.answering import DROPPED, GivenUp
 from seq2seq.decoding.engine import Sentences
 from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.scoring import clean_line
@@ -28,6 +29,7 @@ class Translation(NamedTuple):
     token_logp: tuple[float, ...] = ()  # log-probability of each
     truncated: bool = False  # did the length limit end it, or a part of it?
     unmet: tuple[str, ...] = ()  # what it should contain and does not, since it cannot
+    alignment: Alignment | None = None  # with its source, where this was asked for
 
     @property
     def confidence(self) -> float:
@@ -152,6 +154,7 @@ class Parts:
     terms: list[Term]
     unmet: list[str]
     search: Search | None
+    owner: Any = None  # as in `Request`
     ways: int = 0  # to go on that are to be found, see `TextEngine.submit_alternatives`
     hypotheses: dict[int, list[Hypothesis]] = field(default_factory=dict)  # by id
     ended: list[Hypothesis] | None = None  # the ways whose next piece is the end
@@ -197,6 +200,7 @@ class TextEngine(Answering[TextRequest, list[Translation] | None]):
         prefix: str = "",
         search: Search | None = None,
         ids: list[int] | None = None,
+        owner: Any = None,
         **asked: Any,
     ) -> int:
         """Put a text at the end of the queue.
@@ -205,17 +209,23 @@ class TextEngine(Answering[TextRequest, list[Translation] | None]):
             prefix: what the translation must begin with.
             search: None = the engine's.
             ids: of the text, from `TextCodec.encode`; None = not known yet.
+            owner: as in `Request`.
             asked: what else it must be like, see `TextRequest`.
 
         Returns: its id, by which `step` answers.
         Raises: ConfigError for a prefix that is too long, and as `Engine.submit`.
         """
         rows = None if ids is None else [ids]
-        (i,) = self._enter([TextRequest(text, prefix, **asked)], None, search, rows)
+        (i,) = self._enter([TextRequest(text, prefix, **asked)], None, search, rows, owner=owner)
         return i
 
     def submit_alternatives(
-        self, text: str, beginning: str = "", count: int = 5, search: Search | None = None
+        self,
+        text: str,
+        beginning: str = "",
+        count: int = 5,
+        search: Search | None = None,
+        owner: Any = None,
     ) -> int:
         """Put a text at the end of the queue that is answered with the best ways to go on after the
         beginning of its translation that differ in their next piece, each to its end.
@@ -224,10 +234,12 @@ class TextEngine(Answering[TextRequest, list[Translation] | None]):
             beginning: of the translation; the last word may be completed unless a space follows.
             count: maximum number of them.
             search: that completes them; None = the engine's.
+            owner: as in `Request`.
 
         Raises: as `submit`; ConfigError for a text of several parts, or none.
         """
-        (i,) = self._enter([TextRequest(text, beginning)], None, search, ways=count)
+        asked = TextRequest(text, beginning)
+        (i,) = self._enter([asked], None, search, ways=count, owner=owner)
         return i
 
     def best_so_far(self, i: int) -> str:
@@ -269,7 +281,12 @@ class TextEngine(Answering[TextRequest, list[Translation] | None]):
 
     def advance(self) -> None:
         """One step of the engine, for all its callers."""
-        self.engine.advance()
+        try:
+            self.engine.advance()
+        except GivenUp as error:
+            texts = {self._text_of[i] for i in error.ids if i in self._text_of}
+            self.cancel(*texts)
+            raise GivenUp(str(error), texts) from error
         if self._text_of and not (self._hypotheses or self.engine.busy):
             self.cancel(*self._texts)
             raise Seq2SeqError(DROPPED)
@@ -349,6 +366,7 @@ class TextEngine(Answering[TextRequest, list[Translation] | None]):
         search: Search | None,
         rows: list[list[int]] | None = None,
         ways: int = 0,
+        owner: Any = None,
     ) -> list[int]:
         """Submit texts. Returns: their ids."""
         rows = rows or self.codec.encode([asked.text for asked in items])
@@ -364,7 +382,7 @@ class TextEngine(Answering[TextRequest, list[Translation] | None]):
                 if answers is None:  # a single text, not a line of a file
                     raise
                 raise type(error)(f"line {line_no}: {error}") from error
-            texts.append(Parts(asked, [], terms, unmet, search, ways))
+            texts.append(Parts(asked, [], terms, unmet, search, owner, ways))
         ids = [self.expect(answers) for _ in items]
         self._texts.update(zip(ids, texts, strict=True))
         try:
@@ -387,9 +405,11 @@ class TextEngine(Answering[TextRequest, list[Translation] | None]):
         """Submit the requests of texts; a text without any is answered."""
         requests = []
         for i, text in zip(ids, texts, strict=True):
-            given = self._texts[i].asked.draw_id
+            given, owner = self._texts[i].asked.draw_id, self._texts[i].owner
             for draw_id, request in enumerate(text, self._requests if given is None else given):
-                requests.append(request._replace(search=request.search or search, draw_id=draw_id))
+                requests.append(
+                    request._replace(search=request.search or search, draw_id=draw_id, owner=owner)
+                )
             self._requests += len(text)
         request_ids = iter(self.engine.submit_all(requests, self._hypotheses))
         for i, text in zip(ids, texts, strict=True):

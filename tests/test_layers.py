@@ -96,19 +96,19 @@ BUDGETS = {
     "cli": 3160,
     "data": 3146,
     "functional": 1400,
-    "decoding": 2505,
+    "decoding": 2576,
     "pages": 670,
     "metrics": 600,
     "models": 615,
     "alignment": 370,
     "interchange": 1330,
     "nn": 270,
-    "modules on the top level": 1582,
-    "serving": 1238,
+    "modules on the top level": 1600,
+    "serving": 1637,
     "documents": 180,
 }
 FILES_IN_A_FOLDER = 27
-FILES = 237
+FILES = 239
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
 

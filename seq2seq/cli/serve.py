@@ -65,7 +65,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         help="believe this proxy, or network of proxies, who the client is; may be repeated",
     )
     add = command.add_argument_group("limits").add_argument
-    add("--queue", type=positive, default=1536, metavar="N", help="pieces that wait (%(default)s)")
+    add("--queue", type=positive, default=40960, metavar="N", help="pieces that wait (%(default)s)")
     add("--deadline", type=positive, default=30, metavar="S", help="seconds to wait (%(default)s)")
     connections = "connections that wait for a request, and requests at once (%(default)s)"
     add("--connections", type=positive, default=512, metavar="N", help=connections)
@@ -73,13 +73,13 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     check_written(None, *inputs_of(arguments))
-    models, keys = models_of(arguments), keys_of(arguments)
+    models = models_of(arguments)
     if arguments.tls_key and not arguments.tls_cert:
         raise ConfigError("--tls-key is for a certificate: add --tls-cert FILE")
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(message)s", level=logging.INFO)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     try:
-        serve_models(arguments, models, keys)
+        serve_models(arguments, models)
     except ModuleNotFoundError as error:
         if (error.name or "").partition(".")[0] in ("starlette", "uvicorn", "prometheus_client"):
             raise ConfigError(NEEDED) from error
@@ -87,9 +87,15 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def serve_models(
-    arguments: argparse.Namespace, models: dict[str, Path], keys: list[bytes] | None
-) -> None:
+def serve_models(arguments: argparse.Namespace, models: dict[str, Path]) -> None:
+    from seq2seq.serving.auth import read_keys
+
+    if not (arguments.keys or arguments.no_auth or is_loopback(arguments.host)):
+        raise ConfigError(
+            f"at {arguments.host}, others reach the server: give a file with keys, --keys FILE; or "
+            "let everyone translate, --no-auth"
+        )
+    keys = read_keys(arguments.keys) if arguments.keys else None
     access = access_of(arguments, keys)
     sources = ", ".join(f"{name} from {path}" for name, path in models.items())
     log.info("loading torch, which takes some seconds, and then %s", sources)
@@ -107,9 +113,10 @@ def serve_models(
         for name, path in models.items()
     }
     limits = Limits(arguments.queue, arguments.deadline, connections=arguments.connections)
+    service = Service(builders, limits, keys, arguments.keys)
     listening = listen(arguments.host, arguments.port)
     tls = (arguments.tls_cert, arguments.tls_key)
-    serve(build_server(Service(builders, limits, keys), access, tls), listening)
+    serve(build_server(service, access, tls), listening)
 
 
 def access_of(arguments: argparse.Namespace, keys: list[bytes] | None) -> "Access":
@@ -143,21 +150,6 @@ def models_of(arguments: argparse.Namespace) -> dict[str, Path]:
     if len(models) < len(given):
         raise ConfigError("two models have one name: give each its own with --model NAME=PATH")
     return models
-
-
-def keys_of(arguments: argparse.Namespace) -> list[bytes] | None:
-    """The keys of the file, if there is one. Raises: ConfigError if strangers could come in."""
-    if arguments.keys:
-        keys: list[bytes] = arguments.keys.read_bytes().split()
-        if not keys:
-            raise ConfigError(f"{arguments.keys} has no key: write one or more, a line for each")
-        return keys
-    if not (arguments.no_auth or is_loopback(arguments.host)):
-        raise ConfigError(
-            f"at {arguments.host}, others reach the server: give a file with keys, --keys FILE; or "
-            "let everyone translate, --no-auth"
-        )
-    return None
 
 
 def is_loopback(host: str) -> bool:

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Generic, TypeVar
 
@@ -14,6 +14,18 @@ Answer = TypeVar("Answer")
 DROPPED = "the engine dropped all its work when another caller met an error"
 MAX_SIZE = 2**20  # of the items that `translate` submits together, if they have a size
 MAX_UNANSWERED = 2**16  # items of a stream that wait for the answer to the first of them
+
+
+class GivenUp(Seq2SeqError):
+    """Items that will not be answered; all others will.
+
+    Attributes:
+        ids: of the items.
+    """
+
+    def __init__(self, message: str, ids: Collection[int]):
+        super().__init__(message)
+        self.ids = ids
 
 
 class Answering(ABC, Generic[Item, Answer]):
@@ -64,7 +76,10 @@ class Answering(ABC, Generic[Item, Answer]):
 
     @abstractmethod
     def advance(self) -> None:
-        """Work a little, for all callers: one step of the decoder, if there is one here."""
+        """Work a little, for all callers: one step of the decoder, if there is one here.
+
+        Raises: GivenUp; after any other error, all items are dropped.
+        """
 
     def step(self) -> list[tuple[int, Answer]]:
         """Work a little. Returns: the ids and answers of what was submitted for `step` and has been

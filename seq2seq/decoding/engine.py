@@ -33,10 +33,16 @@ class Request(NamedTuple):
     draw_id: int | None = None  # random draws depend on it; None = the id from `Engine.submit`
     search: Search | None = None  # None = the engine's
     constraint: Any = None  # from which the engine makes a guide; None = no guide
+    owner: Any = None  # whose turn it needs, for a queue in front of the engine
 
 
 class Sentences(Answering[Request, list[Hypothesis]]):
     """Answers each request with its hypotheses, best first: an engine, or workers that have one."""
+
+    @property
+    @abstractmethod
+    def max_rows(self) -> int:
+        """Maximum number of hypotheses decoded at once."""
 
     def submit(self, request: Request) -> int:
         """Put a sentence at the end of the queue.
@@ -54,6 +60,12 @@ class Sentences(Answering[Request, list[Hypothesis]]):
     def best_so_far(self, request_id: int) -> list[int]:
         """The ids of the best translation so far, which may still change; none if unknown."""
         return []
+
+    def close(self) -> None:
+        """End the processes that work for it, if there are any."""
+
+    def wake(self) -> None:
+        """Let an `advance` that waits for other processes return, from another thread."""
 
 
 def check_required(search: Search) -> None:
@@ -119,6 +131,10 @@ class Engine(Sentences):
         self._queue: deque[int] = deque()  # ids of those to start, and of some that are cancelled
         self._batches: dict[Search, DecodingBatch] = {}  # by the kind of their search
         self._started: dict[int, DecodingBatch] = {}  # by id, oldest first
+
+    @property
+    def max_rows(self) -> int:
+        return self.rows
 
     @property
     def waiting(self) -> bool:

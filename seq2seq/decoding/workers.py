@@ -10,7 +10,7 @@ import queue
 import threading
 import traceback
 import warnings
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
@@ -22,6 +22,7 @@ from typing import NamedTuple
 
 import torch
 
+from seq2seq.decoding.answering import GivenUp
 from seq2seq.decoding.engine import Engine, Request, Sentences
 from seq2seq.decoding.recipe import Recipe
 from seq2seq.decoding.search import Hypothesis
@@ -31,6 +32,7 @@ from seq2seq.errors import Seq2SeqError
 from seq2seq.models import Seq2Seq
 
 SHARE = 512  # maximum requests that a worker has not answered
+DEATHS = 3  # of workers with one request, after which it is given up
 
 
 class Order(NamedTuple):
@@ -67,8 +69,17 @@ class Renumbered:
         return [(self._ids.pop(i), hypotheses) for i, hypotheses in self.engine.step()]
 
 
+class Died(Seq2SeqError):
+    """A worker process has ended during its work."""
+
+
 class Worker:
-    """A process with an engine, as this process sees it."""
+    """A process with an engine, as this process sees it.
+
+    Attributes:
+        unanswered: requests that it was sent, by id.
+        alone: a request that it works on without any other.
+    """
 
     def __init__(self, context: BaseContext):
         self.connection, theirs = context.Pipe()
@@ -77,17 +88,18 @@ class Worker:
         )
         self.process.start()
         theirs.close()
-        self.unanswered: set[int] = set()
+        self.unanswered: dict[int, Request] = {}
+        self.alone: int | None = None
         self.stats = Stats()
 
     def begin(self, recipe: "Recipe") -> None:
-        """Send how to build the engine. Raises: Seq2SeqError if the process has died, as below."""
+        """Send how to build the engine. Raises: Died, as below."""
         with self._alive():
             recipe.send(self.connection, self.process.pid)
 
     def send(self, order: Order) -> None:
-        self.unanswered.update(i for i, _ in order.submitted)
-        self.unanswered.difference_update(order.cancelled)
+        self.unanswered.update(order.submitted)
+        self._forget(order.cancelled)
         with self._alive():
             self.connection.send(order)
 
@@ -100,8 +112,12 @@ class Worker:
         for message, category in report.warnings:
             warnings.warn(message, category, stacklevel=2)
         self.stats = report.stats
-        self.unanswered.difference_update(i for i, _ in report.answers)
+        self._forget([i for i, _ in report.answers])
         return report.answers
+
+    def _forget(self, ids: Collection[int]) -> None:
+        for i in ids:
+            self.unanswered.pop(i, None)
 
     @contextmanager
     def _alive(self) -> Iterator[None]:
@@ -110,7 +126,7 @@ class Worker:
             yield
         except (EOFError, OSError) as error:
             self.process.join(timeout=10)
-            raise Seq2SeqError(
+            raise Died(
                 f"a worker process ended with code {self.process.exitcode} during its work. -9 "
                 "means that it was killed, usually because memory ran out: use fewer workers, or "
                 "--workers 1, which starts no process"
@@ -130,14 +146,18 @@ class Workers(Sentences):
     whose threads a copy would lack; so a program that uses them keeps its top-level code under
     `if __name__ == "__main__":`. Requests are dealt in turn, so that all take about the same time.
 
+    When a process dies, others try again what it was working on, and another is started in its
+    place. A request whose processes have died twice is alone in the next one, and given up when
+    that dies, too: what it harms is then known.
+
     Args:
         engine: of this process, which does the work when starting others is not worth it.
         build: makes an engine in each process; a function that can be pickled.
         count: maximum number of processes.
         min_requests: requests per process that make starting it worth it.
 
-    All methods raise Seq2SeqError if a worker was killed, and whatever an engine raises; then all
-    processes end, and nothing that they were working on is answered.
+    All methods raise whatever an engine raises; then all processes end, and nothing that they were
+    working on is answered.
     """
 
     def __init__(
@@ -149,6 +169,9 @@ class Workers(Sentences):
         self.min_requests = min_requests
         self.look_ahead = 2 * SHARE * count
         self._backlog: deque[tuple[int, Request]] = deque()
+        self._suspects: deque[tuple[int, Request]] = deque()  # which must be alone
+        self._deaths: Counter[int] = Counter()  # of workers, by request
+        self._death: Died  # the last one
         self._workers: list[Worker] = []
         self._here = Renumbered(engine)
         self._woken, self._waker = multiprocessing.Pipe(duplex=False)
@@ -176,8 +199,12 @@ class Workers(Sentences):
         return self.engine.pages
 
     @property
+    def max_rows(self) -> int:
+        return self.engine.max_rows * self.count
+
+    @property
     def waiting(self) -> bool:
-        return bool(self._backlog)
+        return bool(self._backlog or self._suspects)
 
     def check(self, request: Request) -> None:
         self.engine.check(request)
@@ -198,24 +225,30 @@ class Workers(Sentences):
         super().cancel(*ids)
         dropped = set(ids)
         self._backlog = deque(pair for pair in self._backlog if pair[0] not in dropped)
+        self._suspects = deque(pair for pair in self._suspects if pair[0] not in dropped)
+        for i in self._deaths.keys() & dropped:
+            del self._deaths[i]
         self._here.send(Order(cancelled=dropped))
         with self._whole():
-            for worker in self._workers:
-                if theirs := dropped & worker.unanswered:
-                    worker.send(Order(cancelled=theirs))
+            for worker in list(self._workers):
+                if theirs := dropped & worker.unanswered.keys():
+                    self._send(worker, Order(cancelled=theirs))
 
     def advance(self) -> None:
         """Deal requests out, and wait for answers, if there is work."""
         with self._whole():
-            if self._backlog:
+            if self.waiting:
                 self._deal()
             if self.engine.busy:
                 for request_id, hypotheses in self._here.step():
                     self.answer(request_id, hypotheses)
             self._receive(wait_for_one=not self.engine.busy)
+        if hopeless := [i for i, deaths in self._deaths.items() if deaths >= DEATHS]:
+            self.cancel(*hopeless)
+            message = f"given up, since it ended {DEATHS} of them: {self._death}"
+            raise GivenUp(message, hopeless)
 
     def wake(self) -> None:
-        """Let an `advance` that waits for answers return, from another thread."""
         if not self._wakes:
             self._wakes = True
             self._waker.send_bytes(b"!")
@@ -230,30 +263,63 @@ class Workers(Sentences):
             raise
 
     def close(self) -> None:
-        """End the processes. They also end with this one, however it ends."""
+        """End the processes, and drop their work. They also end with this one, however it ends."""
         while self._workers:
             worker = self._workers.pop()
             worker.end()
             self.cancel(*worker.unanswered)
+
+    def _send(self, worker: Worker, order: Order) -> None:
+        try:
+            worker.send(order)
+        except Died as error:
+            self._bury(worker, error)
+
+    def _bury(self, worker: Worker, error: Died) -> None:
+        """Let others try again what a worker that has died was working on."""
+        self._workers.remove(worker)
+        worker.end()
+        self._death = error
+        for request in worker.unanswered.items():
+            self._deaths[request[0]] += 1
+            if self._deaths[request[0]] < DEATHS - 1:
+                self._backlog.appendleft(request)
+            else:
+                self._suspects.append(request)
 
     def _deal(self) -> None:
         """Give each worker as many requests as it may have, or all to the engine of this process
         if they are too few to start any.
         """
         wanted = min(self.count, len(self._backlog) // self.min_requests)
+        if self._deaths:  # what ended a worker must not end this process
+            wanted = self.count
         if wanted < 2 and not self._workers:
             self._here.send(Order(list(self._backlog)))
             self._backlog.clear()
             return
         self._start(wanted)
-        orders: dict[Worker, list[tuple[int, Request]]] = {worker: [] for worker in self._workers}
-        rounds = ((n, worker) for n in range(SHARE) for worker in self._workers)
+        workers = self._without_suspects() if self._deaths else self._workers
+        orders: dict[Worker, list[tuple[int, Request]]] = {worker: [] for worker in workers}
+        rounds = ((n, worker) for n in range(SHARE) for worker in workers)
         turns = (worker for n, worker in rounds if len(worker.unanswered) + n < SHARE)
         for worker in islice(turns, len(self._backlog)):
             orders[worker].append(self._backlog.popleft())
         for worker, order in orders.items():
             if order:
-                worker.send(Order(order))
+                self._send(worker, Order(order))
+
+    def _without_suspects(self) -> list[Worker]:
+        """The workers for all other requests: one of them works on suspects, one at a time."""
+        busy = [worker for worker in self._workers if worker.alone in worker.unanswered]
+        if not busy and not self._suspects:
+            return self._workers
+        theirs = (busy or self._workers)[0]
+        if self._suspects and not theirs.unanswered:
+            suspect = self._suspects.popleft()
+            theirs.alone = suspect[0]
+            self._send(theirs, Order([suspect]))
+        return [worker for worker in self._workers if worker is not theirs]
 
     def _start(self, wanted: int) -> None:
         if len(self._workers) >= wanted:
@@ -263,7 +329,12 @@ class Workers(Sentences):
         self._workers += started
         with Recipe(self.build) as recipe:
             for worker in started:
-                worker.begin(recipe)
+                try:
+                    worker.begin(recipe)
+                except Died as error:
+                    self._bury(worker, error)
+        if not self._workers:
+            raise self._death
 
     def _receive(self, wait_for_one: bool) -> None:
         """Read what workers have answered; wait for the first answer, if any is at work."""
@@ -276,7 +347,13 @@ class Workers(Sentences):
                 connection.recv_bytes()
                 self._wakes = False
                 continue
-            for request_id, hypotheses in at_work[connection].receive():
+            try:
+                answers = at_work[connection].receive()
+            except Died as error:
+                self._bury(at_work[connection], error)
+                continue
+            for request_id, hypotheses in answers:
+                self._deaths.pop(request_id, None)
                 self.answer(request_id, hypotheses)
 
 

@@ -53,7 +53,9 @@ def build_app(service: Service, access: Access = Access()) -> ASGIApp:  # noqa: 
         return PlainTextResponse("alive\n")
 
     async def ready(service: Service, request: Request) -> Response:
-        service.ready()
+        for model in service.ready():
+            if not model.alive:
+                raise model.ended()
         return PlainTextResponse("ready\n")
 
     async def metrics(service: Service, request: Request) -> Response:

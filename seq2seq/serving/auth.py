@@ -1,10 +1,12 @@
 """Who may ask: the names of the server, the origins of pages elsewhere, proxies, and keys."""
 
+import codecs
 import hmac
 import ipaddress
 import re
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
@@ -106,6 +108,17 @@ def check_origin(headers: Headers, origins: Collection[str]) -> None:
             f"pages of {origin[:200] or 'other sites'} may not ask: start the server with --cors "
             f"{origin[:200] or 'ORIGIN'}, or use the server's own page",
         )
+
+
+def read_keys(path: Path) -> list[bytes]:
+    """The keys of a file, with white space between them.
+
+    Raises: OSError if it cannot be read; ConfigError if it has none.
+    """
+    keys = path.read_bytes().removeprefix(codecs.BOM_UTF8).split()
+    if not keys:
+        raise ConfigError(f"{path} has no key: write one or more, a line for each")
+    return keys
 
 
 def header_key(request: Request) -> str:

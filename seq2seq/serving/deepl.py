@@ -20,7 +20,8 @@ async def translate(service: Service, request: Request, entry: dict[str, Any]) -
     split = SPLITS[entry["split_sentences"]]
     source, target = entry["source_lang"], entry["target_lang"]
     tasks = service.tasks(texts, source, target, html=html, split=split)
-    found = await service.answer(tasks, service.submit(tasks), request.receive)
+    future = service.submit(tasks, client=service.client_of(request))
+    found = await service.answer(tasks, future, request.receive)
     billed = entry["show_billed_characters"]
     return {
         "translations": [

@@ -14,7 +14,9 @@ async def translate(service: Service, request: Request, entry: dict[str, Any]) -
     texts: list[str] = [entry["q"]] if single else entry["q"]
     others, html = entry["alternatives"], entry["format"] == "html"
     tasks = service.tasks(texts, entry["source"], entry["target"], html=html)
-    future = service.submit(tasks, beams=min(others + 1, service.limits.beam_size))
+    client = service.client_of(request, entry.get("api_key") or "")
+    beams = min(others + 1, service.limits.beam_size)
+    future = service.submit(tasks, beams=beams, client=client)
     found = await service.answer(tasks, future, request.receive)
     each = list(zip(tasks, found, strict=True))
     answer: dict[str, Any] = {"translatedText": [task.whole(sentences) for task, sentences in each]}

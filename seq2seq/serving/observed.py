@@ -27,6 +27,7 @@ log = logging.getLogger("seq2seq.access")
 
 # What is said of each model: gauges, and counters since it was loaded.
 GAUGES: dict[str, tuple[str, Callable[[Served], float]]] = {
+    "alive": ("1 if the engine can work, 0 if it has ended.", lambda m: m.alive),
     "queue_pieces": ("Of texts that are accepted and not answered.", lambda m: m.pieces),
     "queue_seconds": ("Age of the oldest request that is not answered.", lambda m: m.age),
     "lanes": ("Hypotheses that are decoded.", lambda m: m.sentences.lanes),

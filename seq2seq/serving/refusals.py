@@ -34,6 +34,11 @@ class Refusal(Exception):
             case Seq2SeqError():
                 log.error("%s", error)
                 return cls(500, str(error))
-        places = "".join(traceback.format_tb(error.__traceback__))
-        log.error("%s at\n%s", type(error).__name__, places)
+        log_mistake(error)
         return cls(500, "a mistake of the server: its log says where")
+
+
+def log_mistake(error: BaseException) -> None:
+    """Log the places of an error, but not its message, which may contain a client's text."""
+    places = "".join(traceback.format_tb(error.__traceback__))
+    log.error("%s at\n%s", type(error).__name__, places)

@@ -1,66 +1,41 @@
 """A model at work in a thread of its own: texts of all clients share its batches."""
 
 import asyncio
+import logging
+import math
 import re
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+import warnings
+from collections import Counter, deque
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, NamedTuple, Self, TypeVar
+from typing import Any, NamedTuple, Self
 
 import torch
 
 from seq2seq.alignment.choice import Choice, guided, sharpest
 from seq2seq.alignment.saved_choice import load_choice
 from seq2seq.checkpoint import find
-from seq2seq.decoding import Search, engine_options
+from seq2seq.decoding import engine_options
+from seq2seq.decoding.answering import GivenUp
 from seq2seq.decoding.precision import computed_by
 from seq2seq.decoding.workers import Workers
 from seq2seq.errors import ConfigError
 from seq2seq.languages import is_spaceless, language_code
-from seq2seq.text_engine import Translation
+from seq2seq.serving.jobs import Found, Job, Place, Text, slices
+from seq2seq.serving.queue import QueuedEngine, Waiting
+from seq2seq.serving.refusals import Refusal, log_mistake
 from seq2seq.text_request import PLACEHOLDERS, Rules, TextRequest
 from seq2seq.translator import Translator
 
-Result = TypeVar("Result")
-Found = list[Translation] | None
+log = logging.getLogger("seq2seq.serving")
 
 WATCHED = 0.05  # seconds between two looks at unfinished translations
 BEAMS = 5  # of a search for what a translation must contain, if the configured one is greedy
-
-
-class Text(NamedTuple):
-    """A sentence to translate, as the front has prepared it."""
-
-    asked: TextRequest
-    ids: list[int]  # its pieces
-    search: Search
-    ways: int = 0  # to go on after its prefix; 0 = translations
-
-
-@dataclass(eq=False)
-class Job:
-    """The texts of one request, answered together.
-
-    Attributes:
-        answer: what the front waits for. When it is cancelled, so is the job.
-        watch: is told the best translations so far, in the loop of the front.
-    """
-
-    texts: Sequence[Text]
-    answer: "asyncio.Future[list[Found]]"
-    watch: Callable[[list[str]], None] | None = None
-    since: float = field(default_factory=time.monotonic)
-    found: dict[int, Found] = field(default_factory=dict)  # by place
-    ids: list[int] = field(default_factory=list)  # of the engine
-
-    @property
-    def pieces(self) -> int:
-        return sum(len(text.ids) for text in self.texts)
 
 
 class Arithmetic(NamedTuple):
@@ -90,8 +65,10 @@ class Arithmetic(NamedTuple):
 class Served:
     """A model, its engine and the thread that works with it.
 
-    The front, a single thread with an event loop, calls `submit`, `run` and `close`. Only the
-    engine's thread touches the engine: it carries out orders between two steps.
+    The front, a single thread with an event loop, calls `submit` and `close`. Only the engine's
+    thread touches the engine: it carries out orders between two steps, and aligns a few pairs. An
+    error in any of these is the answer to the jobs that it belongs to, and the thread goes on; if
+    it cannot, it answers all jobs with an error, and is seen to have ended.
 
     Args:
         name: by which clients ask for it.
@@ -102,7 +79,8 @@ class Served:
 
     Attributes:
         arithmetic: the way in which it computes.
-        pieces: of all texts that are not answered yet.
+        waiting: what is accepted and not answered yet.
+        alive: is its thread able to work?
     """
 
     def __init__(
@@ -120,11 +98,6 @@ class Served:
         self.search = self.translator.search(**(search or {}))
         options = {"cache": "paged", "workers": 1, **(engine or {})}
         self.sentences = self.translator.engine(self.search, **options)
-        self.rules = Rules(keep=re.compile(PLACEHOLDERS), spaceless=is_spaceless(data["source"]))
-        self.engine = self.translator.text_engine(self.sentences, rules=self.rules)
-        self.codec = self.engine.codec
-        self.labels = self.translator.target.texts()
-        self._searches = {self.search.beams: self.search}  # by beams
         workers = self.sentences.count if isinstance(self.sentences, Workers) else 1
         decode = {**self.translator.config["decode"], **{k: v for k, v in options.items() if v}}
         precision = engine_options(decode)["precision"]
@@ -132,24 +105,39 @@ class Served:
         self.arithmetic = Arithmetic(
             precision, self.search.beams, workers * torch.get_num_threads(), decoder.lower(), reason
         )
+        self.rules = Rules(keep=re.compile(PLACEHOLDERS), spaceless=is_spaceless(data["source"]))
+        self.queue = QueuedEngine(self.sentences)
+        self.engine = self.translator.text_engine(self.queue, rules=self.rules)
+        self.codec = self.engine.codec
+        self.labels = self.translator.target.texts()
+        self._searches = {self.search.beams: self.search}  # by beams
+        self.choice: Choice | None = None  # which weights link words; None if none can
+        try:
+            self._warm_up(path, workers)
+        except BaseException:
+            self.sentences.close()
+            raise
+        self.waiting = Waiting()
+        self.alive = True
+        self._waiting: dict[Job, None] = {}  # not answered yet, oldest first
+        self._places: dict[int, tuple[Job, int]] = {}  # of each text that is translated, by id
+        self._watched: set[Job] = set()
+        self._aligning: deque[tuple[Job, Iterator[list[Place]]]] = deque()
+        self._aligns = 0.0  # when the next pairs are aligned, if the engine is busy
+        self._orders: SimpleQueue[tuple[Callable[[Job], None], Job] | None] = SimpleQueue()
+        self._looks = 0.0  # when jobs are watched next
+        self._loop: asyncio.AbstractEventLoop
+        self._thread = threading.Thread(target=self._work, name=f"engine of {name}", daemon=True)
+
+    def _warm_up(self, path: str | Path, workers: int) -> None:
+        """Translate and align something: what is needed once is then there."""
         # The first translation allocates; worker processes start when there is work for two.
         for _ in self.engine.translate([TextRequest("a")] * workers):
             pass
-        # Which weights link words; None if none can.
-        self.choice: Choice | None = None
         with suppress(ConfigError):
             guess = sharpest([self.translator.align("a", "a")])
             chosen = load_choice(find(Path(path))) or guided(self.translator.config)
             self.choice = chosen or guess
-        self.pieces = 0
-        self._waiting: dict[Job, None] = {}  # not answered yet, oldest first
-        self._places: dict[int, tuple[Job, int]] = {}  # of each text that is translated, by id
-        self._watched: set[Job] = set()
-        self._orders: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
-        self._closed = False
-        self._looked = 0.0  # when jobs were watched last
-        self._loop: asyncio.AbstractEventLoop
-        self._thread = threading.Thread(target=self._work, name=f"engine of {name}", daemon=True)
 
     def start(self) -> Self:
         """Begin to work for the event loop that runs."""
@@ -160,128 +148,210 @@ class Served:
     # What the front calls.
 
     @property
+    def pieces(self) -> int:
+        """Of all texts that are not answered yet."""
+        return self.waiting.pieces
+
+    @property
     def age(self) -> float:
         """Seconds since the oldest request that is not answered yet came."""
         return time.monotonic() - next(iter(self._waiting)).since if self._waiting else 0.0
 
-    def text(self, asked: TextRequest, ids: list[int], beams: int = 1, ways: int = 0) -> Text:
+    def seconds(self, client: Hashable, pieces: int) -> float:
+        """How long it takes at least until a request of so many pieces is translated, with what
+        is translated before it; 0 if this is not known.
+        """
+        speed = self.queue.speed.pieces_per_second()
+        return self.waiting.before(client, pieces) * self.search.beams / speed if speed else 0.0
+
+    def text(
+        self, asked: TextRequest, ids: list[int], beams: int = 1, ways: int = 0, linked: int = 0
+    ) -> Text:
         """A text, with a search that has at least so many beams."""
         beams = max(beams, self.search.beams)
         if beams == 1 and self.rules.terms(asked):
             beams = BEAMS
         if beams not in self._searches:
             self._searches[beams] = self.translator.search(beam_size=beams)
-        return Text(asked, ids, self._searches[beams], ways)
+        times = beams / self.search.beams * max(1, ways) + linked
+        pieces = math.ceil(max(1, len(ids)) * times)
+        return Text(asked, ids, self._searches[beams], pieces, ways, linked)
 
     def submit(
-        self, texts: Sequence[Text], watch: Callable[[list[str]], None] | None = None
+        self,
+        texts: Sequence[Text],
+        watch: Callable[[list[str]], None] | None = None,
+        client: Hashable = None,
     ) -> "asyncio.Future[list[Found]]":
-        """Put texts at the end of the queue. Returns: their translations; cancel to drop them."""
-        job = Job(texts, self._loop.create_future(), watch)
+        """Put texts into the queue. Returns: their translations; cancel to drop them."""
+        job = Job(texts, client, self._loop.create_future(), watch)
         if not texts:
             job.answer.set_result([])
             return job.answer
         self._waiting[job] = None
-        self.pieces += job.pieces
+        self.waiting.add(job.owner, job.pieces)
         job.answer.add_done_callback(partial(self._leave, job))
-        self._order(partial(self._start, job))
+        self.order(self._start, job)
         return job.answer
 
     def _leave(self, job: Job, answer: "asyncio.Future[list[Found]]") -> None:
         del self._waiting[job]
-        self.pieces -= job.pieces
+        self.waiting.remove(job.owner)
         if answer.cancelled():
-            self._order(partial(self._drop, job))
-
-    def run(self, function: Callable[[], Result]) -> "asyncio.Future[Result]":
-        """Call a function that uses the model, between two steps of the engine."""
-        if self._closed:  # between an answer and its links; the engine is at rest for ever
-            return asyncio.ensure_future(asyncio.to_thread(function))
-        answer: asyncio.Future[Result] = self._loop.create_future()
-
-        def order() -> None:
-            if not answer.cancelled():
-                try:
-                    self._tell([(answer, function())])
-                except Exception as error:
-                    self._tell([(answer, error)])
-
-        self._order(order)
-        return answer
+            self.order(self._drop, job)
 
     async def close(self) -> None:
         """End the thread when all is answered."""
-        while self._waiting:
+        while self._waiting and self.alive:
             await asyncio.sleep(0.05)
-        self._closed = True
         self._orders.put(None)
-        await asyncio.to_thread(self._thread.join)
-        if isinstance(self.sentences, Workers):
-            self.sentences.close()
+        if self._thread.ident is not None:
+            await asyncio.to_thread(self._thread.join)
+        self.sentences.close()
 
-    def _order(self, order: Callable[[], None]) -> None:
-        self._orders.put(order)
-        if isinstance(self.sentences, Workers):
-            self.sentences.wake()
+    def order(self, function: Callable[[Job], None], job: Job) -> None:
+        """Let the engine's thread call a function of a job, between two steps."""
+        self._orders.put((function, job))
+        self.sentences.wake()
+
+    def _end(self) -> None:
+        """Answer all jobs when the engine's thread has ended without being told to."""
+        settle([(job.answer, self.ended()) for job in self._waiting])
+
+    def ended(self) -> Refusal:
+        """The answer to all requests after that."""
+        return Refusal(
+            503,
+            f"model {self.name!r} has stopped working, and the server's log says where: load it "
+            "again (SIGHUP), or start the server again",
+            {"retry-after": "30"},
+        )
 
     # What the engine's thread does.
 
     def _work(self) -> None:
-        while True:
-            while not (self.engine.busy and self._orders.empty()):
-                order = self._orders.get()
-                if order is None:
-                    return
-                order()
-            self._step()
+        try:
+            while self._carry_out_orders():
+                if self.engine.busy:
+                    self._advance()
+                if self._aligning and not (self.engine.busy and time.monotonic() < self._aligns):
+                    self._align()
+        except BaseException as error:
+            self.alive = False
+            log.critical("the engine of %s has ended", self.name)
+            log_mistake(error)
+            self._loop.call_soon_threadsafe(self._end)
+
+    def _carry_out_orders(self) -> bool:
+        """Carry out all orders; wait for one if there is nothing else to do. False at the end."""
+        while not ((self.engine.busy or self._aligning) and self._orders.empty()):
+            order = self._orders.get()
+            if order is None:
+                return False
+            function, job = order
+            try:
+                function(job)
+            except Exception as error:
+                self._fail(job, error)
+        return True
 
     def _start(self, job: Job) -> None:
         if job.answer.cancelled():
             return
         submit, alternatives = self.engine.submit, self.engine.submit_alternatives
-        try:
-            for place, (asked, ids, search, ways) in enumerate(job.texts):
-                if ways:
-                    i = alternatives(asked.text, asked.prefix, ways, search)
-                else:
-                    i = submit(search=search, ids=ids, **asked._asdict())
-                job.ids.append(i)
-                self._places[i] = job, place
-        except Exception as error:
-            self._drop(job)
-            self._tell([(job.answer, error)])
-        else:
-            if job.watch:
-                self._watched.add(job)
+        for place, (asked, ids, search, _, ways, _) in enumerate(job.texts):
+            if ways:
+                i = alternatives(asked.text, asked.prefix, ways, search, job.owner)
+            else:
+                i = submit(search=search, ids=ids, owner=job.owner, **asked._asdict())
+            job.ids.append(i)
+            self._places[i] = job, place
+        if job.watch:
+            self._watched.add(job)
 
     def _drop(self, job: Job) -> None:
         self._watched.discard(job)
-        self.engine.cancel(*(i for i in job.ids if self._places.pop(i, None)))
+        self.engine.cancel(*[i for i in job.ids if self._places.pop(i, None)])
 
-    def _step(self) -> None:
+    def _fail(self, job: Job, error: Exception) -> None:
+        """Answer a job with an error, which is logged if nobody waits for the answer."""
         try:
-            answers = self.engine.step()
+            self._drop(job)
+        except Exception as another:
+            log_mistake(another)
+        if job.answer.done():
+            log_mistake(error)
+        self._tell([(job.answer, error)])
+
+    def _advance(self) -> None:
+        try:
+            self._step()
+        except GivenUp as error:
+            for job in {self._places[i][0] for i in error.ids if i in self._places}:
+                self._fail(job, error)
         except Exception as error:  # such as one for lack of memory: the engine has dropped all
             for job in {job for job, _ in self._places.values()}:
-                self._drop(job)
-                self._tell([(job.answer, error)])
-            return
+                self._fail(job, error)
+
+    def _step(self) -> None:
         complete: list[tuple[asyncio.Future[Any], Any]] = []
+        answered: Counter[Job] = Counter()  # pieces of jobs that are not complete
+        # Of jobs that could not be dropped, answers still come.
+        answers = [(i, found) for i, found in self.engine.step() if i in self._places]
         for i, found in answers:
-            job, place = self._places.pop(i)
+            job, place = self._places[i]
             job.found[place] = found
-            if len(job.found) == len(job.texts):
-                self._watched.discard(job)
-                complete.append((job.answer, [job.found[i] for i in range(len(job.texts))]))
-        if complete:
-            self._tell(complete)
-        now = time.monotonic()
-        if self._watched and now - self._looked >= WATCHED:
-            self._looked = now
+            if len(job.found) < len(job.texts):
+                if not job.texts[place].linked:
+                    answered[job] += job.texts[place].pieces
+                continue
+            self._watched.discard(job)
+            answered.pop(job, None)
+            if any(text.linked for text in job.texts):
+                self._aligning.append((job, slices(job)))
+            else:
+                complete.append((job.answer, job.results()))
+        if complete or answered:
+            self._tell(complete, answered)
+        for i, _ in answers:  # not before: an error is told to all jobs that have places
+            del self._places[i]
+        if self._watched and (began := time.monotonic()) >= self._looks:
             for job in self._watched:
                 so_far = [self._so_far(job, place) for place in range(len(job.texts))]
                 assert job.watch is not None
                 self._loop.call_soon_threadsafe(job.watch, so_far)
+            took = time.monotonic() - began
+            self._looks = began + max(WATCHED, 20 * took)  # of many long texts, it takes long
+
+    def _align(self) -> None:
+        """Align some translations of the job whose turn it is. This takes as long as several steps,
+        and the engine then has as much time.
+        """
+        job, remaining = self._aligning.popleft()
+        began = time.monotonic()
+        try:
+            if not job.answer.done():
+                if places := next(remaining, None):
+                    self._align_places(job, places)
+                    self._aligning.append((job, remaining))
+                else:
+                    self._tell([(job.answer, job.results())])
+        except Exception as error:
+            self._fail(job, error)
+        if isinstance(self.sentences, Workers):
+            self.sentences.wake()  # they go on meanwhile
+        else:
+            self._aligns = 2 * time.monotonic() - began
+
+    def _align_places(self, job: Job, places: list[Place]) -> None:
+        pairs = [(job.texts[i].asked.text, translation.text) for i, _, translation in places]
+        with warnings.catch_warnings():  # of pairs that cannot be aligned: these have no links
+            warnings.simplefilter("ignore")
+            alignments = list(self.translator.alignments(pairs))
+        for (i, rank, translation), alignment in zip(places, alignments, strict=True):
+            found = job.found[i]
+            assert found
+            found[rank] = translation._replace(alignment=alignment)
 
     def _so_far(self, job: Job, place: int) -> str:
         if place not in job.found:
@@ -289,8 +359,22 @@ class Served:
         found = job.found[place]
         return found[0].text if found else ""
 
-    def _tell(self, answers: Sequence[tuple["asyncio.Future[Any]", Any]]) -> None:
-        self._loop.call_soon_threadsafe(settle, answers)
+    def _tell(
+        self,
+        answers: Sequence[tuple["asyncio.Future[Any]", Any]],
+        answered: Mapping[Job, int] | None = None,
+    ) -> None:
+        self._loop.call_soon_threadsafe(self._hear, answers, answered or {})
+
+    def _hear(
+        self,
+        answers: Sequence[tuple["asyncio.Future[Any]", Any]],
+        answered: Mapping[Job, int],
+    ) -> None:
+        """Take answers from the engine's thread, and the pieces that it has answered in others."""
+        for job, pieces in answered.items():
+            self.waiting.answer(job.owner, pieces)
+        settle(answers)
 
 
 def settle(answers: Sequence[tuple["asyncio.Future[Any]", Any]]) -> None:

@@ -5,17 +5,21 @@ import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
+from starlette.requests import Request
 from starlette.types import Receive
 
 from seq2seq.documents.document import Split
 from seq2seq.documents.sentences import BETTER, has_better
 from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.languages import language_code
+from seq2seq.serving.auth import header_key, read_keys
+from seq2seq.serving.jobs import Found, Text
 from seq2seq.serving.languages import NO_DETECTOR, Detected, detect, load_detector, name_of
 from seq2seq.serving.refusals import Gone, Refusal
-from seq2seq.serving.served import Found, Served, Text
+from seq2seq.serving.served import Served
 from seq2seq.serving.texts import Cut, cut
 from seq2seq.symbols import EOS
 from seq2seq.text_engine import Translation
@@ -23,6 +27,8 @@ from seq2seq.text_request import TextRequest
 from seq2seq.translator import DIVERGED
 
 Result = TypeVar("Result")
+
+SMALL = 512  # pieces of a request that is tried, however slow others were, if it is alone
 
 log = logging.getLogger("seq2seq.serving")
 
@@ -32,8 +38,9 @@ class Limits:
     """Maximums.
 
     Attributes:
-        queue: pieces of all texts that a model has accepted and not answered; a request that is
-            alone may have more.
+        queue: pieces of all texts that a model has accepted and not answered; of one client, half
+            of it counts at most. By default, this half has room for a text of as many characters
+            as are allowed.
         characters: of all texts of a request.
         beam_size: beams, and alternatives.
         body: bytes.
@@ -42,7 +49,7 @@ class Limits:
         connections: that are kept, and requests that are answered at once.
     """
 
-    queue: int = 1536
+    queue: int = 40_960
     deadline: float = 30.0
     characters: int = 20_000
     beam_size: int = 10
@@ -74,6 +81,7 @@ class Service:
     Args:
         builders: for each name, what loads the model.
         keys: one of which every client must send; None = nobody needs any.
+        keys_file: from which they are read again by each load but the first.
 
     Attributes:
         models: in the order of the builders; none while they are loaded.
@@ -86,8 +94,10 @@ class Service:
         builders: Mapping[str, Callable[[], Served]],
         limits: Limits | None = None,
         keys: Sequence[bytes] | None = None,
+        keys_file: Path | None = None,
     ):
-        self.builders, self.limits, self.keys = builders, limits or Limits(), keys
+        self.builders, self.limits = builders, limits or Limits()
+        self.keys, self.keys_file = keys, keys_file
         self.models: dict[str, Served] = {}
         self.draining = False
         self.characters = 0
@@ -95,15 +105,22 @@ class Service:
 
     async def load(self) -> None:
         """Load all models, and then put them in the place of those that are there, which answer
-        what they have accepted. Raises: Seq2SeqError, and then nothing has changed.
+        what they have accepted. Raises: Seq2SeqError, and then no model has changed.
         """
         async with self._loading:
-            loaded = {}
-            for name, build in self.builders.items():
-                loaded[name] = await asyncio.to_thread(build)
-            sources = {model.source for model in loaded.values()}
-            if await asyncio.to_thread(load_detector) is None and len(sources) > 1:
-                raise ConfigError(NO_DETECTOR)
+            if self.models:
+                self._read_keys()
+            loaded: dict[str, Served] = {}
+            try:
+                for name, build in self.builders.items():
+                    loaded[name] = await asyncio.to_thread(build)
+                sources = {model.source for model in loaded.values()}
+                if await asyncio.to_thread(load_detector) is None and len(sources) > 1:
+                    raise ConfigError(NO_DETECTOR)
+            except BaseException:
+                for model in loaded.values():
+                    await model.close()
+                raise
             if any(has_better(model.source) for model in loaded.values()):
                 log.warning(BETTER)
             for model in loaded.values():
@@ -115,10 +132,26 @@ class Service:
         for model in replaced.values():
             await model.close()
 
+    def _read_keys(self) -> None:
+        if self.keys_file:
+            try:
+                self.keys = read_keys(self.keys_file)
+            except (OSError, ConfigError) as error:
+                log.error("keys not read again, so they are as they were: %s", error)
+
     async def drain(self) -> None:
         """Answer what was accepted, and nothing else."""
         self.draining = True
         await asyncio.gather(*(model.close() for model in self.models.values()))
+
+    def client_of(self, request: Request, key: str = "") -> str:
+        """Whose request this is: a key, in the header or else the given one; or the address if none
+        is needed.
+        """
+        if self.keys is not None:
+            return header_key(request) or key.strip()
+        host, _ = request.scope.get("client") or ("", 0)
+        return str(host)
 
     def ready(self) -> list[Served]:
         """The models. Raises: Refusal if no request is accepted now."""
@@ -179,6 +212,8 @@ class Service:
                     f"nothing is translated here. Supported: {supported}. If it is one of these, "
                     "name the source language instead of auto",
                 )
+            if not model.alive:
+                raise model.ended()
             parts = cut(text, model.source, model.target, html=html, split=split)
             tasks.append(Task(model, parts, found))
         return tasks
@@ -196,6 +231,9 @@ class Service:
         beams: int = 1,
         ways: int = 0,
         watch: Callable[[list[str]], None] | None = None,
+        linked: int = 0,
+        client: str = "",
+        seconds: float | None = None,
     ) -> "asyncio.Future[list[list[Found]]]":
         """Accept a request.
 
@@ -205,26 +243,39 @@ class Service:
             beams: of the search, at least.
             ways: as in `Text`.
             watch: is told the best translations so far of all sentences, if they have one model.
+            linked: translations of each sentence whose words are linked.
+            client: of `client_of`.
+            seconds: until the answer must be there; None = as for all.
 
-        Returns: for `answers`.
-        Raises: Refusal if there is no room.
+        Returns: for `answer`.
+        Raises: Refusal if there is no room, or too little time.
         """
         texts: dict[Served, list[Text]] = {}
         for model, (sentences, _), _ in tasks:
             of_model = texts.setdefault(model, [])
             for sentence, ids in zip(sentences, model.codec.encode(sentences), strict=True):
-                of_model.append(model.text(asked._replace(text=sentence), ids, beams, ways))
+                asked_of = asked._replace(text=sentence)
+                of_model.append(model.text(asked_of, ids, beams, ways, linked))
         for model in texts:
-            self._check_room(model, sum(len(text.ids) for text in texts[model]))
+            pieces = sum(text.pieces for text in texts[model])
+            self._check_room(model, client, pieces, seconds or self.limits.deadline)
         self.characters += sum(len(each) for task in tasks for each in task.cut.sentences)
-        future = asyncio.gather(*(model.submit(texts[model], watch) for model in texts))
+        future = asyncio.gather(*(model.submit(texts[model], watch, client) for model in texts))
         future.add_done_callback(heard)
         return future
 
-    def _check_room(self, model: Served, pieces: int) -> None:
-        if model.pieces and model.pieces + pieces > self.limits.queue:
-            wait = {"retry-after": str(max(1, math.ceil(model.age)))}
-            raise Refusal(429, "too much waits to be translated: try again a little later", wait)
+    def _check_room(self, model: Served, client: str, pieces: int, seconds: float) -> None:
+        """Raises: Refusal if a model has no room for a request, or cannot answer it in time."""
+        if reason := model.waiting.refuses(client, pieces, self.limits.queue):
+            raise Refusal(429, reason, {"retry-after": str(max(1, math.ceil(model.age)))})
+        needed = model.seconds(client, pieces)
+        if needed > seconds and (model.pieces or pieces > SMALL):
+            raise Refusal(
+                429,
+                f"this takes about {needed:.0f} seconds, and should take {seconds:g} at most: give "
+                "it in smaller parts, allow more time (deadline), or try again later",
+                {"retry-after": str(math.ceil(needed - seconds))},
+            )
 
     async def answer(
         self,

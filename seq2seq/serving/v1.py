@@ -2,9 +2,7 @@
 
 import asyncio
 import json
-import warnings
 from collections.abc import AsyncIterator, Sequence
-from functools import partial
 from itertools import chain
 from typing import Any
 
@@ -19,7 +17,6 @@ from seq2seq.serving.service import Service, Task
 from seq2seq.symbols import EOS, NAMES
 from seq2seq.text_engine import Translation
 from seq2seq.text_request import MOST_CHARACTERS, TextRequest
-from seq2seq.translator import Translator
 
 
 async def models(service: Service, request: Request) -> Any:
@@ -53,11 +50,20 @@ async def translate(service: Service, request: Request, entry: dict[str, Any]) -
     if len(task.cut.sentences) != 1 and (asked.prefix or asked.must):
         raise Refusal(400, "prefix and must are for a text of one sentence; or add split=false")
     news = News()
-    future = service.submit([task], asked, beams=beams, watch=news.come)
+    seconds = entry.get("deadline")
+    future = service.submit(
+        [task],
+        asked,
+        beams=beams,
+        watch=news.come,
+        linked=nbest if entry["links"] else 0,
+        client=service.client_of(request),
+        seconds=seconds,
+    )
 
     async def work() -> dict[str, Any]:
-        (found,) = await service.answer([task], future, request.receive, entry.get("deadline"))
-        return await translated(task, [each[:nbest] for each in found], entry["links"])
+        (found,) = await service.answer([task], future, request.receive, seconds)
+        return translated(task, [each[:nbest] for each in found], entry["links"])
 
     if "text/event-stream" not in request.headers.get("accept", ""):
         return await work()
@@ -71,9 +77,17 @@ async def alternatives(service: Service, request: Request, entry: dict[str, Any]
     task = task_of(service, entry, "none")
     if not task.cut.sentences:
         raise Refusal(400, "the text is empty: give a sentence")
-    future = service.submit([task], TextRequest("", entry["prefix"]), ways=entry["count"])
-    (found,) = await service.answer([task], future, request.receive, entry.get("deadline"))
-    return await translated(task, found, entry["links"])
+    ways, seconds = entry["count"], entry.get("deadline")
+    future = service.submit(
+        [task],
+        TextRequest("", entry["prefix"]),
+        ways=ways,
+        linked=ways if entry["links"] else 0,
+        client=service.client_of(request),
+        seconds=seconds,
+    )
+    (found,) = await service.answer([task], future, request.receive, seconds)
+    return translated(task, found, entry["links"])
 
 
 def task_of(service: Service, entry: dict[str, Any], split: Split | None) -> Task:
@@ -123,21 +137,16 @@ def event(name: str, data: dict[str, Any]) -> str:
     return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"
 
 
-async def translated(
-    task: Task, found: Sequence[list[Translation]], linked: bool
-) -> dict[str, Any]:
+def translated(task: Task, found: Sequence[list[Translation]], linked: bool) -> dict[str, Any]:
     """The answer: all sentences with their translations."""
     model = task.model
-    each = list(zip(task.cut.sentences, found, strict=True))
-    pairs = [(source, translation.text) for source, several in each for translation in several]
-    alignments = iter(await model.run(partial(aligned, model.translator, pairs)) if linked else [])
     sentences = []
-    for source, several in each:
+    for source, several in zip(task.cut.sentences, found, strict=True):
         entry: dict[str, Any] = {"source": source}
         entry["translations"] = [described(translation, model.labels) for translation in several]
         if linked and model.choice:
-            for translation in entry["translations"]:
-                link(entry, translation, next(alignments), model.choice)
+            for translation, each in zip(entry["translations"], several, strict=True):
+                link(entry, translation, each.alignment, model.choice)
         sentences.append(entry)
     languages = {"source": model.source, "target": model.target}
     answer: dict[str, Any] = {"model": model.name, **languages}
@@ -145,12 +154,6 @@ async def translated(
     if task.detected:
         answer["detected"] = {**task.detected._asdict(), "name": name_of(task.detected.language)}
     return answer
-
-
-def aligned(translator: Translator, pairs: Sequence[tuple[str, str]]) -> list[Alignment | None]:
-    with warnings.catch_warnings():  # of pairs that cannot be aligned: these have no links
-        warnings.simplefilter("ignore")
-        return list(translator.alignments(pairs))
 
 
 def described(translation: Translation, labels: Sequence[str]) -> dict[str, Any]:

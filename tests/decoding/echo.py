@@ -24,6 +24,10 @@ class Echo(Answering[Request, list[Hypothesis]]):
         self.requests: dict[int, Request] = {}
 
     @property
+    def max_rows(self) -> int:
+        return 8
+
+    @property
     def waiting(self) -> bool:
         return bool(self.requests)
 

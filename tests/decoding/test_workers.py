@@ -15,6 +15,7 @@ from echo import Echo
 from helpers import small_model
 
 from seq2seq.decoding import workers as module
+from seq2seq.decoding.answering import GivenUp
 from seq2seq.decoding.engine import Engine, Request
 from seq2seq.decoding.greedy import Greedy
 from seq2seq.decoding.precision import in_c, with_precision
@@ -125,33 +126,72 @@ def test_several_streams_of_workers_get_their_own_answers(echoes: Workers) -> No
     assert answers[single][0].ids[0] == 7 and len(answers) == 1
 
 
-def test_a_killed_worker_is_an_error_and_not_a_hang(echoes: Workers) -> None:
-    answers = echoes.translate(requests(0, 1, 2, -9))
-    with pytest.raises(Seq2SeqError, match="ended with code -9 .* --workers 1"):
-        list(answers)
-    assert not alive(echoes)
-    # The next call starts others.
+def kill(worker: module.Worker) -> None:
+    worker.process.kill()
+    worker.process.join()
+
+
+def test_what_ends_its_workers_is_given_up_and_the_others_are_answered(echoes: Workers) -> None:
+    asked = requests(0, 1, -9, 2, 3, -9, 4, 5, 6)
+    ids = echoes.submit_all(asked)
+    answers: dict[int, list[Hypothesis]] = {}
+    given_up: set[int] = set()
+    while echoes.busy:
+        try:
+            answers.update(echoes.step())
+        except GivenUp as error:
+            given_up.update(error.ids)
+    assert given_up == {ids[2], ids[5]}
+    assert {i: h[0].ids[0] for i, h in answers.items()} == {
+        i: request.source[0] for i, request in zip(ids, asked, strict=True) if i not in given_up
+    }
+    assert os.getpid() not in {h[0].ids[-1] for h in answers.values()}
+    assert not echoes._deaths and not echoes.waiting
+    # One alone does not end this process either; a file ends with a message.
+    with pytest.raises(Seq2SeqError, match="given up.* ended with code -9 .* --workers 1"):
+        list(echoes.translate(requests(0, -9)))
     assert [h[0].ids[0] for h in echoes.translate(requests(7, 8))] == [7, 8]
 
 
-def test_a_worker_that_dies_between_two_calls_is_an_error_too(echoes: Workers) -> None:
+def test_the_work_of_a_killed_worker_is_done_by_others(echoes: Workers) -> None:
     list(echoes.translate(requests(0, 1)))
-    for worker in echoes._workers:
-        worker.process.kill()
-        worker.process.join()
-    with pytest.raises(Seq2SeqError, match="ended with code -9"):
-        list(echoes.translate(requests(0, 1)))
+    for worker in list(echoes._workers):  # between two calls
+        kill(worker)
+    answers = echoes.translate(requests(*range(40)))
+    found = []
+    for place, hypotheses in enumerate(answers):
+        found.append(hypotheses[0].ids[0])
+        if place % 10 == 5:  # at work
+            kill(echoes._workers[place // 10 % 2])
+    assert found == [*range(40)]
+    list(echoes.translate(requests(1, 2, 3, 4)))
+    assert len(alive(echoes)) == 2
 
 
-def test_a_dead_worker_is_an_error_for_who_cancels_too(echoes: Workers) -> None:
+def test_who_cancels_does_not_mind_that_a_worker_is_dead(echoes: Workers) -> None:
     stuck = echoes.submit_all(requests(-3, -3, -3, -3))
     echoes._deal()
-    killed = echoes._workers[0].process
-    killed.kill()
-    killed.join()
+    kill(echoes._workers[0])
+    echoes.cancel(*stuck[:2])
+    assert echoes.busy and sorted(echoes._recipients) == stuck[2:]
+    echoes.cancel(*stuck[2:])
+    assert not echoes.busy and not echoes._deaths
+    assert [h[0].ids[0] for h in echoes.translate(requests(7, 8))] == [7, 8]
+
+
+def test_workers_that_die_before_they_can_work_are_an_error(
+    echoes: Workers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    begin = module.Worker.begin
+
+    def die(worker: module.Worker, recipe: Any) -> None:
+        kill(worker)
+        begin(worker, recipe)
+
+    monkeypatch.setattr(module.Worker, "begin", die)
     with pytest.raises(Seq2SeqError, match="ended with code -9"):
-        echoes.cancel(*stuck)
-    assert not alive(echoes) and not echoes.busy
+        list(echoes.translate(requests(0, 1)))
+    assert not echoes._workers
 
 
 def test_errors_and_warnings_of_a_worker_reach_the_caller(echoes: Workers) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlencode
 
 import pytest
@@ -246,7 +246,8 @@ def busy(service: Service, client: TestClient) -> Iterator[threading.Event]:
     """The engine waits until the event is set."""
     assert client.portal
     go = threading.Event()
-    client.portal.call(lambda: [service.models["demo"].run(go.wait)])  # and is not awaited
+    job: Any = None
+    service.models["demo"].order(lambda _: bool(go.wait()) and None, job)
     yield go
     go.set()
 
@@ -301,7 +302,9 @@ def test_clients_that_leave_at_any_time_leave_nothing_behind(
         for future in futures:
             with suppress(asyncio.CancelledError):
                 await future
-        await model.run(lambda: None)  # after what was ordered before
+        carried_out, job = threading.Event(), cast(Any, None)
+        model.order(lambda _: carried_out.set(), job)  # after what was ordered before
+        await asyncio.to_thread(carried_out.wait)
 
     assert client.portal
     client.portal.call(leave)

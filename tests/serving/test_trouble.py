@@ -1,0 +1,323 @@
+"""Long texts, slow links, errors in odd places, loads that fail: others go on, and are told."""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from tiny_runs import demo_lines, demo_run
+
+pytest.importorskip("starlette", reason="pip install -e '.[serve]'")
+pytest.importorskip("prometheus_client")
+
+from starlette.testclient import TestClient
+
+from seq2seq.errors import ConfigError, Seq2SeqError
+from seq2seq.serving import app
+from seq2seq.serving.jobs import ALIGNED
+from seq2seq.serving.queue import Speed
+from seq2seq.serving.served import Served
+from seq2seq.serving.service import Limits, Service
+
+TEXTS = demo_lines("test", "de", 20)
+BOOK = " ".join(TEXTS * 20)  # 400 sentences
+LIMITS = Limits(queue=1536, characters=40_000)
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return demo_run(tmp_path_factory.getbasetemp())
+
+
+@pytest.fixture(scope="module")
+def service(trained: Path) -> Service:
+    return Service({"demo": lambda: Served("demo", trained, "cpu")}, LIMITS)
+
+
+@pytest.fixture(scope="module")
+def client(service: Service) -> Iterator[TestClient]:
+    with TestClient(app.build_app(service)) as client:
+        assert client.portal
+        client.portal.call(service.load)
+        yield client
+        client.portal.call(service.drain)
+
+
+@pytest.fixture
+def model(service: Service, client: TestClient) -> Served:
+    """The model, whose speed is not known: no deadline is too short."""
+    model = service.models["demo"]
+    model.queue.speed = Speed(time.monotonic)
+    return model
+
+
+def ask(client: TestClient, **entry: Any) -> Any:
+    return client.post("/v1/translate", json={"text": TEXTS[0], **entry})
+
+
+def later(function: Callable[[], Any]) -> tuple[threading.Thread, list[Any]]:
+    """Call a function in another thread. Returns: the thread, and where the result goes."""
+    results: list[Any] = []
+    thread = threading.Thread(target=lambda: results.append(function()))
+    thread.start()
+    return thread, results
+
+
+def wait_for(condition: Callable[[], Any]) -> None:
+    while not condition():
+        time.sleep(0.002)
+
+
+@pytest.fixture
+def busy(model: Served) -> Iterator[threading.Event]:
+    """The engine waits until the event is set."""
+    go, job = threading.Event(), None
+    order: Any = model.order
+    order(lambda _: go.wait() and None, job)
+    yield go
+    go.set()
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_book_is_translated_while_others_are_and_holds_nobody_up(
+    client: TestClient, service: Service, model: Served, busy: threading.Event, whole: bool
+) -> None:
+    """400 sentences, or one sentence of as many parts, in any protocol's way."""
+    text = BOOK if not whole else BOOK.replace(".", "").replace("?", "").replace("!", "")
+    assert sum(map(len, model.codec.encode([text]))) > LIMITS.queue
+    order: list[str] = []
+
+    def long() -> Any:
+        answer = ask(client, text=text, split=not whole, deadline=600)
+        order.append("long")
+        return answer
+
+    other, others = later(lambda: ask(client, text=TEXTS[1]))
+    wait_for(lambda: model.pieces)
+    (host,) = model.waiting._clients
+    # The book is of another client, who is not refused although somebody else waits.
+    service.client_of = lambda *_: "reader"  # type: ignore[method-assign]
+    reading, read = later(long)
+    wait_for(lambda: len(model.waiting._clients) == 2)
+    del service.client_of  # type: ignore[method-assign]
+    assert model.waiting._clients.keys() == {host, "reader"}
+    busy.set()
+    wait_for(lambda: others)
+    for place in range(3):
+        assert ask(client, text=TEXTS[2 + place]).status_code == 200
+        order.append("short")
+    for thread in (reading, other):
+        thread.join()
+    assert order == ["short"] * 3 + ["long"]
+    assert read[0].status_code == others[0].status_code == 200
+    if not whole:
+        alone = [ask(client, text=each).json()["sentences"][0] for each in TEXTS]
+        assert read[0].json()["sentences"] == alone * 20
+    assert model.pieces == 0 == model.sentences.lanes == model.sentences.pages
+
+
+def test_what_cannot_be_done_in_time_is_refused_before_the_work(
+    client: TestClient, model: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    speed = model.queue.speed
+    beams = model.search.beams
+    monkeypatch.setattr(speed, "pieces_per_second", lambda: 10.0 * beams)  # ten pieces a second
+    steps = model.sentences.stats.steps
+    late = ask(client, text=BOOK)
+    assert late.status_code == 429 and model.sentences.stats.steps == steps
+    pieces = sum(map(len, model.codec.encode(TEXTS))) * 20
+    assert f"about {pieces / 10:.0f} seconds" in late.json()["error"]
+    assert "smaller parts" in late.json()["error"]
+    assert abs(int(late.headers["retry-after"]) - (pieces / 10 - 30)) <= 1
+    assert ask(client, deadline=0.9).status_code == 200  # alone, and small
+
+
+def test_links_are_made_between_steps_counted_and_ended(
+    client: TestClient, model: Served, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    alignments = model.translator.alignments
+    sizes: list[int] = []
+    held, steps = threading.Event(), []
+
+    def watched(pairs: Any) -> Any:
+        padded = max(len(ids) for pair in pairs for ids in model.codec.encode(pair)) * len(pairs)
+        sizes.append(padded if len(pairs) > 1 else 0)
+        steps.append(model.sentences.stats.steps)
+        held.wait(0.05)
+        return alignments(pairs)
+
+    monkeypatch.setattr(model.translator, "alignments", watched)
+    text = " ".join(TEXTS * 2)
+    linking, linked = later(lambda: ask(client, text=text, nbest=2, links=True))
+    wait_for(lambda: sizes)
+    pieces = sum(map(len, model.codec.encode(TEXTS))) * 2
+    assert pieces < model.pieces < pieces * 4  # what is not linked yet still counts
+    assert ask(client).status_code == 200 and not linked  # the next one need not wait
+    held.set()
+    linking.join()
+    assert linked[0].status_code == 200 and model.pieces == 0
+    # The target's pieces are counted as generated; encoded again, they can be a few more.
+    assert len(sizes) > 5 and max(sizes) <= 2 * ALIGNED
+    assert len(set(steps)) > 1
+    monkeypatch.setattr(model.translator, "alignments", lambda pairs: list(alignments(pairs)))
+    again = ask(client, text=text, nbest=2, links=True).json()
+    assert linked[0].json() == again
+    assert all(t["words"] for s in again["sentences"] for t in s["translations"])
+
+    def slow(pairs: Any) -> Any:
+        sizes.append(1)
+        time.sleep(0.1)
+        return alignments(pairs)
+
+    sizes.clear()
+    monkeypatch.setattr(model.translator, "alignments", slow)
+    late = ask(client, text=text, nbest=2, links=True, deadline=0.5)
+    assert late.status_code == 504 and model.pieces == 0
+    count = len(sizes)
+    assert ask(client).status_code == 200
+    assert len(sizes) <= count + 1 and not model._aligning
+
+
+def test_an_error_in_an_order_or_a_slice_belongs_to_its_job(
+    client: TestClient, model: Served, monkeypatch: pytest.MonkeyPatch, caplog: Any
+) -> None:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise RuntimeError(f"cannot do {TEXTS[0]}")
+
+    for owner, name in (
+        (model.engine, "submit"),
+        (model.engine, "submit_alternatives"),
+        (model.translator, "alignments"),
+    ):
+        caplog.clear()
+        monkeypatch.setattr(owner, name, fail)
+        if name == "submit_alternatives":
+            answer = client.post("/v1/alternatives", json={"text": TEXTS[0]})
+        else:
+            answer = ask(client, links=True)
+        assert answer.status_code == 500, name
+        assert "RuntimeError" in caplog.text and TEXTS[0] not in caplog.text
+        monkeypatch.undo()
+        assert ask(client, links=True).status_code == 200
+        assert model.pieces == 0 == model.sentences.lanes == model.sentences.pages
+
+    # Dropping what nobody waits for can fail, too.
+    caplog.clear()
+    failed = threading.Event()
+
+    def cancel(*_: Any) -> None:
+        if not failed.is_set():
+            failed.set()
+            fail()
+
+    monkeypatch.setattr(model.engine, "cancel", cancel)
+    assert ask(client, text=BOOK, deadline=0.1).status_code == 504
+    assert failed.wait(60)
+    monkeypatch.undo()
+    assert ask(client).status_code == 200
+    assert "RuntimeError" in caplog.text and TEXTS[0] not in caplog.text
+    assert client.get("/health/ready").status_code == 200
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, MemoryError])
+def test_an_engine_that_has_ended_is_seen_and_a_load_replaces_it(
+    client: TestClient,
+    service: Service,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: Any,
+    kind: type[BaseException],
+) -> None:
+    model = service.models["demo"]
+
+    def fail(*_: Any) -> None:
+        raise kind
+
+    monkeypatch.setattr(model, "_step", fail)
+    if kind is MemoryError:  # of the handler, too
+        monkeypatch.setattr(model, "_fail", fail)
+    answers = [later(lambda: ask(client)) for _ in range(3)]
+    for thread, _ in answers:
+        thread.join()
+    assert {answer.status_code for _, (answer,) in answers} == {503}
+    assert "'demo' has stopped" in answers[0][1][0].json()["error"]
+    assert model.pieces == 0 and not model._thread.is_alive()
+    ready = client.get("/health/ready")
+    assert ready.status_code == 503 and "'demo'" in ready.json()["error"]
+    assert ask(client).status_code == 503
+    assert client.get("/health/live").status_code == 200
+    assert 'seq2seq_alive{model="demo"} 0.0' in client.get("/metrics").text
+    assert kind.__name__ in caplog.text
+    assert client.portal
+    client.portal.call(service.load)
+    assert client.get("/health/ready").status_code == 200 == ask(client).status_code
+    assert 'seq2seq_alive{model="demo"} 1.0' in client.get("/metrics").text
+
+
+def test_a_load_that_fails_closes_what_it_has_built(
+    client: TestClient, service: Service, trained: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    built: list[Served] = []
+    closed: list[Any] = []
+
+    def build() -> Served:
+        built.append(Served("demo", trained, "cpu"))
+        engine: Any = built[-1].sentences
+        engine.close = lambda: closed.append(engine)
+        return built[-1]
+
+    def fail(*_: Any) -> Served:
+        raise ConfigError("damaged")
+
+    before = dict(service.models)
+    monkeypatch.setattr(service, "builders", {"demo": build, "other": build, "broken": fail})
+    assert client.portal
+    with pytest.raises(Seq2SeqError, match="damaged"):
+        client.portal.call(service.load)
+    assert len(built) == 2 and closed == [model.sentences for model in built]
+    assert service.models == before and ask(client).status_code == 200
+    # One that fails halfway closes its own.
+    from seq2seq.decoding.engine import Engine
+
+    monkeypatch.setattr(Engine, "close", lambda engine: closed.append(engine))
+    monkeypatch.setattr(Served, "_warm_up", fail)
+    with pytest.raises(Seq2SeqError, match="damaged"):
+        Served("demo", trained, "cpu")
+    assert len(closed) == 3
+
+
+def test_a_load_reads_the_keys_again_and_keeps_them_if_it_cannot(
+    client: TestClient, service: Service, tmp_path: Path, caplog: Any
+) -> None:
+    from seq2seq.serving.auth import read_keys
+
+    file = tmp_path / "keys"
+    file.write_bytes(b"first\r\n\n\t second  third\n")
+    assert read_keys(file) == [b"first", b"second", b"third"]
+    guarded = Service({}, LIMITS, read_keys(file), file)
+    guarded.models = service.models
+
+    def codes(*keys: str) -> list[int]:
+        with TestClient(app.build_app(guarded)) as client:
+            headers = [{"authorization": f"Bearer {key}"} for key in keys]
+            return [client.get("/v1/models", headers=each).status_code for each in headers]
+
+    def load() -> None:
+        with pytest.raises(Seq2SeqError):
+            client.portal.call(guarded.load)  # type: ignore[union-attr]
+
+    def fail() -> Served:
+        raise ConfigError("damaged")
+
+    guarded.builders = {"broken": fail}  # keys count even if no model can be loaded
+    assert codes("first", "other") == [200, 403]
+    file.write_bytes(b"\xef\xbb\xbfother\n")
+    load()
+    assert codes("first", "other") == [403, 200]
+    for change in (lambda: file.write_bytes(b" \n"), file.unlink, file.mkdir):
+        caplog.clear()
+        change()  # type: ignore[operator]
+        load()
+        assert codes("first", "other", "") == [403, 200, 403]
+        assert "keys not read again" in caplog.text
