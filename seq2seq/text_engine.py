@@ -19,6 +19,8 @@ from seq2seq.scoring import clean_line
 from seq2seq.symbols import EOS
 from seq2seq.text_request import Rules, TextRequest
 
+MOST_JOINED = 20  # translations of a text in parts: a hundred parts may have a hundred each
+
 
 class Translation(NamedTuple):
     """One translation of one text."""
@@ -112,10 +114,11 @@ class TextCodec:
 
     def translation_of(self, parts: Sequence[list[Hypothesis]]) -> list[Translation]:
         """The translations of a text from the hypotheses of its parts: joined rank by rank, as many
-        as all parts have. Those whose probability is not finite are left out.
+        as all parts have, and of several parts at most `MOST_JOINED`. Those whose probability is
+        not finite are left out.
         """
         finite = [[h for h in part if math.isfinite(h.score)] for part in parts]
-        ranks = list(zip(*finite, strict=False))
+        ranks = list(zip(*finite, strict=False))[: MOST_JOINED if len(parts) > 1 else None]
         texts = iter(self.tokenizers.target.decode_batch([h.ids for rank in ranks for h in rank]))
         return [
             Translation(
@@ -345,8 +348,8 @@ class TextEngine(Answering[TextRequest, list[Translation] | None]):
 
     def _unmet(self, text: Parts, translation: Translation) -> list[Term]:
         """The terms that a translation should contain and does not."""
-        count = self.codec.vocabulary.count
-        return [term for term in text.terms if count(term, translation.text) < term.minimum]
+        counts = self.codec.vocabulary.counts(text.terms, translation.text)
+        return [term for term, n in zip(text.terms, counts, strict=True) if n < term.minimum]
 
     def _not_copied(self, text: Parts, translation: Translation) -> list[str]:
         """The phrases that no search was asked to copy, and that a translation has too rarely."""
@@ -355,8 +358,12 @@ class TextEngine(Answering[TextRequest, list[Translation] | None]):
 
     def _broken(self, text: Parts) -> list[Term]:
         """The terms that no translation obeys, since its beginning does not; or else all."""
-        beginning, count = text.asked.prefix, self.codec.vocabulary.count
-        over = (t for t in text.terms if t.maximum is not None and count(t, beginning) > t.maximum)
+        counts = self.codec.vocabulary.counts(text.terms, text.asked.prefix)
+        over = (
+            term
+            for term, n in zip(text.terms, counts, strict=True)
+            if term.maximum is not None and n > term.maximum
+        )
         return list(over) or text.terms
 
     def _enter(

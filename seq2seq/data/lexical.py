@@ -86,11 +86,13 @@ class Vocabulary:
         """A text as its pieces write it."""
         return self.spelling.bytes_of(text).decode("utf-8", "replace").strip(" ")
 
-    def count(self, term: Term, text: str) -> int:
-        """How often a text, as it is read, contains a term, as its pieces write it."""
-        text = self.normal(text)
-        anywhere = self.spaceless or term.anywhere
-        return sum(occurrences(phrase, text, anywhere) for phrase in term.phrases)
+    def counts(self, terms: Sequence[Term], text: str) -> list[int]:
+        """The occurrences of each term in a text, as it is read, and as their pieces write them."""
+        text = self.normal(text) if terms else text
+        return [
+            sum(occurrences(p, text, self.spaceless or term.anywhere) for p in term.phrases)
+            for term in terms
+        ]
 
     def possible(self, terms: Sequence[Term]) -> Iterator[Term | str]:
         """The terms as pieces write them, without alternatives that these cannot spell, and without
