@@ -94,7 +94,7 @@ BUDGETS = {
     "attention": 2115,
     "training": 2162,
     "cli": 3160,
-    "data": 3148,
+    "data": 3154,
     "functional": 1400,
     "decoding": 2576,
     "pages": 670,

@@ -164,6 +164,15 @@ def put_in_place(stage: Path, folder: Path, memo: FileMemo) -> None:
         shutil.rmtree(damaged, ignore_errors=True)
     with suppress(OSError):
         sync(folder.parent)
+    hashes = read_seal(folder)
+    for name in hashes:  # so that the next start reads nothing again
+        memo.recall(folder / name, "sha256", lambda path: hashes[path.name])
+
+
+def read_seal(folder: Path) -> dict[str, str]:
+    """The hashes of the files in a folder, by name. Raises: OSError, ValueError without them."""
+    hashes: dict[str, str] = json.loads((folder / SEAL).read_text(encoding="utf-8"))
+    return hashes
 
 
 def is_sealed(folder: Path, memo: FileMemo) -> bool:
@@ -174,8 +183,8 @@ def is_sealed(folder: Path, memo: FileMemo) -> bool:
     not see are left to the checksums of the disk.
     """
     try:
-        hashes = json.loads((folder / SEAL).read_text(encoding="utf-8"))
-        return all(memo.sha256(folder / name) == known for name, known in hashes.items())
+        hashes = read_seal(folder).items()
+        return all(memo.sha256(folder / name) == known for name, known in hashes)
     except (OSError, ValueError, AttributeError, DataError):
         return False
 

@@ -192,7 +192,7 @@ def model_of(tokenizer: Tokenizer) -> PieceModel:
         model["type"] != "Unigram"
         or "NFC" in steps
         or "Split" in json.dumps(content)
-        or "(?<!" in spelled  # from `lookup_steps`
+        or "(?<![^" in spelled  # from `lookup_steps`
     ):
         raise ConfigError(
             "its pieces are not those of a SentencePiece model: train with tokenizer=unigram or "
