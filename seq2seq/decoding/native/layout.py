@@ -8,7 +8,6 @@ from keyword import iskeyword
 from types import SimpleNamespace
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -55,10 +54,10 @@ def address(tensor: Tensor | None) -> int | None:
 
 def check_rows(indices: Tensor, rows: int, name: str) -> None:
     """Raises: DataError if an index is no row of a table: the C reads what it is told."""
-    # As unsigned integers, negative ones are the largest.
-    largest = indices.numpy().view(np.uint64).max(initial=0)
-    if largest >= rows:
-        raise DataError(f"{name} {largest.view(np.int64)} was given to a model of {rows:,}")
+    values = indices.flatten().tolist()  # quick for the few ids of a step
+    if values and not 0 <= min(values) <= max(values) < rows:
+        wrong = next(value for value in values if not 0 <= value < rows)
+        raise DataError(f"{name} {wrong} was given to a model of {rows:,}")
 
 
 class Work(threading.local):
