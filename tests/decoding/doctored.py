@@ -92,7 +92,7 @@ def edit_weights(entry: dict[str, Any], state: dict[str, Any], draw: random.Rand
     edits: list[Callable[[], torch.Tensor]] = [
         lambda: x.index_fill(0, torch.tensor([rows]), torch.nan),
         lambda: x.index_fill(0, torch.tensor([rows]), draw.choice((torch.inf, -torch.inf))),
-        lambda: torch.full_like(x, draw.choice((torch.nan, torch.inf, 0.0, 3.0))),
+        lambda: torch.full_like(x, draw.choice((torch.nan, torch.inf, 0.0, 3.0, 1e30))),
         lambda: x.t().contiguous() if x.dim() == 2 else x[None],
         lambda: x.t().contiguous().t() if x.dim() == 2 else torch.stack((x, x), 1)[:, 0],
         lambda: x.to(draw.choice(dtypes)),

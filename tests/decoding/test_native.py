@@ -356,6 +356,18 @@ def test_a_model_that_diverged_has_no_finite_score(variant: str) -> None:
 SHAPES = [(1, 1, 1), (2, 5, 3), (3, 64, 33), (7, 131, 77), (13, 257, 96), (121, 300, 290)]
 
 
+@pytest.mark.parametrize("variant", [MODELS[0], MODELS[2]])
+def test_numbers_too_large_for_a_norm_are_not_finite_as_on_torch(
+    variant: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = build(variant)
+    layer: Any = model.decoder[0]  # type: ignore[index]
+    layer.feed.down.weight.detach().mul_(1e30)
+    for each in (on_torch(model, "float32", monkeypatch), with_precision(model, "float32")):
+        found = translations(each, requests(), "greedy")
+        assert all(not math.isfinite(hypotheses[0].score) for hypotheses in found)
+
+
 @pytest.mark.parametrize("rows, inputs, outputs", SHAPES)
 @pytest.mark.parametrize("has_bias", [False, True])
 def test_products_are_those_of_torch(rows: int, inputs: int, outputs: int, has_bias: bool) -> None:

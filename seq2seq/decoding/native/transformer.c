@@ -66,7 +66,10 @@ void normalise(const norm *n, const float *x, int64_t rows, int64_t dim, float *
             for (int64_t j = dim - i; j < LANES; j++) centred[j] = 0;
             squares += centred * centred;
         }
-        const float scale = 1 / sqrtf(sum_of(squares) / (float)dim + n->epsilon);
+        const float variance = sum_of(squares) / (float)dim;
+        /* Numbers too large to be squared are no model's: as on torch, what follows is not finite. */
+        const int overflows = n->kind == LAYER_NORM && !isfinite(variance);
+        const float scale = overflows ? NAN : 1 / sqrtf(variance + n->epsilon);
         for (int64_t i = 0; i < dim; i += LANES) {
             vec v = (load_part(x + i, dim - i) - mean) * scale * load_part(n->weight + i, dim - i);
             if (n->bias) v += load_part(n->bias + i, dim - i);
