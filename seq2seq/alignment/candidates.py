@@ -81,7 +81,7 @@ class Candidates:
 
 
 def link_table(links: set[Link], targets: int, sources: int) -> Tensor:
-    """Which words are linked, (T, S) bool."""
+    """A table of links, (T, S) bool: True where two words are linked."""
     table = torch.zeros(targets, sources, dtype=torch.bool)
     for i, j in links:
         if i < sources and j < targets:

@@ -1,4 +1,4 @@
-"""Where a model looked while it wrote a translation, word by word, and which weights to read.
+"""Alignments of words, read from the weights of attention, and the choice of weights to read.
 
 Attention says what was fetched to write the next piece. A row can be read in two ways: as that of
 the word being written, or as that of the word just read, one step later. Which reading, layer and
@@ -23,7 +23,7 @@ SHIFTS = (0, 1)  # a word's row is that of the step that writes it, or of the ne
 
 
 class Choice(NamedTuple):
-    """Which weights of an alignment are read.
+    """The weights that an alignment is read from.
 
     Attributes:
         shift: 0 for where the model looked when it wrote a word, 1 for one step later, when the
@@ -41,7 +41,7 @@ class Choice(NamedTuple):
 
 
 class Alignment(NamedTuple):
-    """Where a model looked while it wrote each word of a translation.
+    """The weights with which a model read the source while it wrote each word of a translation.
 
     `weights` (R, L, H, T, S + 1) for each of the R = 2 readings (`Choice.shift`), layer, head,
     target word and source word; the last column belongs to the end of the source. A row sums to

@@ -239,7 +239,7 @@ def check_words(links: Links, size: tuple[int, int], where: str, of: str) -> Non
 
 
 class LinkCounts(NamedTuple):
-    """How predicted links agree with reference links, in counts that add up over a corpus.
+    """Counts of predicted links that agree with reference links; they add up over a corpus.
 
     For predicted links A, sure ones S and possible ones P, which include S:
 

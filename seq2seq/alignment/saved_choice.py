@@ -1,4 +1,4 @@
-"""How to read the alignments of a model, in a small file beside its checkpoint.
+"""The choice of weights to read alignments from, in a small file beside the checkpoint.
 
 `best.ckpt` has its choice in `best.alignment.json`, counted from 1 as on the command line:
 
@@ -30,7 +30,7 @@ HINT = "Choose again with --choose, or remove the file"
 
 
 def choice_file(checkpoint: Path) -> Path:
-    """Where the choice for a checkpoint is kept."""
+    """The path of the file that holds the choice for a checkpoint."""
     return checkpoint.with_suffix(".alignment.json")
 
 

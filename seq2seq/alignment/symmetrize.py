@@ -64,7 +64,7 @@ class GrownLinks:
         self.targets.add(link[1])
 
     def lack(self, link: Link) -> int:
-        """How many of the two words of `link` have no link."""
+        """The number of words of `link`, of its two, that have no link yet."""
         return (link[0] not in self.sources) + (link[1] not in self.targets)
 
 

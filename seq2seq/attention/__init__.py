@@ -87,7 +87,7 @@ def split_name(options: Mapping[str, Any], where: str) -> tuple[str, dict[str, A
 
 
 def refusal(name: str, mechanism: type[Attention[Any]], role: Role) -> str:
-    """Why a mechanism cannot stand in a role, where it can, and what to type."""
+    """The message that refuses a mechanism in a role: the reason, its roles, and what to type."""
     defined = ", ".join(r.description for r in Role if r in mechanism.roles)
     others = as_typed(n for n, m in ATTENTION.items() if role in m.roles)
     return (
@@ -98,7 +98,7 @@ def refusal(name: str, mechanism: type[Attention[Any]], role: Role) -> str:
 
 
 def position_refusal(name: str, mechanism: type[Attention[Any]], role: Role, hook: str) -> str:
-    """Why a mechanism does not support the positions of a hook, and what to type."""
+    """The message that refuses the positions of a hook: the reason, and what to type."""
     schemes = {"rotate": "position=rope", "bias": "position=alibi and position=t5"}
     reason = mechanism.position_refusals.get(
         hook, "it forms no scores that these positions could act on"

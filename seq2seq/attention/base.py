@@ -13,7 +13,7 @@ M = TypeVar("M", bound=Memory)
 
 
 class Role(StrEnum):
-    """Where an attention stands in an encoder-decoder."""
+    """The place of an attention in an encoder-decoder."""
 
     ENCODER = "encoder"  # self-attention over the source: sees every real token
     DECODER = "decoder"  # self-attention over the target: sees the past and itself, is remembered
@@ -25,7 +25,7 @@ class Role(StrEnum):
 
 
 class Position(Protocol):
-    """What a position scheme offers to attention; see `nn.positions`."""
+    """A position scheme, as attention sees it; see `nn.positions`."""
 
     hook: ClassVar[str | None]
     heads: int | None  # that its biases are for; None = any number
@@ -36,7 +36,7 @@ class Position(Protocol):
 
 
 class Place(NamedTuple):
-    """Where one attention stands: its role, the widths around it, the scheme of positions."""
+    """The surroundings of one attention: its role, the widths, the scheme of positions."""
 
     role: Role
     dim: int  # E, width of the queries and, unless the mechanism says otherwise, of the output
@@ -48,7 +48,7 @@ class Place(NamedTuple):
         return x if self.position is None else self.position.rotate(x, positions)
 
     def bias(self, distance: Tensor, heads: int) -> Tensor | None:
-        """What the scheme adds to scores: (..., T, S) -> (..., H, T, S), or None."""
+        """Biases to add to scores: (..., T, S) -> (..., H, T, S), or None."""
         return None if self.position is None else self.position.bias(distance, heads)
 
 
@@ -77,7 +77,7 @@ class Attended(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What a mechanism costs, up to constant factors: a row of the zoo's table.
+    """The cost of a mechanism, up to constant factors: a row of the zoo's table.
 
     Letters as in `functional`; others are options of the mechanism, named in its docstring.
     """
@@ -126,7 +126,7 @@ class Attention(nn.Module, Generic[M]):
 
     @classmethod
     def cost(cls, options: Mapping[str, Any]) -> Cost:
-        """What it costs with these options, `name` included."""
+        """Its cost with these options, `name` included."""
         raise NotImplementedError
 
     def lr_multipliers(self) -> dict[nn.Parameter, float]:
@@ -215,7 +215,7 @@ class TokenAttention(Attention[TokenMemory]):
     folds: bool = False  # does `attend` take memories of several beams, and gain by it?
 
     def remember(self, x: Tensor, positions: Tensor) -> dict[str, Tensor]:
-        """What later queries need of these tokens.
+        """Streams of these tokens that later queries will read.
 
         Args:
             x: (N, S, E_source).

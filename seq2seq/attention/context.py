@@ -21,7 +21,7 @@ from seq2seq.functional.context import (
 
 
 class PooledContext(MultiHead):
-    """What global and hierarchical context share: means over the tokens beside keys and values.
+    """Base of global and hierarchical context: means over the tokens beside keys and values.
 
     Outside the decoder the mean is over all real tokens; inside it, over each token's own prefix,
     whose sum and count are remembered. A mechanism says in `change_keys` what it does to the keys.

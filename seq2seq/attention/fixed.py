@@ -70,8 +70,8 @@ def mean_state(x: Tensor, mask: Tensor) -> Tensor:
 
 
 def final_state(x: Tensor, mask: Tensor) -> Tensor:
-    """What a bidirectional RNN ends with: forward half of the last real token, backward half of the
-    first.
+    """The final state of a bidirectional RNN: the forward half of the last real token, and the
+    backward half of the first.
 
     x (N, S, E), mask (N, S), padding at the right -> (N, E), zero where there is no real token.
     """

@@ -1,4 +1,4 @@
-"""What every mechanism with heads shares: projections into heads and out of them, and checks."""
+"""Base of every mechanism with heads: projections into heads and out of them, and checks."""
 
 from typing import ClassVar
 
@@ -13,7 +13,7 @@ from seq2seq.tables import check_range
 
 
 class HeadedAttention(Attention[M]):
-    """What attentions with H heads of one width share: projections, and positions that turn them.
+    """Base of attentions with H heads of one width: projections, and positions that turn them.
 
     Args:
         place, num_heads, bias, dropout: as in the mechanisms.
@@ -96,7 +96,7 @@ def check_heads(num_heads: int, groups: int, dim: int) -> None:
 def position_bias(
     place: Place, positions: Tensor, keys: int, heads: int, beams: int = 1
 ) -> Tensor | None:
-    """What the position scheme of a place adds to the scores of queries at `positions` (T,) or
+    """Biases of the position scheme of a place for the scores of queries at `positions` (T,) or
     (N, T) and `keys` keys, `beams` at each position: (..., H, T, S).
     """
     position = place.position

@@ -1,4 +1,4 @@
-"""What decoding remembers. Mechanisms attend, memories store."""
+"""Memories of decoding. Mechanisms attend, memories store."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol, Self
@@ -9,7 +9,7 @@ from torch.nn.functional import pad
 
 
 class Memory(Protocol):
-    """What a search may do with any memory."""
+    """The operations of a search on any memory."""
 
     @property
     def rows(self) -> int:

@@ -130,8 +130,8 @@ class MultiHead(TokenAttention):
         return Cost(time=f"T S {width}", memory=held, remembers=f"{remembers} a token")
 
     def visible(self, here: Tensor, there: Tensor) -> Tensor | None:
-        """Which keys a query may read of those that are real and not in its future: for a
-        mechanism that only hides keys.
+        """A mask of the keys that a query may read, of those that are real and not in its future:
+        for a mechanism that only hides keys.
 
         Args:
             here: positions of the queries, broadcastable to (N, H, T, 1).

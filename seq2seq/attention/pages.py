@@ -91,7 +91,7 @@ class Slots:
 
 
 class SlotTable:
-    """Where the tokens of B sentences of K rows each are; one for all layers.
+    """The slots of the tokens of B sentences of K rows each; one table for all layers.
 
     Attributes:
         lengths: tokens in each row of each sentence.
@@ -165,7 +165,7 @@ class SlotTable:
 
     @property
     def view(self) -> Slots:
-        """What can be read, the same object until something changes. After the end of a row its
+        """The slots to read, the same object until something changes. After the end of a row its
         first slot is repeated, so that nothing unwritten is ever read.
         """
         if self._view is None:

@@ -1,4 +1,4 @@
-"""Which mechanism stands in which role: the rule that resolves four configuration nodes."""
+"""The mechanism of each role: the rule that resolves four configuration nodes."""
 
 from collections.abc import Collection, Mapping
 from typing import Any, NamedTuple
@@ -9,7 +9,7 @@ from seq2seq.tables import check_options
 
 
 class Choice(NamedTuple):
-    """What stands in one role, and which node it came from."""
+    """The mechanism of one role, and the configuration node that it came from."""
 
     options: dict[str, Any]
     node: str  # `attn`, `attn.elsewhere` or `<role>_attn`
@@ -63,7 +63,7 @@ def resolve_roles(config: Mapping[str, Any], roles: Collection[Role]) -> dict[Ro
 
 
 def inherit(common: Mapping[str, Any], role: Role) -> Choice:
-    """What a role takes from `attn`."""
+    """The mechanism that a role takes from `attn`."""
     elsewhere = common.get("elsewhere")
     if elsewhere and role not in ATTENTION.find(common["name"]).roles:
         return Choice(without_elsewhere(elsewhere), "attn.elsewhere")

@@ -19,7 +19,7 @@ class Dotted(NamedTuple):
 
 
 class Widths(NamedTuple):
-    """What a score needs to know about its place."""
+    """The widths of the attention that a score is part of."""
 
     heads: int  # H
     query: int  # of a head
@@ -43,11 +43,11 @@ class Score(nn.Module):
         super().__init__()
 
     def keys(self, k: Tensor) -> Tensor:
-        """What to remember of the keys: (N, S, G, D) -> (N, S, heads, width)."""
+        """Keys as they are remembered: (N, S, G, D) -> (N, S, heads, width)."""
         return k
 
     def queries(self, q: Tensor) -> Tensor:
-        """What is compared with the keys: (N, H, T, D) -> (N, H, T, width)."""
+        """Queries as they are compared with the keys: (N, H, T, D) -> (N, H, T, width)."""
         return q
 
     def dotted(self, q: Tensor, k: Tensor) -> Dotted:

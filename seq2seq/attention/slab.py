@@ -11,7 +11,7 @@ from seq2seq.attention.memory import DenseMemory, Memory, tokens_of, with_tokens
 
 
 class BeamTable:
-    """Which tokens of its sentence each of K hypotheses consists of; one for all layers.
+    """The tokens of its sentence that each of K hypotheses consists of; one table for all layers.
 
     The tokens of a sentence are ordered by position, K at each: entry t K + k is what beam k wrote
     at position t.

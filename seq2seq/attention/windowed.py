@@ -1,4 +1,4 @@
-"""What local attentions share: heads, and a memory of the last tokens."""
+"""Base of local attentions: heads, and a memory of the last tokens."""
 
 from functools import partial
 
@@ -25,8 +25,8 @@ class WindowedAttention(HeadedAttention[RingMemory]):
     num_global = 0  # tokens at the beginning that every query reads
 
     def remember(self, x: Tensor, positions: Tensor) -> dict[str, Tensor]:
-        """What later queries need of tokens x (N, S, E), at positions (S,) or (N, S): streams k
-        and v, (N, H, S, D).
+        """Streams of tokens x (N, S, E), at positions (S,) or (N, S), that later queries will
+        read: k and v, (N, H, S, D).
         """
         return {"k": self.turned(self.k(x), positions), "v": self.heads(self.v(x))}
 

@@ -15,7 +15,7 @@ from seq2seq.functional.softmax import widened
 
 
 class PrefixSums(NamedTuple):
-    """What a mean over a prefix is made of, and all that a decoder remembers of it."""
+    """The parts of a mean over a prefix: all that a decoder remembers of it."""
 
     total: Tensor  # (N, E)
     tokens: Tensor  # (N, 1), count of the real ones

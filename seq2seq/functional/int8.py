@@ -95,7 +95,7 @@ def int_mm_product(x: Tensor, weight: Int8Weight) -> Tensor:
 
 
 def float_product(x: Tensor, weight: Int8Weight) -> Tensor:
-    """Where no integer kernel is exact: in floating point wide enough for these sums."""
+    """The product in floating point, wide enough for its sums, where no integer kernel is exact."""
     dtype = torch.float32 if x.shape[1] <= LONGEST_IN_FLOAT else torch.float64
     return (x.to(dtype) @ weight.columns.to(dtype)).float() * weight.scale
 

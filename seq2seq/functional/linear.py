@@ -29,7 +29,7 @@ SEGMENT = 1024
 
 
 class Sums(NamedTuple):
-    """All that a query needs of the keys: S and z, which are total * exp(level)."""
+    """The sums over keys that a query reads: S and z, which are total * exp(level)."""
 
     total: Tensor  # (B, H, F, M + 1): S, and z as its last column
     level: Tensor | None = None  # (B, H, 1); None = 0

@@ -32,7 +32,7 @@ class Keys(NamedTuple):
 
 
 class Weighing(NamedTuple):
-    """How the keys that a query reads are weighed."""
+    """The rule that weighs the keys that a query reads."""
 
     scale: float  # factor of the scores
     bias: Bias | None = None  # added to them
@@ -41,7 +41,7 @@ class Weighing(NamedTuple):
 
 
 class Blocks(NamedTuple):
-    """How T queries, the last of S positions, are cut into C blocks, and what each block reads.
+    """A division of T queries, the last of S positions, into C blocks, and the keys of each block.
 
     Block c has the queries c Q ... (c + 1) Q - 1, and reads W keys: its own positions, `back`
     before them and `ahead` after them.
@@ -63,7 +63,7 @@ class Blocks(NamedTuple):
         return pad(x, (0, 0, front, after)).unfold(2, width, self.size)
 
     def real(self, keys: Keys, queries: int) -> Tensor:
-        """Which keys exist and are not padding: (B, 1, C, 1, W)."""
+        """A mask of the keys that exist and are not padding: (B, 1, C, 1, W)."""
         return self.keys(real(keys)[:, None, :, None], queries)
 
     def places(self, start: int, queries: int, device: torch.device) -> Tensor:

@@ -259,7 +259,7 @@ def neighbours(x: Tensor, causal: bool) -> list[Tensor]:
 
 
 def seen_by_chunks(layout: Layout, causal: bool) -> Tensor:
-    """Which of the W keys of its chunk each slot sees, (B H C, m, W)."""
+    """A mask of the W keys of its chunk that each slot sees, (B H C, m, W)."""
     T, m = layout.slots.shape[-1], layout.tokens.shape[-1]
     taken = neighbours((layout.tokens < T).view(-1, m), causal)
     joined = layout.joined.view(-1, 1)

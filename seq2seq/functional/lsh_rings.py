@@ -1,4 +1,4 @@
-"""What a decoder with hashed attention remembers: the last two chunks of every bucket and round.
+"""The memory of a decoder with hashed attention: the last two chunks of every bucket and round.
 
 Letters as in `lsh`. A token with c tokens before it in its bucket reads the last of them, from
 number (c // m - 1) m to c - 1: a ring of 2 m slots a bucket holds all that can still be read.
@@ -24,7 +24,7 @@ class Rings(NamedTuple):
 
 
 class Near(NamedTuple):
-    """What a token may read: the W = R 2 m slots of its buckets."""
+    """The tokens near another one: the W = R 2 m slots of its buckets."""
 
     keys: Tensor  # (N, H, W, D)
     values: Tensor  # (N, H, W, M)
@@ -45,7 +45,7 @@ def empty_rings(k: Tensor, v: Tensor, rounds: int, num_buckets: int, chunk: int)
 
 
 def read_rings(rings: Rings, buckets: Tensor) -> Near:
-    """What the next token, whose buckets (N, H, R) are from `hash_buckets`, may read."""
+    """The tokens near the next one, whose buckets (N, H, R) are from `hash_buckets`."""
     slots = rings.keys.shape[-2]
     chunk = slots // 2
     ring = rings_of(buckets, rings)

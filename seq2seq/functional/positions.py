@@ -51,7 +51,7 @@ def sinusoid(positions: Tensor, dim: int, endpoint: bool = False) -> Tensor:
 
 
 def distances(positions: Tensor, keys: int) -> Tensor:
-    """How far each key stands after its query, negative for one before it.
+    """The distance of each key from its query, negative for a key before it.
 
     Args:
         positions: of the queries, (T,) or (N, T).

@@ -78,7 +78,7 @@ def explicit_attention(
 
 
 def both(mask: Tensor | None, other: Tensor | None) -> Tensor | None:
-    """What two masks let through; None = everything."""
+    """The intersection of two masks; None lets everything through."""
     if mask is None or other is None:
         return other if mask is None else mask
     return mask & other

@@ -11,7 +11,7 @@ from seq2seq.functional.softmax import causal_mask
 
 
 class Cut(NamedTuple):
-    """How scores are computed, and cut into tiles."""
+    """A rule for computing scores, and their division into tiles."""
 
     scale: float
     causal: bool

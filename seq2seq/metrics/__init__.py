@@ -1,1 +1,1 @@
-"""How good translations are: scores, significance tests, and checks of the text itself."""
+"""The quality of translations: scores, significance tests, and checks of the text itself."""

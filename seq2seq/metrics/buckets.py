@@ -1,4 +1,4 @@
-"""Where a system is good and where not: by the length of the source, and by how rare words are.
+"""The strengths of a system: scores by the length of the source, and by how rare words are.
 
 Corpus scores hide both. The idea is that of compare-mt, Neubig et al. 2019, arXiv:1903.07926.
 """
@@ -34,7 +34,7 @@ class FrequencyBucket(NamedTuple):
 
 
 def length_unit(language: str | None) -> str:
-    """What sources of this language are measured in."""
+    """The unit in which sources of this language are measured."""
     return "characters" if is_spaceless(language) else "words"
 
 
@@ -64,7 +64,7 @@ def by_length(
 
 
 def count_words(lines: Iterable[str], language: str | None = None) -> Counter[str]:
-    """How often each word occurs in a text, split into words as by BLEU."""
+    """The frequency of each word of a text, split into words as by BLEU."""
     return Counter(chain.from_iterable(map(splitter(language), lines)))
 
 

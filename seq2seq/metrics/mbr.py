@@ -21,7 +21,7 @@ BLOCK = 1 << 22  # elements of the largest matrix of n-grams
 
 
 class Decision(NamedTuple):
-    """What minimum Bayes risk decides for one sentence."""
+    """The decision of minimum Bayes risk for one sentence."""
 
     best: int  # index of the hypothesis with the highest expected utility; of equal ones, the first
     expected: list[float]  # the expected utility of each hypothesis, 0 to 100

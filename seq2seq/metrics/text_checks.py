@@ -51,7 +51,7 @@ def usual_metrics(references: Sequence[str]) -> list[str]:
 def cautions(
     references: Sequence[str], systems: Mapping[str, Sequence[str]], language: str | None = None
 ) -> list[str]:
-    """What to know before these scores are compared with others; a sentence each.
+    """Cautions for readers who compare these scores with others; a sentence each.
 
     Args:
         systems: the outputs of each by its name.

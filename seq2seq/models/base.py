@@ -1,4 +1,4 @@
-"""What every encoder-decoder offers: training, searches and plots know no other interface."""
+"""The interface of every encoder-decoder: training, searches and plots know no other."""
 
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
@@ -17,7 +17,7 @@ Attentions = Mapping[Role, Mapping[str, Any]]  # role -> `name` and options of i
 
 
 class Decoded(NamedTuple):
-    """What a decoder computed for given target tokens; `Seq2Seq.logits` turns `hidden` into scores
+    """The output of a decoder for given target tokens; `Seq2Seq.logits` turns `hidden` into scores
     of words.
     """
 
@@ -73,7 +73,7 @@ class Seq2Seq(nn.Module):
 
     @property
     def cross_attentions(self) -> list[Attention[Any]]:
-        """Those whose weights it returns, by layer."""
+        """The attentions whose weights it returns, by layer."""
         attentions = (module for module in self.modules() if isinstance(module, Attention))
         return [attention for attention in attentions if attention.place.role is Role.CROSS]
 
@@ -91,7 +91,7 @@ class Seq2Seq(nn.Module):
         raise NotImplementedError
 
     def memories(self, encoded: Encoded, beams: int) -> tuple[list[Memory], list[Memory]]:
-        """What the decoder remembers before the first token, a memory for each cross-attention: of
+        """The decoder's memories before the first token, a memory for each cross-attention: of
         the source, in B rows, and of what is written, in B * `beams` rows.
         """
         raise NotImplementedError

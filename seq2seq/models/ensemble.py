@@ -128,7 +128,7 @@ class Ensemble(Seq2Seq):
         return torch.split(states, widths, dim=-1)
 
     def _layers(self) -> Iterator[slice]:
-        """Which memories are those of each member."""
+        """The slice of the memories that belongs to each member."""
         ends = list(accumulate(len(member.cross_attentions) for member in self.members))
         return map(slice, [0, *ends], ends)
 

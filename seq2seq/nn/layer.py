@@ -1,4 +1,4 @@
-"""What stands around the attentions of a Transformer: norms, residuals, feed-forward networks."""
+"""Parts of a Transformer around its attentions: norms, residuals, feed-forward networks."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -85,7 +85,7 @@ class Residual(nn.Module):
         self.dropout = Dropout(dropout)
 
     def enter(self, x: Tensor) -> Tensor:
-        """What the sub-layer reads."""
+        """The input of the sub-layer."""
         return self.norm(x) if self.pre else x
 
     def leave(self, x: Tensor, y: Tensor) -> Tensor:

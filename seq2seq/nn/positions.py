@@ -47,7 +47,7 @@ class PositionScheme(nn.Module):
         return x
 
     def bias(self, distance: Tensor, heads: int) -> Tensor | None:
-        """What to add to scores, by the distance j - i of key j from query i: (..., T, S) -> (...,
+        """Biases of scores, by the distance j - i of key j from query i: (..., T, S) -> (...,
         H, T, S).
         """
         return None

@@ -77,7 +77,7 @@ def advice(missing: list[str]) -> str:
 
 
 def is_right_to_left(text: str) -> bool:
-    """Whether a text has a letter of a script like Arabic or Hebrew."""
+    """Does a text have a letter of a script like Arabic or Hebrew?"""
     return any(unicodedata.bidirectional(c) in ("R", "AL") for c in text)
 
 

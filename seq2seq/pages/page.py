@@ -47,7 +47,7 @@ def write_page(path: Path, alignments: Sequence[Alignment], choice: Choice) -> N
 
 
 def alignment_data(alignments: Sequence[Alignment], choice: Choice) -> dict[str, Any]:
-    """What `pages/alignment.js` reads of one or more alignments, in plain values."""
+    """The data of one or more alignments for `pages/alignment.js`, in plain values."""
     return {
         "choice": {"shift": choice.shift, "layer": choice.layer, "head": choice.head},
         "shape": list(alignments[0].weights.shape[:3]),

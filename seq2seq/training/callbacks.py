@@ -60,7 +60,7 @@ def gather(state: Tensor) -> list[Tensor]:
 
 
 def ends_update(trainer: L.Trainer, index: int) -> bool:
-    """Whether micro-batch `index` of the epoch completes an update."""
+    """Does micro-batch `index` of the epoch complete an update?"""
     return (index + 1) % trainer.accumulate_grad_batches == 0
 
 

@@ -1,4 +1,4 @@
-"""Which checkpoints a run keeps, and how their files are written."""
+"""The checkpoints that a run keeps, and the writing of their files."""
 
 import shutil
 from pathlib import Path

@@ -83,7 +83,7 @@ def find_guide(options: GuidedOptions, model: Seq2Seq) -> Guide | None:
 
 
 def untrainable(attention: Attention[Any]) -> str | None:
-    """Why an attention's weights cannot be trained towards given ones; None if they can."""
+    """The reason why the weights of an attention cannot learn given links; None if they can."""
     kind = type(attention).__name__
     if not attention.shows_weights:
         return f"{kind} has none: {attention.no_weights}"

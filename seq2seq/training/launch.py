@@ -77,7 +77,7 @@ def train(config: DictConfig) -> float | None:
 
 
 def explain_system_error(error: OSError) -> str:
-    """What the system refused, and what to do about a full disk."""
+    """The message for an error of the system: its refusal, and the remedy for a full disk."""
     room = " Free some space; resume=auto continues from last.ckpt, if there is one"
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     return f"{error} (HYDRA_FULL_ERROR=1 shows where).{room if full else ''}"

@@ -1,4 +1,4 @@
-"""Where a run's metrics go: a CSV file, and a logger that plots them if one is chosen."""
+"""The outlets of a run's metrics: a CSV file, and a logger that plots them if one is chosen."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -88,7 +88,7 @@ def read_logger(node: Mapping[str, Any]) -> LoggerOptions:
 
 
 def is_installed(package: str) -> bool:
-    """Whether there is a package of that name, without importing it."""
+    """Is there a package of that name? It is not imported."""
     spec = find_spec(package)
     # Any folder of that name, such as the wandb/ of earlier runs, counts as a package too; but
     # without __init__.py it has no origin.

@@ -1,4 +1,4 @@
-"""What users see of a training run: a progress bar or lines, validation scores, translations."""
+"""The display of a training run: a progress bar or lines, validation scores, translations."""
 
 import math
 import time
@@ -90,7 +90,7 @@ class Reporter(L.Callback):
         self.since = self.said = time.perf_counter()
 
     def is_silent(self, trainer: L.Trainer) -> bool:
-        """Whether a progress line is due."""
+        """Has so long a time passed in silence that a progress line is due?"""
         return time.perf_counter() - self.said >= self.silence and trainer.is_global_zero
 
     def say(self, line: str) -> None:

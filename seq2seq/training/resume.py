@@ -112,7 +112,7 @@ def what_to_type(differences: Sequence[checkpoint.Difference]) -> list[str]:
 
 
 def recorded(before: Path) -> str:
-    """What the run in a folder was started with, as far as known."""
+    """A sentence with the overrides that started the run in a folder; empty if they are unknown."""
     try:
         typed = OmegaConf.to_container(OmegaConf.load(before / RECORD / "overrides.yaml"))
     except (OSError, ValueError, OmegaConfBaseException, YAMLError):

@@ -176,7 +176,8 @@ def circumstances(trainer: L.Trainer, seconds: float) -> dict[str, Any]:
 
 
 def time_limit(timer: Timer, plan: Plan) -> str:
-    """Why training ended, if by the clock, which keeps counting in a resumed run."""
+    """The reason for the end of a training, if the clock ended it, which a resumed run goes on
+    counting; else empty."""
     remaining = timer.time_remaining()
     if remaining is None or remaining > 0:
         return ""
@@ -184,7 +185,7 @@ def time_limit(timer: Timer, plan: Plan) -> str:
 
 
 def describe_run(plan: Plan, prepared: Prepared) -> dict[str, Any]:
-    """What makes a checkpoint of this run self-sufficient and resumable."""
+    """The entry that makes a checkpoint of this run self-sufficient and resumable."""
     train = prepared.ledger["parts"]["train"]
     order = {
         "seed": plan.run.seed,

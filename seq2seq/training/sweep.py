@@ -45,8 +45,8 @@ class Sweep(Callback):
         Sweep.begun = self
 
     def summary(self) -> str:
-        """How many jobs ended and how: one line per job, in the order in which they ended; empty
-        after dry runs.
+        """The end of each job: one line per job, in the order in which they ended; empty after
+        dry runs.
         """
         outcomes = self._outcomes().items()
         ended = sorted((time, path) for path, time in outcomes if self.before.get(path) != time)
@@ -80,7 +80,7 @@ def outcome(path: Path) -> str:
 
 
 def is_job() -> bool:
-    """Whether this process trains a job of a sweep."""
+    """Does this process train a job of a sweep?"""
     return HydraConfig.get().mode == RunMode.MULTIRUN
 
 
@@ -106,7 +106,7 @@ def run_job(fit: Callable[[DictConfig], float | None], config: DictConfig) -> fl
 
 
 def needs_fresh_processes(options: TrainerOptions) -> bool:
-    """Whether this process must hand its job to a fresh process tree."""
+    """Must this process hand its job to a fresh process tree?"""
     return is_job() and "LOCAL_RANK" not in os.environ and wants_many_processes(options)
 
 

@@ -55,7 +55,7 @@ def unknown_key(key: str, folder: str, overrides: list[str]) -> str:
 
 
 def lacking(name: str, option: str) -> str | None:
-    """Why a mechanism has no option that others have."""
+    """The reason why a mechanism lacks an option that others have."""
     from seq2seq.attention import ATTENTION  # only here: torch takes a second
 
     mechanism = ATTENTION.get(name)

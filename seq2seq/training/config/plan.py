@@ -211,7 +211,7 @@ def check_tokenizer(config: Mapping[str, Any]) -> None:
 
 
 def describe_model(config: Mapping[str, Any], roles: Mapping[Role, Choice]) -> dict[str, Any]:
-    """What `seq2seq.models.build_model` takes."""
+    """The configuration that `seq2seq.models.build_model` takes."""
     attention = {role.value: choice.options for role, choice in roles.items()}
     return {"model": config["model"], "position": config["position"], "attention": attention}
 
