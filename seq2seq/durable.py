@@ -101,7 +101,7 @@ def remove_stale(stage: Path) -> None:
 
 
 def last_change(path: Path) -> float:
-    """When a file, or anything in a folder, was last written, by the clock of its file system."""
+    """The time of the last write to a file, or to anything in a folder, by its disk's clock."""
     return max(each.stat().st_mtime for each in (path, *path.rglob("*")))
 
 

@@ -15,7 +15,7 @@ REFRESH = 0.2  # seconds between two states of a bar
 
 
 class Tally:
-    """How much of some work is done; the work itself counts.
+    """The amount of some work that is done; the work itself counts.
 
     Args:
         work: its name.

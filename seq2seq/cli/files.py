@@ -30,7 +30,7 @@ class InputPath(type(Path())):  # type: ignore[misc]  # Path itself cannot be de
 
 
 def inputs_of(arguments: argparse.Namespace) -> list[Path]:
-    """What the options name that is read."""
+    """All that options name and a command reads."""
     values = (value if isinstance(value, list) else [value] for value in vars(arguments).values())
     return [value for value in chain.from_iterable(values) if isinstance(value, InputPath)]
 
@@ -119,7 +119,7 @@ def check_apart(outputs: Iterable[Path], called: str, read: Iterable[Path | None
 
 
 def identity(path: Path) -> tuple[int, int]:
-    """What all names of a file have in common: its disk, and its number there."""
+    """The disk of a file and its number there, which all of its names have in common."""
     status = path.stat()
     return status.st_dev, status.st_ino
 

@@ -57,7 +57,7 @@ class Block(NamedTuple):
 
 
 def pairs_of(block: Block) -> int:
-    """How many pairs of the text a block stands for, those left out included."""
+    """The number of pairs of the text in a block, those left out included."""
     return len(block.hashes) + len(block.empty) + len(block.long)
 
 

@@ -20,7 +20,7 @@ class Vocabulary(NamedTuple):
     ids: Mapping[str, int]  # of the pieces
 
     def rows(self, start: int) -> Rows:
-        """Which of their ids each of ours is.
+        """Their id of each of ours.
 
         A piece of the SentencePiece model that has no number is read as the unknown symbol is.
 

@@ -122,7 +122,7 @@ def static(file: Path) -> Callable[[Request], Response]:
 
 
 async def handled(service: Service, method: str, handler: Handler, request: Request) -> Response:
-    """What a handler answers, or the error that it raises. The body of a client without a key is
+    """The answer of a handler, or the error that it raises. The body of a client without a key is
     read only if the key may be in it.
     """
     limits, path, key = service.limits, request.scope["path"], header_key(request)

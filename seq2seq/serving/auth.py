@@ -1,4 +1,4 @@
-"""Who may ask: the names of the server, the origins of pages elsewhere, proxies, and keys."""
+"""Access: the names of the server, the origins of pages elsewhere, proxies, and keys."""
 
 import codecs
 import hmac

@@ -90,7 +90,7 @@ class FairQueue:
 
 
 class Speed:
-    """How fast an engine works when it is full.
+    """The speed of an engine when it is full.
 
     A sentence that was one of N hypotheses for t seconds has used t / N of the engine's time. This
     is known as soon as the first are answered, and does not count what a batch leaves unused that
@@ -287,7 +287,7 @@ class Waiting:
             del self._clients[client]
 
     def refuses(self, client: Hashable, pieces: int, limit: int) -> str:
-        """Why there is no room for a request; empty if there is.
+        """The reason to refuse a request for lack of room; empty if there is room.
 
         Together, all requests may have `limit` pieces. Of a request, half of that counts at most,
         so that none is refused for its length alone; and of a client, so that what it has too much

@@ -158,8 +158,8 @@ class Served:
         return time.monotonic() - next(iter(self._waiting)).since if self._waiting else 0.0
 
     def seconds(self, client: Hashable, pieces: int) -> float:
-        """How long it takes at least until a request of so many pieces is translated, with what
-        is translated before it; 0 if this is not known.
+        """The least time until a request of so many pieces is translated, with what is translated
+        before it, in seconds; 0 if this is not known.
         """
         speed = self.queue.speed.pieces_per_second()
         return self.waiting.before(client, pieces) * self.search.beams / speed if speed else 0.0

@@ -50,7 +50,7 @@ def settle_precision(plan: Plan) -> Plan:
 
 
 def find_cpu_bfloat16(cpu_info: str) -> tuple[bool, str]:
-    """Whether a processor has instructions for products in bfloat16, and this in words.
+    """Does a processor have instructions for products in bfloat16? Also says so in words.
 
     torch is not asked: it says yes where they are emulated, too.
 

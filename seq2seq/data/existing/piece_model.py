@@ -41,7 +41,7 @@ class Piece(NamedTuple):
 
 
 class PieceModel(NamedTuple):
-    """What a `.model` file holds."""
+    """The content of a `.model` file."""
 
     pieces: list[Piece]
     algorithm: int  # UNIGRAM or BPE
@@ -67,7 +67,7 @@ class PieceModel(NamedTuple):
         return {text: chr(FIRST_CODE + i) for i, text in enumerate(longest_first(own))}
 
     def changed_symbols(self) -> dict[str, str]:
-        """Those of the symbols that would be lost in normalisation.
+        """The symbols that would be lost in normalisation.
 
         Raises: DataError if the normalisation is damaged.
         """
@@ -194,7 +194,7 @@ def piece_of(message: bytes) -> Piece:
 
 
 def character_map(model: PieceModel) -> list[Any]:
-    """How characters are normalised. Raises: DataError if the map is damaged."""
+    """The normalisation of characters. Raises: DataError if the map is damaged."""
     if not model.charsmap:
         return []
     try:
