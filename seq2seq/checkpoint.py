@@ -31,10 +31,10 @@ from torch.nn.modules.module import (
 
 from seq2seq import __version__
 from seq2seq.data.groups import group_marks
-from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.durable import replacing
 from seq2seq.errors import CheckpointError, ConfigError, DataError
 from seq2seq.models import Seq2Seq, build_model
+from seq2seq.tokenization.tokenizer import Tokenizer
 
 FORMAT = 1
 ENTRY = "seq2seq"

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from seq2seq.data.text import without_end
-from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.data.windows import by_length, padded, windows
 from seq2seq.models import Seq2Seq
 from seq2seq.symbols import BOS, EOS, PAD
+from seq2seq.tokenization.tokenizer import Tokenizers
 from seq2seq.unpacked import without_marks
 
 BATCH_PIECES = 4096  # padded pieces of the longer side in one batch

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from seq2seq.alignment.choice import Alignment
-from seq2seq.data.lexical import Constraint, Term, Vocabulary
-from seq2seq.data.spelling import Extension, occurrences
-from seq2seq.data.tokenizer import Tokenizers
+from seq2seq.constraints.lexical import Constraint, Term, Vocabulary
+from seq2seq.constraints.request import Rules, TextRequest
+from seq2seq.constraints.spelling import Extension, occurrences
 from seq2seq.data.windows import segments
 from seq2seq.decoding import Answering, Beam, Hypothesis, Request, Search
 from seq2seq.decoding.answering import DROPPED, GivenUp
@@ -17,7 +17,7 @@ from seq2seq.decoding.engine import Sentences
 from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.scoring import clean_line
 from seq2seq.symbols import EOS
-from seq2seq.text_request import Rules, TextRequest
+from seq2seq.tokenization.tokenizer import Tokenizers
 
 MOST_JOINED = 20  # translations of a text in parts: a hundred parts may have a hundred each
 

@@ -15,8 +15,8 @@ from seq2seq import checkpoint
 from seq2seq.alignment.choice import SHIFTS, Alignment
 from seq2seq.alignment.links import Span, Word, pieces, word_weights, words
 from seq2seq.attention import ATTENTION
-from seq2seq.data.lexical import Vocabulary
-from seq2seq.data.tokenizer import Tokenizers
+from seq2seq.constraints.lexical import Vocabulary
+from seq2seq.constraints.request import Rules, TextRequest
 from seq2seq.decoding import (
     SEARCHES,
     Engine,
@@ -38,7 +38,7 @@ from seq2seq.scoring import Pair, Score, cross_weights, log_probabilities, read_
 from seq2seq.symbols import EOS, NAMES
 from seq2seq.tables import check_range, options_of
 from seq2seq.text_engine import TextCodec, TextEngine, Translation
-from seq2seq.text_request import Rules, TextRequest
+from seq2seq.tokenization.tokenizer import Tokenizers
 
 # Requests that make it worth starting a process, which takes about as long as importing torch.
 WORTH_A_PROCESS = 256

@@ -14,7 +14,7 @@ from sacrebleu.metrics.ter import TER
 from test_cli import SENTENCES, Command, refused
 from tiny_runs import TINY_MODEL, demo_lines, save_model
 
-from seq2seq.data.tokenizer import Tokenizer
+from seq2seq.tokenization.tokenizer import Tokenizer
 from seq2seq.translator import Translator
 
 run, seq2seq, test_set = test_cli.run, test_cli.seq2seq, test_cli.test_set

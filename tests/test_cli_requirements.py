@@ -10,7 +10,7 @@ from sacrebleu.metrics.chrf import CHRF
 from test_cli import SENTENCES, Command, refused
 from tiny_runs import demo_lines
 
-from seq2seq.data.spelling import occurrences
+from seq2seq.constraints.spelling import occurrences
 
 run, seq2seq, test_set = test_cli.run, test_cli.seq2seq, test_cli.test_set
 REFERENCES = demo_lines("test", "en", 12)

@@ -23,8 +23,8 @@ from test_cli import SENTENCES, Command, Ended, refused, started
 
 from seq2seq.cli import progress
 from seq2seq.cli.lines import LONGEST_INPUT_LINE, InputLines
-from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.decoding import Engine, Hypothesis
+from seq2seq.tokenization.tokenizer import Tokenizer
 from seq2seq.translator import Translator
 
 run, seq2seq = test_cli.run, test_cli.seq2seq

@@ -11,12 +11,12 @@ from tiny_runs import TINY_MODEL, plan_of, save_model
 
 from seq2seq import checkpoint
 from seq2seq.cli.export import why
-from seq2seq.data.words import Character, Word
 from seq2seq.errors import ConfigError
 from seq2seq.interchange.agreement import Agreement, CTranslate2, Judge, ours, random_rows, scores
 from seq2seq.interchange.ctranslate2 import NEVER, check_expressible, export, unsupported
 from seq2seq.models import build_model
 from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
+from seq2seq.tokenization.words import Character, Word
 
 
 def lively_model(path: Path, *overrides: str) -> checkpoint.Saved:

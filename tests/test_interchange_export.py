@@ -16,8 +16,6 @@ from test_export import lively_model
 from tiny_runs import plan_of
 
 from seq2seq import checkpoint
-from seq2seq.data.existing import piece_model, sentencepiece
-from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.decoding import build_search
 from seq2seq.errors import ConfigError
 from seq2seq.interchange.agreement import Judge, random_rows
@@ -29,6 +27,8 @@ from seq2seq.interchange.huggingface_export import HuggingFace, export, unsuppor
 from seq2seq.interchange.libraries import library
 from seq2seq.models import build_model
 from seq2seq.symbols import BOS, PAD, UNK
+from seq2seq.tokenization import piece_model, sentencepiece
+from seq2seq.tokenization.tokenizer import Tokenizer
 from seq2seq.translator import Translator
 
 NONE = (None, None)

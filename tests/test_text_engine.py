@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 from tiny_runs import demo_lines, demo_run
 
-from seq2seq.data.lexical import Constraint, Term
-from seq2seq.data.spelling import occurrences
+from seq2seq.constraints.lexical import Constraint, Term
+from seq2seq.constraints.request import PLACEHOLDERS, Rules, TextRequest
+from seq2seq.constraints.spelling import occurrences
 from seq2seq.decoding import Beam, Engine, Greedy, Search
 from seq2seq.errors import ConfigError
 from seq2seq.symbols import EOS
 from seq2seq.text_engine import Translation
-from seq2seq.text_request import PLACEHOLDERS, Rules, TextRequest
 from seq2seq.translator import Translator
 
 LIMIT = 24  # pieces of a part
@@ -220,7 +220,7 @@ def test_alternatives_differ_after_the_beginning_and_the_first_is_the_best(
 def test_placeholders_that_no_search_had_to_copy_are_named_if_they_are_missing(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("seq2seq.text_request.MOST_KEPT", 1)
+    monkeypatch.setattr("seq2seq.constraints.request.MOST_KEPT", 1)
     text = TEXTS[0].removesuffix(".") + " %s %d." + " {never}" * 2
     rules = Rules(keep=re.compile(PLACEHOLDERS))
     [found] = translator.stream([text], Beam(beam_size=2), rules=rules)

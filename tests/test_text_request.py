@@ -8,10 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from seq2seq.data.lexical import Term
-from seq2seq.environment import limited_time
-from seq2seq.errors import DataError, Seq2SeqError
-from seq2seq.text_request import (
+from seq2seq.constraints.lexical import Term
+from seq2seq.constraints.request import (
     MOST_CHARACTERS,
     MOST_KEPT,
     PLACEHOLDERS,
@@ -19,6 +17,8 @@ from seq2seq.text_request import (
     TextRequest,
     read_glossary,
 )
+from seq2seq.environment import limited_time
+from seq2seq.errors import DataError, Seq2SeqError
 
 
 def test_a_json_object_becomes_a_request() -> None:

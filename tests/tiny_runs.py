@@ -17,8 +17,8 @@ from hydra import compose, initialize_config_dir
 
 from seq2seq import checkpoint
 from seq2seq.data.prepare import Prepared, prepare
-from seq2seq.data.tokenizer import ByteLevelBPE, Tokenizer, Tokenizers
 from seq2seq.models import Seq2Seq, build_model
+from seq2seq.tokenization.tokenizer import ByteLevelBPE, Tokenizer, Tokenizers
 from seq2seq.training.config.plan import Plan, check
 from seq2seq.training.resume import given_tokenizers
 from seq2seq.training.run import plain_values, train

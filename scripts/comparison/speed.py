@@ -12,9 +12,9 @@ from seq2seq.checkpoint import Saved
 from seq2seq.data.batch import Batch
 from seq2seq.data.batching import BatchLoader, EvalBatches
 from seq2seq.data.prepare import DataOptions, Prepared, prepare
-from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.decoding import build_search, decode
 from seq2seq.models import Seq2Seq
+from seq2seq.tokenization.tokenizer import Tokenizers
 from seq2seq.training.config.options import FROM_CHECKPOINT
 from seq2seq.training.loss import batch_loss
 

@@ -19,9 +19,9 @@ from seq2seq.errors import ConfigError, DataError
 from seq2seq.unpacked import BLOCK, Readable, TextBytes
 
 if TYPE_CHECKING:
+    from seq2seq.constraints.request import Rules
     from seq2seq.decoding import Engine, Search
     from seq2seq.decoding.workers import Workers
-    from seq2seq.text_request import Rules
     from seq2seq.translator import Translator
 
 LONGEST = 2**24  # bytes, of a document in memory

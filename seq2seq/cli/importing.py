@@ -66,8 +66,8 @@ def run(arguments: argparse.Namespace) -> int:
 
 def compared(imported: "Imported") -> list[str]:
     """For each side, in how many texts SentencePiece has other pieces."""
-    from seq2seq.data.existing.piece_model import parse
-    from seq2seq.data.existing.sentencepiece import differences, probes
+    from seq2seq.tokenization.piece_model import parse
+    from seq2seq.tokenization.sentencepiece import differences, probes
 
     lines, sides = [], (imported.source, imported.target)
     for side, tokenizer, data in zip(

@@ -17,8 +17,8 @@ from seq2seq.symbols import EOS, NAMES
 from seq2seq.unpacked import BLOCK, Readable, TextBytes
 
 if TYPE_CHECKING:
-    from seq2seq.data.tokenizer import Tokenizer
     from seq2seq.text_engine import Translation
+    from seq2seq.tokenization.tokenizer import Tokenizer
 
 # Maximum bytes of a line with its ending: the pieces of a longer one would fill the memory.
 LONGEST_INPUT_LINE = 2**20

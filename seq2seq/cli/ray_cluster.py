@@ -29,8 +29,8 @@ from seq2seq.cli.sharded import (
 from seq2seq.errors import ConfigError, DataError, Seq2SeqError, format_count
 
 if TYPE_CHECKING:
+    from seq2seq.constraints.request import Rules
     from seq2seq.decoding.engine import Sentences
-    from seq2seq.text_request import Rules
     from seq2seq.translator import Translator
 
 Opened = tuple["Translator", "Sentences", "Rules"]

@@ -13,9 +13,9 @@ from seq2seq.languages import is_spaceless
 from seq2seq.unpacked import without_marks
 
 if TYPE_CHECKING:
+    from seq2seq.constraints.request import Rules, TextRequest
     from seq2seq.decoding import Search
     from seq2seq.text_engine import Translation
-    from seq2seq.text_request import Rules, TextRequest
     from seq2seq.translator import Translator
 
 
@@ -61,8 +61,8 @@ def rules_of(arguments: argparse.Namespace, translator: "Translator", search: "S
     Raises: ConfigError for an invalid pattern, and for a search that cannot find what must be
         there; DataError for a damaged glossary.
     """
+    from seq2seq.constraints.request import PLACEHOLDERS, Rules, read_glossary
     from seq2seq.decoding import check_required
-    from seq2seq.text_request import PLACEHOLDERS, Rules, read_glossary
 
     if arguments.glossary or arguments.keep:
         check_required(search)
@@ -86,7 +86,7 @@ def requests_of(
     """The requests of JSON lines; None, with a warning, for a line that `check` refuses, or that is
     none.
     """
-    from seq2seq.text_request import TextRequest
+    from seq2seq.constraints.request import TextRequest
 
     for line_no, line in enumerate(lines, start=1):
         try:

@@ -101,7 +101,7 @@ def serve_models(arguments: argparse.Namespace, models: dict[str, Path]) -> None
     log.info("loading torch, which takes some seconds, and then %s", sources)
     import torch
 
-    from seq2seq.serving.served import Served
+    from seq2seq.serving.model_worker import Served
     from seq2seq.serving.server import build_server, listen, serve
     from seq2seq.serving.service import Limits, Service
 

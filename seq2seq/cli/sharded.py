@@ -31,9 +31,9 @@ from seq2seq.errors import ConfigError, DataError, format_count
 from seq2seq.unpacked import check_text
 
 if TYPE_CHECKING:
+    from seq2seq.constraints.request import Rules, TextRequest
     from seq2seq.decoding.engine import Sentences
     from seq2seq.text_engine import Translation
-    from seq2seq.text_request import Rules, TextRequest
     from seq2seq.translator import Translator
 
 SHARDS = ".shards"  # in the folder of the output
@@ -319,7 +319,7 @@ def with_draws(
     texts: "Iterable[str | TextRequest | None]", place: Callable[[int], tuple[Shard, int]]
 ) -> "Iterator[TextRequest | None]":
     """Requests whose random draws depend on their line, whatever was translated before."""
-    from seq2seq.text_request import TextRequest
+    from seq2seq.constraints.request import TextRequest
 
     for line_no, text in enumerate(texts, start=1):
         request = TextRequest(text) if isinstance(text, str) else text

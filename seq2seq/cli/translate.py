@@ -62,10 +62,10 @@ from seq2seq.errors import ConfigError
 from seq2seq.unpacked import Readable
 
 if TYPE_CHECKING:
+    from seq2seq.constraints.request import Rules
     from seq2seq.decoding.engine import Engine, Sentences
     from seq2seq.decoding.workers import Workers
     from seq2seq.text_engine import Translation
-    from seq2seq.text_request import Rules
     from seq2seq.translator import Translator
 
 HELP = "translate texts, or stdin to stdout"

@@ -13,12 +13,12 @@ from seq2seq.data.cache import FileMemo, cached_folder, digest
 from seq2seq.data.encode import SIDES, pairs_of, write_corpus
 from seq2seq.data.encoded_blocks import encoded_blocks
 from seq2seq.data.encoding_stats import EncodingStats
+from seq2seq.data.file_array import Stored, mapped, release, stored
 from seq2seq.data.links import PieceLinks
 from seq2seq.data.mixture import Component
-from seq2seq.data.stored import Stored, mapped, release, stored
-from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.errors import DataError
 from seq2seq.progress import show_progress
+from seq2seq.tokenization.tokenizer import Tokenizers
 
 # Part of every cache's name: raise it when the files of a corpus change their format.
 FORMAT = "4"

@@ -13,8 +13,8 @@ import numpy as np
 
 from seq2seq.data.encoding_stats import EncodingStats, Report
 from seq2seq.data.mixture import Component
-from seq2seq.data.tokenizer import Tokenizer, Tokenizers
 from seq2seq.data.windows import windows
+from seq2seq.tokenization.tokenizer import Tokenizer, Tokenizers
 
 # Text is encoded in chunks; both limits bound the memory, however long the lines are.
 CHUNK_LINES, CHUNK_CHARACTERS = 4096, 2**20

@@ -19,11 +19,11 @@ import numpy as np
 
 from seq2seq.data.encode import Block, encode_block, numbered, tokenizers_of
 from seq2seq.data.mixture import Component
-from seq2seq.data.tokenizer import Tokenizer, Tokenizers
 from seq2seq.data.windows import windows
 from seq2seq.durable import replacing
 from seq2seq.environment import uninterrupted, usable_cores
 from seq2seq.errors import DataError
+from seq2seq.tokenization.tokenizer import Tokenizer, Tokenizers
 
 # Pairs of a block: two seconds of work, so that starting a process is worth it for more than one.
 BLOCK = 2**15

@@ -9,9 +9,9 @@ from typing import Literal
 import torch
 from torch import Tensor
 
-from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.errors import ConfigError
 from seq2seq.symbols import EOS, PAD
+from seq2seq.tokenization.tokenizer import Tokenizer
 
 Groups = Literal["none", "words", "sentences"]
 

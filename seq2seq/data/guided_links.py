@@ -31,10 +31,10 @@ from seq2seq.data.text import (
     neighbours,
     read_lines,
 )
-from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.data.windows import windows
 from seq2seq.errors import DataError
 from seq2seq.progress import show_progress
+from seq2seq.tokenization.tokenizer import Tokenizers
 
 LOOK_AHEAD = 4096  # pairs tokenized together
 FORMAT = "1"  # part of every cache's name: raise it when the entries change their format

@@ -12,9 +12,9 @@ from seq2seq.data.cache import FileMemo
 from seq2seq.data.corpus import Corpus
 from seq2seq.data.encoding_stats import EncodingStats, Pieces
 from seq2seq.data.mixture import Component
-from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.durable import write_text
 from seq2seq.errors import escaped
+from seq2seq.tokenization.tokenizer import Tokenizers
 
 
 def make_ledger(

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from seq2seq.data.stored import mapped, stored
+from seq2seq.data.file_array import mapped, stored
 
 # One entry: a target piece, a source piece, and the share of the target piece it accounts for.
 ENTRY = np.dtype([("target", "<i4"), ("source", "<i4"), ("share", "<f4")])

@@ -15,11 +15,11 @@ from seq2seq.data.groups import Groups, check_groups
 from seq2seq.data.guided_links import NO_LINKS, LinkFiles, find_links, links_ledger, piece_links
 from seq2seq.data.ledger import make_ledger, summary
 from seq2seq.data.mixture import Component, check_spec, find_components
-from seq2seq.data.recipes import build_recipe, learnable
 from seq2seq.data.text import MissingFileError
-from seq2seq.data.tokenizer import Recipe, Tokenizer, Tokenizers
 from seq2seq.errors import ConfigError
 from seq2seq.progress import show_progress
+from seq2seq.tokenization.recipes import build_recipe, learnable
+from seq2seq.tokenization.tokenizer import Recipe, Tokenizer, Tokenizers
 
 WHERE_TO_GET = {
     "demo": "data/demo is in the repository, not in the package: clone it and run from its root.",

@@ -4,8 +4,8 @@ import re
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, TypeVar
 
-from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.symbols import PAD
+from seq2seq.tokenization.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from torch import Tensor

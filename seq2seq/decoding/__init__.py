@@ -3,13 +3,13 @@
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from seq2seq.constraints.guide import Guide
 from seq2seq.decoding.answering import Answering
 from seq2seq.decoding.beam import Beam
 from seq2seq.decoding.decoding_batch import decode
 from seq2seq.decoding.diverse import DiverseBeam
 from seq2seq.decoding.engine import Engine, Request, check_required
 from seq2seq.decoding.greedy import Greedy
-from seq2seq.decoding.guides import Guide
 from seq2seq.decoding.precision import PRECISIONS, with_precision
 from seq2seq.decoding.sample import Sample
 from seq2seq.decoding.search import CandidateRequest, Hypothesis, Search, SearchState, StepChoice

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from seq2seq.decoding.guides import Guides, in_turns
+from seq2seq.constraints.guide import Guides, in_turns
 from seq2seq.decoding.search import Array, Search, SearchState, StepChoice
 from seq2seq.symbols import EOS
 

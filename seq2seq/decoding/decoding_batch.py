@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.attention.pages import PagePool
-from seq2seq.decoding.guides import Guide
+from seq2seq.constraints.guide import Guide
 from seq2seq.decoding.native.model import MOST, NativeTransformer
 from seq2seq.decoding.search import (
     CandidateRequest,

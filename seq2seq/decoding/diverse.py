@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from seq2seq.constraints.guide import Guide
 from seq2seq.decoding.beam import Beam, BeamState, Selection, select
-from seq2seq.decoding.guides import Guide
 from seq2seq.decoding.search import FREE, Array, Hypothesis, StepChoice
 from seq2seq.errors import ConfigError
 

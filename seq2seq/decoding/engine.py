@@ -8,11 +8,11 @@ from typing import Any, Literal, NamedTuple
 import torch
 
 from seq2seq.attention.pages import PagePool
+from seq2seq.constraints.guide import Guide
 from seq2seq.data.windows import padded
 from seq2seq.decoding.answering import Answering
 from seq2seq.decoding.beam import Beam
 from seq2seq.decoding.decoding_batch import DecodingBatch
-from seq2seq.decoding.guides import Guide
 from seq2seq.decoding.search import Hypothesis, Search, check_prefix
 from seq2seq.decoding.stats import Stats
 from seq2seq.errors import ConfigError

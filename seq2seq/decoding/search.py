@@ -16,7 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from seq2seq.decoding.guides import Guide, Guides
+from seq2seq.constraints.guide import Guide, Guides
 from seq2seq.errors import ConfigError
 from seq2seq.symbols import BOS, EOS, NAMES, PAD
 from seq2seq.tables import check_options, check_range

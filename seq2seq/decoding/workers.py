@@ -24,7 +24,7 @@ import torch
 
 from seq2seq.decoding.answering import GivenUp
 from seq2seq.decoding.engine import Engine, Request, Sentences
-from seq2seq.decoding.recipe import Recipe
+from seq2seq.decoding.engine_factory import Recipe
 from seq2seq.decoding.search import Hypothesis
 from seq2seq.decoding.stats import Stats
 from seq2seq.environment import keep_memory, uninterrupted

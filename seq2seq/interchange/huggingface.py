@@ -8,7 +8,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from seq2seq.data.existing import piece_model
 from seq2seq.errors import DataError
 from seq2seq.functional.positions import sinusoid
 from seq2seq.interchange import imported
@@ -16,6 +15,7 @@ from seq2seq.interchange.files import WEIGHTS, Folder, safetensors_of, torch_ten
 from seq2seq.interchange.imported import Imported, Tensors, brief, number, other_nodes
 from seq2seq.interchange.vocabularies import Vocabulary, check_ids, shared_or_not, tokenizer_of
 from seq2seq.symbols import EOS, NAMES, PAD
+from seq2seq.tokenization import piece_model
 
 PARTS = {
     "attention": "self_attn",

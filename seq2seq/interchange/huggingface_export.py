@@ -17,7 +17,6 @@ from torch import Tensor, nn
 
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.checkpoint import Saved
-from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.windows import padded
 from seq2seq.functional.positions import sinusoid
 from seq2seq.interchange.ctranslate2 import (
@@ -31,6 +30,7 @@ from seq2seq.interchange.libraries import library
 from seq2seq.models.transformer import Transformer
 from seq2seq.nn.positions import Sinusoidal
 from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
+from seq2seq.tokenization.tokenizer import Tokenizer
 
 NEVER_CHOSEN = [PAD, BOS, UNK]  # no text contains them
 POSITIONS = 512  # of the longest sentence, at least

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from seq2seq import checkpoint
-from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.errors import DataError
 from seq2seq.models import Seq2Seq, build_model
 from seq2seq.symbols import BOS
+from seq2seq.tokenization.tokenizer import Tokenizer
 
 NEVER = -1e4  # a logit that no softmax notices
 

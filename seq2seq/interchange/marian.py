@@ -14,7 +14,6 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from seq2seq.data.existing import piece_model
 from seq2seq.errors import DataError
 from seq2seq.interchange import imported
 from seq2seq.interchange.files import TEXT, WEIGHTS, Folder, npz_arrays
@@ -28,6 +27,7 @@ from seq2seq.interchange.vocabularies import (
     tokenizer_of,
 )
 from seq2seq.symbols import NAMES, UNK
+from seq2seq.tokenization import piece_model
 
 DESCRIPTION = "special:model.yml"
 SMALL = 2**16  # bytes of a description; usual ones have 5,000

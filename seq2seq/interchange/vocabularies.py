@@ -4,12 +4,12 @@ import re
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from seq2seq.data.existing import piece_model, sentencepiece
-from seq2seq.data.tokenizer import TAG, Tokenizer
 from seq2seq.errors import DataError
 from seq2seq.interchange.files import Folder
 from seq2seq.interchange.imported import Rows
 from seq2seq.symbols import EOS, NAMES, UNK
+from seq2seq.tokenization import piece_model, sentencepiece
+from seq2seq.tokenization.tokenizer import TAG, Tokenizer
 
 
 class Vocabulary(NamedTuple):

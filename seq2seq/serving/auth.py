@@ -12,7 +12,7 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from seq2seq.errors import ConfigError
-from seq2seq.serving.refusals import Refusal
+from seq2seq.serving.errors import Refusal
 
 # A name, which may end with a dot, or an address; then a port. No user, no path.
 HOST = re.compile(r"([a-z0-9_-]+(?:\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])\.?(?::[0-9]{0,5})?")

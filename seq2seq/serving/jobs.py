@@ -6,9 +6,9 @@ from collections.abc import Callable, Hashable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+from seq2seq.constraints.request import TextRequest
 from seq2seq.decoding import Search
 from seq2seq.text_engine import Translation
-from seq2seq.text_request import TextRequest
 
 Found = list[Translation] | None
 

@@ -12,19 +12,19 @@ from typing import Any, NamedTuple, TypeVar
 from starlette.requests import Request
 from starlette.types import Receive
 
+from seq2seq.constraints.request import TextRequest
 from seq2seq.documents.document import Split
 from seq2seq.documents.sentences import BETTER, has_better
 from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.languages import language_code
 from seq2seq.serving.auth import header_key, read_keys
+from seq2seq.serving.errors import Gone, Refusal
 from seq2seq.serving.jobs import Found, Text
 from seq2seq.serving.languages import NO_DETECTOR, Detected, detect, load_detector, name_of
-from seq2seq.serving.refusals import Gone, Refusal
-from seq2seq.serving.served import Served
+from seq2seq.serving.model_worker import Served
 from seq2seq.serving.texts import Cut, cut
 from seq2seq.symbols import EOS
 from seq2seq.text_engine import Translation
-from seq2seq.text_request import TextRequest
 from seq2seq.translator import DIVERGED
 
 Result = TypeVar("Result")

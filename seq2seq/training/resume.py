@@ -17,9 +17,9 @@ from yaml import YAMLError  # type: ignore[import-untyped]
 
 from seq2seq import checkpoint
 from seq2seq.attention.multihead import MultiHead
-from seq2seq.data.tokenizer import Tokenizers
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
+from seq2seq.tokenization.tokenizer import Tokenizers
 from seq2seq.training.config.options import FROM_CHECKPOINT
 from seq2seq.training.run_folder import RECORD
 

@@ -10,8 +10,8 @@ import pytest
 from seq2seq.data.corpus import Corpus, Side
 from seq2seq.data.encoding_stats import EncodingStats, Pieces, Report
 from seq2seq.data.text import find_side, read_lines
-from seq2seq.data.tokenizer import ByteLevelBPE, Tokenizer, Tokenizers
 from seq2seq.errors import DataError
+from seq2seq.tokenization.tokenizer import ByteLevelBPE, Tokenizer, Tokenizers
 
 GERMAN = ["ein hund läuft", "eine katze schläft", "der hund sieht die katze", "die katze lacht"]
 ENGLISH = ["a dog runs", "a cat sleeps", "the dog sees the cat", "the cat laughs"]

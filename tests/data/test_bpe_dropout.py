@@ -6,10 +6,10 @@ from itertools import islice, repeat
 import pytest
 from tiny_runs import DEMO, tokenizer
 
-from seq2seq.data.subword_regularization import Merger, drops
-from seq2seq.data.tokenizer import ByteLevelBPE, Tokenizer
-from seq2seq.data.unigram import Unigram
 from seq2seq.errors import ConfigError
+from seq2seq.tokenization.bpe_dropout import Merger, drops
+from seq2seq.tokenization.tokenizer import ByteLevelBPE, Tokenizer
+from seq2seq.tokenization.unigram import Unigram
 
 HOSTILE = [
     "",

@@ -22,9 +22,9 @@ from seq2seq.data.encode import Block
 from seq2seq.data.encoding_stats import Report
 from seq2seq.data.formats import TwoFiles
 from seq2seq.data.mixture import Component
-from seq2seq.data.tokenizer import ByteLevelBPE, Tokenizers
-from seq2seq.data.words import Character
 from seq2seq.errors import DataError
+from seq2seq.tokenization.tokenizer import ByteLevelBPE, Tokenizers
+from seq2seq.tokenization.words import Character
 
 Parallel = Callable[..., tuple[Path, Path]]
 

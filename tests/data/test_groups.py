@@ -8,12 +8,12 @@ from tiny_runs import demo_lines
 
 from seq2seq.alignment.links import words
 from seq2seq.data.groups import group_marks
-from seq2seq.data.tokenizer import ByteLevelBPE, Tokenizer
-from seq2seq.data.unigram import Unigram
-from seq2seq.data.words import Character, Word
 from seq2seq.errors import ConfigError
 from seq2seq.functional.context import token_groups
 from seq2seq.symbols import EOS, PAD, UNK
+from seq2seq.tokenization.tokenizer import ByteLevelBPE, Tokenizer
+from seq2seq.tokenization.unigram import Unigram
+from seq2seq.tokenization.words import Character, Word
 
 RECIPES: dict[str, Any] = {
     "bpe": ByteLevelBPE(vocab_size=300),

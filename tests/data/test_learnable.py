@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2seq.data.prepare import DataOptions, prepare
-from seq2seq.data.recipes import LONGEST_PART, learnable, parts
 from seq2seq.errors import DataError
+from seq2seq.tokenization.recipes import LONGEST_PART, learnable, parts
 
 SHORT = ["ein hund", "", "中文中文"]
 

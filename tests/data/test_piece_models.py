@@ -7,11 +7,11 @@ from typing import Any
 import pytest
 from piece_models import field, model_bytes
 
-from seq2seq.data.existing import piece_model
-from seq2seq.data.existing import sentencepiece as spm
-from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.errors import DataError
 from seq2seq.symbols import NAMES, UNK
+from seq2seq.tokenization import piece_model
+from seq2seq.tokenization import sentencepiece as spm
+from seq2seq.tokenization.tokenizer import Tokenizer
 
 LETTERS = "abcdefaghabi1234ABU"
 ODD = [

@@ -2,8 +2,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.windows import segments
+from seq2seq.tokenization.tokenizer import Tokenizer
 
 texts = st.text(st.sampled_from('aelhund .!?"»\n\u3000 ß中文。！👋\u0301\u2028'), max_size=60)
 

@@ -6,11 +6,11 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from seq2seq.data.recipes import TOKENIZERS
-from seq2seq.data.spelling import Spelling, occurrences
-from seq2seq.data.tokenizer import Tokenizer
+from seq2seq.constraints.spelling import Spelling, occurrences
 from seq2seq.errors import ConfigError
 from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
+from seq2seq.tokenization.recipes import TOKENIZERS
+from seq2seq.tokenization.tokenizer import Tokenizer
 
 LINES = [
     "The dog sees the cats, and the cat's house (a greenhouse)",

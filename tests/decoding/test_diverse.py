@@ -16,8 +16,8 @@ from toys import TableModel, assert_same
 
 from seq2seq.cli.options import add_search, search_arguments
 from seq2seq.cli.requirements import add_requirements
-from seq2seq.data.lexical import Vocabulary
-from seq2seq.data.words import Character
+from seq2seq.constraints.guide import Guide
+from seq2seq.constraints.lexical import Vocabulary
 from seq2seq.decoding import (
     SEARCHES,
     Beam,
@@ -28,10 +28,10 @@ from seq2seq.decoding import (
     build_search,
     decode,
 )
-from seq2seq.decoding.guides import Guide
 from seq2seq.errors import ConfigError
 from seq2seq.symbols import EOS
 from seq2seq.tables import options_of
+from seq2seq.tokenization.words import Character
 
 
 class NaiveGroup:

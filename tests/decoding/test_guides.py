@@ -7,11 +7,11 @@ import torch
 from helpers import small_model, source_batch
 from toys import NextLogP, TableModel, assert_same, every_hypothesis
 
-from seq2seq.data.lexical import Constraint, Term, Vocabulary
-from seq2seq.data.words import Character
+from seq2seq.constraints.guide import in_turns
+from seq2seq.constraints.lexical import Constraint, Term, Vocabulary
 from seq2seq.decoding import Beam, Engine, Greedy, Request, Sample, decode
-from seq2seq.decoding.guides import in_turns
 from seq2seq.symbols import EOS, UNK
+from seq2seq.tokenization.words import Character
 
 TOKENIZER = Character().train(["ab c"] * 3)
 V = TOKENIZER.size  # the symbols and four characters

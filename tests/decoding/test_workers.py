@@ -17,9 +17,9 @@ from helpers import small_model
 from seq2seq.decoding import workers as module
 from seq2seq.decoding.answering import GivenUp
 from seq2seq.decoding.engine import Engine, Request
+from seq2seq.decoding.engine_factory import Recipe
 from seq2seq.decoding.greedy import Greedy
 from seq2seq.decoding.precision import in_c, with_precision
-from seq2seq.decoding.recipe import Recipe
 from seq2seq.decoding.search import Hypothesis
 from seq2seq.decoding.workers import Workers
 from seq2seq.errors import ConfigError, Seq2SeqError

@@ -20,8 +20,8 @@ from starlette.testclient import TestClient
 from seq2seq.cli.main import parse
 from seq2seq.cli.serve import access_of
 from seq2seq.errors import ConfigError
-from seq2seq.serving.app import GET, POST, build_app
 from seq2seq.serving.auth import Access
+from seq2seq.serving.routes import GET, POST, build_app
 from seq2seq.serving.server import Server, build_server, listen
 from seq2seq.serving.service import Limits, Service
 

@@ -27,13 +27,14 @@ from seq2seq.cli import serve
 from seq2seq.cli.main import parse
 from seq2seq.decoding.native import why_not
 from seq2seq.errors import ConfigError, Seq2SeqError
-from seq2seq.serving import app, languages
+from seq2seq.serving import languages
+from seq2seq.serving import routes as app
 from seq2seq.serving.auth import Access
-from seq2seq.serving.bodies import FORM
+from seq2seq.serving.errors import Refusal
 from seq2seq.serving.languages import detect
-from seq2seq.serving.refusals import Refusal
-from seq2seq.serving.served import Served
+from seq2seq.serving.model_worker import Served
 from seq2seq.serving.service import Limits, Service
+from seq2seq.serving.validation import FORM
 from seq2seq.translator import Translator
 
 TEXTS = demo_lines("test", "de", 6)
@@ -465,7 +466,7 @@ def test_the_command_says_what_it_loads_before_it_does(
 ) -> None:
     caplog.set_level(logging.INFO, logger="seq2seq.serving")
     # Without it the command ends where the slow imports begin.
-    monkeypatch.setitem(sys.modules, "seq2seq.serving.served", None)
+    monkeypatch.setitem(sys.modules, "seq2seq.serving.model_worker", None)
     with pytest.raises(ModuleNotFoundError):
         serve.run(parse(["serve", "--model", f"own={trained}"]))
     (line,) = caplog.messages

@@ -15,10 +15,10 @@ pytest.importorskip("prometheus_client")
 from starlette.testclient import TestClient
 
 from seq2seq.errors import ConfigError, Seq2SeqError
-from seq2seq.serving import app
+from seq2seq.serving import routes as app
 from seq2seq.serving.jobs import ALIGNED
+from seq2seq.serving.model_worker import Served
 from seq2seq.serving.queue import Speed
-from seq2seq.serving.served import Served
 from seq2seq.serving.service import Limits, Service
 
 TEXTS = demo_lines("test", "de", 20)

@@ -14,11 +14,11 @@ from seq2seq.attention.base import Encoded
 from seq2seq.attention.context import HierarchicalContext
 from seq2seq.average import average
 from seq2seq.data.groups import group_marks
-from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.data.windows import padded
 from seq2seq.errors import CheckpointError, ConfigError
 from seq2seq.functional.context import token_groups
 from seq2seq.symbols import EOS
+from seq2seq.tokenization.tokenizer import Tokenizer
 
 GROUPED = ("attn=hierarchical_context", "data.groups=sentences", "data.sentence_separator=.")
 QUICK = ("trainer.max_steps=4", "trainer.val_check_interval=4")

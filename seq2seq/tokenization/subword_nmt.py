@@ -10,10 +10,10 @@ from pathlib import Path
 import tokenizers
 from tokenizers import decoders, models, pre_tokenizers
 
-from seq2seq.data.existing.given import Given
-from seq2seq.data.tokenizer import Tokenizer
 from seq2seq.errors import DataError
 from seq2seq.symbols import NAMES, UNK
+from seq2seq.tokenization.pretrained import Given
+from seq2seq.tokenization.tokenizer import Tokenizer
 
 END = "</w>"  # of the last piece of a word
 HEADER = "#version: 0.2"

@@ -10,13 +10,13 @@ from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from seq2seq.alignment.choice import Alignment, Choice
+from seq2seq.constraints.request import MOST_CHARACTERS, TextRequest
 from seq2seq.documents.document import Split
+from seq2seq.serving.errors import Gone, Refusal
 from seq2seq.serving.languages import name_of
-from seq2seq.serving.refusals import Gone, Refusal
 from seq2seq.serving.service import Service, Task
 from seq2seq.symbols import EOS, NAMES
 from seq2seq.text_engine import Translation
-from seq2seq.text_request import MOST_CHARACTERS, TextRequest
 
 
 async def models(service: Service, request: Request) -> Any:

@@ -20,16 +20,16 @@ import torch
 from seq2seq.alignment.choice import Choice, guided, sharpest
 from seq2seq.alignment.saved_choice import load_choice
 from seq2seq.checkpoint import find
+from seq2seq.constraints.request import PLACEHOLDERS, Rules, TextRequest
 from seq2seq.decoding import engine_options
 from seq2seq.decoding.answering import GivenUp
 from seq2seq.decoding.precision import computed_by
 from seq2seq.decoding.workers import Workers
 from seq2seq.errors import ConfigError
 from seq2seq.languages import is_spaceless, language_code
+from seq2seq.serving.errors import Refusal, log_mistake
 from seq2seq.serving.jobs import Found, Job, Place, Text, slices
 from seq2seq.serving.queue import QueuedEngine, Waiting
-from seq2seq.serving.refusals import Refusal, log_mistake
-from seq2seq.text_request import PLACEHOLDERS, Rules, TextRequest
 from seq2seq.translator import Translator
 
 log = logging.getLogger("seq2seq.serving")

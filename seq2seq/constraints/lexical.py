@@ -9,10 +9,10 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from seq2seq.data.spelling import Spelling, in_word, occurrences
-from seq2seq.data.tokenizer import Tokenizer
+from seq2seq.constraints.spelling import Spelling, in_word, occurrences
 from seq2seq.errors import ConfigError
 from seq2seq.symbols import EOS
+from seq2seq.tokenization.tokenizer import Tokenizer
 
 
 class Term(NamedTuple):

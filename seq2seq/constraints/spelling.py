@@ -15,10 +15,10 @@ import tokenizers
 import torch
 from torch import Tensor
 
-from seq2seq.data.tokenizer import Tokenizer
-from seq2seq.data.unigram import BYTES, FOREIGN, MARK
 from seq2seq.errors import ConfigError
 from seq2seq.symbols import UNK
+from seq2seq.tokenization.tokenizer import Tokenizer
+from seq2seq.tokenization.unigram import BYTES, FOREIGN, MARK
 
 # A character that no normalizer changes, drops, or combines with the one before it.
 GUARD = "\ue000"

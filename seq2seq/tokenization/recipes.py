@@ -3,13 +3,13 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any
 
-from seq2seq.data.existing.sentencepiece import SentencePiece
-from seq2seq.data.existing.subword_nmt import SubwordNMT
-from seq2seq.data.tokenizer import ByteLevelBPE, Recipe
-from seq2seq.data.unigram import Unigram
-from seq2seq.data.words import Character, Word
 from seq2seq.errors import ConfigError
 from seq2seq.tables import Table, check_options
+from seq2seq.tokenization.sentencepiece import SentencePiece
+from seq2seq.tokenization.subword_nmt import SubwordNMT
+from seq2seq.tokenization.tokenizer import ByteLevelBPE, Recipe
+from seq2seq.tokenization.unigram import Unigram
+from seq2seq.tokenization.words import Character, Word
 
 TOKENIZERS: Table[Callable[..., Recipe]] = Table(
     "tokenizer",

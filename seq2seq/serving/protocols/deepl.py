@@ -5,9 +5,9 @@ from typing import Any
 from starlette.requests import Request
 
 from seq2seq.documents.document import Split
-from seq2seq.serving.bodies import checked
 from seq2seq.serving.languages import name_of
 from seq2seq.serving.service import Service
+from seq2seq.serving.validation import checked
 
 NO_LIMIT = 10**12  # characters
 SIDES = ["source", "target"]

@@ -10,10 +10,10 @@ from dataclasses import dataclass
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
-from seq2seq.data.tokenizer import Recipe, Tokenizer, check_vocab_size, isolating_cjk
 from seq2seq.errors import ConfigError
 from seq2seq.symbols import NAMES
 from seq2seq.tables import check_range
+from seq2seq.tokenization.tokenizer import Recipe, Tokenizer, check_vocab_size, isolating_cjk
 
 # A piece that begins a word begins with this mark, as in SentencePiece.
 MARK = "▁"

@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 import yaml  # type: ignore[import-untyped]
 from starlette.requests import Request
 
-from seq2seq.serving.refusals import Refusal
+from seq2seq.serving.errors import Refusal
 
 DESCRIPTION = Path(__file__).parent / "openapi.yaml"
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"

@@ -7,11 +7,11 @@ from typing import ClassVar
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
-from seq2seq.data.tokenizer import Recipe, Tokenizer
-from seq2seq.data.unigram import FOREIGN, LITERAL_MARK, MARK
 from seq2seq.errors import ConfigError
 from seq2seq.symbols import NAMES
 from seq2seq.tables import check_range
+from seq2seq.tokenization.tokenizer import Recipe, Tokenizer
+from seq2seq.tokenization.unigram import FOREIGN, LITERAL_MARK, MARK
 
 # A mark of punctuation or a symbol, with the space before it.
 PUNCTUATION = f"{MARK}?[[\\p{{P}}\\p{{S}}]&&[^{MARK}]]"

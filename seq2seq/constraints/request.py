@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from seq2seq.data.lexical import Term
-from seq2seq.data.spelling import occurrences
+from seq2seq.constraints.lexical import Term
+from seq2seq.constraints.spelling import occurrences
 from seq2seq.data.text import read_lines
 from seq2seq.environment import limited_time
 from seq2seq.errors import DataError, Seq2SeqError

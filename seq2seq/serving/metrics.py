@@ -20,7 +20,7 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from seq2seq.serving.served import Served
+from seq2seq.serving.model_worker import Served
 from seq2seq.serving.service import Service
 
 log = logging.getLogger("seq2seq.access")

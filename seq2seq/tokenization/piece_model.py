@@ -13,10 +13,10 @@ from typing import Any, NamedTuple
 
 from tokenizers import normalizers
 
-from seq2seq.data.existing import wire
-from seq2seq.data.existing.given import LARGEST
-from seq2seq.data.unigram import LESS, LITERAL_MARK
 from seq2seq.errors import DataError
+from seq2seq.tokenization import protobuf
+from seq2seq.tokenization.pretrained import LARGEST
+from seq2seq.tokenization.unigram import LESS, LITERAL_MARK
 
 NORMAL, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE = range(1, 7)  # kinds of pieces
 UNIGRAM, BPE = 1, 2  # kinds of models
@@ -118,12 +118,12 @@ def read(path: Path) -> PieceModel:
 def parse(data: bytes) -> PieceModel:
     """The model in the bytes of a file. Raises: DataError."""
     pieces, parts = [], {2: b"", 3: b"", 5: b""}
-    for number, value in wire.fields(data):
+    for number, value in protobuf.fields(data):
         if number == 1:
-            pieces.append(piece_of(wire.bytes_of(value)))
+            pieces.append(piece_of(protobuf.bytes_of(value)))
         elif number in parts:
-            parts[number] = wire.bytes_of(value)
-    training, normal, back = (dict(wire.fields(part)) for part in parts.values())
+            parts[number] = protobuf.bytes_of(value)
+    training, normal, back = (dict(protobuf.fields(part)) for part in parts.values())
     algorithm = training.get(3, UNIGRAM)
     names = [piece.text for piece in pieces]
     if not pieces or len(set(names)) < len(names):
@@ -141,7 +141,7 @@ def parse(data: bytes) -> PieceModel:
     ):
         if has:
             raise DataError(option)
-    charsmap = wire.bytes_of(normal.get(2, b""))
+    charsmap = protobuf.bytes_of(normal.get(2, b""))
     model = PieceModel(
         pieces, int(algorithm), charsmap, bool(normal.get(3, True)), bool(normal.get(4, True))
     )
@@ -186,8 +186,8 @@ def check_overlaps(codes: Mapping[str, str]) -> None:
 
 
 def piece_of(message: bytes) -> Piece:
-    content = dict(wire.fields(message))
-    name, score = wire.text(content.get(1, b"")), wire.float_of(content.get(2, b"\0" * 4))
+    content = dict(protobuf.fields(message))
+    name, score = protobuf.text(content.get(1, b"")), protobuf.float_of(content.get(2, b"\0" * 4))
     if not name or len(name) > LONGEST or not math.isfinite(score):
         raise DataError(f"the piece {name[:30]!r} has no name, a very long one, or no finite score")
     return Piece(name, score, int(content.get(3, NORMAL)))
@@ -210,12 +210,15 @@ def character_map(model: PieceModel) -> list[Any]:
 def serialize(model: PieceModel) -> bytes:
     """The bytes of a file, as `parse` reads them."""
     pieces = b"".join(
-        wire.written(
-            1, wire.written(1, name.encode()) + wire.written(2, score) + wire.written(3, k)
+        protobuf.written(
+            1,
+            protobuf.written(1, name.encode())
+            + protobuf.written(2, score)
+            + protobuf.written(3, k),
         )
         for name, score, k in model.pieces
     )
     normal = [(2, model.charsmap), (3, int(model.prefix)), (4, int(model.collapse))]
-    training = wire.written(3, model.algorithm) + wire.written(35, int(model.has_bytes))
-    normalizer = b"".join(starmap(wire.written, normal))
-    return pieces + wire.written(2, training) + wire.written(3, normalizer)
+    training = protobuf.written(3, model.algorithm) + protobuf.written(35, int(model.has_bytes))
+    normalizer = b"".join(starmap(protobuf.written, normal))
+    return pieces + protobuf.written(2, training) + protobuf.written(3, normalizer)

@@ -15,12 +15,12 @@ from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from seq2seq import pages
-from seq2seq.serving import deepl, libretranslate, v1
 from seq2seq.serving.auth import Access, authorize, check_host, check_origin, header_key
-from seq2seq.serving.bodies import DESCRIPTION, description, read_entry, takes_entry
-from seq2seq.serving.observed import Observed
-from seq2seq.serving.refusals import Gone, Refusal
+from seq2seq.serving.errors import Gone, Refusal
+from seq2seq.serving.metrics import Observed
+from seq2seq.serving.protocols import deepl, libretranslate, v1
 from seq2seq.serving.service import Service
+from seq2seq.serving.validation import DESCRIPTION, description, read_entry, takes_entry
 
 Handler = Callable[..., Awaitable[Any]]  # what it returns is sent as JSON, unless it is a response
 

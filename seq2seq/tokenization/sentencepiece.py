@@ -10,8 +10,9 @@ from typing import Any
 import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 
-from seq2seq.data.existing.given import Given
-from seq2seq.data.existing.piece_model import (
+from seq2seq.errors import ConfigError, DataError
+from seq2seq.symbols import NAMES, UNK
+from seq2seq.tokenization.piece_model import (
     ABSENT,
     BPE,
     BYTE,
@@ -33,10 +34,9 @@ from seq2seq.data.existing.piece_model import (
     parse,
     read,
 )
-from seq2seq.data.tokenizer import Tokenizer
-from seq2seq.data.unigram import BYTES, FOREIGN, LESS, MARK
-from seq2seq.errors import ConfigError, DataError
-from seq2seq.symbols import NAMES, UNK
+from seq2seq.tokenization.pretrained import Given
+from seq2seq.tokenization.tokenizer import Tokenizer
+from seq2seq.tokenization.unigram import BYTES, FOREIGN, LESS, MARK
 
 
 def build(

@@ -1,1 +1,0 @@
-"""Tokenizers that were learnt by other programs."""
