@@ -109,7 +109,7 @@ def changed(run: Path) -> list[str]:
     # A new option had its default value.
     return [
         f"`{name[1:]}` was {one}, and is {other}"
-        for name, one, other in checkpoint.differences(then, now, "")
+        for name, one, other in checkpoint.list_differences(then, now, "")
         if one is not None and name not in REFERRED
     ]
 

@@ -38,11 +38,11 @@ def average(files: Sequence[Path], output: Path) -> None:
         f"{checkpoint.PREFIX}{name}": (total / len(files)).to(first.weights[name].dtype)
         for name, total in sums.items()
     }
-    entry = checkpoint.describe(first.config, first.source, first.target)
+    entry = checkpoint.make_entry(first.config, first.source, first.target)
     checkpoint.save({"state_dict": state, checkpoint.ENTRY: entry}, output)
 
 
-def kept(folder: Path, which: Literal["best", "last"], count: int) -> list[Path]:
+def list_checkpoints(folder: Path, which: Literal["best", "last"], count: int) -> list[Path]:
     """The checkpoints that a run kept of its best, or its last, validations; best or latest first.
 
     Raises: CheckpointError if there are fewer, or if the folder is not a run's.

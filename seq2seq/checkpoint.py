@@ -88,7 +88,7 @@ class Saved(NamedTuple):
         """
         try:
             marks = group_marks(self.source, **grouping(self.config))
-            with limited_to(self.weights):
+            with limit_size_to(self.weights):
                 model = build_model(self.config, self.source.size, self.target.size, marks)
         # A model was built from this once. If it is damaged, torch raises almost anything.
         except Exception as error:
@@ -103,7 +103,7 @@ class Saved(NamedTuple):
 
 
 @contextmanager
-def limited_to(weights: Mapping[str, Tensor]) -> Iterator[None]:
+def limit_size_to(weights: Mapping[str, Tensor]) -> Iterator[None]:
     """Inside, no model can be built with many more elements than these weights store, so that a
     description costs no more time and memory than its file warrants. Layers allocate memory,
     register it and only then fill it: until then the system has committed none. Twice the size is
@@ -147,7 +147,7 @@ def grouping(config: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def describe(config: Mapping[str, Any], source: Tokenizer, target: Tokenizer) -> dict[str, Any]:
+def make_entry(config: Mapping[str, Any], source: Tokenizer, target: Tokenizer) -> dict[str, Any]:
     """The entry that makes a checkpoint self-sufficient."""
     return {
         "format": FORMAT,
@@ -187,7 +187,7 @@ def read(path: str | Path) -> Saved:
         text = entry["tokenizer"][side]
         try:
             pieces = tokenizers.get(text) or Tokenizer.from_json(text)
-            check_rows(pieces, weights.get(f"embeddings.{side}.weight"))
+            check_embedding_rows(pieces, weights.get(f"embeddings.{side}.weight"))
         except DataError as error:
             raise CheckpointError(f"{file} is damaged: of the {side}, {error}") from error
         tokenizers[text] = pieces
@@ -195,7 +195,7 @@ def read(path: str | Path) -> Saved:
     return Saved(entry["config"], source, target, weights, "optimizer_states" in content)
 
 
-def check_rows(pieces: Tokenizer, embeddings: Tensor | None) -> None:
+def check_embedding_rows(pieces: Tokenizer, embeddings: Tensor | None) -> None:
     """Raises: DataError unless each id of a tokenizer has a row (V, E) of its own."""
     rows = len(embeddings) if embeddings is not None and embeddings.dim() else 0
     if rows != pieces.size:
@@ -346,23 +346,23 @@ def mismatches(
     found = [
         difference
         for node in now
-        for difference in differences(before[node], now[node], node)
+        for difference in list_differences(before[node], now[node], node)
         if difference.option not in may_differ
     ]
     if found:
         return found
     there, here = ({n: tuple(w.shape) for n, w in m.weights.items()} for m in (one, other))
-    return list(differences(there, here, "weights"))
+    return list(list_differences(there, here, "weights"))
 
 
-def differences(
+def list_differences(
     one: Mapping[str, Any], other: Mapping[str, Any], name: str
 ) -> Iterator[Difference]:
     """All options in which two nodes of that name differ, at any depth."""
     for key in sorted({*one, *other}):
         a, b = one.get(key, BEFORE.get(key)), other.get(key, BEFORE.get(key))
         if isinstance(a, Mapping) and isinstance(b, Mapping):
-            yield from differences(a, b, f"{name}.{key}")
+            yield from list_differences(a, b, f"{name}.{key}")
         elif a != b:
             yield Difference(f"{name}.{key}", a, b)
 

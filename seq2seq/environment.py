@@ -82,7 +82,7 @@ def training_command() -> str:
 
 
 @contextmanager
-def uninterrupted() -> Iterator[None]:
+def delay_interrupts() -> Iterator[None]:
     """Delay Ctrl-C until the end of the block. A process started inside ignores it for good."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
@@ -95,7 +95,7 @@ def uninterrupted() -> Iterator[None]:
 
 
 @contextmanager
-def limited_time(seconds: float) -> Iterator[None]:
+def limit_time(seconds: float) -> Iterator[None]:
     """Raise TimeoutError in a block that computes for longer; also within a regular expression.
 
     Python gives signals to its main thread only, and Windows has no such timer: in other threads,

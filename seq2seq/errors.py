@@ -4,7 +4,7 @@ import sys
 import unicodedata
 
 
-def escaped(text: str, keep: str = "") -> str:
+def escape(text: str, keep: str = "") -> str:
     """A text with escapes such as `\\x1b` for control characters and others that are invisible.
 
     So data in a message can neither move the cursor nor change the direction of a line, and lone
@@ -20,9 +20,9 @@ def escaped(text: str, keep: str = "") -> str:
     )
 
 
-def shown(text: str) -> str:
-    """A text as a message of one or more lines: `escaped` except for line ends and tabs."""
-    return escaped(text, keep="\n\t")
+def printable(text: str) -> str:
+    """A text as a message of one or more lines: `escape` except for line ends and tabs."""
+    return escape(text, keep="\n\t")
 
 
 def is_hidden(character: str) -> bool:
@@ -54,5 +54,5 @@ class CheckpointError(Seq2SeqError):
 
 def fail(message: str) -> int:
     """Print the error message that ends a command. Returns: the exit code."""
-    print(f"error: {shown(message)}", file=sys.stderr)
+    print(f"error: {printable(message)}", file=sys.stderr)
     return 2

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from typing import TextIO, TypeVar
 
-from seq2seq.environment import uninterrupted
+from seq2seq.environment import delay_interrupts
 
 T = TypeVar("T")
 SOON, SILENCE = 10.0, 60.0  # seconds before the first line of a log, and between two
@@ -53,7 +53,7 @@ def show_progress(work: str, unit: str, total: int | None = None) -> Iterator[Ta
             (draw_bar if stream.isatty() else print_lines)(tally, over, stream)
 
     thread = threading.Thread(target=show, daemon=True)
-    with uninterrupted():  # Ctrl-C is for the main thread
+    with delay_interrupts():  # Ctrl-C is for the main thread
         thread.start()
     try:
         yield tally

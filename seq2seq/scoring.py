@@ -66,7 +66,7 @@ def clean_line(text: str) -> str:
     return without_marks(whole)
 
 
-class Score(NamedTuple):
+class TranslationScore(NamedTuple):
     """How probable a model finds a given translation.
 
     Attributes:
@@ -81,7 +81,7 @@ class Score(NamedTuple):
     reason: str | None = None
 
     @classmethod
-    def of(cls, pieces: Sequence[str], log_probabilities: Sequence[float]) -> "Score":
+    def of(cls, pieces: Sequence[str], log_probabilities: Sequence[float]) -> "TranslationScore":
         """The score of a translation from the log-probability of each of its pieces."""
         total = math.fsum(log_probabilities)
         if not math.isfinite(total):

@@ -86,7 +86,7 @@ def check_options(callable_: Callable[..., Any], options: Mapping[str, Any], whe
                 f"unknown option {prefix}{name}{did_you_mean(name, accepted)} Accepted: {known}"
             )
         elif not matches(value, accepted[name].annotation):
-            default, right = accepted[name].default, describe(accepted[name].annotation)
+            default, right = accepted[name].default, describe_type(accepted[name].annotation)
             example = "" if default is inspect.Parameter.empty else f", for example {default!r}"
             problems.append(f"{prefix}{name}={value!r} should be {right}{example}")
         elif isinstance(value, int | float) and abs(value) >= LIMIT:
@@ -94,7 +94,7 @@ def check_options(callable_: Callable[..., Any], options: Mapping[str, Any], whe
             problems.append(f"{prefix}{name}={value} is too {beyond} is possible")
     for name, parameter in accepted.items():
         if name not in options and parameter.default is inspect.Parameter.empty:
-            problems.append(f"{prefix}{name} is missing: {describe(parameter.annotation)}")
+            problems.append(f"{prefix}{name} is missing: {describe_type(parameter.annotation)}")
     if problems:
         raise ConfigError("\n".join(problems))
 
@@ -139,16 +139,16 @@ def matches(value: Any, hint: Any) -> bool:
     return isinstance(value, hint) if inspect.isclass(hint) else True
 
 
-def describe(hint: Any) -> str:
+def describe_type(hint: Any) -> str:
     """An annotation in plain words."""
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (typing.Union, types.UnionType):
-        return " or ".join(describe(a) for a in arguments)
+        return " or ".join(describe_type(a) for a in arguments)
     if origin is typing.Literal:
         return "one of " + ", ".join(repr(a) for a in arguments)
     if hint is None or hint is type(None):
         return "null"
     names = {int: "a whole number", float: "a number", str: "a word", bool: "true or false"}
     if origin in (list, tuple):
-        return "a list of " + " and ".join(describe(a) for a in arguments if a is not ...)
+        return "a list of " + " and ".join(describe_type(a) for a in arguments if a is not ...)
     return names.get(hint, getattr(hint, "__name__", str(hint)))

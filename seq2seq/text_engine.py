@@ -10,10 +10,10 @@ from seq2seq.alignment.choice import Alignment
 from seq2seq.constraints.lexical import Constraint, Term, Vocabulary
 from seq2seq.constraints.request import Rules, TextRequest
 from seq2seq.constraints.spelling import Extension, occurrences
-from seq2seq.data.windows import segments
-from seq2seq.decoding import Answering, Beam, Hypothesis, Request, Search
-from seq2seq.decoding.answering import DROPPED, GivenUp
-from seq2seq.decoding.engine import Sentences
+from seq2seq.data.windows import split_into_parts
+from seq2seq.decoding import Beam, Hypothesis, Request, Search
+from seq2seq.decoding.answering import DROPPED, EngineBase, GivenUp
+from seq2seq.decoding.engine import SentenceEngine
 from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.scoring import clean_line
 from seq2seq.symbols import EOS
@@ -83,7 +83,7 @@ class TextCodec:
         if len(rows[0]) - len(source.prefix) > self.limit - 1:
             # White space alone has no translation.
             rows = source.encode_batch(
-                [part for part in segments(text, source, self.limit - 1) if part.strip()]
+                [part for part in split_into_parts(text, source, self.limit - 1) if part.strip()]
             )
         elif not text.strip():
             rows = []
@@ -106,7 +106,7 @@ class TextCodec:
         can: what contains something banned, and what the pieces cannot spell.
         """
         terms = self.rules.terms(asked)
-        possible = list(self.vocabulary.possible(terms)) if terms else []
+        possible = list(self.vocabulary.spellable(terms)) if terms else []
         return (
             [term for term in possible if isinstance(term, Term)],
             [phrase for phrase in possible if isinstance(phrase, str)],
@@ -122,7 +122,7 @@ class TextCodec:
         texts = iter(self.tokenizers.target.decode_batch([h.ids for rank in ranks for h in rank]))
         return [
             Translation(
-                self.joined([next(texts) for _ in rank]),
+                self.join([next(texts) for _ in rank]),
                 sum(h.score for h in rank) / len(rank),
                 [i for h in rank for i in (h.ids if h.truncated else [*h.ids, EOS])],
                 tuple(value for h in rank for value in h.token_logp),
@@ -131,7 +131,7 @@ class TextCodec:
             for rank in ranks
         ]
 
-    def joined(self, texts: list[str]) -> str:
+    def join(self, texts: list[str]) -> str:
         """The translation of a text from those of its parts."""
         return texts[0] if len(texts) == 1 else self.between.join(text.strip() for text in texts)
 
@@ -163,7 +163,7 @@ class Parts:
     ended: list[Hypothesis] | None = None  # the ways whose next piece is the end
 
 
-class TextEngine(Answering[TextRequest, list[Translation] | None]):
+class TextEngine(EngineBase[TextRequest, list[Translation] | None]):
     """Answers each text with all translations, best first.
 
     The answer to a blank text is empty; None is the answer to a text without a translation of
@@ -174,7 +174,7 @@ class TextEngine(Answering[TextRequest, list[Translation] | None]):
         codec: the model's.
     """
 
-    def __init__(self, engine: Sentences, codec: TextCodec):
+    def __init__(self, engine: SentenceEngine, codec: TextCodec):
         super().__init__()
         self.engine, self.codec = engine, codec
         self.look_ahead = engine.look_ahead
@@ -252,7 +252,7 @@ class TextEngine(Answering[TextRequest, list[Translation] | None]):
             text.hypotheses[r][0].ids if text.hypotheses.get(r) else self.engine.best_so_far(r)
             for r in text.requests
         ]
-        return self.codec.joined(self.codec.tokenizers.target.decode_batch(rows))
+        return self.codec.join(self.codec.tokenizers.target.decode_batch(rows))
 
     def submit_all(
         self,
@@ -314,9 +314,12 @@ class TextEngine(Answering[TextRequest, list[Translation] | None]):
         if text.terms:
             # At the length limit, some contain what they must, and some do not. Some contain what
             # looks like a placeholder of the source and is none.
-            kept, keep = self.codec.rules.kept, self.codec.rules.kept(text.asked.text)
+            kept, keep = (
+                self.codec.rules.placeholders,
+                self.codec.rules.placeholders(text.asked.text),
+            )
             found.sort(key=lambda t: (len(self._unmet(text, t)), (kept(t.text) - keep).total()))
-        unmet = self._unmet(text, found[0]) if found else self._broken(text)
+        unmet = self._unmet(text, found[0]) if found else self._violations(text)
         if unmet:
             text.unmet += [term.phrases[0] for term in unmet]
             text.terms = [term for term in text.terms if term not in unmet]
@@ -356,7 +359,7 @@ class TextEngine(Answering[TextRequest, list[Translation] | None]):
         _, others = self.codec.rules.copies(text.asked.text)
         return [p for p, count in others.items() if occurrences(p, translation.text, True) < count]
 
-    def _broken(self, text: Parts) -> list[Term]:
+    def _violations(self, text: Parts) -> list[Term]:
         """The terms that no translation obeys, since its beginning does not; or else all."""
         counts = self.codec.vocabulary.counts(text.terms, text.asked.prefix)
         over = (

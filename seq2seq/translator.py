@@ -26,7 +26,7 @@ from seq2seq.decoding import (
     check_coverage,
     engine_options,
 )
-from seq2seq.decoding.engine import Sentences
+from seq2seq.decoding.engine import SentenceEngine
 from seq2seq.decoding.precision import in_c, with_precision
 from seq2seq.decoding.workers import Workers
 from seq2seq.environment import usable_cores
@@ -34,7 +34,7 @@ from seq2seq.errors import ConfigError
 from seq2seq.languages import is_spaceless
 from seq2seq.models import Ensemble, Seq2Seq
 from seq2seq.models.ensemble import Mean
-from seq2seq.scoring import Pair, Score, cross_weights, log_probabilities, read_pairs
+from seq2seq.scoring import Pair, TranslationScore, cross_weights, log_probabilities, read_pairs
 from seq2seq.symbols import EOS, NAMES
 from seq2seq.tables import check_range, options_of
 from seq2seq.text_engine import TextCodec, TextEngine, Translation
@@ -63,7 +63,7 @@ class Translator:
     ):
         self.device = find_device(device)
         self.config = saved.config
-        self.source = saved.source if tag is None else saved.source.marked(tag)
+        self.source = saved.source if tag is None else saved.source.with_tag(tag)
         self.target = saved.target
         self.model = (saved.build() if model is None else model).to(self.device)
         self.vocabulary = Vocabulary(self.target, is_spaceless(self.config["data"]["target"]))
@@ -179,7 +179,7 @@ class Translator:
         values = engine_options({**self.config["decode"], **changed})
         workers, precision = values.pop("workers"), values.pop("precision")
         guide = self.vocabulary.guide
-        model = self.converted(precision)
+        model = self.convert(precision)
         engine = Engine(model, search, guide, **values)
         count, minimum = (usable_cores(), WORTH_A_PROCESS) if workers == "auto" else (workers, 1)
         if count == 1 or self.device.type != "cpu":
@@ -190,14 +190,14 @@ class Translator:
             build = partial(build_engine, self.model, precision, search, guide, **values)
         return Workers(engine, build, count, min_requests=minimum)
 
-    def converted(self, precision: str) -> Seq2Seq:
+    def convert(self, precision: str) -> Seq2Seq:
         """The model in a precision, converted when it is first asked for."""
         if precision not in self._converted:
             self._converted[precision] = with_precision(self.model, precision)
         return self._converted[precision]
 
     def text_engine(
-        self, engine: Sentences, max_source: int | None = None, rules: Rules | None = None
+        self, engine: SentenceEngine, max_source: int | None = None, rules: Rules | None = None
     ) -> TextEngine:
         """The engine for texts over an engine for sentences, with `submit`, `step` and `cancel`;
         `max_source` and `rules` as in `stream`.
@@ -215,7 +215,7 @@ class Translator:
     def stream(
         self,
         texts: Iterable[str | TextRequest | None],
-        engine: Sentences | Search,
+        engine: SentenceEngine | Search,
         prefixes: str | Iterable[str] = "",
         *,
         rules: Rules | None = None,
@@ -260,7 +260,7 @@ class Translator:
                 yield asked._replace(prefix=asked.prefix or prefix)
 
         if isinstance(engine, Search):
-            engine = Engine(self.converted("float32"), engine, self.vocabulary.guide)
+            engine = Engine(self.convert("float32"), engine, self.vocabulary.guide)
         answers = self.text_engine(engine, max_source, rules).translate(
             read(), ready=ready, max_unanswered=look_ahead
         )
@@ -296,7 +296,7 @@ class Translator:
         text: str,
         beginning: str = "",
         count: int = 5,
-        engine: Sentences | Search | None = None,
+        engine: SentenceEngine | Search | None = None,
     ) -> list[Translation]:
         """The best ways to go on after the beginning of a translation, see
         `TextEngine.submit_alternatives`; best first.
@@ -305,9 +305,7 @@ class Translator:
             engine: that completes them, as in `stream`; None = the configured search.
         """
         if engine is None or isinstance(engine, Search):
-            engine = Engine(
-                self.converted("float32"), engine or self.search(), self.vocabulary.guide
-            )
+            engine = Engine(self.convert("float32"), engine or self.search(), self.vocabulary.guide)
         texts = self.text_engine(engine)
         texts.submit_alternatives(text, beginning, count)
         while texts.busy:
@@ -378,7 +376,7 @@ class Translator:
                     warnings.warn(f"line {line_no} cannot be aligned: {reason}", stacklevel=2)
                     yield None
 
-    def score(self, sources: Iterable[str], targets: Iterable[str]) -> list[Score]:
+    def score(self, sources: Iterable[str], targets: Iterable[str]) -> list[TranslationScore]:
         """How probable each target is as the translation of its source, in order.
 
         Raises: ValueError if there are more of one than of the other.
@@ -387,7 +385,7 @@ class Translator:
 
     def scores(
         self, pairs: Iterable[tuple[str, str]], *, look_ahead: int = 2000
-    ) -> Iterator[Score]:
+    ) -> Iterator[TranslationScore]:
         """`score` for any number of sources and targets, read as they are needed, in constant
         memory: `look_ahead` at a time, in batches of similar lengths.
         """
@@ -396,9 +394,11 @@ class Translator:
             for pair in window:
                 if pair.refusal is None:
                     values = next(logps).tolist()
-                    yield Score.of([*self.target.pieces(pair.target), NAMES[EOS]], values)
+                    yield TranslationScore.of(
+                        [*self.target.pieces(pair.target), NAMES[EOS]], values
+                    )
                 else:
-                    yield Score(None, [], pair.refusal)
+                    yield TranslationScore(None, [], pair.refusal)
 
     def _pairs(
         self, texts: Iterable[tuple[str, str]], look_ahead: int = 2000

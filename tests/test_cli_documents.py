@@ -24,7 +24,7 @@ def translated(run: Path, text: str, html: bool = False) -> str:
     """What Python makes of a text, sentence by sentence."""
     document = Document.of(text, "de", html=html)
     assert len(document.sentences) >= 2
-    return document.joined(Translator.load(run).translate(document.sentences, beam_size=1), "en")
+    return document.join(Translator.load(run).translate(document.sentences, beam_size=1), "en")
 
 
 def test_all_but_the_sentences_stays(seq2seq: Command, run: Path, tmp_path: Path) -> None:

@@ -33,7 +33,7 @@ from seq2seq.training.config.options import (
     TrainerOptions,
     ValidationOptions,
 )
-from seq2seq.training.config.plan import NODES, REFERRED, Plan, check
+from seq2seq.training.config.plan import NODES, REFERRED, Plan, check_config
 from seq2seq.training.loggers import LOGGERS
 from seq2seq.training.optimizer import SCHEDULES
 from seq2seq.training.run import plain_values
@@ -60,7 +60,7 @@ def values_of(*overrides: str) -> dict[str, Any]:
 
 
 def plan_of(*overrides: str) -> Plan:
-    return check(values_of(*overrides), Path("nowhere"))
+    return check_config(values_of(*overrides), Path("nowhere"))
 
 
 def complaint(*overrides: str) -> str:
@@ -228,7 +228,7 @@ def test_the_alternatives_in_a_comment_are_those_that_are_accepted(path: Path) -
         for value in [*alternatives, "nonsense"]:
             typed = yaml.safe_load(value)
             try:
-                check({**values, group: {**values[group], key: typed}}, Path("nowhere"))
+                check_config({**values, group: {**values[group], key: typed}}, Path("nowhere"))
                 refused = False
             except Seq2SeqError as error:
                 # Not every combination works; but only an unknown value is refused in quotation

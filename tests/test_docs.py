@@ -19,7 +19,7 @@ from seq2seq.attention import ATTENTION, Attention, Role
 from seq2seq.attention.pages import PagePool
 from seq2seq.models import build_model
 from seq2seq.symbols import BOS, EOS, PAD
-from seq2seq.training.config.plan import check
+from seq2seq.training.config.plan import check_config
 from seq2seq.training.run import plain_values
 
 ROOT = CONF.parent
@@ -82,7 +82,7 @@ def test_the_documents_train() -> None:
 def test_every_command_that_trains_is_accepted_as_printed(document: str, typed: str) -> None:
     with initialize_config_dir(str(CONF), version_base="1.3"):
         overrides = [o for o in shlex.split(typed) if not o.startswith("hydra.")]
-        check(plain_values(compose("train", overrides=["run_name=x", *overrides])), Path())
+        check_config(plain_values(compose("train", overrides=["run_name=x", *overrides])), Path())
 
 
 def rows() -> list[tuple[str, str]]:
@@ -154,7 +154,7 @@ POSITIONS = ["sinusoidal", "rope", "alibi", "t5"]
 
 def model_of(config: dict[str, Any]) -> Any:
     torch.manual_seed(0)
-    return randomised(build_model(check(config, Path()).model, 20, 20))
+    return randomised(build_model(check_config(config, Path()).model, 20, 20))
 
 
 def test_the_example_in_contributing_is_ten_lines_and_trains_as_typed(nearby: Nearby) -> None:
@@ -162,7 +162,7 @@ def test_the_example_in_contributing_is_ten_lines_and_trains_as_typed(nearby: Ne
     body = re.sub(r'""".*?"""', "", code.partition("class Nearby")[2], flags=re.S)
     assert len([line for line in body.splitlines() if line.strip()]) <= 10
     config = nearby()
-    attention = check(config, Path()).model["attention"]
+    attention = check_config(config, Path()).model["attention"]
     names = {role: options["name"] for role, options in attention.items()}
     assert names == {"encoder": "nearby", "decoder": "nearby", "cross": "multihead"}
     assert attention["encoder"]["radius"] == 2

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from seq2seq.documents import sentences as sentences_module
 from seq2seq.documents.document import Document, Split
-from seq2seq.documents.html_text import unescaped
+from seq2seq.documents.html_text import unescape
 from seq2seq.documents.sentences import (
     MAX_CHARACTERS,
     ends_by_library,
@@ -70,7 +70,7 @@ def test_a_text_translated_as_itself_is_the_same(
     text: str, language: str | None, split: Split
 ) -> None:
     document = Document.of(text, language, split=split)
-    assert document.joined(document.sentences) == text
+    assert document.join(document.sentences) == text
     assert all(any(map(str.isalnum, sentence)) for sentence in document.sentences)
     assert not any(re.search(r"[\n\r\t]|^\s|\s$|\s\s", s) for s in document.sentences)
 
@@ -78,7 +78,7 @@ def test_a_text_translated_as_itself_is_the_same(
 @given(texts(MARKUP), LANGUAGES)
 def test_html_translated_as_itself_is_the_same(text: str, language: str | None) -> None:
     document = Document.of(text, language, html=True)
-    assert document.joined(document.sentences) == text
+    assert document.join(document.sentences) == text
 
 
 @given(texts())
@@ -117,7 +117,7 @@ def test_the_skeleton_of_a_hundred_texts_stays() -> None:
         assert document.sentences == [part for is_sentence, part in parts if is_sentence]
         translated = [sentence.upper() for sentence in document.sentences]
         expected = "".join(part.upper() if is_sentence else part for is_sentence, part in parts)
-        assert document.joined(translated) == expected
+        assert document.join(translated) == expected
 
 
 @pytest.mark.parametrize(
@@ -175,12 +175,12 @@ def test_line_breaks_end_sentences_unless_they_are_white_space() -> None:
 def test_sentences_get_a_space_between_them_in_a_language_that_has_some() -> None:
     document = Document.of("我爱你。你呢？ 再见。", "zh")
     for target, expected in (("en", "A. B. C."), ("ja", "A.B. C."), (None, "A.B. C.")):
-        assert document.joined(["A.", "B.", "C."], target) == expected
+        assert document.join(["A.", "B.", "C."], target) == expected
 
 
 def test_a_translation_brings_no_white_space_and_no_line_break() -> None:
     document = Document.of("- A.\n- B.", "en")
-    assert document.joined([" C. \n", "D\r\nE."]) == "- C.\n- D E."
+    assert document.join([" C. \n", "D\r\nE."]) == "- C.\n- D E."
 
 
 def test_there_is_a_translation_for_each_sentence() -> None:
@@ -188,7 +188,7 @@ def test_there_is_a_translation_for_each_sentence() -> None:
     for count in range(4):
         if count != len(document.sentences):
             with pytest.raises(ValueError):
-                document.joined(["x"] * count)
+                document.join(["x"] * count)
 
 
 class Structure(HTMLParser):
@@ -228,7 +228,7 @@ SENTENCES_OF_PAGE = [
 def test_html_is_translated_between_its_tags_only() -> None:
     document = Document.of(PAGE, "en", html=True)
     assert document.sentences == SENTENCES_OF_PAGE
-    translated = document.joined([f"<i>{n}</i> & {n}" for n in range(len(document.sentences))])
+    translated = document.join([f"<i>{n}</i> & {n}" for n in range(len(document.sentences))])
     assert Structure(translated).found == Structure(PAGE).found
     assert "&lt;i&gt;3&lt;/i&gt; &amp; 3&nbsp; " in translated
     for kept in ("alert('Go. Now.')", "<pre>Keep. <b>This.</b></pre>", "<code>x = 1</code>"):
@@ -240,7 +240,7 @@ def test_translations_in_html_make_no_tags(pieces: list[tuple[str, str]]) -> Non
     text = "".join(map("".join, pieces))
     document = Document.of(text, "de", html=True)
     evil = ["<script>x</script>&amp;" for _ in document.sentences]
-    assert document.joined(evil).count("<script>") == document.joined([""] * len(evil)).count(
+    assert document.join(evil).count("<script>") == document.join([""] * len(evil)).count(
         "<script>"
     )
 
@@ -249,7 +249,7 @@ def test_translations_in_html_make_no_tags(pieces: list[tuple[str, str]]) -> Non
 def test_references_are_resolved_as_by_the_library_and_each_character_has_its_place(
     text: str,
 ) -> None:
-    plain, places = unescaped(text)
+    plain, places = unescape(text)
     assert len(places) == len(plain) + 1 and places[-1] == len(text) and places == sorted(places)
     for character, begin in zip(plain, places, strict=False):
         assert text[begin] in (character, "&")

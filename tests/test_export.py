@@ -13,10 +13,10 @@ from seq2seq import checkpoint
 from seq2seq.cli.export import why
 from seq2seq.errors import ConfigError
 from seq2seq.interchange.agreement import Agreement, CTranslate2, Judge, ours, random_rows, scores
-from seq2seq.interchange.ctranslate2 import NEVER, check_expressible, export, unsupported
+from seq2seq.interchange.ctranslate2 import NEVER, check_expressible, ctranslate2_gaps, export
 from seq2seq.models import build_model
 from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
-from seq2seq.tokenization.words import Character, Word
+from seq2seq.tokenization.words import Character, WordRecipe
 
 
 def lively_model(path: Path, *overrides: str) -> checkpoint.Saved:
@@ -127,7 +127,7 @@ def test_a_model_that_expects_unknown_words_is_told_why_beams_differ(tmp_path: P
 
 def test_every_piece_has_a_unique_name_by_id(tmp_path: Path) -> None:
     lines = ["a\u2581b \u00a0 c\u0301  \u2028 <s> \\n", "\ud7a3 \U0001f600 \x00 '\"", "a b a b"]
-    tokenizers = [Word(vocab_size=300).train(lines), Character(vocab_size=300).train(lines)]
+    tokenizers = [WordRecipe(vocab_size=300).train(lines), Character(vocab_size=300).train(lines)]
     save_model(tmp_path / "a.ckpt", *TINY_MODEL)
     tokenizers.append(checkpoint.read(tmp_path / "a.ckpt").source)
     tokenizers.append(tokenizers[2].with_tags(["x", "y"]))
@@ -156,7 +156,7 @@ def test_what_ctranslate2_lacks_is_refused_by_name(
     with torch.device("meta"):
         model = build_model(plan_of(tmp_path, "run_name=x", *overrides).model, 9, 9)
     with pytest.raises(ConfigError) as refusal:
-        check_expressible(model, "CTranslate2", unsupported)
+        check_expressible(model, "CTranslate2", ctranslate2_gaps)
     for reason in [*reasons, "seq2seq translate"]:
         assert reason in str(refusal.value)
 

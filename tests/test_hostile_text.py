@@ -25,7 +25,7 @@ from seq2seq.constraints.request import PLACEHOLDERS, Rules, TextRequest
 from seq2seq.constraints.spelling import inside_word, occurrences
 from seq2seq.data.windows import SENTENCE_END
 from seq2seq.documents.document import Document
-from seq2seq.documents.html_text import TextFinder, unescaped
+from seq2seq.documents.html_text import TextFinder, unescape
 from seq2seq.metrics.comet import SCORE
 from seq2seq.metrics.text_checks import cautions
 from seq2seq.tokenization import sentencepiece
@@ -55,20 +55,22 @@ def repeated(head: str, unit: str, tail: str, length: int = LENGTH) -> str:
 
 def read_document(text: str, language: str) -> None:
     document = Document.of(text, language, split="sentences")
-    document.joined([f"{sentence}\r\n " for sentence in document.sentences], "en")
+    document.join([f"{sentence}\r\n " for sentence in document.sentences], "en")
 
 
 @cache
 def imported_tokenizer() -> Tokenizer:
     """Of a SentencePiece model that drops and joins spaces."""
-    return sentencepiece.build(sentencepiece.parse(model_bytes({"a": -1.0, "\u2581": -2.0})))
+    return sentencepiece.build_tokenizer(
+        sentencepiece.parse_model(model_bytes({"a": -1.0, "\u2581": -2.0}))
+    )
 
 
 FUNCTIONS: dict[str, Callable[[str], object]] = {
     "placeholders": lambda text: Rules(keep=re.compile(PLACEHOLDERS)).terms(TextRequest(text)),
     "document": lambda text: read_document(text, "de"),
     "document without spaces": lambda text: read_document(text, "zh"),
-    "html": lambda text: (TextFinder(text), unescaped(text)),
+    "html": lambda text: (TextFinder(text), unescape(text)),
     "parts of a long text": lambda text: [m.end() for m in SENTENCE_END.finditer(text)],
     "cautions": lambda text: cautions([text], {"a": [text]}),
     "occurrences": lambda text: [occurrences(text[:n], text) for n in (99, LENGTH // 2)],
@@ -123,9 +125,9 @@ def test_overlapping_occurrences_are_counted(unit: str, n: int, text: str, anywh
 
 def test_a_number_that_python_cannot_read_is_text() -> None:
     text = f"Tor &#{'0' * 5000}65; A&#0065;"
-    assert unescaped(text)[0] == text.replace("&#0065;", "A")
+    assert unescape(text)[0] == text.replace("&#0065;", "A")
     document = Document.of(text, "de", html=True)
-    assert document.joined(document.sentences) == text
+    assert document.join(document.sentences) == text
 
 
 @pytest.mark.parametrize(

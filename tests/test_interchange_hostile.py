@@ -22,7 +22,7 @@ from test_interchange_marian import DESCRIPTION, PIECES, Marian
 
 from seq2seq import checkpoint
 from seq2seq.cli import importing
-from seq2seq.cli.main import parse
+from seq2seq.cli.main import parse_arguments
 from seq2seq.errors import Seq2SeqError
 from seq2seq.interchange.huggingface import ABSENT
 
@@ -43,7 +43,7 @@ class Payload:
 def refused(path: Path, *more: object) -> str:
     """The message with which an import ends; it neither runs nor holds anything."""
     words = ["import", path, "-o", path.parent / "never-written", *more]
-    arguments = parse([str(word) for word in words])
+    arguments = parse_arguments([str(word) for word in words])
     before, began = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.monotonic()
     with pytest.raises(Seq2SeqError) as caught:
         importing.run(arguments)
@@ -85,7 +85,7 @@ def state_of(folder: Path) -> dict[str, torch.Tensor]:
 def test_weights_of_torch_are_read_in_both_formats(folder: Path, zipped: bool) -> None:
     as_bin(folder, state_of(folder), _use_new_zipfile_serialization=zipped)
     words = ["import", folder, "-o", folder.parent / "run"]
-    assert importing.run(parse([str(word) for word in words])) == 0
+    assert importing.run(parse_arguments([str(word) for word in words])) == 0
     assert checkpoint.read(folder.parent / "run").build()
 
 
@@ -224,7 +224,7 @@ def test_damage_anywhere_in_a_folder_is_a_message_or_a_run(folder: Path, tmp_pat
             if damaged:
                 damaged[chance.randrange(min(len(damaged), 3000))] = chance.randrange(256)
         path.write_bytes(damaged)
-        arguments = parse(["import", str(folder), "-o", str(tmp_path / f"run{step}")])
+        arguments = parse_arguments(["import", str(folder), "-o", str(tmp_path / f"run{step}")])
         try:
             importing.run(arguments)
         except Seq2SeqError as error:
@@ -312,7 +312,7 @@ def test_an_archive_that_is_no_archive_or_a_bomb_is_refused(tmp_path: Path) -> N
 
 
 def test_a_checkpoint_imports_nothing_that_it_names(folder: Path, tmp_path: Path) -> None:
-    arguments = parse(["import", str(folder), "-o", str(tmp_path / "run")])
+    arguments = parse_arguments(["import", str(folder), "-o", str(tmp_path / "run")])
     importing.run(arguments)
     content = torch.load(tmp_path / "run" / "best.ckpt", weights_only=True)
     for node, part in (("model", None), ("position", None), ("attention", "cross")):

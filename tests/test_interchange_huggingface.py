@@ -17,7 +17,7 @@ from seq2seq.functional.positions import sinusoid
 from seq2seq.interchange.files import Folder
 from seq2seq.interchange.huggingface import read_folder, read_vocabularies
 from seq2seq.interchange.imported import Imported
-from seq2seq.interchange.vocabularies import shared_or_not, tokenizer_of
+from seq2seq.interchange.vocabularies import build_side_tokenizer, shared_or_not
 from seq2seq.models import Seq2Seq
 from seq2seq.symbols import BOS, EOS, PAD, UNK
 
@@ -64,7 +64,7 @@ def sources(imported: Imported, count: int) -> torch.Tensor:
 def test_states_and_logits_are_theirs(changes: dict[str, Any], tmp_path: Path) -> None:
     theirs = marian_folder(tmp_path / "hf", **changes)
     imported = read_folder(tmp_path / "hf", NONE)
-    model, ids = imported.saved().build(), their_ids(imported, tmp_path / "hf")
+    model, ids = imported.to_saved().build(), their_ids(imported, tmp_path / "hf")
     source = sources(imported, 20)
     target = torch.cat((torch.full((20, 1), BOS), torch.randint(4, len(ids[1]), (20, 12))), 1)
     mask = source != PAD
@@ -93,7 +93,7 @@ def ours(model: Seq2Seq, source: torch.Tensor, beams: int, limit: int) -> list[l
 def test_they_find_the_same_hypotheses(changes: dict[str, Any], beams: int, tmp_path: Path) -> None:
     theirs = marian_folder(tmp_path / "hf", **changes)
     imported = read_folder(tmp_path / "hf", NONE)
-    model, ids = imported.saved().build(), their_ids(imported, tmp_path / "hf")
+    model, ids = imported.to_saved().build(), their_ids(imported, tmp_path / "hf")
     source, lengths = sources(imported, 200), set()
     never = [[int(ids[1][symbol])] for symbol in (PAD, UNK)]
     found = theirs.generate(
@@ -256,7 +256,7 @@ def test_ids_are_those_of_their_tokenizer(folder: Path) -> None:
     )
     side = read_vocabularies(Folder(folder))
     rows = shared_or_not(side, [each.rows(ids["<pad>"]) for each in side])
-    tokenizer, chance, found = tokenizer_of(side[0], rows[0]), random.Random(1), set()
+    tokenizer, chance, found = build_side_tokenizer(side[0], rows[0]), random.Random(1), set()
     letters = "abcdefgh" * 2 + "\u4e2d\u6587\u03b1\u00e9!z?"
     for _ in range(500):
         words = ("".join(chance.choices(letters, k=chance.randint(1, 4))) for _ in range(5))

@@ -11,7 +11,7 @@ import torch
 from piece_models import model_bytes
 
 from seq2seq.cli import importing
-from seq2seq.cli.main import parse
+from seq2seq.cli.main import parse_arguments
 from seq2seq.errors import Seq2SeqError
 from seq2seq.interchange.imported import Imported
 from seq2seq.interchange.marian import DESCRIPTION, read_model
@@ -221,7 +221,7 @@ THEIRS = [-1, -1, 2, 0, 1, *range(3, V)]
 def test_logits_are_those_of_the_formulas(changes: dict[str, Any], tmp_path: Path) -> None:
     marian = Marian(**changes)
     imported = read_model(marian.write(tmp_path), [tmp_path / "vocab.spm"], ("de", "en"))
-    model = imported.saved().build().double()
+    model = imported.to_saved().build().double()
     assert imported.config["data"]["source"] == "de" and imported.source.size == len(THEIRS)
     for source, target in (([4, 6, 5, 4, EOS], [5, 7, 7, 9, 4]), ([9, EOS], [4])):
         hidden = model(torch.tensor([source]), torch.tensor([[BOS, *target]])).hidden
@@ -364,7 +364,7 @@ def test_quantised_weights_are_named(tmp_path: Path) -> None:
     path = tmp_path / "model.intgemm8.bin"
     path.write_bytes(struct.pack("<QQ", 1, 200) + bytes(64))
     for more in ([], ["--vocab", "vocab.spm"]):
-        arguments = parse(["import", str(path), "-o", str(tmp_path / "run"), *more])
+        arguments = parse_arguments(["import", str(path), "-o", str(tmp_path / "run"), *more])
         with pytest.raises(
             Seq2SeqError, match=r"binary model of Marian.*take the \.npz of float32"
         ):
@@ -386,7 +386,7 @@ def test_pieces_that_a_yaml_file_numbers_have_its_ids(tmp_path: Path) -> None:
     names = imported.source.symbols()
     [ids] = imported.source.encode_batch(["ab a c b"])  # the model has "c", the file has not
     assert [names[i] for i in ids] == ["\u2581", "ab", "\u2581a", "\u2581", "c", "\u2581", "b"]
-    model = imported.saved().build().double()
+    model = imported.to_saved().build().double()
     theirs = [NUMBERED.index(names[i]) if names[i] in NUMBERED else 1 for i in ids]
     hidden = model(torch.tensor([[*ids, EOS]]), torch.tensor([[BOS, ids[0]]])).hidden
     expected = marian.logits([*theirs, 0], [theirs[0]])

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from seq2seq import scoring as passes
 from seq2seq.models import Seq2Seq
-from seq2seq.scoring import Pair, Score, cross_weights, log_probabilities
+from seq2seq.scoring import Pair, TranslationScore, cross_weights, log_probabilities
 from seq2seq.symbols import BOS, EOS
 from seq2seq.training.loss import cross_entropy
 
@@ -79,7 +79,11 @@ def test_no_pairs_have_no_scores() -> None:
 
 
 def test_a_score_is_the_sum_over_pieces_or_says_why_there_is_none() -> None:
-    assert Score.of(["a", "</s>"], [-1.5, -0.25]) == (-1.75, [("a", -1.5), ("</s>", -0.25)], None)
+    assert TranslationScore.of(["a", "</s>"], [-1.5, -0.25]) == (
+        -1.75,
+        [("a", -1.5), ("</s>", -0.25)],
+        None,
+    )
     for value in (-math.inf, math.nan):
-        total, tokens, reason = Score.of(["a", "</s>"], [-1.5, value])
+        total, tokens, reason = TranslationScore.of(["a", "</s>"], [-1.5, value])
         assert (total, tokens) == (None, []) and reason and "no finite" in reason

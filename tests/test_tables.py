@@ -11,7 +11,7 @@ from seq2seq.tables import (
     Table,
     check_options,
     check_range,
-    describe,
+    describe_type,
     did_you_mean,
     matches,
     options_of,
@@ -166,7 +166,7 @@ def test_a_value_matches_its_annotation(value: Any, hint: Any, fits: bool) -> No
     ],
 )
 def test_an_annotation_is_described_in_words(hint: Any, words: str) -> None:
-    assert describe(hint) == words
+    assert describe_type(hint) == words
 
 
 def test_a_range_includes_its_minimum_and_excludes_its_end() -> None:

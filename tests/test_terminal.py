@@ -11,7 +11,7 @@ import test_cli
 from test_cli import Command, Ended, refused
 from tiny_runs import tiny_overrides, train_again
 
-from seq2seq.errors import escaped, shown
+from seq2seq.errors import escape, printable
 from seq2seq.translator import Translator
 
 run, seq2seq, test_set = test_cli.run, test_cli.seq2seq, test_cli.test_set
@@ -20,20 +20,20 @@ NASTY = "a\x1b[31m\x9b2J\u202eb\rc\u2028d\udcff"
 
 
 def test_what_a_terminal_would_obey_is_escaped_and_letters_of_all_scripts_stay() -> None:
-    assert escaped(NASTY) == r"a\x1b[31m\x9b2J\u202eb\rc\u2028d\udcff"
-    assert shown(f"{NASTY}\n\tb") == rf"{escaped(NASTY)}" + "\n\tb"
+    assert escape(NASTY) == r"a\x1b[31m\x9b2J\u202eb\rc\u2028d\udcff"
+    assert printable(f"{NASTY}\n\tb") == rf"{escape(NASTY)}" + "\n\tb"
     for text in ("Ärger, 漢字", "می\u200cخواهم", "क्\u200dष", "naïve\u00a0!", "e\u0301 🙂"):
-        assert escaped(text) == shown(text) == text
+        assert escape(text) == printable(text) == text
 
 
 def test_messages_and_warnings_hold_nothing_that_a_terminal_obeys(
     seq2seq: Command, run: Path, test_set: tuple[Path, Path]
 ) -> None:
     folder = test_set[0].parent
-    assert escaped(NASTY) in refused(seq2seq("translate", folder / NASTY, "Ja."))
-    assert escaped(NASTY) in refused(seq2seq("translate", run, "-i", folder / NASTY))
-    assert escaped(NASTY) in refused(seq2seq("evaluate", run, folder / NASTY, test_set[1]))
-    assert escaped(NASTY) in refused(seq2seq("translate", run, "Ja.", "--tag", NASTY))
+    assert escape(NASTY) in refused(seq2seq("translate", folder / NASTY, "Ja."))
+    assert escape(NASTY) in refused(seq2seq("translate", run, "-i", folder / NASTY))
+    assert escape(NASTY) in refused(seq2seq("evaluate", run, folder / NASTY, test_set[1]))
+    assert escape(NASTY) in refused(seq2seq("translate", run, "Ja.", "--tag", NASTY))
 
 
 def test_names_that_are_not_utf8_are_read_written_and_printed(
@@ -44,13 +44,13 @@ def test_names_that_are_not_utf8_are_read_written_and_printed(
     plain = seq2seq("evaluate", run, source, reference, "--resamples", 0, "-o", output)
     assert plain.code == 0 and output.read_bytes().count(b"\n") == 12
     table = seq2seq("evaluate", run, output, source, reference, "--resamples", 0)
-    assert table.code == 0 and escaped(NASTY) in table.lines[2]
+    assert table.code == 0 and escape(NASTY) in table.lines[2]
     ended = seq2seq("evaluate", output, source, reference, "--resamples", 0, "--json")
     assert json.loads(ended.out)["path"] == str(output)
     page = output.with_suffix(".html")
     ended = seq2seq("report", run, "--source", source, "--reference", reference, "-o", page)
-    assert ended.code == 0 and ended.lines[0].startswith(escaped(str(page)))
-    assert escaped(NASTY) in page.read_text(encoding="utf-8")
+    assert ended.code == 0 and ended.lines[0].startswith(escape(str(page)))
+    assert escape(NASTY) in page.read_text(encoding="utf-8")
 
 
 def test_samples_of_training_hold_nothing_that_a_terminal_obeys(

@@ -17,7 +17,7 @@ from seq2seq.constraints.request import (
     TextRequest,
     read_glossary,
 )
-from seq2seq.environment import limited_time
+from seq2seq.environment import limit_time
 from seq2seq.errors import DataError, Seq2SeqError
 
 
@@ -120,11 +120,11 @@ def test_a_pattern_that_takes_too_long_is_named() -> None:
     before = signal.getsignal(signal.SIGVTALRM)
     began = time.process_time()
     with pytest.raises(Seq2SeqError, match=re.escape("--keep '(a+)+$' takes more than 1 s")):
-        Rules(keep=re.compile("(a+)+$")).kept("a" * 60 + "b")
+        Rules(keep=re.compile("(a+)+$")).placeholders("a" * 60 + "b")
     assert time.process_time() - began < 5
     assert signal.getsignal(signal.SIGVTALRM) == before
     assert signal.getitimer(signal.ITIMER_VIRTUAL) == (0, 0)
-    assert Rules(keep=re.compile("(a+)+$")).kept("aa") == {"aa": 1}
+    assert Rules(keep=re.compile("(a+)+$")).placeholders("aa") == {"aa": 1}
 
 
 def test_another_timer_and_other_threads_are_left_alone() -> None:
@@ -132,7 +132,7 @@ def test_another_timer_and_other_threads_are_left_alone() -> None:
     before = signal.signal(signal.SIGVTALRM, lambda *_: told.append(1))
     try:
         signal.setitimer(signal.ITIMER_VIRTUAL, 0.05)
-        with limited_time(0.001):
+        with limit_time(0.001):
             while not told:
                 pass
     finally:
@@ -140,7 +140,7 @@ def test_another_timer_and_other_threads_are_left_alone() -> None:
         signal.signal(signal.SIGVTALRM, before)
     kept: list[dict[str, int]] = []
     rules = Rules(keep=re.compile("a+"))
-    thread = threading.Thread(target=lambda: kept.append(rules.kept("aa b")))
+    thread = threading.Thread(target=lambda: kept.append(rules.placeholders("aa b")))
     thread.start()
     thread.join()
     assert kept == [{"aa": 1}]

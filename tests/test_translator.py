@@ -9,9 +9,8 @@ import pytest
 import torch
 from tiny_runs import TINY_MODEL, demo_lines, demo_run, metrics, save_model
 
-from seq2seq.data.windows import segments
+from seq2seq.data.windows import split_into_parts
 from seq2seq.decoding import (
-    Answering,
     Beam,
     Engine,
     Greedy,
@@ -20,6 +19,7 @@ from seq2seq.decoding import (
     build_search,
     workers,
 )
+from seq2seq.decoding.answering import EngineBase
 from seq2seq.errors import CheckpointError, ConfigError
 from seq2seq.metrics.scores import score
 from seq2seq.symbols import BOS, EOS
@@ -155,7 +155,7 @@ def test_a_long_text_is_translated_sentence_by_sentence(translator: Translator) 
 
 def test_white_space_that_fills_a_part_is_not_translated(translator: Translator) -> None:
     text = "Ja." + " " * 200 + "Ja."
-    parts = segments(text, translator.source, 19)
+    parts = split_into_parts(text, translator.source, 19)
     real = [part for part in parts if part.strip()]
     assert 1 < len(real) < len(parts)
     with pytest.warns(UserWarning, match=f"line 1 is longer .* {len(real)} parts"):
@@ -176,7 +176,7 @@ def test_a_source_longer_than_the_learnt_positions_is_cut_whatever_is_asked_for(
         short.align(" ".join(SENTENCES[:4]), "A dog.")
 
 
-class Echo(Answering[Request, list[Hypothesis]]):
+class Echo(EngineBase[Request, list[Hypothesis]]):
     """An engine that gives each source back, and reads `ahead` requests before it does."""
 
     waiting = False

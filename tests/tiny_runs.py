@@ -19,8 +19,8 @@ from seq2seq import checkpoint
 from seq2seq.data.prepare import Prepared, prepare
 from seq2seq.models import Seq2Seq, build_model
 from seq2seq.tokenization.tokenizer import ByteLevelBPE, Tokenizer, Tokenizers
-from seq2seq.training.config.plan import Plan, check
-from seq2seq.training.resume import given_tokenizers
+from seq2seq.training.config.plan import Plan, check_config
+from seq2seq.training.resume import read_tokenizers
 from seq2seq.training.run import plain_values, train
 
 DEMO = CONF.parent / "data" / "demo"
@@ -72,7 +72,7 @@ def plan_of(folder: Path, *overrides: str) -> Plan:
     """The checked configuration of a command line."""
     with initialize_config_dir(str(CONF), version_base="1.3"):
         config = compose("train", overrides=list(overrides))
-    return check(plain_values(config), folder)
+    return check_config(plain_values(config), folder)
 
 
 def prepared_for(plan: Plan, given: Tokenizers | None = None) -> Prepared:
@@ -90,7 +90,7 @@ def train_tiny(base: Path, *overrides: str) -> Path:
 def train_again(folder: Path, *overrides: str) -> None:
     """Train in this process, in a folder that may hold a run."""
     plan = plan_of(folder, *overrides)
-    given = given_tokenizers(plan.tokenizer, plan.resume or plan.run.init)
+    given = read_tokenizers(plan.tokenizer, plan.resume or plan.run.init)
     train(plan, prepared_for(plan, given))
 
 
@@ -137,7 +137,7 @@ def save_model(path: Path, *overrides: str, **changes: Any) -> Seq2Seq:
     model = build_model(config, pieces.size, pieces.size).eval()
     decode = {"name": "greedy", "length_ratio": 0.5, "length_extra": 3}
     data = {"source": "de", "target": "en", "max_length": 128}
-    entry = checkpoint.describe({**config, "decode": decode, "data": data}, pieces, pieces)
+    entry = checkpoint.make_entry({**config, "decode": decode, "data": data}, pieces, pieces)
     state = {f"{checkpoint.PREFIX}{name}": value for name, value in model.state_dict().items()}
     torch.save({"state_dict": state, checkpoint.ENTRY: {**entry, **changes}}, path)
     return model

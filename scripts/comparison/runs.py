@@ -176,7 +176,7 @@ def incomparable(runs: Sequence[Run]) -> list[str]:
     for run in runs[1:]:
         for node in LIKE:
             pair = first.saved.config.get(node, {}), run.saved.config.get(node, {})
-            for difference in checkpoint.differences(*pair, node):
+            for difference in checkpoint.list_differences(*pair, node):
                 if difference.name not in MAY_DIFFER:
                     unlike.setdefault(difference.name, (difference.one, difference.other, run))
         if run.steps != first.steps:

@@ -23,7 +23,7 @@ class Candidate(NamedTuple):
     counts: LinkCounts
 
 
-class Candidates:
+class CandidateCounts:
     """Counts the links of all choices over a validation set: `add` each pair, then call `ranked`.
 
     With one head there is no separate mean.
@@ -64,7 +64,7 @@ class Candidates:
                 kept = linked & (largest >= threshold * held)
                 self.counts[:, i, j] += (by_word * kept).sum(-1)
 
-    def ranked(self) -> list[Candidate]:
+    def rank(self) -> list[Candidate]:
         """The best choice of each reading, layer and head, lowest error rate first; ties go to the
         earlier reading, then to the earlier layer, then to the mean over heads.
         """

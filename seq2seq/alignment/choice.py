@@ -80,7 +80,7 @@ def sharpest(alignments: Sequence[Alignment], shift: int = 0) -> Choice:
     return Choice(shift, int(entropies.argmin()), None)
 
 
-def guided(config: Mapping[str, Any]) -> Choice | None:
+def choice_of_guided_head(config: Mapping[str, Any]) -> Choice | None:
     """The head that was trained to align, as read when a word is written; None if none was.
 
     Args:
@@ -99,7 +99,7 @@ def check_choice(choice: Choice, layers: int, heads: int) -> None:
             raise ConfigError(f"{what} {index + 1} does not exist: there are 1 ... {count}")
 
 
-def describe(choice: Choice, layers: int, heads: int, *, apart: bool = False) -> str:
+def describe_choice(choice: Choice, layers: int, heads: int, *, apart: bool = False) -> str:
     """A choice in words, as a user counts: from 1.
 
     Args:

@@ -206,7 +206,7 @@ def check_count(path: Path, lines: int, pairs: int, of: str) -> None:
         )
 
 
-def check_range(
+def check_word_numbers(
     path: Path, links: Sequence[Links], sizes: Iterable[tuple[int, int]], of: str
 ) -> None:
     """Raises: DataError with file and line for the first link beyond its sentences.

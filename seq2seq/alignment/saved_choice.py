@@ -42,13 +42,17 @@ def save_choice(checkpoint: Path, choice: Choice, **known: Any) -> Path:
 
     Raises: OSError if it cannot be written.
     """
-    entry = {"checkpoint": checkpoint.name, "sha256": checksum(checkpoint), **counted(choice)}
+    entry = {
+        "checkpoint": checkpoint.name,
+        "sha256": checksum(checkpoint),
+        **choice_options(choice),
+    }
     path = choice_file(checkpoint)
     write_text(path, json.dumps({**entry, **known}, indent=1) + "\n")
     return path
 
 
-def counted(choice: Choice) -> dict[str, Any]:
+def choice_options(choice: Choice) -> dict[str, Any]:
     """A choice as options of the command line, from 1."""
     heads = "mean" if choice.head is None else choice.head + 1
     values = choice.shift, choice.layer + 1, heads, choice.threshold, choice.near

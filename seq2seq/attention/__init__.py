@@ -71,7 +71,7 @@ def build_attention(options: Mapping[str, Any], place: Place) -> Attention[Any]:
     name, kwargs = split_name(options, f"{place.role}_attn")
     mechanism = ATTENTION.find(name)
     if place.role not in mechanism.roles:
-        raise ConfigError(refusal(name, mechanism, place.role))
+        raise ConfigError(role_refusal(name, mechanism, place.role))
     check_options(mechanism, kwargs, f"{place.role}_attn")
     position = place.position
     if position is not None and position.hook not in mechanism.supports:
@@ -86,7 +86,7 @@ def split_name(options: Mapping[str, Any], where: str) -> tuple[str, dict[str, A
     return options["name"], {key: value for key, value in options.items() if key != "name"}
 
 
-def refusal(name: str, mechanism: type[Attention[Any]], role: Role) -> str:
+def role_refusal(name: str, mechanism: type[Attention[Any]], role: Role) -> str:
     """The message that refuses a mechanism in a role: the reason, its roles, and what to type."""
     defined = ", ".join(r.description for r in Role if r in mechanism.roles)
     others = as_typed(n for n, m in ATTENTION.items() if role in m.roles)

@@ -45,7 +45,7 @@ class HeadedAttention(Attention[M]):
         """(N, T, H D) -> (N, H, T, D)."""
         return split_heads(x, self.num_heads)
 
-    def turned(self, x: Tensor, positions: Tensor) -> Tensor:
+    def heads_at(self, x: Tensor, positions: Tensor) -> Tensor:
         """The heads of queries or keys, rotated if the position scheme does so."""
         return self.place.rotate(self.heads(x), positions)
 

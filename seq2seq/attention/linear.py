@@ -47,7 +47,7 @@ class FeatureAttention(HeadedAttention[StateMemory]):
         x, mask, _ = encoded
         if self.place.role is Role.DECODER:  # each query needs different sums
             return SourceMemory(x, mask)
-        k, v = self.turned(self.k(x), positions_of(x)), self.heads(self.v(x))
+        k, v = self.heads_at(self.k(x), positions_of(x)), self.heads(self.v(x))
         sums = key_sums(self.phi, k, v, mask)
         return SourceMemory(x, mask, **state_of(sums))
 
@@ -62,15 +62,15 @@ class FeatureAttention(HeadedAttention[StateMemory]):
         assert isinstance(memory, SourceMemory), "a decoder's memory is for `advance`"
         source, mask = memory.tokens()
         causal = self.place.role is Role.DECODER
-        q = self.turned(self.q(x), positions)
+        q = self.heads_at(self.q(x), positions)
         if causal:
-            k, v = self.turned(self.k(source), positions_of(source)), self.heads(self.v(source))
+            k, v = self.heads_at(self.k(source), positions_of(source)), self.heads(self.v(source))
             out, _ = causal_linear_attention(self.phi, q, k, v, mask)
         else:
             out = linear_attention(self.phi, q, Sums(**memory.state))
         weights = None
         if need_weights:
-            k = self.turned(self.k(source), positions_of(source))
+            k = self.heads_at(self.k(source), positions_of(source))
             weights = linear_weights(self.phi, q, k, mask, causal)
         return Attended(self.out(join_heads(out.to(x.dtype))), weights)
 
@@ -82,7 +82,7 @@ class FeatureAttention(HeadedAttention[StateMemory]):
                 "a decoder with linear attention keeps no keys, only sums over them: ask for the "
                 "weights of all positions at once, as `forward` does"
             )
-        q, k = (self.turned(project(x), positions) for project in (self.q, self.k))
+        q, k = (self.heads_at(project(x), positions) for project in (self.q, self.k))
         before = Sums(**memory.state) if memory.state else None
         out, after = causal_linear_attention(self.phi, q, k, self.heads(self.v(x)), before=before)
         memory.state = state_of(after)

@@ -69,7 +69,7 @@ class Longformer(WindowedAttention):
         """As in the base; for global queries also k_global and v_global, (N, H, S, D)."""
         streams = super().remember(x, positions)
         if self.has_global_queries:
-            streams["k_global"] = self.turned(self.k_global(x), positions)
+            streams["k_global"] = self.heads_at(self.k_global(x), positions)
             streams["v_global"] = self.heads(self.v_global(x))
         return streams
 
@@ -82,7 +82,7 @@ class Longformer(WindowedAttention):
         keys = keys_of(memory.read())
         together = partial(window_attention, causal=self.place.role is Role.DECODER)
         out, weights = (together if isinstance(keys.start, int) else window_rows)(
-            self.turned(self.q(x), positions),
+            self.heads_at(self.q(x), positions),
             keys,
             keys_of(memory.read_first()),
             self.weighing(need_weights),
@@ -100,7 +100,7 @@ class Longformer(WindowedAttention):
     ) -> tuple[Tensor, Tensor]:
         """The first g queries to all keys: out (N, H, g, D), weights (N, H, g, S)."""
         g = self.num_global
-        q = self.turned(self.q_global(x[:, :g]), positions[..., :g])
+        q = self.heads_at(self.q_global(x[:, :g]), positions[..., :g])
         k, v, mask, _ = keys_of(memory.read(), "_global")
         places = torch.arange(q.shape[2], device=x.device)
         return explicit_attention(

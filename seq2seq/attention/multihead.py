@@ -201,7 +201,7 @@ class MultiHead(TokenAttention):
                 self.score(q, k), v, mask=mask, bias=bias, dropout=dropout
             )
         else:
-            q, scale, of_keys = self.score.dotted(q, k)
+            q, scale, of_keys = self.score.as_dot_product(q, k)
             if of_keys is not None:
                 bias = of_keys if bias is None else bias + of_keys
             if few:

@@ -71,7 +71,7 @@ class PageLocal(WindowedAttention):
         keys = keys_of(memory.read())
         together = partial(page_local_attention, causal=self.place.role is Role.DECODER)
         out, weights = (together if isinstance(keys.start, int) else page_local_rows)(
-            self.turned(self.q(x), positions),
+            self.heads_at(self.q(x), positions),
             keys,
             self.weighing(need_weights),
             page=self.page,

@@ -90,7 +90,7 @@ class PagedSource(PagedMemory):
         return self._streams, view.mask
 
 
-def paged(memory: Memory, table: SlotTable, layer: int) -> Memory:
+def to_pages(memory: Memory, table: SlotTable, layer: int) -> Memory:
     """A memory with its tokens in pages; one that keeps no tokens, unchanged. Tokens that are
     already there must be those that the table last grew by.
     """

@@ -193,8 +193,8 @@ class SlotTable:
     def merge(self, other: Self) -> None:
         """Append the sentences of another table over the same pool."""
         self.owned, self.lengths = self.owned + other.owned, self.lengths + other.lengths
-        self._pages = stacked(self._pages, other._pages)
-        self._slots, self._view = stacked(self._slots, other._slots), None
+        self._pages = stack_tables(self._pages, other._pages)
+        self._slots, self._view = stack_tables(self._slots, other._slots), None
 
 
 def with_columns(table: Tensor, columns: int) -> Tensor:
@@ -202,6 +202,6 @@ def with_columns(table: Tensor, columns: int) -> Tensor:
     return pad(table, (0, max(0, columns - table.shape[1])))
 
 
-def stacked(upper: Tensor, lower: Tensor) -> Tensor:
+def stack_tables(upper: Tensor, lower: Tensor) -> Tensor:
     """The rows of two tables, in one as wide as the wider."""
     return torch.cat((with_columns(upper, lower.shape[1]), with_columns(lower, upper.shape[1])))

@@ -8,7 +8,7 @@ from seq2seq.errors import ConfigError
 from seq2seq.tables import check_options
 
 
-class Choice(NamedTuple):
+class Assignment(NamedTuple):
     """The mechanism of one role, and the configuration node that it came from."""
 
     options: dict[str, Any]
@@ -19,7 +19,7 @@ class Choice(NamedTuple):
         return ATTENTION.find(self.options["name"]).label(self.options)
 
 
-def resolve_roles(config: Mapping[str, Any], roles: Collection[Role]) -> dict[Role, Choice]:
+def resolve_roles(config: Mapping[str, Any], roles: Collection[Role]) -> dict[Role, Assignment]:
     """The mechanism of each role that a model has.
 
     A role without a node takes `attn`; or, where that mechanism is not defined, what its preset
@@ -53,21 +53,21 @@ def resolve_roles(config: Mapping[str, Any], roles: Collection[Role]) -> dict[Ro
         if not given:
             chosen[role] = inherited
         elif "name" in given:
-            chosen[role] = Choice(without_elsewhere(given), node)
+            chosen[role] = Assignment(without_elsewhere(given), node)
         else:
-            chosen[role] = Choice({**inherited.options, **given}, inherited.node)
+            chosen[role] = Assignment({**inherited.options, **given}, inherited.node)
     for choice in chosen.values():
         name, options = split_name(choice.options, choice.node)
         check_options(ATTENTION.find(name), options, choice.node)
     return chosen
 
 
-def inherit(common: Mapping[str, Any], role: Role) -> Choice:
+def inherit(common: Mapping[str, Any], role: Role) -> Assignment:
     """The mechanism that a role takes from `attn`."""
     elsewhere = common.get("elsewhere")
     if elsewhere and role not in ATTENTION.find(common["name"]).roles:
-        return Choice(without_elsewhere(elsewhere), "attn.elsewhere")
-    return Choice(without_elsewhere(common), "attn")
+        return Assignment(without_elsewhere(elsewhere), "attn.elsewhere")
+    return Assignment(without_elsewhere(common), "attn")
 
 
 def without_elsewhere(options: Mapping[str, Any]) -> dict[str, Any]:

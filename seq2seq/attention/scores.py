@@ -34,7 +34,7 @@ class Score(nn.Module):
     with that; `forward` compares. Positions may rotate both in between, if `rotates`.
     """
 
-    is_dot: ClassVar[bool] = False  # does `dotted` work?
+    is_dot: ClassVar[bool] = False  # does `as_dot_product` work?
     rotates: ClassVar[bool] = False  # does it compare where a rotation has a meaning?
     reads_queries: ClassVar[bool] = True  # do the weights depend on the query?
     size: float = 1.0  # of the projections before it, see `Attention.lr_multipliers`
@@ -50,13 +50,13 @@ class Score(nn.Module):
         """Queries as they are compared with the keys: (N, H, T, D) -> (N, H, T, width)."""
         return q
 
-    def dotted(self, q: Tensor, k: Tensor) -> Dotted:
+    def as_dot_product(self, q: Tensor, k: Tensor) -> Dotted:
         """The same as `forward`, as a dot product with what was remembered."""
         raise NotImplementedError
 
     def forward(self, q: Tensor, k: Tensor) -> Tensor:
         """q (N, H, T, width) from `queries`, k (N, heads, S, width) from `keys` -> (N, H, T, S)."""
-        query, scale, _ = self.dotted(q, k)
+        query, scale, _ = self.as_dot_product(q, k)
         return formulas.dot(query, k, scale)
 
 
@@ -81,7 +81,7 @@ class Dot(Score):
                 "for keys. Take score=general"
             )
 
-    def dotted(self, q: Tensor, k: Tensor) -> Dotted:
+    def as_dot_product(self, q: Tensor, k: Tensor) -> Dotted:
         return Dotted(q, self.scale)
 
 
@@ -115,7 +115,7 @@ class General(Score):
     def queries(self, q: Tensor) -> Tensor:
         return formulas.project_per_head(q, self.weight.transpose(1, 2))
 
-    def dotted(self, q: Tensor, k: Tensor) -> Dotted:
+    def as_dot_product(self, q: Tensor, k: Tensor) -> Dotted:
         return Dotted(q)
 
 
@@ -210,7 +210,7 @@ class Gaussian(Dot):
         w = torch.full((widths.heads,), widths.query**-0.5)
         self.log_w = nn.Parameter(w.log())
 
-    def dotted(self, q: Tensor, k: Tensor) -> Dotted:
+    def as_dot_product(self, q: Tensor, k: Tensor) -> Dotted:
         w = self.log_w.exp()
         query = (w[:, None, None] * q).to(q.dtype)
         return Dotted(query, bias=formulas.gaussian_key_bias(k, w))

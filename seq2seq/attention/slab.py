@@ -84,7 +84,7 @@ def by_position(x: Tensor, beams: int) -> Tensor:
     return torch.unflatten(x, 0, (-1, beams)).transpose(1, 2).flatten(1, 2)
 
 
-def slabbed(memory: Memory, table: BeamTable) -> Memory:
+def to_slabs(memory: Memory, table: BeamTable) -> Memory:
     """An empty memory as slabs, if hypotheses can share its tokens; others unchanged."""
     tokens = tokens_of(memory)
     return memory if tokens is None or not tokens.folds else with_tokens(memory, SlabMemory(table))

@@ -28,7 +28,7 @@ class WindowedAttention(HeadedAttention[RingMemory]):
         """Streams of tokens x (N, S, E), at positions (S,) or (N, S), that later queries will
         read: k and v, (N, H, S, D).
         """
-        return {"k": self.turned(self.k(x), positions), "v": self.heads(self.v(x))}
+        return {"k": self.heads_at(self.k(x), positions), "v": self.heads(self.v(x))}
 
     def memory_of(self, encoded: Encoded) -> RingMemory:
         streams = self.remember(encoded.states, positions_of(encoded.states))

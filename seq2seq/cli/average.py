@@ -10,7 +10,7 @@ from pathlib import Path
 
 from seq2seq.cli.files import InputPath, check_written, inputs_of
 from seq2seq.cli.options import positive
-from seq2seq.errors import ConfigError, shown
+from seq2seq.errors import ConfigError, printable
 
 HELP = "average the weights of several checkpoints"
 
@@ -39,12 +39,12 @@ def run(arguments: argparse.Namespace) -> int:
     output = arguments.output or (first / "average.ckpt" if count else None)
     if output is None:
         raise ConfigError("give a file for the average: -o average.ckpt")
-    from seq2seq.average import average, kept  # only here: torch takes a second
+    from seq2seq.average import average, list_checkpoints  # only here: torch takes a second
 
     files = arguments.paths
     if count:
-        files = kept(first, "best" if arguments.best else "last", count)
+        files = list_checkpoints(first, "best" if arguments.best else "last", count)
     check_written(output, *inputs_of(arguments), *files, model=True)
     average(files, output)
-    print(shown(f"{output}: the mean of {', '.join(file.name for file in files)}"))
+    print(printable(f"{output}: the mean of {', '.join(file.name for file in files)}"))
     return 0

@@ -14,7 +14,7 @@ from seq2seq.cli.progress import print_stats
 from seq2seq.cli.requirements import best_by_risk
 from seq2seq.documents.document import Document
 from seq2seq.documents.sentences import BETTER, has_better
-from seq2seq.environment import uninterrupted
+from seq2seq.environment import delay_interrupts
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.unpacked import BLOCK, Readable, TextBytes
 
@@ -81,8 +81,8 @@ def translate_documents(
             opened = arguments.output.open("w", encoding="utf-8", newline="\n")
             output = stack.enter_context(opened)
         for document in documents:
-            with uninterrupted():
-                output.write(document.joined([next(best) for _ in document.sentences], target))
+            with delay_interrupts():
+                output.write(document.join([next(best) for _ in document.sentences], target))
                 output.write("\n" if arguments.texts else "")
     if arguments.stats:
         print_stats(engine)

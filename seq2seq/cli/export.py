@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from seq2seq.cli.files import InputPath, check_written, inputs_of
 from seq2seq.cli.options import positive
-from seq2seq.errors import ConfigError, format_count, shown
+from seq2seq.errors import ConfigError, format_count, printable
 
 if TYPE_CHECKING:
     from seq2seq.checkpoint import Saved
@@ -69,16 +69,16 @@ def run(arguments: argparse.Namespace) -> int:
     )
     if not agreements:
         package = NEEDED[arguments.format]
-        print(shown(f"{output}: written, and not compared: pip install {package}"))
+        print(printable(f"{output}: written, and not compared: pip install {package}"))
         return 0
     count = format_count(len(rows), "sentence")
-    print(shown(f"{output}: written; compared in float32 on {count} of {whence}:"))
+    print(printable(f"{output}: written; compared in float32 on {count} of {whence}:"))
     print(*agreements, sep="\n")
     for agreement in agreements:
         if not agreement.holds:
             raise ConfigError(f"{output} does not translate as this model does: {why(agreement)}")
     if arguments.format == "ctranslate2":
-        print(shown(USAGE.format(folder=output)))
+        print(printable(USAGE.format(folder=output)))
     return 0
 
 

@@ -8,7 +8,7 @@ from fnmatch import fnmatch
 from itertools import chain
 from pathlib import Path
 
-from seq2seq.data.text import neighbours
+from seq2seq.data.text import similar_names
 from seq2seq.errors import ConfigError
 from seq2seq.unpacked import check_text
 
@@ -45,7 +45,7 @@ def folder_of(model: Path) -> Path:
 def check_input(path: Path) -> None:
     """Raises: ConfigError if there is no such file; DataError if it is clearly not text."""
     if not path.exists():
-        raise ConfigError(f"--input {path}: there is no such file. {neighbours(path)}")
+        raise ConfigError(f"--input {path}: there is no such file. {similar_names(path)}")
     if path.is_dir():
         raise ConfigError(f"--input {path} is a folder: give the name of a file")
     check_text(path)

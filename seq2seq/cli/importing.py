@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2seq.cli.files import InputPath, check_written, inputs_of
-from seq2seq.errors import ConfigError, shown
+from seq2seq.errors import ConfigError, printable
 
 if TYPE_CHECKING:
     from seq2seq.interchange.imported import Imported
@@ -57,25 +57,25 @@ def run(arguments: argparse.Namespace) -> int:
     model = imported.write(folder)
     parameters = sum(parameter.numel() for parameter in model.parameters())
     sizes = f"{imported.source.size:,} source and {imported.target.size:,} target pieces"
-    print(shown(f"{folder}: written; {parameters / 1e6:.2f} M parameters, {sizes}"))
-    for line in compared(imported):
-        print(shown(line))
-    print(shown(f"To go on training with it:\n    {command(imported, folder)}"))
+    print(printable(f"{folder}: written; {parameters / 1e6:.2f} M parameters, {sizes}"))
+    for line in compare_pieces(imported):
+        print(printable(line))
+    print(printable(f"To go on training with it:\n    {command(imported, folder)}"))
     return 0
 
 
-def compared(imported: "Imported") -> list[str]:
+def compare_pieces(imported: "Imported") -> list[str]:
     """For each side, in how many texts SentencePiece has other pieces."""
-    from seq2seq.tokenization.piece_model import parse
-    from seq2seq.tokenization.sentencepiece import differences, probes
+    from seq2seq.tokenization.piece_model import parse_model
+    from seq2seq.tokenization.sentencepiece import compare_with_library, probes
 
     lines, sides = [], (imported.source, imported.target)
     for side, tokenizer, data in zip(
         ("source", "target"), sides, imported.piece_models, strict=True
     ):
-        texts = probes(parse(data))
+        texts = probes(parse_model(data))
         try:
-            others = differences(tokenizer, data, texts)
+            others = compare_with_library(tokenizer, data, texts)
         except ConfigError as error:
             return [f"pieces were not compared with those of SentencePiece: {error}"]
         named = f", such as {others[0]!r:.60}" if others else ""

@@ -12,7 +12,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
 from seq2seq.data.text import without_end
-from seq2seq.environment import uninterrupted
+from seq2seq.environment import delay_interrupts
 from seq2seq.symbols import EOS, NAMES
 from seq2seq.unpacked import BLOCK, Readable, TextBytes
 
@@ -119,7 +119,7 @@ def as_utf8(text: str, where: str) -> str:
 
 def write_line(text: str, stream: TextIO) -> None:
     """Write a line whole, and flush it: the reader may be waiting for it."""
-    with uninterrupted():
+    with delay_interrupts():
         stream.write(f"{text}\n")
         stream.flush()
 

@@ -12,7 +12,7 @@ from seq2seq.cli.align import command as align
 from seq2seq.cli.evaluate import command as evaluate
 from seq2seq.cli.options import with_typed_options
 from seq2seq.environment import keep_memory, quiet_interrupt, use_utf8, wait_briefly
-from seq2seq.errors import Seq2SeqError, fail, shown
+from seq2seq.errors import Seq2SeqError, fail, printable
 
 COMMANDS = {
     "translate": translate,
@@ -44,7 +44,7 @@ def run_command() -> int:
     wait_briefly()
     keep_memory()
     use_utf8()
-    arguments = parse(sys.argv[1:])
+    arguments = parse_arguments(sys.argv[1:])
     warnings.showwarning = show_warning
     # Python would show a repeated warning once; each line of a file has its own.
     warnings.filterwarnings("always", module=r"seq2seq\.")
@@ -69,10 +69,10 @@ class Parser(argparse.ArgumentParser):
     """Escapes control characters in the arguments that it quotes."""
 
     def error(self, message: str) -> NoReturn:
-        super().error(shown(message))
+        super().error(printable(message))
 
 
-def parse(words: list[str]) -> argparse.Namespace:
+def parse_arguments(words: list[str]) -> argparse.Namespace:
     """Parse a command line, with options before, after or between the texts."""
     root, commands = parsers()
     # argparse can intermix options and texts only in a parser without subcommands.
@@ -102,4 +102,4 @@ def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParse
 
 
 def show_warning(message: Warning | str, *_: object, **__: object) -> None:
-    print(f"warning: {shown(str(message))}", file=sys.stderr)
+    print(f"warning: {printable(str(message))}", file=sys.stderr)

@@ -6,7 +6,7 @@ seq2seq native --build     compile it now; else the first translation does so
 
 import argparse
 
-from seq2seq.errors import ConfigError, shown
+from seq2seq.errors import ConfigError, printable
 
 HELP = "compile the faster decoder ahead of the first translation"
 
@@ -20,11 +20,11 @@ def run(arguments: argparse.Namespace) -> int:
     from seq2seq.decoding.native.build import cache_folder, is_built
 
     if not arguments.build and not is_built():
-        print(shown(f"not compiled yet for this machine, in {cache_folder()}"))
+        print(printable(f"not compiled yet for this machine, in {cache_folder()}"))
         print("seq2seq native --build compiles it; so does the first translation")
         return 0
     reason = native.why_not()
     if reason is not None:
         raise ConfigError(f"translating with torch alone: {reason}")
-    print(shown(f"compiled and tested, in {cache_folder()}"))
+    print(printable(f"compiled and tested, in {cache_folder()}"))
     return 0

@@ -55,7 +55,7 @@ def add_ensemble(command: argparse.ArgumentParser) -> None:
     )
     add(
         "--weights",
-        type=weights,
+        type=weight_list,
         metavar="W,W",
         help="of the first model and each of --with, in order; by default all the same",
     )
@@ -171,7 +171,7 @@ def engine_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(arguments, name) for name in ENGINE}
 
 
-def joined(path: str | Path, arguments: argparse.Namespace) -> list[Path]:
+def model_paths(path: str | Path, arguments: argparse.Namespace) -> list[Path]:
     """A model and those that are joined with it. Called before torch is imported.
 
     Raises: ConfigError for options of an ensemble without another model.
@@ -188,7 +188,7 @@ def open_models(path: str | Path, arguments: argparse.Namespace) -> "Translator"
     from seq2seq.translator import Translator  # only here: torch takes a second
 
     device, tag = arguments.device, arguments.tag
-    paths = joined(path, arguments)
+    paths = model_paths(path, arguments)
     if len(paths) == 1:
         return Translator.load(path, device, tag)
     options: dict[str, Any] = {name: getattr(arguments, name) for name in ENSEMBLE[1:]}
@@ -249,11 +249,11 @@ def positive(text: str) -> int:
     return value
 
 
-def count(text: str) -> int:
+def natural_number(text: str) -> int:
     return 0 if text == "0" else positive(text)
 
 
-def weights(text: str) -> list[float]:
+def weight_list(text: str) -> list[float]:
     try:
         return [numeric(weight) for weight in text.split(",")]
     except ValueError as error:

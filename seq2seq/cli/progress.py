@@ -18,10 +18,10 @@ SILENCE = 60.0  # seconds between two lines of a log
 
 def print_stats(engine: "Engine | Workers") -> None:
     """What an engine did, and what computed it, on stderr."""
-    from seq2seq.decoding.precision import computed_by  # only here: torch takes a second
+    from seq2seq.decoding.precision import describe_backend  # only here: torch takes a second
 
     print(engine.stats, file=sys.stderr)
-    print(f"decoding steps computed by: {computed_by(engine.model)}", file=sys.stderr)
+    print(f"decoding steps computed by: {describe_backend(engine.model)}", file=sys.stderr)
 
 
 class Read(Protocol):
@@ -88,6 +88,6 @@ def with_bar(results: Iterable[T], lines: Read, unit: str) -> Generator[T, None,
             progress.update(task, completed=lines.bytes, done=done, rate=rate)
 
 
-def wanted(output: TextIO) -> bool:
+def should_show(output: TextIO) -> bool:
     """Show progress? Not where the translations themselves appear on a terminal."""
     return sys.stderr is not None and not output.isatty()

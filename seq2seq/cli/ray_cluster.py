@@ -30,10 +30,10 @@ from seq2seq.errors import ConfigError, DataError, Seq2SeqError, format_count
 
 if TYPE_CHECKING:
     from seq2seq.constraints.request import Rules
-    from seq2seq.decoding.engine import Sentences
+    from seq2seq.decoding.engine import SentenceEngine
     from seq2seq.translator import Translator
 
-Opened = tuple["Translator", "Sentences", "Rules"]
+Opened = tuple["Translator", "SentenceEngine", "Rules"]
 Open = Callable[[argparse.Namespace], Opened]
 Result = tuple[Shard, bool, list[str]]  # whether a line failed, and what was said of lines
 TRIES = 3  # of a shard whose actor dies
@@ -65,13 +65,13 @@ def translate_on_ray(arguments: argparse.Namespace, open_model: Open) -> int:
     Raises: ConfigError if Ray is not installed or no cluster answers; DataError that names the
         shards that were given up.
     """
-    with muted():
+    with mute_ray():
         connect(arguments.ray)
         return translate_on_cluster(arguments, open_model)
 
 
 @contextmanager
-def muted() -> Iterator[None]:
+def mute_ray() -> Iterator[None]:
     """Keep to ourselves what Ray prints here, in threads and from C++; its logs have it, too."""
     ours, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 2)

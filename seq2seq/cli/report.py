@@ -18,7 +18,7 @@ from seq2seq.cli.evaluate.testset import is_table
 from seq2seq.cli.files import InputPath, check_written, folder_of, inputs_of
 from seq2seq.cli.options import add_model, positive
 from seq2seq.data.text import check_parallel, read_lines
-from seq2seq.errors import ConfigError, DataError, Seq2SeqError, format_count, shown
+from seq2seq.errors import ConfigError, DataError, Seq2SeqError, format_count, printable
 
 if TYPE_CHECKING:
     from seq2seq.checkpoint import Saved
@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
     test = attempt(find_test, arguments, saved.config["data"])
     tag = None if isinstance(test, Seq2SeqError) else test.tag
     translator = Translator(saved, arguments.device, arguments.tag or tag)
-    tested = test if isinstance(test, Seq2SeqError) else score(translator, test)
+    tested = test if isinstance(test, Seq2SeqError) else score_test_set(translator, test)
     write_report(
         arguments.output,
         title=folder.resolve().name,
@@ -96,11 +96,11 @@ def run(arguments: argparse.Namespace) -> int:
         ledger=attempt(read_ledger, folder / "data.json"),
     )
     if isinstance(tested, Seq2SeqError):
-        print(shown(f"{arguments.output}: without scores, since {tested}"))
+        print(printable(f"{arguments.output}: without scores, since {tested}"))
     else:
         total = format_count(tested.total, "sentence")
         judged = f"the first {len(tested.judged):,} of {total} of {tested.name}"
-        print(shown(f"{arguments.output}: on {judged}"))
+        print(printable(f"{arguments.output}: on {judged}"))
     return 0
 
 
@@ -151,10 +151,10 @@ def find_test(arguments: argparse.Namespace, data: Mapping[str, Any]) -> TestTex
     return TestText(f"{name}{kind}", pairs[: arguments.sentences], len(pairs), components[0].tag)
 
 
-def score(translator: "Translator", test: TestText) -> "Tested":
+def score_test_set(translator: "Translator", test: TestText) -> "Tested":
     """Translate, and score the corpus, each length and each sentence."""
     from seq2seq.metrics.assessment import Assessor
-    from seq2seq.metrics.buckets import by_length
+    from seq2seq.metrics.buckets import score_by_length
     from seq2seq.metrics.registry import find_metrics
     from seq2seq.metrics.scores import usual_resamples
     from seq2seq.metrics.sentence_quality import SentenceQuality, length_ratio, sentence_quality
@@ -180,7 +180,7 @@ def score(translator: "Translator", test: TestText) -> "Tested":
         test.total,
         [SentenceQuality(*row) for row in zip(*columns, strict=True)],
         assessor.assess(hypotheses),
-        by_length(sources, hypotheses, [references], length_ratio, languages[0]),
+        score_by_length(sources, hypotheses, [references], length_ratio, languages[0]),
         known,
     )
 

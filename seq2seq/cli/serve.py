@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2seq.cli.files import InputPath, check_written, inputs_of
-from seq2seq.cli.options import count, positive
+from seq2seq.cli.options import natural_number, positive
 from seq2seq.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -41,7 +41,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add("--workers", type=positive, default=1, metavar="N", help="processes of each model (1)")
     add = command.add_argument_group("access").add_argument
     add("--host", default="127.0.0.1", help="the address to listen at (%(default)s)")
-    add("--port", type=count, default=8000, help="%(default)s; 0 is any that is free")
+    add("--port", type=natural_number, default=8000, help="%(default)s; 0 is any that is free")
     add(
         "--keys",
         type=InputPath,
@@ -101,20 +101,20 @@ def serve_models(arguments: argparse.Namespace, models: dict[str, Path]) -> None
     log.info("loading torch, which takes some seconds, and then %s", sources)
     import torch
 
-    from seq2seq.serving.model_worker import Served
-    from seq2seq.serving.server import build_server, listen, serve
+    from seq2seq.serving.model_worker import ModelWorker
+    from seq2seq.serving.server import build_server, open_socket, serve
     from seq2seq.serving.service import Limits, Service
 
     torch.set_num_threads(1)  # the matrices of a step are too small to split
     search = {"beam_size": arguments.beam_size}
     engine = {"precision": arguments.precision, "workers": arguments.workers}
     builders = {
-        name: partial(Served, name, path, arguments.device, search, engine)
+        name: partial(ModelWorker, name, path, arguments.device, search, engine)
         for name, path in models.items()
     }
     limits = Limits(arguments.queue, arguments.deadline, connections=arguments.connections)
     service = Service(builders, limits, keys, arguments.keys)
-    listening = listen(arguments.host, arguments.port)
+    listening = open_socket(arguments.host, arguments.port)
     tls = (arguments.tls_cert, arguments.tls_key)
     serve(build_server(service, access, tls), listening)
 

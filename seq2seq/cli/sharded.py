@@ -24,7 +24,16 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from seq2seq.cli import progress
 from seq2seq.cli.files import InputPath, check_apart, inputs_of
 from seq2seq.cli.lines import InputLines, format_of
-from seq2seq.cli.options import ANY, BEAM, ENSEMBLE, REQUIREMENTS, SAMPLE, joined, positive, typed
+from seq2seq.cli.options import (
+    ANY,
+    BEAM,
+    ENSEMBLE,
+    REQUIREMENTS,
+    SAMPLE,
+    model_paths,
+    positive,
+    typed,
+)
 from seq2seq.cli.requirements import best_by_risk, requests_of
 from seq2seq.durable import create_text, replacing
 from seq2seq.errors import ConfigError, DataError, format_count
@@ -32,7 +41,7 @@ from seq2seq.unpacked import check_text
 
 if TYPE_CHECKING:
     from seq2seq.constraints.request import Rules, TextRequest
-    from seq2seq.decoding.engine import Sentences
+    from seq2seq.decoding.engine import SentenceEngine
     from seq2seq.text_engine import Translation
     from seq2seq.translator import Translator
 
@@ -210,7 +219,10 @@ def check_files(arguments: argparse.Namespace) -> None:
 
 
 def translate_files(
-    arguments: argparse.Namespace, translator: "Translator", engine: "Sentences", rules: "Rules"
+    arguments: argparse.Namespace,
+    translator: "Translator",
+    engine: "SentenceEngine",
+    rules: "Rules",
 ) -> int:
     """Translate the shards of this machine's part that are missing; join all if it does them all.
 
@@ -261,7 +273,7 @@ def translate_shards(
     wanted: Iterable[tuple[Shard, Lines]],
     arguments: argparse.Namespace,
     translator: "Translator",
-    engine: "Sentences",
+    engine: "SentenceEngine",
     rules: "Rules",
     read: progress.Read | None = None,
 ) -> Iterator[tuple[Shard, bool]]:
@@ -365,7 +377,7 @@ def merge(arguments: argparse.Namespace) -> int:
         written.
     """
     name_orphans(arguments)
-    several = bool(known_options(arguments.output_dir).get("nbest"))
+    several = bool(read_options(arguments.output_dir).get("nbest"))
     files = InputFiles(arguments.files, arguments.output_dir, shard_lines(arguments))
     absent: list[str] = []
     for file in files.files:
@@ -411,7 +423,7 @@ def name_orphans(arguments: argparse.Namespace) -> None:
         )
 
 
-def known_options(output: Path) -> dict[str, Any]:
+def read_options(output: Path) -> dict[str, Any]:
     """What the shards of a folder were translated with; nothing where there are none.
 
     Raises: DataError if the file that says so is damaged.
@@ -429,7 +441,7 @@ def known_options(output: Path) -> dict[str, Any]:
 
 
 def shard_lines(arguments: argparse.Namespace) -> int:
-    lines = arguments.shard_lines or known_options(arguments.output_dir).get("shard_lines")
+    lines = arguments.shard_lines or read_options(arguments.output_dir).get("shard_lines")
     return int(lines or LINES)
 
 
@@ -445,14 +457,14 @@ def check_note(arguments: argparse.Namespace) -> None:
     given = {name: value for name, value in values.items() if value not in (None, False, "")}
     if arguments.glossary:
         given["glossary"] = sha256_of(arguments.glossary)
-    given["path"] = [sha256_of(checkpoint.find(p)) for p in joined(arguments.path, arguments)]
+    given["path"] = [sha256_of(checkpoint.find(p)) for p in model_paths(arguments.path, arguments)]
     given["shard_lines"] = shard_lines(arguments)
     now, folder = json.loads(json.dumps(given)), arguments.output_dir / SHARDS
-    if not known_options(arguments.output_dir):
+    if not read_options(arguments.output_dir):
         folder.mkdir(parents=True, exist_ok=True)
         with suppress(FileExistsError):  # another machine was faster
             create_text(folder / NOTES[0], json.dumps(now))
-    known = known_options(arguments.output_dir)
+    known = read_options(arguments.output_dir)
     if differing := [n for n in {**known, **now} if known.get(n) != now.get(n)]:
         names = ", ".join("the model" if name == "path" else typed(name) for name in differing)
         raise ConfigError(

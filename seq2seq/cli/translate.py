@@ -41,8 +41,8 @@ from seq2seq.cli.options import (
     add_ensemble,
     add_model,
     add_search,
-    count,
     engine_arguments,
+    natural_number,
     open_models,
     positive,
     search_arguments,
@@ -63,7 +63,7 @@ from seq2seq.unpacked import Readable
 
 if TYPE_CHECKING:
     from seq2seq.constraints.request import Rules
-    from seq2seq.decoding.engine import Engine, Sentences
+    from seq2seq.decoding.engine import Engine, SentenceEngine
     from seq2seq.decoding.workers import Workers
     from seq2seq.text_engine import Translation
     from seq2seq.translator import Translator
@@ -95,7 +95,10 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add_files(command)
     add("--alternatives", type=positive, metavar="K", help="print K ways to go on")
     add(
-        "--at", type=count, metavar="N", help="for --alternatives: after N words of the translation"
+        "--at",
+        type=natural_number,
+        metavar="N",
+        help="for --alternatives: after N words of the translation",
     )
     add("--max-source", type=positive, metavar="N", help="split lines of over N pieces")
     add("--quiet", action="store_true", help="show no progress")
@@ -106,7 +109,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    search, options = check(arguments)
+    search, options = decoding_options(arguments)
     if arguments.merge:
         return merge(arguments)
     if arguments.ray:
@@ -141,10 +144,10 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.output:
             opened = arguments.output.open("w", encoding="utf-8", newline="\n")
             output = stack.enter_context(opened)
-        if lines and not arguments.quiet and progress.wanted(output):
+        if lines and not arguments.quiet and progress.should_show(output):
             results = stack.enter_context(closing(progress.with_progress(results, lines)))
         if arguments.alternatives:
-            results = alternatives(texts, translator, engine, arguments)
+            results = find_alternatives(texts, translator, engine, arguments)
         language = translator.config["data"]["target"]
         results = (best_by_risk(each, arguments, language) for each in results)
         arguments.nbest = arguments.alternatives or arguments.nbest
@@ -166,7 +169,7 @@ def open_engine(
     return translator, translator.engine(chosen, **options), rules
 
 
-def check(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
+def decoding_options(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
     """The arguments of the search and of the engine. Raises: ConfigError for a mistake."""
     search, engine = search_arguments(arguments), engine_arguments(arguments)
     if (arguments.at is None) != (arguments.alternatives is None):
@@ -198,10 +201,10 @@ def check(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]
     return search, engine
 
 
-def alternatives(
+def find_alternatives(
     texts: Iterable[str | None],
     translator: "Translator",
-    engine: "Sentences",
+    engine: "SentenceEngine",
     arguments: argparse.Namespace,
 ) -> Generator["list[Translation] | None", None, None]:
     """The ways to go on after the first words of the translation of each text."""

@@ -27,10 +27,10 @@ class Guide(Protocol):
     def forbidden(self, state: int) -> Tensor:
         """Tokens (M,) that may not follow; eos too, unless the hypothesis may end."""
 
-    def allowed(self, state: int) -> Tensor | None:
+    def next_tokens(self, state: int) -> Tensor | None:
         """The only tokens (M,) that may follow; None = all that are not forbidden."""
 
-    def wanted(self, state: int) -> Sequence[int]:
+    def useful_tokens(self, state: int) -> Sequence[int]:
         """Tokens that should be candidates, since they come closer to what is required."""
 
     def progress(self, state: int) -> int:
@@ -66,9 +66,9 @@ class Guides:
         for sentence, guide, states in self._guided():
             for row, state in enumerate(states, start=sentence * K):
                 banned.append(with_row(row, guide.forbidden(state)))
-                if (only := guide.allowed(state)) is not None:
+                if (only := guide.next_tokens(state)) is not None:
                     allowed.append(with_row(row, only))
-                wanted[row] = guide.wanted(state)
+                wanted[row] = guide.useful_tokens(state)
         width = max(map(len, wanted))
         padded = [[*tokens, *[-1] * (width - len(tokens))] for tokens in wanted]
         return {

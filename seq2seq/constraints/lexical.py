@@ -66,7 +66,7 @@ class Vocabulary:
     @cached_property
     def texts(self) -> list[str]:
         """The whole characters that each piece writes, if it begins with one."""
-        return [decoded(written)[0] for written in self.spelling.writes]
+        return [decode_partial(written)[0] for written in self.spelling.writes]
 
     @cached_property
     def heads(self) -> list[frozenset[str]]:
@@ -94,7 +94,7 @@ class Vocabulary:
             for term in terms
         ]
 
-    def possible(self, terms: Sequence[Term]) -> Iterator[Term | str]:
+    def spellable(self, terms: Sequence[Term]) -> Iterator[Term | str]:
         """The terms as pieces write them, without alternatives that these cannot spell, and without
         required ones that contain what is banned; in place of a term that requires something and
         of which nothing is left, its first phrase.
@@ -182,14 +182,14 @@ class LexicalGuide:
             self._forbidden[state] = torch.tensor(ids, dtype=torch.int64)
         return self._forbidden[state]
 
-    def wanted(self, state: int) -> Sequence[int]:
+    def useful_tokens(self, state: int) -> Sequence[int]:
         if state not in self._wanted:
             self._wanted[state] = sorted(set(self._steps_forward(self._readings[state])))
         return self._wanted[state]
 
-    def allowed(self, state: int) -> Tensor | None:
+    def next_tokens(self, state: int) -> Tensor | None:
         rest = self._readings[state].rest
-        return self.spelling.allowed(rest) if rest else None
+        return self.spelling.pieces_for(rest) if rest else None
 
     def progress(self, state: int) -> int:
         return self._progress[state]
@@ -207,7 +207,7 @@ class LexicalGuide:
         text, tail = self.vocabulary.texts[token], b""
         last = reading.last
         if reading.tail or not written.isascii():
-            text, tail = decoded(reading.tail + written)
+            text, tail = decode_partial(reading.tail + written)
         counts, matches = list(reading.counts), reading.matches
         starting = self._starting.keys()
         begins = text[:1] in starting and self.vocabulary.divides(last, text[0])
@@ -291,7 +291,7 @@ class LexicalGuide:
             elif full[term]:
                 rest = phrase[matched:].encode()[len(reading.tail) :]
                 yield from (
-                    i for i in self.spelling.allowed(rest).tolist() if self._exceeds(reading, i)
+                    i for i in self.spelling.pieces_for(rest).tolist() if self._exceeds(reading, i)
                 )
 
     def _whole(self, p: int) -> list[int]:
@@ -335,13 +335,13 @@ class Cuts:
         # Characters, and bytes of the next, that are written after each of the usual pieces.
         self._places: list[tuple[int, int]] = []
         for ids in spelling.spellings(phrase):
-            whole = decoded(b"".join(spelling.writes[i] for i in ids))[0]
+            whole = decode_partial(b"".join(spelling.writes[i] for i in ids))[0]
             start, text, tail = whole.find(phrase), "", b""
             places: list[tuple[int, int]] = []
             for i in ids:
                 written = max(0, len(text) - start)
                 self.after.setdefault((written, tail), []).append(i)
-                more, tail = decoded(tail + spelling.writes[i])
+                more, tail = decode_partial(tail + spelling.writes[i])
                 text += more
                 written = min(len(phrase), max(0, len(text) - start))
                 places.append((written, len(tail) if start <= len(text) else 0))
@@ -365,7 +365,7 @@ def begins_word(last: str) -> bool:
     return last.isspace() or unicodedata.category(last) in ("Ps", "Pi", "Pd") or last in "\"'/¿¡"
 
 
-def decoded(data: bytes) -> tuple[str, bytes]:
+def decode_partial(data: bytes) -> tuple[str, bytes]:
     """The characters of UTF-8, and the bytes of the last if it is not complete."""
     for cut in range(min(4, len(data) + 1)):
         end = len(data) - cut

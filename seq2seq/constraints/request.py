@@ -11,7 +11,7 @@ from typing import NamedTuple
 from seq2seq.constraints.lexical import Term
 from seq2seq.constraints.spelling import occurrences
 from seq2seq.data.text import read_lines
-from seq2seq.environment import limited_time
+from seq2seq.environment import limit_time
 from seq2seq.errors import DataError, Seq2SeqError
 
 # What is no language: {name}, %s and %(x)d, addresses of pages and mail, tags. Linear time: only
@@ -53,9 +53,9 @@ class TextRequest(NamedTuple):
         known = cls._fields[:-1]
         if unknown := sorted(entry.keys() - set(known)):
             raise DataError(f"unknown key {unknown[0]!r}. Known: {', '.join(known)}")
-        return cls(**entry).checked()
+        return cls(**entry).validate()
 
-    def checked(self) -> "TextRequest":
+    def validate(self) -> "TextRequest":
         """The same with tuples for lists. Raises: DataError for other types than those above."""
         if not isinstance(self.text, str) or not isinstance(self.prefix, str):
             raise DataError(f"text and prefix should be texts: {EXAMPLE}")
@@ -94,7 +94,7 @@ class Rules:
 
     def terms(self, request: TextRequest) -> list[Term]:
         """What the translation of a text must and must not contain. Raises: as `checked`."""
-        request = request.checked()
+        request = request.validate()
         text = request.text if self.same_case else request.text.casefold()
         wanted = Counter(request.must)
         for term, phrases in self.glossary:
@@ -104,10 +104,10 @@ class Rules:
         return [
             *(Term(phrases, count) for phrases, count in wanted.items()),
             *(Term((phrase,), 0, 0) for phrase in request.must_not),
-            *(term for phrase in kept for term in copied(phrase, request.text)),
+            *(term for phrase in kept for term in copy_terms(phrase, request.text)),
         ]
 
-    def kept(self, text: str) -> Counter[str]:
+    def placeholders(self, text: str) -> Counter[str]:
         """What of a text is copied as it is.
 
         Raises: Seq2SeqError if the pattern takes too long, see `limited_time`.
@@ -115,7 +115,7 @@ class Rules:
         if self.keep is None:
             return Counter()
         try:
-            with limited_time(SECONDS):
+            with limit_time(SECONDS):
                 found = (match[0].strip() for match in self.keep.finditer(text))
                 return Counter(phrase for phrase in found if phrase)
         except TimeoutError:
@@ -132,7 +132,7 @@ class Rules:
         required: list[str] = []
         others: dict[str, int] = {}
         room = MOST_CHARACTERS
-        for phrase, count in self.kept(text).items():
+        for phrase, count in self.placeholders(text).items():
             if len(required) < MOST_KEPT and len(phrase) <= room:
                 required.append(phrase)
                 room -= len(phrase)
@@ -141,7 +141,7 @@ class Rules:
         return required, others
 
 
-def copied(phrase: str, text: str) -> list[Term]:
+def copy_terms(phrase: str, text: str) -> list[Term]:
     """What contains a phrase as often as a text does: as whole words, and elsewhere."""
     whole, everywhere = occurrences(phrase, text), occurrences(phrase, text, True)
     at_most = Term((phrase,), 0 if whole else everywhere, everywhere, anywhere=True)

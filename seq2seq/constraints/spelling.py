@@ -70,7 +70,7 @@ class Spelling:
         byte_of = {name: bytes([i]) for i, name in enumerate(BYTES) if "ByteFallback" in steps}
         names = (library.id_to_token(i) or "" for i in range(tokenizer.size))
         self.writes = [
-            b"" if i in added else byte_of.get(name) or self._written(name)
+            b"" if i in added else byte_of.get(name) or self._bytes_of(name)
             for i, name in enumerate(names)
         ]
         self._ids: dict[bytes, list[int]] = {}
@@ -85,7 +85,7 @@ class Spelling:
 
     def bytes_of(self, text: str) -> bytes:
         """What the pieces of a text write: the text as the tokenizer's normalizer writes it."""
-        return b"".join(map(self._written, self._words(text)))
+        return b"".join(map(self._bytes_of, self._words(text)))
 
     def extend(self, prefix: str) -> Extension:
         """How all texts that begin with a prefix begin.
@@ -107,14 +107,14 @@ class Spelling:
         closed, last = words[:-1], "".join(words[-1:])
         if self._byte_level and words[-2:] in CONTRACTIONS:
             closed, last = words[:-2], ""
-        forced = [i for word in closed for i in self._known(word, [len(word)])[0]]
+        forced = [i for word in closed for i in self._pieces_up_to(word, [len(word)])[0]]
         ends = range(max(0, len(last) - self._longest), len(last) + 1)
-        possible = [end for end in ends if self._may_grow(self._written(last[end:]))]
-        forced += commonprefix(self._known(last, possible))
+        possible = [end for end in ends if self._may_grow(self._bytes_of(last[end:]))]
+        forced += commonprefix(self._pieces_up_to(last, possible))
         done = sum(len(self.writes[i]) for i in forced)
-        return Extension(forced, b"".join(map(self._written, words))[done:])
+        return Extension(forced, b"".join(map(self._bytes_of, words))[done:])
 
-    def allowed(self, rest: bytes) -> Tensor:
+    def pieces_for(self, rest: bytes) -> Tensor:
         """The pieces by which a text may go on that must go on with `rest`.
 
         Returns: (n,) int64 sorted ids: pieces that begin with it, and pieces that are a beginning
@@ -125,7 +125,7 @@ class Spelling:
         first = bisect_left(self._sorted, rest)
         after = bisect_right(self._sorted, rest, first, key=lambda written: written[:span])
         mask = (self._rank >= first) & (self._rank < after)
-        spelled = self._spelled(rest)
+        spelled = self._spellable(rest)
         for end in range(1, min(span, self._longest + 1)):
             if spelled[end]:
                 mask[self._ids.get(rest[:end], [])] = True
@@ -159,7 +159,7 @@ class Spelling:
         found.pop((), None)
         if not found:
             for word in self._words(phrase):
-                self._known(word, [len(word)])  # raises for one of them
+                self._pieces_up_to(word, [len(word)])  # raises for one of them
         return [list(ids) for ids in found]
 
     def _writing(self, wanted: bytes, ids: list[int], after: str) -> tuple[int, ...]:
@@ -185,14 +185,14 @@ class Spelling:
     def _pieces(self, word: str) -> list[int]:
         return [token.id for token in self._library.model.tokenize(word)] if word else []
 
-    def _known(self, word: str, ends: list[int]) -> list[list[int]]:
+    def _pieces_up_to(self, word: str, ends: list[int]) -> list[list[int]]:
         """The pieces of a word up to each of these places, without unknown ones."""
         known = [ids for end in ends if UNK not in (ids := self._pieces(word[:end]))]
         if not known:
-            raise unwritable(self._written(word).decode().strip())
+            raise unwritable(self._bytes_of(word).decode().strip())
         return known
 
-    def _written(self, piece: str) -> bytes:
+    def _bytes_of(self, piece: str) -> bytes:
         """The bytes of what the model reads."""
         return piece.translate(self._table).encode("latin-1" if self._byte_level else "utf-8")
 
@@ -201,7 +201,7 @@ class Spelling:
         after = bisect_right(self._sorted, start)
         return after < len(self._sorted) and self._sorted[after].startswith(start)
 
-    def _spelled(self, rest: bytes) -> list[bool]:
+    def _spellable(self, rest: bytes) -> list[bool]:
         """Can pieces spell the bytes from each place on, and then more?"""
         spelled = [True] * len(rest)
         for start in reversed(range(len(rest))):

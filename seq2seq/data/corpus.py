@@ -204,7 +204,7 @@ MIN_RATIO = 1.5  # where all pairs are short, `extra` hides how lengths grow
 SAMPLE = 2**20  # maximum pairs examined
 
 
-def length_ratio(source: np.ndarray, target: np.ndarray, extra: int) -> float:
+def learn_length_ratio(source: np.ndarray, target: np.ndarray, extra: int) -> float:
     """The ratio r such that r * S + `extra` tokens, EOS counted, suffice for a source of S pieces:
     25 % above both the ratio that 99.9 % of the pairs need and the median ratio; at least 1.5.
 

@@ -120,7 +120,7 @@ def kind_of(tokenizer: Tokenizer) -> str:
     return np.min_scalar_type(tokenizer.size - 1).newbyteorder("<").str
 
 
-def kept_text(
+def text_of_rows(
     components: Sequence[Component], tokenizers: Tokenizers, max_length: int
 ) -> Iterator[tuple[str, str]]:
     """Source and target text of each row that `write_corpus` writes."""
@@ -140,7 +140,7 @@ def tokenizers_of(component: Component, tokenizers: Tokenizers) -> Tokenizers:
     """With the component's tag, if it has one."""
     if component.tag is None:
         return tokenizers
-    return tokenizers._replace(source=tokenizers.source.marked(component.tag))
+    return tokenizers._replace(source=tokenizers.source.with_tag(component.tag))
 
 
 def encode_block(pairs: Iterable[NumberedPair], tokenizers: Tokenizers, max_length: int) -> Block:

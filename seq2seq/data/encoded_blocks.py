@@ -21,7 +21,7 @@ from seq2seq.data.encode import Block, encode_block, numbered, tokenizers_of
 from seq2seq.data.mixture import Component
 from seq2seq.data.windows import windows
 from seq2seq.durable import replacing
-from seq2seq.environment import uninterrupted, usable_cores
+from seq2seq.environment import delay_interrupts, usable_cores
 from seq2seq.errors import DataError
 from seq2seq.tokenization.tokenizer import Tokenizer, Tokenizers
 
@@ -64,7 +64,7 @@ def encoded_blocks(
             # A version that cuts blocks elsewhere gives them other names.
             path, future = kept / f"{line}-{line + len(text) - 1}.npz", None
             if load_block(path) is None:
-                with uninterrupted():  # Ctrl-C is for this process
+                with delay_interrupts():  # Ctrl-C is for this process
                     future = pool.submit(save_block, path, text, line, recipe, max_length)
             waiting.append((path, future))
             line += len(text)

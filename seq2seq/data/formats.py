@@ -14,9 +14,9 @@ from seq2seq.data.text import (
     MissingFileError,
     check_parallel,
     count_lines,
-    neighbours,
     parallel_paths,
     read_lines,
+    similar_names,
 )
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.unpacked import without_marks
@@ -240,6 +240,8 @@ def find_format(spec: str | list[str], source: str, target: str, what: str) -> T
         if kind is not None:
             path = Path(spec).expanduser()
             if not path.is_file():
-                raise MissingFileError(f"{what}={spec}: {path} is not a file. {neighbours(path)}")
+                raise MissingFileError(
+                    f"{what}={spec}: {path} is not a file. {similar_names(path)}"
+                )
             return kind(path, (source, target))
     return TwoFiles(*parallel_paths(spec, source, target, what))

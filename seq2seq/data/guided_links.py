@@ -28,8 +28,8 @@ from seq2seq.data.text import (
     MissingFileError,
     check_rereadable,
     count_lines,
-    neighbours,
     read_lines,
+    similar_names,
 )
 from seq2seq.data.windows import windows
 from seq2seq.errors import DataError
@@ -175,7 +175,7 @@ def check_lines(component: Component, file: Path, memo: FileMemo) -> None:
     """Raises: DataError unless there is one line of links per pair."""
     check_rereadable(file)
     if not file.is_file():
-        raise MissingFileError(f"the links {file} do not exist. {neighbours(file)}")
+        raise MissingFileError(f"the links {file} do not exist. {similar_names(file)}")
     lines = memo.recall(file, "lines", count_lines)
     pairs = component.text.check(memo)
     check_count(file, lines, pairs, " and ".join(str(path) for path in component.text.files))

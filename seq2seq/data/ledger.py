@@ -13,7 +13,7 @@ from seq2seq.data.corpus import Corpus
 from seq2seq.data.encoding_stats import EncodingStats, Pieces
 from seq2seq.data.mixture import Component
 from seq2seq.durable import write_text
-from seq2seq.errors import escaped
+from seq2seq.errors import escape
 from seq2seq.tokenization.tokenizer import Tokenizers
 
 
@@ -93,7 +93,7 @@ def summary(ledger: Mapping[str, Any], corpora: Mapping[str, Corpus]) -> list[st
         if shared:
             kept = len(corpora[part])
             warnings.append(f"warning: {shared:,} of {kept:,} {part} pairs are in train as well")
-    return [escaped(line) for line in lines + warnings]
+    return [escape(line) for line in lines + warnings]
 
 
 def write_ledger(ledger: Mapping[str, Any], folder: Path) -> None:

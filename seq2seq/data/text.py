@@ -46,7 +46,7 @@ def read_lines(path: Path) -> Iterator[str]:
                 line_no += 1
                 yield without_end(line)
     except FileNotFoundError as error:
-        raise MissingFileError(f"{path} does not exist. {neighbours(path)}") from error
+        raise MissingFileError(f"{path} does not exist. {similar_names(path)}") from error
     except OSError as error:
         raise DataError(f"{path} cannot be read: {error.strerror or error}.") from error
     if line_no == 0:
@@ -74,7 +74,7 @@ def decode_line(raw: bytes, path: Path, line_no: int) -> str:
         ) from error
 
 
-def neighbours(path: Path) -> str:
+def similar_names(path: Path) -> str:
     """What the folder of a missing file holds instead: the most similar names if any."""
     folder = path.parent
     if not folder.is_dir():
@@ -109,7 +109,7 @@ def find_side(prefix: str | Path, suffix: str) -> Path:
     hint = ""
     if given.is_file():
         hint = f" {given} is itself a file: give the part before .{suffix}, or a .tsv or .jsonl."
-    raise MissingFileError(f"found neither {plain} nor {zipped}.{hint} {neighbours(plain)}")
+    raise MissingFileError(f"found neither {plain} nor {zipped}.{hint} {similar_names(plain)}")
 
 
 def parallel_paths(spec: str | list[str], source: str, target: str, what: str) -> tuple[Path, Path]:
@@ -134,7 +134,7 @@ def parallel_paths(spec: str | list[str], source: str, target: str, what: str) -
         for path in paths:
             check_rereadable(path)
             if not os.path.isfile(path):
-                raise MissingFileError(f"{path} is not a file. {neighbours(path)}")
+                raise MissingFileError(f"{path} is not a file. {similar_names(path)}")
         return paths
     except DataError as error:
         raise type(error)(f"{what}={spec}: {error}") from error

@@ -57,7 +57,7 @@ def padded(rows: list[list[int]]) -> "Tensor":
 SENTENCE_END = re.compile(r"[.!?…][\"'»”’)\]]*\s+|[。！？]+[”’」』）]*\s*")
 
 
-def segments(text: str, tokenizer: Tokenizer, max_pieces: int) -> list[str]:
+def split_into_parts(text: str, tokenizer: Tokenizer, max_pieces: int) -> list[str]:
     """A text in parts of at most `max_pieces` pieces, as long as possible; no character is lost.
 
     A part ends after the last sentence end in reach, else after the last space, else between two

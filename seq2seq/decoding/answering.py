@@ -28,7 +28,7 @@ class GivenUp(Seq2SeqError):
         self.ids = ids
 
 
-class Answering(ABC, Generic[Item, Answer]):
+class EngineBase(ABC, Generic[Item, Answer]):
     """Answers items in any order, each to the caller that submitted it.
 
     `translate` is for a file. A server submits an item whenever one arrives, calls `step` as long

@@ -132,7 +132,7 @@ class BeamState(SearchState):
         selected = self._select(gains, ids.cpu().numpy().reshape(B, K, -1))
         self._end(selected)
         parents, tokens = self._go_on(selected)
-        decided = self._decided()
+        decided = self._are_decided()
         at_limit = ~decided & (self.length >= self.limits)
         if np.count_nonzero(at_limit):
             # A dead beam gives no result; NaN, from a model that diverged, does.
@@ -174,7 +174,7 @@ class BeamState(SearchState):
         self.guides.go_on(selected.beams, selected.tokens)
         return parents, selected.tokens
 
-    def _decided(self) -> Array:
+    def _are_decided(self) -> Array:
         """Sentences (B,) with enough finished hypotheses and, if `stopping` is `score`, no open one
         that can still win.
         """

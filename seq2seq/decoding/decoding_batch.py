@@ -219,13 +219,13 @@ def encode(model: Seq2Seq, source: Tensor) -> Encoded:
     parts = [model.encode(rows[:, :width]) for rows, width in batches]
     groups = [part.groups for part in parts if part.groups is not None]
     return Encoded(
-        stacked([part.states for part in parts], S),
-        stacked([part.real for part in parts], S),
-        stacked(groups, S) if groups else None,
+        stack_padded([part.states for part in parts], S),
+        stack_padded([part.real for part in parts], S),
+        stack_padded(groups, S) if groups else None,
     )
 
 
-def stacked(parts: list[Tensor], S: int) -> Tensor:
+def stack_padded(parts: list[Tensor], S: int) -> Tensor:
     """Tensors (B', S', ...) concatenated and padded with zeros, (B, S, ...)."""
     whole = parts[0].new_zeros(sum(map(len, parts)), S, *parts[0].shape[2:])
     for part, rows in zip(parts, whole.split([len(part) for part in parts]), strict=True):

@@ -70,7 +70,7 @@ class DiverseState(BeamState):
                 ids[of_group],
                 self.greedy[of_group],
                 guides,
-                -penalty * occurrences(ids[of_group], chosen),
+                -penalty * count_chosen(ids[of_group], chosen),
             )
             going = selected.at(selected.going(K))
             tokens = np.where(going.values == -np.inf, FREE, going.tokens)
@@ -96,7 +96,7 @@ class DiverseState(BeamState):
         return results
 
 
-def occurrences(tokens: Array, chosen: Array) -> Array:
+def count_chosen(tokens: Array, chosen: Array) -> Array:
     """How often each token (B, ...) is among those chosen in its sentence, (B, M) -> (B, ...)."""
     order = torch.from_numpy(np.sort(chosen, axis=1))
     flat = torch.from_numpy(np.ascontiguousarray(tokens).reshape(len(tokens), -1))

@@ -10,7 +10,7 @@ import torch
 from seq2seq.attention.pages import PagePool
 from seq2seq.constraints.guide import Guide
 from seq2seq.data.windows import padded
-from seq2seq.decoding.answering import Answering
+from seq2seq.decoding.answering import EngineBase
 from seq2seq.decoding.beam import Beam
 from seq2seq.decoding.decoding_batch import DecodingBatch
 from seq2seq.decoding.search import Hypothesis, Search, check_prefix
@@ -36,7 +36,7 @@ class Request(NamedTuple):
     owner: Any = None  # whose turn it needs, for a queue in front of the engine
 
 
-class Sentences(Answering[Request, list[Hypothesis]]):
+class SentenceEngine(EngineBase[Request, list[Hypothesis]]):
     """Answers each request with its hypotheses, best first: an engine, or workers that have one."""
 
     @property
@@ -77,7 +77,7 @@ def check_required(search: Search) -> None:
         )
 
 
-class Engine(Sentences):
+class Engine(SentenceEngine):
     """Translates sentences with one model, as many at a time as is fast.
 
     Sentences start in the order in which they arrive; those that are submitted together, longest
@@ -187,7 +187,7 @@ class Engine(Sentences):
         return [] if batch is None else batch.best_so_far(request_id)
 
     @property
-    def lanes(self) -> int:
+    def active_rows(self) -> int:
         """Hypotheses that are decoded now; any thread may ask."""
         return sum(batch.rows for batch in list(self._batches.values()))
 
@@ -233,7 +233,7 @@ class Engine(Sentences):
         """Start waiting sentences where there is room."""
         if self._started and self.pool is None:
             return
-        vacant = self.rows - self.lanes
+        vacant = self.rows - self.active_rows
         if self._started and vacant * 8 < self.rows:
             return
         chosen: list[int] = []

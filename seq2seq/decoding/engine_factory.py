@@ -17,7 +17,7 @@ import torch
 SHARED, COPIED = b"shared", b"copied"
 
 
-class Recipe:
+class EngineFactory:
     """A function that can be pickled, with the tensors that it holds.
 
     A process that writes to them writes to a copy of its own.

@@ -29,13 +29,13 @@ class IndependentBeams(SearchState):
         """Which candidate each row takes: log-probabilities (N, C), best first -> (N, 1)."""
         raise NotImplementedError
 
-    def taken(self, logp: Tensor, ids: Tensor) -> tuple[Array, Array]:
+    def take(self, logp: Tensor, ids: Tensor) -> tuple[Array, Array]:
         """Log-probability and token of the candidate that each row takes, (N, 1)."""
         choice = self.choose(logp)
         return logp.gather(1, choice).cpu().numpy(), ids.gather(1, choice).cpu().numpy()
 
     def advance(self, logp: Tensor, ids: Tensor, weights: Tensor | None = None) -> StepChoice:
-        values, tokens = (x.reshape(self.live.shape) for x in self.taken(logp, ids))
+        values, tokens = (x.reshape(self.live.shape) for x in self.take(logp, ids))
         self.grow()
         self.write(tokens, values)
         self.guides.go_on(None, tokens)
@@ -52,7 +52,7 @@ class IndependentBeams(SearchState):
 class GreedyState(IndependentBeams):
     """One beam, which takes the best candidate."""
 
-    def taken(self, logp: Tensor, ids: Tensor) -> tuple[Array, Array]:
+    def take(self, logp: Tensor, ids: Tensor) -> tuple[Array, Array]:
         return logp.cpu().numpy()[:, :1], ids.cpu().numpy()[:, :1]
 
 

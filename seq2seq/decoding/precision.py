@@ -40,11 +40,11 @@ def with_precision(model: Seq2Seq, precision: str) -> Seq2Seq:
 
 
 def in_float32(model: Seq2Seq) -> Seq2Seq:
-    return accelerated(copied(model), by_columns, int8=False) if on_cpu(model) else model
+    return accelerate(copy_model(model), by_columns, int8=False) if on_cpu(model) else model
 
 
 def in_bfloat16(model: Seq2Seq) -> Seq2Seq:
-    converted = copied(model, lambda x: x.to(torch.bfloat16) if x.is_floating_point() else x)
+    converted = copy_model(model, lambda x: x.to(torch.bfloat16) if x.is_floating_point() else x)
     return with_linears(converted, PackedLinear.of) if on_cpu(model) else converted
 
 
@@ -60,10 +60,10 @@ def in_int8(model: Seq2Seq) -> Seq2Seq:
                 f"decode.precision=int8 adds up to {LONGEST:,} products in 32 bits, and {name} has "
                 f"{layer.in_features:,} inputs: decode.precision=float32"
             )
-    return accelerated(copied(model), Int8Linear.of, int8=True)
+    return accelerate(copy_model(model), Int8Linear.of, int8=True)
 
 
-def accelerated(model: Seq2Seq, build: Callable[[nn.Linear], nn.Module], int8: bool) -> Seq2Seq:
+def accelerate(model: Seq2Seq, build: Callable[[nn.Linear], nn.Module], int8: bool) -> Seq2Seq:
     """The model with all that the C covers computed there, if it runs here, and every other linear
     map replaced by what `build` makes of it.
     """
@@ -71,7 +71,7 @@ def accelerated(model: Seq2Seq, build: Callable[[nn.Linear], nn.Module], int8: b
     if functions is None:
         return with_linears(model, build)
     if isinstance(model, Ensemble):
-        members = (accelerated(member, build, int8) for member in model.members)
+        members = (accelerate(member, build, int8) for member in model.members)
         model.members = cast(Sequence[Seq2Seq], nn.ModuleList(members))
         return model
     packer = Packer(functions, int8)
@@ -94,7 +94,7 @@ def in_c(model: Seq2Seq) -> bool:
     return all(isinstance(member, NativeTransformer) for member in members)
 
 
-def computed_by(model: Seq2Seq) -> str:
+def describe_backend(model: Seq2Seq) -> str:
     """What computes the steps of a converted model, for people: C, or torch and why."""
     if in_c(model):
         return "C"
@@ -118,7 +118,7 @@ def by_columns(linear: nn.Linear) -> nn.Linear:
     return turned
 
 
-def copied(model: Seq2Seq, convert: Callable[[Tensor], Tensor] = lambda x: x) -> Seq2Seq:
+def copy_model(model: Seq2Seq, convert: Callable[[Tensor], Tensor] = lambda x: x) -> Seq2Seq:
     """The model with each parameter and buffer converted once, so that tied ones stay tied."""
     memo: dict[int, Any] = {}
     for parameter in model.parameters():

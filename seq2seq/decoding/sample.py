@@ -44,7 +44,7 @@ class SampleState(IndependentBeams):
         seed, draw_ids, length = (
             self.tensor(x)[:, None] for x in (self.seed, self.draw_ids, self.length)
         )
-        u = uniform(seed, draw_ids, beams, length)
+        u = uniform_draw(seed, draw_ids, beams, length)
         return (mass <= u.view(-1, 1) * mass.gather(1, kept - 1)).sum(1, keepdim=True)
 
 
@@ -112,26 +112,26 @@ class Sample(Search):
         return ALL if self.top_k is None else self.top_k
 
 
-def uniform(seed: Tensor, *counters: Tensor) -> Tensor:
+def uniform_draw(seed: Tensor, *counters: Tensor) -> Tensor:
     """A random value in [0, 1) for each seed and tuple of counters, which are broadcast; float64.
 
     A hash, not a generator: its value does not depend on earlier draws. Each counter goes through
     the finaliser of SplitMix64 (Steele, Lea, Flood 2014). Products wrap around 2^64.
     """
-    state = mixed(seed)
+    state = mix_bits(seed)
     for counter in counters:
-        state = mixed(state + counter)
-    return unsigned_shift(state, 11).double() * 2.0**-53
+        state = mix_bits(state + counter)
+    return logical_shift(state, 11).double() * 2.0**-53
 
 
-def mixed(x: Tensor) -> Tensor:
+def mix_bits(x: Tensor) -> Tensor:
     """A bijection of int64 in which each bit of x changes each bit of the result half the time."""
     x = x - 0x61C8864680B583EB  # the golden ratio, as a signed integer, like the factors below
-    x = (x ^ unsigned_shift(x, 30)) * -0x40A7B892E31B1A47
-    x = (x ^ unsigned_shift(x, 27)) * -0x6B2FB644ECCEEE15
-    return x ^ unsigned_shift(x, 31)
+    x = (x ^ logical_shift(x, 30)) * -0x40A7B892E31B1A47
+    x = (x ^ logical_shift(x, 27)) * -0x6B2FB644ECCEEE15
+    return x ^ logical_shift(x, 31)
 
 
-def unsigned_shift(x: Tensor, bits: int) -> Tensor:
+def logical_shift(x: Tensor, bits: int) -> Tensor:
     """x >> bits, with zeros from the left."""
     return (x >> bits) & ((1 << (64 - bits)) - 1)

@@ -370,7 +370,10 @@ class SearchState:
         """Count one more token in every row, and make room for it."""
         room = self.tokens.shape[2]
         if self._steps == room:
-            self.tokens, self.logp = widened(self.tokens, 2 * room), widened(self.logp, 2 * room)
+            self.tokens, self.logp = (
+                pad_width(self.tokens, 2 * room),
+                pad_width(self.logp, 2 * room),
+            )
         self._steps += 1
         self.length = self.length + 1
 
@@ -439,11 +442,11 @@ def stack(first: Array, second: Array) -> Array:
     """Concatenate along the first axis, with the last axis padded to the wider of the two."""
     if first.ndim > 1:
         width = max(first.shape[-1], second.shape[-1])
-        first, second = widened(first, width), widened(second, width)
+        first, second = pad_width(first, width), pad_width(second, width)
     return np.concatenate((first, second))
 
 
-def widened(x: Array, width: int) -> Array:
+def pad_width(x: Array, width: int) -> Array:
     """The last axis padded to that width."""
     free = ((0, 0),) * (x.ndim - 1)
     return np.pad(x, (*free, (0, width - x.shape[-1])), constant_values=FREE)

@@ -63,8 +63,8 @@ class Stats:
         lines = [
             f"{format_count(self.sentences, 'sentence')}, {format_count(self.tokens, 'token')} in "
             f"{format_count(self.steps, 'step')} of "
-            f"{share(self.rows, self.steps):.1f} hypotheses, {share(self.live, self.rows):.0%} of "
-            f"them useful",
+            f"{fraction(self.rows, self.steps):.1f} hypotheses, "
+            f"{fraction(self.live, self.rows):.0%} of them useful",
             "seconds: "
             + ", ".join(f"{stage} {spent / 1e9:.2f}" for stage, spent in self.nanoseconds.items()),
         ]
@@ -73,11 +73,11 @@ class Stats:
         if self.held:
             lines.append(
                 f"pages: at most {self.high_water:,} in use, with room for "
-                f"{share(self.held, self.written):.2f} times the tokens in them; "
+                f"{fraction(self.held, self.written):.2f} times the tokens in them; "
                 f"{format_count(self.preempted, 'sentence')} restarted for lack of pages"
             )
         return "\n".join(lines)
 
 
-def share(part: int, whole: int) -> float:
+def fraction(part: int, whole: int) -> float:
     return part / whole if whole else 0.0

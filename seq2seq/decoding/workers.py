@@ -23,11 +23,11 @@ from typing import NamedTuple
 import torch
 
 from seq2seq.decoding.answering import GivenUp
-from seq2seq.decoding.engine import Engine, Request, Sentences
-from seq2seq.decoding.engine_factory import Recipe
+from seq2seq.decoding.engine import Engine, Request, SentenceEngine
+from seq2seq.decoding.engine_factory import EngineFactory
 from seq2seq.decoding.search import Hypothesis
 from seq2seq.decoding.stats import Stats
-from seq2seq.environment import keep_memory, uninterrupted
+from seq2seq.environment import delay_interrupts, keep_memory
 from seq2seq.errors import Seq2SeqError
 from seq2seq.models import Seq2Seq
 
@@ -35,7 +35,7 @@ SHARE = 512  # maximum requests that a worker has not answered
 DEATHS = 3  # of workers with one request, after which it is given up
 
 
-class Order(NamedTuple):
+class Command(NamedTuple):
     """What a worker is sent."""
 
     submitted: Sequence[tuple[int, Request]] = ()
@@ -57,7 +57,7 @@ class Renumbered:
         self.engine = engine
         self._ids: dict[int, int] = {}  # the engine's -> those of the orders
 
-    def send(self, order: Order) -> None:
+    def send(self, order: Command) -> None:
         mine = self.engine.submit_all([request for _, request in order.submitted])
         self._ids.update(zip(mine, (i for i, _ in order.submitted), strict=True))
         dropped = [i for i, given in self._ids.items() if given in order.cancelled]
@@ -84,7 +84,7 @@ class Worker:
     def __init__(self, context: BaseContext):
         self.connection, theirs = context.Pipe()
         self.process: BaseProcess = context.Process(  # type: ignore[attr-defined]
-            target=serve, args=(theirs,), daemon=True
+            target=serve_engine, args=(theirs,), daemon=True
         )
         self.process.start()
         theirs.close()
@@ -92,12 +92,12 @@ class Worker:
         self.alone: int | None = None
         self.stats = Stats()
 
-    def begin(self, recipe: "Recipe") -> None:
+    def begin(self, recipe: "EngineFactory") -> None:
         """Send how to build the engine. Raises: Died, as below."""
         with self._alive():
             recipe.send(self.connection, self.process.pid)
 
-    def send(self, order: Order) -> None:
+    def send(self, order: Command) -> None:
         self.unanswered.update(order.submitted)
         self._forget(order.cancelled)
         with self._alive():
@@ -138,7 +138,7 @@ class Worker:
         self.process.join()
 
 
-class Workers(Sentences):
+class Workers(SentenceEngine):
     """Up to `count` engines, each in its own process, with the interface of one engine.
 
     Processes are started when there is work for two, and stay until `close`. Starting them takes
@@ -188,10 +188,10 @@ class Workers(Sentences):
         return sum((worker.stats for worker in self._workers), self.engine.stats)
 
     @property
-    def lanes(self) -> int:
+    def active_rows(self) -> int:
         """Hypotheses that are decoded now, or wait in a process for others."""
         given = sum(len(worker.unanswered) for worker in list(self._workers))
-        return self.engine.lanes + given * self.engine.search.beams
+        return self.engine.active_rows + given * self.engine.search.beams
 
     @property
     def pages(self) -> int:
@@ -228,11 +228,11 @@ class Workers(Sentences):
         self._suspects = deque(pair for pair in self._suspects if pair[0] not in dropped)
         for i in self._deaths.keys() & dropped:
             del self._deaths[i]
-        self._here.send(Order(cancelled=dropped))
+        self._here.send(Command(cancelled=dropped))
         with self._whole():
             for worker in list(self._workers):
                 if theirs := dropped & worker.unanswered.keys():
-                    self._send(worker, Order(cancelled=theirs))
+                    self._send(worker, Command(cancelled=theirs))
 
     def advance(self) -> None:
         """Deal requests out, and wait for answers, if there is work."""
@@ -269,7 +269,7 @@ class Workers(Sentences):
             worker.end()
             self.cancel(*worker.unanswered)
 
-    def _send(self, worker: Worker, order: Order) -> None:
+    def _send(self, worker: Worker, order: Command) -> None:
         try:
             worker.send(order)
         except Died as error:
@@ -295,7 +295,7 @@ class Workers(Sentences):
         if self._deaths:  # what ended a worker must not end this process
             wanted = self.count
         if wanted < 2 and not self._workers:
-            self._here.send(Order(list(self._backlog)))
+            self._here.send(Command(list(self._backlog)))
             self._backlog.clear()
             return
         self._start(wanted)
@@ -307,7 +307,7 @@ class Workers(Sentences):
             orders[worker].append(self._backlog.popleft())
         for worker, order in orders.items():
             if order:
-                self._send(worker, Order(order))
+                self._send(worker, Command(order))
 
     def _without_suspects(self) -> list[Worker]:
         """The workers for all other requests: one of them works on suspects, one at a time."""
@@ -318,7 +318,7 @@ class Workers(Sentences):
         if self._suspects and not theirs.unanswered:
             suspect = self._suspects.popleft()
             theirs.alone = suspect[0]
-            self._send(theirs, Order([suspect]))
+            self._send(theirs, Command([suspect]))
         return [worker for worker in self._workers if worker is not theirs]
 
     def _start(self, wanted: int) -> None:
@@ -327,7 +327,7 @@ class Workers(Sentences):
         context = server()
         started = [Worker(context) for _ in range(wanted - len(self._workers))]
         self._workers += started
-        with Recipe(self.build) as recipe:
+        with EngineFactory(self.build) as recipe:
             for worker in started:
                 try:
                     worker.begin(recipe)
@@ -366,27 +366,27 @@ def server() -> BaseContext:
     # Ctrl-C is for this process, which ends the others: they inherit that it is deferred. The
     # tracker starts first, because its start would end the deferral.
     resource_tracker.ensure_running()
-    with uninterrupted():
+    with delay_interrupts():
         forkserver.ensure_running()
     return context
 
 
-def serve(connection: Connection) -> None:
+def serve_engine(connection: Connection) -> None:
     """A worker: receives how to build its engine, then orders until the other side closes."""
     gc.freeze()  # a collection would write to, and so copy, all objects that workers share
     torch.set_num_threads(1)
     keep_memory()
     try:
-        here = Renumbered(Recipe.receive(connection)())
-        orders: queue.SimpleQueue[Order | None] = queue.SimpleQueue()
-        threading.Thread(target=listen, args=(connection, orders), daemon=True).start()
+        here = Renumbered(EngineFactory.receive(connection)())
+        orders: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
+        threading.Thread(target=receive_orders, args=(connection, orders), daemon=True).start()
         while (report := work(here, orders)) is not None:
             connection.send(report)
     except (EOFError, OSError):
         return
 
 
-def listen(connection: Connection, orders: "queue.SimpleQueue[Order | None]") -> None:
+def receive_orders(connection: Connection, orders: "queue.SimpleQueue[Command | None]") -> None:
     """Always ready to receive, so that neither side waits for the other to read; None at the
     end.
     """
@@ -397,7 +397,9 @@ def listen(connection: Connection, orders: "queue.SimpleQueue[Order | None]") ->
         orders.put(None)
 
 
-def work(here: Renumbered, orders: "queue.SimpleQueue[Order | None]") -> Report | Exception | None:
+def work(
+    here: Renumbered, orders: "queue.SimpleQueue[Command | None]"
+) -> Report | Exception | None:
     """Carry out orders until there are answers, or an error. None if no more orders will come."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from seq2seq.documents.html_text import TextFinder, unescaped
+from seq2seq.documents.html_text import TextFinder, unescape
 from seq2seq.documents.sentences import sentence_ends
 from seq2seq.languages import is_spaceless
 
@@ -64,7 +64,7 @@ class Document:
         place = 0
         for begin, end in TextFinder(text).nodes if html else [(0, len(text))]:
             node = text[begin:end]
-            plain, places = unescaped(node) if html else (node, range(len(node) + 1))
+            plain, places = unescape(node) if html else (node, range(len(node) + 1))
             for first, last in sentences_of(plain, language, split):
                 start, stop = begin + places[first], begin + places[last]
                 between.append(text[place:start])
@@ -73,7 +73,7 @@ class Document:
                 place = stop
         return cls(sentences, originals, [*between, text[place:]], html)
 
-    def joined(self, translations: Sequence[str], target: str | None = None) -> str:
+    def join(self, translations: Sequence[str], target: str | None = None) -> str:
         """The text with its sentences translated; those translated as themselves stand as before.
 
         Args:

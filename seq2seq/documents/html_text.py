@@ -65,7 +65,7 @@ class TextFinder(HTMLParser):
         self.nodes.append((begin, end))
 
 
-def unescaped(text: str) -> tuple[str, list[int]]:
+def unescape(text: str) -> tuple[str, list[int]]:
     """A text without references, and where in `text` each character of it begins; then the end."""
     characters: list[str] = []
     begins: list[int] = []

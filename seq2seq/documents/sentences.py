@@ -77,11 +77,11 @@ def ends_by_library(text: str, language: str | None) -> list[int]:
         start, stop = ends[-1], ends[-1] + MAX_CHARACTERS
         space = plain.rfind(" ", start, stop) + 1
         whole = plain[start : space if space and stop < len(plain) else stop]
-        ends += accumulate(map(len, segments(whole, language)), initial=start)
+        ends += accumulate(map(len, library_segments(whole, language)), initial=start)
     return sorted(set(ends) - {0}) or [0]
 
 
-def segments(text: str, language: str | None) -> list[str]:
+def library_segments(text: str, language: str | None) -> list[str]:
     """The parts of a text; the whole of one at which the library fails."""
     import sentencex
 

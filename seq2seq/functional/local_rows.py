@@ -26,7 +26,7 @@ def page_local_rows(
     form: Literal["joint", "per_page", "mean"] = "joint",
 ) -> tuple[Tensor, Tensor | None]:
     """`local.page_local_attention` in the decoder, each row at its own position."""
-    there = places(keys)
+    there = window_positions(keys)
     here = queries_of(there, q.shape[2])
     apart = here // page - there // page
     past = (there >= 0) & (there <= here)
@@ -38,14 +38,14 @@ def page_local_rows(
         weights = masked_softmax(scores.expand(len(pages), *scores.shape), pages).sum(0)
         if form == "mean":
             weights = weights / pages.any(-1, keepdim=True).sum(0).clamp(min=1)
-    return answer(weights, keys.v, there, how)
+    return attend_windows(weights, keys.v, there, how)
 
 
 def window_rows(
     q: Tensor, keys: Keys, first: Keys, how: Weighing, *, radius: int
 ) -> tuple[Tensor, Tensor | None]:
     """`local.window_attention` in the decoder, each row at its own position."""
-    near = places(keys)
+    near = window_positions(keys)
     here = queries_of(near, q.shape[2])
     F = first.k.shape[2]
     far = torch.arange(F, device=q.device).expand(*near.shape[:-1], F)
@@ -53,10 +53,10 @@ def window_rows(
     there = torch.cat((far, near), dim=-1)
     k, v = torch.cat((first.k, keys.k), dim=2), torch.cat((first.v, keys.v), dim=2)
     weights = masked_softmax(scores_of(q, k, how, there - here), visible)
-    return answer(weights, v, there, how)
+    return attend_windows(weights, v, there, how)
 
 
-def places(keys: Keys) -> Tensor:
+def window_positions(keys: Keys) -> Tensor:
     """The positions of the keys, (B, 1, 1, S)."""
     assert isinstance(keys.start, Tensor)
     here = keys.start[:, None] + torch.arange(keys.k.shape[2], device=keys.k.device)
@@ -75,7 +75,7 @@ def scores_of(q: Tensor, k: Tensor, how: Weighing, distance: Tensor) -> Tensor:
     return scores if added is None else scores + added.to(scores.dtype)
 
 
-def answer(
+def attend_windows(
     weights: Tensor, v: Tensor, there: Tensor, how: Weighing
 ) -> tuple[Tensor, Tensor | None]:
     """The output, and the weights of all positions (B, H, T, S)."""

@@ -46,7 +46,7 @@ class Agreement(NamedTuple):
         )
 
 
-class Engine(Protocol):
+class ExportedEngine(Protocol):
     """Another program, with an exported model."""
 
     def translate(
@@ -65,7 +65,7 @@ class Judge:
         engine: the program with the exported model.
     """
 
-    def __init__(self, saved: Saved, engine: Engine):
+    def __init__(self, saved: Saved, engine: ExportedEngine):
         self.model, self.engine = saved.build(), engine
 
     def compare(self, rows: Sequence[list[int]], beams: int) -> Agreement:

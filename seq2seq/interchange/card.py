@@ -38,13 +38,13 @@ def card(saved: Saved, run: Path) -> str:
         f"{model['dim']}, written by seq2seq {__version__}.",
         "",
         USE,
-        *section("Scores", scores(run, target)),
-        *section("Data", data(run)),
+        *markdown_section("Scores", scores(run, target)),
+        *markdown_section("Data", data(run)),
     ]
     return "\n".join([*front, *lines, ""])
 
 
-def section(title: str, lines: list[str]) -> list[str]:
+def markdown_section(title: str, lines: list[str]) -> list[str]:
     return ["", f"## {title}", "", *(lines or ["Not recorded."])]
 
 

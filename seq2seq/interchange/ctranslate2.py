@@ -46,7 +46,7 @@ def export(saved: Saved, folder: Path, names: list[str] | None = None) -> None:
         the vocabularies are not those of the model.
     """
     ct2 = library("ctranslate2")
-    model = check_expressible(saved.build(), "CTranslate2", unsupported)
+    model = check_expressible(saved.build(), "CTranslate2", ctranslate2_gaps)
     spec = model_spec(ct2.specs, model)
     spec.register_source_vocabulary(names or saved.source.symbols())
     spec.register_target_vocabulary(names or saved.target.symbols())
@@ -77,9 +77,9 @@ def check_expressible(
     return model
 
 
-def unsupported(model: Transformer) -> list[str]:
+def ctranslate2_gaps(model: Transformer) -> list[str]:
     """What CTranslate2 lacks, and what to train with instead."""
-    reasons = [*unsupported_attentions(model), *unequal_heads(model)]
+    reasons = [*attention_gaps(model), *unequal_heads(model)]
     if isinstance(model.encoder_position, ALiBi):
         reasons.append(
             "position=alibi: it has ALiBi in decoders only. Train with position=sinusoidal, "
@@ -88,16 +88,16 @@ def unsupported(model: Transformer) -> list[str]:
     return reasons
 
 
-def unsupported_attentions(model: Transformer) -> list[str]:
+def attention_gaps(model: Transformer) -> list[str]:
     """A reason for every attention that is not multi-head attention of dot products."""
     return [
         f"{attention.place.role.description}: it has no {kind}. Train with attn=mha, gqa or mqa"
         for attention in attentions(model)
-        if (kind := unsupported_part(attention)) is not None
+        if (kind := missing_part(attention)) is not None
     ]
 
 
-def unsupported_part(attention: Attention[Any]) -> str | None:
+def missing_part(attention: Attention[Any]) -> str | None:
     """The part of an attention that CTranslate2 cannot express, or None."""
     # A subclass computes something else.
     if type(attention) is not MultiHead:

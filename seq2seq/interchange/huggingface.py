@@ -13,7 +13,12 @@ from seq2seq.functional.positions import sinusoid
 from seq2seq.interchange import imported
 from seq2seq.interchange.files import WEIGHTS, Folder, safetensors_of, torch_tensors
 from seq2seq.interchange.imported import Imported, Tensors, brief, number, other_nodes
-from seq2seq.interchange.vocabularies import Vocabulary, check_ids, shared_or_not, tokenizer_of
+from seq2seq.interchange.vocabularies import (
+    FolderSide,
+    build_side_tokenizer,
+    check_side_ids,
+    shared_or_not,
+)
 from seq2seq.symbols import EOS, NAMES, PAD
 from seq2seq.tokenization import piece_model
 
@@ -46,7 +51,7 @@ def their_name(ours: str) -> str:
     return ".".join(["model", stack, "layers", layer, *(PARTS[n] for n in names), kind])
 
 
-def their_names(nodes: Mapping[str, Any], ours: str) -> list[str]:
+def names_in_folder(nodes: Mapping[str, Any], ours: str) -> list[str]:
     """The names that a parameter of the described model may have."""
     tie = nodes["model"]["tie"]
     part, _, kind = ours.removeprefix("embeddings.").partition(".")
@@ -72,7 +77,7 @@ def read_folder(path: Path, languages: tuple[str | None, str | None]) -> Importe
     if (kind := config.get("model_type")) != "marian":
         raise DataError(f"{where}: model_type={brief(kind)} should be 'marian'")
     vocabularies = read_vocabularies(folder)
-    nodes = describe(config, where)
+    nodes = folder_options(config, where)
     tensors = Tensors(str(path), without_positions(read_weights(folder), str(path)))
     known = configs.get("tokenizer_config.json", {})
     given = [known.get(f"{side}_lang") for side in ("source", "target")]
@@ -82,29 +87,29 @@ def read_folder(path: Path, languages: tuple[str | None, str | None]) -> Importe
     starts = starts_of(vocabularies, configs, str(path))
     rows = [each.rows(start) for each, start in zip(vocabularies, starts, strict=True)]
     rows = shared_or_not(vocabularies, rows)
-    source, target = map(tokenizer_of, vocabularies, rows)
+    source, target = map(build_side_tokenizer, vocabularies, rows)
     return Imported(
         nodes | other_nodes(sides, longest, beams, search.get("length_penalty", 1.0)),
         source,
         target,
-        imported.our_weights(nodes, rows, tensors, partial(their_names, nodes)),
+        imported.our_weights(nodes, rows, tensors, partial(names_in_folder, nodes)),
         folder.read,
         [each.data for each in vocabularies],
     )
 
 
-def read_vocabularies(folder: Folder) -> list[Vocabulary]:
+def read_vocabularies(folder: Folder) -> list[FolderSide]:
     """Source and target; equal ids if they share one file."""
     names = ["vocab.json", "target_vocab.json" if "target_vocab.json" in folder else "vocab.json"]
     sides = []
     for side, name in zip(("source", "target"), names, strict=True):
-        ids = check_ids(folder.json(name), f"{folder.path}/{name}")
+        ids = check_side_ids(folder.json(name), f"{folder.path}/{name}")
         path = folder.find(f"{side}.spm")
-        sides.append(Vocabulary(piece_model.read(path), path.read_bytes(), ids))
+        sides.append(FolderSide(piece_model.read_model(path), path.read_bytes(), ids))
     return sides
 
 
-def describe(config: Mapping[str, Any], where: str) -> dict[str, Any]:
+def folder_options(config: Mapping[str, Any], where: str) -> dict[str, Any]:
     """Their options as ours."""
     for name in ABSENT:
         if config.get(name):
@@ -183,7 +188,7 @@ def without_positions(tensors: dict[str, Tensor], where: str) -> dict[str, Tenso
 
 
 def starts_of(
-    sides: Sequence[Vocabulary], configs: Mapping[str, Mapping[str, Any]], where: str
+    sides: Sequence[FolderSide], configs: Mapping[str, Mapping[str, Any]], where: str
 ) -> list[int]:
     """The ids of `<pad>` in source and target; with the latter the decoder begins.
 

@@ -22,8 +22,8 @@ from seq2seq.functional.positions import sinusoid
 from seq2seq.interchange.ctranslate2 import (
     attentions,
     check_expressible,
+    missing_part,
     unequal_heads,
-    unsupported_part,
 )
 from seq2seq.interchange.huggingface import their_name
 from seq2seq.interchange.libraries import library
@@ -40,10 +40,10 @@ ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "swish"}
 def export(saved: Saved, folder: Path) -> None:
     """Write a model and its tokenizers. Raises: ConfigError naming all that cannot be expressed."""
     save_file = library("safetensors.torch").save_file
-    model = check_expressible(saved.build(), "Hugging Face's library", unsupported)
+    model = check_expressible(saved.build(), "Hugging Face's library", marian_gaps)
     folder.mkdir(parents=True, exist_ok=True)
     longest = max(POSITIONS, saved.config["data"]["max_length"])
-    save_file(dict(weights(model, longest)), folder / "model.safetensors", {"format": "pt"})
+    save_file(dict(rename_weights(model, longest)), folder / "model.safetensors", {"format": "pt"})
     decode, places = saved.config["decode"], places_of(model, saved.target.size).tolist()
     write_json(folder / "config.json", config(model, longest))
     write_json(
@@ -59,7 +59,7 @@ def export(saved: Saved, folder: Path) -> None:
     )
     sides = {"tokenizer": saved.source, "target_tokenizer": saved.target}
     for name, tokenizer in sides.items():
-        write_json(folder / f"{name}.json", renumbered(tokenizer, order(model, tokenizer.size)))
+        write_json(folder / f"{name}.json", renumber(tokenizer, order(model, tokenizer.size)))
     write_json(
         folder / "tokenizer_config.json",
         {
@@ -72,13 +72,13 @@ def export(saved: Saved, folder: Path) -> None:
     )
 
 
-def unsupported(model: Transformer) -> list[str]:
+def marian_gaps(model: Transformer) -> list[str]:
     """What Marian and Pegasus lack, and what to train with instead."""
     first, embeddings = model.encoder[0], model.embeddings
     reasons = [
         f"{a.place.role.description}: they have no {kind}. Train with attn=mha"
         for a in attentions(model)
-        if (kind := unsupported_part(a) or shared_or_unscaled(a)) is not None
+        if (kind := missing_part(a) or shared_or_unscaled(a)) is not None
     ]
     reasons += unequal_heads(model)
     position, norm = model.encoder_position, first.around_feed.norm
@@ -162,7 +162,7 @@ def config(model: Transformer, longest: int) -> dict[str, Any]:
     return described
 
 
-def weights(model: Transformer, longest: int) -> Iterator[tuple[str, Tensor]]:
+def rename_weights(model: Transformer, longest: int) -> Iterator[tuple[str, Tensor]]:
     """Our parameters under their names; a missing bias is zero. What Pegasus adds to positions is
     among them, since it reports what is missing, though it would compute the same.
     """
@@ -194,7 +194,7 @@ def rows(model: Transformer, table: Tensor) -> Tensor:
     return table.detach()[order(model, len(table))].contiguous()
 
 
-def renumbered(tokenizer: Tokenizer, ids: Sequence[int]) -> dict[str, Any]:
+def renumber(tokenizer: Tokenizer, ids: Sequence[int]) -> dict[str, Any]:
     """The description of a tokenizer with these ids in this order, and `</s>` after a text."""
     content: dict[str, Any] = json.loads(tokenizer.to_json())
     names, model = tokenizer.symbols(), content["model"]

@@ -34,7 +34,7 @@ class Rows(NamedTuple):
         """The size of their vocabulary."""
         return max(self.ids) + 1
 
-    def extended(self, more: list[str]) -> "Rows":
+    def extend(self, more: list[str]) -> "Rows":
         """With more pieces that have no id of their own."""
         unknown = [self.ids[3]] * len(more)
         return Rows([*self.ids, *unknown], [*self.names, *more], self.missing + len(more))
@@ -56,15 +56,15 @@ class Imported(NamedTuple):
         Raises: CheckpointError if description and weights do not fit together, or it cannot be
             written.
         """
-        model = self.saved().build()
+        model = self.to_saved().build()
         described = {**self.config, "imported": self.files}
-        entry = checkpoint.describe(described, self.source, self.target)
+        entry = checkpoint.make_entry(described, self.source, self.target)
         state = {f"{checkpoint.PREFIX}{name}": x for name, x in model.state_dict().items()}
         folder.mkdir(parents=True, exist_ok=True)
         checkpoint.save({"state_dict": state, checkpoint.ENTRY: entry}, folder / "best.ckpt")
         return model
 
-    def saved(self) -> checkpoint.Saved:
+    def to_saved(self) -> checkpoint.Saved:
         return checkpoint.Saved(self.config, self.source, self.target, self.weights, False)
 
 

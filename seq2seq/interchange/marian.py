@@ -18,13 +18,13 @@ from seq2seq.errors import DataError
 from seq2seq.interchange import imported
 from seq2seq.interchange.files import TEXT, WEIGHTS, Folder, npz_arrays
 from seq2seq.interchange.imported import NEVER, Imported, Tensors
-from seq2seq.interchange.marian_options import describe
+from seq2seq.interchange.marian_options import marian_options
 from seq2seq.interchange.vocabularies import (
-    Vocabulary,
-    check_ids,
+    FolderSide,
+    build_side_tokenizer,
+    check_side_ids,
     read_yaml,
     shared_or_not,
-    tokenizer_of,
 )
 from seq2seq.symbols import NAMES, UNK
 from seq2seq.tokenization import piece_model
@@ -46,25 +46,25 @@ def read_model(
     folder = Folder(path.parent)
     where = f"{path}: {DESCRIPTION}"
     arrays = npz_arrays(folder.find(path.name, WEIGHTS))
-    sides, files = read_vocabularies(vocabularies)
-    config = {k: v for k, v in description(arrays, where).items() if v is not None}
+    sides, files = read_marian_vocabularies(vocabularies)
+    config = {k: v for k, v in read_description(arrays, where).items() if v is not None}
     # They have neither pad nor a start symbol: the decoder begins with zeros, which stand behind
     # the last row.
     rows = shared_or_not(sides, [side.rows(len(side.ids)) for side in sides])
-    nodes = describe(config, [len(side.ids) for side in sides], languages, where)
-    tensors = Tensors(str(path), turned(arrays, path))
-    source = tokenizer_of(sides[0], rows[0])
+    nodes = marian_options(config, [len(side.ids) for side in sides], languages, where)
+    tensors = Tensors(str(path), convert_weights(arrays, path))
+    source = build_side_tokenizer(sides[0], rows[0])
     return Imported(
         nodes,
         source,
-        source if sides[0] is sides[1] else tokenizer_of(sides[1], rows[1]),
-        imported.our_weights(nodes, rows, tensors, partial(their_names, nodes)),
+        source if sides[0] is sides[1] else build_side_tokenizer(sides[1], rows[1]),
+        imported.our_weights(nodes, rows, tensors, partial(names_in_file, nodes)),
         folder.read | files,
         [side.data for side in sides],
     )
 
 
-def read_vocabularies(paths: Sequence[Path]) -> tuple[list[Vocabulary], dict[str, str]]:
+def read_marian_vocabularies(paths: Sequence[Path]) -> tuple[list[FolderSide], dict[str, str]]:
     """Source and target, one object if they share one; and the SHA-256 of each file."""
     numbered = [path for path in paths if path.suffix in (".yml", ".yaml")]
     pieces = [path for path in paths if path not in numbered]
@@ -78,14 +78,14 @@ def read_vocabularies(paths: Sequence[Path]) -> tuple[list[Vocabulary], dict[str
     for place, path in enumerate(pieces):
         folder = Folder(path.parent)
         data = folder.find(path.name, TEXT).read_bytes()
-        model = piece_model.read(path)
+        model = piece_model.read_model(path)
         ids = ids_of(model, str(path))
         if numbered:
             beside = numbered[min(place, len(numbered) - 1)]
             of_yaml = Folder(beside.parent)
             ids = read_yaml(of_yaml, beside.name)
             files |= of_yaml.read
-        sides.append(Vocabulary(model, data, ids))
+        sides.append(FolderSide(model, data, ids))
         files |= folder.read
     return [sides[0], sides[-1]], files
 
@@ -95,10 +95,10 @@ def ids_of(model: piece_model.PieceModel, where: str) -> Mapping[str, int]:
     names = [
         NAMES[UNK] if piece.kind == piece_model.UNKNOWN else piece.text for piece in model.pieces
     ]
-    return check_ids({name: i for i, name in enumerate(names)}, where)
+    return check_side_ids({name: i for i, name in enumerate(names)}, where)
 
 
-def description(arrays: Mapping[str, np.ndarray], where: str) -> dict[str, Any]:
+def read_description(arrays: Mapping[str, np.ndarray], where: str) -> dict[str, Any]:
     """The options of the training. Raises: DataError for anything but plain values."""
     import yaml  # type: ignore[import-untyped]
 
@@ -113,7 +113,7 @@ def description(arrays: Mapping[str, np.ndarray], where: str) -> dict[str, Any]:
     return content
 
 
-def their_names(nodes: Mapping[str, Any], ours: str) -> list[str]:
+def names_in_file(nodes: Mapping[str, Any], ours: str) -> list[str]:
     """The names that a parameter may have: `decoder.0.cross.q.weight` ->
     `decoder_l1_context_Wq`.
     """
@@ -141,7 +141,7 @@ def their_names(nodes: Mapping[str, Any], ours: str) -> list[str]:
     return [f"{at}_{'W' if kind == 'weight' else 'b'}{map_name.get(inside[0], inside[0])}"]
 
 
-def turned(arrays: Mapping[str, np.ndarray], path: Path) -> dict[str, Tensor]:
+def convert_weights(arrays: Mapping[str, np.ndarray], path: Path) -> dict[str, Tensor]:
     """The weights as we have them: maps from inputs to outputs, vectors of one dimension, and in
     matrices over a vocabulary one more row, of zeros, with which the decoder begins.
 

@@ -102,7 +102,7 @@ valid-script-args valid-script-path valid-sets valid-translation-output version 
 NOTHING = frozenset((OF_OTHERS + OF_TRAINING).split())
 
 
-def describe(
+def marian_options(
     config: Mapping[str, Any],
     sizes: list[int],
     languages: tuple[str | None, str | None],
@@ -118,7 +118,7 @@ def describe(
 
     Raises: DataError naming every option that is not supported, or not known.
     """
-    if wrong := [*unknown(config), *unsupported(config, sizes)]:
+    if wrong := [*unknown_options(config), *unsupported_options(config, sizes)]:
         raise DataError(f"{where}: not supported: {'; '.join(wrong)}")
     shared = bool(config.get("tied-embeddings-all") or config.get("tied-embeddings-src"))
     tied = bool(config.get("tied-embeddings-all") or config.get("tied-embeddings"))
@@ -144,7 +144,7 @@ def describe(
     return nodes | imported.other_nodes(languages, 512, beams, penalty)
 
 
-def unknown(config: Mapping[Any, Any]) -> list[str]:
+def unknown_options(config: Mapping[Any, Any]) -> list[str]:
     """A remark about each option that is not among those of Marian that are read here or known to
     change nothing in such a model.
     """
@@ -155,7 +155,7 @@ def unknown(config: Mapping[Any, Any]) -> list[str]:
     ]
 
 
-def unsupported(config: Mapping[str, Any], sizes: list[int]) -> list[str]:
+def unsupported_options(config: Mapping[str, Any], sizes: list[int]) -> list[str]:
     """A remark about each option whose value is not supported."""
     wrong = [
         f"{name}={brief(config[name])} should be {' or '.join(map(repr, known))}"

@@ -12,7 +12,7 @@ from seq2seq.tokenization import piece_model, sentencepiece
 from seq2seq.tokenization.tokenizer import TAG, Tokenizer
 
 
-class Vocabulary(NamedTuple):
+class FolderSide(NamedTuple):
     """One side of a model."""
 
     model: piece_model.PieceModel
@@ -31,25 +31,25 @@ class Vocabulary(NamedTuple):
         rest = sorted((i, name) for name, i in self.ids.items() if i not in symbols)
         missing = [name for name in self.model.named if name not in self.ids]
         rows = Rows([*symbols, *(i for i, _ in rest)], [name for _, name in rest], 0)
-        return rows.extended(missing)
+        return rows.extend(missing)
 
 
-def shared_or_not(sides: list[Vocabulary], rows: list[Rows]) -> list[Rows]:
+def shared_or_not(sides: list[FolderSide], rows: list[Rows]) -> list[Rows]:
     """Over a shared vocabulary, each side has the pieces of the other, too."""
     if sides[0].ids != sides[1].ids:
         return rows
-    both = rows[0].extended([n for n in rows[1].names if n not in set(rows[0].names)])
+    both = rows[0].extend([n for n in rows[1].names if n not in set(rows[0].names)])
     return [both, both]
 
 
-def tokenizer_of(side: Vocabulary, rows: Rows) -> Tokenizer:
+def build_side_tokenizer(side: FolderSide, rows: Rows) -> Tokenizer:
     """Codes of languages, `>>fr<<`, are tags: `<tag fr>`."""
     codes = [name for name in rows.names if re.fullmatch(r">>[^<>]+<<", name)]
     tags = {name: TAG.format(name[2:-2]) for name in codes}
-    return sentencepiece.build(side.model, rows.names, tags)
+    return sentencepiece.build_tokenizer(side.model, rows.names, tags)
 
 
-def check_ids(ids: Mapping[str, Any], where: str) -> Mapping[str, int]:
+def check_side_ids(ids: Mapping[str, Any], where: str) -> Mapping[str, int]:
     """Raises: DataError unless every piece has one of the numbers from 0 on, as have `</s>` and
     `<unk>`.
     """
@@ -88,4 +88,4 @@ def read_yaml(folder: Folder, name: str) -> Mapping[str, int]:
         if key.value in ids:
             raise DataError(f"{line}: {key.value!r:.60} has an id already, {ids[key.value]}")
         ids[key.value] = int(value.value)
-    return check_ids(ids, str(path))
+    return check_side_ids(ids, str(path))

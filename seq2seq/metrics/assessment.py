@@ -10,8 +10,8 @@ from seq2seq.metrics.buckets import (
     FrequencyBucket,
     LengthBucket,
     by_frequency,
-    by_length,
     length_unit,
+    score_by_length,
 )
 from seq2seq.metrics.registry import Kind, References, build_metrics
 from seq2seq.metrics.scores import CorpusScore, corpus_scores
@@ -59,7 +59,9 @@ class Assessor:
         return Assessment(
             corpus_scores(hypotheses, self.metrics, self.resamples),
             length_unit(self.languages[0]),
-            by_length(self.source, hypotheses, self.references, self._first, self.languages[0]),
+            score_by_length(
+                self.source, hypotheses, self.references, self._first, self.languages[0]
+            ),
             rare,
         )
 

@@ -38,7 +38,7 @@ def length_unit(language: str | None) -> str:
     return "characters" if is_spaceless(language) else "words"
 
 
-def by_length(
+def score_by_length(
     source: Sequence[str],
     hypotheses: Sequence[str],
     references: References,

@@ -116,10 +116,13 @@ def overlaps(texts: Sequence[Sequence[str]], orders: int) -> Iterator[tuple[Tens
         grams[at] = np.diff(keys // U, prepend=0).astype(bool).cumsum()
         first = np.maximum.accumulate(np.where(np.diff(keys, prepend=-1), index, 0))
         totals = np.maximum(lengths - n + 1, 0)
-        yield torch.from_numpy(totals).double(), shared(owners[at], grams[at], index - first, U)
+        yield (
+            torch.from_numpy(totals).double(),
+            count_shared(owners[at], grams[at], index - first, U),
+        )
 
 
-def shared(owners: Array, grams: Array, occurrences: Array, U: int) -> Tensor:
+def count_shared(owners: Array, grams: Array, occurrences: Array, U: int) -> Tensor:
     """The n-grams that any two of U texts share, from those of all: (M,) each -> (U, U).
 
     The k-th occurrence of an n-gram in a text is a feature. Two texts share as many occurrences as

@@ -6,13 +6,13 @@ import torch
 from torch import Tensor
 
 from seq2seq.attention.memory import Memory, tokens_of
-from seq2seq.attention.paged import paged, source_table
+from seq2seq.attention.paged import source_table, to_pages
 from seq2seq.attention.pages import PagePool, SlotTable
-from seq2seq.attention.slab import BeamTable, slabbed
+from seq2seq.attention.slab import BeamTable, to_slabs
 
 
 @lru_cache(4096)  # making a tensor takes longer than all else that `begin` does
-def places(first: int, n: int, device: torch.device) -> Tensor:
+def position_range(first: int, n: int, device: torch.device) -> Tensor:
     return torch.arange(first, first + n, device=device)
 
 
@@ -57,7 +57,7 @@ class DecodeState:
             self._turn_pages(pages)
         elif beams > 1:
             slabs = self._targets = BeamTable(len(self.lengths), beams, device)
-            self.past = [slabbed(memory, slabs) for memory in past]
+            self.past = [to_slabs(memory, slabs) for memory in past]
         for tokens in map(tokens_of, self.source):
             if tokens is not None:
                 tokens.settle()
@@ -66,10 +66,10 @@ class DecodeState:
         """Put all tokens into pages: the source's now, the target's as they come."""
         table = self._sources = source_table(self.source, pages)
         if table is not None:
-            self.source = [paged(memory, table, i) for i, memory in enumerate(self.source)]
+            self.source = [to_pages(memory, table, i) for i, memory in enumerate(self.source)]
         if any(tokens_of(memory) is not None for memory in self.past):
             table = self._targets = SlotTable(pages, len(self.lengths), self.beams)
-            self.past = [paged(memory, table, i) for i, memory in enumerate(self.past)]
+            self.past = [to_pages(memory, table, i) for i, memory in enumerate(self.past)]
 
     @property
     def _tables(self) -> list[SlotTable]:
@@ -102,7 +102,7 @@ class DecodeState:
                 "`reserve` first, and `keep` fewer sentences if it returns False"
             )
         if len(set(self.lengths)) <= 1:
-            positions = places(self.length, n, self.device)
+            positions = position_range(self.length, n, self.device)
         else:
             positions = torch.arange(n, device=self.device)
             starts = torch.tensor(self.lengths, device=self.device)

@@ -61,7 +61,7 @@ def line_chart(series: Sequence[Series], *, x: str, y: str, until: float) -> str
         if each.best:
             step, value = each.best
             title = f"{each.name} {value:.4g}, {x} {step:,g}"
-            drawn.append(dot(axes, each.best, f"s{n}", title))
+            drawn.append(draw_dot(axes, each.best, f"s{n}", title))
         if len(series) > 1:
             drawn.append(label(WIDTH - RIGHT + 7, height + 4, each.name, f"name s{n}"))
     return chart_svg(drawn, axes, x, y)
@@ -105,7 +105,7 @@ def point_chart(points: Sequence[Point], line: Sequence[Point], *, x: str, y: st
     ]
     path = " ".join(f"{axes.across(a):.1f},{axes.up(b):.1f}" for a, b in line)
     drawn.append(f'<polyline class="line s0" points="{path}"/>')
-    drawn += [dot(axes, p, "s0", f"{x} {p[0]:.2f}: {y} {p[1]:.1f}") for p in line]
+    drawn += [draw_dot(axes, p, "s0", f"{x} {p[0]:.2f}: {y} {p[1]:.1f}") for p in line]
     return chart_svg(drawn, axes, x, y)
 
 
@@ -141,7 +141,7 @@ def rules_and_ticks(axes: Axes, vertical: bool = True) -> list[str]:
     return drawn
 
 
-def dot(axes: Axes, point: Point, kind: str, title: str) -> str:
+def draw_dot(axes: Axes, point: Point, kind: str, title: str) -> str:
     x, y = axes.across(point[0]), axes.up(point[1])
     return (
         f'<circle class="dot {kind}" cx="{x:.1f}" cy="{y:.1f}" r="3.5">'

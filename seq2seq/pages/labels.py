@@ -10,7 +10,7 @@ from typing import NamedTuple
 from matplotlib.font_manager import FontProperties, findSystemFonts, fontManager
 from matplotlib.ft2font import FT2Font
 
-from seq2seq.errors import escaped
+from seq2seq.errors import escape
 
 LABEL = 24  # characters of the longest label
 DEFAULT = "DejaVu Sans"
@@ -22,7 +22,7 @@ PICTOGRAPHS = range(0x1F000, 0x20000)
 
 def visible(text: str, limit: int = LABEL) -> str:
     """A text as a label: escapes for what cannot be seen (`\\n`), an ellipsis for a long middle."""
-    shown = escaped(text)
+    shown = escape(text)
     if len(shown) <= limit:
         return shown
     tail = (limit - 1) // 2

@@ -127,7 +127,7 @@ def check_fit(grid: np.ndarray, expected: tuple[int, ...]) -> None:
         raise ValueError("weights hold values that are not finite")
 
 
-class Layout(NamedTuple):
+class MapLayout(NamedTuple):
     """Positions of the maps in inches, font size in points; every `step`-th word gets a label."""
 
     columns: int
@@ -139,7 +139,7 @@ class Layout(NamedTuple):
     step: int
 
     @classmethod
-    def of(cls, shape: tuple[int, ...]) -> "Layout":
+    def of(cls, shape: tuple[int, ...]) -> "MapLayout":
         heads, target, source = shape
         largest = CELL if heads == 1 else SMALL_CELL
 
@@ -185,7 +185,7 @@ def drawing_settings(families: list[str]) -> AbstractContextManager[None]:
 
 
 def draw_all(weights: np.ndarray, source: list[str], target: list[str], heads: list[str]) -> Figure:
-    layout = Layout.of(weights.shape)
+    layout = MapLayout.of(weights.shape)
     leftwards = begins_at_the_right(source)
     figure = Figure(figsize=layout.size())
     FigureCanvasAgg(figure)
@@ -209,7 +209,7 @@ def place_axes(figure: Figure, left: float, bottom: float, width: float, height:
     return figure.add_axes((left / across, bottom / up, width / across, height / up))
 
 
-def draw_map(axes: Axes, grid: np.ndarray, layout: Layout) -> None:
+def draw_map(axes: Axes, grid: np.ndarray, layout: MapLayout) -> None:
     # Lines between cells help the eye along a row; between tiny cells they would hide the map.
     line = min(0.8, layout.cell * 2)
     axes.pcolormesh(grid, cmap=RAMP, vmin=0, vmax=1, edgecolors=RULE, linewidth=line)
@@ -218,7 +218,7 @@ def draw_map(axes: Axes, grid: np.ndarray, layout: Layout) -> None:
     axes.spines[:].set(color=RULE, linewidth=line)
 
 
-def label_source(axes: Axes, words: Sequence[str], layout: Layout) -> None:
+def label_source(axes: Axes, words: Sequence[str], layout: MapLayout) -> None:
     axes.xaxis.tick_top()
     shown = range(0, len(words), layout.step)
     axes.set_xticks([i + 0.5 for i in shown], [words[i] for i in shown], parse_math=False)
@@ -232,13 +232,13 @@ def label_source(axes: Axes, words: Sequence[str], layout: Layout) -> None:
             label.set(rotation=turn, ha=side, va="bottom", rotation_mode="anchor")
 
 
-def label_target(axes: Axes, words: Sequence[str], layout: Layout) -> None:
+def label_target(axes: Axes, words: Sequence[str], layout: MapLayout) -> None:
     shown = range(0, len(words), layout.step)
     axes.set_yticks([j + 0.5 for j in shown], [words[j] for j in shown], parse_math=False)
     axes.tick_params("y", length=0, pad=4, labelsize=layout.font, labelcolor=INK)
 
 
-def draw_scale(figure: Figure, layout: Layout) -> None:
+def draw_scale(figure: Figure, layout: MapLayout) -> None:
     right, top = layout.size()
     height = min(1.2, top)
     axes = place_axes(figure, right + 0.2, 0, BAR, height)

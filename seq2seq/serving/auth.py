@@ -12,7 +12,7 @@ from starlette.datastructures import Headers
 from starlette.requests import Request
 
 from seq2seq.errors import ConfigError
-from seq2seq.serving.errors import Refusal
+from seq2seq.serving.errors import HTTPError
 
 # A name, which may end with a dot, or an address; then a port. No user, no path.
 HOST = re.compile(r"([a-z0-9_-]+(?:\.[a-z0-9_-]+)*|\[[0-9a-f:.]+\])\.?(?::[0-9]{0,5})?")
@@ -80,9 +80,9 @@ def check_host(headers: Headers, hosts: Collection[str] | None) -> None:
     given = headers.getlist("host")
     match = HOST.fullmatch(given[0].strip().lower()) if len(given) == 1 else None
     if not match:
-        raise Refusal(400, "the request should name the server, as in Host: localhost")
+        raise HTTPError(400, "the request should name the server, as in Host: localhost")
     if match[1] not in hosts:
-        raise Refusal(
+        raise HTTPError(
             421,
             f"this server is not asked as {match[1][:200]}: use {sorted(hosts)[0]}, or start it "
             f"with --allow-host {match[1][:200]}",
@@ -103,7 +103,7 @@ def check_origin(headers: Headers, origins: Collection[str]) -> None:
     if not site:
         own = not origin or origin.partition("://")[2].lower() == headers.get("host", "").lower()
     if not (own or "*" in origins or (origin and origin in origins)):
-        raise Refusal(
+        raise HTTPError(
             403,
             f"pages of {origin[:200] or 'other sites'} may not ask: start the server with --cors "
             f"{origin[:200] or 'ORIGIN'}, or use the server's own page",
@@ -131,4 +131,4 @@ def authorize(keys: Collection[bytes] | None, given: str) -> None:
     # All are compared, so that the time does not say which is similar.
     same = [hmac.compare_digest(given.strip().encode(), known) for known in keys or ()]
     if keys is not None and not any(same):
-        raise Refusal(403, "a key is needed: Authorization: Bearer KEY")
+        raise HTTPError(403, "a key is needed: Authorization: Bearer KEY")

@@ -8,11 +8,11 @@ from seq2seq.errors import ConfigError, DataError, Seq2SeqError
 log = logging.getLogger("seq2seq.serving")
 
 
-class Gone(Exception):
+class ClientDisconnected(Exception):
     """The client has closed the connection: nobody reads an answer."""
 
 
-class Refusal(Exception):
+class HTTPError(Exception):
     """A request that is answered with an error: its status, a message, and further headers."""
 
     def __init__(self, status: int, message: str, headers: dict[str, str] | None = None):
@@ -20,16 +20,16 @@ class Refusal(Exception):
         self.status, self.headers = status, headers
 
     @classmethod
-    def of(cls, error: Exception) -> "Refusal":
+    def of(cls, error: Exception) -> "HTTPError":
         """What a client is told of an error. Of a mistake of ours, the log has the places, but not
         the message, which may contain the client's text.
         """
         match error:
-            case Refusal():
+            case HTTPError():
                 return error
             case ConfigError() | DataError():
                 return cls(400, str(error))
-            case Gone():
+            case ClientDisconnected():
                 return cls(499, "the client has gone")
             case Seq2SeqError():
                 log.error("%s", error)

@@ -20,20 +20,20 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from seq2seq.serving.model_worker import Served
+from seq2seq.serving.model_worker import ModelWorker
 from seq2seq.serving.service import Service
 
 log = logging.getLogger("seq2seq.access")
 
 # What is said of each model: gauges, and counters since it was loaded.
-GAUGES: dict[str, tuple[str, Callable[[Served], float]]] = {
+GAUGES: dict[str, tuple[str, Callable[[ModelWorker], float]]] = {
     "alive": ("1 if the engine can work, 0 if it has ended.", lambda m: m.alive),
     "queue_pieces": ("Of texts that are accepted and not answered.", lambda m: m.pieces),
     "queue_seconds": ("Age of the oldest request that is not answered.", lambda m: m.age),
-    "lanes": ("Hypotheses that are decoded.", lambda m: m.sentences.lanes),
+    "lanes": ("Hypotheses that are decoded.", lambda m: m.sentences.active_rows),
     "pages": ("Pages of the cache in use.", lambda m: m.sentences.pages),
 }
-COUNTERS: dict[str, tuple[str, Callable[[Served], float]]] = {
+COUNTERS: dict[str, tuple[str, Callable[[ModelWorker], float]]] = {
     "sentences": ("Translated.", lambda m: m.sentences.stats.sentences),
     "tokens": ("Pieces of the best translations.", lambda m: m.sentences.stats.tokens),
     "steps": ("Of the decoder.", lambda m: m.sentences.stats.steps),
@@ -54,7 +54,7 @@ HEADERS = {
 ENCODED = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 
 
-class OfEngines(Collector):
+class EngineCollector(Collector):
     """What engines are doing, read when it is asked for; no engine is waited for."""
 
     def __init__(self, service: Service):
@@ -74,7 +74,7 @@ class OfEngines(Collector):
         yield about
 
 
-class Observed:
+class MetricsMiddleware:
     """Counts and logs the requests of an application, and adds headers to its answers. The log says
     no more than paths that exist, codes and times: no text, and no query.
 
@@ -86,7 +86,7 @@ class Observed:
         self.app, self.paths = app, paths
         disable_created_metrics()
         self.registry = CollectorRegistry()
-        self.registry.register(OfEngines(service))
+        self.registry.register(EngineCollector(service))
         self.requests = Counter(
             "seq2seq_requests", "Requests answered.", ["path", "code"], registry=self.registry
         )

@@ -17,17 +17,17 @@ from typing import Any, NamedTuple, Self
 
 import torch
 
-from seq2seq.alignment.choice import Choice, guided, sharpest
+from seq2seq.alignment.choice import Choice, choice_of_guided_head, sharpest
 from seq2seq.alignment.saved_choice import load_choice
 from seq2seq.checkpoint import find
 from seq2seq.constraints.request import PLACEHOLDERS, Rules, TextRequest
 from seq2seq.decoding import engine_options
 from seq2seq.decoding.answering import GivenUp
-from seq2seq.decoding.precision import computed_by
+from seq2seq.decoding.precision import describe_backend
 from seq2seq.decoding.workers import Workers
 from seq2seq.errors import ConfigError
 from seq2seq.languages import is_spaceless, language_code
-from seq2seq.serving.errors import Refusal, log_mistake
+from seq2seq.serving.errors import HTTPError, log_mistake
 from seq2seq.serving.jobs import Found, Job, Place, Text, slices
 from seq2seq.serving.queue import QueuedEngine, Waiting
 from seq2seq.translator import Translator
@@ -62,7 +62,7 @@ class Arithmetic(NamedTuple):
         return f"{self.precision}, {beams}, {threads}, decoded in {decoder}"
 
 
-class Served:
+class ModelWorker:
     """A model, its engine and the thread that works with it.
 
     The front, a single thread with an event loop, calls `submit` and `close`. Only the engine's
@@ -101,7 +101,7 @@ class Served:
         workers = self.sentences.count if isinstance(self.sentences, Workers) else 1
         decode = {**self.translator.config["decode"], **{k: v for k, v in options.items() if v}}
         precision = engine_options(decode)["precision"]
-        decoder, _, reason = computed_by(self.sentences.model).partition(": ")
+        decoder, _, reason = describe_backend(self.sentences.model).partition(": ")
         self.arithmetic = Arithmetic(
             precision, self.search.beams, workers * torch.get_num_threads(), decoder.lower(), reason
         )
@@ -136,7 +136,7 @@ class Served:
             pass
         with suppress(ConfigError):
             guess = sharpest([self.translator.align("a", "a")])
-            chosen = load_choice(find(Path(path))) or guided(self.translator.config)
+            chosen = load_choice(find(Path(path))) or choice_of_guided_head(self.translator.config)
             self.choice = chosen or guess
 
     def start(self) -> Self:
@@ -218,9 +218,9 @@ class Served:
         """Answer all jobs when the engine's thread has ended without being told to."""
         settle([(job.answer, self.ended()) for job in self._waiting])
 
-    def ended(self) -> Refusal:
+    def ended(self) -> HTTPError:
         """The answer to all requests after that."""
-        return Refusal(
+        return HTTPError(
             503,
             f"model {self.name!r} has stopped working, and the server's log says where: load it "
             "again (SIGHUP), or start the server again",

@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable, Sequence
 from typing import NamedTuple
 
 from seq2seq.decoding.answering import GivenUp
-from seq2seq.decoding.engine import Request, Sentences
+from seq2seq.decoding.engine import Request, SentenceEngine
 from seq2seq.decoding.search import Hypothesis
 
 Owner = tuple[Hashable, Hashable]  # a client, and one of its requests
@@ -129,7 +129,7 @@ class Started(NamedTuple):
     rows: int  # hypotheses that the engine then had
 
 
-class QueuedEngine(Sentences):
+class QueuedEngine(SentenceEngine):
     """Hands sentences on to an engine when it has room, those of all clients in turn.
 
     The engine gets what it can decode at once, and an eighth more, which waits for the next places.
@@ -144,7 +144,7 @@ class QueuedEngine(Sentences):
         speed: of the engine.
     """
 
-    def __init__(self, engine: Sentences, clock: Callable[[], float] = time.perf_counter):
+    def __init__(self, engine: SentenceEngine, clock: Callable[[], float] = time.perf_counter):
         super().__init__()
         self.engine, self.look_ahead = engine, engine.look_ahead
         self.speed = Speed(clock)

@@ -16,11 +16,11 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from seq2seq import pages
 from seq2seq.serving.auth import Access, authorize, check_host, check_origin, header_key
-from seq2seq.serving.errors import Gone, Refusal
-from seq2seq.serving.metrics import Observed
+from seq2seq.serving.errors import ClientDisconnected, HTTPError
+from seq2seq.serving.metrics import MetricsMiddleware
 from seq2seq.serving.protocols import deepl, libretranslate, v1
 from seq2seq.serving.service import Service
-from seq2seq.serving.validation import DESCRIPTION, description, read_entry, takes_entry
+from seq2seq.serving.validation import DESCRIPTION, load_description, read_entry, takes_entry
 
 Handler = Callable[..., Awaitable[Any]]  # what it returns is sent as JSON, unless it is a response
 
@@ -47,7 +47,7 @@ GET: dict[str, Handler] = {
 
 def build_app(service: Service, access: Access = Access()) -> ASGIApp:  # noqa: B008
     """The application."""
-    description()  # takes a tenth of a second, once
+    load_description()  # takes a tenth of a second, once
 
     async def live(service: Service, request: Request) -> Response:
         return PlainTextResponse("alive\n")
@@ -64,7 +64,7 @@ def build_app(service: Service, access: Access = Access()) -> ASGIApp:  # noqa: 
     operation = {"/health/live": live, "/health/ready": ready, "/metrics": metrics}
     tables = {"POST": POST, "GET": {**GET, **operation}}
     routes: list[BaseRoute] = [
-        Route(path, partial(handled, service, method, handler), methods=[method])
+        Route(path, partial(handle, service, method, handler), methods=[method])
         for method, table in tables.items()
         for path, handler in table.items()
     ]
@@ -72,13 +72,13 @@ def build_app(service: Service, access: Access = Access()) -> ASGIApp:  # noqa: 
     for file in (*PAGE.iterdir(), THEME):
         path = "/" if file.name == "index.html" else f"/{file.name}"
         routes.append(Route(path, static(file)))
-    app: ASGIApp = Starlette(routes=routes, exception_handlers={HTTPException: unknown})
+    app: ASGIApp = Starlette(routes=routes, exception_handlers={HTTPException: handle_http_error})
     if access.origins:
         app = CORSMiddleware(
             app, access.origins, allow_methods=["GET", "POST"], allow_headers=["*"]
         )
     app = Guard(app, access, service.limits.connections)
-    observed = Observed(app, service, frozenset({*POST, *GET, *operation, "/"}))
+    observed = MetricsMiddleware(app, service, frozenset({*POST, *GET, *operation, "/"}))
     return observed
 
 
@@ -99,8 +99,8 @@ class Guard:
         try:
             if scope["type"] == "http":
                 self._check(scope)
-        except Refusal as refusal:
-            app = refused(refusal)
+        except HTTPError as refusal:
+            app = error_response(refusal)
         try:
             await app(scope, receive, send)
         finally:
@@ -113,7 +113,7 @@ class Guard:
             check_origin(headers, self.access.origins)
         if self.requests > self.most and not scope["path"].startswith("/health/"):
             wait = {"retry-after": "1", "connection": "close"}
-            raise Refusal(503, f"{self.most:,} requests are being answered already", wait)
+            raise HTTPError(503, f"{self.most:,} requests are being answered already", wait)
 
 
 def static(file: Path) -> Callable[[Request], Response]:
@@ -121,7 +121,7 @@ def static(file: Path) -> Callable[[Request], Response]:
     return lambda _: FileResponse(file)
 
 
-async def handled(service: Service, method: str, handler: Handler, request: Request) -> Response:
+async def handle(service: Service, method: str, handler: Handler, request: Request) -> Response:
     """The answer of a handler, or the error that it raises. The body of a client without a key is
     read only if the key may be in it.
     """
@@ -137,21 +137,21 @@ async def handled(service: Service, method: str, handler: Handler, request: Requ
             authorize(service.keys, entries[0].get("api_key") or "")
         answer = await handler(service, request, *entries)
     except ClientDisconnect:
-        return refused(Refusal.of(Gone()))
+        return error_response(HTTPError.of(ClientDisconnected()))
     except Exception as error:
-        return refused(Refusal.of(error))
+        return error_response(HTTPError.of(error))
     return answer if isinstance(answer, Response) else JSONResponse(answer)
 
 
-def refused(refusal: Refusal) -> Response:
+def error_response(refusal: HTTPError) -> Response:
     message = {"error": str(refusal), "message": str(refusal)}
     return JSONResponse(message, refusal.status, refusal.headers)
 
 
-async def unknown(request: Request, error: Exception) -> Response:
+async def handle_http_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     message = error.detail
     if error.status_code == 404:
         paths = ", ".join(dict.fromkeys((*POST, *GET)))
         message = f"{request.url.path[:80]} is not supported. Supported: {paths}"
-    return refused(Refusal(error.status_code, message, dict(error.headers or {})))
+    return error_response(HTTPError(error.status_code, message, dict(error.headers or {})))

@@ -25,7 +25,7 @@ PATIENCE = 10  # seconds that the head of a request may take, and a connection w
 CONNECTION = ("cycle", "timeout_keep_alive_task", "transport")
 
 
-def listen(host: str, port: int) -> socket.socket:
+def open_socket(host: str, port: int) -> socket.socket:
     """A socket at an address; port 0 means any that is free.
 
     Raises: ConfigError if this is not possible.

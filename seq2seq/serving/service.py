@@ -18,10 +18,10 @@ from seq2seq.documents.sentences import BETTER, has_better
 from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.languages import language_code
 from seq2seq.serving.auth import header_key, read_keys
-from seq2seq.serving.errors import Gone, Refusal
+from seq2seq.serving.errors import ClientDisconnected, HTTPError
 from seq2seq.serving.jobs import Found, Text
 from seq2seq.serving.languages import NO_DETECTOR, Detected, detect, load_detector, name_of
-from seq2seq.serving.model_worker import Served
+from seq2seq.serving.model_worker import ModelWorker
 from seq2seq.serving.texts import Cut, cut
 from seq2seq.symbols import EOS
 from seq2seq.text_engine import Translation
@@ -62,7 +62,7 @@ class Limits:
 class Task(NamedTuple):
     """A text of a request: the model for it, its sentences, and its language if it was detected."""
 
-    model: Served
+    model: ModelWorker
     cut: Cut
     detected: Detected | None
 
@@ -92,14 +92,14 @@ class Service:
 
     def __init__(
         self,
-        builders: Mapping[str, Callable[[], Served]],
+        builders: Mapping[str, Callable[[], ModelWorker]],
         limits: Limits | None = None,
         keys: Sequence[bytes] | None = None,
         keys_file: Path | None = None,
     ):
         self.builders, self.limits = builders, limits or Limits()
         self.keys, self.keys_file = keys, keys_file
-        self.models: dict[str, Served] = {}
+        self.models: dict[str, ModelWorker] = {}
         self.draining = False
         self.characters = 0
         self._loading = asyncio.Lock()
@@ -111,7 +111,7 @@ class Service:
         async with self._loading:
             if self.models:
                 self._read_keys()
-            loaded: dict[str, Served] = {}
+            loaded: dict[str, ModelWorker] = {}
             try:
                 for name, build in self.builders.items():
                     loaded[name] = await asyncio.to_thread(build)
@@ -159,13 +159,13 @@ class Service:
         host, _ = request.scope.get("client") or ("", 0)
         return str(host)
 
-    def ready(self) -> list[Served]:
+    def ready(self) -> list[ModelWorker]:
         """The models. Raises: Refusal if no request is accepted now."""
         if self.draining:
             headers = {"retry-after": "5", "connection": "close"}
-            raise Refusal(503, "the server is about to stop", headers)
+            raise HTTPError(503, "the server is about to stop", headers)
         if not self.models:
-            raise Refusal(503, "the models are being loaded", {"retry-after": "5"})
+            raise HTTPError(503, "the models are being loaded", {"retry-after": "5"})
         return list(self.models.values())
 
     def tasks(
@@ -203,7 +203,7 @@ class Service:
         if not fit:
             known = ", ".join(f"{m.source} to {m.target} ({m.name})" for m in models)
             what = f"model {name[:50]!r}" if name else f"{source[:20]!r} to {target[:20]!r}"
-            raise Refusal(400, f"{what} is not supported. Supported: {known}")
+            raise HTTPError(400, f"{what} is not supported. Supported: {known}")
         tasks: list[Task] = []
         for text in texts:
             found = None
@@ -212,7 +212,7 @@ class Service:
             model = next((m for m in fit if not found or m.source == found.language), fit[0])
             if found and found.language != model.source and not name:
                 supported = ", ".join(dict.fromkeys(m.source for m in fit))
-                raise Refusal(
+                raise HTTPError(
                     400,
                     f"text {len(tasks) + 1} seems to be {name_of(found.language)}, from which "
                     f"nothing is translated here. Supported: {supported}. If it is one of these, "
@@ -227,7 +227,7 @@ class Service:
     def check_length(self, texts: Sequence[str]) -> None:
         """Raises: Refusal for too many characters."""
         if (length := sum(map(len, texts))) > (most := self.limits.characters):
-            raise Refusal(413, f"{length:,} characters; at most {most:,} are translated at once")
+            raise HTTPError(413, f"{length:,} characters; at most {most:,} are translated at once")
 
     def submit(
         self,
@@ -256,7 +256,7 @@ class Service:
         Returns: for `answer`.
         Raises: Refusal if there is no room, or too little time.
         """
-        texts: dict[Served, list[Text]] = {}
+        texts: dict[ModelWorker, list[Text]] = {}
         for model, (sentences, _), _ in tasks:
             of_model = texts.setdefault(model, [])
             for sentence, ids in zip(sentences, model.codec.encode(sentences), strict=True):
@@ -267,16 +267,16 @@ class Service:
             self._check_room(model, client, pieces, seconds or self.limits.deadline)
         self.characters += sum(len(each) for task in tasks for each in task.cut.sentences)
         future = asyncio.gather(*(model.submit(texts[model], watch, client) for model in texts))
-        future.add_done_callback(heard)
+        future.add_done_callback(retrieve_error)
         return future
 
-    def _check_room(self, model: Served, client: str, pieces: int, seconds: float) -> None:
+    def _check_room(self, model: ModelWorker, client: str, pieces: int, seconds: float) -> None:
         """Raises: Refusal if a model has no room for a request, or cannot answer it in time."""
         if reason := model.waiting.refuses(client, pieces, self.limits.queue):
-            raise Refusal(429, reason, {"retry-after": str(max(1, math.ceil(model.age)))})
+            raise HTTPError(429, reason, {"retry-after": str(max(1, math.ceil(model.age)))})
         needed = model.seconds(client, pieces)
         if needed > seconds and (model.pieces or pieces > SMALL):
-            raise Refusal(
+            raise HTTPError(
                 429,
                 f"this takes about {needed:.0f} seconds, and should take {seconds:g} at most: give "
                 "it in smaller parts, allow more time (deadline), or try again later",
@@ -294,7 +294,7 @@ class Service:
 
         Raises: Gone, Refusal if the time is over, and whatever the engine raised.
         """
-        found = await settled(future, receive, seconds or self.limits.deadline)
+        found = await result_or_timeout(future, receive, seconds or self.limits.deadline)
         models = dict.fromkeys(task.model for task in tasks)
         of_model = {model: iter(each) for model, each in zip(models, found, strict=True)}
         return [
@@ -302,29 +302,35 @@ class Service:
         ]
 
 
-async def settled(future: "asyncio.Future[Result]", receive: Receive, seconds: float) -> Result:
+async def result_or_timeout(
+    future: "asyncio.Future[Result]", receive: Receive, seconds: float
+) -> Result:
     """The result of a future, which is cancelled when the client goes or the time is over.
 
     Raises: Gone or Refusal then, and whatever the future raises.
     """
-    gone = asyncio.ensure_future(disconnected(receive))
+    gone = asyncio.ensure_future(wait_for_disconnect(receive))
     try:
         await asyncio.wait((future, gone), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
         if future.done():
             return future.result()
-        raise Gone if gone.done() else Refusal(504, f"not translated within {seconds:g} seconds")
+        raise (
+            ClientDisconnected
+            if gone.done()
+            else HTTPError(504, f"not translated within {seconds:g} seconds")
+        )
     finally:
         gone.cancel()
         future.cancel()
 
 
-def heard(future: "asyncio.Future[Any]") -> None:
+def retrieve_error(future: "asyncio.Future[Any]") -> None:
     """Of errors after the client has gone, nobody needs to be told."""
     if not future.cancelled():
         future.exception()
 
 
-async def disconnected(receive: Receive) -> None:
+async def wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
 

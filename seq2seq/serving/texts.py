@@ -23,4 +23,4 @@ def cut(
         html, split: as in `Document.of`.
     """
     document = Document.of(text, source, html=html, split=split)
-    return Cut(document.sentences, lambda found: document.joined(found, target))
+    return Cut(document.sentences, lambda found: document.join(found, target))

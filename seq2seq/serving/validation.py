@@ -12,7 +12,7 @@ from urllib.parse import parse_qs
 import yaml  # type: ignore[import-untyped]
 from starlette.requests import Request
 
-from seq2seq.serving.errors import Refusal
+from seq2seq.serving.errors import HTTPError
 
 DESCRIPTION = Path(__file__).parent / "openapi.yaml"
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"
@@ -28,19 +28,19 @@ KINDS: dict[str, tuple[type, ...]] = {
 
 
 @cache
-def description() -> Any:
+def load_description() -> Any:
     return yaml.safe_load(DESCRIPTION.read_text(encoding="utf-8"))
 
 
-def resolved(schema: Any) -> Any:
+def resolve_reference(schema: Any) -> Any:
     """A schema, or the one that it refers to."""
     name = schema.get("$ref", "").rpartition("/")[2]
-    return description()["components"]["schemas"][name] if name else schema
+    return load_description()["components"]["schemas"][name] if name else schema
 
 
 def takes_entry(path: str, method: str) -> bool:
     """Does a body come with the requests of a path?"""
-    return "requestBody" in description()["paths"].get(path, {}).get(method.lower(), {})
+    return "requestBody" in load_description()["paths"].get(path, {}).get(method.lower(), {})
 
 
 async def read_entry(request: Request, method: str, maximum: int, seconds: float) -> dict[str, Any]:
@@ -49,14 +49,14 @@ async def read_entry(request: Request, method: str, maximum: int, seconds: float
     Raises: Refusal unless it is as described for the path; if it is too long or too slow.
     """
     body = await read_body(request, maximum, seconds)
-    expected = description()["paths"][request.scope["path"]][method.lower()]["requestBody"]
+    expected = load_description()["paths"][request.scope["path"]][method.lower()]["requestBody"]
     described = expected["content"]
     kind = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
     if not body and not expected["required"]:
         kind = FORM  # an empty one
     if kind not in described:
-        raise Refusal(415, f"{kind[:80]!r} is not read here. Supported: {', '.join(described)}")
-    schema = resolved(described[kind]["schema"])
+        raise HTTPError(415, f"{kind[:80]!r} is not read here. Supported: {', '.join(described)}")
+    schema = resolve_reference(described[kind]["schema"])
     try:
         text = body.decode("utf-8")
         if kind == JSON:
@@ -66,10 +66,10 @@ async def read_entry(request: Request, method: str, maximum: int, seconds: float
             known = schema["properties"]
             entry = {name: of_form(each, known.get(name, {})) for name, each in fields.items()}
     except UnicodeDecodeError as error:
-        raise Refusal(400, f"the body is not UTF-8: {error.reason}") from None
+        raise HTTPError(400, f"the body is not UTF-8: {error.reason}") from None
     except (ValueError, RecursionError) as error:
-        raise Refusal(400, f"the body cannot be read as {kind}: {error}") from None
-    checked_entry: dict[str, Any] = checked(entry, schema, "the body")
+        raise HTTPError(400, f"the body cannot be read as {kind}: {error}") from None
+    checked_entry: dict[str, Any] = validate(entry, schema, "the body")
     return checked_entry
 
 
@@ -86,9 +86,9 @@ async def read_body(request: Request, maximum: int, seconds: float) -> bytes:
                     body += chunk
     except TimeoutError:
         close = {"connection": "close"}
-        raise Refusal(408, f"the body did not come within {seconds:g} seconds", close) from None
+        raise HTTPError(408, f"the body did not come within {seconds:g} seconds", close) from None
     if size > maximum:
-        raise Refusal(413, f"the body has {size:,} bytes; at most {maximum:,} are read")
+        raise HTTPError(413, f"the body has {size:,} bytes; at most {maximum:,} are read")
     return bytes(body)
 
 
@@ -105,54 +105,56 @@ def of_form(values: list[str], schema: Any) -> Any:
     return values[-1]
 
 
-def checked(value: Any, schema: Any, name: str) -> Any:
+def validate(value: Any, schema: Any, name: str) -> Any:
     """A value, with defaults for the fields that it lacks.
 
     Raises: Refusal if it does not fit the schema: 413 for what is too long, else 400.
     """
-    options = [resolved(option) for option in schema.get("anyOf", [resolved(schema)])]
+    options = [
+        resolve_reference(option) for option in schema.get("anyOf", [resolve_reference(schema)])
+    ]
     fit = [option for option in options if type(value) in KINDS[option["type"]]]
     if not fit:
         kinds = " or ".join(option["type"] for option in options)
-        raise Refusal(400, f"{name} should be of type {kinds}")
+        raise HTTPError(400, f"{name} should be of type {kinds}")
     schema = fit[0]
     if isinstance(value, dict):
-        return checked_fields(value, schema)
+        return validate_fields(value, schema)
     most = schema.get("maxItems", schema.get("maxLength"))
     if most is not None and len(value) > most:
-        raise Refusal(413, f"{name} has a length of {len(value):,}; at most {most:,} are read")
+        raise HTTPError(413, f"{name} has a length of {len(value):,}; at most {most:,} are read")
     if isinstance(value, list):
         if len(value) < schema.get("minItems", 0):
-            raise Refusal(400, f"{name} is an empty list")
-        return [checked(each, schema["items"], f"each of {name}") for each in value]
+            raise HTTPError(400, f"{name} is an empty list")
+        return [validate(each, schema["items"], f"each of {name}") for each in value]
     if isinstance(value, str):
-        check_text(value, schema, name)
+        validate_text(value, schema, name)
     elif isinstance(value, int | float) and not isinstance(value, bool):
         low, high = schema["minimum"], schema["maximum"]
         whole = schema["type"] == "integer"
         if not low <= value <= high or (whole and value != int(value)):
-            raise Refusal(400, f"{name} should be of type {schema['type']}, from {low} to {high}")
+            raise HTTPError(400, f"{name} should be of type {schema['type']}, from {low} to {high}")
         return int(value) if whole else value
     return value
 
 
-def checked_fields(entry: dict[str, Any], schema: Any) -> dict[str, Any]:
+def validate_fields(entry: dict[str, Any], schema: Any) -> dict[str, Any]:
     known = schema["properties"]
     if unknown := sorted(entry.keys() - known.keys()):
-        raise Refusal(400, f"{unknown[0][:50]!r} is not supported. Supported: {', '.join(known)}")
+        raise HTTPError(400, f"{unknown[0][:50]!r} is not supported. Supported: {', '.join(known)}")
     if missing := sorted(set(schema["required"]) - entry.keys()):
-        raise Refusal(400, f"{missing[0]} is missing")
+        raise HTTPError(400, f"{missing[0]} is missing")
     defaults = {name: field["default"] for name, field in known.items() if "default" in field}
-    return {**defaults, **{name: checked(v, known[name], name) for name, v in entry.items()}}
+    return {**defaults, **{name: validate(v, known[name], name) for name, v in entry.items()}}
 
 
-def check_text(value: str, schema: Any, name: str) -> None:
+def validate_text(value: str, schema: Any, name: str) -> None:
     try:
         value.encode("utf-8")
     except UnicodeEncodeError:
-        raise Refusal(400, f"{name} contains half of a surrogate pair") from None
+        raise HTTPError(400, f"{name} contains half of a surrogate pair") from None
     if value not in schema.get("enum", [value]):
         supported = ", ".join(schema["enum"])
-        raise Refusal(400, f"{name}={value[:50]!r} is not supported. Supported: {supported}")
+        raise HTTPError(400, f"{name}={value[:50]!r} is not supported. Supported: {supported}")
     if not re.search(schema.get("pattern", ""), value):
-        raise Refusal(400, f"{name} is empty")
+        raise HTTPError(400, f"{name} is empty")

@@ -66,15 +66,15 @@ class Merger:
         for made in range(len(symbols) - len(plain)):
             if next(drops):
                 # Repeat the draws so far, which kept all merges before this dropped one.
-                return self._merged(symbols, chain(repeat(False, made), (True,), drops))
+                return self._merge(symbols, chain(repeat(False, made), (True,), drops))
         return plain
 
     def _plain_word(self, word: str) -> tuple[list[int], list[int]]:
         """A word as bytes, and as its pieces without dropout."""
         symbols = [self._ids[letter] for letter in word]
-        return symbols, self._merged(symbols, repeat(False))
+        return symbols, self._merge(symbols, repeat(False))
 
-    def _merged(self, symbols: list[int], drops: Iterator[bool]) -> list[int]:
+    def _merge(self, symbols: list[int], drops: Iterator[bool]) -> list[int]:
         """Symbols after all merges except the dropped ones."""
         pieces, end = symbols.copy(), len(symbols)
         after, before = list(range(1, end + 1)), list(range(-1, end - 1))

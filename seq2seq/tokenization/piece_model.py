@@ -102,28 +102,28 @@ def absent(name: str) -> str:
     return ABSENT + name.replace("<", LESS) + ABSENT
 
 
-def read(path: Path) -> PieceModel:
+def read_model(path: Path) -> PieceModel:
     """Read a file. Raises: DataError if it is no model, or of an unsupported kind."""
     try:
         size = path.stat().st_size
         if not path.is_file() or size > LARGEST:
             raise DataError(f"{path} is not a SentencePiece model: {size:,} bytes, or not a file")
-        return parse(path.read_bytes())
+        return parse_model(path.read_bytes())
     except OSError as error:
         raise DataError(f"{path}: {error.strerror}. It should be a SentencePiece model") from error
     except DataError as error:
         raise DataError(f"{path} is not a SentencePiece model that can be used: {error}") from error
 
 
-def parse(data: bytes) -> PieceModel:
+def parse_model(data: bytes) -> PieceModel:
     """The model in the bytes of a file. Raises: DataError."""
     pieces, parts = [], {2: b"", 3: b"", 5: b""}
-    for number, value in protobuf.fields(data):
+    for number, value in protobuf.decode_fields(data):
         if number == 1:
             pieces.append(piece_of(protobuf.bytes_of(value)))
         elif number in parts:
             parts[number] = protobuf.bytes_of(value)
-    training, normal, back = (dict(protobuf.fields(part)) for part in parts.values())
+    training, normal, back = (dict(protobuf.decode_fields(part)) for part in parts.values())
     algorithm = training.get(3, UNIGRAM)
     names = [piece.text for piece in pieces]
     if not pieces or len(set(names)) < len(names):
@@ -186,8 +186,9 @@ def check_overlaps(codes: Mapping[str, str]) -> None:
 
 
 def piece_of(message: bytes) -> Piece:
-    content = dict(protobuf.fields(message))
-    name, score = protobuf.text(content.get(1, b"")), protobuf.float_of(content.get(2, b"\0" * 4))
+    content = dict(protobuf.decode_fields(message))
+    name = protobuf.decode_text(content.get(1, b""))
+    score = protobuf.float_of(content.get(2, b"\0" * 4))
     if not name or len(name) > LONGEST or not math.isfinite(score):
         raise DataError(f"the piece {name[:30]!r} has no name, a very long one, or no finite score")
     return Piece(name, score, int(content.get(3, NORMAL)))
@@ -210,15 +211,17 @@ def character_map(model: PieceModel) -> list[Any]:
 def serialize(model: PieceModel) -> bytes:
     """The bytes of a file, as `parse` reads them."""
     pieces = b"".join(
-        protobuf.written(
+        protobuf.encode_field(
             1,
-            protobuf.written(1, name.encode())
-            + protobuf.written(2, score)
-            + protobuf.written(3, k),
+            protobuf.encode_field(1, name.encode())
+            + protobuf.encode_field(2, score)
+            + protobuf.encode_field(3, k),
         )
         for name, score, k in model.pieces
     )
     normal = [(2, model.charsmap), (3, int(model.prefix)), (4, int(model.collapse))]
-    training = protobuf.written(3, model.algorithm) + protobuf.written(35, int(model.has_bytes))
-    normalizer = b"".join(starmap(protobuf.written, normal))
-    return pieces + protobuf.written(2, training) + protobuf.written(3, normalizer)
+    training = protobuf.encode_field(3, model.algorithm) + protobuf.encode_field(
+        35, int(model.has_bytes)
+    )
+    normalizer = b"".join(starmap(protobuf.encode_field, normal))
+    return pieces + protobuf.encode_field(2, training) + protobuf.encode_field(3, normalizer)

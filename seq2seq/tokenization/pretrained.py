@@ -12,7 +12,7 @@ LARGEST = 2**24  # bytes of a file; the largest in use have 5 million
 
 
 @dataclass(frozen=True, kw_only=True)
-class Given(Recipe):
+class PretrainedTokenizer(Recipe):
     """Base class: the pieces are those of one file, or of one for each language.
 
     Args:

@@ -9,7 +9,7 @@ VARINT, EIGHT_BYTES, BYTES, FOUR_BYTES = 0, 1, 2, 5
 Field = tuple[int, int | bytes]
 
 
-def fields(message: bytes) -> Iterator[Field]:
+def decode_fields(message: bytes) -> Iterator[Field]:
     """The number and the value of each field, in order: an integer, or the bytes of whatever else.
 
     Raises: DataError for bytes that are no message.
@@ -49,7 +49,7 @@ def varint(message: bytes, at: int) -> tuple[int, int]:
     raise DataError(f"byte {at} is in the middle of a number that does not end")
 
 
-def text(value: int | bytes) -> str:
+def decode_text(value: int | bytes) -> str:
     """A field as text. Raises: DataError if it is none."""
     try:
         return bytes_of(value).decode("utf-8")
@@ -72,16 +72,16 @@ def float_of(value: int | bytes) -> float:
     return float(score)
 
 
-def written(number: int, value: int | float | bytes) -> bytes:
+def encode_field(number: int, value: int | float | bytes) -> bytes:
     """A field, as `fields` reads it."""
     if isinstance(value, float):
-        return written_varint(number << 3 | FOUR_BYTES) + struct.pack("<f", value)
+        return encode_varint(number << 3 | FOUR_BYTES) + struct.pack("<f", value)
     if isinstance(value, int):
-        return written_varint(number << 3 | VARINT) + written_varint(value)
-    return written_varint(number << 3 | BYTES) + written_varint(len(value)) + value
+        return encode_varint(number << 3 | VARINT) + encode_varint(value)
+    return encode_varint(number << 3 | BYTES) + encode_varint(len(value)) + value
 
 
-def written_varint(value: int) -> bytes:
+def encode_varint(value: int) -> bytes:
     if value < 128:
         return bytes([value])
-    return bytes([value & 127 | 128]) + written_varint(value >> 7)
+    return bytes([value & 127 | 128]) + encode_varint(value >> 7)

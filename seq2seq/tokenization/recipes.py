@@ -9,14 +9,14 @@ from seq2seq.tokenization.sentencepiece import SentencePiece
 from seq2seq.tokenization.subword_nmt import SubwordNMT
 from seq2seq.tokenization.tokenizer import ByteLevelBPE, Recipe
 from seq2seq.tokenization.unigram import Unigram
-from seq2seq.tokenization.words import Character, Word
+from seq2seq.tokenization.words import Character, WordRecipe
 
 TOKENIZERS: Table[Callable[..., Recipe]] = Table(
     "tokenizer",
     {
         "bpe": ByteLevelBPE,
         "unigram": Unigram,
-        "word": Word,
+        "word": WordRecipe,
         "char": Character,
         # Learnt elsewhere.
         "sentencepiece": SentencePiece,

@@ -31,15 +31,15 @@ from seq2seq.tokenization.piece_model import (
     PieceModel,
     absent,
     character_map,
-    parse,
-    read,
+    parse_model,
+    read_model,
 )
-from seq2seq.tokenization.pretrained import Given
+from seq2seq.tokenization.pretrained import PretrainedTokenizer
 from seq2seq.tokenization.tokenizer import Tokenizer
 from seq2seq.tokenization.unigram import BYTES, FOREIGN, LESS, MARK
 
 
-def build(
+def build_tokenizer(
     model: PieceModel,
     vocabulary: Sequence[str] | None = None,
     tags: Mapping[str, str] | None = None,
@@ -244,7 +244,7 @@ def probes(model: PieceModel) -> list[str]:
     return [*texts, *map("".join, zip(texts, texts[1:], strict=False)), *others]
 
 
-def differences(tokenizer: Tokenizer, data: bytes, texts: Sequence[str]) -> list[str]:
+def compare_with_library(tokenizer: Tokenizer, data: bytes, texts: Sequence[str]) -> list[str]:
     """The texts that SentencePiece itself cuts in another way.
 
     Args:
@@ -261,7 +261,7 @@ def differences(tokenizer: Tokenizer, data: bytes, texts: Sequence[str]) -> list
         ) from error
     judge = SentencePieceProcessor(model_proto=data)
     unknown = judge.unk_id()
-    texts_of = {name: text for text, name in parse(data).names().items()}
+    texts_of = {name: text for text, name in parse_model(data).names().items()}
     names = [texts_of.get(name, name) for name in tokenizer.symbols()]
     theirs = [
         [None if i == unknown else judge.id_to_piece(i) for i in row]
@@ -274,7 +274,7 @@ def differences(tokenizer: Tokenizer, data: bytes, texts: Sequence[str]) -> list
 
 
 @dataclass(frozen=True, kw_only=True)
-class SentencePiece(Given):
+class SentencePiece(PretrainedTokenizer):
     """Nothing is learnt: the pieces are those of a SentencePiece model, `.model` or `.spm`.
 
     Args:
@@ -285,4 +285,4 @@ class SentencePiece(Given):
 
     def train(self, lines: Iterable[str], side: int = 0) -> Tokenizer:
         """The tokenizer of the file. Raises: DataError for one that is no such model."""
-        return build(read(self.paths[side]))
+        return build_tokenizer(read_model(self.paths[side]))

@@ -12,7 +12,7 @@ from tokenizers import decoders, models, pre_tokenizers
 
 from seq2seq.errors import DataError
 from seq2seq.symbols import NAMES, UNK
-from seq2seq.tokenization.pretrained import Given
+from seq2seq.tokenization.pretrained import PretrainedTokenizer
 from seq2seq.tokenization.tokenizer import Tokenizer
 
 END = "</w>"  # of the last piece of a word
@@ -20,7 +20,7 @@ HEADER = "#version: 0.2"
 
 
 @dataclass(frozen=True, kw_only=True)
-class SubwordNMT(Given):
+class SubwordNMT(PretrainedTokenizer):
     """The merges of a file of codes; only the characters are collected from the text.
 
     Text is expected as it was for these codes: tokenized, with a space between words. A character

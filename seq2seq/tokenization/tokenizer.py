@@ -124,7 +124,7 @@ class Tokenizer:
         copy._library.add_special_tokens([TAG.format(name) for name in names])
         return copy
 
-    def marked(self, tag: str) -> "Tokenizer":
+    def with_tag(self, tag: str) -> "Tokenizer":
         """A copy that puts a tag before every text. Raises: ConfigError as `tag_id`."""
         copy = Tokenizer.from_json(self.to_json())
         copy.prefix = [self.tag_id(tag)]

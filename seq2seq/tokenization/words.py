@@ -52,7 +52,7 @@ class Frequent(Recipe):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Word(Frequent):
+class WordRecipe(Frequent):
     """How to collect words: the most frequent ones of a text, each a piece.
 
     White space separates words. A run of white space becomes one space, and none at the ends; the

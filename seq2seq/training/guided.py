@@ -22,7 +22,7 @@ from seq2seq.training.config.options import GuidedOptions
 MIN_WEIGHT = 1e-30
 
 
-class Guide(NamedTuple):
+class GuidedHead(NamedTuple):
     """The head that is trained, and the weight of its loss beside the translation's."""
 
     layer: int  # from 0
@@ -50,7 +50,7 @@ def align_loss(weights: Tensor, links: BatchLinks) -> Tensor:
     return (shares * (shares.log() - wide.clamp(min=MIN_WEIGHT).log())).sum()
 
 
-def find_guide(options: GuidedOptions, model: Seq2Seq) -> Guide | None:
+def find_guide(options: GuidedOptions, model: Seq2Seq) -> GuidedHead | None:
     """The head that the options name; None if there are no links to train it on.
 
     Raises: ConfigError if the model has no such head, or its weights cannot be trained.
@@ -79,7 +79,7 @@ def find_guide(options: GuidedOptions, model: Seq2Seq) -> Guide | None:
             f"guided.head={options.head} does not exist: cross-attention has heads 1 to {heads}. "
             f"Type guided.head={heads}, or leave it out"
         )
-    return Guide(layer - 1, options.head - 1, options.weight)
+    return GuidedHead(layer - 1, options.head - 1, options.weight)
 
 
 def untrainable(attention: Attention[Any]) -> str | None:

@@ -17,7 +17,7 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from seq2seq.environment import keep_few_kernels, use_utf8, wait_briefly
-from seq2seq.errors import ConfigError, Seq2SeqError, fail, shown
+from seq2seq.errors import ConfigError, Seq2SeqError, fail, printable
 from seq2seq.training.config.explain import explain
 from seq2seq.training.sweep import JobFailedError, Sweep, is_job, run_job
 
@@ -66,7 +66,7 @@ def fit_or_explain(config: DictConfig) -> float | None:
 
 
 @hydra.main(version_base="1.3", config_path=conf_dir(), config_name="train")
-def train(config: DictConfig) -> float | None:
+def train_from_config(config: DictConfig) -> float | None:
     """Train what a configuration describes. Returns: the best validation score, for sweeps."""
     if is_job():
         return run_job(fit_or_explain, config)
@@ -98,7 +98,7 @@ def main() -> None:
     os.environ["HYDRA_FULL_ERROR"] = "1"
     try:
         check_recordable([*sys.argv[1:], os.getcwd()])
-        train()
+        train_from_config()
     except Seq2SeqError as error:
         sys.exit(fail(str(error)))
     except JobFailedError:
@@ -120,4 +120,4 @@ def main() -> None:
         reason = f"{type(error).__name__}: {error}".partition("\n")[0]
         sys.exit(fail(f"{Sweep.begun.summary()}\nThe launcher gave up: {reason}".strip()))
     if Sweep.begun is not None and (summary := Sweep.begun.summary()):
-        print(shown(summary))
+        print(printable(summary))

@@ -15,7 +15,7 @@ from seq2seq.data.batch import Batch
 from seq2seq.models import Seq2Seq
 from seq2seq.models.base import Layers
 from seq2seq.symbols import PAD
-from seq2seq.training.guided import Guide, align_loss
+from seq2seq.training.guided import GuidedHead, align_loss
 
 
 class Loss(NamedTuple):
@@ -30,7 +30,7 @@ def batch_loss(
     model: Seq2Seq,
     batch: Batch,
     smoothing: float,
-    guide: Guide | None = None,
+    guide: GuidedHead | None = None,
     alpha: float = 0.0,
 ) -> Loss:
     """The loss of a batch under a model.

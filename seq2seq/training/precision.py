@@ -35,7 +35,7 @@ def settle_precision(plan: Plan) -> Plan:
         instead = f"a new run from its weights, init={plan.resume} trainer.precision=auto"
     if precision == "auto":
         precision, why = ("bf16-mixed" if is_fast else "32-true"), f" ({reason})"
-        if plan.resume is not None and (before := recorded_precision(plan.resume)) is not None:
+        if plan.resume is not None and (before := precision_of_run(plan.resume)) is not None:
             precision, why = before, " (that of the run that is resumed)"
     if is_first():
         print(f"precision: {precision}{why}", flush=True)
@@ -82,7 +82,7 @@ def find_gpu_bfloat16() -> tuple[bool, str]:
     return found, f"this GPU has {'' if found else 'no '}instructions for bfloat16"
 
 
-def recorded_precision(path: str) -> Any:
+def precision_of_run(path: str) -> Any:
     """The precision of the run that wrote a checkpoint; None if it is none of a run."""
     return checkpoint.read(path).config.get("update", {}).get("precision")
 

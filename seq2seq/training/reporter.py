@@ -10,7 +10,7 @@ import lightning as L
 from lightning.pytorch.callbacks import RichProgressBar
 
 from seq2seq.data.batch import Batch
-from seq2seq.errors import escaped
+from seq2seq.errors import escape
 from seq2seq.training.module import TrainingModule
 
 
@@ -59,7 +59,7 @@ class Reporter(L.Callback):
         if self.seconds:
             pl_module.log("train/tokens_per_second", self.tokens / self.seconds, prog_bar=True)
         if self.is_silent(trainer):
-            self.say(f"{self.standing(trainer)}{self.speed()}{self.left(trainer)}")
+            self.say(f"{self.standing(trainer)}{self.speed()}{self.time_left(trainer)}")
 
     def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self.samples = {}
@@ -82,7 +82,7 @@ class Reporter(L.Callback):
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if trainer.is_global_zero:
             assert isinstance(pl_module, TrainingModule)
-            lines = [self.figures(trainer), *map(escaped, self.translations())]
+            lines = [self.figures(trainer), *map(escape, self.translations())]
             print("\n".join(lines), flush=True)
             with (self.folder / "samples.txt").open("a", encoding="utf-8") as file:
                 file.write("\n".join(lines) + "\n\n")
@@ -106,7 +106,7 @@ class Reporter(L.Callback):
     def speed(self) -> str:
         return f"  {self.tokens / self.seconds:,.0f} tokens/s" if self.seconds else ""
 
-    def left(self, trainer: L.Trainer) -> str:
+    def time_left(self, trainer: L.Trainer) -> str:
         """Time for the remaining updates at the speed so far: `  about 0:12:30 left`."""
         done, last = trainer.global_step - self.first_step, trainer.estimated_stepping_batches
         if not done or math.isinf(last):

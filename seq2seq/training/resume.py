@@ -47,7 +47,7 @@ OPTIONS = {
 UNTYPED = ("order.weights", "order.text", "order.links", "update.guided", "tokenizer.", "weights.")
 
 
-def agreed(trainer: L.Trainer, path: str | None) -> str | None:
+def agree(trainer: L.Trainer, path: str | None) -> str | None:
     """The `path` of the first process of a run, in all of its processes.
 
     A process that starts the others passes it on in their environment. Processes that torchrun
@@ -84,7 +84,7 @@ def check_resumed(path: str, now: checkpoint.Saved) -> None:
         again = f". Type {' '.join(typed)}" if typed else ""
         raise ConfigError(
             f"resume={path} continues only the same run: {words}{again}"
-            f"{recorded(Path(path).parent)}"
+            f"{describe_start(Path(path).parent)}"
         )
 
 
@@ -111,7 +111,7 @@ def what_to_type(differences: Sequence[checkpoint.Difference]) -> list[str]:
     return list(dict.fromkeys(typed))
 
 
-def recorded(before: Path) -> str:
+def describe_start(before: Path) -> str:
     """A sentence with the overrides that started the run in a folder; empty if they are unknown."""
     try:
         typed = OmegaConf.to_container(OmegaConf.load(before / RECORD / "overrides.yaml"))
@@ -123,7 +123,7 @@ def recorded(before: Path) -> str:
     return f". It was started with: {shlex.join(overrides)}" if overrides else ""
 
 
-def given_tokenizers(tokenizer: Mapping[str, Any], path: str | None) -> Tokenizers | None:
+def read_tokenizers(tokenizer: Mapping[str, Any], path: str | None) -> Tokenizers | None:
     """The tokenizers of the checkpoint at `path`, if a run reuses them; None to learn them."""
     if tokenizer["name"] != FROM_CHECKPOINT or path is None:
         return None

@@ -18,8 +18,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from seq2seq import checkpoint
 from seq2seq.data.batching import EvalBatches
-from seq2seq.data.corpus import length_ratio
-from seq2seq.data.encode import kept_text
+from seq2seq.data.corpus import learn_length_ratio
+from seq2seq.data.encode import text_of_rows
 from seq2seq.data.groups import group_marks
 from seq2seq.data.ledger import write_ledger
 from seq2seq.data.mixture import find_components
@@ -28,14 +28,14 @@ from seq2seq.durable import write_text
 from seq2seq.environment import training_command
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq, build_model
-from seq2seq.training.config.plan import Plan, check
+from seq2seq.training.config.plan import Plan, check_config
 from seq2seq.training.dry_run import dry_run
 from seq2seq.training.loaders import train_loader
 from seq2seq.training.loggers import build_loggers, set_aside
 from seq2seq.training.module import TrainingModule
 from seq2seq.training.precision import check_same_precision, settle_precision
-from seq2seq.training.resume import agreed, check_resumed, given_tokenizers, start_from
-from seq2seq.training.run_folder import alone_in, write_record
+from seq2seq.training.resume import agree, check_resumed, read_tokenizers, start_from
+from seq2seq.training.run_folder import lock_run, write_record
 from seq2seq.training.sweep import (
     RESULT,
     check_processes,
@@ -59,13 +59,13 @@ def fit(config: DictConfig) -> float | None:
 
     Raises: ConfigError, DataError or CheckpointError for whatever the user can fix.
     """
-    plan = check(plain_values(config), Path(HydraConfig.get().runtime.output_dir))
+    plan = check_config(plain_values(config), Path(HydraConfig.get().runtime.output_dir))
     if not plan.run.dry_run:
         check_processes(plan.trainer)
     if not plan.run.dry_run and needs_fresh_processes(plan.trainer):
         return run_in_fresh_processes()
-    with nullcontext() if plan.run.dry_run else alone_in(plan.folder):
-        given = given_tokenizers(plan.tokenizer, plan.resume or plan.run.init)
+    with nullcontext() if plan.run.dry_run else lock_run(plan.folder):
+        given = read_tokenizers(plan.tokenizer, plan.resume or plan.run.init)
         prepared = prepare(plan.data, plan.tokenizer, given, plan.link_files)
         return train(plan, prepared, partial(write_record, config, plan.folder))
 
@@ -116,7 +116,7 @@ def train(
         [timer, best, *build_callbacks(plan, sources)],
         progress=sys.stdout.isatty(),
     )
-    resume = agreed(trainer, plan.resume)
+    resume = agree(trainer, plan.resume)
     check_same_precision(trainer, plan.trainer.precision)
     restore(resume, plan, module, prepared)
     record()
@@ -159,7 +159,7 @@ def validation_text(plan: Plan, prepared: Prepared) -> list[tuple[str, str]]:
     """The validation pairs that are translated, as they stand in the files."""
     sides = str(plan.data.source), str(plan.data.target)
     components = find_components(plan.data.valid, *sides, "data.valid")
-    kept = kept_text(components, prepared.tokenizers, plan.data.max_length)
+    kept = text_of_rows(components, prepared.tokenizers, plan.data.max_length)
     return list(islice(kept, plan.validation.sentences))
 
 
@@ -214,7 +214,7 @@ def describe_run(plan: Plan, prepared: Prepared) -> dict[str, Any]:
     decode = dict(plan.decode)
     if decode["length_ratio"] is None:
         lengths = prepared.train.source_lengths, prepared.train.target_lengths
-        learnt = length_ratio(*lengths, decode["length_extra"])
+        learnt = learn_length_ratio(*lengths, decode["length_extra"])
         decode["length_ratio"] = max(learnt, decode["min_length_ratio"])
     config = {
         **plan.model,
@@ -224,7 +224,7 @@ def describe_run(plan: Plan, prepared: Prepared) -> dict[str, Any]:
         "update": update,
         "guided": guided,
     }
-    return checkpoint.describe(config, *prepared.tokenizers)
+    return checkpoint.make_entry(config, *prepared.tokenizers)
 
 
 def headline(plan: Plan, model: Seq2Seq, devices: int) -> str:

@@ -32,7 +32,7 @@ def write_record(config: DictConfig, folder: Path) -> None:
 
 
 @contextmanager
-def alone_in(folder: Path) -> Iterator[None]:
+def lock_run(folder: Path) -> Iterator[None]:
     """Lock a folder against other runs; the first process of a run does so for all of them.
 
     Raises: ConfigError if another run has locked it.

@@ -110,7 +110,7 @@ def best_checkpoint(folder: Path, options: CheckpointOptions) -> ModelCheckpoint
     )
 
 
-def kept_checkpoints(folder: Path, options: CheckpointOptions) -> list[L.Callback]:
+def weight_callbacks(folder: Path, options: CheckpointOptions) -> list[L.Callback]:
     """The weights of several validations, for `seq2seq average`."""
     score = f"-{options.monitor}{{{options.metric}:.4f}}"
     wanted = (
@@ -158,6 +158,6 @@ def build_callbacks(plan: Plan, sources: list[str]) -> list[L.Callback]:
                 mode=plan.checkpoint.mode,
             )
         )
-    callbacks += kept_checkpoints(plan.folder, plan.checkpoint)
+    callbacks += weight_callbacks(plan.folder, plan.checkpoint)
     last = LastCheckpoint(plan.folder, plan.checkpoint.every)
     return [*callbacks, StopOnSignal(last), last]

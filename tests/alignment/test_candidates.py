@@ -4,7 +4,7 @@ import pytest
 import torch
 from helpers import error_rate
 
-from seq2seq.alignment.candidates import NEAR, THRESHOLDS, Candidates
+from seq2seq.alignment.candidates import NEAR, THRESHOLDS, CandidateCounts
 from seq2seq.alignment.choice import Alignment, Choice
 from seq2seq.alignment.links import Links, words
 
@@ -29,10 +29,10 @@ def test_each_candidate_has_the_error_rate_of_its_links() -> None:
     torch.manual_seed(0)
     sizes = [(3, 4), (1, 1), (5, 2), (2, 0), (0, 2)]
     pairs = [(alignment(*size), links(*size)) for size in sizes]
-    candidates = Candidates(LAYERS, HEADS)
+    candidates = CandidateCounts(LAYERS, HEADS)
     for pair in pairs:
         candidates.add(*pair)
-    ranked = candidates.ranked()
+    ranked = candidates.rank()
     sure, possible = zip(*(reference for _, reference in pairs), strict=True)
     assert len({c.choice[:3] for c in ranked}) == len(ranked) == 2 * LAYERS * (HEADS + 1)
     for choice, counts in ranked:
@@ -54,25 +54,25 @@ def test_the_reading_that_agrees_with_the_links_comes_first() -> None:
     given = alignment(4, 4)
     given.weights.fill_(0.1)
     given.weights[1, 2, 1] = torch.eye(4, 5)
-    candidates = Candidates(LAYERS, HEADS)
+    candidates = CandidateCounts(LAYERS, HEADS)
     candidates.add(given, Links({(i, i) for i in range(4)}, set()))
-    best = candidates.ranked()[0]
+    best = candidates.rank()[0]
     assert best.counts == (4, 4, 4, 4)
     # The mean with a head that looks everywhere gives the same links, and comes first.
     assert best.choice == Choice(1, 2, None)
     given.weights[1, 2, 0] = torch.eye(4, 5).flip(0)
     candidates.add(given, Links({(i, i) for i in range(4)}, set()))
-    assert candidates.ranked()[0].choice == Choice(1, 2, 1)
-    assert candidates.ranked()[0].counts == (8, 8, 8, 8)
+    assert candidates.rank()[0].choice == Choice(1, 2, 1)
+    assert candidates.rank()[0].counts == (8, 8, 8, 8)
 
 
 def test_a_word_that_looks_nowhere_in_particular_has_no_link_where_that_is_better() -> None:
     given = Alignment(words("a b c"), words("x y"), torch.zeros(2, 1, 1, 2, 4))
     given.weights[:, 0, 0, 0] = torch.tensor([0.0, 0.9, 0.1, 0.0])
     given.weights[:, 0, 0, 1] = torch.tensor([0.45, 0.3, 0.25, 0.0])
-    candidates = Candidates(1, 1)
+    candidates = CandidateCounts(1, 1)
     candidates.add(given, Links({(1, 0)}, set()))
-    ranked = candidates.ranked()
+    ranked = candidates.rank()
     # Both readings are alike, and one head is its own mean.
     assert [c.choice[:3] for c in ranked] == [(0, 0, None), (1, 0, None)]
     assert ranked[0].choice.threshold == 0.5  # the first part that 0.45 of 1 falls short of

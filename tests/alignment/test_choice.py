@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from seq2seq.alignment.choice import Alignment, Choice, check_choice, describe, sharpest
+from seq2seq.alignment.choice import Alignment, Choice, check_choice, describe_choice, sharpest
 from seq2seq.alignment.links import words
 from seq2seq.errors import ConfigError
 
@@ -43,11 +43,14 @@ def test_a_layer_or_head_that_does_not_exist_is_named_as_a_user_counts() -> None
 
 
 def test_a_choice_is_said_in_words_as_a_user_counts() -> None:
-    assert describe(Choice(0, 0, None), 2, 4) == "decoder layer 1 of 2, all heads"
-    assert describe(Choice(1, 1, 2), 2, 4) == "decoder layer 2 of 2, head 3 of 4, one step later"
-    strict = describe(Choice(0, 0, None, 0.5, 0.25), 2, 4)
+    assert describe_choice(Choice(0, 0, None), 2, 4) == "decoder layer 1 of 2, all heads"
+    assert (
+        describe_choice(Choice(1, 1, 2), 2, 4)
+        == "decoder layer 2 of 2, head 3 of 4, one step later"
+    )
+    strict = describe_choice(Choice(0, 0, None, 0.5, 0.25), 2, 4)
     assert strict.endswith("all heads, links of 50% or more, and of 25% of the largest")
-    apart = describe(Choice(0, 0, None), 2, 4, apart=True)
+    apart = describe_choice(Choice(0, 0, None), 2, 4, apart=True)
     assert apart == "decoder layer 1 of 2, each of 4 heads"
 
 

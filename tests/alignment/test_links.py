@@ -12,7 +12,7 @@ from seq2seq.alignment.links import (
     LinkCounts,
     Links,
     check_count,
-    check_range,
+    check_word_numbers,
     format_links,
     links,
     parse_links,
@@ -306,7 +306,7 @@ PATH = Path("reference.align")
 def check(*lines: str) -> None:
     links = [parse_links(line) for line in lines]
     check_count(PATH, len(links), len(SIZES), "a and b")
-    check_range(PATH, links, SIZES, "a and b")
+    check_word_numbers(PATH, links, SIZES, "a and b")
 
 
 def test_links_up_to_the_last_word_of_both_sides_fit() -> None:

@@ -5,7 +5,7 @@ from cases import DIM, Case, every, in_decoder, randn
 from helpers import assert_equal
 
 from seq2seq.attention.memory import DenseMemory, tokens_of
-from seq2seq.attention.slab import BeamTable, SlabMemory, slabbed
+from seq2seq.attention.slab import BeamTable, SlabMemory, to_slabs
 
 CPU = torch.device("cpu")
 
@@ -59,7 +59,7 @@ def test_tokens_are_written_once_and_do_not_move() -> None:
 @torch.no_grad()
 def test_hypotheses_in_a_slab_continue_as_in_separate_rows(case: Case) -> None:
     attention, table, B, length = case.build(), BeamTable(3, 4, CPU), 3, 0
-    memories = rows, slabs = attention.new_memory(), slabbed(attention.new_memory(), table)
+    memories = rows, slabs = attention.new_memory(), to_slabs(attention.new_memory(), table)
     need_weights = case.mechanism.advance_shows_weights
     for n in (1, 1, 3, 1, 2, 5, 1):
         x, positions = randn(4 * B, n, DIM), length + torch.arange(n)
@@ -81,4 +81,4 @@ def test_hypotheses_in_a_slab_continue_as_in_separate_rows(case: Case) -> None:
 
 def test_what_cannot_be_shared_stays_in_rows() -> None:
     memory = DenseMemory()
-    assert slabbed(memory, BeamTable(2, 3, CPU)) is memory
+    assert to_slabs(memory, BeamTable(2, 3, CPU)) is memory

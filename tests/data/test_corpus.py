@@ -47,7 +47,7 @@ def test_text_and_ids_are_of_the_same_rows(
         Component("tagged", TwoFiles(*parallel("tagged", letters, letters)), tag="t"),
     ]
     corpus = encode_corpus(components, tagged, max_length=6, cache_dir=tmp_path / "c")
-    text = list(encode.kept_text(components, tagged, 6))
+    text = list(encode.text_of_rows(components, tagged, 6))
     assert 2 < len(text) == len(corpus) < 2 * len(letters) - 2
     ids = [tagged.target.encode_batch([target])[0] for _, target in text]
     assert [target for _, target in rows(corpus)] == ids

@@ -13,13 +13,13 @@ from seq2seq.functional.context import token_groups
 from seq2seq.symbols import EOS, PAD, UNK
 from seq2seq.tokenization.tokenizer import ByteLevelBPE, Tokenizer
 from seq2seq.tokenization.unigram import Unigram
-from seq2seq.tokenization.words import Character, Word
+from seq2seq.tokenization.words import Character, WordRecipe
 
 RECIPES: dict[str, Any] = {
     "bpe": ByteLevelBPE(vocab_size=300),
     "cjk": ByteLevelBPE(vocab_size=300, isolate_cjk=True),
     "unigram": Unigram(vocab_size=420),
-    "word": Word(isolate_punctuation=True),
+    "word": WordRecipe(isolate_punctuation=True),
     "char": Character(),
 }
 LINES = [*demo_lines("train", "de", 200), "unhappiness is a\tb here. Na?! 3.14 \u00a0 中文。"]
@@ -106,7 +106,7 @@ def test_tags_and_unknown_symbols_are_separate_words() -> None:
     known = tokenizer.encode_batch(["is here"])[0]
     ids = torch.tensor([[tokenizer.tag_id("news"), *known, UNK, known[0], EOS]])
     assert token_groups(ids, marks).flatten().diff().tolist() == [1] * 5
-    letters = RECIPES["bpe"].train(LINES).with_tags(["news"]).marked("news")
+    letters = RECIPES["bpe"].train(LINES).with_tags(["news"]).with_tag("news")
     assert joined(grouped(letters, "Na")) == ["", "Na", "</s>"]
 
 

@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from seq2seq.data.corpus import length_ratio
+from seq2seq.data.corpus import learn_length_ratio
 from seq2seq.decoding import Greedy
 
 
 def learnt(source: list[int], target: list[int]) -> float:
-    return length_ratio(np.array(source, "<i4"), np.array(target, "<i4"), extra=10)
+    return learn_length_ratio(np.array(source, "<i4"), np.array(target, "<i4"), extra=10)
 
 
 @pytest.mark.parametrize("factor", [1, 3, 40])

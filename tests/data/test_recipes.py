@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from seq2seq.data.windows import segments
+from seq2seq.data.windows import split_into_parts
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
 from seq2seq.tokenization.recipes import TOKENIZERS, build_recipe
@@ -133,7 +133,7 @@ def test_a_long_text_is_cut_without_loss_by_any_kind(
     kind: str, parts: list[str], max_pieces: int, learnt: dict[str, Tokenizer]
 ) -> None:
     text = "".join(parts)
-    cut = segments(text, learnt[kind], max_pieces)
+    cut = split_into_parts(text, learnt[kind], max_pieces)
     assert "".join(cut) == text
     # A single character may need more pieces than that, never a longer part.
     sizes = [len(ids) for ids in learnt[kind].encode_batch(cut)]

@@ -155,7 +155,7 @@ def walk(kind: str, prefix: str, generator: random.Random) -> list[int]:
     forced, rest = spelling.extend(prefix)
     ids = [*forced]
     while rest:
-        allowed = spelling.allowed(rest).tolist()
+        allowed = spelling.pieces_for(rest).tolist()
         assert allowed == sorted(allowed)
         assert set(allowed) == bytewise(kind, rest)
         assert allowed, f"nothing may follow: {rest!r}"
@@ -192,7 +192,7 @@ def test_any_bytes_may_be_continued_as_defined(
 ) -> None:
     written = (text if known > 10 else known_text(kind, known)).encode()
     rest = written[min(ends) : max(ends)]
-    allowed = spelling_of(kind).allowed(rest).tolist()
+    allowed = spelling_of(kind).pieces_for(rest).tolist()
     assert allowed == sorted(bytewise(kind, rest))
 
 
@@ -208,7 +208,7 @@ def test_no_later_text_changes_what_is_forced(kind: str, text: str, place: int) 
     forced, rest = spelling.extend(text[:place])
     assert ids[: len(forced)] == forced
     for piece in ids[len(forced) :]:  # and the usual pieces of the whole text are allowed
-        assert not rest or piece in spelling.allowed(rest)
+        assert not rest or piece in spelling.pieces_for(rest)
         rest = rest[len(spelling.writes[piece]) :]
     assert rest == b""
 
@@ -223,7 +223,7 @@ def test_the_words_of_a_known_text_are_among_those_allowed(kind: str) -> None:
             forced, rest = spelling.extend(text[:place])
             assert ids[: len(forced)] == forced
             for piece in ids[len(forced) :]:
-                assert not rest or piece in spelling.allowed(rest)
+                assert not rest or piece in spelling.pieces_for(rest)
                 rest = rest[len(spelling.writes[piece]) :]
             # A space at the end of a text is not part of it.
             assert rest == b"" or (rest == b" " and place == len(text))
@@ -272,8 +272,8 @@ def test_a_word_without_pieces_is_named(kind: str, prefix: str, named: str) -> N
 
 
 def test_a_rest_that_nothing_spells_allows_nothing() -> None:
-    assert spelling_of("word").allowed(b" xylophone").tolist() == []
-    assert spelling_of("char").allowed(b"aZ").tolist() == []
+    assert spelling_of("word").pieces_for(b" xylophone").tolist() == []
+    assert spelling_of("char").pieces_for(b"aZ").tolist() == []
 
 
 @every_kind

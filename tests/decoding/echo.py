@@ -5,13 +5,13 @@ import signal
 import warnings
 from collections.abc import Sequence
 
-from seq2seq.decoding.answering import Answering
+from seq2seq.decoding.answering import EngineBase
 from seq2seq.decoding.engine import Request, Stats
 from seq2seq.decoding.search import Hypothesis
 from seq2seq.errors import ConfigError
 
 
-class Echo(Answering[Request, list[Hypothesis]]):
+class Echo(EngineBase[Request, list[Hypothesis]]):
     """An engine that gives the source back, and does what its first piece says. One that begins
     with -3 is never answered.
     """

@@ -59,7 +59,7 @@ class NaiveGroup:
         options = candidates(self.case, self.o, beam.ids)
         if self.guide is not None:
             state = self.state(beam.ids)
-            forbidden, allowed = self.guide.forbidden(state), self.guide.allowed(state)
+            forbidden, allowed = self.guide.forbidden(state), self.guide.next_tokens(state)
             options = [o for o in options if o[1] not in forbidden.tolist()]
             if allowed is not None:
                 options = [o for o in options if o[1] in allowed.tolist()]

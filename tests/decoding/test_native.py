@@ -241,10 +241,10 @@ class Phrase:
     def forbidden(self, state: int) -> Tensor:
         return torch.tensor([5, EOS] if self.requires and not state else [5])
 
-    def allowed(self, state: int) -> Tensor | None:
+    def next_tokens(self, state: int) -> Tensor | None:
         return None
 
-    def wanted(self, state: int) -> Sequence[int]:
+    def useful_tokens(self, state: int) -> Sequence[int]:
         return [7] if self.requires and not state else []
 
     def progress(self, state: int) -> int:

@@ -61,10 +61,10 @@ def test_who_compiles_at_the_same_time_does_it_once(tmp_path: Path, quick: None)
 def test_one_who_compiles_for_ever_is_not_waited_for(
     tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with build.alone(tmp_path):
+    with build.lock(tmp_path):
         before = time.monotonic()
         monkeypatch.setattr(build, "PATIENCE", 0.3)
-        with build.alone(tmp_path):
+        with build.lock(tmp_path):
             assert time.monotonic() - before >= 0.3
 
 
@@ -130,7 +130,7 @@ def test_whatever_has_the_name_of_an_object_it_is_compiled_again(
     path.unlink()
     BAD_ENTRIES[name](path)
     assert not build.is_built()
-    assert isinstance(native.load.__wrapped__(), CDLL)
+    assert isinstance(native.load_library.__wrapped__(), CDLL)
     assert [each.read_bytes() for each in folder.iterdir()] == [content]
 
 
@@ -148,9 +148,9 @@ def test_an_object_with_a_right_name_and_no_functions_is_compiled_again(
     content = other.read_bytes() if text else b"garbage"
     key = path.stem.partition("-")[0]
     path.unlink()
-    path.with_name(f"{key}-{build.digest(content)}.so").write_bytes(content)
+    path.with_name(f"{key}-{build.source_digest(content)}.so").write_bytes(content)
     assert build.is_built()
-    assert isinstance(native.load.__wrapped__(), CDLL)
+    assert isinstance(native.load_library.__wrapped__(), CDLL)
     assert list(path.parent.iterdir()) == [path]
 
 

@@ -10,7 +10,7 @@ from torch import Tensor
 from toys import TableModel
 
 from seq2seq.decoding import Hypothesis, Sample, SearchState, decode
-from seq2seq.decoding.sample import uniform
+from seq2seq.decoding.sample import uniform_draw
 
 DRAWS = 20_000
 LOGITS = torch.tensor([2.0, 1.5, 0.5, 0.0, -1.0, -2.0], dtype=torch.float64)  # best first
@@ -113,7 +113,7 @@ def test_random_values_are_uniform_along_each_counter() -> None:
     along = torch.arange(DRAWS)
     zero = torch.zeros((), dtype=torch.int64)
     for counters in ((along, zero, zero), (zero, along, zero), (zero, zero, along)):
-        u = uniform(torch.tensor(1), *counters)
+        u = uniform_draw(torch.tensor(1), *counters)
         assert ((u >= 0) & (u < 1)).all()
         assert chi_square((u * 100).long(), torch.full((100,), 0.01)) < RARE[99]
         pairs = (u[:-1] * 10).long() * 10 + (u[1:] * 10).long()  # neighbours are independent
@@ -122,7 +122,7 @@ def test_random_values_are_uniform_along_each_counter() -> None:
 
 def test_random_values_are_those_of_unsigned_arithmetic() -> None:
     counters = [(0, 0, 0), (1, 2, 3), (10**9, 5, 200), (2**40, 1, 1)]
-    values = uniform(torch.tensor(7), *torch.tensor(counters).T).tolist()
+    values = uniform_draw(torch.tensor(7), *torch.tensor(counters).T).tolist()
     assert values == [naive_uniform(7, *each) for each in counters]
 
 

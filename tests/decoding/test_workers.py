@@ -17,7 +17,7 @@ from helpers import small_model
 from seq2seq.decoding import workers as module
 from seq2seq.decoding.answering import GivenUp
 from seq2seq.decoding.engine import Engine, Request
-from seq2seq.decoding.engine_factory import Recipe
+from seq2seq.decoding.engine_factory import EngineFactory
 from seq2seq.decoding.greedy import Greedy
 from seq2seq.decoding.precision import in_c, with_precision
 from seq2seq.decoding.search import Hypothesis
@@ -108,8 +108,8 @@ def test_a_cancelled_request_leaves_its_worker_at_once(echoes: Workers) -> None:
 def test_an_engine_with_given_ids_forgets_what_was_cancelled() -> None:
     engine: Any = Echo()
     renumbered = module.Renumbered(engine)
-    renumbered.send(module.Order([(7, Request([1, EOS])), (5, Request([-3, EOS]))]))
-    renumbered.send(module.Order([(6, Request([2, EOS]))], cancelled={5, 99}))
+    renumbered.send(module.Command([(7, Request([1, EOS])), (5, Request([-3, EOS]))]))
+    renumbered.send(module.Command([(6, Request([2, EOS]))], cancelled={5, 99}))
     assert [(i, h[0].ids[0]) for i, h in renumbered.step()] == [(7, 1), (6, 2)]
     assert not engine.busy and not renumbered._ids
 
@@ -212,7 +212,7 @@ def test_an_error_that_cannot_be_pickled_is_told_in_words() -> None:
             raise Local("only here")
 
     orders: Any = SimpleQueue()
-    orders.put(module.Order([(0, Request([1, EOS]))]))
+    orders.put(module.Command([(0, Request([1, EOS]))]))
     engine: Any = Refusing()
     answer = module.work(module.Renumbered(engine), orders)
     assert type(answer) is RuntimeError and "Local: only here" in str(answer)
@@ -264,11 +264,11 @@ def test_a_recipe_arrives_as_it_was_sent(shares: bool, monkeypatch: pytest.Monke
         pytest.skip("no memory without a name")
     ours, theirs = multiprocessing.Pipe()
     x = torch.arange(5.0)
-    with Recipe(partial(torch.add, x, 1)) as recipe:
+    with EngineFactory(partial(torch.add, x, 1)) as recipe:
         for _ in range(2):
             recipe.send(ours, os.getpid())
     for _ in range(2):
-        build = Recipe.receive(theirs)
+        build = EngineFactory.receive(theirs)
         assert torch.equal(build(), x + 1)
         build.args[0].zero_()  # type: ignore[attr-defined]
     ours.close(), theirs.close()

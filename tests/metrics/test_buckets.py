@@ -4,7 +4,7 @@ from collections import Counter
 
 from sacrebleu.metrics.bleu import BLEU
 
-from seq2seq.metrics.buckets import by_frequency, by_length, count_words, length_unit
+from seq2seq.metrics.buckets import by_frequency, count_words, length_unit, score_by_length
 from seq2seq.metrics.registry import References
 
 
@@ -16,7 +16,7 @@ def test_each_sentence_is_in_the_bucket_of_its_source() -> None:
     lengths = [0, 1, 10, 11, 20, 21, 30, 31, 40, 41, 50, 51, 900]
     source = [" ".join(["w"] * n) for n in lengths]
     texts = [f"{n} a b c d" for n in lengths]
-    buckets = by_length(source, texts, [texts], lambda some, _: float(some[-1].split()[0]))
+    buckets = score_by_length(source, texts, [texts], lambda some, _: float(some[-1].split()[0]))
     rows = [(b.low, b.high, b.sentences, b.score) for b in buckets]
     assert rows == [
         (0, 10, 3, 10),
@@ -32,13 +32,13 @@ def test_a_bucket_is_scored_as_a_separate_corpus() -> None:
     source = ["a b", "w " * 15, "c d"]
     hypotheses = ["a cat sat here", "x y z w", "the dog runs very far"]
     references = ["a cat sat there", "x y z v", "the dog runs too far"]
-    short, long = by_length(source, hypotheses, [references], bleu)
+    short, long = score_by_length(source, hypotheses, [references], bleu)
     assert short.score == bleu(hypotheses[::2], [references[::2]])
     assert long.score == bleu(hypotheses[1:2], [references[1:2]])
 
 
 def test_sources_without_spaces_are_measured_in_characters() -> None:
-    buckets = by_length(["他们在公园里跑步他们在公园"], ["x"], [["x"]], bleu, "zh")
+    buckets = score_by_length(["他们在公园里跑步他们在公园"], ["x"], [["x"]], bleu, "zh")
     assert [(b.low, b.sentences) for b in buckets] == [(11, 1)]
     assert (length_unit("zh"), length_unit("de"), length_unit(None)) == (
         "characters",

@@ -17,12 +17,12 @@ pytest.importorskip("uvicorn")
 
 from starlette.testclient import TestClient
 
-from seq2seq.cli.main import parse
+from seq2seq.cli.main import parse_arguments
 from seq2seq.cli.serve import access_of
 from seq2seq.errors import ConfigError
 from seq2seq.serving.auth import Access
 from seq2seq.serving.routes import GET, POST, build_app
-from seq2seq.serving.server import Server, build_server, listen
+from seq2seq.serving.server import Server, build_server, open_socket
 from seq2seq.serving.service import Limits, Service
 
 FORM = "application/x-www-form-urlencoded"
@@ -30,7 +30,7 @@ FORM = "application/x-www-form-urlencoded"
 
 def access(*words: str) -> Access:
     """What `seq2seq serve RUN` makes of options."""
-    arguments: Namespace = parse(["serve", "run", *words])
+    arguments: Namespace = parse_arguments(["serve", "run", *words])
     return access_of(arguments, keys=[b"key"] if arguments.keys else None)
 
 
@@ -48,7 +48,7 @@ async def running(
     change: Callable[[Server], None] = lambda server: None,
 ) -> AsyncIterator[tuple[Server, int]]:
     """A server without models, and its port."""
-    listening = listen(host, 0)
+    listening = open_socket(host, 0)
     server = build_server(Service({}, limits, keys), access, tls)
     change(server)
     task = asyncio.ensure_future(server.serve([listening]))

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as some
 
 from seq2seq.decoding.answering import GivenUp
-from seq2seq.decoding.engine import Request, Sentences
+from seq2seq.decoding.engine import Request, SentenceEngine
 from seq2seq.decoding.search import Hypothesis
 from seq2seq.serving.queue import MEASURED, QUANTUM, VALID, FairQueue, QueuedEngine, Waiting
 
@@ -70,7 +70,7 @@ def test_whoever_waits_can_leave(data: Any) -> None:
     assert started == others and len(queue) == len(owners) - len(left) - len(others)
 
 
-class Simulated(Sentences):
+class Simulated(SentenceEngine):
     """An engine that needs a step for each piece, for so many sentences at a time."""
 
     look_ahead = 100

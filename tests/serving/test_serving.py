@@ -24,15 +24,15 @@ pytest.importorskip("prometheus_client")
 from starlette.testclient import TestClient
 
 from seq2seq.cli import serve
-from seq2seq.cli.main import parse
+from seq2seq.cli.main import parse_arguments
 from seq2seq.decoding.native import why_not
 from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.serving import languages
 from seq2seq.serving import routes as app
 from seq2seq.serving.auth import Access
-from seq2seq.serving.errors import Refusal
+from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.languages import detect
-from seq2seq.serving.model_worker import Served
+from seq2seq.serving.model_worker import ModelWorker
 from seq2seq.serving.service import Limits, Service
 from seq2seq.serving.validation import FORM
 from seq2seq.translator import Translator
@@ -60,7 +60,7 @@ def translator(trained: Path) -> Translator:
 
 @pytest.fixture(scope="module")
 def service(trained: Path) -> Service:
-    return Service({"demo": lambda: Served("demo", trained, "cpu")}, LIMITS)
+    return Service({"demo": lambda: ModelWorker("demo", trained, "cpu")}, LIMITS)
 
 
 @pytest.fixture(scope="module")
@@ -283,7 +283,7 @@ def test_requests_beyond_the_queue_and_the_deadline_are_turned_away(
     for thread in threads:
         thread.join()
     assert sorted(answer.status_code for answer in answers)[0] == 200
-    assert model.pieces == 0 == model.sentences.lanes == model.sentences.pages
+    assert model.pieces == 0 == model.sentences.active_rows == model.sentences.pages
 
 
 def test_clients_that_leave_at_any_time_leave_nothing_behind(
@@ -295,7 +295,7 @@ def test_clients_that_leave_at_any_time_leave_nothing_behind(
         futures = []
         for turn in range(60):
             tasks = service.tasks(TEXTS[: turn % 3 + 1], "de", "en")
-            with suppress(Refusal):
+            with suppress(HTTPError):
                 futures.append(service.submit(tasks, ways=turn % 5 // 4 * 2))
             await asyncio.sleep(0.005 * (turn % 4))
             if turn % 7:
@@ -309,7 +309,7 @@ def test_clients_that_leave_at_any_time_leave_nothing_behind(
 
     assert client.portal
     client.portal.call(leave)
-    assert model.pieces == 0 == model.sentences.lanes == model.sentences.pages
+    assert model.pieces == 0 == model.sentences.active_rows == model.sentences.pages
     assert not (model._places or model._waiting or model._watched or model.engine.busy)
 
 
@@ -333,7 +333,7 @@ def test_an_error_of_the_engine_is_told_and_the_next_request_is_answered(
 def test_a_load_that_fails_changes_nothing(service: Service, client: TestClient) -> None:
     before = dict(service.models)
 
-    def fail() -> Served:
+    def fail() -> ModelWorker:
         raise ConfigError("damaged")
 
     service.builders = {**service.builders, "other": fail}
@@ -449,7 +449,7 @@ def test_the_server_says_what_computes(
         assert f'{name}="{model[name]}"' in line
     assert line.endswith(" 1.0")
     monkeypatch.setenv("SEQ2SEQ_NATIVE", "0")
-    build = partial(Served, "slow", trained, "cpu", {"beam_size": 1}, {"precision": "int8"})
+    build = partial(ModelWorker, "slow", trained, "cpu", {"beam_size": 1}, {"precision": "int8"})
     slow = Service({"slow": build})
     caplog.set_level(logging.INFO, logger="seq2seq.serving")
     assert client.portal
@@ -468,7 +468,7 @@ def test_the_command_says_what_it_loads_before_it_does(
     # Without it the command ends where the slow imports begin.
     monkeypatch.setitem(sys.modules, "seq2seq.serving.model_worker", None)
     with pytest.raises(ModuleNotFoundError):
-        serve.run(parse(["serve", "--model", f"own={trained}"]))
+        serve.run(parse_arguments(["serve", "--model", f"own={trained}"]))
     (line,) = caplog.messages
     assert line.startswith("loading torch") and f"own from {trained}" in line
 

@@ -17,7 +17,7 @@ from starlette.testclient import TestClient
 from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.serving import routes as app
 from seq2seq.serving.jobs import ALIGNED
-from seq2seq.serving.model_worker import Served
+from seq2seq.serving.model_worker import ModelWorker
 from seq2seq.serving.queue import Speed
 from seq2seq.serving.service import Limits, Service
 
@@ -33,7 +33,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def service(trained: Path) -> Service:
-    return Service({"demo": lambda: Served("demo", trained, "cpu")}, LIMITS)
+    return Service({"demo": lambda: ModelWorker("demo", trained, "cpu")}, LIMITS)
 
 
 @pytest.fixture(scope="module")
@@ -46,7 +46,7 @@ def client(service: Service) -> Iterator[TestClient]:
 
 
 @pytest.fixture
-def model(service: Service, client: TestClient) -> Served:
+def model(service: Service, client: TestClient) -> ModelWorker:
     """The model, whose speed is not known: no deadline is too short."""
     model = service.models["demo"]
     model.queue.speed = Speed(time.monotonic)
@@ -71,7 +71,7 @@ def wait_for(condition: Callable[[], Any]) -> None:
 
 
 @pytest.fixture
-def busy(model: Served) -> Iterator[threading.Event]:
+def busy(model: ModelWorker) -> Iterator[threading.Event]:
     """The engine waits until the event is set."""
     go, job = threading.Event(), None
     order: Any = model.order
@@ -82,7 +82,7 @@ def busy(model: Served) -> Iterator[threading.Event]:
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_book_is_translated_while_others_are_and_holds_nobody_up(
-    client: TestClient, service: Service, model: Served, busy: threading.Event, whole: bool
+    client: TestClient, service: Service, model: ModelWorker, busy: threading.Event, whole: bool
 ) -> None:
     """400 sentences, or one sentence of as many parts, in any protocol's way."""
     text = BOOK if not whole else BOOK.replace(".", "").replace("?", "").replace("!", "")
@@ -115,11 +115,11 @@ def test_a_book_is_translated_while_others_are_and_holds_nobody_up(
     if not whole:
         alone = [ask(client, text=each).json()["sentences"][0] for each in TEXTS]
         assert read[0].json()["sentences"] == alone * 20
-    assert model.pieces == 0 == model.sentences.lanes == model.sentences.pages
+    assert model.pieces == 0 == model.sentences.active_rows == model.sentences.pages
 
 
 def test_what_cannot_be_done_in_time_is_refused_before_the_work(
-    client: TestClient, model: Served, monkeypatch: pytest.MonkeyPatch
+    client: TestClient, model: ModelWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     speed = model.queue.speed
     beams = model.search.beams
@@ -135,7 +135,7 @@ def test_what_cannot_be_done_in_time_is_refused_before_the_work(
 
 
 def test_links_are_made_between_steps_counted_and_ended(
-    client: TestClient, model: Served, monkeypatch: pytest.MonkeyPatch
+    client: TestClient, model: ModelWorker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     alignments = model.translator.alignments
     sizes: list[int] = []
@@ -181,7 +181,7 @@ def test_links_are_made_between_steps_counted_and_ended(
 
 
 def test_an_error_in_an_order_or_a_slice_belongs_to_its_job(
-    client: TestClient, model: Served, monkeypatch: pytest.MonkeyPatch, caplog: Any
+    client: TestClient, model: ModelWorker, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
     def fail(*_: Any, **__: Any) -> Any:
         raise RuntimeError(f"cannot do {TEXTS[0]}")
@@ -201,7 +201,7 @@ def test_an_error_in_an_order_or_a_slice_belongs_to_its_job(
         assert "RuntimeError" in caplog.text and TEXTS[0] not in caplog.text
         monkeypatch.undo()
         assert ask(client, links=True).status_code == 200
-        assert model.pieces == 0 == model.sentences.lanes == model.sentences.pages
+        assert model.pieces == 0 == model.sentences.active_rows == model.sentences.pages
 
     # Dropping what nobody waits for can fail, too.
     caplog.clear()
@@ -258,16 +258,16 @@ def test_an_engine_that_has_ended_is_seen_and_a_load_replaces_it(
 def test_a_load_that_fails_closes_what_it_has_built(
     client: TestClient, service: Service, trained: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    built: list[Served] = []
+    built: list[ModelWorker] = []
     closed: list[Any] = []
 
-    def build() -> Served:
-        built.append(Served("demo", trained, "cpu"))
+    def build() -> ModelWorker:
+        built.append(ModelWorker("demo", trained, "cpu"))
         engine: Any = built[-1].sentences
         engine.close = lambda: closed.append(engine)
         return built[-1]
 
-    def fail(*_: Any) -> Served:
+    def fail(*_: Any) -> ModelWorker:
         raise ConfigError("damaged")
 
     before = dict(service.models)
@@ -281,9 +281,9 @@ def test_a_load_that_fails_closes_what_it_has_built(
     from seq2seq.decoding.engine import Engine
 
     monkeypatch.setattr(Engine, "close", lambda engine: closed.append(engine))
-    monkeypatch.setattr(Served, "_warm_up", fail)
+    monkeypatch.setattr(ModelWorker, "_warm_up", fail)
     with pytest.raises(Seq2SeqError, match="damaged"):
-        Served("demo", trained, "cpu")
+        ModelWorker("demo", trained, "cpu")
     assert len(closed) == 3
 
 
@@ -307,7 +307,7 @@ def test_a_load_reads_the_keys_again_and_keeps_them_if_it_cannot(
         with pytest.raises(Seq2SeqError):
             client.portal.call(guarded.load)  # type: ignore[union-attr]
 
-    def fail() -> Served:
+    def fail() -> ModelWorker:
         raise ConfigError("damaged")
 
     guarded.builders = {"broken": fail}  # keys count even if no model can be loaded

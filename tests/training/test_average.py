@@ -17,7 +17,7 @@ from tiny_runs import (
 )
 
 from seq2seq import checkpoint
-from seq2seq.average import average, kept
+from seq2seq.average import average, list_checkpoints
 from seq2seq.errors import CheckpointError
 
 SHORT = ("trainer.max_steps=6", "trainer.val_check_interval=2", "schedule.steps=6")
@@ -56,7 +56,7 @@ def test_a_moving_average_follows_the_weights_that_a_run_without_it_has(base: Pa
 def test_what_is_validated_and_kept_is_the_average(base: Path) -> None:
     options = (*SHORT, "checkpoint.ema=0.9", "checkpoint.keep_last=1", "checkpoint.monitor=loss")
     folder = train_tiny(base, *options)
-    (last,) = kept(folder, "last", 1)
+    (last,) = list_checkpoints(folder, "last", 1)
     assert_identical(checkpoint.read(last).weights, weights(folder))
     plain = train_tiny(base, *SHORT)
     assert metrics(folder, "valid/loss")[-1] != metrics(plain, "valid/loss")[-1]
@@ -77,7 +77,7 @@ def test_a_run_with_a_moving_average_resumes_exactly(base: Path) -> None:
 def test_what_an_earlier_run_kept_is_not_mixed_with_what_a_new_one_keeps(base: Path) -> None:
     options = (*SHORT, "checkpoint.keep_last=2")
     folder = train_tiny(base, *options)
-    before = sorted(file.name for file in kept(folder, "last", 2))
+    before = sorted(file.name for file in list_checkpoints(folder, "last", 2))
     train_again(folder, *tiny_overrides(base), *options, "trainer.max_steps=2")
     assert [file.name for file in (folder / "kept").iterdir()] == ["last-step0000002.ckpt"]
     assert sorted(file.name for file in (folder / "kept-1").iterdir()) == before
@@ -88,14 +88,21 @@ def test_a_run_keeps_its_best_and_its_last_weights(base: Path) -> None:
     folder = train_tiny(base, *options, "checkpoint.monitor=loss", "optimizer.lr=1e-2")
     losses = metrics(folder, "valid/loss")
     assert losses == sorted(losses, reverse=True)  # so the best are the last
-    steps = [torch.load(f, weights_only=True)["global_step"] for f in kept(folder, "best", 2)]
+    steps = [
+        torch.load(f, weights_only=True)["global_step"] for f in list_checkpoints(folder, "best", 2)
+    ]
     assert steps == [6, 4]
-    assert [f.stem for f in kept(folder, "last", 2)] == ["last-step0000006", "last-step0000004"]
-    assert "optimizer_states" not in torch.load(kept(folder, "last", 1)[0], weights_only=True)
+    assert [f.stem for f in list_checkpoints(folder, "last", 2)] == [
+        "last-step0000006",
+        "last-step0000004",
+    ]
+    assert "optimizer_states" not in torch.load(
+        list_checkpoints(folder, "last", 1)[0], weights_only=True
+    )
     with pytest.raises(CheckpointError, match="keeps 2 .* not 3: train with checkpoint.keep_best"):
-        kept(folder, "best", 3)
+        list_checkpoints(folder, "best", 3)
     with pytest.raises(CheckpointError, match="did you mean .*best.ckpt"):
-        kept(folder.parent, "best", 2)
+        list_checkpoints(folder.parent, "best", 2)
 
 
 def test_the_best_model_may_be_that_with_the_best_chrf(base: Path) -> None:

@@ -11,7 +11,7 @@ from seq2seq.data.links import BatchLinks
 from seq2seq.errors import ConfigError
 from seq2seq.models import build_model, check_model
 from seq2seq.training.config.options import GuidedOptions
-from seq2seq.training.guided import MIN_WEIGHT, Guide, align_loss, find_guide, untrainable
+from seq2seq.training.guided import MIN_WEIGHT, GuidedHead, align_loss, find_guide, untrainable
 
 B, T, S = 2, 4, 5
 # Row, target piece, source piece, share: a piece from two, two pieces from one, one row in reverse.
@@ -104,7 +104,7 @@ def test_a_layer_that_is_asked_for_gives_the_weights_that_all_together_give(laye
     assert model(source, target, ()).weights is None
 
 
-def guide_of(*overrides: str, model: str = "transformer", **options: int) -> Guide | None:
+def guide_of(*overrides: str, model: str = "transformer", **options: int) -> GuidedHead | None:
     checked = check_model(model_config(model, *overrides))
     return find_guide(GuidedOptions(links="a.align", **options), checked)
 

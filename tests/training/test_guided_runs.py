@@ -24,7 +24,7 @@ from tiny_runs import (
 )
 
 from seq2seq import checkpoint
-from seq2seq.alignment.choice import GUIDED_NEAR, Choice, guided
+from seq2seq.alignment.choice import GUIDED_NEAR, Choice, choice_of_guided_head
 from seq2seq.alignment.links import parse_links
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
@@ -78,7 +78,7 @@ def test_a_guided_head_learns_to_align(base: Path, tmp_path: Path, options: str)
     typed += ["data.max_tokens=384", "trainer.val_check_interval=30"]
     train_again(tmp_path / "run", *typed)
     translator = Translator.load(tmp_path / "run" / "last.ckpt")
-    choice = guided(translator.config)
+    choice = choice_of_guided_head(translator.config)
     assert choice is not None
     alignments = translator.alignments(zip(sources, targets, strict=True))
     predicted = [set() if a is None else a.links(choice) for a in alignments]
@@ -93,15 +93,15 @@ def test_the_configuration_says_which_head_was_trained(base: Path) -> None:
     options = links_options(base)
     folder = train_tiny(base, *options, "guided.head=3", "trainer.max_steps=1")
     config = checkpoint.read(folder).config
-    assert guided(config) == Choice(0, 1, 2, near=GUIDED_NEAR)
+    assert choice_of_guided_head(config) == Choice(0, 1, 2, near=GUIDED_NEAR)
     assert config["guided"]["links"] == str(corpus(base) / "train.align")
     assert (config["guided"]["layer"], config["guided"]["head"]) == (2, 3)
-    assert guided(checkpoint.read(demo_run(base)).config) is None
+    assert choice_of_guided_head(checkpoint.read(demo_run(base)).config) is None
 
 
 def test_an_older_checkpoint_has_no_guided_head(tmp_path: Path) -> None:
     save_model(tmp_path / "a.ckpt")
-    assert guided(checkpoint.read(tmp_path / "a.ckpt").config) is None
+    assert choice_of_guided_head(checkpoint.read(tmp_path / "a.ckpt").config) is None
 
 
 @pytest.fixture(scope="session")

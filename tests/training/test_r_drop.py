@@ -17,7 +17,7 @@ from seq2seq.data.batch import Batch
 from seq2seq.data.links import BatchLinks
 from seq2seq.models import build_model
 from seq2seq.symbols import BOS, EOS, PAD
-from seq2seq.training.guided import Guide, align_loss
+from seq2seq.training.guided import GuidedHead, align_loss
 from seq2seq.training.loss import batch_loss, cross_entropy, r_drop
 
 R, E, V = 7, 5, 13
@@ -185,7 +185,7 @@ def batch_of(*lengths: int) -> Batch:
 
 def test_the_loss_of_a_batch_is_that_of_two_passes_of_the_model_in_training() -> None:
     model = small_model("transformer", "model.dropout=0.3").train()
-    batch, guide = batch_of(5, 2, 3), Guide(0, 1, 0.1)
+    batch, guide = batch_of(5, 2, 3), GuidedHead(0, 1, 0.1)
     labels = batch.target[:, 1:]
     real = labels != PAD
     torch.manual_seed(1)

@@ -19,7 +19,7 @@ from tiny_runs import (
 from seq2seq.average import average
 from seq2seq.errors import CheckpointError, ConfigError
 from seq2seq.training.checkpointing import LastCheckpoint
-from seq2seq.training.resume import SAID, agreed
+from seq2seq.training.resume import SAID, agree
 
 # About ten batches an epoch: interruptions at 7 and 14 fall into the middle of one.
 DROPOUT = ("model.dropout=0.2", "attn.dropout=0.1", "model.word_dropout=0.1")
@@ -193,13 +193,13 @@ def test_the_first_process_decides_where_all_go_on(
 ) -> None:
     """Its word reaches those that it starts, and those that others started."""
     started_elsewhere: Any = Launched(first=first)
-    assert agreed(started_elsewhere, "what this one sees") == first
+    assert agree(started_elsewhere, "what this one sees") == first
     monkeypatch.setenv(SAID, "to be restored")
     monkeypatch.delenv(SAID)
     starts_others: Any = Launched(external=False)
-    assert agreed(starts_others, first) == first
+    assert agree(starts_others, first) == first
     started_by_it: Any = Launched(first="is not asked")
-    assert agreed(started_by_it, "what this one sees") == first
+    assert agree(started_by_it, "what this one sees") == first
 
 
 class KilledError(Exception):

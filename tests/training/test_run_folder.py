@@ -9,7 +9,7 @@ from omegaconf import DictConfig
 
 from seq2seq.errors import ConfigError
 from seq2seq.training import launch, run
-from seq2seq.training.run_folder import LOCK, alone_in
+from seq2seq.training.run_folder import LOCK, lock_run
 
 OF_OTHERS = [
     {"RANK": "1", "LOCAL_RANK": "0"},
@@ -29,9 +29,9 @@ def alone(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_second_run_is_refused_until_the_first_has_ended(tmp_path: Path) -> None:
     folder = tmp_path / "run"
     refused = pytest.raises(ConfigError, match="run: .*hydra.run.dir=ANOTHER")
-    with alone_in(folder), refused, alone_in(folder):
+    with lock_run(folder), refused, lock_run(folder):
         raise AssertionError("two runs in one folder")
-    with alone_in(folder):
+    with lock_run(folder):
         pass
 
 
@@ -41,7 +41,7 @@ def test_the_first_process_locks_for_all_of_a_run(
 ) -> None:
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
-    with alone_in(tmp_path):
+    with lock_run(tmp_path):
         lock = FileLock(tmp_path / LOCK)
         if environment in FIRST:
             with pytest.raises(Timeout):
@@ -61,7 +61,7 @@ def test_what_the_system_refuses_is_one_message(
 
     monkeypatch.setattr(run, "fit", full)
     monkeypatch.setattr(launch, "is_job", lambda: False)
-    train = launch.train.__wrapped__  # without Hydra around it
+    train = launch.train_from_config.__wrapped__  # without Hydra around it
     with pytest.raises(SystemExit) as ended:
         train(DictConfig({}))
     (line,) = capsys.readouterr().err.splitlines()

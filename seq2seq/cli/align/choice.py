@@ -6,17 +6,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from seq2seq.alignment.candidates import Candidate, Candidates
+from seq2seq.alignment.candidates import Candidate, CandidateCounts
 from seq2seq.alignment.choice import (
     Alignment,
     Choice,
     check_choice,
-    describe,
-    guided,
+    choice_of_guided_head,
+    describe_choice,
     sharpest,
 )
 from seq2seq.alignment.links import Links
-from seq2seq.alignment.saved_choice import choice_file, counted, load_choice
+from seq2seq.alignment.saved_choice import choice_file, choice_options, load_choice
 from seq2seq.errors import ConfigError
 
 GUESS = (
@@ -28,7 +28,7 @@ READ = ("layer", "heads", "shift")
 Shape = tuple[int, int]  # decoder layers of a model, heads of each
 
 
-class Reading(NamedTuple):
+class Selection(NamedTuple):
     """What is read of a model, and why: by options, by validation, or by a guess."""
 
     choice: Choice
@@ -36,12 +36,12 @@ class Reading(NamedTuple):
     why: str
 
     def in_words(self, *, apart: bool = False) -> str:
-        what = describe(self.choice, *self.shape, apart=apart)
+        what = describe_choice(self.choice, *self.shape, apart=apart)
         return f"{what} ({self.why})" if self.why else what
 
     def entry(self) -> dict[str, Any]:
         """For JSON, counted from 1 as on the command line."""
-        return {**counted(self.choice), "why": self.why or "as given"}
+        return {**choice_options(self.choice), "why": self.why or "as given"}
 
 
 def nothing_given() -> argparse.Namespace:
@@ -54,7 +54,7 @@ def reading_of(
     checkpoint: Path,
     config: Mapping[str, Any],
     alignments: Sequence[Alignment],
-) -> Reading:
+) -> Selection:
     """What the options say; else what was chosen or trained for the model; else a guess.
 
     With another layer than the chosen one, its heads and shift are not used either.
@@ -70,7 +70,7 @@ def reading_of(
     choice, why = load_choice(checkpoint) if free else None, ""
     if choice:
         why = f"chosen on validation: {choice_file(checkpoint)}"
-    elif free and (trained := guided(config)):
+    elif free and (trained := choice_of_guided_head(config)):
         choice, why = trained, "trained to align, by guided.links"
     else:
         choice = sharpest(alignments, options.shift or 0)
@@ -80,7 +80,7 @@ def reading_of(
     wanted = with_options(choice, options, shape)
     check_choice(wanted, *shape)
     # The reason no longer holds if the options changed the choice.
-    return Reading(wanted, shape, why if why == GUESS or wanted == choice else "")
+    return Selection(wanted, shape, why if why == GUESS or wanted == choice else "")
 
 
 def shape_of(alignment: Alignment) -> Shape:
@@ -94,14 +94,14 @@ def with_options(choice: Choice, options: argparse.Namespace, shape: Shape) -> C
     """
     if options.layer is not None and options.layer - 1 != choice.layer:
         choice = Choice(0, options.layer - 1, None)
-    if options.heads is not None and (head := given_head(options, shape)) != choice.head:
+    if options.heads is not None and (head := head_option(options, shape)) != choice.head:
         choice = choice._replace(head=head, threshold=0.0, near=1.0)
     if options.shift is not None and options.shift != choice.shift:
         choice = choice._replace(shift=options.shift, threshold=0.0, near=1.0)
     return choice
 
 
-def given_head(options: argparse.Namespace, shape: Shape) -> int | None:
+def head_option(options: argparse.Namespace, shape: Shape) -> int | None:
     """The head of --heads, from 0; None for the mean, also of a single head."""
     if not isinstance(options.heads, int) or (options.heads == 1 and shape[1] == 1):
         return None
@@ -126,16 +126,16 @@ def rank_choices(
         if candidates is None:
             shape = shape_of(alignment)
             check_choice(with_options(Choice(0, 0, None), options, shape), *shape)
-            candidates = Candidates(*shape)
+            candidates = CandidateCounts(*shape)
         candidates.add(alignment, links)
     if candidates is None:
         raise ConfigError("there is nothing to choose by: no pair can be aligned")
     candidates.sure += missed  # links that no choice can find
-    allowed = [c for c in candidates.ranked() if with_options(c.choice, options, shape) == c.choice]
+    allowed = [c for c in candidates.rank() if with_options(c.choice, options, shape) == c.choice]
     return allowed, shape
 
 
-def check_writable(checkpoint: Path) -> None:
+def check_choice_can_be_saved(checkpoint: Path) -> None:
     """Raises: ConfigError if nothing can be saved beside the checkpoint."""
     if not os.access(checkpoint.parent, os.W_OK):
         raise ConfigError(

@@ -106,7 +106,7 @@ def add_directions(command: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    check_input(arguments)
+    check_one_input(arguments)
     if arguments.source is not None:
         arguments.source = as_utf8(arguments.source, "SRC")
         arguments.target = arguments.target and as_utf8(arguments.target, "TGT")
@@ -131,7 +131,7 @@ def run(arguments: argparse.Namespace) -> int:
     return files.align_files(arguments)
 
 
-def check_input(arguments: argparse.Namespace) -> None:
+def check_one_input(arguments: argparse.Namespace) -> None:
     """Raises: ConfigError unless there is exactly one thing to align."""
     files = arguments.source_file, arguments.target_file
     if arguments.links:
@@ -167,7 +167,7 @@ def check_output(arguments: argparse.Namespace) -> None:
     if output is not None and output.suffix == PAGE:
         check_page(arguments)
     elif arguments.source is None:
-        check_links(arguments)
+        check_link_options(arguments)
     to_links = output.suffix == LINKS if output is not None else arguments.source is None
     if to_links and arguments.heads == "all":
         raise ConfigError(
@@ -176,7 +176,7 @@ def check_output(arguments: argparse.Namespace) -> None:
         )
 
 
-def check_links(arguments: argparse.Namespace) -> None:
+def check_link_options(arguments: argparse.Namespace) -> None:
     """Raises: ConfigError unless links are chosen by, written to a .align file, or scored."""
     output: Path | None = arguments.output
     links = arguments.links or ()

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from seq2seq import checkpoint
-from seq2seq.alignment.choice import Alignment, describe
-from seq2seq.alignment.links import Link, Links, check_range, check_words
-from seq2seq.alignment.saved_choice import counted, save_choice
+from seq2seq.alignment.choice import Alignment, describe_choice
+from seq2seq.alignment.links import Link, Links, check_word_numbers, check_words
+from seq2seq.alignment.saved_choice import choice_options, save_choice
 from seq2seq.cli.align import choice
 from seq2seq.cli.align.links import (
     DIRECTIONS,
@@ -57,7 +57,7 @@ class Direction(NamedTuple):
             yield alignment
 
 
-def turned(links: Iterable[Link]) -> set[Link]:
+def swap_sides(links: Iterable[Link]) -> set[Link]:
     """Links with the other side first."""
     return {(j, i) for i, j in links}
 
@@ -93,19 +93,19 @@ def open_directions(arguments: argparse.Namespace, reference: Sequence[Links]) -
     """The models. Raises: DataError, before one is built, for reference links out of range."""
     paths = [checkpoint.find(Path(p)) for p in (arguments.path, arguments.reverse) if p]
     for path in paths if arguments.choose else []:
-        choice.check_writable(path)
+        choice.check_choice_can_be_saved(path)
     saved = [checkpoint.read(path) for path in paths]
     data = saved[0].config["data"]
     spaced = not any(is_spaceless(data[side]) for side in ("source", "target"))
     if reference and spaced and arguments.units == "words":  # else the tokenizer decides
         sizes = word_counts(arguments.source_file, arguments.target_file)
-        check_range(arguments.gold, reference, sizes, names(arguments))
+        check_word_numbers(arguments.gold, reference, sizes, names(arguments))
     directions = []
     for name, path, one in zip(DIRECTIONS, paths, saved, strict=False):
         first = name == DIRECTIONS[0]
         translator = Translator(one, arguments.device, arguments.tag if first else None)
         options = arguments if first else choice.nothing_given()
-        links = reference if first else [Links(*map(turned, pair)) for pair in reference]
+        links = reference if first else [Links(*map(swap_sides, pair)) for pair in reference]
         directions.append(Direction(name, path, translator, options, not first, links))
     check_ways(directions)
     check_pieces(arguments, directions)
@@ -146,14 +146,14 @@ def choose(arguments: argparse.Namespace, direction: Direction, entry: dict[str,
     known = {"aer": round(counts.aer, 4), "pairs": len(links), "gold": str(arguments.gold)}
     path = save_choice(direction.checkpoint, best, **known)
     entry["kept"] = str(path)
-    entry["candidates"] = [{**counted(c.choice), **rates_entry(c.counts)} for c in ranked]
-    rows = {describe(c.choice, *shape): c.counts for c in ranked[:SHOWN]}
+    entry["candidates"] = [{**choice_options(c.choice), **rates_entry(c.counts)} for c in ranked]
+    rows = {describe_choice(c.choice, *shape): c.counts for c in ranked[:SHOWN]}
     return [f"{path}: the best of {len(ranked)} on {arguments.gold}", *rates_table(rows)]
 
 
 def links_of(
     arguments: argparse.Namespace, direction: Direction
-) -> tuple[choice.Reading | None, Iterator[set[Link] | None]]:
+) -> tuple[choice.Selection | None, Iterator[set[Link] | None]]:
     """How a direction is read, and the links of all pairs, one at a time, source first."""
     alignments = direction.alignments(arguments)
     first = beginning(alignments)
@@ -169,7 +169,7 @@ def links_of(
                 yield None
             else:
                 pair_links = alignment.links(reading.choice)
-                yield turned(pair_links) if direction.swapped else pair_links
+                yield swap_sides(pair_links) if direction.swapped else pair_links
 
     return reading, links()
 

@@ -12,7 +12,7 @@ from seq2seq.alignment.links import (
     LinkCounts,
     Links,
     check_count,
-    check_range,
+    check_word_numbers,
     format_links,
     read_alignment,
     words,
@@ -20,7 +20,7 @@ from seq2seq.alignment.links import (
 from seq2seq.alignment.symmetrize import HEURISTICS, symmetrize
 from seq2seq.data.text import check_parallel, read_lines
 from seq2seq.durable import replacing
-from seq2seq.errors import format_count, shown
+from seq2seq.errors import format_count, printable
 
 PairLinks = set[Link] | None
 
@@ -126,7 +126,7 @@ def show(arguments: argparse.Namespace, words: Sequence[str], summary: dict[str,
         print(json.dumps(summary, ensure_ascii=False))
     else:
         for text in words:
-            print(shown(text))
+            print(printable(text))
 
 
 def outcome_entry(arguments: argparse.Namespace, rates: Mapping[str, LinkCounts]) -> dict[str, Any]:
@@ -155,7 +155,7 @@ def align_links(arguments: argparse.Namespace) -> int:
     for path, lines in zip(paths, links, strict=True):
         check_count(path, len(lines), count, of)
         if sizes is not None:
-            check_range(path, lines, sizes, of)
+            check_word_numbers(path, lines, sizes, of)
     reference = links.pop() if arguments.gold else []
     # The possible links of an aligner count as links, too.
     _, rates = combine(arguments, [[pair.possible for pair in lines] for lines in links], reference)

@@ -10,7 +10,7 @@ from seq2seq.alignment.links import format_links
 from seq2seq.cli.align import choice
 from seq2seq.data.text import check_parallel, read_lines
 from seq2seq.durable import write_text
-from seq2seq.errors import DataError, shown
+from seq2seq.errors import DataError, printable
 from seq2seq.pages.page import write_page
 from seq2seq.pages.plots import picture_format, plot_alignment
 from seq2seq.translator import Translator
@@ -37,7 +37,7 @@ def align_sentence(arguments: argparse.Namespace) -> int:
             weights = alignment.weights[reading.choice.shift, reading.choice.layer]
         words = [w.text for w in alignment.source], [w.text for w in alignment.target]
         plot_alignment(weights[..., :-1], *words, path=output)
-    print(shown(f"{output}: {reading.in_words(apart=apart)}"))
+    print(printable(f"{output}: {reading.in_words(apart=apart)}"))
     return 0
 
 
@@ -59,7 +59,7 @@ def align_page(arguments: argparse.Namespace) -> int:
     reading = choice.reading_of(arguments, path, translator.config, known)
     write_page(arguments.output, known, reading.choice)
     limit = f", the first {len(read)} of {count:,} pairs" if len(read) < count else ""
-    print(shown(f"{arguments.output}: {reading.in_words()}{limit}"))
+    print(printable(f"{arguments.output}: {reading.in_words()}{limit}"))
     return int(len(known) < len(read))
 
 

@@ -28,14 +28,14 @@ from seq2seq.cli.options import (
     add_ensemble,
     add_search,
     engine_arguments,
-    joined,
+    model_paths,
     of_models,
     search_arguments,
 )
 from seq2seq.cli.requirements import add_requirements, check_requirements
 from seq2seq.data.text import check_rereadable, count_lines, read_lines
 from seq2seq.durable import replacing
-from seq2seq.errors import ConfigError, DataError, shown
+from seq2seq.errors import ConfigError, DataError, printable
 
 HELP = "score translations of a test set"
 MAX_RESAMPLES = 100_000  # each takes an index per sentence
@@ -136,7 +136,7 @@ def check_arguments(arguments: argparse.Namespace, paths: list[Path], files: lis
             f"-o {arguments.output} takes the translations of one PATH, not of {len(paths)}: leave "
             "it out, or evaluate them one by one"
         )
-    joined(paths[0], arguments)  # refuses options of ensembles without another model
+    model_paths(paths[0], arguments)  # refuses options of ensembles without another model
     check_written(arguments.output, *inputs_of(arguments))
     if arguments.frequencies:
         check_rereadable(arguments.frequencies)
@@ -176,7 +176,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(json.dumps(findings_entry(findings), ensure_ascii=False))
     else:
         for line in findings_lines(findings, lengths=arguments.lengths):
-            print(shown(line))
+            print(printable(line))
     unknown = findings.comet is not None and None in findings.comet.scores
     return int(unknown or any(system.failed for system in systems))
 

@@ -44,7 +44,7 @@ def findings_lines(findings: Findings, *, lengths: bool) -> Iterator[str]:
     if len(findings.systems) == 1:
         yield from single_lines(findings)
     else:
-        yield from table_lines(findings)
+        yield from score_table(findings)
     for system, assessment in findings.systems:
         name = "" if len(findings.systems) == 1 else f"{system.name}: "
         if lengths:
@@ -74,7 +74,7 @@ def single_lines(findings: Findings) -> Iterator[str]:
         yield f"95% of {findings.resamples:,} resamples: {', '.join(intervals) or UNDEFINED}"
 
 
-def table_lines(findings: Findings) -> Iterator[str]:
+def score_table(findings: Findings) -> Iterator[str]:
     """A row per system, a column per score; then what all have in common."""
     baseline, scores = findings.systems[0][0], findings.systems[0][1].scores
     rows = [["", *(score.name for score in scores)]]
@@ -88,7 +88,7 @@ def table_lines(findings: Findings) -> Iterator[str]:
         rows[0].append("COMET")
         for row, value in zip(rows[1:], findings.comet.scores, strict=False):
             row.append(comet_digits(value))
-    yield from aligned_rows(rows)
+    yield from pad_columns(rows)
     for score in scores:
         known = findings.paired[1][score.name] if findings.paired else score
         yield f"{score.name} {known.signature}"
@@ -125,7 +125,7 @@ def score_cell(score: "CorpusScore", findings: Findings, index: int) -> str:
     return text
 
 
-def aligned_rows(rows: Sequence[Sequence[str]]) -> Iterator[str]:
+def pad_columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip_longest(*rows, fillvalue="")]
     for row in rows:
         yield "  ".join(map(str.ljust, row, widths)).rstrip()
@@ -153,7 +153,7 @@ def findings_entry(findings: Findings) -> dict[str, Any]:
         system["comet"] = comet and {"score": comet.scores[index], "command": comet.command}
     if len(systems) == 1:
         return {**systems[0], **test}
-    paired = findings.paired and paired_entry(*findings.paired, systems)
+    paired = findings.paired and comparison_entry(*findings.paired, systems)
     seeds = {name: each._asdict() for name, each in (findings.seeds or {}).items()}
     return {"systems": systems, **test, "paired": paired, "seeds": seeds or None}
 
@@ -182,7 +182,7 @@ def system_entry(system: System, assessment: "Assessment") -> dict[str, Any]:
     }
 
 
-def paired_entry(
+def comparison_entry(
     test: str, comparisons: "dict[str, Comparison]", systems: list[dict[str, Any]]
 ) -> dict[str, Any]:
     scores = {}

@@ -11,9 +11,9 @@ from seq2seq.cli import progress
 from seq2seq.cli.evaluate.testset import TestSet, check_hypotheses
 from seq2seq.cli.files import is_archive
 from seq2seq.cli.lines import one_line
-from seq2seq.cli.options import engine_arguments, joined, open_models, search_arguments
+from seq2seq.cli.options import engine_arguments, model_paths, open_models, search_arguments
 from seq2seq.cli.requirements import best_by_risk, check_beams, rules_of
-from seq2seq.data.text import check_rereadable, neighbours, read_lines
+from seq2seq.data.text import check_rereadable, read_lines, similar_names
 from seq2seq.errors import ConfigError
 
 # The nodes of a configuration that say how a model is trained, and how it searches.
@@ -56,7 +56,7 @@ def check_systems(paths: Sequence[Path], test_set: TestSet, asked: Sequence[str]
         if not path.exists():
             raise ConfigError(
                 f"there is no {path}: give a checkpoint, the folder of a run, or a file of "
-                f"translations. {neighbours(path)}"
+                f"translations. {similar_names(path)}"
             )
         if not is_model(path):
             check_hypotheses(path, test_set)
@@ -113,7 +113,7 @@ def translate(path: Path, test_set: TestSet, arguments: argparse.Namespace) -> S
     # As in a file, so that both have the same score.
     lines = [one_line(nbest[0].text) if nbest else "" for nbest in results]
     truncated = sum(nbest[0].truncated for nbest in results if nbest)
-    name = " + ".join(map(str, joined(path, arguments)))
+    name = " + ".join(map(str, model_paths(path, arguments)))
     return System(name, lines, translator.config, None in results, truncated)
 
 
@@ -131,7 +131,7 @@ def warn_of_twins(systems: Sequence[System]) -> None:
 
 def warn_of_recipes(systems: Sequence[System]) -> None:
     """Warn of runs that differ in more than the seed, or not even in the seed."""
-    from seq2seq.checkpoint import differences
+    from seq2seq.checkpoint import list_differences
 
     models = [(system, system.config) for system in systems if system.config]
     for system, config in models[1:]:
@@ -139,7 +139,7 @@ def warn_of_recipes(systems: Sequence[System]) -> None:
         differing = {
             each.name: each
             for node in RECIPE
-            for each in differences(first_config.get(node) or {}, config.get(node) or {}, node)
+            for each in list_differences(first_config.get(node) or {}, config.get(node) or {}, node)
         }
         if not differing.pop("order.seed", None):
             warnings.warn(f"{system.name} has the seed of {first.name}", stacklevel=2)

@@ -5,7 +5,7 @@ from ctypes import CDLL
 from functools import cache
 
 from seq2seq.decoding.native import build
-from seq2seq.decoding.native.layout import declared
+from seq2seq.decoding.native.layout import parse_struct
 from seq2seq.errors import Seq2SeqError
 
 
@@ -21,7 +21,7 @@ def why_not() -> str | None:
     return loaded if isinstance(loaded, str) else None
 
 
-def required() -> CDLL:
+def is_required() -> CDLL:
     """The functions of the C, in a process that was given a model which needs them."""
     loaded = functions_or_why_not()
     if isinstance(loaded, str):
@@ -30,18 +30,18 @@ def required() -> CDLL:
 
 
 def functions_or_why_not() -> CDLL | str:
-    return "SEQ2SEQ_NATIVE=0" if os.environ.get("SEQ2SEQ_NATIVE") == "0" else load()
+    return "SEQ2SEQ_NATIVE=0" if os.environ.get("SEQ2SEQ_NATIVE") == "0" else load_library()
 
 
 @cache
-def load() -> CDLL | str:
+def load_library() -> CDLL | str:
     """The library, compiled if need be; or why there is none."""
     try:
         path = build.build()
         try:
-            return declared(CDLL(str(path)))
+            return parse_struct(CDLL(str(path)))
         except (OSError, AttributeError):  # it is not what was tested, whatever its name says
             path.unlink(missing_ok=True)
-            return declared(CDLL(str(build.build())))
+            return parse_struct(CDLL(str(build.build())))
     except (build.UnavailableError, OSError, AttributeError) as error:
         return str(error)

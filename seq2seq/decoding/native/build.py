@@ -48,11 +48,11 @@ def build(folder: Path | None = None) -> Path:
     try:
         folder = cache_folder() if folder is None else folder
         check_private(folder)
-        key = identity(compiler)
-        if path := kept(folder, key):
+        key = describe_build(compiler)
+        if path := find_library(folder, key):
             return path
-        with alone(folder):
-            return kept(folder, key) or compiled(compiler, folder, key)
+        with lock(folder):
+            return find_library(folder, key) or compile_library(compiler, folder, key)
     except (OSError, RuntimeError) as error:  # RuntimeError: no home directory
         raise UnavailableError(f"{type(error).__name__}: {error}") from error
 
@@ -60,11 +60,13 @@ def build(folder: Path | None = None) -> Path:
 def is_built() -> bool:
     """Is the object for this machine in the cache?"""
     compiler = shutil.which("cc")
-    return compiler is not None and kept(cache_folder(), identity(compiler)) is not None
+    return (
+        compiler is not None and find_library(cache_folder(), describe_build(compiler)) is not None
+    )
 
 
 @contextmanager
-def alone(folder: Path) -> Iterator[None]:
+def lock(folder: Path) -> Iterator[None]:
     """Wait until no other process compiles there, but not longer than one may take."""
     import fcntl  # not on Windows
 
@@ -81,18 +83,18 @@ def alone(folder: Path) -> Iterator[None]:
         os.close(file)
 
 
-def kept(folder: Path, key: str) -> Path | None:
+def find_library(folder: Path, key: str) -> Path | None:
     """The object of that key with the content that it was kept with, if there is one."""
     for path in sorted(folder.glob(f"{key}-*.so")):
         with suppress(OSError):  # not readable
-            if path.is_file() and path.stem == f"{key}-{digest(path.read_bytes())}":
+            if path.is_file() and path.stem == f"{key}-{source_digest(path.read_bytes())}":
                 if time.time() - path.stat().st_mtime > HOUR:
                     os.utime(path)  # it is in use: see `clean`
                 return path
     return None
 
 
-def remove(path: Path) -> None:
+def remove_old(path: Path) -> None:
     """Remove whatever is there."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
@@ -108,7 +110,7 @@ def clean(folder: Path, key: str) -> None:
         age = time.time() - path.lstat().st_mtime
         if path.name.startswith(f"{key}-") or age > (MONTH if path.suffix == ".so" else HOUR):
             with suppress(OSError):  # it may belong to somebody else
-                remove(path)
+                remove_old(path)
 
 
 def check_private(folder: Path) -> None:
@@ -119,14 +121,14 @@ def check_private(folder: Path) -> None:
         raise UnavailableError(f"{folder} should be a folder of your own, with mode 0700")
 
 
-def identity(compiler: str) -> str:
+def describe_build(compiler: str) -> str:
     """What an object depends on."""
     path = Path(compiler).resolve()
     found = path.stat()
     about = [processor(), str(path), str(found.st_size), str(found.st_mtime_ns), *FLAGS]
     sources = [*sorted(SOURCES.glob("*.[ch]")), SOURCES / "self_test.py"]
     texts = [path.read_text(encoding="utf-8") for path in sources]
-    return digest("\0".join([*about, *texts]).encode())
+    return source_digest("\0".join([*about, *texts]).encode())
 
 
 def processor() -> str:
@@ -138,11 +140,11 @@ def processor() -> str:
     return "\n".join([platform.machine(), platform.processor(), *lines])
 
 
-def digest(content: bytes) -> str:
+def source_digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:32]
 
 
-def compiled(compiler: str, folder: Path, key: str) -> Path:
+def compile_library(compiler: str, folder: Path, key: str) -> Path:
     with TemporaryDirectory(dir=folder) as temporary:
         path = Path(temporary, "native.so")
         sources = sorted(str(path) for path in SOURCES.glob("*.c"))
@@ -152,7 +154,7 @@ def compiled(compiler: str, folder: Path, key: str) -> Path:
         test = [sys.executable, "-I", "-c", TEST, str(path), str(SOURCES.parents[2]), *sys.path]
         run(test, temporary, "the test of the native code")
         clean(folder, key)
-        final = folder / f"{key}-{digest(path.read_bytes())}.so"
+        final = folder / f"{key}-{source_digest(path.read_bytes())}.so"
         with path.open("rb") as written:
             os.fsync(written.fileno())
         path.replace(final)

@@ -21,7 +21,7 @@ NUMBERS = {"float": c_float, "int": c_int32, "int32_t": c_int32, "int64_t": c_in
 structs = SimpleNamespace()  # structs.step is the `step` of the C
 
 
-def fields(declaration: str) -> list[tuple[str, Any]]:
+def struct_fields(declaration: str) -> list[tuple[str, Any]]:
     """Names and types in a line such as `const float *x, *y`. All pointers to numbers are of one
     type. A name that is a word of Python gets a _ at its end.
     """
@@ -34,16 +34,16 @@ def fields(declaration: str) -> list[tuple[str, Any]]:
 
 
 for body, name in re.findall(r"typedef struct \{(.*?)\} (\w+);", TEXT, re.DOTALL):
-    members = [field for line in body.split(";")[:-1] for field in fields(line)]
+    members = [field for line in body.split(";")[:-1] for field in struct_fields(line)]
     setattr(structs, name, type(name, (Structure,), {"_fields_": members}))
 
 
-def declared(library: CDLL) -> CDLL:
+def parse_struct(library: CDLL) -> CDLL:
     """The library, whose functions know their types."""
     for result, name, parameters in re.findall(r"^(\w+) (\w+)\(([^)]*)\) \{", TEXT, re.MULTILINE):
         function = getattr(library, name)
         function.restype = NUMBERS.get(result)
-        types = [] if parameters == "void" else map(fields, parameters.split(","))
+        types = [] if parameters == "void" else map(struct_fields, parameters.split(","))
         function.argtypes = [kind for ((_, kind),) in types]
     return library
 
@@ -52,7 +52,7 @@ def address(tensor: Tensor | None) -> int | None:
     return None if tensor is None else tensor.data_ptr()
 
 
-def check_rows(indices: Tensor, rows: int, name: str) -> None:
+def check_step(indices: Tensor, rows: int, name: str) -> None:
     """Raises: DataError if an index is no row of a table: the C reads what it is told."""
     values = indices.flatten().tolist()  # quick for the few ids of a step
     if values and not 0 <= min(values) <= max(values) < rows:

@@ -77,7 +77,7 @@ class Packed:
 def unpickled(shape: tuple[int, int], *held: Any) -> Packed:
     from seq2seq.decoding import native  # which needs this module
 
-    return Packed(native.required(), shape, *held)
+    return Packed(native.is_required(), shape, *held)
 
 
 class Packer:

@@ -11,7 +11,7 @@ from seq2seq.attention.base import Encoded
 from seq2seq.attention.memory import DenseMemory, Memory, StateMemory
 from seq2seq.attention.paged import PagedMemory, PagedSource
 from seq2seq.attention.slab import SlabMemory
-from seq2seq.decoding.native import required
+from seq2seq.decoding.native import is_required
 from seq2seq.decoding.native.layout import WORK, address, structs
 from seq2seq.decoding.native.linear import Packed, Packer
 from seq2seq.decoding.native.stacks import NativeStack
@@ -180,4 +180,4 @@ def states_of(pasts: Sequence[Any], rows: int, dim: int) -> list[Tensor]:
 
 
 def unpickled(model: Transformer, made: Sequence[Packed], int8: bool) -> NativeTransformer:
-    return NativeTransformer(model, Packer(required(), int8, made))
+    return NativeTransformer(model, Packer(is_required(), int8, made))

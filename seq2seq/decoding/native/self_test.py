@@ -12,7 +12,7 @@ from torch import Tensor
 
 from seq2seq.attention.pages import PagePool
 from seq2seq.decoding.decoding_batch import top_candidates
-from seq2seq.decoding.native.layout import declared
+from seq2seq.decoding.native.layout import parse_struct
 from seq2seq.decoding.native.linear import NativeLinear, Packed, Packer
 from seq2seq.decoding.native.model import NativeTransformer
 from seq2seq.decoding.precision import with_linears
@@ -66,7 +66,7 @@ def main(path: str) -> int:
     torch.manual_seed(0)
     torch.set_num_threads(1)
     try:
-        check(declared(CDLL(path)))
+        run_self_test(parse_struct(CDLL(path)))
     except Exception as error:  # whatever a wrong object leads to
         print(error)
         return 1
@@ -74,14 +74,14 @@ def main(path: str) -> int:
 
 
 @torch.no_grad()
-def check(functions: CDLL) -> None:
+def run_self_test(functions: CDLL) -> None:
     """Raises: AssertionError for the first thing that is not as on torch."""
     for shape in PRODUCTS:
         check_product(functions, *shape)
     for case in CASES:
         model = random_model(case)
         for int8 in (False, True):
-            check_model(functions, case, model, int8)
+            test_model(functions, case, model, int8)
 
 
 def check_error(
@@ -141,7 +141,7 @@ def random_model(case: Case) -> Seq2Seq:
     return model
 
 
-def check_model(functions: CDLL, case: Case, model: Seq2Seq, int8: bool) -> None:
+def test_model(functions: CDLL, case: Case, model: Seq2Seq, int8: bool) -> None:
     """Compare steps of a model, and the best next tokens after them."""
     packer = Packer(functions, int8)
     copies = deepcopy(model).float(), deepcopy(model).float() if int8 else model

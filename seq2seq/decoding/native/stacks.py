@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.scores import Dot, ScaledDot
 from seq2seq.attention.ssru import SSRU
-from seq2seq.decoding.native.layout import address, check_rows, structs
+from seq2seq.decoding.native.layout import address, check_step, structs
 from seq2seq.decoding.native.linear import Packer
 from seq2seq.models.transformer import Transformer
 from seq2seq.nn.layer import ACTIVATIONS, FeedForward
@@ -108,8 +108,8 @@ class NativeStack:
 
     def check(self, tokens: Tensor, positions: Tensor) -> None:
         """Raises: DataError for ids or positions that its tables lack."""
-        check_rows(tokens, self.pieces, "an id of")
-        check_rows(positions, self.positions, "a position of")
+        check_step(tokens, self.pieces, "an id of")
+        check_step(positions, self.positions, "a position of")
 
     def _keep(self, tensor: Tensor) -> int | None:
         tensor = tensor.detach().contiguous()

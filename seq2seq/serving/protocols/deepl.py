@@ -7,7 +7,7 @@ from starlette.requests import Request
 from seq2seq.documents.document import Split
 from seq2seq.serving.languages import name_of
 from seq2seq.serving.service import Service
-from seq2seq.serving.validation import checked
+from seq2seq.serving.validation import validate
 
 NO_LIMIT = 10**12  # characters
 SIDES = ["source", "target"]
@@ -40,7 +40,7 @@ async def languages(service: Service, request: Request, entry: dict[str, Any]) -
     client for Python sends it.
     """
     side = request.query_params.get("type", entry["type"])
-    checked(side, {"type": "string", "enum": SIDES}, "type")
+    validate(side, {"type": "string", "enum": SIDES}, "type")
     codes = dict.fromkeys(getattr(model, side) for model in service.models.values())
     more = {"supports_formality": False} if side == "target" else {}
     return [{"language": code.upper(), "name": name_of(code), **more} for code in codes]

@@ -23,11 +23,11 @@ async def translate(service: Service, request: Request, entry: dict[str, Any]) -
     if others:
         answer["alternatives"] = [task.others(sentences, others) for task, sentences in each]
     if entry["source"] == "auto":
-        answer["detectedLanguage"] = [described(task.detected) for task in tasks]
+        answer["detectedLanguage"] = [language_entry(task.detected) for task in tasks]
     return {name: values[0] for name, values in answer.items()} if single else answer
 
 
-def described(detected: Detected | None) -> dict[str, Any]:
+def language_entry(detected: Detected | None) -> dict[str, Any]:
     assert detected is not None
     return {"language": detected.language, "confidence": round(100 * detected.confidence)}
 
@@ -35,7 +35,7 @@ def described(detected: Detected | None) -> dict[str, Any]:
 async def find_language(service: Service, request: Request, entry: dict[str, Any]) -> Any:
     """The language of a text: if it is clear, also one that nothing is translated from."""
     service.check_length([entry["q"]])
-    return [described(detect(entry["q"], [model.source for model in service.ready()]))]
+    return [language_entry(detect(entry["q"], [model.source for model in service.ready()]))]
 
 
 async def languages(service: Service, request: Request) -> Any:

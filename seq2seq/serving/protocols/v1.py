@@ -12,7 +12,7 @@ from starlette.responses import StreamingResponse
 from seq2seq.alignment.choice import Alignment, Choice
 from seq2seq.constraints.request import MOST_CHARACTERS, TextRequest
 from seq2seq.documents.document import Split
-from seq2seq.serving.errors import Gone, Refusal
+from seq2seq.serving.errors import ClientDisconnected, HTTPError
 from seq2seq.serving.languages import name_of
 from seq2seq.serving.service import Service, Task
 from seq2seq.symbols import EOS, NAMES
@@ -40,16 +40,16 @@ async def translate(service: Service, request: Request, entry: dict[str, Any]) -
     nbest = entry["nbest"]
     beams = entry.get("beam_size", nbest)
     if beams < nbest:
-        raise Refusal(400, f"nbest={nbest} needs as many beams: beam_size={nbest}, or none")
+        raise HTTPError(400, f"nbest={nbest} needs as many beams: beam_size={nbest}, or none")
     task = task_of(service, entry, None if entry["split"] else "none")
-    asked = TextRequest("", entry["prefix"], entry["must"], entry["must_not"]).checked()
+    asked = TextRequest("", entry["prefix"], entry["must"], entry["must_not"]).validate()
     length = sum(map(len, chain(asked.must_not, *asked.must)))
     if length > MOST_CHARACTERS:
         most = f"at most {MOST_CHARACTERS:,} are searched for at once"
-        raise Refusal(413, f"must and must_not have {length:,} characters; {most}")
+        raise HTTPError(413, f"must and must_not have {length:,} characters; {most}")
     if len(task.cut.sentences) != 1 and (asked.prefix or asked.must):
-        raise Refusal(400, "prefix and must are for a text of one sentence; or add split=false")
-    news = News()
+        raise HTTPError(400, "prefix and must are for a text of one sentence; or add split=false")
+    news = PartialResults()
     seconds = entry.get("deadline")
     future = service.submit(
         [task],
@@ -63,7 +63,7 @@ async def translate(service: Service, request: Request, entry: dict[str, Any]) -
 
     async def work() -> dict[str, Any]:
         (found,) = await service.answer([task], future, request.receive, seconds)
-        return translated(task, [each[:nbest] for each in found], entry["links"])
+        return translate_json(task, [each[:nbest] for each in found], entry["links"])
 
     if "text/event-stream" not in request.headers.get("accept", ""):
         return await work()
@@ -76,7 +76,7 @@ async def alternatives(service: Service, request: Request, entry: dict[str, Any]
     """The ways to go on after the beginning of a translation."""
     task = task_of(service, entry, "none")
     if not task.cut.sentences:
-        raise Refusal(400, "the text is empty: give a sentence")
+        raise HTTPError(400, "the text is empty: give a sentence")
     ways, seconds = entry["count"], entry.get("deadline")
     future = service.submit(
         [task],
@@ -87,7 +87,7 @@ async def alternatives(service: Service, request: Request, entry: dict[str, Any]
         seconds=seconds,
     )
     (found,) = await service.answer([task], future, request.receive, seconds)
-    return translated(task, found, entry["links"])
+    return translate_json(task, found, entry["links"])
 
 
 def task_of(service: Service, entry: dict[str, Any], split: Split | None) -> Task:
@@ -95,11 +95,11 @@ def task_of(service: Service, entry: dict[str, Any], split: Split | None) -> Tas
     service.check_length([entry["prefix"]])
     (task,) = service.tasks([text], source, target, name=entry["model"], split=split)
     if entry["links"] and task.model.choice is None:
-        raise Refusal(400, f"model {task.model.name!r} cannot link words: leave links out")
+        raise HTTPError(400, f"model {task.model.name!r} cannot link words: leave links out")
     return task
 
 
-class News:
+class PartialResults:
     """The best translations so far, and whether there is something new."""
 
     def __init__(self) -> None:
@@ -112,7 +112,7 @@ class News:
 
 
 async def events(
-    task: Task, news: News, working: "asyncio.Future[dict[str, Any]]"
+    task: Task, news: PartialResults, working: "asyncio.Future[dict[str, Any]]"
 ) -> AsyncIterator[str]:
     """What is new, and the answer, as server-sent events."""
     told = ""
@@ -124,10 +124,10 @@ async def events(
                 told = text
                 yield event("partial", {"text": text})
         yield event("done", working.result())
-    except Gone:
+    except ClientDisconnected:
         return
     except Exception as error:
-        refusal = Refusal.of(error)
+        refusal = HTTPError.of(error)
         yield event("error", {"error": str(refusal), "status": refusal.status})
     finally:
         working.cancel()
@@ -137,13 +137,15 @@ def event(name: str, data: dict[str, Any]) -> str:
     return f"event: {name}\ndata: {json.dumps(data, ensure_ascii=False)}\n\n"
 
 
-def translated(task: Task, found: Sequence[list[Translation]], linked: bool) -> dict[str, Any]:
+def translate_json(task: Task, found: Sequence[list[Translation]], linked: bool) -> dict[str, Any]:
     """The answer: all sentences with their translations."""
     model = task.model
     sentences = []
     for source, several in zip(task.cut.sentences, found, strict=True):
         entry: dict[str, Any] = {"source": source}
-        entry["translations"] = [described(translation, model.labels) for translation in several]
+        entry["translations"] = [
+            translation_entry(translation, model.labels) for translation in several
+        ]
         if linked and model.choice:
             for translation, each in zip(entry["translations"], several, strict=True):
                 link(entry, translation, each.alignment, model.choice)
@@ -156,7 +158,7 @@ def translated(task: Task, found: Sequence[list[Translation]], linked: bool) -> 
     return answer
 
 
-def described(translation: Translation, labels: Sequence[str]) -> dict[str, Any]:
+def translation_entry(translation: Translation, labels: Sequence[str]) -> dict[str, Any]:
     pieces = [NAMES[EOS] if i == EOS else labels[i] for i in translation.ids]
     return {
         **{"text": translation.text, "score": translation.score},

@@ -39,11 +39,11 @@ def unknown_key(key: str, folder: str, overrides: list[str]) -> str:
     """`unknown option attn.num_kv_head; did you mean attn.num_kv_heads?`, and the known ones."""
     if role := re.match(r"(encoder|decoder|cross)_attn\b", key):
         return f"{role.group()} is not set: add a plus, +{key}=..., or type attn@{role.group()}=mha"
-    config = composed(folder, overrides)
+    config = compose_groups(folder, overrides)
     group, _, word = key.partition(".")
     if group.endswith("attn") and (reason := lacking(config[group].get("name"), word)):
         return f"{key} means nothing here: {reason}"
-    known = [*flatten(config), *groups(folder)]
+    known = [*option_names(config), *groups(folder)]
     near = did_you_mean(key, known)
     if near == ".":  # compare the last word among its siblings too
         parent, _, word = key.rpartition(".")
@@ -62,7 +62,7 @@ def lacking(name: str, option: str) -> str | None:
     return None if mechanism is None else mechanism.absent_options.get(option)
 
 
-def composed(folder: str, overrides: list[str]) -> dict[str, Any]:
+def compose_groups(folder: str, overrides: list[str]) -> dict[str, Any]:
     """The configuration that the groups among the overrides select, nothing resolved."""
     chosen = [o for o in overrides if o.split("=")[0].split("@")[0] in groups(folder)]
     GlobalHydra.instance().clear()
@@ -80,8 +80,8 @@ def groups(folder: str) -> list[str]:
     return sorted(path.name for path in Path(folder).iterdir() if path.is_dir())
 
 
-def flatten(node: Any, prefix: str = "") -> Iterator[str]:
+def option_names(node: Any, prefix: str = "") -> Iterator[str]:
     for key, value in node.items():
         yield f"{prefix}{key}"
         if isinstance(value, dict):
-            yield from flatten(value, f"{prefix}{key}.")
+            yield from option_names(value, f"{prefix}{key}.")

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import torch
 
 from seq2seq.attention import ATTENTION, Attention, Place, Role, build_attention
-from seq2seq.attention.roles import Choice, resolve_roles
+from seq2seq.attention.roles import Assignment, resolve_roles
 from seq2seq.checkpoint import LAST
 from seq2seq.data.guided_links import LinkFiles
 from seq2seq.data.prepare import DataOptions
@@ -33,7 +33,7 @@ from seq2seq.training.config.options import (
     TrainerOptions,
     ValidationOptions,
 )
-from seq2seq.training.guided import Guide, check_links, find_guide
+from seq2seq.training.guided import GuidedHead, check_links, find_guide
 from seq2seq.training.loggers import LoggerOptions, read_logger
 from seq2seq.training.optimizer import Schedule, build_schedule
 
@@ -63,7 +63,7 @@ class Plan:
     tokenizer: dict[str, Any]
     loss: LossOptions
     guided: GuidedOptions
-    guide: Guide | None  # the head that is guided
+    guide: GuidedHead | None  # the head that is guided
     validation: ValidationOptions
     checkpoint: CheckpointOptions
     trainer: TrainerOptions
@@ -92,7 +92,7 @@ class Plan:
         return float(self.tokenizer.get("dropout", 0.0))
 
 
-def check(config: dict[str, Any], folder: Path) -> Plan:
+def check_config(config: dict[str, Any], folder: Path) -> Plan:
     """Check every node of a plain configuration.
 
     Raises: ConfigError with all problems.
@@ -100,14 +100,14 @@ def check(config: dict[str, Any], folder: Path) -> Plan:
     check_nodes(config)
 
     def node(options: Callable[..., T], name: str) -> Callable[[], T]:
-        return cache(lambda: build(options, config[name], name))
+        return cache(lambda: build_options(options, config[name], name))
 
     # Parts of the plan, each made when it is first asked for: a check of two parts raises what is
     # wrong with either.
     alone = {name: config[name] for name in ALONE}
     values = {key: value for key, value in config["data"].items() if key not in REFERRED}
-    run = cache(lambda: build(RunOptions, alone, ""))
-    data = cache(lambda: build(DataOptions, values, "data"))
+    run = cache(lambda: build_options(RunOptions, alone, ""))
+    data = cache(lambda: build_options(DataOptions, values, "data"))
     loss, guided = node(LossOptions, "loss"), node(GuidedOptions, "guided")
     validation = node(ValidationOptions, "validation")
     checkpoint, trainer = node(CheckpointOptions, "checkpoint"), node(TrainerOptions, "trainer")
@@ -116,9 +116,9 @@ def check(config: dict[str, Any], folder: Path) -> Plan:
     logger = cache(lambda: read_logger(config["logger"]))
     roles = cache(lambda: resolve_roles(config, MODELS.find(config["model"]["name"]).roles))
     model = cache(lambda: describe_model(config, roles()))
-    built = cache(lambda: build_model(model(), roles()))
+    built = cache(lambda: outline_model(model(), roles()))
     guide = cache(lambda: find_guide(guided(), built()))
-    gather(
+    check_all(
         *(built, lambda: check_reach(built(), data())),
         lambda: check_coverage(find_search(config["decode"]), built()),
         lambda: engine_options(config["decode"]),
@@ -150,7 +150,7 @@ def check(config: dict[str, Any], folder: Path) -> Plan:
     )
 
 
-def gather(*checks: Callable[[], object]) -> None:
+def check_all(*checks: Callable[[], object]) -> None:
     """Call them all. Raises: ConfigError with all their problems."""
     problems = []
     for check in checks:
@@ -180,7 +180,7 @@ def check_nodes(config: Mapping[str, Any]) -> None:
         raise ConfigError("\n".join(problems))
 
 
-def build(options: Callable[..., T], values: Mapping[str, Any], where: str) -> T:
+def build_options(options: Callable[..., T], values: Mapping[str, Any], where: str) -> T:
     check_options(options, values, where)
     return options(**values)
 
@@ -210,21 +210,21 @@ def check_tokenizer(config: Mapping[str, Any]) -> None:
         )
 
 
-def describe_model(config: Mapping[str, Any], roles: Mapping[Role, Choice]) -> dict[str, Any]:
+def describe_model(config: Mapping[str, Any], roles: Mapping[Role, Assignment]) -> dict[str, Any]:
     """The configuration that `seq2seq.models.build_model` takes."""
     attention = {role.value: choice.options for role, choice in roles.items()}
     return {"model": config["model"], "position": config["position"], "attention": attention}
 
 
-def build_model(model: Mapping[str, Any], roles: Mapping[Role, Choice]) -> Seq2Seq:
+def outline_model(model: Mapping[str, Any], roles: Mapping[Role, Assignment]) -> Seq2Seq:
     """The model, without values. Raises: ConfigError with the mistakes of all attentions."""
     dim = model["model"].get("dim")
     mechanisms = (partial(check_mechanism, *each, dim) for each in roles.items())
-    gather(*mechanisms, lambda: check_attention_dropout(model))
+    check_all(*mechanisms, lambda: check_attention_dropout(model))
     return check_model(model)
 
 
-def check_mechanism(role: Role, choice: Choice, dim: Any) -> None:
+def check_mechanism(role: Role, choice: Assignment, dim: Any) -> None:
     """Build one attention alone, so that the mistakes of all are reported at once."""
     if isinstance(dim, int) and dim > 0:
         with torch.device("meta"):
@@ -274,7 +274,7 @@ def check_r_drop(loss: LossOptions, model: Mapping[str, Any]) -> None:
         )
 
 
-def check_readers(roles: Mapping[Role, Choice], groups: str) -> None:
+def check_readers(roles: Mapping[Role, Assignment], groups: str) -> None:
     """Raises: ConfigError for groups that no attention to the source reads."""
     mechanisms = [
         ATTENTION.find(c.options["name"]) for r, c in roles.items() if r is not Role.DECODER
@@ -300,7 +300,7 @@ def check_reach(model: Seq2Seq, data: DataOptions) -> None:
             )
 
 
-def describe_roles(roles: Mapping[Role, Choice], common: str) -> str:
+def describe_roles(roles: Mapping[Role, Assignment], common: str) -> str:
     """`encoder mha (fixed is not defined there), decoder mha (...), cross fixed`."""
     why = {"attn.elsewhere": f" ({common} is not defined there)"}
     return ", ".join(f"{role} {c.label}{why.get(c.node, '')}" for role, c in roles.items())
