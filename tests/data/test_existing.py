@@ -188,10 +188,10 @@ def trained(request: Any, tmp_path_factory: Any) -> Path:
 def test_the_pieces_are_those_of_sentencepiece(trained: Path) -> None:
     data = trained.read_bytes()
     tokenizer = spm.build_tokenizer(piece_model.parse_model(data))
-    assert spm.differences(tokenizer, data, demo_lines(10_000)) == []
+    assert spm.compare_with_library(tokenizer, data, demo_lines(10_000)) == []
     # Without bytes, both of the first are unknown, and nothing can differ.
     different = DIFFERENT if trained.parent.name.startswith("bpe") else DIFFERENT[1:]
-    assert spm.differences(tokenizer, data, [*HOSTILE, *DIFFERENT]) == different
+    assert spm.compare_with_library(tokenizer, data, [*HOSTILE, *DIFFERENT]) == different
 
 
 def test_a_run_takes_a_model_for_each_side(tmp_path: Path) -> None:
