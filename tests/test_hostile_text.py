@@ -26,7 +26,6 @@ from seq2seq.constraints.spelling import inside_word, occurrences
 from seq2seq.data.windows import SENTENCE_END
 from seq2seq.documents.document import Document
 from seq2seq.documents.html_text import TextFinder, unescape
-from seq2seq.metrics.comet import SCORE
 from seq2seq.metrics.text_checks import cautions
 from seq2seq.tokenization import sentencepiece
 from seq2seq.tokenization.tokenizer import Tokenizer
@@ -76,7 +75,6 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "occurrences": lambda text: [occurrences(text[:n], text) for n in (99, LENGTH // 2)],
     "pieces of other programs": lambda text: imported_tokenizer().encode_batch([text]),
     "line numbers": lambda text: LINE_NUMBERS.sub("", text),
-    "scores of comet": SCORE.findall,
 }
 
 

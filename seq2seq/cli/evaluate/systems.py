@@ -86,7 +86,7 @@ def is_model(path: Path) -> bool:
     return is_archive(path)
 
 
-def translations(
+def translate_systems(
     paths: Sequence[Path], test_set: TestSet, arguments: argparse.Namespace
 ) -> Iterator[System]:
     """The systems with their translations, one after another."""
