@@ -47,7 +47,7 @@ from seq2seq import checkpoint
 from seq2seq.data.text import read_lines
 from seq2seq.errors import ConfigError
 from seq2seq.interchange.ctranslate2 import NEVER, export
-from seq2seq.metrics.scores import score
+from seq2seq.metrics.scores import score_corpus
 from seq2seq.symbols import EOS
 
 OUTPUT_BIAS = f"{checkpoint.PREFIX}embeddings.output.bias"
@@ -107,7 +107,9 @@ def hire(
 
 def bleu(saved: checkpoint.Saved, references: list[str], hypotheses: list[list[int]]) -> float:
     language = str(saved.config["data"]["target"])
-    return score(saved.target.decode_batch(hypotheses), references, language=language)[0].value
+    return score_corpus(saved.target.decode_batch(hypotheses), references, language=language)[
+        0
+    ].value
 
 
 def said(options: argparse.Namespace, rows: Sequence[list[int]]) -> list[str]:

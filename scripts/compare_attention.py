@@ -35,7 +35,7 @@ from comparison.speed import Material, Speeds, parameters, speeds  # noqa: E402
 
 from seq2seq.data.text import check_parallel, read_lines  # noqa: E402
 from seq2seq.errors import Seq2SeqError, fail  # noqa: E402
-from seq2seq.metrics.scores import score  # noqa: E402
+from seq2seq.metrics.scores import score_corpus  # noqa: E402
 from seq2seq.translator import Translator  # noqa: E402
 
 
@@ -63,7 +63,7 @@ def test_bleu(folder: Path, source: Path, reference: Path) -> float:
     translator = Translator.load(folder / "best.ckpt", "cpu")
     translations = translator.translate(list(read_lines(source)))
     language = translator.config["data"]["target"]
-    return score(translations, list(read_lines(reference)), language=language)[0].value
+    return score_corpus(translations, list(read_lines(reference)), language=language)[0].value
 
 
 def measure(groups: Sequence[Group], options: argparse.Namespace) -> tuple[dict[str, Speeds], str]:

@@ -20,7 +20,7 @@ from seq2seq.interchange.agreement import (
     score_targets,
     search_as_theirs,
 )
-from seq2seq.interchange.coverage import check_coverage
+from seq2seq.interchange.coverage import check_exportable
 from seq2seq.interchange.ctranslate2 import NEVER, CTranslate2, export, list_ctranslate2_gaps
 from seq2seq.models import build_model
 from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
@@ -164,7 +164,7 @@ def test_what_ctranslate2_lacks_is_refused_by_name(
     with torch.device("meta"):
         model = build_model(plan_of(tmp_path, "run_name=x", *overrides).model, 9, 9)
     with pytest.raises(ConfigError) as refusal:
-        check_coverage(model, "CTranslate2", list_ctranslate2_gaps)
+        check_exportable(model, "CTranslate2", list_ctranslate2_gaps)
     for reason in [*reasons, "seq2seq translate"]:
         assert reason in str(refusal.value)
 

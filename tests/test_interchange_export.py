@@ -21,7 +21,7 @@ from seq2seq.errors import ConfigError
 from seq2seq.interchange.agreement import compare_translations, random_rows
 from seq2seq.interchange.argos import export as export_argos
 from seq2seq.interchange.card import build_card
-from seq2seq.interchange.coverage import check_coverage
+from seq2seq.interchange.coverage import check_exportable
 from seq2seq.interchange.huggingface import read_folder
 from seq2seq.interchange.huggingface_export import HuggingFace, export, list_marian_gaps
 from seq2seq.interchange.libraries import import_library
@@ -130,7 +130,7 @@ def test_what_they_lack_is_refused_by_name(overrides: str, reason: str, tmp_path
     with torch.device("meta"):
         model = build_model(plan_of(tmp_path, "run_name=x", *overrides.split()).model, 9, 9)
     with pytest.raises(ConfigError) as refusal:
-        check_coverage(model, "Hugging Face", list_marian_gaps)
+        check_exportable(model, "Hugging Face", list_marian_gaps)
     assert reason in str(refusal.value)
 
 

@@ -21,7 +21,7 @@ from seq2seq.decoding import (
 )
 from seq2seq.decoding.answering import EngineBase
 from seq2seq.errors import CheckpointError, ConfigError
-from seq2seq.metrics.scores import score
+from seq2seq.metrics.scores import score_corpus
 from seq2seq.symbols import BOS, EOS
 from seq2seq.translator import Translation, Translator, find_device
 
@@ -80,7 +80,7 @@ def test_the_model_on_disk_translates_as_the_model_in_training(
     limits = {name: translator.config["decode"][name] for name in ("length_ratio", "length_extra")}
     greedy = build_search({"name": "greedy", **limits})
     written = [texts[0].text for texts in translator.stream(sources, greedy)]
-    (bleu, *_) = score(written, references, language="en")
+    (bleu, *_) = score_corpus(written, references, language="en")
     best = max(metrics(demo_run(tmp_path_factory.getbasetemp()), "valid/bleu"))
     assert best > 0
     assert bleu.value == pytest.approx(best, abs=1e-4)

@@ -60,7 +60,7 @@ def run(arguments: argparse.Namespace) -> int:
     print(printable(f"{folder}: written; {parameters / 1e6:.2f} M parameters, {sizes}"))
     for line in compare_pieces(imported):
         print(printable(line))
-    print(printable(f"To go on training with it:\n    {training_command(imported, folder)}"))
+    print(printable(f"To go on training with it:\n    {finetune_command(imported, folder)}"))
     return 0
 
 
@@ -83,7 +83,7 @@ def compare_pieces(imported: "ImportedModel") -> list[str]:
     return lines
 
 
-def training_command(imported: "ImportedModel", folder: Path) -> str:
+def finetune_command(imported: "ImportedModel", folder: Path) -> str:
     """The command that fine-tunes the model, with the options that describe it."""
     typed = [f"init={folder}", "tokenizer=checkpoint"]
     typed += [f"data.{side}={imported.config['data'][side]}" for side in ("source", "target")]

@@ -17,7 +17,7 @@ SILENCE = 60.0  # seconds between two lines of a log
 
 
 def print_stats(engine: "Engine | Workers") -> None:
-    """What an engine did, and what computed it, on stderr."""
+    """Print the statistics of an engine, and what computed its steps, on stderr."""
     from seq2seq.decoding.precision import describe_backend  # only here: torch takes a second
 
     print(engine.stats, file=sys.stderr)
@@ -25,7 +25,7 @@ def print_stats(engine: "Engine | Workers") -> None:
 
 
 class Read(Protocol):
-    """What is read: its bytes so far, and in all if known."""
+    """An input: the bytes that were read so far, and their total if it is known."""
 
     bytes: int
 

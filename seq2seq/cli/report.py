@@ -54,7 +54,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     add("--reference", type=InputPath, metavar="FILE", help="their translations")
     add(
-        *("--sentences", "-n"),
+        "--sentences",
+        "-n",
         type=positive,
         default=SENTENCES,
         metavar="N",
@@ -81,7 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     from seq2seq.translator import Translator
 
     saved = checkpoint.read(arguments.path)
-    check_written(arguments.output, *files_of(saved.config))
+    check_written(arguments.output, *list_corpus_files(saved.config))
     test = attempt(find_test, arguments, saved.config["data"])
     tag = None if isinstance(test, Seq2SeqError) else test.tag
     translator = Translator(saved, arguments.device, arguments.tag or tag)
@@ -92,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
         figures=key_figures(folder, saved, translator),
         metrics=attempt(read_metrics, folder),
         tested=tested,
-        alignments=attempt(samples, translator, tested, checkpoint.find(path)),
+        alignments=attempt(align_samples, translator, tested, checkpoint.find(path)),
         ledger=attempt(read_ledger, folder / "data.json"),
     )
     if isinstance(tested, Seq2SeqError):
@@ -105,32 +106,32 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def attempt(find: Callable[..., T], *arguments: Any) -> T | Seq2SeqError:
-    """What `find` returns, or its error, which says why a section is missing."""
+    """The result of `find`, or its error, which says why a section is missing."""
     try:
         return find(*arguments)
     except Seq2SeqError as error:
         return error
 
 
-def files_of(config: Mapping[str, Any]) -> list[Path]:
+def list_corpus_files(config: Mapping[str, Any]) -> list[Path]:
     """The training, validation and test files of a run, as far as they exist."""
     data = config["data"]
     files: list[Path] = []
     for part in filter(data.get, ("train", "valid", "test")):
         with suppress(Seq2SeqError):
-            for component in components_of(data, part):
+            for component in find_part(data, part):
                 files += component.text.files
     return files
 
 
-def components_of(data: Mapping[str, Any], part: str) -> "list[Component]":
+def find_part(data: Mapping[str, Any], part: str) -> "list[Component]":
     from seq2seq.data.mixture import find_components
 
     return find_components(data[part], str(data["source"]), str(data["target"]), f"data.{part}")
 
 
 def find_test(arguments: argparse.Namespace, data: Mapping[str, Any]) -> TestText:
-    """What to translate: the given files, else those of the run's configuration."""
+    """The test set: the given files, else those of the run's configuration."""
     if arguments.source:
         files = arguments.source, arguments.reference
         pairs = list(zip(*map(read_lines, files), strict=True))
@@ -141,7 +142,7 @@ def find_test(arguments: argparse.Namespace, data: Mapping[str, Any]) -> TestTex
         raise DataError("the run names no test set: --source FILE --reference FILE")
     try:
         # The corpora of the first tag: a model translates with one tag at a time.
-        components = components_of(data, part)
+        components = find_part(data, part)
         chosen = [component for component in components if component.tag == components[0].tag]
         pairs = [pair for component in chosen for pair in component.text.pairs()]
     except DataError as error:
@@ -168,10 +169,9 @@ def score_test_set(translator: "Translator", test: TestText) -> "Tested":
     languages = translator.config["data"]["source"], translator.config["data"]["target"]
     kinds = find_metrics(usual_metrics(references))
     assessor = Assessor(sources, [references], kinds, languages, usual_resamples(len(sources)))
-    columns = (
-        *(range(1, len(sources) + 1), sources, hypotheses, references, confidences),
-        sentence_quality(hypotheses, references),
-    )
+    qualities = sentence_quality(hypotheses, references)
+    line_nos = range(1, len(sources) + 1)
+    columns = line_nos, sources, hypotheses, references, confidences, qualities
     known = cautions(references, {"the model": hypotheses}, languages[1])
     if cut_off := sum(nbest[0].truncated for nbest in translations if nbest):
         known.append(f"{cut_off:,} of the translations were cut off at the length limit")
@@ -185,7 +185,7 @@ def score_test_set(translator: "Translator", test: TestText) -> "Tested":
     )
 
 
-def samples(
+def align_samples(
     translator: "Translator", tested: "Tested | Seq2SeqError", path: Path
 ) -> dict[str, Any]:
     """Alignments of sentences with the model's translations, spread over the test set.
@@ -193,7 +193,7 @@ def samples(
     Args:
         path: of the checkpoint; what `align --choose` saved beside it is used.
     """
-    from seq2seq.cli.align.choice import nothing_given, reading_of
+    from seq2seq.cli.align.choice import no_options, select_choice
     from seq2seq.pages.page import alignment_data
 
     if isinstance(tested, Seq2SeqError):
@@ -204,7 +204,7 @@ def samples(
     alignments = [each for each in translator.alignments(pairs) if each is not None]
     if not alignments:
         raise DataError("no sentence could be aligned with its translation")
-    reading = reading_of(nothing_given(), path, translator.config, alignments)
+    reading = select_choice(no_options(), path, translator.config, alignments)
     return alignment_data(alignments, reading.choice)
 
 

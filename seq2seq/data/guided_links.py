@@ -13,8 +13,8 @@ from torch import Tensor
 from seq2seq.alignment.links import (
     Links,
     Span,
-    check_count,
-    check_words,
+    check_line_count,
+    check_pair_links,
     parse_links,
     piece_shares,
     words,
@@ -93,7 +93,7 @@ def check_fit(component: Component, file: Path) -> int:
         for source, target, links in tally.count(pairs_with_links(component, file)):
             where = f"{file}:{tally.done + 1}"
             sizes = len(words(source)), len(words(target))
-            check_words(parse_links(links, where), sizes, where, "the text")
+            check_pair_links(parse_links(links, where), sizes, where, "the text")
     return tally.done
 
 
@@ -178,7 +178,7 @@ def check_lines(component: Component, file: Path, memo: FileMemo) -> None:
         raise MissingFileError(f"the links {file} do not exist. {similar_names(file)}")
     lines = memo.recall(file, "lines", count_lines)
     pairs = component.text.check(memo)
-    check_count(file, lines, pairs, " and ".join(str(path) for path in component.text.files))
+    check_line_count(file, lines, pairs, " and ".join(str(path) for path in component.text.files))
 
 
 def piece_links(

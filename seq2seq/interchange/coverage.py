@@ -14,7 +14,7 @@ from seq2seq.nn.layer import FeedForward
 FALLBACK = "`seq2seq translate` computes every model"
 
 
-def check_coverage(
+def check_exportable(
     model: Seq2Seq, program: str, list_gaps: Callable[[Transformer], list[str]]
 ) -> Transformer:
     """The model, if a program can compute it.

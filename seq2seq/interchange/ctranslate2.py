@@ -17,7 +17,7 @@ from seq2seq.attention import Role
 from seq2seq.checkpoint import Saved
 from seq2seq.interchange.coverage import (
     activation_name,
-    check_coverage,
+    check_exportable,
     find_attention_gap,
     list_attention_gaps,
 )
@@ -45,7 +45,7 @@ def export(saved: Saved, folder: Path, names: list[str] | None = None) -> None:
         the vocabularies are not those of the model.
     """
     ct2 = import_library("ctranslate2")
-    model = check_coverage(saved.build(), "CTranslate2", list_ctranslate2_gaps)
+    model = check_exportable(saved.build(), "CTranslate2", list_ctranslate2_gaps)
     spec = model_spec(ct2.specs, model)
     spec.register_source_vocabulary(names or saved.source.symbols())
     spec.register_target_vocabulary(names or saved.target.symbols())

@@ -21,7 +21,7 @@ from seq2seq.interchange.imported import (
     read_integer,
     shorten,
 )
-from seq2seq.interchange.vocabularies import SideVocabulary, check_ids
+from seq2seq.interchange.vocabularies import SideVocabulary, check_numbering
 from seq2seq.symbols import EOS, NAMES, PAD
 from seq2seq.tokenization import piece_model
 
@@ -103,7 +103,7 @@ def read_vocabularies(folder: Folder) -> list[SideVocabulary]:
     names = ["vocab.json", "target_vocab.json" if "target_vocab.json" in folder else "vocab.json"]
     sides = []
     for side, name in zip(("source", "target"), names, strict=True):
-        ids = check_ids(folder.json(name), f"{folder.path}/{name}")
+        ids = check_numbering(folder.json(name), f"{folder.path}/{name}")
         path = folder.find(f"{side}.spm")
         sides.append(SideVocabulary(piece_model.read_model(path), path.read_bytes(), ids))
     return sides

@@ -20,7 +20,7 @@ from seq2seq.data.windows import padded
 from seq2seq.functional.positions import sinusoid
 from seq2seq.interchange.coverage import (
     activation_name,
-    check_coverage,
+    check_exportable,
     find_attention_gap,
     list_attention_gaps,
 )
@@ -38,7 +38,7 @@ POSITIONS = 512  # of the longest sentence, at least
 def export(saved: Saved, folder: Path) -> None:
     """Write a model and its tokenizers. Raises: ConfigError naming all that cannot be expressed."""
     save_file = import_library("safetensors.torch").save_file
-    model = check_coverage(saved.build(), "Hugging Face's library", list_marian_gaps)
+    model = check_exportable(saved.build(), "Hugging Face's library", list_marian_gaps)
     folder.mkdir(parents=True, exist_ok=True)
     longest = max(POSITIONS, saved.config["data"]["max_length"])
     save_file(dict(rename_weights(model, longest)), folder / "model.safetensors", {"format": "pt"})

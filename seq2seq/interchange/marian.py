@@ -18,7 +18,7 @@ from seq2seq.errors import DataError
 from seq2seq.interchange.files import TEXT, WEIGHTS, Folder, read_npz
 from seq2seq.interchange.imported import NEVER, ImportedModel, Tensors, assemble
 from seq2seq.interchange.marian_options import convert_options
-from seq2seq.interchange.vocabularies import SideVocabulary, check_ids, read_yaml_ids
+from seq2seq.interchange.vocabularies import SideVocabulary, check_numbering, read_yaml_ids
 from seq2seq.symbols import NAMES, UNK
 from seq2seq.tokenization import piece_model
 
@@ -82,7 +82,7 @@ def number_pieces(model: piece_model.PieceModel, where: str) -> Mapping[str, int
     names = [
         NAMES[UNK] if piece.kind == piece_model.UNKNOWN else piece.text for piece in model.pieces
     ]
-    return check_ids({name: i for i, name in enumerate(names)}, where)
+    return check_numbering({name: i for i, name in enumerate(names)}, where)
 
 
 def read_description(arrays: Mapping[str, np.ndarray], where: str) -> dict[str, Any]:

@@ -74,7 +74,7 @@ def build_side_tokenizer(side: SideVocabulary, rows: VocabularyMap) -> Tokenizer
     return sentencepiece.build_tokenizer(side.model, rows.names, tags)
 
 
-def check_ids(ids: Mapping[str, Any], where: str) -> Mapping[str, int]:
+def check_numbering(ids: Mapping[str, Any], where: str) -> Mapping[str, int]:
     """The ids. Raises: DataError unless every piece has one of the numbers from 0 on, as have
     `</s>` and `<unk>`.
     """
@@ -112,4 +112,4 @@ def read_yaml_ids(folder: Folder, name: str) -> Mapping[str, int]:
         if key.value in ids:
             raise DataError(f"{line}: {key.value!r:.60} has an id already, {ids[key.value]}")
         ids[key.value] = int(value.value)
-    return check_ids(ids, str(path))
+    return check_numbering(ids, str(path))

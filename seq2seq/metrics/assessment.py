@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from sacrebleu.metrics.base import Metric
 
 from seq2seq.metrics.buckets import LengthBucket, length_unit, score_by_length
-from seq2seq.metrics.registry import Kind, References, build_metrics
+from seq2seq.metrics.registry import MetricKind, References, build_metrics
 from seq2seq.metrics.scores import CorpusScore, corpus_scores
 
 
@@ -33,7 +33,7 @@ class Assessor:
 
     source: Sequence[str]
     references: References
-    kinds: Sequence[Kind]
+    kinds: Sequence[MetricKind]
     languages: tuple[str | None, str | None]
     resamples: int = 0
     metrics: Mapping[str, Metric] = field(init=False)  # by their labels

@@ -42,7 +42,7 @@ class CorpusScore(NamedTuple):
     interval: Interval | None = None
 
 
-def score(
+def score_corpus(
     hypotheses: Sequence[str], references: Sequence[str], *, language: str | None = None
 ) -> list[CorpusScore]:
     """BLEU, chrF and TER, in this order, of a whole corpus.
@@ -172,7 +172,7 @@ class Comparison(NamedTuple):
     systems: list[Compared]  # the baseline first
 
 
-def compare(
+def compare_systems(
     systems: Mapping[str, Sequence[str]], metrics: Mapping[str, Metric], test: str
 ) -> dict[str, Comparison]:
     """Compare every system with the first, by every metric.

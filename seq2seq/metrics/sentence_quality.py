@@ -49,7 +49,7 @@ def length_ratio(hypotheses: Sequence[str], references: References) -> float:
     return written / max(expected, 1)
 
 
-def tenths(known: Sequence[Confidence]) -> list[list[Confidence]]:
+def split_tenths(known: Sequence[Confidence]) -> list[list[Confidence]]:
     """The sentences in bins of equal size, least confident first.
 
     Confidence is useful where quality rises with it. The two need not be equal: a probability of
@@ -60,7 +60,7 @@ def tenths(known: Sequence[Confidence]) -> list[list[Confidence]]:
     return [ordered[start:end] for start, end in pairwise(edges) if start < end]
 
 
-def agreement(known: Sequence[Confidence]) -> float | None:
+def correlate(known: Sequence[Confidence]) -> float | None:
     """Pearson's correlation of confidence and quality; None where one of them does not vary."""
     try:
         return correlation([c for c, _ in known], [q for _, q in known])

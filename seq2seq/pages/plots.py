@@ -19,11 +19,11 @@ from numpy.typing import ArrayLike
 
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.pages.labels import (
-    advice,
     begins_at_the_right,
     choose_fonts,
     is_right_to_left,
-    visible,
+    missing_font_advice,
+    to_label,
 )
 from seq2seq.pages.page import write_file
 
@@ -73,9 +73,9 @@ def plot_alignment(
         words; ValueError if the weights do not fit the words or are not finite.
     """
     grid = np.asarray(weights, dtype=float)
-    check_fit(grid, (*grid.shape[:-2], len(target_words), len(source_words)))
-    source = [visible(word) for word in source_words]
-    target = [visible(word) for word in target_words]
+    check_shape(grid, (*grid.shape[:-2], len(target_words), len(source_words)))
+    source = [to_label(word) for word in source_words]
+    target = [to_label(word) for word in target_words]
     heads = [f"head {head + 1}" for head in range(len(grid))] if grid.ndim == 3 else []
     suffix = picture_format(path)
     text = "".join([*source, *target, *heads])
@@ -95,7 +95,7 @@ def plot_alignment(
             metadata=METADATA[suffix],
         )
     write_file(path, picture.getvalue(), "picture")
-    notes = [advice(missing)] if missing else []
+    notes = [missing_font_advice(missing)] if missing else []
     if is_right_to_left(text) and matplotlib.__version_info__ < SHAPES:
         notes.append(
             f"matplotlib {matplotlib.__version__} draws right-to-left words from left to right and "
@@ -118,7 +118,7 @@ def picture_format(path: Path, *others: str) -> str:
     return suffix
 
 
-def check_fit(grid: np.ndarray, expected: tuple[int, ...]) -> None:
+def check_shape(grid: np.ndarray, expected: tuple[int, ...]) -> None:
     if 0 in expected:
         raise DataError("there is no alignment to draw: the source or the target has no words")
     if grid.shape != expected:

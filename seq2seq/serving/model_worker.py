@@ -17,7 +17,7 @@ from typing import Any, NamedTuple, Self
 
 import torch
 
-from seq2seq.alignment.choice import Choice, choice_of_guided_head, sharpest
+from seq2seq.alignment.choice import Choice, choice_of_guided_head, guess_choice
 from seq2seq.alignment.saved_choice import load_choice
 from seq2seq.checkpoint import find
 from seq2seq.constraints.request import PLACEHOLDERS, Rules, TextRequest
@@ -135,7 +135,7 @@ class ModelWorker:
         for _ in self.engine.translate([TextRequest("a")] * workers):
             pass
         with suppress(ConfigError):
-            guess = sharpest([self.translator.align("a", "a")])
+            guess = guess_choice([self.translator.align("a", "a")])
             chosen = load_choice(find(Path(path))) or choice_of_guided_head(self.translator.config)
             self.choice = chosen or guess
 

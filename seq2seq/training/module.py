@@ -12,7 +12,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from seq2seq import checkpoint
 from seq2seq.data.batch import Batch
 from seq2seq.decoding import Greedy, decode
-from seq2seq.metrics.registry import bleu
+from seq2seq.metrics.registry import build_bleu
 from seq2seq.models import Seq2Seq
 from seq2seq.tables import options_of
 from seq2seq.tokenization.tokenizer import Tokenizer
@@ -59,7 +59,7 @@ class TrainingModule(L.LightningModule):
         self.valid_loss = TokenMean()
         self.valid_align_loss = TokenMean()
         self.valid_truncated = TokenMean()  # a mean over sentences
-        self.valid_bleu = SummedScore(bleu(str(plan.data.target)))
+        self.valid_bleu = SummedScore(build_bleu(str(plan.data.target)))
         self.valid_chrf = SummedScore(CHRF())
 
     def training_step(self, batch: Batch, _: int) -> dict[str, Tensor]:

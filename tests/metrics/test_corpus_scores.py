@@ -8,7 +8,7 @@ from sacrebleu.metrics.bleu import BLEU
 from seq2seq.cli.evaluate import command as evaluate
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.metrics.registry import DEFAULT, METRICS, build_metrics, find_metrics
-from seq2seq.metrics.scores import CorpusScore, check_seed, compare, corpus_scores, scatter
+from seq2seq.metrics.scores import CorpusScore, check_seed, compare_systems, corpus_scores, scatter
 
 HYPOTHESES = ["A cat sat on the mat .", "The dog runs ."]
 REFERENCES = ["A cat sat on a mat .", "The dog runs ."]
@@ -108,7 +108,9 @@ def test_one_sentence_has_no_interval_and_no_p_value() -> None:
     metrics = build_metrics(find_metrics(["bleu", "chrf", "ter"]), [["A dog."]], "en")
     assert all(s.interval is None for s in corpus_scores(["A cat."], metrics, resamples=50))
     for test in ("bootstrap", "randomization"):
-        for comparison in compare({"a": ["A dog."], "b": ["A cat."]}, metrics, test).values():
+        for comparison in compare_systems(
+            {"a": ["A dog."], "b": ["A cat."]}, metrics, test
+        ).values():
             assert [(c.p_value, c.interval) for c in comparison.systems] == [(None, None)] * 2
     two = build_metrics(find_metrics(["chrf"]), [["A dog.", "A house."]], "en")
     assert corpus_scores(["A cat.", "A house."], two, resamples=50)[0].interval is not None

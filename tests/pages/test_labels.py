@@ -2,10 +2,10 @@ import pytest
 
 from seq2seq.pages.labels import (
     DEFAULT,
-    advice,
     begins_at_the_right,
     choose_fonts,
     is_right_to_left,
+    missing_font_advice,
 )
 
 UNDRAWABLE = "\U00017000"  # Tangut is in few fonts
@@ -44,13 +44,13 @@ def test_chinese_is_either_drawn_by_another_font_or_reported():
     ],
 )
 def test_advice_names_the_character_and_the_package(character, package):
-    text = advice([character])
+    text = missing_font_advice([character])
     assert f"{character} (U+{ord(character):04X})" in text
     assert text.endswith(f"apt install {package}")
 
 
 def test_advice_names_ten_characters_and_counts_the_rest():
-    text = advice([chr(0x4E00 + i) for i in range(13)])
+    text = missing_font_advice([chr(0x4E00 + i) for i in range(13)])
     assert text.count("(U+") == 10 and "and 3 more" in text
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from matplotlib.image import imread
 
 from seq2seq.errors import ConfigError, DataError
-from seq2seq.pages.labels import choose_fonts, visible
+from seq2seq.pages.labels import choose_fonts, to_label
 from seq2seq.pages.plots import RAMP, picture_format, plot_alignment
 
 SOURCE = ["Gestern", "las", "ich", "es"]
@@ -66,16 +66,16 @@ def test_what_cannot_be_seen_is_drawn_as_an_escape(tmp_path):
 
 @given(st.text(max_size=60), st.integers(3, 40))
 def test_labels_are_visible_and_short(text, limit):
-    label = visible(text, limit)
+    label = to_label(text, limit)
     assert len(label) <= limit
     hidden = {c for c in label if unicodedata.category(c) in {"Cc", "Cf", "Cs", "Zl", "Zp"}}
     assert hidden <= {"\u200c", "\u200d"}
 
 
 def test_a_long_word_keeps_its_beginning_and_its_end():
-    assert visible("abcdefghij", 10) == "abcdefghij"
-    assert visible("abcdefghijk", 10) == "abcde…hijk"
-    assert visible("\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645").count("\u200c") == 1
+    assert to_label("abcdefghij", 10) == "abcdefghij"
+    assert to_label("abcdefghijk", 10) == "abcde…hijk"
+    assert to_label("\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645").count("\u200c") == 1
 
 
 def test_darkness_grows_evenly_with_the_weight():

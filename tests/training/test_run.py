@@ -22,7 +22,7 @@ from tiny_runs import (
 )
 
 from seq2seq import checkpoint
-from seq2seq.cli.files import run_of
+from seq2seq.cli.files import find_run
 from seq2seq.data import cache, formats, text
 from seq2seq.data.corpus import Side
 from seq2seq.data.prepare import prepare
@@ -305,7 +305,7 @@ def test_a_new_run_writes_over_nothing_of_the_one_before(base: Path) -> None:
     train_again(folder, *tiny_overrides(base), *steps, "seed=2")
     for name in ("best.ckpt", "last.ckpt", "metrics.csv", "samples.txt", "result.json"):
         aside = folder / f"{Path(name).stem}-1{Path(name).suffix}"
-        assert aside.read_bytes() == before[name] and run_of(aside) == folder.resolve()
+        assert aside.read_bytes() == before[name] and find_run(aside) == folder.resolve()
     assert (folder / "kept-1").is_dir()
     assert (folder / "report-1.html").exists() and not (folder / "report.html").exists()
     assert weights(folder).keys() == weights(folder, "last-1.ckpt").keys()

@@ -26,7 +26,7 @@ def align_sentence(arguments: argparse.Namespace) -> int:
     path = checkpoint.find(Path(arguments.path))
     translator = Translator.load(path, arguments.device, arguments.tag)
     alignment = translator.align(arguments.source, arguments.target, units=arguments.units)
-    reading = choice.reading_of(arguments, path, translator.config, [alignment])
+    reading = choice.select_choice(arguments, path, translator.config, [alignment])
     apart = arguments.heads == "all"
     if output.suffix == ".align":
         links = format_links(alignment.links(reading.choice))
@@ -37,7 +37,7 @@ def align_sentence(arguments: argparse.Namespace) -> int:
             weights = alignment.weights[reading.choice.shift, reading.choice.layer]
         words = [w.text for w in alignment.source], [w.text for w in alignment.target]
         plot_alignment(weights[..., :-1], *words, path=output)
-    print(printable(f"{output}: {reading.in_words(apart=apart)}"))
+    print(printable(f"{output}: {reading.describe(apart=apart)}"))
     return 0
 
 
@@ -56,10 +56,10 @@ def align_page(arguments: argparse.Namespace) -> int:
     known = [alignment for alignment in read if alignment is not None]
     if not known:
         raise DataError("there is nothing to show: none of these pairs can be aligned")
-    reading = choice.reading_of(arguments, path, translator.config, known)
+    reading = choice.select_choice(arguments, path, translator.config, known)
     write_page(arguments.output, known, reading.choice)
     limit = f", the first {len(read)} of {count:,} pairs" if len(read) < count else ""
-    print(printable(f"{arguments.output}: {reading.in_words()}{limit}"))
+    print(printable(f"{arguments.output}: {reading.describe()}{limit}"))
     return int(len(known) < len(read))
 
 

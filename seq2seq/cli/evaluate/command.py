@@ -168,7 +168,7 @@ def evaluate(
     """Score the systems, and compare them as the arguments say."""
     from seq2seq.metrics.assessment import Assessor
     from seq2seq.metrics.registry import find_metrics
-    from seq2seq.metrics.scores import compare, scatter, usual_resamples
+    from seq2seq.metrics.scores import compare_systems, scatter, usual_resamples
 
     languages = find_languages(systems, arguments.language)
     resamples = arguments.resamples
@@ -180,7 +180,7 @@ def evaluate(
     paired = None
     if arguments.paired:
         lines = {system.name: system.lines for system in systems}
-        paired = arguments.paired, compare(lines, assessor.metrics, arguments.paired)
+        paired = arguments.paired, compare_systems(lines, assessor.metrics, arguments.paired)
     return Findings(
         test_set,
         languages,
