@@ -2,7 +2,6 @@
 
 import hashlib
 import json
-import statistics
 from pathlib import Path
 
 import pytest
@@ -149,31 +148,12 @@ def test_several_references_in_columns_score_as_the_command_sacrebleu_says(
         assert result[name]["signature"] == theirs[their]["signature"]
 
 
-def test_runs_of_one_recipe_have_a_mean_and_a_deviation(seq2seq: Command, files: Files) -> None:
-    typed = "evaluate", *files.systems, files.source, files.reference, "--seeds"
-    (line,) = seq2seq(*typed, "--json").lines
-    result = json.loads(line)
-    bleu = [system["BLEU"]["score"] for system in result["systems"]]
-    expected = {"mean": statistics.mean(bleu), "deviation": statistics.stdev(bleu), "runs": 3}
-    assert result["seeds"]["BLEU"] == pytest.approx(expected)
-    row = next(line for line in seq2seq(*typed).lines if line.startswith("mean of 3"))
-    assert f"{expected['mean']:.1f} ± {expected['deviation']:.2f}" in row
-
-
-def test_two_systems_with_the_same_translations_are_named(seq2seq: Command, files: Files) -> None:
-    twin = files.systems[1]
-    twin.write_bytes(files.systems[0].read_bytes())
-    ended = seq2seq("evaluate", *files.systems, files.source, files.reference)
-    assert f"{twin} translates every sentence exactly as {files.systems[0]}" in ended.err
-
-
 MISTAKES = [
     (("{0}", "{src}"), "three or more are needed: seq2seq evaluate PATH [PATH ...] SRC REF"),
     (("{0}", "{0}", "{src}", "{ref}"), "is given twice"),
     (("{0}", "{src}", "{folder}"), "stands where REF is expected, and is a folder or a checkpoint"),
     (("nowhere", "{src}", "{ref}"), "there is no nowhere: give a checkpoint, the folder of a run"),
     (("{0}", "{src}", "{ref}", "--paired", "bootstrap"), "--paired compares systems, and there is"),
-    (("{0}", "{src}", "{ref}", "--seeds"), "--seeds compares systems, and there is only"),
     (("{0}", "{1}", "{src}", "{ref}", "-o", "x"), "takes the translations of one PATH, not of 2"),
     (("{0}", "{src}", "{ref}", "--metrics", "blue"), "there is no metric 'blue'. Known, as in"),
     (("{0}", "{src}", "{ref}", "--metrics", "bleu,bleu"), "a metric is given twice"),

@@ -30,7 +30,7 @@ class Choice(NamedTuple):
             decoder has read the word.
         layer: of the decoder, from 0.
         head: from 0; None for the mean over heads.
-        threshold, near: which of the weights are links, see `seq2seq.alignment.links.extract_links`.
+        threshold, near: which of the weights are links, see `extract_links`.
     """
 
     shift: int

@@ -1,5 +1,5 @@
 """Report on a run as one HTML page: learning curves, scores with intervals, quality by length,
-calibration of confidence, worst and best sentences, alignments, and its data.
+worst and best sentences, alignments, and its data.
 
 The test set is --source and --reference, else that of the run (`data.test`), else its validation
 set. A section whose input is missing says so; the others are written all the same.

@@ -1,7 +1,6 @@
-"""Corpus scores with confidence intervals, their scatter over runs, and tests between systems."""
+"""Corpus scores with confidence intervals, and tests between systems."""
 
 import os
-import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -95,7 +94,7 @@ def corpus_scores(
                 interval = Interval(*drawn, str(metric.get_signature()))
             # Left on the metric, these would appear in the signatures of other tests.
             metric.n_bootstrap = metric.seed = None
-        # Some of sacreBLEU's scores are NumPy scalars, which `statistics` rejects.
+        # Some of sacreBLEU's scores are NumPy scalars.
         scores.append(CorpusScore(label, float(score.score), signature, interval))
     return scores
 
@@ -133,27 +132,6 @@ def check_seed() -> None:
             f"SACREBLEU_SEED={seed} should be a whole number, or none: unset SACREBLEU_SEED for "
             "sacreBLEU's default"
         )
-
-
-class Scatter(NamedTuple):
-    """Mean and standard deviation (of a sample: n - 1) of several runs."""
-
-    mean: float
-    deviation: float
-    runs: int
-
-
-def scatter(runs: Sequence[Sequence[CorpusScore]]) -> dict[str, Scatter]:
-    """Mean and standard deviation of each score over runs of one recipe.
-
-    Raises: ValueError for fewer than two runs.
-    """
-    scattered = {}
-    for of_metric in zip(*runs, strict=True):
-        values = [score.value for score in of_metric]
-        mean, deviation = statistics.mean(values), statistics.stdev(values)
-        scattered[of_metric[0].name] = Scatter(mean, deviation, len(runs))
-    return scattered
 
 
 class Compared(NamedTuple):

@@ -94,23 +94,6 @@ def bar_chart(bars: Sequence[Bar], *, x: str, y: str, level: float | None = None
     return chart_svg(drawn, axes, x, y)
 
 
-def point_chart(points: Sequence[Point], line: Sequence[Point], *, x: str, y: str) -> str:
-    """A cloud of points, and a line of larger ones through it."""
-    everything = [*points, *line]
-    axes = Axes(
-        round_ticks([p[0] for p in everything]), round_ticks([0.0, *(p[1] for p in everything)])
-    )
-    drawn = draw_rules_and_ticks(axes)
-    drawn += [
-        f'<circle class="cloud" cx="{axes.across(a):.1f}" cy="{axes.up(b):.1f}" r="2"/>'
-        for a, b in points
-    ]
-    path = " ".join(f"{axes.across(a):.1f},{axes.up(b):.1f}" for a, b in line)
-    drawn.append(f'<polyline class="line s0" points="{path}"/>')
-    drawn += [draw_dot(axes, p, "s0", f"{x} {p[0]:.2f}: {y} {p[1]:.1f}") for p in line]
-    return chart_svg(drawn, axes, x, y)
-
-
 def share_along(value: float, ticks: Sequence[float]) -> float:
     return (value - ticks[0]) / (ticks[-1] - ticks[0])
 

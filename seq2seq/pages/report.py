@@ -6,14 +6,13 @@ Each part is independent: without its input it says what is missing, and the oth
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
-from statistics import fmean
 from typing import Any, NamedTuple, TypeVar
 
 from seq2seq.errors import Seq2SeqError, format_count
 from seq2seq.metrics.assessment import Assessment
 from seq2seq.metrics.buckets import LengthBucket
-from seq2seq.metrics.sentence_quality import SentenceQuality, correlate, extremes, split_tenths
-from seq2seq.pages.charts import Bar, bar_chart, learning_curves, point_chart
+from seq2seq.metrics.sentence_quality import SentenceQuality, extremes
+from seq2seq.pages.charts import Bar, bar_chart, learning_curves
 from seq2seq.pages.labels import to_label
 from seq2seq.pages.page import build_page, read_part, write_file
 
@@ -70,7 +69,6 @@ def write_report(
         section("Learning curves", metrics, learning_curves),
         section("Scores", tested, scores_section),
         section("Length of the source", tested, lengths_section),
-        section("Confidence", tested, confidence_section),
         section("Worst and best sentences", tested, sentences_section),
         section("Alignment", alignments, lambda _: read_part("alignment.html")),
         section("Data", ledger, str),
@@ -164,25 +162,6 @@ def build_bars(buckets: Sequence[LengthBucket]) -> list[Bar]:
     return [Bar(label(b), b.score, format_count(b.sentences, "sentence")) for b in buckets]
 
 
-def confidence_section(tested: Tested) -> str:
-    known = [(j.confidence, j.quality) for j in tested.judged if j.confidence is not None]
-    if not known:
-        return '<p class="missing">Not available: every translation is empty</p>'
-    line = [
-        (fmean(c for c, _ in tenth), fmean(q for _, q in tenth)) for tenth in split_tenths(known)
-    ]
-    chart = point_chart(known, line, x="confidence", y="sentence chrF")
-    r = correlate(known)
-    correlation = "" if r is None else f" Their correlation is {r:.2f} (Pearson)."
-    return (
-        '<p class="note">Confidence is the geometric mean of the probabilities of the pieces of a '
-        "translation. Where the line rises, it tells good translations from bad ones; where it is "
-        "flat, it does not. The line joins the means of tenths of the sentences, from the "
-        f"least confident.{correlation}</p>"
-        f'<div class="charts">{chart}</div>'
-    )
-
-
 def sentences_section(tested: Tested) -> str:
     worst, best = extremes(tested.judged, SHOWN)
     if not worst:
@@ -248,7 +227,6 @@ def format_cell(count: int | str | None) -> str:
 
 
 def file_list(files: list[Mapping[str, Any]]) -> str:
-    return "<br>".join(
-        f"{escape(to_label(Path(file['path']).name, 60))} <code>{escape(file['sha256'][:12])}</code>"
-        for file in files
-    )
+    names = (escape(to_label(Path(file["path"]).name, 60)) for file in files)
+    sums = (escape(file["sha256"][:12]) for file in files)
+    return "<br>".join(f"{name} <code>{sha}</code>" for name, sha in zip(names, sums, strict=True))

@@ -12,7 +12,7 @@ from seq2seq.alignment.links import (
     LinkCounts,
     Links,
     check_line_count,
-    check_links,
+    check_all_links,
     extract_links,
     format_links,
     parse_links,
@@ -310,7 +310,7 @@ PATH = Path("reference.align")
 def check(*lines: str) -> None:
     links = [parse_links(line) for line in lines]
     check_line_count(PATH, len(links), len(SIZES), "a and b")
-    check_links(PATH, links, SIZES, "a and b")
+    check_all_links(PATH, links, SIZES, "a and b")
 
 
 def test_links_up_to_the_last_word_of_both_sides_fit() -> None:

@@ -1,6 +1,4 @@
-"""Scores by name, and how runs scatter."""
-
-import statistics
+"""Scores by name, and their intervals."""
 
 import pytest
 from sacrebleu.metrics.bleu import BLEU
@@ -8,7 +6,7 @@ from sacrebleu.metrics.bleu import BLEU
 from seq2seq.cli.evaluate import command as evaluate
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.metrics.registry import DEFAULT, METRICS, build_metrics, find_metrics
-from seq2seq.metrics.scores import CorpusScore, check_seed, compare_systems, corpus_scores, scatter
+from seq2seq.metrics.scores import check_seed, compare_systems, corpus_scores
 
 HYPOTHESES = ["A cat sat on the mat .", "The dog runs ."]
 REFERENCES = ["A cat sat on a mat .", "The dog runs ."]
@@ -82,16 +80,6 @@ def test_the_help_names_every_metric() -> None:
 def test_no_sentence_is_refused() -> None:
     with pytest.raises(DataError, match="no sentence"):
         corpus_scores([], {})
-
-
-def test_runs_scatter_by_the_deviation_of_a_sample() -> None:
-    values = [40.0, 41.0, 43.0]
-    runs = [[CorpusScore("BLEU", value, ""), CorpusScore("TER", 1.0, "")] for value in values]
-    scattered = scatter(runs)
-    assert scattered["BLEU"] == (statistics.mean(values), pytest.approx(1.5275, abs=1e-4), 3)
-    assert scattered["TER"] == (1, 0, 3)
-    with pytest.raises(ValueError, match="at least two"):
-        scatter(runs[:1])
 
 
 def test_a_seed_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -21,7 +21,6 @@ from seq2seq.pages.charts import (
     column_points,
     learning_curves,
     line_chart,
-    point_chart,
     read_rows,
 )
 
@@ -54,15 +53,6 @@ def test_names_of_lines_hide_neither_each_other_nor_the_ticks_below(ends: list[f
     heights = sorted(float(text.attrib["y"]) for text in texts)
     assert len(heights) == len(ends) and heights[-1] <= HEIGHT - BOTTOM + 5
     assert all(b - a > 13 for a, b in pairwise(heights))
-
-
-@given(VALUES)
-def test_points_stay_in_their_frame(values: list[float]) -> None:
-    cloud = list(enumerate(values))
-    svg = ElementTree.fromstring(point_chart(cloud, cloud[:1], x="x", y="y"))
-    for circle in svg.iter("circle"):
-        assert LEFT - 0.1 <= float(circle.attrib["cx"]) <= WIDTH - RIGHT + 0.1
-        assert TOP - 0.1 <= float(circle.attrib["cy"]) <= HEIGHT - BOTTOM + 0.1
 
 
 def test_bars_are_as_high_as_their_values() -> None:

@@ -17,8 +17,6 @@ from seq2seq.cli.evaluate.systems import (
     check_systems,
     file_content,
     translate_systems,
-    warn_of_recipes,
-    warn_of_twins,
 )
 from seq2seq.cli.evaluate.testset import USAGE, TestSet, read_test_set, split_files
 from seq2seq.cli.files import InputPath, check_written, inputs_of
@@ -90,11 +88,6 @@ def add_comparison(command: argparse.ArgumentParser) -> None:
         choices=("bootstrap", "randomization"),
         help="test each against the first: is the difference significant?",
     )
-    group.add_argument(
-        "--seeds",
-        action="store_true",
-        help="for runs of one recipe: print mean and standard deviation",
-    )
 
 
 def resamples(text: str) -> int:
@@ -111,10 +104,9 @@ def check_arguments(arguments: argparse.Namespace, paths: list[Path]) -> None:
     search_arguments(arguments)
     engine_arguments(arguments)
     check_requirements(arguments)
-    if len(paths) == 1 and (arguments.paired or arguments.seeds):
-        option = "--paired" if arguments.paired else "--seeds"
+    if len(paths) == 1 and arguments.paired:
         raise ConfigError(
-            f"{option} compares systems, and there is only {paths[0]}: {USAGE} with two PATHs or "
+            f"--paired compares systems, and there is only {paths[0]}: {USAGE} with two PATHs or "
             "more"
         )
     if len(paths) > 1 and arguments.output:
@@ -144,9 +136,6 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.output:
         with replacing(arguments.output) as file:
             file.write(file_content(systems[0].lines))
-    warn_of_twins(systems)
-    if arguments.seeds:
-        warn_of_recipes(systems)
     if {"bleu", "chrf"} & set(names):
         lines = {system.name: system.lines for system in systems}
         for caution in cautions(
@@ -168,7 +157,7 @@ def evaluate(
     """Score the systems, and compare them as the arguments say."""
     from seq2seq.metrics.assessment import Assessor
     from seq2seq.metrics.registry import find_metrics
-    from seq2seq.metrics.scores import compare_systems, scatter, usual_resamples
+    from seq2seq.metrics.scores import compare_systems, usual_resamples
 
     languages = find_languages(systems, arguments.language)
     resamples = arguments.resamples
@@ -187,7 +176,6 @@ def evaluate(
         assessed,
         resamples,
         paired,
-        scatter([each.scores for _, each in assessed]) if arguments.seeds else None,
     )
 
 

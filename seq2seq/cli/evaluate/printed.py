@@ -10,7 +10,7 @@ from seq2seq.errors import format_count
 
 if TYPE_CHECKING:
     from seq2seq.metrics.assessment import Assessment
-    from seq2seq.metrics.scores import Comparison, CorpusScore, Scatter
+    from seq2seq.metrics.scores import Comparison, CorpusScore
 
 
 UNDEFINED = "not defined for one sentence"
@@ -24,7 +24,6 @@ class Findings(NamedTuple):
     systems: list[tuple[System, "Assessment"]]
     resamples: int
     paired: tuple[str, dict[str, "Comparison"]] | None  # the test, and its results
-    seeds: dict[str, "Scatter"] | None
 
 
 def findings_lines(findings: Findings, *, lengths: bool) -> Iterator[str]:
@@ -66,9 +65,6 @@ def score_table(findings: Findings) -> Iterator[str]:
     for index, (system, assessment) in enumerate(findings.systems):
         cells = [score_cell(score, findings, index) for score in assessment.scores]
         rows.append([system.name, *cells])
-    if findings.seeds:
-        scattered = [f"{s.mean:.1f} ± {s.deviation:.2f}" for s in findings.seeds.values()]
-        rows.append([f"mean of {len(findings.systems)}", *scattered])
     yield from pad_columns(rows)
     for score in scores:
         known = findings.paired[1][score.name] if findings.paired else score
@@ -80,9 +76,7 @@ def score_table(findings: Findings) -> Iterator[str]:
             f"{next(iter(comparisons.values())).trials:,} trials; the probability of so large "
             "a difference between equally good systems"
         )
-    if findings.seeds:
-        yield "mean of runs ± their standard deviation (n - 1)"
-    if findings.resamples and not findings.seeds:
+    if findings.resamples:
         within = "lie within this distance of their mean"
         one = len(findings.test_set.source) == 1
         yield f"±: 95% of {findings.resamples:,} resamples {UNDEFINED if one else within}"
@@ -90,7 +84,7 @@ def score_table(findings: Findings) -> Iterator[str]:
 
 def score_cell(score: "CorpusScore", findings: Findings, index: int) -> str:
     text = f"{score.value:.1f}"
-    if score.interval and not findings.seeds:
+    if score.interval:
         text += f" ± {score.interval.half_width:.1f}"
     if findings.paired and index:
         baseline, *others = findings.paired[1][score.name].systems
@@ -128,8 +122,7 @@ def findings_entry(findings: Findings) -> dict[str, Any]:
     if len(systems) == 1:
         return {**systems[0], **test}
     paired = findings.paired and comparison_entry(*findings.paired, systems)
-    seeds = {name: each._asdict() for name, each in (findings.seeds or {}).items()}
-    return {"systems": systems, **test, "paired": paired, "seeds": seeds or None}
+    return {"systems": systems, **test, "paired": paired}
 
 
 def system_entry(system: System, assessment: "Assessment") -> dict[str, Any]:

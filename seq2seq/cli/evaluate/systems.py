@@ -2,7 +2,6 @@
 
 import argparse
 import hashlib
-import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -15,9 +14,6 @@ from seq2seq.cli.options import engine_arguments, model_paths, open_models, sear
 from seq2seq.cli.requirements import best_by_risk, check_beams, rules_of
 from seq2seq.data.text import check_rereadable, read_lines, similar_names
 from seq2seq.errors import ConfigError
-
-# The nodes of a configuration that say how a model is trained, and how it searches.
-RECIPE = ("model", "position", "attention", "order", "update", "decode")
 
 
 class System(NamedTuple):
@@ -115,38 +111,3 @@ def translate(path: Path, test_set: TestSet, arguments: argparse.Namespace) -> S
     truncated = sum(nbest[0].truncated for nbest in results if nbest)
     name = " + ".join(map(str, model_paths(path, arguments)))
     return System(name, lines, translator.config, None in results, truncated)
-
-
-def warn_of_twins(systems: Sequence[System]) -> None:
-    """Warn of two systems with the same translations: comparing them means nothing."""
-    seen: dict[str, str] = {}
-    for system in systems:
-        other = seen.setdefault(system.sha256, system.name)
-        if other != system.name:
-            warnings.warn(
-                f"{system.name} translates every sentence exactly as {other}: is it the same?",
-                stacklevel=2,
-            )
-
-
-def warn_of_recipes(systems: Sequence[System]) -> None:
-    """Warn of runs that differ in more than the seed, or not even in the seed."""
-    from seq2seq.checkpoint import list_differences
-
-    models = [(system, system.config) for system in systems if system.config]
-    for system, config in models[1:]:
-        first, first_config = models[0]
-        differing = {
-            each.name: each
-            for node in RECIPE
-            for each in list_differences(first_config.get(node) or {}, config.get(node) or {}, node)
-        }
-        if not differing.pop("order.seed", None):
-            warnings.warn(f"{system.name} has the seed of {first.name}", stacklevel=2)
-        if differing:
-            each = next(iter(differing.values()))
-            warnings.warn(
-                f"{each.name} is {each.one} in {first.name}, and {each.other} in {system.name}: "
-                "not runs of one recipe, so the deviation is not that of seeds",
-                stacklevel=2,
-            )
