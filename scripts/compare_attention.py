@@ -27,10 +27,10 @@ keep_few_kernels()
 
 import torch  # noqa: E402
 from benchmarking import await_idle, conditions, foreign_load  # noqa: E402
-from comparison.memory import remembered  # noqa: E402
+from comparison.memory import measure_memory  # noqa: E402
 from comparison.picture import draw  # noqa: E402
 from comparison.rows import Mean, Row, markdown, write_csv  # noqa: E402
-from comparison.runs import Group, grouped, in_order, incomparable, read_runs  # noqa: E402
+from comparison.runs import Group, group_runs, in_order, incomparable, read_runs  # noqa: E402
 from comparison.speed import Material, Speeds, parameters, speeds  # noqa: E402
 
 from seq2seq.data.text import check_parallel, read_lines  # noqa: E402
@@ -42,7 +42,7 @@ from seq2seq.translator import Translator  # noqa: E402
 def row_of(group: Group, test: Sequence[Path] | None, measured: Speeds | None) -> Row:
     run = group.runs[0]
     model = run.saved.build()
-    past, source = remembered(model, run.saved.config["data"]["max_length"])
+    past, source = measure_memory(model, run.saved.config["data"]["max_length"])
     return Row(
         name=group.name,
         roles=run.roles,
@@ -86,7 +86,7 @@ def compare(options: argparse.Namespace) -> None:
     runs, skipped = read_runs(options.sweeps)
     notes = [*skipped, *incomparable(runs)]
     print("\n".join(notes), file=sys.stderr, end="\n" if notes else "")
-    groups = in_order(grouped(runs), options.reference)
+    groups = in_order(group_runs(runs), options.reference)
     measured: dict[str, Speeds] = {}
     if not options.no_speed:
         measured, said = measure(groups, options)

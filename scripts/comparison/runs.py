@@ -107,7 +107,7 @@ def job_index(folder: Path) -> int:
 def read_run(folder: Path) -> Run:
     result = json.loads((folder / RESULT).read_text(encoding="utf-8"))
     row = best_validation(folder, result["monitor"])
-    preset, typed = typed_in(folder)
+    preset, typed = read_command_line(folder)
     return Run(
         folder=folder,
         preset=preset,
@@ -137,7 +137,7 @@ def validations(file: Path) -> Iterator[dict[str, str]]:
         yield from (row for row in csv.DictReader(lines) if row.get("valid/loss"))
 
 
-def typed_in(folder: Path) -> tuple[str | None, list[str]]:
+def read_command_line(folder: Path) -> tuple[str | None, list[str]]:
     """The command line as Hydra recorded it: the preset of attn, and all other options."""
     record = folder / ".hydra"
     if not (record / "hydra.yaml").is_file():
@@ -147,7 +147,7 @@ def typed_in(folder: Path) -> tuple[str | None, list[str]]:
     return chosen.hydra.runtime.choices.attn, [t for t in typed if not t.startswith("attn=")]
 
 
-def grouped(runs: Sequence[Run]) -> list[Group]:
+def group_runs(runs: Sequence[Run]) -> list[Group]:
     """The runs by mechanism, each named after the options that not all runs share."""
     shared = set(runs[0].typed).intersection(*(run.typed for run in runs))
     groups: dict[str, Group] = {}
@@ -187,10 +187,10 @@ def incomparable(runs: Sequence[Run]) -> list[str]:
         f"not comparable: {name} is {one} in {first.folder}, {other} in {run.folder}"
         for name, (one, other, run) in unlike.items()
     ]
-    return [*differing, *judged_differently(runs)]
+    return [*differing, *list_validation_differences(runs)]
 
 
-def judged_differently(runs: Sequence[Run]) -> list[str]:
+def list_validation_differences(runs: Sequence[Run]) -> list[str]:
     """Validation options typed for some runs but not for all: checkpoints do not keep them."""
     typed = {t: run for run in reversed(runs) for t in run.typed if t.startswith(JUDGING)}
     return [

@@ -76,11 +76,6 @@ def missing_font_advice(missing: list[str]) -> str:
     )
 
 
-def is_right_to_left(text: str) -> bool:
-    """Does a text have a letter of a script like Arabic or Hebrew?"""
-    return any(unicodedata.bidirectional(c) in ("R", "AL") for c in text)
-
-
 def begins_at_the_right(words: Iterable[str]) -> bool:
     """Does a sentence run from right to left? Its first letter that has a direction decides, as in
     a browser (UAX 9, rule P2).

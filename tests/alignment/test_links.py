@@ -11,8 +11,8 @@ from torch.testing import assert_close
 from seq2seq.alignment.links import (
     LinkCounts,
     Links,
-    check_line_count,
     check_all_links,
+    check_line_count,
     extract_links,
     format_links,
     parse_links,

@@ -2,9 +2,7 @@ import pytest
 
 from seq2seq.pages.labels import (
     DEFAULT,
-    begins_at_the_right,
     choose_fonts,
-    is_right_to_left,
     missing_font_advice,
 )
 
@@ -52,10 +50,3 @@ def test_advice_names_the_character_and_the_package(character, package):
 def test_advice_names_ten_characters_and_counts_the_rest():
     text = missing_font_advice([chr(0x4E00 + i) for i in range(13)])
     assert text.count("(U+") == 10 and "and 3 more" in text
-
-
-def test_scripts_that_run_from_right_to_left_are_known():
-    assert is_right_to_left("a القاهرة") and is_right_to_left("שלום")
-    assert not is_right_to_left("Zürich 東京 12, нет!")
-    assert begins_at_the_right(["(12", "שלום", "abc"]) and begins_at_the_right(["القاهرة"])
-    assert not begins_at_the_right(["abc", "שלום"]) and not begins_at_the_right(["12"])

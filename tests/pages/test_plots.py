@@ -201,18 +201,6 @@ def test_chinese_is_drawn_without_a_warning_where_a_font_has_it(tmp_path):
     assert f"'{fonts.families[1]}'" in (tmp_path / "map.svg").read_text(encoding="utf-8")
 
 
-def test_letters_that_would_stand_apart_are_said_in_the_same_warning(tmp_path, monkeypatch):
-    words = ["القاهرة", "\U00017000"]
-    for version, count in (((3, 10, 1), 1), ((3, 11, 0), 0)):
-        monkeypatch.setattr(matplotlib, "__version_info__", version)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            plot_alignment([[0.5, 0.5]], words, ["me"], path=tmp_path / "map.svg")
-        text = " ".join(str(warning.message) for warning in caught)
-        assert text.count("pip install 'matplotlib>=3.11'") == count
-        assert len(caught) <= 1
-
-
 def test_an_unknown_format_is_refused_with_the_known_ones(tmp_path):
     for name in ("map.jpg", "map", ".png"):
         with pytest.raises(ConfigError, match=r"\.png, \.svg, \.pdf"):

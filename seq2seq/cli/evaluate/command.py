@@ -138,9 +138,8 @@ def run(arguments: argparse.Namespace) -> int:
             file.write(file_content(systems[0].lines))
     if {"bleu", "chrf"} & set(names):
         lines = {system.name: system.lines for system in systems}
-        for caution in cautions(
-            test_set.first, lines, find_languages(systems, arguments.language)[1]
-        ):
+        _, language = find_languages(systems, arguments.language)
+        for caution in cautions(test_set.first, lines, language):
             warnings.warn(caution, stacklevel=1)
     findings = evaluate(systems, test_set, names, arguments)
     if arguments.json:
@@ -170,13 +169,7 @@ def evaluate(
     if arguments.paired:
         lines = {system.name: system.lines for system in systems}
         paired = arguments.paired, compare_systems(lines, assessor.metrics, arguments.paired)
-    return Findings(
-        test_set,
-        languages,
-        assessed,
-        resamples,
-        paired,
-    )
+    return Findings(test_set, languages, assessed, resamples, paired)
 
 
 def find_languages(systems: list[System], target: str | None) -> tuple[str | None, str | None]:
