@@ -15,12 +15,7 @@ from torch import Tensor, nn
 
 from seq2seq.attention import Role
 from seq2seq.checkpoint import Saved
-from seq2seq.interchange.coverage import (
-    activation_name,
-    check_exportable,
-    find_attention_gap,
-    list_attention_gaps,
-)
+from seq2seq.interchange import coverage
 from seq2seq.interchange.libraries import import_library
 from seq2seq.models.transformer import DecoderLayer, Transformer
 from seq2seq.nn.embedding import Embeddings
@@ -45,7 +40,7 @@ def export(saved: Saved, folder: Path, names: list[str] | None = None) -> None:
         the vocabularies are not those of the model.
     """
     ct2 = import_library("ctranslate2")
-    model = check_exportable(saved.build(), "CTranslate2", list_ctranslate2_gaps)
+    model = coverage.check_exportable(saved.build(), "CTranslate2", list_ctranslate2_gaps)
     spec = model_spec(ct2.specs, model)
     spec.register_source_vocabulary(names or saved.source.symbols())
     spec.register_target_vocabulary(names or saved.target.symbols())
@@ -87,7 +82,7 @@ class CTranslate2:
 
 def list_ctranslate2_gaps(model: Transformer) -> list[str]:
     """A reason for every part of a model that CTranslate2 lacks."""
-    gaps = list_attention_gaps(model, find_attention_gap, "mha, gqa or mqa")
+    gaps = coverage.list_attention_gaps(model, coverage.find_attention_gap, "mha, gqa or mqa")
     if isinstance(model.encoder_position, ALiBi):
         gaps.append(
             "position=alibi: it has ALiBi in decoders only. Train with position=sinusoidal, "
@@ -102,7 +97,7 @@ def model_spec(specs: Any, model: Transformer) -> Any:
     shared = {
         "pre_norm": first.around_feed.pre,
         "rms_norm": isinstance(first.around_feed.norm, nn.RMSNorm),
-        "activation": getattr(specs.Activation, activation_name(first.feed).upper()),
+        "activation": getattr(specs.Activation, coverage.activation_name(first.feed).upper()),
         "ffn_glu": first.feed.gate is not None,
         "relative_attention_bias": isinstance(model.encoder_position, T5Bias),
     }

@@ -10,17 +10,9 @@ from torch import Tensor
 
 from seq2seq.errors import DataError
 from seq2seq.functional.positions import sinusoid
+from seq2seq.interchange import imported
 from seq2seq.interchange.files import WEIGHTS, Folder, read_safetensors, read_torch_tensors
-from seq2seq.interchange.imported import (
-    ACTIVATIONS,
-    ImportedModel,
-    Tensors,
-    assemble,
-    build_model_nodes,
-    build_other_nodes,
-    read_integer,
-    shorten,
-)
+from seq2seq.interchange.imported import ImportedModel, Tensors, read_integer, shorten
 from seq2seq.interchange.vocabularies import SideVocabulary, check_numbering
 from seq2seq.symbols import EOS, NAMES, PAD
 from seq2seq.tokenization import piece_model
@@ -88,8 +80,9 @@ def read_folder(path: Path, languages: tuple[str | None, str | None]) -> Importe
     sides = [str(typed or found or "") for typed, found in zip(languages, given, strict=True)]
     beams = read_integer(search, "num_beams", where, 1, 1000, default=1)
     longest = read_integer(config, "max_position_embeddings", where, 2, 2**20, default=512)
-    return assemble(
-        nodes | build_other_nodes(sides, longest, beams, search.get("length_penalty", 1.0)),
+    return imported.assemble(
+        nodes
+        | imported.build_other_nodes(sides, longest, beams, search.get("length_penalty", 1.0)),
         vocabularies,
         find_start_ids(vocabularies, configs, str(path)),
         Tensors(str(path), without_positions(read_weights(folder), str(path))),
@@ -115,10 +108,10 @@ def convert_config(config: Mapping[str, Any], where: str) -> dict[str, Any]:
         if config.get(name):
             raise DataError(f"{where}: {name}={shorten(config[name])} is not supported")
     activation = config.get("activation_function")
-    if not isinstance(activation, str) or activation not in ACTIVATIONS:
+    if not isinstance(activation, str) or activation not in imported.ACTIVATIONS:
         raise DataError(
             f"{where}: activation_function={shorten(activation)} should be "
-            f"{' or '.join(ACTIVATIONS)}"
+            f"{' or '.join(imported.ACTIVATIONS)}"
         )
     stacks = ("encoder", "decoder")
     heads = [read_integer(config, f"{s}_attention_heads", where, 1, 2**10) for s in stacks]
@@ -127,7 +120,7 @@ def convert_config(config: Mapping[str, Any], where: str) -> dict[str, Any]:
         raise DataError(f"{where}: encoder_ffn_dim and decoder_ffn_dim differ: {widths}")
     shared = config.get("share_encoder_decoder_embeddings", True)
     tied = config.get("tie_word_embeddings", True)
-    return build_model_nodes(
+    return imported.build_model_nodes(
         heads,
         dropout=config.get("dropout", 0.0),
         activation_dropout=config.get("activation_dropout", 0.0),
@@ -136,7 +129,7 @@ def convert_config(config: Mapping[str, Any], where: str) -> dict[str, Any]:
         encoder_layers=read_integer(config, "encoder_layers", where, 1, 128),
         decoder_layers=read_integer(config, "decoder_layers", where, 1, 128),
         ffn_dim=widths.pop(),
-        activation=ACTIVATIONS[activation],
+        activation=imported.ACTIVATIONS[activation],
         norm_order="post",
         tie="none" if not tied else "all" if shared else "target",
         scale=bool(config.get("scale_embedding")),

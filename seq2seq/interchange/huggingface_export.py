@@ -18,12 +18,7 @@ from torch import Tensor, nn
 from seq2seq.checkpoint import Saved
 from seq2seq.data.windows import padded
 from seq2seq.functional.positions import sinusoid
-from seq2seq.interchange.coverage import (
-    activation_name,
-    check_exportable,
-    find_attention_gap,
-    list_attention_gaps,
-)
+from seq2seq.interchange import coverage
 from seq2seq.interchange.huggingface import huggingface_name
 from seq2seq.interchange.libraries import import_library
 from seq2seq.models.transformer import Transformer
@@ -38,7 +33,7 @@ POSITIONS = 512  # of the longest sentence, at least
 def export(saved: Saved, folder: Path) -> None:
     """Write a model and its tokenizers. Raises: ConfigError naming all that cannot be expressed."""
     save_file = import_library("safetensors.torch").save_file
-    model = check_exportable(saved.build(), "Hugging Face's library", list_marian_gaps)
+    model = coverage.check_exportable(saved.build(), "Hugging Face's library", list_marian_gaps)
     folder.mkdir(parents=True, exist_ok=True)
     longest = max(POSITIONS, saved.config["data"]["max_length"])
     save_file(dict(rename_weights(model, longest)), folder / "model.safetensors", {"format": "pt"})
@@ -77,7 +72,7 @@ def export(saved: Saved, folder: Path) -> None:
 def list_marian_gaps(model: Transformer) -> list[str]:
     """A reason for every part of a model that Marian and Pegasus lack."""
     first, embeddings = model.encoder[0], model.embeddings
-    gaps = list_attention_gaps(model, find_marian_gap, "mha")
+    gaps = coverage.list_attention_gaps(model, find_marian_gap, "mha")
     position, norm = model.encoder_position, first.around_feed.norm
     if not isinstance(position, Sinusoidal) or position.endpoint:
         gaps.append("positions: it has sinusoids alone. Train with position=sinusoidal")
@@ -92,7 +87,7 @@ def list_marian_gaps(model: Transformer) -> list[str]:
 
 def find_marian_gap(attention: Any) -> str | None:
     """The part of an attention that Marian lacks, if any."""
-    if gap := find_attention_gap(attention):
+    if gap := coverage.find_attention_gap(attention):
         return gap
     if attention.num_kv_heads != attention.num_heads:
         return "keys that heads share"
@@ -138,7 +133,7 @@ def build_config(model: Transformer, longest: int) -> dict[str, Any]:
         "vocab_size": embeddings.source.num_embeddings - merged,
         "d_model": embeddings.dim,
         "scale_embedding": embeddings.scale != 1.0,
-        "activation_function": activation_name(first.feed),
+        "activation_function": coverage.activation_name(first.feed),
         "max_position_embeddings": longest,
         "dropout": model.dropout.p,
         "activation_dropout": first.feed.dropout.p,

@@ -8,13 +8,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from seq2seq.errors import DataError
-from seq2seq.interchange.imported import (
-    ACTIVATIONS,
-    build_model_nodes,
-    build_other_nodes,
-    read_integer,
-    shorten,
-)
+from seq2seq.interchange import imported
+from seq2seq.interchange.imported import read_integer, shorten
 
 EPS = 1e-6  # of its norms
 # Options of which only these values are supported; the first is what is meant without the option.
@@ -126,13 +121,13 @@ def convert_options(
         raise DataError(f"{where}: not supported: {'; '.join(wrong)}")
     shared = bool(config.get("tied-embeddings-all") or config.get("tied-embeddings-src"))
     tied = bool(config.get("tied-embeddings-all") or config.get("tied-embeddings"))
-    nodes = build_model_nodes(
+    nodes = imported.build_model_nodes(
         [read_integer(config, "transformer-heads", where, 1, 2**10, default=8)] * 2,
         dim=read_integer(config, "dim-emb", where, 4, 2**16, default=512),
         encoder_layers=read_integer(config, "enc-depth", where, 1, 128),
         decoder_layers=read_integer(config, "dec-depth", where, 1, 128),
         ffn_dim=read_integer(config, "transformer-dim-ffn", where, 1, 2**20, default=2048),
-        activation=ACTIVATIONS[config.get("transformer-ffn-activation", "swish")],
+        activation=imported.ACTIVATIONS[config.get("transformer-ffn-activation", "swish")],
         norm_order=find_norm_order(config),
         norm_eps=EPS,
         tie="none" if not tied else "all" if shared else "target",
@@ -145,7 +140,7 @@ def convert_options(
         nodes["attention"]["decoder"] = {"name": "ssru"}
     beams = read_integer(config, "beam-size", where, 1, 1000, default=5)
     penalty = config.get("normalize", 1.0)
-    return nodes | build_other_nodes(languages, 512, beams, penalty)
+    return nodes | imported.build_other_nodes(languages, 512, beams, penalty)
 
 
 def find_unknown_options(config: Mapping[Any, Any]) -> list[str]:
