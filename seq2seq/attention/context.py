@@ -6,7 +6,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention.base import Attended, Cost, Encoded, Place, Role, positions_of
+from seq2seq.attention.base import Cost, Encoded, Place, Role, positions_of
 from seq2seq.attention.heads import join_heads, projection, split_heads
 from seq2seq.attention.memory import DenseMemory, JointMemory, StateMemory, TokenMemory
 from seq2seq.attention.multihead import NO_SCORES, MultiHead
@@ -57,9 +57,7 @@ class PooledContext(MultiHead):
     def new_memory(self) -> JointMemory:
         return JointMemory(DenseMemory(self.folds), StateMemory())
 
-    def advance(
-        self, x: Tensor, memory: TokenMemory, positions: Tensor, need_weights: bool = False
-    ) -> Attended:
+    def advance(self, x: Tensor, memory: TokenMemory, positions: Tensor) -> Tensor:
         assert isinstance(memory, JointMemory)
         state = memory.beside.state
         before = PrefixSums(state["total"], state["tokens"]) if state else None
@@ -71,7 +69,7 @@ class PooledContext(MultiHead):
         # Means are for these queries only, beams being queries.
         means = means.reshape(memory.rows, -1, means.shape[-1])
         seen = JointMemory(memory.tokens, StateMemory(means=means))
-        return self.attend_beams(x, seen, positions, need_weights)
+        return self.attend_beams(x, seen, positions).out
 
 
 class GlobalContext(PooledContext):

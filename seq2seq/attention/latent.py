@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from seq2seq.attention.base import Attended, Cost, Place, Role, TokenAttention
 from seq2seq.attention.heads import (
     check_heads,
-    check_position_of_heads,
+    check_position,
     join_heads,
     position_bias,
     projection,
@@ -82,7 +82,7 @@ class Latent(TokenAttention):
         self.latent_dim = latent_dim or min(4 * width, source_dim)
         self.nope_dim, self.value_dim = nope_dim or width, value_dim or width
         self.rope_dim = rotary_width(place, rope_dim, width)
-        check_position_of_heads(place, num_heads, self.rope_dim)
+        check_position(place, num_heads, self.rope_dim)
         self.q_down: nn.Linear | None = None
         if query_dim is not None:
             self.q_down = projection(dim, query_dim, bias)

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from seq2seq.attention.base import Attended, Cost, Place, Role, TokenAttention
 from seq2seq.attention.heads import (
     check_heads,
-    check_position_of_heads,
+    check_position,
     join_heads,
     position_bias,
     projection,
@@ -95,7 +95,7 @@ class MultiHead(TokenAttention):
         key_width = width if project else source_dim // num_heads
         widths = Widths(num_heads, width, key_width, project)
         check_score(score, kernel, place)
-        check_position_of_heads(place, num_heads, key_width)
+        check_position(place, num_heads, key_width)
         self.num_heads, self.num_kv_heads, self.width = num_heads, groups, width
         self.kernel, self.dropout = kernel, dropout
         self.score = SCORES.find(score)(widths)

@@ -94,7 +94,8 @@ class Engine(SentenceEngine):
         model: in evaluation mode.
         search: how hypotheses are chosen for requests that do not say it.
         guide: makes a guide from a request's constraint; None = constraints are guides.
-        cache: `dense`, `paged`, or `auto`: paged on a GPU.
+        cache: `dense`, `paged`, or `auto`: paged on a GPU. A model that cannot merge
+            (`Seq2Seq.can_merge`) is decoded as with `dense`.
         rows: maximum number of hypotheses decoded at once, but always those of one sentence.
         pages: of the paged cache; None = room for `rows` hypotheses of 128 tokens, and for at
             least 16,384 tokens.
@@ -122,7 +123,7 @@ class Engine(SentenceEngine):
         self.device = next(model.parameters()).device
         on_cpu = self.device.type == "cpu"
         self.pool: PagePool | None = None
-        if cache == "paged" or (cache == "auto" and not on_cpu):
+        if model.can_merge and (cache == "paged" or (cache == "auto" and not on_cpu)):
             size = page_size or (8 if on_cpu else 16)
             default = max(rows * TOKENS_PER_ROW, MIN_TOKENS) // size
             self.pool = PagePool(pages or default, size, self.device)

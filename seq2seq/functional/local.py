@@ -28,7 +28,7 @@ class Keys(NamedTuple):
     k: Tensor  # (B, H, S, D)
     v: Tensor  # (B, H, S, M)
     mask: Tensor | None = None  # (B, S), True = real; None = all are real
-    start: int | Tensor = 0  # (B,) for the functions of `local_rows`
+    start: int = 0
 
 
 class Weighing(NamedTuple):
@@ -119,7 +119,6 @@ def page_local_attention(
     """
     sizes = check("B H T D, B H S D, B H S M", q=q, k=keys.k, v=keys.v)
     T, S = sizes["T"], sizes["S"]
-    assert isinstance(keys.start, int)
     end = keys.start + S
     skipped = (end - T) % page  # tokens of the first query's page that stand before it
     radius = min(radius, (end - 1) // page)
@@ -178,7 +177,6 @@ def window_attention(
     """
     sizes = check("B H T D, B H S D, B H S M", q=q, k=keys.k, v=keys.v)
     T, S, F = sizes["T"], sizes["S"], first.k.shape[2]
-    assert isinstance(keys.start, int)
     blocks = blocks_of_window(T, S, radius, causal)
     near = blocks.distance(q.device)
     far = torch.arange(F, device=q.device) - blocks.places(keys.start + S - T, T, q.device)

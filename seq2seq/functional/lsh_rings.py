@@ -87,7 +87,7 @@ def rings_of(buckets: Tensor, rings: Rings) -> Tensor:
 
 def attend_near(
     q: Tensor, v: Tensor, near: Near, *, bias: Tensor | None = None, dropout: float = 0.0
-) -> tuple[Tensor, Tensor]:
+) -> Tensor:
     """The attention of a token to what is near it: one softmax over all rounds, where a key seen in
     two rounds counts twice; to itself if there is nothing.
 
@@ -96,9 +96,9 @@ def attend_near(
         bias: added to the scores, (N, H, W).
         dropout: probability of dropping a weight; pass 0 outside training.
 
-    Returns: out (N, H, M), and the weights before dropout (N, H, W + 1), the token itself last.
+    Returns: (N, H, M).
     """
-    out, weights = explicit_attention(
+    out, _ = explicit_attention(
         dot(q[:, :, None], near.keys),
         near.values,
         mask=near.seen[:, :, None],
@@ -106,5 +106,4 @@ def attend_near(
         dropout=dropout,
     )
     alone = (~near.seen.any(-1, keepdim=True)).to(v.dtype)
-    weights = torch.cat((weights[:, :, 0], alone.to(weights.dtype)), dim=-1)
-    return out[:, :, 0] + drop(alone, dropout) * v, weights
+    return out[:, :, 0] + drop(alone, dropout) * v

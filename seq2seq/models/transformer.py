@@ -144,8 +144,8 @@ class DecoderLayer(nn.Module):
     ) -> tuple[Tensor, Tensor | None]:
         """x (N, n, E) -> x (N, n, E), cross-attention weights (N, H, n, S) or None."""
         y = self.around_attention.enter(x)
-        own = self.attention(y) if past is None else self.attention.advance(y, past, positions)
-        x = self.around_attention.leave(x, own.out)
+        own = self.attention(y).out if past is None else self.attention.advance(y, past, positions)
+        x = self.around_attention.leave(x, own)
         y = self.around_cross.enter(x)
         read = self.cross.attend_beams(y, source, positions, need_weights)
         x = self.around_cross.leave(x, read.out)

@@ -159,9 +159,9 @@ def test_rotations_make_an_answer_depend_on_distances_only() -> None:
     x, outs = randn(2, 7, DIM), []
     for start in (0, 1000):
         positions = torch.arange(start, start + 7)
-        outs.append(attention.advance(x, attention.new_memory(), positions).out)
+        outs.append(attention.advance(x, attention.new_memory(), positions))
     assert_equal(outs[0], outs[1], 1e-7)
-    still = attention.advance(x, attention.new_memory(), torch.zeros(7)).out
+    still = attention.advance(x, attention.new_memory(), torch.zeros(7))
     assert not torch.allclose(still, outs[0])
 
 
