@@ -139,7 +139,9 @@ def test_a_preset_of_model_holds_the_options_of_its_class_and_of_its_parts(
     node = node_of(chosen)
     model = MODELS[node["name"]]
     options = {
-        option for owner in (model, Embeddings, *model.parts) for option in options_of(owner)
+        option
+        for owner in (model, Embeddings, *model.option_classes)
+        for option in options_of(owner)
     }
     assert_holds(node, options, "name", *FOR_ATTENTION)
 

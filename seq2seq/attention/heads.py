@@ -80,7 +80,7 @@ def projection(inputs: int, outputs: int, bias: bool, gain: float = 1.0) -> nn.L
     return linear
 
 
-def shared_heads(num_heads: int) -> int:
+def default_kv_heads(num_heads: int) -> int:
     """The default number of key/value heads of grouped-query attention."""
     max_groups = min(max(2, num_heads // 4), max(1, num_heads - 1))
     return next(g for g in range(max_groups, 0, -1) if num_heads % g == 0)

@@ -18,7 +18,7 @@ from seq2seq.attention.heads import (
 from seq2seq.attention.memory import TokenMemory
 from seq2seq.errors import ConfigError
 from seq2seq.functional.latent import absorbing_is_cheaper, latent_attention, rms_norm
-from seq2seq.functional.softmax import both, past_mask
+from seq2seq.functional.softmax import intersect_masks, past_mask
 from seq2seq.tables import check_range
 
 
@@ -129,7 +129,7 @@ class Latent(TokenAttention):
         mask = None if mask is None else mask[:, None, None]
         causal = self.place.role is Role.DECODER and T > 1
         if causal and positions.dim() > 1:
-            mask, causal = both(mask, past_mask(positions, T, S)), False
+            mask, causal = intersect_masks(mask, past_mask(positions, T, S)), False
         dropout = self.dropout_now
         # On a CPU the fused kernel with dropout holds the weights too, and draws slowly.
         slow = dropout > 0 and x.device.type == "cpu"

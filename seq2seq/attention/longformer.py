@@ -80,7 +80,7 @@ class Longformer(WindowedAttention):
             self.heads_at(self.q(x), positions),
             memory.read(),
             memory.read_first(),
-            self.weighing(need_weights),
+            self.softmax_options(need_weights),
             radius=self.window,
             causal=self.place.role is Role.DECODER,
         )

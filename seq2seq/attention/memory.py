@@ -96,7 +96,7 @@ class DenseMemory(TokenMemory):
         memory.length = next(iter(streams.values())).shape[1]
         return memory
 
-    def settle(self) -> None:
+    def compact(self) -> None:
         """Prepare a whole sequence for many reads: head-major, no mask that hides nothing."""
         self.storage = {name: x.contiguous() for name, x in self.storage.items()}
         if self.mask is not None and self.mask.all():
@@ -228,9 +228,9 @@ class SourceMemory(StateMemory):
 class JointMemory:
     """A memory of every token and, beside it, a state of fixed size, row by row."""
 
-    def __init__(self, tokens: TokenMemory, beside: StateMemory) -> None:
-        self.tokens, self.beside, self.beams = tokens, beside, tokens.beams
-        self.parts: tuple[Memory, ...] = (tokens, beside)
+    def __init__(self, tokens: TokenMemory, context: StateMemory) -> None:
+        self.tokens, self.context, self.beams = tokens, context, tokens.beams
+        self.parts: tuple[Memory, ...] = (tokens, context)
 
     @property
     def rows(self) -> int:
@@ -267,4 +267,4 @@ def tokens_of(memory: Memory) -> DenseMemory | None:
 
 def with_tokens(memory: Memory, tokens: TokenMemory) -> Memory:
     """The memory with another in the place of what `tokens_of` returns."""
-    return JointMemory(tokens, memory.beside) if isinstance(memory, JointMemory) else tokens
+    return JointMemory(tokens, memory.context) if isinstance(memory, JointMemory) else tokens

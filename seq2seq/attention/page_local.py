@@ -67,7 +67,7 @@ class PageLocal(WindowedAttention):
         out, weights = page_local_attention(
             self.heads_at(self.q(x), positions),
             memory.read(),
-            self.weighing(need_weights),
+            self.softmax_options(need_weights),
             page=self.page,
             radius=self.radius,
             form=self.form,

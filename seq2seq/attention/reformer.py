@@ -12,11 +12,11 @@ from seq2seq.errors import ConfigError
 from seq2seq.functional import attend
 from seq2seq.functional import dropout as drop
 from seq2seq.functional.lsh import (
+    count_scores,
     hash_buckets,
     lsh_attention,
     lsh_weights,
-    scores_in_chunks,
-    unit,
+    unit_vectors,
 )
 from seq2seq.functional.lsh_rings import (
     Near,
@@ -146,7 +146,7 @@ class Reformer(HeadedAttention[StateMemory]):
             return self.kernel == "explicit"
         # For a short sentence most chunks are empty.
         causal, rounds = self.place.role is Role.DECODER, len(self.rotations)
-        return rounds * scores_in_chunks(T, self.num_buckets, self.chunk, causal) >= T * T
+        return rounds * count_scores(T, self.num_buckets, self.chunk, causal) >= T * T
 
     def advance(self, x: Tensor, memory: StateMemory, positions: Tensor) -> Tensor:
         qk, v = self.heads(self.qk(x)), self.heads(self.v(x))
@@ -168,7 +168,7 @@ class Reformer(HeadedAttention[StateMemory]):
     def _queries_and_keys(self, qk: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         """(N, H, T, D), turned by their positions."""
         qk = self.place.rotate(qk, positions)
-        return qk, unit(qk)
+        return qk, unit_vectors(qk)
 
     def _bias_near(self, near: Near) -> Tensor | None:
         """The bias of each head for the keys near its newest token, (N, H, W)."""

@@ -7,7 +7,7 @@ from torch import Tensor
 from seq2seq.attention.base import Encoded, Role, positions_of
 from seq2seq.attention.heads import HeadedAttention
 from seq2seq.attention.ring import RingMemory
-from seq2seq.functional.local import Weighing
+from seq2seq.functional.local import SoftmaxOptions
 
 
 class WindowedAttention(HeadedAttention[RingMemory]):
@@ -38,6 +38,6 @@ class WindowedAttention(HeadedAttention[RingMemory]):
     def advance(self, x: Tensor, memory: RingMemory, positions: Tensor) -> Tensor:
         return self.attend(x, memory.append(self.remember(x, positions)), positions).out
 
-    def weighing(self, need_weights: bool) -> Weighing:
+    def softmax_options(self, need_weights: bool) -> SoftmaxOptions:
         bias = partial(self.place.bias, heads=self.num_heads)
-        return Weighing(self.scale, bias, self.dropout_now, need_weights)
+        return SoftmaxOptions(self.scale, bias, self.dropout_now, need_weights)

@@ -48,7 +48,7 @@ def read_rings(rings: Rings, buckets: Tensor) -> Near:
     """The tokens near the next one, whose buckets (N, H, R) are from `hash_buckets`."""
     slots = rings.keys.shape[-2]
     chunk = slots // 2
-    ring = rings_of(buckets, rings)
+    ring = ring_index(buckets, rings)
     keys, values, positions = (
         x.flatten(0, 3).index_select(0, ring.flatten()).view(*ring.shape, *x.shape[4:])
         for x in rings[:3]
@@ -71,7 +71,7 @@ def write_rings(rings: Rings, k: Tensor, v: Tensor, buckets: Tensor) -> None:
     """Put a token, k (N, H, D) and v (N, H, M), into its buckets (N, H, R), in place."""
     count = rings.counts.gather(-1, buckets[..., None])
     slots = rings.keys.shape[-2]
-    slot = (rings_of(buckets, rings) * slots + count[..., 0] % slots).flatten()
+    slot = (ring_index(buckets, rings) * slots + count[..., 0] % slots).flatten()
     here = rings.counts[:, :, 0].sum(-1)
     for ring, new in zip(rings[:3], (k, v, here), strict=True):
         repeated = new[:, :, None].expand(*buckets.shape, *new.shape[2:])
@@ -79,7 +79,7 @@ def write_rings(rings: Rings, k: Tensor, v: Tensor, buckets: Tensor) -> None:
     rings.counts.scatter_(-1, buckets[..., None], count + 1)
 
 
-def rings_of(buckets: Tensor, rings: Rings) -> Tensor:
+def ring_index(buckets: Tensor, rings: Rings) -> Tensor:
     """The flat indices of the rings of buckets (N, H, R), over all rows, heads and rounds."""
     first = torch.arange(buckets.numel(), device=buckets.device).view_as(buckets)
     return first * rings.counts.shape[-1] + buckets

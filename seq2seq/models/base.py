@@ -28,7 +28,7 @@ class Decoded(NamedTuple):
 Layers = bool | Collection[int]  # of a decoder: all, none, or some by index
 
 
-def is_asked(layers: Layers, layer: int) -> bool:
+def wants_layer(layers: Layers, layer: int) -> bool:
     return layers if isinstance(layers, bool) else layer in layers
 
 
@@ -48,7 +48,7 @@ class Seq2Seq(nn.Module):
 
     roles: ClassVar[frozenset[Role]]  # the attentions it has
     # Classes of options, instances of which its constructor takes after `position`.
-    parts: ClassVar[tuple[type[Any], ...]] = ()
+    option_classes: ClassVar[tuple[type[Any], ...]] = ()
     embeddings: Embeddings
     max_length: int | None = None
     group_marks: Tensor | None

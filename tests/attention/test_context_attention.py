@@ -255,7 +255,7 @@ def test_sums_stay_wide_in_a_narrow_model() -> None:
     attention: Attention[Any] = built("global_context", Role.DECODER).bfloat16()
     memory = attention.new_memory()
     attention.advance(randn(2, 3, DIM).bfloat16(), memory, torch.arange(3))
-    assert all(x.dtype is torch.float32 for x in memory.beside.state.values())
+    assert all(x.dtype is torch.float32 for x in memory.context.state.values())
 
 
 @pytest.mark.parametrize("name", NAMES)
