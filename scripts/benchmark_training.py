@@ -48,9 +48,10 @@ from torch import Tensor, nn  # noqa: E402
 from torch.optim.lr_scheduler import LinearLR  # noqa: E402
 
 from seq2seq.data.batch import Batch  # noqa: E402
-from seq2seq.data.batching import BatchLoader, EvalBatches  # noqa: E402
+from seq2seq.data.batch_loader import BatchLoader, EvalBatches  # noqa: E402
 from seq2seq.data.corpus import Corpus  # noqa: E402
-from seq2seq.data.prepare import DataOptions, prepare  # noqa: E402
+from seq2seq.data.options import DataOptions  # noqa: E402
+from seq2seq.data.prepare import prepare  # noqa: E402
 from seq2seq.functional.positions import sinusoid  # noqa: E402
 from seq2seq.models import Seq2Seq, build_model  # noqa: E402
 from seq2seq.symbols import PAD  # noqa: E402

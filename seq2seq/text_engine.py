@@ -10,13 +10,13 @@ from seq2seq.alignment.choice import Alignment
 from seq2seq.constraints.lexical import Constraint, Term, Vocabulary
 from seq2seq.constraints.request import Rules, TextRequest
 from seq2seq.constraints.spelling import Extension, occurrences
-from seq2seq.data.windows import split_into_parts
 from seq2seq.decoding import Beam, Hypothesis, Request, Search
 from seq2seq.decoding.answering import DROPPED, EngineBase, GivenUp
 from seq2seq.decoding.engine import SentenceEngine
 from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.scoring import clean_line
 from seq2seq.symbols import EOS
+from seq2seq.tokenization.splitting import split_into_parts
 from seq2seq.tokenization.tokenizer import Tokenizers
 
 MOST_JOINED = 20  # translations of a text in parts: a hundred parts may have a hundred each

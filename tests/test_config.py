@@ -16,14 +16,14 @@ from omegaconf import OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from seq2seq.attention import ATTENTION
-from seq2seq.data.prepare import DataOptions
+from seq2seq.data.options import DataOptions
 from seq2seq.decoding import ENGINE_OPTIONS, SEARCHES
 from seq2seq.errors import Seq2SeqError
 from seq2seq.models import FOR_ATTENTION, MODELS
 from seq2seq.nn.embedding import Embeddings
 from seq2seq.nn.positions import POSITIONS
 from seq2seq.tables import options_of
-from seq2seq.tokenization.recipes import TOKENIZERS
+from seq2seq.tokenization.registry import TOKENIZERS
 from seq2seq.training.config.explain import explain
 from seq2seq.training.config.options import (
     CheckpointOptions,

@@ -24,7 +24,7 @@ from seq2seq.interchange.coverage import check_exportable
 from seq2seq.interchange.ctranslate2 import NEVER, CTranslate2, export, list_ctranslate2_gaps
 from seq2seq.models import build_model
 from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
-from seq2seq.tokenization.words import Character, WordRecipe
+from seq2seq.tokenization.words import CharacterLevel, WordLevel
 
 
 def lively_model(path: Path, *overrides: str) -> checkpoint.Saved:
@@ -135,7 +135,10 @@ def test_a_model_that_expects_unknown_words_is_told_why_beams_differ(tmp_path: P
 
 def test_every_piece_has_a_unique_name_by_id(tmp_path: Path) -> None:
     lines = ["a\u2581b \u00a0 c\u0301  \u2028 <s> \\n", "\ud7a3 \U0001f600 \x00 '\"", "a b a b"]
-    tokenizers = [WordRecipe(vocab_size=300).train(lines), Character(vocab_size=300).train(lines)]
+    tokenizers = [
+        WordLevel(vocab_size=300).train(lines),
+        CharacterLevel(vocab_size=300).train(lines),
+    ]
     save_model(tmp_path / "a.ckpt", *TINY_MODEL)
     tokenizers.append(checkpoint.read(tmp_path / "a.ckpt").source)
     tokenizers.append(tokenizers[2].with_tags(["x", "y"]))

@@ -23,11 +23,11 @@ import seq2seq
 from seq2seq.cli.sharded import LINE_NUMBERS
 from seq2seq.constraints.request import PLACEHOLDERS, Rules, TextRequest
 from seq2seq.constraints.spelling import inside_word, occurrences
-from seq2seq.data.windows import SENTENCE_END
 from seq2seq.documents.document import Document
 from seq2seq.documents.html_text import TextFinder, unescape
 from seq2seq.metrics.text_checks import cautions
 from seq2seq.tokenization import sentencepiece
+from seq2seq.tokenization.splitting import SENTENCE_END
 from seq2seq.tokenization.tokenizer import Tokenizer
 
 DESCRIPTION = Path(seq2seq.__file__).parent / "serving" / "openapi.yaml"

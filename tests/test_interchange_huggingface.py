@@ -10,7 +10,7 @@ import pytest
 import torch
 from interchange_models import marian_folder, texts_of
 
-from seq2seq.data.windows import padded
+from seq2seq.data.padding import pad_rows
 from seq2seq.decoding import build_search, decode
 from seq2seq.errors import DataError
 from seq2seq.functional.positions import sinusoid
@@ -56,7 +56,7 @@ def their_ids(imported: ImportedModel, folder: Path) -> list[torch.Tensor]:
 
 def sources(imported: ImportedModel, count: int) -> torch.Tensor:
     rows = imported.source.encode_batch(texts_of(3, count))
-    return padded([[*row, EOS] for row in rows])
+    return pad_rows([[*row, EOS] for row in rows])
 
 
 @every_configuration

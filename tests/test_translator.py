@@ -9,7 +9,6 @@ import pytest
 import torch
 from tiny_runs import TINY_MODEL, demo_lines, demo_run, metrics, save_model
 
-from seq2seq.data.windows import split_into_parts
 from seq2seq.decoding import (
     Beam,
     Engine,
@@ -23,6 +22,7 @@ from seq2seq.decoding.answering import EngineBase
 from seq2seq.errors import CheckpointError, ConfigError
 from seq2seq.metrics.scores import score_corpus
 from seq2seq.symbols import BOS, EOS
+from seq2seq.tokenization.splitting import split_into_parts
 from seq2seq.translator import Translation, Translator, find_device
 
 SENTENCES = demo_lines("test", "de", 40)

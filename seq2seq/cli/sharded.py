@@ -451,7 +451,7 @@ def check_note(arguments: argparse.Namespace) -> None:
     Raises: ConfigError if it was something else; DataError if it is damaged.
     """
     from seq2seq import checkpoint
-    from seq2seq.data.cache import sha256_of
+    from seq2seq.data.file_memo import sha256_of
 
     values = {name: getattr(arguments, name) for name in DECISIVE}
     given = {name: value for name, value in values.items() if value not in (None, False, "")}

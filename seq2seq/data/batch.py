@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.data.corpus import Corpus
-from seq2seq.data.links import BatchLinks
+from seq2seq.data.piece_links import BatchLinks
 from seq2seq.data.subword_regularization import Resegmented
 from seq2seq.symbols import BOS, EOS, PAD
 
@@ -50,7 +50,7 @@ def make_batch(
     adds nothing to the loss or the gradient.
     """
     rows = [int(index) for index in indices]
-    links = None if corpus.links is None else corpus.links.of(rows, linked)
+    links = None if corpus.links is None else corpus.links.of_batch(rows, linked)
     if not rows:
         return Batch(torch.tensor([[EOS]]), torch.tensor([[BOS, PAD]]), 0, total, [], links)
     sources, targets = [corpus.source(i) for i in rows], [corpus.target(i) for i in rows]

@@ -9,7 +9,7 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from seq2seq.data.cache import FileMemo
+from seq2seq.data.file_memo import FileMemo
 from seq2seq.data.text import (
     MissingFileError,
     check_parallel,
@@ -35,7 +35,11 @@ class TextFormat(ABC):
     @property
     @abstractmethod
     def settings(self) -> tuple[str, ...]:
-        """What else determines which pairs are read."""
+        """All but the files that determines which pairs are read."""
+
+    def fingerprint(self, memo: FileMemo) -> list[str]:
+        """All that determines the pairs: the settings, and the hash of each file."""
+        return [*self.settings, *map(memo.sha256, self.files)]
 
     @property
     def first_line(self) -> int:

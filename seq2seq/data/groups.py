@@ -53,16 +53,3 @@ def group_marks(
     for symbol in (EOS, PAD):  # no sentence begins after the last separator
         ends[symbol] = True
     return torch.tensor([begins, closes, ends]).T.contiguous()
-
-
-def check_groups(groups: Groups, separator: str | None) -> None:
-    """Raises: ConfigError for sentences without a separator, and a separator without sentences."""
-    if groups == "sentences" and not separator:
-        raise ConfigError(
-            "data.groups=sentences needs to know what ends one: data.sentence_separator=."
-        )
-    if groups != "sentences" and separator is not None:
-        raise ConfigError(
-            f"data.sentence_separator={separator!r} has no effect with data.groups={groups}: "
-            "data.groups=sentences, or data.sentence_separator=null"
-        )

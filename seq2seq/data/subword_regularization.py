@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 
 from seq2seq.data.corpus import Corpus
-from seq2seq.tokenization.bpe_dropout import Merger, drops
+from seq2seq.tokenization.bpe_dropout import BPEDropout, draw_drops
 from seq2seq.tokenization.tokenizer import Tokenizers
 
 SAMPLE = 500  # rows from which the growth of sentences is estimated
@@ -42,8 +42,8 @@ class SubwordRegularization:
     ):
         self._corpus, self._tokenizers = corpus, tokenizers
         self._p, self._seed = p, seed
-        merger_of = cache(Merger)  # one, if the sides share their tokenizer
-        self._mergers = [merger_of(each) for each in tokenizers]
+        dropout_of = cache(BPEDropout)  # one, if the sides share their tokenizer
+        self._dropouts = [dropout_of(each) for each in tokenizers]
         lengths = corpus.source_lengths, corpus.target_lengths
         sample = np.linspace(0, len(corpus) - 1, min(SAMPLE, len(corpus)), dtype=np.int64)
         self.growth: list[float] = []
@@ -63,10 +63,10 @@ class SubwordRegularization:
 
     def _cut(self, side: int, row: int, epoch: int) -> list[int]:
         plain = self._plain(side, row).tolist()
-        merger = self._mergers[side]
+        dropout = self._dropouts[side]
         text = self._tokenizers[side].decode_batch([plain])[0]
-        draws = drops(self._p, self._seed, epoch, row, side)
-        return [*merger.tags(plain), *merger.segment(text, draws)]
+        draws = draw_drops(self._p, self._seed, epoch, row, side)
+        return [*dropout.tags(plain), *dropout.segment(text, draws)]
 
 
 class Resegmented:

@@ -9,7 +9,7 @@ import torch
 
 from seq2seq.attention.pages import PagePool
 from seq2seq.constraints.guide import Guide
-from seq2seq.data.windows import padded
+from seq2seq.data.padding import pad_rows
 from seq2seq.decoding.answering import EngineBase
 from seq2seq.decoding.beam import Beam
 from seq2seq.decoding.decoding_batch import DecodingBatch
@@ -271,7 +271,7 @@ class Engine(SentenceEngine):
             self._batches[kind] = DecodingBatch(self.model, kind, self.pool, self.stats)
         batch = self._batches[kind]
         batch.join(
-            padded([request.source for request in requests]).to(self.device),
+            pad_rows([request.source for request in requests]).to(self.device),
             ids,
             [request.prefix for request in requests],
             [i if r.draw_id is None else r.draw_id for i, r in zip(ids, requests, strict=True)],

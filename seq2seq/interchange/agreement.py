@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 
 from seq2seq.checkpoint import Saved
-from seq2seq.data.windows import padded
+from seq2seq.data.padding import pad_rows
 from seq2seq.decoding import build_search, decode
 from seq2seq.models import Seq2Seq
 from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
@@ -90,7 +90,7 @@ def search_as_theirs(
     lengths = {"length_ratio": 0.0, "length_extra": limit}
     beam = {"name": "beam", "beam_size": beams, "length_penalty": 1.0, "stopping": "count"}
     search = build_search({**({"name": "greedy"} if beams == 1 else beam), **lengths})
-    decoded = decode(model, padded([[*row, EOS] for row in rows]), search)
+    decoded = decode(model, pad_rows([[*row, EOS] for row in rows]), search)
     best = [max(hypotheses, key=lambda h: h.score) for hypotheses in decoded]  # cut off or not
     return [hypothesis.ids + ([] if hypothesis.truncated else [EOS]) for hypothesis in best]
 
@@ -102,7 +102,7 @@ def score_targets(
     """The mean log-probability of the pieces of given targets, without pad, bos and unk; and the
     largest probability that these three have together.
     """
-    source, target = padded([[*row, EOS] for row in rows]), padded([[BOS, *t] for t in targets])
+    source, target = pad_rows([[*row, EOS] for row in rows]), pad_rows([[BOS, *t] for t in targets])
     logits = model.logits(model(source, target[:, :-1]).hidden)
     symbols = logits.softmax(-1)[..., [PAD, BOS, UNK]].sum(-1)[target[:, 1:] != PAD]
     logits[..., [PAD, BOS, UNK]] = -torch.inf

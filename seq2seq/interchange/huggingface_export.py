@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.checkpoint import Saved
-from seq2seq.data.windows import padded
+from seq2seq.data.padding import pad_rows
 from seq2seq.functional.positions import sinusoid
 from seq2seq.interchange import coverage
 from seq2seq.interchange.huggingface import huggingface_name
@@ -237,7 +237,7 @@ class HuggingFace:
         self, batch: Sequence[list[int]], beams: int, limit: int
     ) -> list[tuple[list[int], float]]:
         """See `agreement.Translate`."""
-        ours = padded([[*row, EOS] for row in batch])
+        ours = pad_rows([[*row, EOS] for row in batch])
         source, mask = self.places[0][ours], ours != PAD
         found = self.model.generate(
             source, attention_mask=mask, num_beams=beams, max_new_tokens=limit, max_length=None,

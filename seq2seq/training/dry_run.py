@@ -16,7 +16,7 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from seq2seq.data.batch import Batch
-from seq2seq.data.batching import EvalBatches
+from seq2seq.data.batch_loader import EvalBatches
 from seq2seq.data.corpus import Corpus
 from seq2seq.data.prepare import Prepared
 from seq2seq.environment import training_command

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from seq2seq.attention import Attention, Role
-from seq2seq.data.links import BatchLinks
-from seq2seq.data.prepare import DataOptions
+from seq2seq.data.options import DataOptions
+from seq2seq.data.piece_links import BatchLinks
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
 from seq2seq.tables import did_you_mean

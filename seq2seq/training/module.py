@@ -74,7 +74,7 @@ class TrainingModule(L.LightningModule):
         pieces = self.trainer.accumulate_grad_batches * self.trainer.world_size
         total = loss.smoothed * (pieces / batch.total)
         if loss.align is not None and self.guide is not None and batch.links is not None:
-            sums[1, 0], sums[1, 1] = loss.align.detach(), batch.links.asked
+            sums[1, 0], sums[1, 1] = loss.align.detach(), batch.links.linked
             # A batch may have no links.
             total = total + loss.align * (self.guide.weight * pieces / max(1, batch.links.total))
         return {"loss": total, "sums": sums}
@@ -84,7 +84,7 @@ class TrainingModule(L.LightningModule):
         loss = batch_loss(self.model, batch, smoothing=0.0, guide=self.guide)
         self.valid_loss.update(loss.nll, batch.tokens)
         if loss.align is not None and batch.links is not None:
-            self.valid_align_loss.update(loss.align, batch.links.asked)
+            self.valid_align_loss.update(loss.align, batch.links.linked)
         rows = [i for i, row in enumerate(batch.indices) if row < len(self.references)]
         if not rows:
             return {"translations": {}}

@@ -17,11 +17,11 @@ from lightning.pytorch.callbacks import Timer
 from omegaconf import DictConfig, OmegaConf
 
 from seq2seq import checkpoint
-from seq2seq.data.batching import EvalBatches
-from seq2seq.data.corpus import learn_length_ratio
-from seq2seq.data.encode import text_of_rows
+from seq2seq.data.batch_loader import EvalBatches
+from seq2seq.data.corpus import text_of_rows
 from seq2seq.data.groups import group_marks
 from seq2seq.data.ledger import write_ledger
+from seq2seq.data.length_ratio import learn_length_ratio
 from seq2seq.data.mixture import find_components
 from seq2seq.data.prepare import Prepared, prepare
 from seq2seq.durable import write_text
@@ -159,7 +159,7 @@ def validation_text(plan: Plan, prepared: Prepared) -> list[tuple[str, str]]:
     """The validation pairs that are translated, as they stand in the files."""
     sides = str(plan.data.source), str(plan.data.target)
     components = find_components(plan.data.valid, *sides, "data.valid")
-    kept = text_of_rows(components, prepared.tokenizers, plan.data.max_length)
+    kept = text_of_rows(components, prepared.valid)
     return list(islice(kept, plan.validation.sentences))
 
 

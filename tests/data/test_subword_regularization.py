@@ -6,8 +6,9 @@ import torch
 from tiny_runs import corpus as demo_corpus
 
 from seq2seq.data.batch import Batch
-from seq2seq.data.batching import BatchLoader
-from seq2seq.data.prepare import DataOptions, Prepared, prepare
+from seq2seq.data.batch_loader import BatchLoader
+from seq2seq.data.options import DataOptions
+from seq2seq.data.prepare import Prepared, prepare
 from seq2seq.data.subword_regularization import Resegmented, SubwordRegularization
 from seq2seq.symbols import PAD
 

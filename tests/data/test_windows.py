@@ -3,7 +3,8 @@ from itertools import count, islice
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.data.windows import by_length, padded, windows
+from seq2seq.data.padding import pad_rows
+from seq2seq.data.windows import by_length, windows
 
 
 @given(st.lists(st.text(max_size=9)), st.integers(1, 5), st.integers(1, 20))
@@ -31,4 +32,4 @@ def test_batches_are_of_similar_lengths_and_bounded() -> None:
 
 
 def test_rows_are_filled_up_at_the_right() -> None:
-    assert padded([[5, 6, 7], [8]]).tolist() == [[5, 6, 7], [8, 0, 0]]
+    assert pad_rows([[5, 6, 7], [8]]).tolist() == [[5, 6, 7], [8, 0, 0]]

@@ -15,13 +15,13 @@ from seq2seq.attention import ATTENTION, Attention, Place, Role, build_attention
 from seq2seq.attention.roles import Assignment, resolve_roles
 from seq2seq.checkpoint import LAST
 from seq2seq.data.guided_links import LinkFiles
-from seq2seq.data.prepare import DataOptions
+from seq2seq.data.options import DataOptions
 from seq2seq.decoding import Search, build_search, check_coverage, engine_options
 from seq2seq.environment import training_command
 from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.models import MODELS, Seq2Seq, check_model
 from seq2seq.tables import check_options, did_you_mean
-from seq2seq.tokenization.recipes import build_recipe
+from seq2seq.tokenization.registry import build_recipe
 from seq2seq.training.config.options import (
     AUTO,
     FROM_CHECKPOINT,

@@ -11,13 +11,14 @@ from helpers import CONF
 from piece_models import field, model_bytes
 
 from seq2seq.constraints.spelling import Spelling
-from seq2seq.data.prepare import DataOptions, prepare
+from seq2seq.data.options import DataOptions
+from seq2seq.data.prepare import prepare
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.symbols import NAMES, UNK
 from seq2seq.tables import check_options
 from seq2seq.tokenization import piece_model
 from seq2seq.tokenization import sentencepiece as spm
-from seq2seq.tokenization.recipes import build_recipe
+from seq2seq.tokenization.registry import build_recipe
 from seq2seq.tokenization.sentencepiece import SentencePiece
 from seq2seq.tokenization.subword_nmt import SubwordNMT
 from seq2seq.tokenization.tokenizer import Tokenizer

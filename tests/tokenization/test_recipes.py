@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from seq2seq.data.windows import split_into_parts
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
-from seq2seq.tokenization.recipes import TOKENIZERS, build_recipe
+from seq2seq.tokenization.registry import TOKENIZERS, build_recipe
+from seq2seq.tokenization.splitting import split_into_parts
 from seq2seq.tokenization.tokenizer import Tokenizer
 
 LINES = ["the dog sees the cat.", "der Hund sieht die Katze!", "the theme of the thesis", "x < y"]
