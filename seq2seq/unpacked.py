@@ -92,7 +92,7 @@ class TextBytes(io.RawIOBase):
         if head and GZIP.startswith(head[:2]):
             self._unpacks, self._packed = zlib.decompressobj(GZIP_WINDOW), head
             head = first_bytes(self._unpack)
-        if problem := not_text(head):
+        if problem := recognize_format(head):
             raise DataError(f"{self._name} is not UTF-8 text: it {problem}")
         self._ahead = head
 
@@ -132,7 +132,7 @@ def first_bytes(read1: Callable[[int], bytes]) -> bytes:
     return head
 
 
-def not_text(head: bytes) -> str | None:
+def recognize_format(head: bytes) -> str | None:
     """What the first bytes are if not text, and what to do; None for text.
 
     Text may contain a few NULs, as it may contain other control characters; but not more NULs than

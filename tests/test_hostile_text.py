@@ -61,7 +61,7 @@ def read_document(text: str, language: str) -> None:
 def imported_tokenizer() -> Tokenizer:
     """Of a SentencePiece model that drops and joins spaces."""
     return sentencepiece.build_tokenizer(
-        sentencepiece.parse_model(model_bytes({"a": -1.0, "\u2581": -2.0}))
+        sentencepiece.parse_piece_model(model_bytes({"a": -1.0, "\u2581": -2.0}))
     )
 
 

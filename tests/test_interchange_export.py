@@ -186,7 +186,7 @@ def test_a_package_holds_pieces_and_a_model_that_translates_alike(tmp_path: Path
         pieces = archive.read(f"{root}/sentencepiece.model")
     assert {"metadata.json", "sentencepiece.model", "model/model.bin"} <= names
     assert (known["from_code"], known["to_code"]) == ("de", "en")
-    again = sentencepiece.build_tokenizer(piece_model.parse_model(pieces))
+    again = sentencepiece.build_tokenizer(piece_model.parse_piece_model(pieces))
     texts = ["ab a", "  b  ab ", "<s> x", ""]
     (one, other) = (
         [[each.symbols()[i] for i in row] for row in each.encode_batch(texts)]

@@ -66,14 +66,14 @@ def run(arguments: argparse.Namespace) -> int:
 
 def compare_pieces(imported: "ImportedModel") -> list[str]:
     """For each side, in how many texts SentencePiece has other pieces."""
-    from seq2seq.tokenization.piece_model import parse_model
-    from seq2seq.tokenization.sentencepiece import compare_with_library, probes
+    from seq2seq.tokenization.piece_model import parse_piece_model
+    from seq2seq.tokenization.sentencepiece import compare_with_library, probe_texts
 
     lines, sides = [], (imported.source, imported.target)
     for side, tokenizer, data in zip(
         ("source", "target"), sides, imported.piece_models, strict=True
     ):
-        texts = probes(parse_model(data))
+        texts = probe_texts(parse_piece_model(data))
         try:
             others = compare_with_library(tokenizer, data, texts)
         except ConfigError as error:

@@ -18,7 +18,7 @@ from seq2seq.errors import DataError
 SEAL = "sha256.json"  # in a folder, written last: the hashes of all its other files
 
 
-def cache_folder(cache: Path, name: str, write: Callable[[Path], None]) -> Path:
+def compute_once(cache: Path, name: str, write: Callable[[Path], None]) -> Path:
     """The folder `cache/name`, computed if it is missing or has changed since it was written.
 
     It is written under another name, sealed, and renamed once it is on disk, so neither a killed

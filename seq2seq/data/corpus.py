@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 import tokenizers as library
 
-from seq2seq.data.cache import cache_folder, digest
+from seq2seq.data.cache import compute_once, digest
 from seq2seq.data.encode import SIDES, write_corpus
 from seq2seq.data.encoding_stats import KEPT, EncodingStats
 from seq2seq.data.file_array import map_array, release_memory
@@ -102,7 +102,7 @@ class Corpus:
         """Target tokens of some rows, EOS counted."""
         return int(self.target_lengths[rows].sum(dtype=np.int64)) + len(rows)
 
-    def kept_pairs(self) -> list[np.ndarray]:
+    def pair_masks(self) -> list[np.ndarray]:
         """For each component, (pairs,) bool: is this pair of its files a row?"""
         ends = np.cumsum([stats.read for stats in self.all_stats])
         return np.split(self.outcomes == KEPT, ends[:-1])
@@ -151,7 +151,7 @@ def encode_corpus(
                     "A larger data.max_length keeps longer sentences."
                 )
 
-    folder = cache_folder(cache_dir, f"corpus-{key}", write)
+    folder = compute_once(cache_dir, f"corpus-{key}", write)
     shutil.rmtree(finished, ignore_errors=True)
     return load_corpus(folder, [component.weight for component in components], key)
 
@@ -175,5 +175,5 @@ def load_corpus(folder: Path, weights: Sequence[float], key: str) -> Corpus:
 
 def text_of_rows(components: Sequence[Component], corpus: Corpus) -> Iterator[Pair]:
     """Source and target text of each row, from the files that the corpus was encoded from."""
-    for component, kept in zip(components, corpus.kept_pairs(), strict=True):
+    for component, kept in zip(components, corpus.pair_masks(), strict=True):
         yield from compress(component.text.pairs(), kept)

@@ -51,8 +51,8 @@ def encode_block(pairs: Iterable[Pair], tokenizers: Tokenizers, max_length: int)
                 targets.append(target)
                 hashes.append(hash_pair(*pair))
     return Block(
-        *flatten(sources, tokenizers.source),
-        *flatten(targets, tokenizers.target),
+        *join_rows(sources, tokenizers.source),
+        *join_rows(targets, tokenizers.target),
         np.array(hashes, "<u8"),
         np.array(outcomes, np.uint8),
     )
@@ -77,7 +77,7 @@ def hash_pair(source: str, target: str) -> int:
     return int.from_bytes(hashlib.blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
-def flatten(rows: Sequence[list[int]], tokenizer: Tokenizer) -> tuple[np.ndarray, np.ndarray]:
+def join_rows(rows: Sequence[list[int]], tokenizer: Tokenizer) -> tuple[np.ndarray, np.ndarray]:
     """The ids of rows end to end, and the length of each row."""
     ids = np.fromiter(chain.from_iterable(rows), smallest_type(tokenizer))
     return ids, np.array([len(row) for row in rows], "<i4")

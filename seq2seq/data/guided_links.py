@@ -19,7 +19,7 @@ from seq2seq.alignment.links import (
     piece_shares,
     words,
 )
-from seq2seq.data.cache import cache_folder, digest
+from seq2seq.data.cache import compute_once, digest
 from seq2seq.data.corpus import Corpus
 from seq2seq.data.file_memo import FileMemo
 from seq2seq.data.mixture import Component
@@ -134,14 +134,14 @@ def read_piece_links(
     def write(folder: Path) -> None:
         of_components = (
             link_entries(component, file, kept, tokenizers, to_end)
-            for component, file, kept in zip(components, files, corpus.kept_pairs(), strict=True)
+            for component, file, kept in zip(components, files, corpus.pair_masks(), strict=True)
         )
         with show_progress("dividing the links among pieces", "pairs", len(corpus)) as tally:
             write_links(folder, tally.count(chain.from_iterable(of_components)))
 
     settings = [corpus.key, FORMAT, str(to_end)]
     settings += ["" if file is None else memo.sha256(file) for file in files]
-    links = PieceLinks(cache_folder(cache_dir, f"links-{digest(settings)}", write))
+    links = PieceLinks(compute_once(cache_dir, f"links-{digest(settings)}", write))
     if not links.linked.any():
         names = ", ".join(str(file) for file in files if file is not None)
         raise DataError(

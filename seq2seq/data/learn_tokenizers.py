@@ -6,7 +6,7 @@ from pathlib import Path
 
 import tokenizers as library
 
-from seq2seq.data.cache import cache_folder, digest
+from seq2seq.data.cache import compute_once, digest
 from seq2seq.data.file_memo import FileMemo
 from seq2seq.data.mixture import Component
 from seq2seq.progress import show_progress
@@ -50,7 +50,7 @@ def learn_tokenizers(
     settings = [library.__version__, repr(recipe), str(max_length)]
     settings += [f"every {step}"] if step > 1 else []
     settings += chain.from_iterable(text.fingerprint(memo) for text in texts)
-    folder = cache_folder(cache, f"tokenizer-{digest(settings)}", write)
+    folder = compute_once(cache, f"tokenizer-{digest(settings)}", write)
     files = [folder / f"{side}.json" for side in sides]
     learnt = [Tokenizer.from_json(file.read_text(encoding="utf-8")) for file in files]
     if tags:

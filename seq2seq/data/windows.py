@@ -24,7 +24,7 @@ def windows(
         yield window
 
 
-def by_length(lengths: list[int], max_pieces: int) -> Iterator[list[int]]:
+def batch_by_length(lengths: list[int], max_pieces: int) -> Iterator[list[int]]:
     """Indices in batches of similar lengths, longest first: at most `max_pieces` pieces, padding
     included, or one text.
     """

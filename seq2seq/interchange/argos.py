@@ -31,7 +31,7 @@ def export(saved: Saved, path: Path, rows: list[list[int]]) -> list[Agreement]:
             "Argos has one tokenizer for both languages, and this model has two: train with one "
             "SentencePiece model, or tokenizer=unigram tokenizer.joint=true"
         )
-    model = sentencepiece.model_of(saved.source)
+    model = sentencepiece.piece_model_of(saved.source)
     pieces = piece_model.serialize(model)
     names = [*NAMES, *(piece.text for piece in model.pieces[3:])]
     codes = [str(saved.config["data"][side]) for side in ("source", "target")]

@@ -98,7 +98,7 @@ def read_vocabularies(folder: Folder) -> list[SideVocabulary]:
     for side, name in zip(("source", "target"), names, strict=True):
         ids = check_numbering(folder.json(name), f"{folder.path}/{name}")
         path = folder.find(f"{side}.spm")
-        sides.append(SideVocabulary(piece_model.read_model(path), path.read_bytes(), ids))
+        sides.append(SideVocabulary(piece_model.read_piece_model(path), path.read_bytes(), ids))
     return sides
 
 

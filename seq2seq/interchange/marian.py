@@ -65,7 +65,7 @@ def read_marian_vocabularies(paths: Sequence[Path]) -> tuple[list[SideVocabulary
     for place, path in enumerate(pieces):
         folder = Folder(path.parent)
         data = folder.find(path.name, TEXT).read_bytes()
-        model = piece_model.read_model(path)
+        model = piece_model.read_piece_model(path)
         ids = number_pieces(model, str(path))
         if numbered:
             beside = numbered[min(place, len(numbered) - 1)]

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from tokenizers import Regex, pre_tokenizers
+from tokenizers import Regex, normalizers, pre_tokenizers
 
 from seq2seq.errors import ConfigError
 from seq2seq.symbols import NAMES
@@ -28,6 +28,11 @@ class Recipe(ABC):
     vocab_size: int | None = None
     joint: bool = True
     normalize: Literal["nfc"] | None = None
+
+    def normalizer(self, *steps: normalizers.Normalizer) -> normalizers.Normalizer:
+        """The normalisation `normalize`, then these steps."""
+        first = [normalizers.NFC()] if self.normalize == "nfc" else []
+        return normalizers.Sequence([*first, *steps])
 
     @abstractmethod
     def train(self, lines: Iterable[str], side: int = 0) -> Tokenizer:

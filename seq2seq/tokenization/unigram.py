@@ -60,7 +60,14 @@ class Unigram(Recipe):
         Raises: ConfigError if the text has more characters than fit into the vocabulary.
         """
         library = tokenizers.Tokenizer(models.Unigram())
-        library.normalizer = self._normalizer()
+        library.normalizer = self.normalizer(
+            normalizers.Replace(Regex(f"[{LESS}{LITERAL_MARK}]"), FOREIGN),
+            # Then no piece of a text contains "<", so none is a symbol or a byte.
+            normalizers.Replace("<", LESS),
+            normalizers.Replace(MARK, LITERAL_MARK),
+            # Then a word is the same piece at the start of a text and inside it.
+            normalizers.Prepend(" "),
+        )
         words = pre_tokenizers.Metaspace(MARK, prepend_scheme="never")
         library.pre_tokenizer = split_at_cjk(words) if self.isolate_cjk else words
         # The order matters: bytes must become characters before characters become text.
@@ -90,18 +97,6 @@ class Unigram(Recipe):
         if library.get_vocab_size() > self.vocab_size:
             raise self._too_small()
         return Tokenizer(with_byte_fallback(library))
-
-    def _normalizer(self) -> normalizers.Normalizer:
-        steps = [
-            normalizers.Replace(Regex(f"[{LESS}{LITERAL_MARK}]"), FOREIGN),
-            # Then no piece of a text contains "<", so none is a symbol or a byte.
-            normalizers.Replace("<", LESS),
-            normalizers.Replace(MARK, LITERAL_MARK),
-            # Then a word is the same piece at the start of a text and inside it.
-            normalizers.Prepend(" "),
-        ]
-        first = [normalizers.NFC()] if self.normalize == "nfc" else []
-        return normalizers.Sequence([*first, *steps])
 
     def _too_small(self) -> ConfigError:
         return ConfigError(

@@ -78,16 +78,14 @@ class WordLevel(MostFrequent):
     def train(self, lines: Iterable[str], side: int = 0) -> Tokenizer:
         """Collect the words. The same lines always give the same tokenizer."""
         library = tokenizers.Tokenizer(models.WordLevel(unk_token=NAMES[3]))
-        steps = [
+        library.normalizer = self.normalizer(
             normalizers.Replace(LITERAL_MARK, FOREIGN),
             normalizers.Replace(MARK, LITERAL_MARK),
             normalizers.Replace(Regex(r"\s+"), " "),
             normalizers.Strip(),
             # Each word then begins with the mark, so that none has the name of a control symbol.
             normalizers.Prepend(" "),
-        ]
-        first = [normalizers.NFC()] if self.normalize == "nfc" else []
-        library.normalizer = normalizers.Sequence([*first, *steps])
+        )
         cuts: list[pre_tokenizers.PreTokenizer]
         cuts = [pre_tokenizers.Metaspace(MARK, prepend_scheme="never")]
         if self.isolate_punctuation:
