@@ -133,7 +133,7 @@ def first_bytes(read1: Callable[[int], bytes]) -> bytes:
 
 
 def recognize_format(head: bytes) -> str | None:
-    """What the first bytes are if not text, and what to do; None for text.
+    """The other format that the first bytes are of, and what to do; None for text.
 
     Text may contain a few NULs, as it may contain other control characters; but not more NULs than
     lines, nor NULs beside invalid UTF-8.

@@ -75,7 +75,7 @@ def decode_line(raw: bytes, path: Path, line_no: int) -> str:
 
 
 def similar_names(path: Path) -> str:
-    """What the folder of a missing file holds instead: the most similar names if any."""
+    """A sentence about the folder of a missing file: the most similar names in it, or all."""
     folder = path.parent
     if not folder.is_dir():
         return f"There is no folder {folder}."
@@ -141,7 +141,7 @@ def parallel_paths(spec: str | list[str], source: str, target: str, what: str) -
 
 
 def count_lines(path: Path) -> int:
-    """How many lines `read_lines` yields; this checks every byte of the file."""
+    """The number of lines that `read_lines` yields; this checks every byte of the file."""
     return sum(1 for _ in read_lines(path))
 
 
