@@ -116,7 +116,6 @@ def read_piece_links(
     components: Sequence[Component],
     files: Sequence[Path | None],
     tokenizers: Tokenizers,
-    memo: FileMemo,
     *,
     to_end: bool,
     cache_dir: Path,
@@ -139,9 +138,11 @@ def read_piece_links(
         with show_progress("dividing the links among pieces", "pairs", len(corpus)) as tally:
             write_links(folder, tally.count(chain.from_iterable(of_components)))
 
+    memo = FileMemo(cache_dir)
     settings = [corpus.key, FORMAT, str(to_end)]
     settings += ["" if file is None else memo.sha256(file) for file in files]
     links = PieceLinks(compute_once(cache_dir, f"links-{digest(settings)}", write))
+    assert len(links.linked) == len(corpus), "links and corpus leave out different pairs"
     if not links.linked.any():
         names = ", ".join(str(file) for file in files if file is not None)
         raise DataError(

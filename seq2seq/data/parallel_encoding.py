@@ -27,8 +27,8 @@ from seq2seq.errors import DataError
 from seq2seq.tokenization.tokenizer import Tokenizer, Tokenizers
 
 # Pairs of a block: two seconds of work, so that starting a process is worth it for more than one.
-BLOCK = 2**15
-BYTES = 2**24  # of the text of a block, or one pair more: each core has some that wait
+BLOCK_PAIRS = 2**15
+BLOCK_BYTES = 2**24  # of the text of a block, or one pair more: each core has some that wait
 
 
 def encode_component(
@@ -42,16 +42,16 @@ def encode_component(
 
     Raises: DataError for a faulty file, and if a process was killed.
     """
-    texts = windows(component.text.pairs(), BLOCK, count_bytes, BYTES)
+    texts = windows(component.text.pairs(), BLOCK_PAIRS, count_bytes, BLOCK_BYTES)
     if component.tag is not None:
         source = tokenizers.source.with_tag(component.tag)
         tokenizers = tokenizers._replace(source=source)
-    if pairs <= BLOCK:
+    if pairs <= BLOCK_PAIRS:
         yield from (encode_block(text, tokenizers, max_length) for text in texts)
         return
     folder.mkdir(parents=True, exist_ok=True)
     described = tuple((each.to_json(), tuple(each.prefix)) for each in tokenizers)
-    count = min(usable_cores(), -(-pairs // BLOCK))
+    count = min(usable_cores(), -(-pairs // BLOCK_PAIRS))
     # Not forked from this process, whose threads a copy would lack.
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["__main__", __name__])

@@ -89,7 +89,7 @@ def prepare(
     for part, files in links_of_parts.items():
         corpus, of_part = corpora[part], components[part]
         links = read_piece_links(
-            corpus, of_part, files, tokenizers, memo, to_end=link_files.to_end, cache_dir=cache
+            corpus, of_part, files, tokenizers, to_end=link_files.to_end, cache_dir=cache
         )
         corpus.links = links
         report.append(

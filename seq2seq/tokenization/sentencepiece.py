@@ -181,7 +181,7 @@ def splits_at_marks(model: PieceModel) -> bool:
 
 
 def piece_model_of(tokenizer: Tokenizer) -> PieceModel:
-    """The model from which `build` makes an equal tokenizer, up to the ids.
+    """The model from which `build_tokenizer` makes an equal tokenizer, up to the ids.
 
     Raises: ConfigError for a tokenizer that no SentencePiece model equals.
     """
@@ -241,7 +241,7 @@ def compare_with_library(tokenizer: Tokenizer, data: bytes, texts: Sequence[str]
     """The texts that SentencePiece itself cuts in another way.
 
     Args:
-        tokenizer: from `build`.
+        tokenizer: from `build_tokenizer`.
         data: the bytes of the model.
 
     Raises: ConfigError if the package sentencepiece is not installed.

@@ -354,7 +354,7 @@ def test_an_interrupted_encoding_goes_on_where_it_was(
     reports: list[Any] = []
     whole = encoded(99, "whole")
     assert counts.pop() == 0, "a small text needs no process"
-    monkeypatch.setattr(parallel_encoding, "BLOCK", 4)
+    monkeypatch.setattr(parallel_encoding, "BLOCK_PAIRS", 4)
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
             encoded(2)
@@ -375,7 +375,7 @@ def test_processes_encode_as_one_does_and_a_killed_one_loses_nothing(
 
     components = lines_of(*parallel("more", GERMAN * 5, ENGLISH * 5))
     whole = encoded("whole")
-    monkeypatch.setattr(parallel_encoding, "BLOCK", 3)
+    monkeypatch.setattr(parallel_encoding, "BLOCK_PAIRS", 3)
     with monkeypatch.context() as patch, pytest.raises(DataError, match="was killed"):
         patch.setattr(parallel_encoding, "save_block", end_process)
         encoded("c")
@@ -396,8 +396,8 @@ def test_the_text_that_waits_is_bounded_in_bytes_and_changes_nothing(
     components = lines_of(*parallel("long", ["ä" * 50, *GERMAN] * 4, ["é" * 9, *ENGLISH] * 4))
     longest = max(parallel_encoding.count_bytes(pair) for pair in components[0].text.pairs())
     whole = encode_corpus(components, tokenizers, max_length=25, cache_dir=tmp_path / "whole")
-    monkeypatch.setattr(parallel_encoding, "BLOCK", 5)
-    monkeypatch.setattr(parallel_encoding, "BYTES", bytes_of_a_block)
+    monkeypatch.setattr(parallel_encoding, "BLOCK_PAIRS", 5)
+    monkeypatch.setattr(parallel_encoding, "BLOCK_BYTES", bytes_of_a_block)
     monkeypatch.setattr(parallel_encoding, "usable_cores", lambda: 2)
     monkeypatch.setattr(parallel_encoding, "ProcessPoolExecutor", SameProcess(CountedBlocks(99)))
     waiting, most = 0, 0

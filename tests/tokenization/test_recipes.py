@@ -266,6 +266,6 @@ def test_an_option_of_any_kind_out_of_range_is_refused(
 
 
 def test_every_kind_of_the_table_is_tested() -> None:
-    learnt_elsewhere = {"sentencepiece", "subword_nmt"}  # tests/data/test_existing.py
+    learnt_elsewhere = {"sentencepiece", "subword_nmt"}  # tests/tokenization/test_pretrained.py
     learnt = set(TOKENIZERS) - learnt_elsewhere
     assert {str(KINDS[kind].get("name", kind)) for kind in KINDS} == learnt
