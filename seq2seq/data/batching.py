@@ -105,8 +105,21 @@ def epoch_order(
         order[places], differences[places] = rows, difference
     for start, end in pairwise(starts.tolist()):
         # All these rows have the same longer side.
-        order[start:end] = order[start:end][np.argsort(differences[start:end], kind="stable")]
+        order[start:end] = order[start:end][stable_argsort(differences[start:end])]
     return order
+
+
+def stable_argsort(values: np.ndarray) -> np.ndarray:
+    """`np.argsort(values, kind="stable")` of float32 without NaN, in a quarter of the time.
+
+    The bits of a float, as an integer, have its order if those of negative ones are inverted. With
+    the index below them no two are equal, so any sort is stable, and the vectorised one is fast.
+    """
+    bits = (values + np.float32(0)).view(np.int32)  # no -0.0
+    keys = (bits ^ ((bits >> 31) & 0x7FFFFFFF)).astype(np.int64) << 32
+    keys |= np.arange(len(keys))
+    keys.sort()
+    return keys & 0xFFFFFFFF
 
 
 def longer_sides(source_lengths: np.ndarray, target_lengths: np.ndarray) -> np.ndarray:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from seq2seq.data.batch import Batch
 from seq2seq.data.batch_loader import BatchLoader, EvalBatches, select_share
-from seq2seq.data.batching import batch_ends, epoch_batches
+from seq2seq.data.batching import batch_ends, epoch_batches, stable_argsort
 from seq2seq.data.corpus import Corpus
 from seq2seq.data.prefetch import prefetch
 from seq2seq.errors import ConfigError
@@ -294,3 +294,11 @@ def test_a_state_counts_what_was_yielded_not_what_was_made_ahead(corpus: Corpus)
     for position in range(1, 4):
         next(batches)
         assert loader.state_dict() == {"epoch": 0, "position": position}
+
+
+@given(
+    values=st.lists(st.floats(width=32, allow_nan=False) | st.sampled_from([0.0, -0.0, 1.5, -1.5]))
+)
+def test_the_fast_sort_is_the_stable_one(values: list[float]) -> None:
+    array = np.array(values, np.float32)
+    assert stable_argsort(array).tolist() == np.argsort(array, kind="stable").tolist()
