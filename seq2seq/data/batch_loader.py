@@ -87,9 +87,10 @@ class BatchLoader:
         self.corpus.release_memory()
         # Not even of freed memory is all returned that another thread than the main one allocated.
         return_memory()
-        pieces = self._make_pieces(batches, self._epoch, start)
+        # No name here holds what the thread makes them from: it may stop just before their end.
+        made_ahead = prefetch(self._make_pieces(batches, self._epoch, start), PREFETCHED)
         del batches
-        with closing(prefetch(pieces, PREFETCHED)) as made:
+        with closing(made_ahead) as made:
             for self._position, piece in enumerate(made, start=start + 1):
                 if self._position == self._length:
                     # A reader that knows the length suspends this frame here while it starts the
