@@ -77,6 +77,7 @@ def run(arguments: argparse.Namespace) -> int:
                 "a table with several give one: cut -f1"
             )
     from seq2seq import checkpoint  # only here: torch takes a second
+    from seq2seq.checkpoint.folder import find_checkpoint
     from seq2seq.pages.report import write_report
     from seq2seq.translator import Translator
 
@@ -92,7 +93,7 @@ def run(arguments: argparse.Namespace) -> int:
         figures=key_figures(folder, saved, translator),
         metrics=attempt(read_metrics, folder),
         tested=tested,
-        alignments=attempt(samples, translator, tested, checkpoint.find(path)),
+        alignments=attempt(samples, translator, tested, find_checkpoint(path)),
         ledger=attempt(read_ledger, folder / "data.json"),
     )
     if isinstance(tested, Seq2SeqError):

@@ -17,6 +17,12 @@ from yaml import YAMLError  # type: ignore[import-untyped]
 
 from seq2seq import checkpoint
 from seq2seq.attention.multihead import MultiHead
+from seq2seq.checkpoint.differences import (
+    MODEL_NODES,
+    RUNTIME_OPTIONS,
+    Difference,
+    find_differences,
+)
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
 from seq2seq.tokenization.tokenizer import Tokenizers
@@ -27,7 +33,7 @@ SAID = "SEQ2SEQ_RESUME"  # in the environment: the checkpoint that the first pro
 SHOWN = 3  # differences named in a message
 # Options in which a run may differ from the model it starts from.
 MAY_DIFFER = (
-    *checkpoint.INDIFFERENT,
+    *RUNTIME_OPTIONS,
     *("num_kv_heads", "length", "groups", "sentence_separator"),
 )
 # Entries that are compared under another name than their option's.
@@ -77,8 +83,8 @@ def check_resumed(path: str, now: checkpoint.Saved) -> None:
             f"resume={path} holds a model without the state of its training. Resume from a "
             f"last.ckpt, or start a new run from its weights: init={path}"
         )
-    nodes = (*checkpoint.COMPUTED, "order", "update")
-    if differences := checkpoint.mismatches(before, now, nodes=nodes):
+    nodes = (*MODEL_NODES, "order", "update")
+    if differences := find_differences(before, now, nodes=nodes):
         words = "; ".join(str(each._replace(name=option_of(each.name))) for each in differences)
         typed = what_to_type(differences)
         again = f". Type {' '.join(typed)}" if typed else ""
@@ -93,7 +99,7 @@ def option_of(name: str) -> str:
     return OPTIONS.get(name, name.removeprefix("update."))
 
 
-def what_to_type(differences: Sequence[checkpoint.Difference]) -> list[str]:
+def what_to_type(differences: Sequence[Difference]) -> list[str]:
     """The options of the run: `data.max_tokens=256`. No single option decides some differences."""
     # Another position scheme has other options: naming the scheme restores them all.
     named = {each.name.removesuffix("name") for each in differences if each.option == "name"}
@@ -146,7 +152,7 @@ def start_from(path: str, model: Seq2Seq, now: checkpoint.Saved) -> None:
     """
     read = checkpoint.read(path)
     saved = read._replace(weights=share_heads(read.weights, model))
-    wrong = checkpoint.mismatches(saved, now, may_differ=MAY_DIFFER)
+    wrong = find_differences(saved, now, ignore=MAY_DIFFER)
     if any(each.name.startswith("tokenizer.") for each in wrong):
         sizes = [f"{each.source.size:,} and {each.target.size:,}" for each in (saved, now)]
         raise ConfigError(

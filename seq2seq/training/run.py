@@ -17,6 +17,7 @@ from lightning.pytorch.callbacks import Timer
 from omegaconf import DictConfig, OmegaConf
 
 from seq2seq import checkpoint
+from seq2seq.checkpoint.folder import KEPT, LAST
 from seq2seq.data.batching import EvalBatches
 from seq2seq.data.corpus import learn_length_ratio
 from seq2seq.data.encode import text_of_rows
@@ -49,7 +50,7 @@ from seq2seq.training.trainer import best_checkpoint, build_callbacks, build_tra
 # delete, and those of an earlier run in the same folder.
 OF_A_PART = ("metrics.csv",)
 OF_A_RUN = (
-    *(*OF_A_PART, "best.ckpt", checkpoint.LAST, checkpoint.KEPT, "samples.txt", RESULT),
+    *(*OF_A_PART, "best.ckpt", LAST, KEPT, "samples.txt", RESULT),
     *("report.html", "map.png"),  # written by commands about it
 )
 

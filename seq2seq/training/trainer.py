@@ -16,7 +16,7 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
 from lightning.pytorch.loggers import Logger
 
-from seq2seq import checkpoint
+from seq2seq.checkpoint.folder import KEPT
 from seq2seq.errors import ConfigError
 from seq2seq.training.callbacks import MeanLoss, MovingAverage, RandomState
 from seq2seq.training.checkpointing import BestCheckpoint, LastCheckpoint, Trainer, WholeFiles
@@ -119,7 +119,7 @@ def weight_callbacks(folder: Path, options: CheckpointOptions) -> list[L.Callbac
     )
     return [
         ModelCheckpoint(
-            dirpath=folder / checkpoint.KEPT,
+            dirpath=folder / KEPT,
             filename=f"{name}-step{{step:07d}}{suffix}",
             auto_insert_metric_name=False,
             monitor=monitor,

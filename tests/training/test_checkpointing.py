@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from tiny_runs import tiny_overrides, train_again, train_tiny
 
-from seq2seq import checkpoint
+from seq2seq.checkpoint.archive import load_archive
 from seq2seq.errors import CheckpointError
 from seq2seq.training.checkpointing import Trainer, WholeFiles
 
@@ -56,7 +56,7 @@ def test_a_full_disk_ends_the_run_and_leaves_the_last_good_files(
         )
     assert (folder / name).read_bytes() == good[folder / name]
     for path in good:
-        checkpoint.load(path)
+        load_archive(path)
     assert not list(folder.glob(".*"))
 
 

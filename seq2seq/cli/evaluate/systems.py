@@ -131,7 +131,7 @@ def warn_of_twins(systems: Sequence[System]) -> None:
 
 def warn_of_recipes(systems: Sequence[System]) -> None:
     """Warn of runs that differ in more than the seed, or not even in the seed."""
-    from seq2seq.checkpoint import list_differences
+    from seq2seq.checkpoint.differences import list_differences
 
     models = [(system, system.config) for system in systems if system.config]
     for system, config in models[1:]:

@@ -13,7 +13,7 @@ import torch
 
 from seq2seq.attention import ATTENTION, Attention, Place, Role, build_attention
 from seq2seq.attention.roles import Assignment, resolve_roles
-from seq2seq.checkpoint import LAST
+from seq2seq.checkpoint.folder import LAST
 from seq2seq.data.guided_links import LinkFiles
 from seq2seq.data.prepare import DataOptions
 from seq2seq.decoding import Search, build_search, check_coverage, engine_options
