@@ -21,7 +21,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from seq2seq.cli import progress
+from seq2seq.cli import status
 from seq2seq.cli.files import InputPath, check_apart, inputs_of
 from seq2seq.cli.lines import InputLines, format_of
 from seq2seq.cli.options import (
@@ -275,7 +275,7 @@ def translate_shards(
     translator: "Translator",
     engine: "SentenceEngine",
     rules: "Rules",
-    read: progress.Read | None = None,
+    read: status.Input | None = None,
 ) -> Iterator[tuple[Shard, bool]]:
     """Translate and write shards.
 
@@ -310,7 +310,7 @@ def translate_shards(
     )
     results = with_places(results, place)
     if read is not None:
-        results = progress.with_progress(results, read)
+        results = status.with_progress(results, read)
     formatted, language = (
         format_of(arguments, translator.target),
         translator.config["data"]["target"],
