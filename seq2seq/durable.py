@@ -50,7 +50,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     except BaseException:
         stage.unlink(missing_ok=True)
         raise
-    with suppress(OSError):  # not on Windows and some file systems; the rename is synced later
+    with suppress(OSError):  # not on some file systems; the rename is synced later
         sync(path.parent)
 
 
@@ -115,7 +115,7 @@ def remove(path: Path) -> None:
 
 def sync(path: Path) -> None:
     """Wait until a file, or the names in a folder, are on disk. Raises: OSError."""
-    opened = os.open(path, os.O_RDWR if path.is_file() else os.O_RDONLY)
+    opened = os.open(path, os.O_RDONLY)
     try:
         os.fsync(opened)
     finally:

@@ -14,7 +14,7 @@ from seq2seq.errors import escape
 from seq2seq.training.module import TrainingModule
 
 
-class Progress(RichProgressBar):
+class ProgressBar(RichProgressBar):
     """The bar on a terminal: loss since the last line of metrics.csv, BLEU, tokens a second."""
 
     SHOWN = {"train/loss": "loss", "valid/bleu": "BLEU", "train/tokens_per_second": "tokens/s"}

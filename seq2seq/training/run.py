@@ -36,7 +36,12 @@ from seq2seq.training.loaders import train_loader
 from seq2seq.training.loggers import set_aside
 from seq2seq.training.module import TrainingModule
 from seq2seq.training.precision import check_same_precision, choose_precision
-from seq2seq.training.resume import agree, check_resumed, read_tokenizers, start_from
+from seq2seq.training.resume import (
+    agree_on_path,
+    check_resumed,
+    load_initial_weights,
+    read_tokenizers,
+)
 from seq2seq.training.run_folder import lock_run, write_record
 from seq2seq.training.sweep import (
     RESULT,
@@ -115,7 +120,7 @@ def train(
         [timer, best, *build_callbacks(plan, sources)],
         progress=sys.stdout.isatty(),
     )
-    resume = agree(trainer, plan.resume)
+    resume = agree_on_path(trainer, plan.resume)
     check_same_precision(trainer, plan.trainer.precision)
     restore(resume, plan.run.init, module, prepared.tokenizers)
     record()
@@ -156,7 +161,7 @@ def restore(
     if resume is not None:
         check_resumed(resume, now)
     elif init is not None:
-        start_from(init, module.model, now)
+        load_initial_weights(init, module.model, now)
 
 
 def validation_text(
