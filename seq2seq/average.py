@@ -50,7 +50,7 @@ def list_checkpoints(folder: Path, which: Literal["best", "last"], count: int) -
 
     Raises: CheckpointError if there are fewer, or if the folder is not a run's.
     """
-    files = sorted((folder / KEPT).glob(f"{which}-*.ckpt"), key=rank, reverse=True)
+    files = sorted((folder / KEPT).glob(f"{which}-*.ckpt"), key=rank_of_checkpoint, reverse=True)
     if len(files) < count:
         find_checkpoint(folder)  # for a folder of runs, its message names one of them
         raise CheckpointError(
@@ -60,8 +60,8 @@ def list_checkpoints(folder: Path, which: Literal["best", "last"], count: int) -
     return files[:count]
 
 
-def rank(file: Path) -> float:
-    """How good `best-step0000500-bleu31.2500.ckpt` is, or how late `last-step0000500.ckpt`."""
+def rank_of_checkpoint(file: Path) -> float:
+    """The score in `best-step0000500-bleu31.2500.ckpt`, or the step in `last-step0000500.ckpt`."""
     match = re.fullmatch(r"(best|last)-step(\d+)(?:-([a-z]+)(-?\d+\.\d+))?", file.stem)
     if match is None:
         raise CheckpointError(f"{file} is not named like a checkpoint that a run keeps")

@@ -96,11 +96,11 @@ def remove_stale(stage: Path) -> None:
         now = stage.stat().st_mtime
         for other in stage.parent.iterdir():
             with suppress(OSError):  # removed by another writer, or somebody else's
-                if STAGE.fullmatch(other.name) and now - last_change(other) > STALE:
+                if STAGE.fullmatch(other.name) and now - last_change_time(other) > STALE:
                     remove(other)
 
 
-def last_change(path: Path) -> float:
+def last_change_time(path: Path) -> float:
     """The time of the last write to a file, or to anything in a folder, by its disk's clock."""
     return max(each.stat().st_mtime for each in (path, *path.rglob("*")))
 

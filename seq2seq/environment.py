@@ -15,7 +15,7 @@ from types import FrameType
 M_MMAP_MAX, M_TRIM_THRESHOLD = -4, -1
 
 
-def wait_briefly() -> None:
+def limit_thread_spinning() -> None:
     """Let idle OpenMP threads spin briefly, then sleep, unless the user has set it.
 
     Call it before torch is imported. GNU's default spins long: on a shared machine, two threads
@@ -29,7 +29,7 @@ def wait_briefly() -> None:
         os.environ["GOMP_SPINCOUNT"] = "4000"
 
 
-def keep_few_kernels() -> None:
+def limit_kernel_cache() -> None:
     """Let oneDNN cache the last 32 kernels it used, unless the user has set it.
 
     Call it before torch is imported, where batches of many shapes follow, as in training. oneDNN
@@ -70,7 +70,7 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-def is_first() -> bool:
+def is_first_process() -> bool:
     """Is this the first process of a run? For use before the processes are connected."""
     named = ["RANK"] if "RANK" in os.environ else ["LOCAL_RANK", "NODE_RANK", "SLURM_PROCID"]
     return not any(int(os.environ.get(name, 0)) for name in named)

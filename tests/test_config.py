@@ -24,7 +24,7 @@ from seq2seq.nn.embedding import Embeddings
 from seq2seq.nn.positions import POSITIONS
 from seq2seq.tables import options_of
 from seq2seq.tokenization.recipes import TOKENIZERS
-from seq2seq.training.config.explain import explain
+from seq2seq.training.config.explain import explain_config_error
 from seq2seq.training.config.plan import NODES, PLAIN_NODES, REFERRED, Plan, check_config
 from seq2seq.training.loggers import LOGGERS
 from seq2seq.training.optimizer import SCHEDULES
@@ -62,7 +62,7 @@ def complaint(*overrides: str) -> str:
     except Seq2SeqError as error:
         return str(error)
     except (HydraException, OmegaConfBaseException) as error:
-        return explain(error, str(CONF), list(overrides))
+        return explain_config_error(error, str(CONF), list(overrides))
     pytest.fail(f"nothing is wrong with {overrides}")
 
 

@@ -71,7 +71,7 @@ class LastCheckpoint(Checkpoint):
         trainer.save_checkpoint(self.file)
 
 
-class WholeFiles(TorchCheckpointIO):
+class AtomicCheckpoints(TorchCheckpointIO):
     """Writes files atomically; Lightning's plugin writes to $TMPDIR and copies.
 
     An error is kept for `Trainer`: raised here, in the first process only, it would leave the
@@ -92,12 +92,12 @@ class WholeFiles(TorchCheckpointIO):
 
 
 class Trainer(L.Trainer):
-    """Lightning's, with `WholeFiles`: all processes exit if the first cannot write a checkpoint."""
+    """Lightning's, with `AtomicCheckpoints`: all processes exit if the first cannot write one."""
 
     def save_checkpoint(self, *arguments: Any, **options: Any) -> None:
         super().save_checkpoint(*arguments, **options)
         files = self.strategy.checkpoint_io
-        error = files.error if isinstance(files, WholeFiles) else None
+        error = files.error if isinstance(files, AtomicCheckpoints) else None
         if not self.strategy.reduce_boolean_decision(error is not None, all=False):
             return
         if error is None:

@@ -50,7 +50,7 @@ def align_loss(weights: Tensor, links: BatchLinks) -> Tensor:
     return (shares * (shares.log() - wide.clamp(min=MIN_WEIGHT).log())).sum()
 
 
-def find_guide(options: GuidedOptions, model: Seq2Seq) -> GuidedHead | None:
+def find_guided_head(options: GuidedOptions, model: Seq2Seq) -> GuidedHead | None:
     """The head that the options name; None if there are no links to train it on.
 
     Raises: ConfigError if the model has no such head, or its weights cannot be trained.

@@ -12,7 +12,7 @@ import lightning as L
 import torch
 
 from seq2seq import checkpoint
-from seq2seq.environment import is_first
+from seq2seq.environment import is_first_process
 from seq2seq.errors import ConfigError
 from seq2seq.training.config.options import TrainerOptions
 
@@ -40,7 +40,7 @@ def choose_precision(options: TrainerOptions, resume: str | None) -> TrainerOpti
         precision, why = ("bf16-mixed" if is_fast else "32-true"), f" ({reason})"
         if resume is not None and (before := precision_of_run(resume)) is not None:
             precision, why = before, " (that of the run that is resumed)"
-    if is_first():
+    if is_first_process():
         print(f"precision: {precision}{why}", flush=True)
         # On a CPU, Lightning computes 16-mixed in bfloat16 too.
         if not is_fast and precision != "32-true" and not (on_gpu and precision == "16-mixed"):

@@ -146,7 +146,7 @@ def train(
         if score is not None:
             print(f"best {plan.checkpoint.monitor} {score:.2f}: {best.best_model_path}")
         result = {"monitor": plan.checkpoint.monitor, "value": score, "steps": trainer.global_step}
-        result |= circumstances(trainer, timer.time_elapsed())
+        result |= describe_machine(trainer, timer.time_elapsed())
         write_text(plan.folder / RESULT, json.dumps(result) + "\n")
     leave_process_group()
     return score
@@ -172,7 +172,7 @@ def validation_text(
     return list(islice(text_of_rows(components, tokenizers, data.max_length), limit))
 
 
-def circumstances(trainer: L.Trainer, seconds: float) -> dict[str, Any]:
+def describe_machine(trainer: L.Trainer, seconds: float) -> dict[str, Any]:
     """The duration of a run, resumed parts included, and what its last part ran on."""
     device = trainer.strategy.root_device
     return {

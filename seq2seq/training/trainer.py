@@ -19,7 +19,12 @@ from lightning.pytorch.loggers import Logger
 from seq2seq.checkpoint.folder import KEPT
 from seq2seq.errors import ConfigError
 from seq2seq.training.callbacks import MeanLoss, MovingAverage, RandomState
-from seq2seq.training.checkpointing import BestCheckpoint, LastCheckpoint, Trainer, WholeFiles
+from seq2seq.training.checkpointing import (
+    AtomicCheckpoints,
+    BestCheckpoint,
+    LastCheckpoint,
+    Trainer,
+)
 from seq2seq.training.config.options import CheckpointOptions, TrainerOptions
 from seq2seq.training.config.plan import Plan
 from seq2seq.training.reporter import ProgressBar, Reporter
@@ -47,7 +52,7 @@ def build_trainer(
     try:
         return Trainer(
             **arguments,
-            plugins=[WholeFiles(), *slurm_environment()],
+            plugins=[AtomicCheckpoints(), *slurm_environment()],
             # Lightning would load an hpc_ckpt_1.ckpt from there; nothing is written there.
             default_root_dir=os.devnull,
             check_val_every_n_epoch=None,

@@ -16,7 +16,7 @@ from seq2seq.training.guided import (
     GuidedHead,
     align_loss,
     explain_untrainable,
-    find_guide,
+    find_guided_head,
 )
 
 B, T, S = 2, 4, 5
@@ -112,7 +112,7 @@ def test_a_layer_that_is_asked_for_gives_the_weights_that_all_together_give(laye
 
 def guide_of(*overrides: str, model: str = "transformer", **options: int) -> GuidedHead | None:
     checked = check_model(model_config(model, *overrides))
-    return find_guide(GuidedOptions(links="a.align", **options), checked)
+    return find_guided_head(GuidedOptions(links="a.align", **options), checked)
 
 
 def test_the_head_is_by_default_in_the_last_layer_but_one_if_that_is_not_the_first() -> None:
@@ -126,7 +126,7 @@ def test_the_head_is_by_default_in_the_last_layer_but_one_if_that_is_not_the_fir
 
 def test_without_links_no_head_is_guided() -> None:
     model = check_model(model_config("transformer"))
-    assert find_guide(GuidedOptions(), model) is None
+    assert find_guided_head(GuidedOptions(), model) is None
 
 
 @pytest.mark.parametrize(

@@ -33,7 +33,7 @@ from seq2seq.training.config.options import (
     TrainerOptions,
     ValidationOptions,
 )
-from seq2seq.training.guided import GuidedHead, check_links, find_guide
+from seq2seq.training.guided import GuidedHead, check_links, find_guided_head
 from seq2seq.training.loggers import LoggerBuilder, read_logger
 from seq2seq.training.optimizer import Schedule, build_schedule
 
@@ -128,7 +128,7 @@ def check_config(config: dict[str, Any], folder: Path) -> Plan:
     roles = cache(lambda: resolve_roles(config, MODELS.find(config["model"]["name"]).roles))
     model = cache(lambda: describe_model(config, roles()))
     outline = cache(lambda: outline_model(model(), roles()))
-    guide = cache(lambda: find_guide(guided(), outline()))
+    guide = cache(lambda: find_guided_head(guided(), outline()))
     check_all(
         outline,
         lambda: check_reach(outline(), data()),
