@@ -13,7 +13,7 @@ from typing import Any
 import lightning as L
 import torch
 from hydra.core.hydra_config import HydraConfig
-from lightning.pytorch.callbacks import Timer
+from lightning.pytorch.callbacks import ModelCheckpoint, Timer
 from omegaconf import DictConfig, OmegaConf
 
 from seq2seq import checkpoint
@@ -139,15 +139,7 @@ def train(
     )
     score = None if best.best_model_score is None else best.best_model_score.item()
     if trainer.is_global_zero:
-        left, why = timer.time_remaining(), ""
-        if left is not None and left <= 0:
-            why = f": trainer.max_time={plan.trainer.max_time}, resumed parts included, is used up"
-        print(f"training ended at step {trainer.global_step:,}{why}")
-        if score is not None:
-            print(f"best {plan.checkpoint.monitor} {score:.2f}: {best.best_model_path}")
-        result = {"monitor": plan.checkpoint.monitor, "value": score, "steps": trainer.global_step}
-        result |= describe_machine(trainer, timer.time_elapsed())
-        write_text(plan.folder / RESULT, json.dumps(result) + "\n")
+        report_end(plan, trainer, timer, best, score)
     leave_process_group()
     return score
 
@@ -172,16 +164,28 @@ def validation_text(
     return list(islice(text_of_rows(components, tokenizers, data.max_length), limit))
 
 
-def describe_machine(trainer: L.Trainer, seconds: float) -> dict[str, Any]:
-    """The duration of a run, resumed parts included, and what its last part ran on."""
+def report_end(
+    plan: Plan, trainer: L.Trainer, timer: Timer, best: ModelCheckpoint, score: float | None
+) -> None:
+    """Print how a training ended, and write it to result.json with what its last part ran on."""
+    left, why = timer.time_remaining(), ""
+    if left is not None and left <= 0:
+        why = f": trainer.max_time={plan.trainer.max_time}, resumed parts included, is used up"
+    print(f"training ended at step {trainer.global_step:,}{why}")
+    if score is not None:
+        print(f"best {plan.checkpoint.monitor} {score:.2f}: {best.best_model_path}")
     device = trainer.strategy.root_device
-    return {
-        "seconds": round(seconds, 1),
+    result = {
+        "monitor": plan.checkpoint.monitor,
+        "value": score,
+        "steps": trainer.global_step,
+        "seconds": round(timer.time_elapsed(), 1),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
         "devices": trainer.world_size,
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
     }
+    write_text(plan.folder / RESULT, json.dumps(result) + "\n")
 
 
 def describe_run(plan: Plan, prepared: Prepared) -> dict[str, Any]:
@@ -208,9 +212,8 @@ def describe_run(plan: Plan, prepared: Prepared) -> dict[str, Any]:
     if plan.guide is not None:
         order["links"] = [file["sha256"] for file in prepared.ledger["links"]["train"]]
         update["guided"] = {**plan.guide._asdict(), "unlinked": plan.guided.unlinked}
-        # Counted from 1, as it is typed.
-        at = {"layer": plan.guide.layer + 1, "head": plan.guide.head + 1}
-        guided = {**asdict(plan.guided), **at}
+        guided = asdict(plan.guided)
+        guided["layer"], guided["head"] = plan.guide.layer + 1, plan.guide.head + 1  # as typed
     decode = dict(plan.decode)
     if decode["length_ratio"] is None:
         lengths = prepared.train.source_lengths, prepared.train.target_lengths

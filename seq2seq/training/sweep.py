@@ -106,11 +106,9 @@ def run_job(fit: Callable[[DictConfig], float | None], config: DictConfig) -> fl
 
 
 def needs_fresh_processes(options: TrainerOptions) -> bool:
-    """Must this process hand its job to a fresh process tree?"""
-    return is_job() and "LOCAL_RANK" not in os.environ and wants_many_processes(options)
-
-
-def wants_many_processes(options: TrainerOptions) -> bool:
+    """Must this process hand its job of a sweep to several fresh processes?"""
+    if not is_job() or "LOCAL_RANK" in os.environ:
+        return False
     if options.strategy != "auto" or options.num_nodes > 1:
         return True
     if options.devices in ("auto", -1, "-1"):

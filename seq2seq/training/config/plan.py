@@ -89,7 +89,7 @@ class Plan:
 
     @property
     def resume(self) -> str | None:
-        """The checkpoint to resume, as this process sees it; see `resume.agreed`."""
+        """The checkpoint to resume, as this process sees it; see `agree_on_path`."""
         if self.run.resume != AUTO:
             return self.run.resume
         last = self.folder / LAST
