@@ -5,7 +5,8 @@ import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
-from typing import TextIO, TypeVar
+from dataclasses import dataclass, field
+from typing import ClassVar, TextIO, TypeVar
 
 from seq2seq.environment import delay_interrupts
 
@@ -14,20 +15,22 @@ SILENCE = 60.0  # seconds between two lines of a log
 REFRESH = 0.2  # seconds between two states of a bar
 
 
+@dataclass
 class Tally:
     """The amount of some work that is done; the work itself counts.
 
-    Args:
+    Attributes:
         work: its name.
         unit: of what is counted, in the plural.
         total: how much there is to do; None if that is not known.
     """
 
-    soon = 10.0  # seconds before the first line of a log
-
-    def __init__(self, work: str, unit: str, total: int | None):
-        self.work, self.unit, self.total = work, unit, total
-        self.done, self.started_at = 0, time.perf_counter()
+    work: str
+    unit: str
+    total: int | None = None
+    done: int = 0
+    started_at: float = field(default_factory=time.perf_counter)
+    soon: ClassVar[float] = 10.0  # seconds before the first line of a log
 
     def count(self, items: Iterable[T], size: Callable[[T], int] = lambda _: 1) -> Iterator[T]:
         """The items; each has counted when the next is asked for."""
@@ -66,12 +69,8 @@ def show_tally(tally: Tally, stream: TextIO) -> Iterator[None]:
     too. Work of a moment shows nothing.
     """
     over = threading.Event()
-
-    def show() -> None:
-        with suppress(OSError):  # a full disk or a closed pipe is left to what matters more
-            (draw_bar if stream.isatty() else print_lines)(tally, over, stream)
-
-    thread = threading.Thread(target=show, daemon=True)
+    show = draw_bar if stream.isatty() else print_lines
+    thread = threading.Thread(target=show, args=(tally, over, stream), daemon=True)
     with delay_interrupts():  # Ctrl-C is for the main thread
         thread.start()
     try:
@@ -84,9 +83,10 @@ def show_tally(tally: Tally, stream: TextIO) -> Iterator[None]:
 def print_lines(tally: Tally, over: threading.Event, stream: TextIO) -> None:
     """Print the tally in a log, soon for the first time and then every `SILENCE` seconds."""
     pause = min(tally.soon, SILENCE)
-    while not over.wait(pause):
-        print(tally, file=stream, flush=True)
-        pause = SILENCE
+    with suppress(OSError):  # a full disk or a closed pipe is left to what matters more
+        while not over.wait(pause):
+            print(tally, file=stream, flush=True)
+            pause = SILENCE
 
 
 def draw_bar(tally: Tally, over: threading.Event, stream: TextIO) -> None:
@@ -98,10 +98,10 @@ def draw_bar(tally: Tally, over: threading.Event, stream: TextIO) -> None:
     from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
 
     columns = BarColumn(bar_width=None), TextColumn("{task.description}"), TimeElapsedColumn()
+    console = Console(file=stream)
     # Refreshed here, so that no second thread is needed; it leaves nothing on the screen.
-    with Progress(
-        *columns, console=Console(file=stream), transient=True, auto_refresh=False
-    ) as progress:
-        task = progress.add_task(str(tally), total=None if tally.share is None else 1)
+    bar = Progress(*columns, console=console, transient=True, auto_refresh=False)
+    with suppress(OSError), bar:
+        task = bar.add_task(str(tally), total=None if tally.share is None else 1)
         while not over.wait(REFRESH):
-            progress.update(task, description=str(tally), completed=tally.share or 0, refresh=True)
+            bar.update(task, description=str(tally), completed=tally.share or 0, refresh=True)

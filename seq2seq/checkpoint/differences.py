@@ -7,13 +7,7 @@ from seq2seq.checkpoint import Saved
 
 MODEL_NODES = ("model", "position", "attention")  # of a configuration: what a model computes
 # Options that do not change what a trained model computes.
-RUNTIME_OPTIONS = (
-    "dropout",
-    "activation_dropout",
-    "attention_dropout",
-    "word_dropout",
-    "kernel",
-)
+RUNTIME_OPTIONS = ("dropout", "activation_dropout", "attention_dropout", "word_dropout", "kernel")
 # Values of options that older checkpoints lack.
 EARLIER_DEFAULTS: dict[str, Any] = {
     "attention_dropout": 0.0,
@@ -52,11 +46,7 @@ class Difference(NamedTuple):
 
 
 def find_differences(
-    one: Saved,
-    other: Saved,
-    *,
-    nodes: Sequence[str] = MODEL_NODES,
-    ignore: Container[str] = (),
+    one: Saved, other: Saved, *, nodes: Sequence[str] = MODEL_NODES, ignore: Container[str] = ()
 ) -> list[Difference]:
     """The options and tokenizers in which two models differ, or else the shapes of weights.
 

@@ -3,7 +3,8 @@
 import math
 import sys
 from collections.abc import Generator, Iterable
-from typing import TYPE_CHECKING, Protocol, TextIO, TypeVar
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Protocol, TextIO, TypeVar
 
 from seq2seq.errors import format_count
 from seq2seq.progress import Tally, show_tally
@@ -32,14 +33,12 @@ class Input(Protocol):
     def size(self) -> int | None: ...
 
 
+@dataclass
 class ResultTally(Tally):
     """The results so far, and the share of the input that was read for them."""
 
-    soon = math.inf
-
-    def __init__(self, texts: Input | None, unit: str):
-        super().__init__("translating", unit, None)
-        self.texts = texts
+    texts: Input | None = None
+    soon: ClassVar[float] = math.inf
 
     @property
     def share(self) -> float | None:
@@ -55,7 +54,7 @@ def with_progress(
     results: Iterable[T], texts: Input | None = None, unit: str = "line"
 ) -> Generator[T, None, None]:
     """Pass the results on, each of them a unit, and show their progress."""
-    tally = ResultTally(texts, unit)
+    tally = ResultTally("translating", unit, texts=texts)
     with show_tally(tally, sys.stderr):
         yield from tally.count(results)
 

@@ -52,18 +52,8 @@ PLAIN_NODES: dict[str, Callable[..., Any]] = {  # by name, the dataclass that ho
     "trainer": TrainerOptions,
     "optimizer": OptimizerOptions,
 }
-NODES = (
-    *ALONE,
-    *PLAIN_NODES,
-    "attn",
-    "position",
-    "tokenizer",
-    "schedule",
-    "model",
-    "data",
-    "decode",
-    "logger",
-)
+NAMED_NODES = ("attn", "position", "tokenizer", "schedule", "model", "data", "decode", "logger")
+NODES = (*ALONE, *PLAIN_NODES, *NAMED_NODES)
 
 
 @dataclass(frozen=True)
