@@ -44,6 +44,8 @@ from decoding_bench.measure import Protocol
 from decoding_bench.report import Line, lines, record, section
 
 from seq2seq import checkpoint
+from seq2seq.checkpoint.archive import load_archive
+from seq2seq.checkpoint.folder import find_checkpoint
 from seq2seq.data.text import read_lines
 from seq2seq.errors import ConfigError
 from seq2seq.interchange.ctranslate2 import NEVER, export
@@ -60,7 +62,7 @@ def forms(path: Path, folder: Path, regimes: Sequence[str]) -> dict[str, tuple[s
     """
     files = {}
     for regime in regimes:
-        content = checkpoint.load(checkpoint.find(path))
+        content = load_archive(find_checkpoint(path))
         state = {name: value.clone() for name, value in content["state_dict"].items()}
         if regime == "forced":
             state[OUTPUT_BIAS][EOS] = NEVER

@@ -29,10 +29,10 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import NamedTuple
 
-from seq2seq.environment import keep_few_kernels, wait_briefly
+from seq2seq.environment import limit_kernel_cache, limit_thread_spinning
 
-wait_briefly()  # before torch, as in training
-keep_few_kernels()
+limit_thread_spinning()  # before torch, as in training
+limit_kernel_cache()
 
 import torch  # noqa: E402
 from benchmarking import (  # noqa: E402

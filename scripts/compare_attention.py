@@ -20,10 +20,10 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from seq2seq.environment import keep_few_kernels, wait_briefly
+from seq2seq.environment import limit_kernel_cache, limit_thread_spinning
 
-wait_briefly()  # before torch, as in training
-keep_few_kernels()
+limit_thread_spinning()  # before torch, as in training
+limit_kernel_cache()
 
 import torch  # noqa: E402
 from benchmarking import await_idle, conditions, foreign_load  # noqa: E402

@@ -27,6 +27,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from seq2seq import checkpoint
+from seq2seq.checkpoint.differences import list_differences
 from seq2seq.errors import Seq2SeqError, fail
 from seq2seq.pages.charts import read_rows
 
@@ -109,7 +110,7 @@ def list_changes(run: Path) -> list[str]:
     # A new option had its default value.
     return [
         f"`{name[1:]}` was {one}, and is {other}"
-        for name, one, other in checkpoint.list_differences(then, now, "")
+        for name, one, other in list_differences(then, now, "")
         if one is not None and name not in REFERRED
     ]
 

@@ -102,7 +102,7 @@ class Translator:
 
         Raises: as `load`; ConfigError for models that cannot be joined, and as `Ensemble`.
         """
-        members = checkpoint.read_alike(paths)
+        members = checkpoint.read_ensemble(paths)
         data = members[0].config["data"]
         longest = min(each.config["data"]["max_length"] for each in members)
         config = {**members[0].config, "data": {**data, "max_length": longest}}

@@ -10,6 +10,7 @@ from omegaconf import OmegaConf
 
 from seq2seq import checkpoint
 from seq2seq.attention import ATTENTION, Role
+from seq2seq.checkpoint.differences import list_differences
 from seq2seq.errors import DataError
 from seq2seq.training.run_folder import RECORD
 from seq2seq.training.sweep import ERROR, RESULT
@@ -176,7 +177,7 @@ def incomparable(runs: Sequence[Run]) -> list[str]:
     for run in runs[1:]:
         for node in LIKE:
             pair = first.saved.config.get(node, {}), run.saved.config.get(node, {})
-            for difference in checkpoint.list_differences(*pair, node):
+            for difference in list_differences(*pair, node):
                 if difference.name not in MAY_DIFFER:
                     unlike.setdefault(difference.name, (difference.one, difference.other, run))
         if run.steps != first.steps:

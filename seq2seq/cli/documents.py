@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, cast
 
 from seq2seq.cli.lines import decode_leniently
 from seq2seq.cli.options import typed
-from seq2seq.cli.progress import print_stats
 from seq2seq.cli.requirements import best_by_risk
+from seq2seq.cli.status import print_stats
 from seq2seq.documents.document import Document
 from seq2seq.documents.sentences import BETTER, has_better
 from seq2seq.environment import delay_interrupts

@@ -61,11 +61,12 @@ def run(arguments: argparse.Namespace) -> int:
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise ConfigError(f"-o {output} exists: give a folder that is new or empty")
     from seq2seq import checkpoint  # only here: torch takes a second
+    from seq2seq.checkpoint.folder import find_checkpoint
 
     saved = checkpoint.read(arguments.path)
     rows, whence = read_sources(saved, arguments.check, arguments.sentences)
     agreements = WRITERS[arguments.format](
-        saved, output, rows, checkpoint.find(Path(arguments.path))
+        saved, output, rows, find_checkpoint(Path(arguments.path))
     )
     if not agreements:
         package = NEEDED[arguments.format]

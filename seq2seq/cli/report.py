@@ -78,6 +78,7 @@ def run(arguments: argparse.Namespace) -> int:
                 "a table with several give one: cut -f1"
             )
     from seq2seq import checkpoint  # only here: torch takes a second
+    from seq2seq.checkpoint.folder import find_checkpoint
     from seq2seq.pages.report import write_report
     from seq2seq.translator import Translator
 
@@ -93,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
         figures=key_figures(folder, saved, translator),
         metrics=attempt(read_metrics, folder),
         tested=tested,
-        alignments=attempt(align_samples, translator, tested, checkpoint.find(path)),
+        alignments=attempt(align_samples, translator, tested, find_checkpoint(path)),
         ledger=attempt(read_ledger, folder / "data.json"),
     )
     if isinstance(tested, Seq2SeqError):

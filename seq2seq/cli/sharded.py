@@ -21,7 +21,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from seq2seq.cli import progress
+from seq2seq.cli import status
 from seq2seq.cli.files import InputPath, check_apart, inputs_of
 from seq2seq.cli.lines import InputLines, format_of
 from seq2seq.cli.options import (
@@ -275,7 +275,7 @@ def translate_shards(
     translator: "Translator",
     engine: "SentenceEngine",
     rules: "Rules",
-    read: progress.Read | None = None,
+    read: status.Input | None = None,
 ) -> Iterator[tuple[Shard, bool]]:
     """Translate and write shards.
 
@@ -310,7 +310,7 @@ def translate_shards(
     )
     results = with_places(results, place)
     if read is not None:
-        results = progress.with_progress(results, read)
+        results = status.with_progress(results, read)
     formatted, language = (
         format_of(arguments, translator.target),
         translator.config["data"]["target"],
@@ -450,14 +450,14 @@ def check_note(arguments: argparse.Namespace) -> None:
 
     Raises: ConfigError if it was something else; DataError if it is damaged.
     """
-    from seq2seq import checkpoint
+    from seq2seq.checkpoint.folder import find_checkpoint
     from seq2seq.data.file_memo import sha256_of
 
     values = {name: getattr(arguments, name) for name in DECISIVE}
     given = {name: value for name, value in values.items() if value not in (None, False, "")}
     if arguments.glossary:
         given["glossary"] = sha256_of(arguments.glossary)
-    given["path"] = [sha256_of(checkpoint.find(p)) for p in model_paths(arguments.path, arguments)]
+    given["path"] = [sha256_of(find_checkpoint(p)) for p in model_paths(arguments.path, arguments)]
     given["shard_lines"] = shard_lines(arguments)
     now, folder = json.loads(json.dumps(given)), arguments.output_dir / SHARDS
     if not read_options(arguments.output_dir):

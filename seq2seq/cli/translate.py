@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from seq2seq.cli import progress
+from seq2seq.cli import status
 from seq2seq.cli.documents import (
     add_documents,
     check_documents,
@@ -120,7 +120,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.files:
         code = translate_files(arguments, translator, engine, rules)
         if arguments.stats:
-            progress.print_stats(engine)
+            status.print_stats(engine)
         return code
     with ExitStack() as stack:
         lines = None
@@ -144,8 +144,8 @@ def run(arguments: argparse.Namespace) -> int:
         if arguments.output:
             opened = arguments.output.open("w", encoding="utf-8", newline="\n")
             output = stack.enter_context(opened)
-        if lines and not arguments.quiet and progress.should_show(output):
-            results = stack.enter_context(closing(progress.with_progress(results, lines)))
+        if lines and not arguments.quiet and status.should_show(output):
+            results = stack.enter_context(closing(status.with_progress(results, lines)))
         if arguments.alternatives:
             results = find_alternatives(texts, translator, engine, arguments)
         language = translator.config["data"]["target"]
@@ -153,7 +153,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.nbest = arguments.alternatives or arguments.nbest
         code = write(results, output, format_of(arguments, translator.target))
     if arguments.stats:
-        progress.print_stats(engine)
+        status.print_stats(engine)
     return code
 
 

@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from seq2seq import checkpoint
+from seq2seq.checkpoint.archive import save_archive
 from seq2seq.errors import DataError
 from seq2seq.interchange.vocabularies import (
     SideVocabulary,
@@ -45,7 +46,7 @@ class ImportedModel(NamedTuple):
         entry = checkpoint.make_entry(described, self.source, self.target)
         state = {f"{checkpoint.PREFIX}{name}": x for name, x in model.state_dict().items()}
         folder.mkdir(parents=True, exist_ok=True)
-        checkpoint.save({"state_dict": state, checkpoint.ENTRY: entry}, folder / "best.ckpt")
+        save_archive({"state_dict": state, checkpoint.ENTRY: entry}, folder / "best.ckpt")
         return model
 
     def to_saved(self) -> checkpoint.Saved:

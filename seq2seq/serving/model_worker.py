@@ -19,7 +19,7 @@ import torch
 
 from seq2seq.alignment.choice import Choice, choice_of_guided_head, guess_choice
 from seq2seq.alignment.saved_choice import load_choice
-from seq2seq.checkpoint import find
+from seq2seq.checkpoint.folder import find_checkpoint
 from seq2seq.constraints.request import PLACEHOLDERS, Rules, TextRequest
 from seq2seq.decoding import engine_options
 from seq2seq.decoding.answering import GivenUp
@@ -136,7 +136,9 @@ class ModelWorker:
             pass
         with suppress(ConfigError):
             guess = guess_choice([self.translator.align("a", "a")])
-            chosen = load_choice(find(Path(path))) or choice_of_guided_head(self.translator.config)
+            chosen = load_choice(find_checkpoint(Path(path))) or choice_of_guided_head(
+                self.translator.config
+            )
             self.choice = chosen or guess
 
     def start(self) -> Self:

@@ -117,18 +117,11 @@ class TrainingModule(L.LightningModule):
             "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
         }
 
-    def configure_gradient_clipping(
-        self,
-        optimizer: Any,
-        gradient_clip_val: float | None = None,
-        gradient_clip_algorithm: str | None = None,
-    ) -> None:
-        if self.trainer.precision == "16-mixed":
-            self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
-        elif gradient_clip_val:
-            # Lightning refuses to clip for a fused optimizer under mixed precision. That protects
-            # scaled float16 gradients, which do not occur here.
-            torch.nn.utils.clip_grad_norm_(self.parameters(), gradient_clip_val)
+    def on_before_optimizer_step(self, optimizer: Any) -> None:
+        # Not by Lightning, which refuses to clip for a fused optimizer under mixed precision. That
+        # protects scaled float16 gradients; here they are no longer scaled.
+        if limit := self.plan.trainer.gradient_clip_val:
+            torch.nn.utils.clip_grad_norm_(self.parameters(), limit)
 
     def on_save_checkpoint(self, content: dict[str, Any]) -> None:
         content[checkpoint.ENTRY] = self.saved

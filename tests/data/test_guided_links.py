@@ -246,12 +246,15 @@ def test_a_missing_file_of_links_is_refused_with_its_neighbours(base: Path, tmp_
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["guided.links=a", "data.train={n: {path: x}}"], r"several corpora \(n\).*\{n: a\}"),
-        (["guided.links={}"], r"guided.links=\{\} names no corpus"),
-        (["guided.links={n: a}"], r"guided.links.n: data.train is a single corpus"),
+        (
+            ["guided.links=a", "data.train={n: {path: x}}"],
+            r"a should.*\{n: FILE\}.*several corpora: n",
+        ),
+        (["guided.links={}"], r"guided.links=\{\} should be guided.links=FILE"),
+        (["guided.links={n: a}"], r"should be guided.links=FILE$"),
         (
             ["guided.links={nwes: a}", "data.train={news: {path: x}}"],
-            r"guided.links.nwes.*did you mean 'news'",
+            r"nwes.*should be guided.links=\{news: FILE\}",
         ),
         (["guided.valid=a"], r"guided.valid=a measures.*guided.links=FILE"),
         (["guided.links=a", "guided.weight=0"], r"guided.weight=0 trains nothing"),

@@ -11,6 +11,7 @@ from seq2seq import checkpoint
 from seq2seq.alignment.choice import Alignment, describe_choice
 from seq2seq.alignment.links import Link, Links, check_all_links, check_pair_links
 from seq2seq.alignment.saved_choice import choice_options, save_choice
+from seq2seq.checkpoint.folder import find_checkpoint
 from seq2seq.cli.align import choice
 from seq2seq.cli.align.links import (
     DIRECTIONS,
@@ -91,7 +92,7 @@ def align_files(arguments: argparse.Namespace) -> int:
 
 def open_directions(arguments: argparse.Namespace, reference: Sequence[Links]) -> list[Direction]:
     """The models. Raises: DataError, before one is built, for reference links out of range."""
-    paths = [checkpoint.find(Path(p)) for p in (arguments.path, arguments.reverse) if p]
+    paths = [find_checkpoint(Path(p)) for p in (arguments.path, arguments.reverse) if p]
     for path in paths if arguments.choose else []:
         choice.check_choice_can_be_saved(path)
     saved = [checkpoint.read(path) for path in paths]

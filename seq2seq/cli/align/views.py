@@ -4,9 +4,9 @@ import argparse
 from itertools import islice
 from pathlib import Path
 
-from seq2seq import checkpoint
 from seq2seq.alignment.choice import Alignment
 from seq2seq.alignment.links import format_links
+from seq2seq.checkpoint.folder import find_checkpoint
 from seq2seq.cli.align import choice
 from seq2seq.data.text import check_parallel, read_lines
 from seq2seq.durable import write_text
@@ -23,7 +23,7 @@ def align_sentence(arguments: argparse.Namespace) -> int:
     output: Path = arguments.output
     if output.suffix != ".align":
         picture_format(output, ".align", ".html")
-    path = checkpoint.find(Path(arguments.path))
+    path = find_checkpoint(Path(arguments.path))
     translator = Translator.load(path, arguments.device, arguments.tag)
     alignment = translator.align(arguments.source, arguments.target, units=arguments.units)
     reading = choice.select_choice(arguments, path, translator.config, [alignment])
@@ -46,7 +46,7 @@ def align_page(arguments: argparse.Namespace) -> int:
     text = arguments.source is not None
     files = arguments.source_file, arguments.target_file
     count = 1 if text else check_parallel(*files, "aligning")
-    path = checkpoint.find(Path(arguments.path))
+    path = find_checkpoint(Path(arguments.path))
     translator = Translator.load(path, arguments.device, arguments.tag)
     if text:
         sentence = arguments.source, arguments.target

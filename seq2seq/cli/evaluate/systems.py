@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from seq2seq.cli import progress
+from seq2seq.cli import status
 from seq2seq.cli.evaluate.testset import TestSet, check_hypotheses
 from seq2seq.cli.files import is_archive
 from seq2seq.cli.lines import one_line
@@ -105,7 +105,7 @@ def translate(path: Path, test_set: TestSet, arguments: argparse.Namespace) -> S
     found = translator.stream(test_set.source, engine, rules=rules)
     results = [best_by_risk(each, arguments, language) for each in found]
     if arguments.stats:
-        progress.print_stats(engine)
+        status.print_stats(engine)
     # As in a file, so that both have the same score.
     lines = [one_line(nbest[0].text) if nbest else "" for nbest in results]
     truncated = sum(nbest[0].truncated for nbest in results if nbest)
