@@ -21,7 +21,7 @@ from piece_models import model_bytes
 
 import seq2seq
 from seq2seq.cli.sharded import LINE_NUMBERS
-from seq2seq.constraints.request import PLACEHOLDERS, Rules, TextRequest
+from seq2seq.constraints.placeholders import PLACEHOLDERS, Placeholders
 from seq2seq.constraints.spelling import inside_word, occurrences
 from seq2seq.data.windows import SENTENCE_END
 from seq2seq.documents.document import Document
@@ -67,7 +67,7 @@ def imported_tokenizer() -> Tokenizer:
 
 
 FUNCTIONS: dict[str, Callable[[str], object]] = {
-    "placeholders": lambda text: Rules(keep=re.compile(PLACEHOLDERS)).terms(TextRequest(text)),
+    "placeholders": lambda text: Placeholders(re.compile(PLACEHOLDERS)).terms(text),
     "document": lambda text: read_document(text, "de"),
     "document without spaces": lambda text: read_document(text, "zh"),
     "html": lambda text: (TextFinder(text), unescape(text)),

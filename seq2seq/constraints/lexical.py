@@ -9,7 +9,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from seq2seq.constraints.spelling import Spelling, in_word, occurrences
+from seq2seq.constraints.spelling import Extension, Spelling, in_word, occurrences
 from seq2seq.errors import ConfigError
 from seq2seq.symbols import EOS
 from seq2seq.tokenization.tokenizer import Tokenizer
@@ -94,11 +94,31 @@ class Vocabulary:
             for term in terms
         ]
 
-    def spellable(self, terms: Sequence[Term]) -> Iterator[Term | str]:
-        """The terms as pieces write them, without alternatives that these cannot spell, and without
-        required ones that contain what is banned; in place of a term that requires something and
-        of which nothing is left, its first phrase.
+    def extend(self, prefix: str, max_length: int | None = None) -> Extension:
+        """`Spelling.extend`, without white space alone, and within the length of translations.
+
+        Args:
+            max_length: maximum pieces that the model can write, the end included; None = no limit.
+
+        Raises: ConfigError if the model cannot write the prefix and go on.
         """
+        if not prefix.strip():
+            return Extension([], b"")
+        ids = self.tokenizer.encode_batch([prefix])[0]
+        if max_length is not None and len(ids) + 1 >= max_length:
+            raise ConfigError(
+                f"the prefix has {len(ids)} pieces, and this model writes no more than "
+                f"{max_length}: give fewer than {max_length - 1}"
+            )
+        return self.spelling.extend(prefix)
+
+    def split_spellable(self, terms: Sequence[Term]) -> tuple[list[Term], list[str]]:
+        """The terms that pieces can satisfy, and the first phrases of the others.
+
+        Terms are as pieces write them, without alternatives that these cannot spell, and without
+        required ones that contain what is banned.
+        """
+        spellable, others = [], []
         banned = [self.normal(t.phrases[0]) for t in terms if t.maximum == 0]
         for term in terms:
             normal = dict.fromkeys(filter(None, map(self.normal, term.phrases)))
@@ -110,9 +130,10 @@ class Vocabulary:
                     if not any(occurrences(ban, phrase, self.spaceless) for ban in banned)
                 )
             if phrases:
-                yield term._replace(phrases=phrases)
+                spellable.append(term._replace(phrases=phrases))
             elif term.minimum:
-                yield term.phrases[0]
+                others.append(term.phrases[0])
+        return spellable, others
 
     def _can_spell(self, phrase: str) -> bool:
         try:
@@ -335,7 +356,7 @@ class Cuts:
         # Characters, and bytes of the next, that are written after each of the usual pieces.
         self._places: list[tuple[int, int]] = []
         for ids in spelling.spellings(phrase):
-            whole = decode_partial(b"".join(spelling.writes[i] for i in ids))[0]
+            whole = decode_partial(spelling.write(ids))[0]
             start, text, tail = whole.find(phrase), "", b""
             places: list[tuple[int, int]] = []
             for i in ids:

@@ -87,6 +87,10 @@ class Spelling:
         """What the pieces of a text write: the text as the tokenizer's normalizer writes it."""
         return b"".join(map(self._bytes_of, self._words(text)))
 
+    def write(self, ids: list[int]) -> bytes:
+        """The bytes of pieces."""
+        return b"".join(self.writes[i] for i in ids)
+
     def extend(self, prefix: str) -> Extension:
         """How all texts that begin with a prefix begin.
 
@@ -168,7 +172,7 @@ class Spelling:
         Args:
             after: the end of the text, behind the bytes.
         """
-        if not b"".join(self.writes[i] for i in ids).endswith(wanted + after.encode()):
+        if not self.write(ids).endswith(wanted + after.encode()):
             return ()
         places = list(accumulate((len(self.writes[i]) for i in ids), initial=0))
         end = places[-1] - len(after)
