@@ -92,7 +92,7 @@ class TextCodec:
         ]
 
     def requirements(self, asked: TextRequest) -> Requirements:
-        """What the translation of a text must be like. Raises: as `Requirements`."""
+        """The requirements of the translation of a text. Raises: as `Requirements`."""
         text, _, must, must_not, _ = asked.validate()
         prefix = clean_line(asked.prefix)
         return Requirements(self.rules, self.vocabulary, text, prefix, must, must_not, self.longest)
@@ -291,7 +291,7 @@ class TextEngine(EngineBase[TextRequest, list[Translation] | None]):
             self._send([i], [self.codec.requests_of(requirements)], text.search)
         else:
             del self._texts[i]
-            found = [t._replace(unsatisfied=requirements.unsatisfied(t.text)) for t in found]
+            found = [t._replace(unsatisfied=requirements.find_unsatisfied(t.text)) for t in found]
             self.answer(i, found or None)
 
     def _complete_ways(self, i: int, text: Parts, parts: list[list[Hypothesis]]) -> None:

@@ -11,7 +11,7 @@ from tiny_runs import demo_lines, demo_run
 from seq2seq.constraints.lexical import Constraint, Term
 from seq2seq.constraints.placeholders import PLACEHOLDERS, Placeholders
 from seq2seq.constraints.request import Rules, TextRequest
-from seq2seq.constraints.spelling import occurrences
+from seq2seq.constraints.spelling import count_occurrences
 from seq2seq.decoding import Beam, Engine, Greedy, Request, Search
 from seq2seq.errors import ConfigError
 from seq2seq.symbols import EOS
@@ -132,8 +132,8 @@ def test_a_translation_obeys_what_is_asked_of_it(translator: Translator) -> None
     ]
     obeying = texts_of(translator, asked)
     for request, text in zip(asked, obeying, strict=True):
-        assert all(any(occurrences(word, text) for word in group) for group in request.must)
-        assert not any(occurrences(word, text) for word in banned)
+        assert all(any(count_occurrences(word, text) for word in group) for group in request.must)
+        assert not any(count_occurrences(word, text) for word in banned)
     # Beside others, all are the same.
     plain = texts_of(translator, [TextRequest(source) for source in sources])
     both = texts_of(translator, [*asked, *(TextRequest(source) for source in sources)])
@@ -161,14 +161,14 @@ def test_letters_of_several_pieces_are_required_and_banned(
 ) -> None:
     source = demo_lines("test", "de", 1)[0]
     (text,) = texts_of(translator, [TextRequest(source, must=((word,),))])
-    assert occurrences(word, text) == 1
+    assert count_occurrences(word, text) == 1
     guide = translator.vocabulary.guide(Constraint((Term((word,), 0, 0),)))
     state = 0
     for piece in translator.target.encode_batch([word])[0]:
-        if piece in guide.forbidden(state).tolist():
+        if piece in guide.next_tokens(state).banned.tolist():
             return
-        state = guide.after(state, piece)
-    assert EOS in guide.forbidden(state).tolist()
+        state = guide.next_state(state, piece)
+    assert EOS in guide.next_tokens(state).banned.tolist()
 
 
 def test_what_the_beginning_breaks_is_left_out_alone(translator: Translator) -> None:
@@ -176,8 +176,8 @@ def test_what_the_beginning_breaks_is_left_out_alone(translator: Translator) -> 
     request = TextRequest(source, "A small dog ", (("puppy",),), ("dog", "the"))
     with pytest.warns(UserWarning, match="obeys what is asked of 'dog': left out"):
         (text,) = texts_of(translator, [request])
-    assert text.startswith("A small dog ") and occurrences("puppy", text)
-    assert not occurrences("the", text)
+    assert text.startswith("A small dog ") and count_occurrences("puppy", text)
+    assert not count_occurrences("the", text)
 
 
 @pytest.mark.parametrize("search", [Greedy(), Beam(beam_size=3)], ids=["greedy", "beam"])

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-from seq2seq.constraints.spelling import occurrences
+from seq2seq.constraints.spelling import count_occurrences
 from seq2seq.data.text import read_lines
 from seq2seq.errors import DataError
 
@@ -53,7 +53,7 @@ class Glossary:
         return [
             phrases
             for term, phrases in self.entries
-            if occurrences(self._fold(term), text, self.spaceless)
+            if count_occurrences(self._fold(term), text, self.spaceless)
         ]
 
     def _fold(self, text: str) -> str:

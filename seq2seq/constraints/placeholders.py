@@ -5,7 +5,7 @@ from collections import Counter
 from dataclasses import dataclass
 
 from seq2seq.constraints.lexical import Term
-from seq2seq.constraints.spelling import occurrences
+from seq2seq.constraints.spelling import count_occurrences
 from seq2seq.environment import limit_time
 from seq2seq.errors import Seq2SeqError
 
@@ -73,6 +73,6 @@ def copy_terms(phrase: str, text: str) -> list[Term]:
     """The terms of a translation that contains a phrase as often as a text does: as whole words,
     and elsewhere.
     """
-    whole, everywhere = occurrences(phrase, text), occurrences(phrase, text, True)
+    whole, everywhere = count_occurrences(phrase, text), count_occurrences(phrase, text, True)
     at_most = Term((phrase,), 0 if whole else everywhere, everywhere, anywhere=True)
     return [Term((phrase,), whole), at_most] if whole else [at_most]

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from seq2seq.constraints.glossary import Glossary
 from seq2seq.constraints.lexical import Constraint, Term, Vocabulary
 from seq2seq.constraints.placeholders import Placeholders, split_required
-from seq2seq.constraints.spelling import occurrences
+from seq2seq.constraints.spelling import count_occurrences
 from seq2seq.errors import DataError
 
 EXAMPLE = (
@@ -84,13 +84,13 @@ class TextRequest(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """What all translations must contain if their source gives cause."""
+    """The requirements of all translations whose source gives cause."""
 
     glossary: Glossary = Glossary()
     placeholders: Placeholders = Placeholders()
 
     def terms(self, text: str, must: Groups = (), must_not: Sequence[str] = ()) -> list[Term]:
-        """What the translation of a text must and must not contain.
+        """The terms of the translation of a text.
 
         Raises: Seq2SeqError if the pattern of the placeholders takes too long.
         """
@@ -105,8 +105,8 @@ class Rules(NamedTuple):
 
 
 class Requirements:
-    """What the translation of one text begins with, must contain and must not contain. Terms that
-    no translation satisfies are dropped while it is searched for.
+    """The requirements of the translation of one text. Terms that no translation satisfies are
+    dropped while it is searched for.
 
     Args:
         max_length: maximum pieces that the model can write, the end included; None = no limit.
@@ -142,7 +142,7 @@ class Requirements:
         return self._placeholders.find(self.text)
 
     def constraint(self, part: int = 0) -> Constraint | None:
-        """What a search is told of a part of the translation; None = nothing.
+        """The constraint of the search for a part of the translation; None = none.
 
         Only the first part has the prefix, and contains what must be there. A later one contains
         nothing of what the first must copy.
@@ -161,32 +161,33 @@ class Requirements:
         if not self.terms:
             return 0, 0
         surplus = self._placeholders.find(translation) - self._copied
-        return len(self._unsatisfied_terms(translation)), surplus.total()
+        return len(self._missing_terms(translation)), surplus.total()
 
-    def unsatisfied(self, translation: str) -> tuple[str, ...]:
+    def find_unsatisfied(self, translation: str) -> tuple[str, ...]:
         """The phrases that a translation should contain and does not."""
-        terms = self._unsatisfied_terms(translation)
+        terms = self._missing_terms(translation)
         _, others = split_required(self._copied)
         return (
             *self.dropped,
             *(term.phrases[0] for term in terms),
-            *(p for p, count in others.items() if occurrences(p, translation, True) < count),
+            *(p for p, count in others.items() if count_occurrences(p, translation, True) < count),
         )
 
     def drop_unsatisfied(self, best: str | None) -> bool:
         """Drop the terms that the best translation does not satisfy; if there is none, those that
         the prefix violates, or else all. Returns: were there any?
         """
-        terms = self._violated_terms() if best is None else self._unsatisfied_terms(best)
+        terms = self._impossible_terms() if best is None else self._missing_terms(best)
         self.dropped += [term.phrases[0] for term in terms]
         self.terms = [term for term in self.terms if term not in terms]
         return bool(terms)
 
-    def _unsatisfied_terms(self, translation: str) -> list[Term]:
+    def _missing_terms(self, translation: str) -> list[Term]:
+        """The terms that a translation should contain and does not."""
         counts = self._vocabulary.counts(self.terms, translation)
         return [term for term, n in zip(self.terms, counts, strict=True) if n < term.minimum]
 
-    def _violated_terms(self) -> list[Term]:
+    def _impossible_terms(self) -> list[Term]:
         """The terms that no translation satisfies, since its prefix does not; or else all."""
         counts = self._vocabulary.counts(self.terms, self.prefix)
         too_often = [

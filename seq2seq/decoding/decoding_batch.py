@@ -122,7 +122,7 @@ class DecodingBatch:
         draw_ids = request_ids if draw_ids is None else draw_ids
         search_state = self.search.start(
             (source != PAD).sum(1) - 1,
-            longest=self.model.max_length,
+            max_length=self.model.max_length,
             draw_ids=torch.tensor(draw_ids, device=source.device),
             prefixes=prefixes,
             searches=searches,

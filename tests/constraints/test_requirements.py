@@ -70,7 +70,7 @@ def test_terms_that_no_translation_satisfies_are_dropped_and_named() -> None:
     assert asked.dropped == ["☃"]
     assert asked.drop_unsatisfied(None) and asked.dropped == ["☃", "a"]
     assert sorted(["ab", "b {d}{a}", "b {d}"], key=asked.rank) == ["b {d}", "b {d}{a}", "ab"]
-    assert asked.unsatisfied("ab") == ("☃", "a", "b", "{d}")
+    assert asked.find_unsatisfied("ab") == ("☃", "a", "b", "{d}")
     assert asked.drop_unsatisfied("b") and asked.dropped == ["☃", "a", "{d}"]
     assert not asked.drop_unsatisfied("b")
 
@@ -79,4 +79,4 @@ def test_a_placeholder_too_long_for_a_search_is_named_if_it_is_missing() -> None
     name = f"{{{'a' * MAX_CHARACTERS}}}"
     asked = Requirements(BRACES, Vocabulary(TOKENIZER, False), name)
     assert asked.terms == [] and asked.constraint() is None
-    assert asked.unsatisfied("ab") == (name,) and asked.unsatisfied(f"a {name}") == ()
+    assert asked.find_unsatisfied("ab") == (name,) and asked.find_unsatisfied(f"a {name}") == ()

@@ -19,6 +19,7 @@ from naive import Case, naive
 from torch import Tensor, nn
 from toys import assert_same, next_logp
 
+from seq2seq.constraints.guide import NextTokens
 from seq2seq.decoding import (
     Engine,
     Hypothesis,
@@ -235,17 +236,13 @@ class Phrase:
     def __init__(self, requires: bool):
         self.requires = requires
 
-    def after(self, state: int, token: int) -> int:
+    def next_state(self, state: int, token: int) -> int:
         return int(state or token == 7)
 
-    def forbidden(self, state: int) -> Tensor:
-        return torch.tensor([5, EOS] if self.requires and not state else [5])
-
-    def next_tokens(self, state: int) -> Tensor | None:
-        return None
-
-    def useful_tokens(self, state: int) -> Sequence[int]:
-        return [7] if self.requires and not state else []
+    def next_tokens(self, state: int) -> NextTokens:
+        if self.requires and not state:
+            return NextTokens(torch.tensor([5, EOS]), required=[7])
+        return NextTokens(torch.tensor([5]))
 
     def progress(self, state: int) -> int:
         return state
