@@ -7,9 +7,8 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 from seq2seq.alignment.choice import Alignment
-from seq2seq.constraints.lexical import Constraint, Term, Vocabulary
-from seq2seq.constraints.request import Rules, TextRequest
-from seq2seq.constraints.spelling import Extension, occurrences
+from seq2seq.constraints.lexical import Vocabulary
+from seq2seq.constraints.request import Requirements, Rules, TextRequest
 from seq2seq.decoding import Beam, Hypothesis, Request, Search
 from seq2seq.decoding.answering import DROPPED, EngineBase, GivenUp
 from seq2seq.decoding.engine import SentenceEngine
@@ -30,7 +29,7 @@ class Translation(NamedTuple):
     ids: list[int] = []  # its pieces, the end included; of a text in parts, those of all parts
     token_logp: tuple[float, ...] = ()  # log-probability of each
     truncated: bool = False  # did the length limit end it, or a part of it?
-    unmet: tuple[str, ...] = ()  # what it should contain and does not, since it cannot
+    unsatisfied: tuple[str, ...] = ()  # what it should contain and does not, since it cannot
     alignment: Alignment | None = None  # with its source, where this was asked for
 
     @property
@@ -66,19 +65,15 @@ class TextCodec:
         return self.tokenizers.source.encode_batch([clean_line(text) for text in texts])
 
     def requests_of(
-        self, asked: TextRequest, terms: Sequence[Term] = (), ids: list[int] | None = None
+        self, requirements: Requirements, ids: list[int] | None = None
     ) -> list[Request]:
         """The sentences to translate: one; several if the text is too long; none if it is blank.
 
-        Only the first part of a long text begins with a prefix, and contains what must be there.
-
         Args:
-            terms: of `terms_of`.
+            requirements: of the text, from `requirements`.
             ids: from `encode`; None = not known yet.
-
-        Raises: ConfigError if the model cannot write the prefix and go on.
         """
-        source, text = self.tokenizers.source, clean_line(asked.text)
+        source, text = self.tokenizers.source, clean_line(requirements.text)
         rows = [ids if ids is not None else self.encode([text])[0]]
         if len(rows[0]) - len(source.prefix) > self.limit - 1:
             # White space alone has no translation.
@@ -87,30 +82,20 @@ class TextCodec:
             )
         elif not text.strip():
             rows = []
-        forced, rest = self._beginning(clean_line(asked.prefix))
-        writes = self.vocabulary.spelling.writes if rest else []
-        beginning = b"".join(writes[i] for i in forced if rest) + rest
-        first = Constraint(tuple(terms), beginning)
-        # A later part contains nothing of what the first must copy.
-        none = (t._replace(minimum=0, maximum=0) if t.anywhere else t for t in terms)
-        later = Constraint(tuple(term for term in none if not term.minimum))
         return [
-            Request([*row, EOS], prefix, constraint=constraint if any(constraint) else None)
-            for row, prefix, constraint in zip(
-                rows, [forced, *[[]] * len(rows)], [first, *[later] * len(rows)], strict=False
+            Request(
+                [*row, EOS],
+                [] if part else requirements.forced,
+                constraint=requirements.constraint(part),
             )
+            for part, row in enumerate(rows)
         ]
 
-    def terms_of(self, asked: TextRequest) -> tuple[list[Term], list[str]]:
-        """What the translation of a text must and must not contain, and what of this no translation
-        can: what contains something banned, and what the pieces cannot spell.
-        """
-        terms = self.rules.terms(asked)
-        possible = list(self.vocabulary.spellable(terms)) if terms else []
-        return (
-            [term for term in possible if isinstance(term, Term)],
-            [phrase for phrase in possible if isinstance(phrase, str)],
-        )
+    def requirements(self, asked: TextRequest) -> Requirements:
+        """The requirements of the translation of a text. Raises: as `Requirements`."""
+        text, _, must, must_not, _ = asked.validate()
+        prefix = clean_line(asked.prefix)
+        return Requirements(self.rules, self.vocabulary, text, prefix, must, must_not, self.longest)
 
     def translation_of(self, parts: Sequence[list[Hypothesis]]) -> list[Translation]:
         """The translations of a text from the hypotheses of its parts: joined rank by rank, as many
@@ -135,18 +120,6 @@ class TextCodec:
         """The translation of a text from those of its parts."""
         return texts[0] if len(texts) == 1 else self.between.join(text.strip() for text in texts)
 
-    def _beginning(self, prefix: str) -> Extension:
-        """The pieces that a translation must begin with, and the bytes after them."""
-        if not prefix.strip():
-            return Extension([], b"")
-        ids = self.tokenizers.target.encode_batch([prefix])[0]
-        if self.longest is not None and len(ids) + 1 >= self.longest:
-            raise ConfigError(
-                f"the prefix has {len(ids)} pieces, and this model writes no more than "
-                f"{self.longest}: give fewer than {self.longest - 1}"
-            )
-        return self.vocabulary.spelling.extend(prefix)
-
 
 @dataclass
 class Parts:
@@ -154,8 +127,7 @@ class Parts:
 
     asked: TextRequest
     requests: list[int]  # ids
-    terms: list[Term]
-    unmet: list[str]
+    requirements: Requirements
     search: Search | None
     owner: Any = None  # as in `Request`
     ways: int = 0  # to go on that are to be found, see `TextEngine.submit_alternatives`
@@ -193,8 +165,7 @@ class TextEngine(EngineBase[TextRequest, list[Translation] | None]):
 
     def check(self, asked: TextRequest) -> None:
         """Raises: as `submit`, if a text can never be answered."""
-        terms, _ = self.codec.terms_of(asked)
-        for request in self.codec.requests_of(asked, terms):
+        for request in self.codec.requests_of(self.codec.requirements(asked)):
             self.engine.check(request)
 
     def submit(
@@ -311,27 +282,16 @@ class TextEngine(EngineBase[TextRequest, list[Translation] | None]):
             self._complete_ways(i, text, parts)
             return
         found = self.codec.translation_of(parts)
-        if text.terms:
-            # At the length limit, some contain what they must, and some do not. Some contain what
-            # looks like a placeholder of the source and is none.
-            kept, keep = (
-                self.codec.rules.placeholders,
-                self.codec.rules.placeholders(text.asked.text),
-            )
-            found.sort(key=lambda t: (len(self._unmet(text, t)), (kept(t.text) - keep).total()))
-        unmet = self._unmet(text, found[0]) if found else self._violations(text)
-        if unmet:
-            text.unmet += [term.phrases[0] for term in unmet]
-            text.terms = [term for term in text.terms if term not in unmet]
+        # At the length limit, some contain what they must, and some do not. Some contain what
+        # looks like a placeholder of the source and is none.
+        requirements = text.requirements
+        found.sort(key=lambda translation: requirements.rank(translation.text))
+        if requirements.drop_unsatisfied(found[0].text if found else None):
             text.hypotheses.clear()
-            requests = self.codec.requests_of(text.asked, text.terms)
-            self._send([i], [requests], text.search)
+            self._send([i], [self.codec.requests_of(requirements)], text.search)
         else:
             del self._texts[i]
-            for rank, translation in enumerate(found if text.terms or text.unmet else ()):
-                missing = [term.phrases[0] for term in self._unmet(text, translation)]
-                missing += self._not_copied(text, translation)
-                found[rank] = translation._replace(unmet=(*text.unmet, *missing))
+            found = [t._replace(unsatisfied=requirements.find_unsatisfied(t.text)) for t in found]
             self.answer(i, found or None)
 
     def _complete_ways(self, i: int, text: Parts, parts: list[list[Hypothesis]]) -> None:
@@ -339,7 +299,8 @@ class TextEngine(EngineBase[TextRequest, list[Translation] | None]):
         if text.ended is None:
             nexts = parts.pop()[: text.ways]
             text.ended = [each for each in nexts if not each.truncated]
-            (request,) = self.codec.requests_of(text.asked)
+            text.requirements.terms.clear()
+            (request,) = self.codec.requests_of(text.requirements)
             text.hypotheses.clear()
             if going := [request._replace(prefix=each.ids) for each in nexts if each.truncated]:
                 self._send([i], [going], text.search)
@@ -348,26 +309,6 @@ class TextEngine(EngineBase[TextRequest, list[Translation] | None]):
         best = {each.text: each for each in sorted(found, key=lambda each: each.score)}
         del self._texts[i]
         self.answer(i, sorted(best.values(), key=lambda each: -each.score) or None)
-
-    def _unmet(self, text: Parts, translation: Translation) -> list[Term]:
-        """The terms that a translation should contain and does not."""
-        counts = self.codec.vocabulary.counts(text.terms, translation.text)
-        return [term for term, n in zip(text.terms, counts, strict=True) if n < term.minimum]
-
-    def _not_copied(self, text: Parts, translation: Translation) -> list[str]:
-        """The phrases that no search was asked to copy, and that a translation has too rarely."""
-        _, others = self.codec.rules.copies(text.asked.text)
-        return [p for p, count in others.items() if occurrences(p, translation.text, True) < count]
-
-    def _violations(self, text: Parts) -> list[Term]:
-        """The terms that no translation obeys, since its beginning does not; or else all."""
-        counts = self.codec.vocabulary.counts(text.terms, text.asked.prefix)
-        over = (
-            term
-            for term, n in zip(text.terms, counts, strict=True)
-            if term.maximum is not None and n > term.maximum
-        )
-        return list(over) or text.terms
 
     def _enter(
         self,
@@ -385,14 +326,14 @@ class TextEngine(EngineBase[TextRequest, list[Translation] | None]):
             zip(items, rows, strict=True), start=self.submitted + 1
         ):
             try:
-                terms, unmet = self.codec.terms_of(asked)
-                found = self.codec.requests_of(asked, terms, row)
+                requirements = self.codec.requirements(asked)
+                found = self.codec.requests_of(requirements, row)
                 requests.append(self._next_piece(found, ways) if ways else found)
             except Seq2SeqError as error:
                 if answers is None:  # a single text, not a line of a file
                     raise
                 raise type(error)(f"line {line_no}: {error}") from error
-            texts.append(Parts(asked, [], terms, unmet, search, owner, ways))
+            texts.append(Parts(asked, [], requirements, search, owner, ways))
         ids = [self.expect(answers) for _ in items]
         self._texts.update(zip(ids, texts, strict=True))
         try:

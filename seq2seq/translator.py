@@ -274,8 +274,8 @@ class Translator:
                     f"line {line_no} has no translation of finite probability: {DIVERGED}",
                     stacklevel=2,
                 )
-            elif translations and translations[0].unmet:
-                named = [f"'{words}'" for words in translations[0].unmet]
+            elif translations and translations[0].unsatisfied:
+                named = [f"'{words}'" for words in translations[0].unsatisfied]
                 more = [f"{len(named) - SHOWN:,} more"] * (len(named) > SHOWN)
                 warnings.warn(
                     f"line {line_no} has no translation that obeys what is asked of "

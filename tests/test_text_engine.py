@@ -9,9 +9,10 @@ import pytest
 from tiny_runs import demo_lines, demo_run
 
 from seq2seq.constraints.lexical import Constraint, Term
-from seq2seq.constraints.request import PLACEHOLDERS, Rules, TextRequest
-from seq2seq.constraints.spelling import occurrences
-from seq2seq.decoding import Beam, Engine, Greedy, Search
+from seq2seq.constraints.placeholders import PLACEHOLDERS, Placeholders
+from seq2seq.constraints.request import Rules, TextRequest
+from seq2seq.constraints.spelling import count_occurrences
+from seq2seq.decoding import Beam, Engine, Greedy, Request, Search
 from seq2seq.errors import ConfigError
 from seq2seq.symbols import EOS
 from seq2seq.text_engine import Translation
@@ -91,12 +92,15 @@ def test_every_caller_gets_its_texts_once(translator: Translator, cache: str, ca
 
 def test_a_text_becomes_requests_and_hypotheses_become_text(translator: Translator) -> None:
     codec = translator.text_engine(Engine(translator.model, Greedy()), LIMIT).codec
-    assert codec.requests_of(TextRequest("")) == codec.requests_of(TextRequest(" \n")) == []
-    short = codec.requests_of(TextRequest("Ja."))
-    long = codec.requests_of(TextRequest(TEXTS[-2], "A dog "))
+
+    def requests(text: str, prefix: str = "", ids: list[int] | None = None) -> list[Request]:
+        return codec.requests_of(codec.requirements(TextRequest(text, prefix)), ids)
+
+    assert requests("") == requests(" \n") == []
+    short, long = requests("Ja."), requests(TEXTS[-2], "A dog ")
     assert len(short) == 1 < len(long) and all(len(r.source) <= LIMIT for r in long)
     # Encoded with others, it is the same.
-    assert codec.requests_of(TextRequest("Ja."), ids=codec.encode([TEXTS[1], "Ja."])[1]) == short
+    assert requests("Ja.", ids=codec.encode([TEXTS[1], "Ja."])[1]) == short
     begin = codec.tokenizers.target.encode_batch(["A dog"])[0]
     assert [r.prefix for r in long] == [begin, *[[]] * (len(long) - 1)]
 
@@ -128,8 +132,8 @@ def test_a_translation_obeys_what_is_asked_of_it(translator: Translator) -> None
     ]
     obeying = texts_of(translator, asked)
     for request, text in zip(asked, obeying, strict=True):
-        assert all(any(occurrences(word, text) for word in group) for group in request.must)
-        assert not any(occurrences(word, text) for word in banned)
+        assert all(any(count_occurrences(word, text) for word in group) for group in request.must)
+        assert not any(count_occurrences(word, text) for word in banned)
     # Beside others, all are the same.
     plain = texts_of(translator, [TextRequest(source) for source in sources])
     both = texts_of(translator, [*asked, *(TextRequest(source) for source in sources)])
@@ -145,7 +149,7 @@ def test_what_no_translation_can_contain_is_said_and_left_out(translator: Transl
         UserWarning, match="line 1 has no translation that obeys what is asked of 'cat' and 'dog "
     ):
         (best,) = translator.stream([request], Beam(beam_size=4))
-    assert best is not None and best[0].unmet == ("cat", huge)
+    assert best is not None and best[0].unsatisfied == ("cat", huge)
     assert "cat" not in best[0].text and [best[0].text] == alone
     with pytest.raises(ConfigError, match="several beams: decode.beam_size=5"):
         next(translator.stream([request], Greedy()))
@@ -157,14 +161,14 @@ def test_letters_of_several_pieces_are_required_and_banned(
 ) -> None:
     source = demo_lines("test", "de", 1)[0]
     (text,) = texts_of(translator, [TextRequest(source, must=((word,),))])
-    assert occurrences(word, text) == 1
+    assert count_occurrences(word, text) == 1
     guide = translator.vocabulary.guide(Constraint((Term((word,), 0, 0),)))
     state = 0
     for piece in translator.target.encode_batch([word])[0]:
-        if piece in guide.forbidden(state).tolist():
+        if piece in guide.next_tokens(state).banned.tolist():
             return
-        state = guide.after(state, piece)
-    assert EOS in guide.forbidden(state).tolist()
+        state = guide.next_state(state, piece)
+    assert EOS in guide.next_tokens(state).banned.tolist()
 
 
 def test_what_the_beginning_breaks_is_left_out_alone(translator: Translator) -> None:
@@ -172,18 +176,8 @@ def test_what_the_beginning_breaks_is_left_out_alone(translator: Translator) -> 
     request = TextRequest(source, "A small dog ", (("puppy",),), ("dog", "the"))
     with pytest.warns(UserWarning, match="obeys what is asked of 'dog': left out"):
         (text,) = texts_of(translator, [request])
-    assert text.startswith("A small dog ") and occurrences("puppy", text)
-    assert not occurrences("the", text)
-
-
-def test_a_term_of_the_glossary_that_is_required_anyway_is_there_once(
-    translator: Translator,
-) -> None:
-    source = demo_lines("test", "de", 1)[0]
-    word = source.split()[0]
-    rules = Rules([(word, ("puppy",)), (word.upper(), ("puppy",))], same_case=False)
-    request = TextRequest(source, must=(("puppy",),))
-    assert rules.terms(request) == [Term(("puppy",))]
+    assert text.startswith("A small dog ") and count_occurrences("puppy", text)
+    assert not count_occurrences("the", text)
 
 
 @pytest.mark.parametrize("search", [Greedy(), Beam(beam_size=3)], ids=["greedy", "beam"])
@@ -220,11 +214,11 @@ def test_alternatives_differ_after_the_beginning_and_the_first_is_the_best(
 def test_placeholders_that_no_search_had_to_copy_are_named_if_they_are_missing(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("seq2seq.constraints.request.MOST_KEPT", 1)
+    monkeypatch.setattr("seq2seq.constraints.placeholders.MAX_REQUIRED", 1)
     text = TEXTS[0].removesuffix(".") + " %s %d." + " {never}" * 2
-    rules = Rules(keep=re.compile(PLACEHOLDERS))
+    rules = Rules(placeholders=Placeholders(re.compile(PLACEHOLDERS)))
     [found] = translator.stream([text], Beam(beam_size=2), rules=rules)
     assert found
     for translation in found:
         missing = {p for p in ("%s", "%d", "{never}") if p not in translation.text}
-        assert "%d" in missing and set(translation.unmet) == missing
+        assert "%d" in missing and set(translation.unsatisfied) == missing

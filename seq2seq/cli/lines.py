@@ -166,7 +166,7 @@ def json_lines(
 
 def json_entry(line_no: int, translation: "Translation", labels: list[str]) -> dict[str, Any]:
     pieces = [NAMES[EOS] if i == EOS else labels[i] for i in translation.ids]
-    unmet = {"unmet": translation.unmet} if translation.unmet else {}
+    unmet = {"unmet": translation.unsatisfied} if translation.unsatisfied else {}
     return {
         "line": line_no,
         "text": translation.text,

@@ -61,23 +61,23 @@ def rules_of(arguments: argparse.Namespace, translator: "Translator", search: "S
     Raises: ConfigError for an invalid pattern, and for a search that cannot find what must be
         there; DataError for a damaged glossary.
     """
-    from seq2seq.constraints.request import PLACEHOLDERS, Rules, read_glossary
+    from seq2seq.constraints.glossary import Glossary
+    from seq2seq.constraints.placeholders import PLACEHOLDERS, Placeholders
+    from seq2seq.constraints.request import Rules
     from seq2seq.decoding import check_required
 
     if arguments.glossary or arguments.keep:
         check_required(search)
-    same_case = not arguments.ignore_case
     keep = PLACEHOLDERS if arguments.keep == "placeholders" else arguments.keep
     try:
         pattern = re.compile(keep) if keep else None
     except (re.error, OverflowError, RecursionError) as error:
         raise ConfigError(f"--keep {keep!r} is not a regular expression: {error}") from error
-    return Rules(
-        read_glossary(arguments.glossary, same_case) if arguments.glossary else (),
-        same_case,
-        pattern,
-        is_spaceless(translator.config["data"]["source"]),
-    )
+    glossary = Glossary()
+    if arguments.glossary:
+        spaceless = is_spaceless(translator.config["data"]["source"])
+        glossary = Glossary.read(arguments.glossary, not arguments.ignore_case, spaceless)
+    return Rules(glossary, Placeholders(pattern))
 
 
 def requests_of(
@@ -114,7 +114,9 @@ def best_by_risk(
         return translations
     from seq2seq.metrics.mbr import minimum_bayes_risk
 
-    several = [t for t in translations[: arguments.mbr] if t.unmet == translations[0].unmet]
+    several = [
+        t for t in translations[: arguments.mbr] if t.unsatisfied == translations[0].unsatisfied
+    ]
     texts = [each.text for each in several]
     best = several[minimum_bayes_risk(texts, arguments.utility or "chrf", language).best]
     return [best, *(each for each in translations if each is not best)]

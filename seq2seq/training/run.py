@@ -157,9 +157,7 @@ def restore(
         load_initial_weights(init, module.model, now)
 
 
-def validation_text(
-    data: DataOptions, corpus: Corpus, limit: int | None
-) -> list[tuple[str, str]]:
+def validation_text(data: DataOptions, corpus: Corpus, limit: int | None) -> list[tuple[str, str]]:
     """The validation pairs that are translated, as they stand in the files."""
     sides = str(data.source), str(data.target)
     components = find_components(data.valid, *sides, "data.valid")

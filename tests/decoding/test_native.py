@@ -19,6 +19,7 @@ from naive import Case, naive
 from torch import Tensor, nn
 from toys import assert_same, next_logp
 
+from seq2seq.constraints.guide import NextTokens
 from seq2seq.decoding import (
     Engine,
     Hypothesis,
@@ -32,9 +33,9 @@ from seq2seq.decoding.decoding_batch import top_candidates
 from seq2seq.decoding.native.linear import NativeLinear, Packed, Packer
 from seq2seq.decoding.native.model import NativeTransformer
 from seq2seq.decoding.precision import with_precision
-from seq2seq.decoding.search import CandidateRequest
 from seq2seq.functional.int8 import quantize_rows
 from seq2seq.models import Ensemble, Seq2Seq
+from seq2seq.models.candidates import CandidateRequest
 from seq2seq.symbols import EOS, PAD
 
 pytestmark = pytest.mark.skipif(
@@ -235,17 +236,13 @@ class Phrase:
     def __init__(self, requires: bool):
         self.requires = requires
 
-    def after(self, state: int, token: int) -> int:
+    def next_state(self, state: int, token: int) -> int:
         return int(state or token == 7)
 
-    def forbidden(self, state: int) -> Tensor:
-        return torch.tensor([5, EOS] if self.requires and not state else [5])
-
-    def next_tokens(self, state: int) -> Tensor | None:
-        return None
-
-    def useful_tokens(self, state: int) -> Sequence[int]:
-        return [7] if self.requires and not state else []
+    def next_tokens(self, state: int) -> NextTokens:
+        if self.requires and not state:
+            return NextTokens(torch.tensor([5, EOS]), required=[7])
+        return NextTokens(torch.tensor([5]))
 
     def progress(self, state: int) -> int:
         return state
@@ -306,8 +303,8 @@ def test_candidates_of_some_rows_are_those_of_all(seed: int) -> None:
         torch.randint(-9, TARGET_SIZE, (N,)).clamp(min=-1) if seed % 2 else None,
         torch.rand(N) < 0.5 if seed % 3 else None,
         pairs(),
-        torch.randint(-5, TARGET_SIZE, (N, 2)).clamp(min=-1) if seed % 5 else None,
         pairs(),
+        torch.randint(-5, TARGET_SIZE, (N, 2)).clamp(min=-1) if seed % 5 else None,
     )
     hidden = torch.randn(N, 32)
     found = decoding_batch.find_candidates(model, hidden, request)
@@ -423,9 +420,9 @@ def test_candidates_are_the_best_of_all(count: int, unending: bool) -> None:
         head.weight[100:200] = head.weight[:100]
     model.model.embeddings.output = NativeLinear.of(Packer(functions(), False), head)
     rows = torch.tensor([unending, False, unending])
-    request = CandidateRequest(count, unending=rows if unending else None)
+    request = CandidateRequest(count, no_eos=rows if unending else None)
     hidden = torch.randn(3, 32)
-    actual = model.candidates(hidden, count, request.unending)
+    actual = model.candidates(hidden, count, request.no_eos)
     expected = top_candidates(model.model, hidden, request)
     assert torch.allclose(actual.logp, expected.logp, atol=1e-5)
     logp = head(hidden).log_softmax(-1)
