@@ -11,15 +11,10 @@ from torch import Tensor
 from seq2seq.attention.pages import PagePool
 from seq2seq.constraints.guide import Guide
 from seq2seq.decoding.native.model import MOST, NativeTransformer
-from seq2seq.decoding.search import (
-    CandidateRequest,
-    Candidates,
-    Hypothesis,
-    Search,
-    SearchState,
-)
+from seq2seq.decoding.search import Hypothesis, Search, SearchState
 from seq2seq.decoding.stats import Stats
 from seq2seq.models import Encoded, Seq2Seq
+from seq2seq.models.candidates import CandidateRequest, Candidates
 from seq2seq.models.state import DecodeState
 from seq2seq.symbols import BOS, EOS, PAD, UNK
 
@@ -239,14 +234,14 @@ def find_candidates(model: Seq2Seq, hidden: Tensor, request: CandidateRequest) -
     """
     if not isinstance(model, NativeTransformer) or request.count > MOST:
         return top_candidates(model, hidden, request)
-    guided = request.guided_rows()
+    guided = request.constrained_rows()
     if guided is None:
-        return model.candidates(hidden, request.count, request.unending)
-    full = top_candidates(model, hidden[guided], request.of_rows(guided))
+        return model.candidates(hidden, request.count, request.no_eos)
+    full = top_candidates(model, hidden[guided], request.select_rows(guided))
     if len(guided) == len(hidden):
         return full
     is_free = torch.ones(len(hidden), dtype=torch.bool).index_fill_(0, guided, False)
-    unending = None if request.unending is None else request.unending[is_free]
+    unending = None if request.no_eos is None else request.no_eos[is_free]
     found = model.candidates(hidden[is_free], request.count, unending)
     # What is required of guided rows comes after the candidates, and has probability 0 elsewhere.
     shape, C = (len(hidden), full.ids.shape[1]), found.ids.shape[1]
@@ -272,8 +267,8 @@ def top_candidates(model: Seq2Seq, hidden: Tensor, request: CandidateRequest) ->
     forced_logp = None if forced is None else logp.gather(1, forced.clamp(min=0)[:, None])
     for never in (PAD, BOS, UNK):
         logp[:, never] = -torch.inf
-    if request.unending is not None:
-        logp[:, EOS].masked_fill_(request.unending, -torch.inf)
+    if request.no_eos is not None:
+        logp[:, EOS].masked_fill_(request.no_eos, -torch.inf)
     if request.banned is not None:
         logp[tuple(request.banned.T)] = -torch.inf
     if request.allowed is not None:

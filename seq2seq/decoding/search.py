@@ -18,6 +18,7 @@ from torch import Tensor
 
 from seq2seq.constraints.guide import Guide, Guides
 from seq2seq.errors import ConfigError
+from seq2seq.models.candidates import CandidateRequest
 from seq2seq.symbols import BOS, EOS, NAMES, PAD
 from seq2seq.tables import check_options, check_range
 
@@ -35,58 +36,6 @@ class Hypothesis(NamedTuple):
 
 
 FREE = -1  # in place of a forced token: the search chooses
-
-
-@dataclass(frozen=True)
-class CandidateRequest:
-    """The candidates that the next choice needs, for N = B * K rows."""
-
-    count: int  # C: candidates of each row; all tokens if there are fewer
-    forced: Tensor | None = None  # (N,) the token that a row must take, -1 = free; None = all free
-    unending: Tensor | None = None  # (N,) bool: rows that may not end yet; None = all may
-    banned: Tensor | None = None  # (M, 2) pairs of a row and a token that it may not take
-    # (N, R) tokens that are candidates whatever their rank, -1 = none: they come last, and have
-    # probability 0 there if they are among the first C too, or if the row may not take them.
-    required: Tensor | None = None
-    allowed: Tensor | None = None  # (M, 2) pairs of a row and a token: all that such a row may take
-
-    def guided_rows(self) -> Tensor | None:
-        """Rows (M,) for which some token is not like all others; None = there are none."""
-        rows = [pairs[:, 0] for pairs in (self.banned, self.allowed) if pairs is not None]
-        if self.forced is not None:
-            rows.append((self.forced >= 0).nonzero()[:, 0])
-        if self.required is not None:
-            rows.append((self.required >= 0).any(1).nonzero()[:, 0])
-        found = torch.cat(rows).unique() if rows else None
-        return None if found is None or not len(found) else found
-
-    def of_rows(self, rows: Tensor) -> "CandidateRequest":
-        """The request for some of the rows, (N',) ascending."""
-
-        def chosen(x: Tensor | None) -> Tensor | None:
-            return None if x is None else x[rows]
-
-        def renumbered(pairs: Tensor | None) -> Tensor | None:
-            if pairs is None:
-                return None
-            pairs = pairs[torch.isin(pairs[:, 0], rows)]
-            return torch.stack((torch.searchsorted(rows, pairs[:, 0].contiguous()), pairs[:, 1]), 1)
-
-        return CandidateRequest(
-            self.count,
-            chosen(self.forced),
-            chosen(self.unending),
-            renumbered(self.banned),
-            chosen(self.required),
-            renumbered(self.allowed),
-        )
-
-
-class Candidates(NamedTuple):
-    """Next tokens of each row: the best, best first, then those that were required."""
-
-    logp: Tensor  # (N, C + R) log-probabilities, float32 at least
-    ids: Tensor  # (N, C + R)
 
 
 class StepChoice(NamedTuple):
@@ -294,13 +243,13 @@ class SearchState:
     def request(self) -> CandidateRequest:
         """The candidates that the next `advance` needs."""
         K = self.search.beams
-        forced = unending = None
+        forced = no_eos = None
         last = self.prefixes.shape[1] - 1
         if last:
             next_of_each = self.prefixes[np.arange(len(self.length)), np.minimum(self.length, last)]
             forced = self.tensor(next_of_each.repeat(K))
         if self.has_minimum:
-            unending = self.tensor((self.length + 1 < self.min_lengths).repeat(K))
+            no_eos = self.tensor((self.length + 1 < self.min_lengths).repeat(K))
         guided = self.guides.pairs(self.device) if self.guides else {}
         banned = guided.pop("banned", None)
         if self.forbids_repeats:
@@ -308,7 +257,7 @@ class SearchState:
             of_rows = (self.tensor(x.repeat(K)) for x in (self.length, self.no_repeat_ngram))
             again = repeats(self.tensor(rows), *of_rows)
             banned = again if banned is None else torch.cat((banned, again))
-        return CandidateRequest(self.search.candidates, forced, unending, banned, **guided)
+        return CandidateRequest(self.search.candidates, forced, no_eos, banned, **guided)
 
     def advance(self, logp: Tensor, ids: Tensor, weights: Tensor | None = None) -> StepChoice:
         """Choose the next tokens.

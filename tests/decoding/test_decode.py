@@ -11,7 +11,6 @@ from toys import TableModel, assert_same
 from seq2seq.decoding import (
     SEARCHES,
     Beam,
-    CandidateRequest,
     Greedy,
     Sample,
     Search,
@@ -21,6 +20,7 @@ from seq2seq.decoding import (
 from seq2seq.decoding.decoding_batch import top_candidates
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
+from seq2seq.models.candidates import CandidateRequest
 from seq2seq.symbols import BOS, EOS, PAD, UNK
 
 LENGTHS = (9, 1, 5, 3, 5)

@@ -11,7 +11,6 @@ from toys import TableModel, assert_same
 
 from seq2seq.decoding import (
     Beam,
-    CandidateRequest,
     Engine,
     Hypothesis,
     Request,
@@ -22,6 +21,7 @@ from seq2seq.decoding import (
 from seq2seq.decoding.decoding_batch import top_candidates, top_of_rows
 from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.models import Seq2Seq
+from seq2seq.models.candidates import CandidateRequest
 from seq2seq.symbols import PAD
 
 LENGTHS = (6, 1, 4, 9, 3, 5, 2, 6, 18, 3, 4, 8)

@@ -13,7 +13,6 @@ from toys import TableModel, assert_same
 from seq2seq.decoding import (
     SEARCHES,
     Beam,
-    CandidateRequest,
     Greedy,
     Search,
     SearchState,
@@ -21,6 +20,7 @@ from seq2seq.decoding import (
     decode,
 )
 from seq2seq.decoding.decoding_batch import top_candidates
+from seq2seq.models.candidates import CandidateRequest
 from seq2seq.symbols import BOS, EOS, PAD, UNK
 
 LENGTHS = (9, 1, 5, 3, 5)
@@ -161,8 +161,8 @@ def test_states_of_another_kind_do_not_merge() -> None:
 def test_a_row_that_may_not_end_has_no_end_among_its_candidates() -> None:
     model, hidden = TableModel(9), torch.randn(3, 9)
     hidden[:, EOS] = 9.0
-    unending = torch.tensor([True, False, True])
-    logp, ids = top_candidates(model, hidden, CandidateRequest(3, unending=unending))
+    no_eos = torch.tensor([True, False, True])
+    logp, ids = top_candidates(model, hidden, CandidateRequest(3, no_eos=no_eos))
     free, free_ids = top_candidates(model, hidden, CandidateRequest(4))
     assert (free_ids[:, 0] == EOS).all()
     assert torch.equal(ids[1], free_ids[1, :3])

@@ -32,9 +32,9 @@ from seq2seq.decoding.decoding_batch import top_candidates
 from seq2seq.decoding.native.linear import NativeLinear, Packed, Packer
 from seq2seq.decoding.native.model import NativeTransformer
 from seq2seq.decoding.precision import with_precision
-from seq2seq.decoding.search import CandidateRequest
 from seq2seq.functional.int8 import quantize_rows
 from seq2seq.models import Ensemble, Seq2Seq
+from seq2seq.models.candidates import CandidateRequest
 from seq2seq.symbols import EOS, PAD
 
 pytestmark = pytest.mark.skipif(
@@ -306,8 +306,8 @@ def test_candidates_of_some_rows_are_those_of_all(seed: int) -> None:
         torch.randint(-9, TARGET_SIZE, (N,)).clamp(min=-1) if seed % 2 else None,
         torch.rand(N) < 0.5 if seed % 3 else None,
         pairs(),
-        torch.randint(-5, TARGET_SIZE, (N, 2)).clamp(min=-1) if seed % 5 else None,
         pairs(),
+        torch.randint(-5, TARGET_SIZE, (N, 2)).clamp(min=-1) if seed % 5 else None,
     )
     hidden = torch.randn(N, 32)
     found = decoding_batch.find_candidates(model, hidden, request)
@@ -423,9 +423,9 @@ def test_candidates_are_the_best_of_all(count: int, unending: bool) -> None:
         head.weight[100:200] = head.weight[:100]
     model.model.embeddings.output = NativeLinear.of(Packer(functions(), False), head)
     rows = torch.tensor([unending, False, unending])
-    request = CandidateRequest(count, unending=rows if unending else None)
+    request = CandidateRequest(count, no_eos=rows if unending else None)
     hidden = torch.randn(3, 32)
-    actual = model.candidates(hidden, count, request.unending)
+    actual = model.candidates(hidden, count, request.no_eos)
     expected = top_candidates(model.model, hidden, request)
     assert torch.allclose(actual.logp, expected.logp, atol=1e-5)
     logp = head(hidden).log_softmax(-1)

@@ -15,8 +15,8 @@ from seq2seq.decoding.native import is_required
 from seq2seq.decoding.native.layout import WORK, address, structs
 from seq2seq.decoding.native.linear import Packed, Packer
 from seq2seq.decoding.native.stacks import NativeStack
-from seq2seq.decoding.search import Candidates
 from seq2seq.models.base import Decoded, Layers, Seq2Seq
+from seq2seq.models.candidates import Candidates
 from seq2seq.models.transformer import Transformer
 from seq2seq.symbols import BOS, EOS, PAD, UNK
 

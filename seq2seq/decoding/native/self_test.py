@@ -16,8 +16,8 @@ from seq2seq.decoding.native.layout import parse_struct
 from seq2seq.decoding.native.linear import NativeLinear, Packed, Packer
 from seq2seq.decoding.native.model import NativeTransformer
 from seq2seq.decoding.precision import with_linears
-from seq2seq.decoding.search import CandidateRequest
 from seq2seq.models import Seq2Seq, build_model
+from seq2seq.models.candidates import CandidateRequest
 from seq2seq.nn.packed import Int8Linear
 from seq2seq.symbols import EOS, PAD
 
@@ -187,8 +187,8 @@ def random_source(case: Case) -> Tensor:
 def check_candidates(model: NativeTransformer, hidden: Tensor, count: int) -> None:
     """Compare the best next tokens, where some rows may not end."""
     unending = torch.arange(len(hidden)) % 3 == 0
-    request = CandidateRequest(count, unending=unending if count > 1 else None)
-    found = model.candidates(hidden, count, request.unending)
+    request = CandidateRequest(count, no_eos=unending if count > 1 else None)
+    found = model.candidates(hidden, count, request.no_eos)
     expected = top_candidates(model.model, hidden, request)
     check_error("probabilities", found.logp, expected.logp, FLOAT32)
     same = (found.ids == expected.ids).float().mean()
