@@ -9,13 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.decoding import native
+from seq2seq.decoding.native.build import UnavailableError
 from seq2seq.decoding.native.linear import NativeLinear, Packer
 from seq2seq.decoding.native.model import NativeTransformer
+from seq2seq.decoding.native.quantization import MAX_INPUTS, Int8Linear
 from seq2seq.decoding.native.stacks import is_covered
 from seq2seq.errors import ConfigError
-from seq2seq.functional.int8 import LONGEST
 from seq2seq.models import Ensemble, Seq2Seq
-from seq2seq.nn.packed import Int8Linear, PackedLinear
+from seq2seq.nn.packed import PackedLinear
 from seq2seq.tables import Table
 
 
@@ -29,9 +30,9 @@ def with_precision(model: Seq2Seq, precision: str) -> Seq2Seq:
             `bfloat16`: all parameters rounded to 8 significant bits, activations and memories too,
             which then take half the bytes; a second model of half the size in memory, on a CPU with
             its linear maps twice. `int8`: every `nn.Linear` (encoder, decoder, output) multiplies
-            integers, see `functional.int8`; all else stays in float32, and shares its parameters
-            with the given model: embeddings, even if tied to the output matrix, norms, attention,
-            and the cells of RNNs, which hold no `nn.Linear`.
+            integers, see `native.quantization`; all else stays in float32, and shares its
+            parameters with the given model: embeddings, even if tied to the output matrix, norms,
+            attention, and the cells of RNNs, which hold no `nn.Linear`.
 
     Raises: ConfigError for an unknown precision, and for int8 on any device but a CPU, or of a
         layer with too many inputs.
@@ -55,27 +56,28 @@ def in_int8(model: Seq2Seq) -> Seq2Seq:
             "choose the CPU: --device cpu"
         )
     for name, layer in model.named_modules():
-        if type(layer) is nn.Linear and layer.in_features > LONGEST:
+        if type(layer) is nn.Linear and layer.in_features > MAX_INPUTS:
             raise ConfigError(
-                f"decode.precision=int8 adds up to {LONGEST:,} products in 32 bits, and {name} has "
-                f"{layer.in_features:,} inputs: decode.precision=float32"
+                f"decode.precision=int8 adds up to {MAX_INPUTS:,} products in 32 bits, and {name} "
+                f"has {layer.in_features:,} inputs: decode.precision=float32"
             )
-    return accelerate(copy_model(model), Int8Linear.of, int8=True)
+    return accelerate(copy_model(model), Int8Linear, int8=True)
 
 
 def accelerate(model: Seq2Seq, build: Callable[[nn.Linear], nn.Module], int8: bool) -> Seq2Seq:
     """The model with all that the C covers computed there, if it runs here, and every other linear
     map replaced by what `build` makes of it.
     """
-    functions = native.functions()
-    if functions is None:
+    try:
+        library = native.load_library()
+    except UnavailableError:
         return with_linears(model, build)
     if isinstance(model, Ensemble):
         members = (accelerate(member, build, int8) for member in model.members)
         model.members = cast(Sequence[Seq2Seq], nn.ModuleList(members))
         return model
-    packer = Packer(functions, int8)
-    native_linear = partial(NativeLinear.of, packer)
+    packer = Packer(library, int8)
+    native_linear = partial(NativeLinear, packer)
     if not is_covered(model):
         return with_linears(model, native_linear if int8 else build)
     converted = NativeTransformer(model, packer)
@@ -95,7 +97,7 @@ def in_c(model: Seq2Seq) -> bool:
 
 
 def describe_backend(model: Seq2Seq) -> str:
-    """What computes the steps of a converted model, for people: C, or torch and why."""
+    """The backend of the steps of a converted model, for people: C, or torch and why."""
     if in_c(model):
         return "C"
     parameter = next(model.parameters())
