@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compile faster, and test only that the object can be loaded."""
-    monkeypatch.setattr(build, "FLAGS", tuple("-O0" if f == "-O3" else f for f in build.FLAGS))
+    monkeypatch.setattr(build, "FLAGS", ["-O0" if f == "-O3" else f for f in build.FLAGS])
     monkeypatch.setattr(build, "TEST", "import ctypes, sys; ctypes.CDLL(sys.argv[1])")
 
 
@@ -77,7 +77,7 @@ def test_an_object_of_another_processor_or_other_flags_is_not_loaded(
         if name == "processor":
             patch.setattr(platform, name, lambda: "another")
         else:
-            patch.setattr(build, name, (*build.FLAGS, "-DANOTHER"))
+            patch.setattr(build, name, [*build.FLAGS, "-DANOTHER"])
         other = build.build(tmp_path / "cache")
     assert build.build(tmp_path / "cache") != other
 
@@ -152,7 +152,7 @@ def test_an_object_with_a_right_name_and_no_functions_is_compiled_again(
     content = other.read_bytes() if text else b"garbage"
     key = path.stem.partition("-")[0]
     path.unlink()
-    path.with_name(f"{key}-{build.digest(content)}.so").write_bytes(content)
+    path.with_name(f"{key}-{build.short_digest(content)}.so").write_bytes(content)
     assert build.is_built()
     assert isinstance(native.try_once.__wrapped__(), CDLL)
     assert list(path.parent.iterdir()) == [path]
@@ -234,7 +234,7 @@ def test_a_cache_that_cannot_be_written_leaves_torch(
 
 
 def build_and_report(folder: str, results: "multiprocessing.Queue[str]") -> None:
-    build.FLAGS = tuple("-O0" if f == "-O3" else f for f in build.FLAGS)
+    build.FLAGS = ["-O0" if f == "-O3" else f for f in build.FLAGS]
     build.TEST = "pass"
     results.put(str(build.build(Path(folder))))
 

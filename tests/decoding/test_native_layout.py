@@ -9,13 +9,13 @@ import pytest
 from seq2seq.decoding import native
 from seq2seq.decoding.native import build
 from seq2seq.decoding.native.build import SOURCES
-from seq2seq.decoding.native.layout import LAYOUT, parse_header
+from seq2seq.decoding.native.layout import HEADER, parse_header
 
 needs_c = pytest.mark.skipif(
     native.why_not() is not None, reason=f"no native code: {native.why_not()}"
 )
 
-HEADER = """
+TEXT = """
 #include <stdint.h>
 /* A comment
  * of two lines. */
@@ -36,13 +36,13 @@ S2S_API void s2s_g(void);
 
 
 def test_a_header_is_read_as_c_reads_it() -> None:
-    layout = parse_header(HEADER)
-    assert vars(layout.constants) == {"NONE": 0, "SOME": 1}
-    first, second = layout.structs.First, layout.structs.Second
+    header = parse_header(TEXT)
+    assert vars(header.constants) == {"NONE": 0, "SOME": 1}
+    first, second = header.structs.First, header.structs.Second
     numbers = [("a", c_int32), ("b", c_int32), ("c", c_void_p), ("d", POINTER(c_void_p))]
     assert first._fields_ == numbers
     assert second._fields_ == [("first", first), ("rest", POINTER(first)), ("e", c_void_p)]
-    assert layout.functions == {
+    assert header.functions == {
         "s2s_f": (c_int64, [POINTER(second), c_void_p, c_int32]),
         "s2s_g": (None, []),
     }
@@ -75,17 +75,17 @@ DECLARED, TYPED = "an enum, a typedef struct or a function", "a number, a struct
     ],
 )
 def test_what_the_grammar_lacks_is_refused_with_its_line(line: str, allowed: str) -> None:
-    number = HEADER.count("\n") + 1
+    number = TEXT.count("\n") + 1
     with pytest.raises(ValueError, match=f"native.h, line {number}: .* should be {allowed}"):
-        parse_header(HEADER + line + "\nenum { OTHER };\n")
+        parse_header(TEXT + line + "\nenum { OTHER };\n")
 
 
 @needs_c
 def test_structures_have_the_size_that_the_compiler_gives_them(tmp_path: Path) -> None:
-    sizes = {name: sizeof(struct) for name, struct in vars(LAYOUT.structs).items()}
+    sizes = {name: sizeof(struct) for name, struct in vars(HEADER.structs).items()}
     assert len(sizes) > 5
     lines = [f'_Static_assert(sizeof({name}) == {size}, "{name}");' for name, size in sizes.items()]
-    for name, struct in vars(LAYOUT.structs).items():
+    for name, struct in vars(HEADER.structs).items():
         assert issubclass(struct, Structure)
         for field, *_ in struct._fields_:
             at = getattr(struct, field).offset
@@ -100,11 +100,11 @@ def test_only_what_the_header_declares_leaves_the_library() -> None:
     command = ["nm", "--dynamic", "--defined-only", "--format=posix", str(build.build())]
     lines = subprocess.check_output(command, text=True).splitlines()
     symbols = {line.split()[0] for line in lines} - {"_init", "_fini"}
-    assert symbols == set(LAYOUT.functions)
+    assert symbols == set(HEADER.functions)
     assert all(symbol.startswith("s2s_") for symbol in symbols)
 
 
 def test_no_member_is_named_as_its_type() -> None:
-    for struct in vars(LAYOUT.structs).values():
+    for struct in vars(HEADER.structs).values():
         for name, kind in struct._fields_:
             assert name != kind.__name__, f"{struct.__name__}.{name}"

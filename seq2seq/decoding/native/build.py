@@ -23,16 +23,8 @@ from tempfile import TemporaryDirectory
 from seq2seq.errors import Seq2SeqError
 
 SOURCES = Path(__file__).parent
-FLAGS = (
-    "-std=gnu11",
-    "-O3",
-    "-march=native",
-    "-fno-math-errno",
-    "-DNDEBUG",
-    "-fPIC",
-    "-shared",
-    "-fvisibility=hidden",
-)
+FLAGS = ["-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-DNDEBUG", "-fPIC", "-shared"]
+FLAGS += ["-fvisibility=hidden"]  # but for what native.h declares
 PATIENCE = 120  # seconds for the compiler, and for the test
 # Another process tests the library first: there, what crashes harms nobody.
 TEST = "import sys; sys.path[:] = sys.argv[2:]; from seq2seq.decoding.native import self_test; "
@@ -94,7 +86,7 @@ def find_library(folder: Path, key: str) -> Path | None:
     """The library of that key with the content that it was kept with, if there is one."""
     for path in sorted(folder.glob(f"{key}-*.so")):
         with suppress(OSError):  # not readable
-            if path.is_file() and path.stem == f"{key}-{digest(path.read_bytes())}":
+            if path.is_file() and path.stem == f"{key}-{short_digest(path.read_bytes())}":
                 if time.time() - path.stat().st_mtime > HOUR:
                     os.utime(path)  # it is in use: see `clean`
                 return path
@@ -140,10 +132,10 @@ def library_key(compiler: str) -> str:
     about += [str(path.stat().st_size), str(path.stat().st_mtime_ns)]
     sources = [*sorted(SOURCES.glob("*.[ch]")), SOURCES / "self_test.py"]
     about += [source.read_text(encoding="utf-8") for source in sources]
-    return digest("\0".join(about).encode())
+    return short_digest("\0".join(about).encode())
 
 
-def digest(content: bytes) -> str:
+def short_digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:32]
 
 
@@ -157,7 +149,7 @@ def compile_library(compiler: str, folder: Path, key: str) -> Path:
         test = [sys.executable, "-I", "-c", TEST, str(path), str(SOURCES.parents[2]), *sys.path]
         run(test, temporary, "the test of the native code")
         clean(folder, key)
-        final = folder / f"{key}-{digest(path.read_bytes())}.so"
+        final = folder / f"{key}-{short_digest(path.read_bytes())}.so"
         with path.open("rb") as written:
             os.fsync(written.fileno())
         path.replace(final)

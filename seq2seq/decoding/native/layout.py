@@ -24,18 +24,18 @@ NAME = r"(?:\*\s*){0,2}\w+"
 DECLARATION = re.compile(rf"\s*(\w+)\s+({NAME}(?:\s*,\s*{NAME})*)\s*")
 
 
-class Layout(NamedTuple):
-    """The declarations of a header, each under its name there."""
+class Header(NamedTuple):
+    """The declarations of a C header, each under its name there."""
 
     constants: SimpleNamespace
     structs: SimpleNamespace
     functions: dict[str, tuple[Any, list[Any]]]  # types of the result and of the parameters
 
 
-def parse_header(text: str) -> Layout:
+def parse_header(text: str) -> Header:
     """Raises: ValueError for what the grammar does not allow, with its line."""
     text = SKIPPED.sub(lambda skipped: "\n" * skipped[0].count("\n"), text)
-    layout, end = Layout(SimpleNamespace(), SimpleNamespace(), {}), 0
+    header, end = Header(SimpleNamespace(), SimpleNamespace(), {}), 0
     while text[end:].strip():
         found = STATEMENT.match(text, end)
         if found is None:
@@ -44,15 +44,15 @@ def parse_header(text: str) -> Layout:
         end = found.end()
         if constants is not None:
             numbers = enumerate(re.findall(r"\w+", constants))
-            vars(layout.constants).update({name: i for i, name in numbers})
+            vars(header.constants).update({name: i for i, name in numbers})
         elif struct is not None:
-            fields = [*parse_fields(text, *found.span(2), ";", layout.structs)]
-            setattr(layout.structs, struct, type(struct, (Structure,), {"_fields_": fields}))
+            fields = [*parse_fields(text, *found.span(2), ";", header.structs)]
+            setattr(header.structs, struct, type(struct, (Structure,), {"_fields_": fields}))
         else:
             start = found.end(6) if parameters == "void" else found.start(6)
-            fields = [*parse_fields(text, start, found.end(6), ",", layout.structs)]
-            layout.functions[function] = NUMBERS.get(result), [kind for _, kind in fields]
-    return layout
+            fields = [*parse_fields(text, start, found.end(6), ",", header.structs)]
+            header.functions[function] = NUMBERS.get(result), [kind for _, kind in fields]
+    return header
 
 
 def parse_fields(
@@ -82,14 +82,14 @@ def refuse(text: str, start: int, allowed: str) -> NoReturn:
     )
 
 
-LAYOUT = parse_header((SOURCES / "native.h").read_text(encoding="utf-8"))
-constants, structs = LAYOUT.constants, LAYOUT.structs
+HEADER = parse_header((SOURCES / "native.h").read_text(encoding="utf-8"))
+constants, structs = HEADER.constants, HEADER.structs
 
 
 def open_library(path: str) -> CDLL:
     """The library, whose functions know their types. Raises: OSError or AttributeError."""
     library = CDLL(path)
-    for name, (result, parameters) in LAYOUT.functions.items():
+    for name, (result, parameters) in HEADER.functions.items():
         function = getattr(library, name)
         function.restype, function.argtypes = result, parameters
     return library

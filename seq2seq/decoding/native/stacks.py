@@ -24,9 +24,7 @@ NORMS = {
     nn.RMSNorm: constants.RMS_NORM,
 }
 ACTIVATION_NUMBERS = {
-    ACTIVATIONS["relu"]: constants.RELU,
-    ACTIVATIONS["gelu"]: constants.GELU,
-    ACTIVATIONS["silu"]: constants.SILU,
+    ACTIVATIONS[name]: getattr(constants, name.upper()) for name in ("relu", "gelu", "silu")
 }
 SCHEMES = (Sinusoidal, Learned, Rotary, ALiBi, T5Bias, PositionScheme)
 FIRST_POSITIONS = 256
