@@ -35,7 +35,7 @@ from seq2seq.models.candidates import CandidateRequest
 from seq2seq.symbols import EOS, PAD
 
 pytestmark = pytest.mark.skipif(
-    native.why_not() is not None, reason=f"no native code: {native.why_not()}"
+    native.unavailable_reason() is not None, reason=f"no native code: {native.unavailable_reason()}"
 )
 
 MODELS = (
@@ -461,5 +461,5 @@ def test_longer_tables_take_the_place_of_shorter_ones_when_they_are_whole(
         return arguments[0] if hook == "embed" else make(*arguments)
 
     monkeypatch.setattr(scheme, str(hook), watched)
-    stack.reach(before + 1)
+    stack.extend_tables(before + 1)
     assert set(seen) == {before} and stack.positions > before

@@ -17,7 +17,7 @@ from seq2seq.decoding.native import build
 from seq2seq.decoding.native.build import UnavailableError
 
 pytestmark = pytest.mark.skipif(
-    native.why_not() is not None, reason=f"no native code: {native.why_not()}"
+    native.unavailable_reason() is not None, reason=f"no native code: {native.unavailable_reason()}"
 )
 
 
@@ -64,7 +64,7 @@ def test_one_who_compiles_for_ever_is_not_waited_for(
 ) -> None:
     with build.lock(tmp_path):
         before = time.monotonic()
-        monkeypatch.setattr(build, "PATIENCE", 0.3)
+        monkeypatch.setattr(build, "TIMEOUT", 0.3)
         with build.lock(tmp_path):
             assert time.monotonic() - before >= 0.3
 
@@ -95,7 +95,7 @@ def test_a_compiler_that_fails_hangs_or_lies_leaves_torch(
     script: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiler(tmp_path / "bin", script, monkeypatch)
-    monkeypatch.setattr(build, "PATIENCE", 1)
+    monkeypatch.setattr(build, "TIMEOUT", 1)
     with pytest.raises(UnavailableError, match=reason):
         build.build(tmp_path / "cache")
     assert list((tmp_path / "cache").iterdir()) == []
@@ -134,7 +134,7 @@ def test_whatever_has_the_name_of_an_object_it_is_compiled_again(
     path.unlink()
     BAD_ENTRIES[name](path)
     assert not build.is_built()
-    assert isinstance(native.try_once.__wrapped__(), CDLL)
+    assert isinstance(native.load_once.__wrapped__(), CDLL)
     assert [each.read_bytes() for each in folder.iterdir()] == [content]
 
 
@@ -154,7 +154,7 @@ def test_an_object_with_a_right_name_and_no_functions_is_compiled_again(
     path.unlink()
     path.with_name(f"{key}-{build.short_digest(content)}.so").write_bytes(content)
     assert build.is_built()
-    assert isinstance(native.try_once.__wrapped__(), CDLL)
+    assert isinstance(native.load_once.__wrapped__(), CDLL)
     assert list(path.parent.iterdir()) == [path]
 
 
@@ -258,6 +258,6 @@ def test_two_processes_may_compile_at_once(tmp_path: Path, quick: None) -> None:
 
 def test_it_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEQ2SEQ_NATIVE", "0")
-    assert native.why_not() == "SEQ2SEQ_NATIVE=0"
+    assert native.unavailable_reason() == "SEQ2SEQ_NATIVE=0"
     with pytest.raises(UnavailableError, match="SEQ2SEQ_NATIVE=0"):
         native.load_library()

@@ -12,7 +12,7 @@ from seq2seq.decoding.native import build
 from seq2seq.decoding.native.build import SOURCES, UnavailableError
 
 pytestmark = pytest.mark.skipif(
-    native.why_not() is not None, reason=f"no native code: {native.why_not()}"
+    native.unavailable_reason() is not None, reason=f"no native code: {native.unavailable_reason()}"
 )
 
 

@@ -138,7 +138,9 @@ def test_a_layer_whose_sums_may_not_fit_is_refused_in_integers_by_name() -> None
     with_precision(model, "int8")
 
 
-@pytest.mark.skipif(native.why_not() is not None, reason=f"no native code: {native.why_not()}")
+@pytest.mark.skipif(
+    native.unavailable_reason() is not None, reason=f"no native code: {native.unavailable_reason()}"
+)
 def test_the_largest_sum_of_integers_that_is_allowed_is_exact() -> None:
     for sign in (1.0, -1.0):
         packed = pack_matrix(

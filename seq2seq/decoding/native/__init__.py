@@ -11,14 +11,14 @@ from seq2seq.decoding.native.layout import open_library
 
 def load_library() -> CDLL:
     """The functions of the C, compiled if need be. Raises: UnavailableError."""
-    found = "SEQ2SEQ_NATIVE=0" if os.environ.get("SEQ2SEQ_NATIVE") == "0" else try_once()
+    found = "SEQ2SEQ_NATIVE=0" if os.environ.get("SEQ2SEQ_NATIVE") == "0" else load_once()
     if isinstance(found, str):
         raise UnavailableError(found)
     return found
 
 
 @cache
-def try_once() -> CDLL | str:
+def load_once() -> CDLL | str:
     """The library, or why there is none: who has no compiler waits for it only once."""
     try:
         path = build.build()
@@ -31,7 +31,7 @@ def try_once() -> CDLL | str:
         return str(error)
 
 
-def why_not() -> str | None:
+def unavailable_reason() -> str | None:
     """The reason why torch does the work of the C; None if it does not."""
     try:
         load_library()

@@ -25,7 +25,7 @@ from seq2seq.errors import Seq2SeqError
 SOURCES = Path(__file__).parent
 FLAGS = ["-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-DNDEBUG", "-fPIC", "-shared"]
 FLAGS += ["-fvisibility=hidden"]  # but for what native.h declares
-PATIENCE = 120  # seconds for the compiler, and for the test
+TIMEOUT = 120  # seconds for the compiler, and for the test
 # Another process tests the library first: there, what crashes harms nobody.
 TEST = "import sys; sys.path[:] = sys.argv[2:]; from seq2seq.decoding.native import self_test; "
 TEST += "sys.exit(self_test.main(sys.argv[1]))"
@@ -69,7 +69,7 @@ def lock(folder: Path) -> Iterator[None]:
     """Wait until no other process compiles there, but not longer than one may take."""
     import fcntl  # not on Windows
 
-    file, end = os.open(folder, os.O_RDONLY), time.monotonic() + PATIENCE
+    file, end = os.open(folder, os.O_RDONLY), time.monotonic() + TIMEOUT
     try:
         while time.monotonic() < end:
             try:
@@ -93,7 +93,7 @@ def find_library(folder: Path, key: str) -> Path | None:
     return None
 
 
-def remove_old(path: Path) -> None:
+def remove_path(path: Path) -> None:
     """Remove whatever is there."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
@@ -109,7 +109,7 @@ def clean(folder: Path, key: str) -> None:
         age = time.time() - path.lstat().st_mtime
         if path.name.startswith(f"{key}-") or age > (MONTH if path.suffix == ".so" else HOUR):
             with suppress(OSError):  # it may belong to somebody else
-                remove_old(path)
+                remove_path(path)
 
 
 def check_private(folder: Path) -> None:
@@ -169,12 +169,12 @@ def run(command: list[str], folder: str, name: str) -> None:
             start_new_session=True,
         )
         try:
-            code = process.wait(timeout=PATIENCE)
+            code = process.wait(timeout=TIMEOUT)
         except BaseException as error:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             if isinstance(error, subprocess.TimeoutExpired):
-                raise UnavailableError(f"{name} took longer than {PATIENCE} s") from error
+                raise UnavailableError(f"{name} took longer than {TIMEOUT} s") from error
             raise
     if code:
         said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()

@@ -68,7 +68,7 @@ class NativeTransformer(Seq2Seq):
             positions=address(positions),
             lengths=address(lengths),
         )
-        self.encoder.reach(S)
+        self.encoder.extend_tables(S)
         self.encoder.run(self.library.s2s_encode, tokens, positions, batch, address(states))
         if not is_full:
             real, states = states, states.new_zeros(B, S, dim)
@@ -111,14 +111,14 @@ class NativeTransformer(Seq2Seq):
         if type(pasts[0]) is StateMemory:
             held = ssru_states(pasts, N, dim)
             step.ssru_states = (c_void_p * len(held))(*map(address, held))
-            self.decoder.reach(int(positions.max()) + 1)
+            self.decoder.extend_tables(int(positions.max()) + 1)
         else:
-            held = self._extend(step, pasts)
+            held = self._extend_caches(step, pasts)
         hidden = torch.empty(N, 1, dim)
         self.decoder.run(self.library.s2s_decode, tokens, positions, step, address(hidden))
         return Decoded(hidden, None)
 
-    def _extend(self, step: Any, pasts: Sequence[Any]) -> Any:
+    def _extend_caches(self, step: Any, pasts: Sequence[Any]) -> Any:
         """Have room for a token in every row. Returns: what must stay alive."""
         first, rows = pasts[0], step.rows // pasts[0].beams
         like = self._like  # other threads may decode, too
@@ -129,7 +129,7 @@ class NativeTransformer(Seq2Seq):
             past.extend(like, first.beams)
         step.self_view, held = kv_view(first, step.rows)
         step.self_caches = self._cache_structs(pasts, "pasts")
-        self.decoder.reach(step.self_view.length // first.beams)
+        self.decoder.extend_tables(step.self_view.length // first.beams)
         return held
 
     def _cache_structs(self, memories: Sequence[Any], kind: str) -> Any:

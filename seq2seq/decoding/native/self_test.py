@@ -17,7 +17,7 @@ from seq2seq.decoding.native.layout import open_library
 from seq2seq.decoding.native.linear import NativeLinear, Packer
 from seq2seq.decoding.native.model import NativeTransformer
 from seq2seq.decoding.native.quantization import Int8Linear
-from seq2seq.decoding.precision import with_linears
+from seq2seq.decoding.precision import replace_linears
 from seq2seq.errors import DataError
 from seq2seq.models import Seq2Seq, build_model
 from seq2seq.models.candidates import CandidateRequest
@@ -123,8 +123,8 @@ def compare_steps(library: CDLL, case: Case, model: Seq2Seq, int8: bool) -> None
     packer = Packer(library, int8)
     copies = deepcopy(model).float(), deepcopy(model).float() if int8 else model
     fast = NativeTransformer(copies[0], packer)  # type: ignore[arg-type]
-    with_linears(copies[0], partial(NativeLinear, packer))
-    slow = with_linears(copies[1], Int8Linear) if int8 else copies[1]
+    replace_linears(copies[0], partial(NativeLinear, packer))
+    slow = replace_linears(copies[1], Int8Linear) if int8 else copies[1]
     limit = INT8 if int8 else SHARP if case.gain > 1 else FLOAT32
     name = f"{'int8' if int8 else 'float32'} steps with {case.position['name']}"
     pools = [PagePool(4000, 8) if case.pages else None for _ in range(2)]

@@ -65,7 +65,7 @@ class NativeStack:
     def __init__(self, packer: Packer, model: Transformer, side: str):
         self.packer = packer
         self.held: list[Any] = []  # what the structures point to
-        self._lock = Lock()  # of `reach`
+        self._lock = Lock()  # of `extend_tables`
         layers = list(getattr(model, side))
         self.position: PositionScheme = getattr(model, f"{side}_position")
         embedding = model.embeddings.target if side == "decoder" else model.embeddings.source
@@ -84,9 +84,9 @@ class NativeStack:
             vocab_size=self.vocab_size,
         )
         self.positions = 0
-        self.reach(FIRST_POSITIONS)
+        self.extend_tables(FIRST_POSITIONS)
 
-    def reach(self, positions: int) -> None:
+    def extend_tables(self, positions: int) -> None:
         """Have tables for so many positions. Other threads may decode with the shorter ones: those
         stay, and a longer one takes their place in one write.
         """
@@ -94,9 +94,9 @@ class NativeStack:
             return
         with self._lock:
             if positions > self.positions:
-                self._grow(self.position.max_length or max(positions, 2 * self.positions))
+                self._make_tables(self.position.max_length or max(positions, 2 * self.positions))
 
-    def _grow(self, P: int) -> None:
+    def _make_tables(self, P: int) -> None:
         """Make tables for P positions."""
         scheme, places = self.position, torch.arange(P)
         if scheme.hook == "embed":
