@@ -106,14 +106,14 @@ class Workspace(threading.local):
 
     def run(self, function: Callable[..., int], *arguments: Any) -> int:
         """Call a function that takes scratch memory and its size, and does nothing but return the
-        bytes that it needs if they are too few. Returns: 0, or its error.
+        bytes that it needs if they are too few. Returns: these, or a negative error.
         """
-        needed = function(*arguments, self.address, self.size)
+        needed: int = function(*arguments, self.address, self.size)
         if needed > self.size:
             self.held = torch.empty(2 * needed + 64, dtype=torch.uint8)
             self.size, self.address = 2 * needed, (self.held.data_ptr() + 63) // 64 * 64
             function(*arguments, self.address, self.size)
-        return min(needed, 0)
+        return needed
 
 
 WORKSPACE = Workspace()

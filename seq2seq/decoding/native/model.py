@@ -105,7 +105,7 @@ class NativeTransformer(Seq2Seq):
             return self.model.decode(tokens, sources, pasts, positions, need_weights)
         N, dim = tokens.shape[0], self.decoder.dim
         tokens, positions = tokens.contiguous(), positions.contiguous()
-        step = structs.DecodeStep(N, address(tokens), address(positions), positions.dim() - 1)
+        step = structs.DecodeStep(N, tokens.data_ptr(), positions.data_ptr(), positions.dim() - 1)
         step.cross_view, source_held = kv_view(sources[0], sources[0].rows)
         step.cross_caches = self._cache_structs(sources, "sources")
         if type(pasts[0]) is StateMemory:
@@ -115,7 +115,7 @@ class NativeTransformer(Seq2Seq):
         else:
             held = self._extend_caches(step, pasts)
         hidden = torch.empty(N, 1, dim)
-        self.decoder.run(self.library.s2s_decode, tokens, positions, step, address(hidden))
+        self.decoder.run(self.library.s2s_decode, tokens, positions, step, hidden.data_ptr())
         return Decoded(hidden, None)
 
     def _extend_caches(self, step: Any, pasts: Sequence[Any]) -> Any:
@@ -177,14 +177,14 @@ class NativeTransformer(Seq2Seq):
         logp, ids = torch.empty(N, C), torch.empty(N, C, dtype=torch.int64)
         topk = structs.TopK(
             k=C,
-            banned=address(BANNED),
+            banned=BANNED.data_ptr(),
             banned_count=len(NEVER_GENERATED),
             eos=EOS,
             no_eos=address(no_eos),
-            log_probs=address(logp),
-            ids=address(ids),
+            log_probs=logp.data_ptr(),
+            ids=ids.data_ptr(),
         )
-        WORKSPACE.run(self.library.s2s_topk, head.packed.struct, address(hidden), N, topk)
+        WORKSPACE.run(self.library.s2s_topk, head.packed.struct, hidden.data_ptr(), N, topk)
         return Candidates(logp, ids)
 
 

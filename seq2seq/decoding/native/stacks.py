@@ -122,7 +122,8 @@ class NativeStack:
         self, function: Callable[..., int], tokens: Tensor, positions: Tensor, *arguments: Any
     ) -> None:
         """Raises: DataError for ids or positions that its tables lack."""
-        if error := WORKSPACE.run(function, self.struct, *arguments):
+        error = WORKSPACE.run(function, self.struct, *arguments)
+        if error < 0:
             name, given, rows = "a position", positions, self.positions
             if error == -constants.BAD_TOKEN:
                 name, given, rows = "an id", tokens, self.vocab_size
