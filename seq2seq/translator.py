@@ -27,7 +27,7 @@ from seq2seq.decoding import (
     engine_options,
 )
 from seq2seq.decoding.engine import SentenceEngine
-from seq2seq.decoding.precision import in_c, with_precision
+from seq2seq.decoding.precision import is_native, with_precision
 from seq2seq.decoding.workers import Workers
 from seq2seq.environment import usable_cores
 from seq2seq.errors import ConfigError
@@ -184,7 +184,7 @@ class Translator:
         count, minimum = (usable_cores(), WORTH_A_PROCESS) if workers == "auto" else (workers, 1)
         if count == 1 or self.device.type != "cpu":
             return engine
-        if in_c(model):  # as it is, so that all processes share it
+        if is_native(model):  # as it is, so that all processes share it
             build = partial(Engine, model, search, guide, **values)
         else:
             build = partial(build_engine, self.model, precision, search, guide, **values)

@@ -10,6 +10,12 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from seq2seq.symbols import EOS, NEVER_GENERATED
+
+# Columns of which at first only the largest is compared. `topk` is fast if a row has more than 64 C
+# of these chunks: with 8,000 pieces and the 10 candidates of 5 beams, chunks of at most 12.
+CHUNK = 10
+
 
 @dataclass(frozen=True)
 class CandidateRequest:
@@ -70,3 +76,70 @@ class Candidates(NamedTuple):
 
     logp: Tensor  # (N, C + R) log-probabilities, float32 at least
     ids: Tensor  # (N, C + R)
+
+
+def top_candidates(logits: Tensor, request: CandidateRequest) -> Candidates:
+    """The most probable next tokens of each row: logits (N, V), overwritten -> (N, C + R).
+
+    Symbols that no text contains are excluded; probabilities are those of the model, not
+    renormalised without them. A forced row has its token first, and all its other candidates have
+    probability 0.
+    """
+    logp = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    # In place: a second tensor (N, V) would not fit in the caches.
+    torch.log_softmax(logp, -1, out=logp)
+    forced = request.forced
+    forced_logp = None if forced is None else logp.gather(1, forced.clamp(min=0)[:, None])
+    for symbol in NEVER_GENERATED:
+        logp[:, symbol] = -torch.inf
+    if request.no_eos is not None:
+        logp[:, EOS].masked_fill_(request.no_eos, -torch.inf)
+    if request.banned is not None:
+        logp[tuple(request.banned.T)] = -torch.inf
+    if request.allowed is not None:
+        rows, tokens = request.allowed.T
+        kept = logp[rows, tokens]
+        logp[rows] = -torch.inf
+        logp[rows, tokens] = kept
+    best, ids = top_of_rows(logp, request.count)
+    if request.required is not None:
+        best, ids = with_required(logp, best, ids, request.required)
+    if forced is not None and forced_logp is not None:
+        rows = forced >= 0
+        best.masked_fill_(rows[:, None], -torch.inf)
+        best[:, :1] = torch.where(rows[:, None], forced_logp, best[:, :1])
+        ids[:, 0] = torch.where(rows, forced, ids[:, 0])
+    return Candidates(best, ids)
+
+
+def with_required(logp: Tensor, best: Tensor, ids: Tensor, required: Tensor) -> Candidates:
+    """Candidates (N, C) and the required tokens (N, R) of each row: those among the candidates
+    already, and -1, have probability 0 in their second place.
+    """
+    again = (required[:, :, None] == ids[:, None]).any(2) | (required < 0)
+    of_required = logp.gather(1, required.clamp(min=0)).masked_fill(again, -torch.inf)
+    tokens = required.clamp(min=0)
+    return Candidates(torch.cat((best, of_required), 1), torch.cat((ids, tokens), 1))
+
+
+def top_of_rows(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """`topk`, exact up to the order of equal values: (N, V) -> values and columns, (N, C) each.
+
+    The C largest values of a row lie in the C chunks with the largest maxima, so only these are
+    searched. A chunk takes every w-th column, so that the maxima of all chunks are found as fast as
+    the row can be read.
+    """
+    V = x.shape[1]
+    w = V // CHUNK
+    if w < 4 * count:
+        best, columns = x.topk(min(count, V))
+        return best, columns
+    maxima = x[:, : w * CHUNK].unflatten(1, (CHUNK, w)).amax(1)
+    chunks = maxima.topk(count, sorted=False).indices  # (N, C)
+    within = torch.arange(0, w * CHUNK, w, device=x.device)
+    columns = (chunks[:, :, None] + within).flatten(1)  # (N, C * CHUNK)
+    if w * CHUNK < V:
+        rest = torch.arange(w * CHUNK, V, device=x.device).expand(len(x), -1)
+        columns = torch.cat((columns, rest), dim=1)
+    best, places = x.gather(1, columns).topk(count)
+    return best, columns.gather(1, places)

@@ -94,7 +94,15 @@ def query_of(attention: Any, given: Given, n: int, t: int) -> Tensor:
     if change is not None:
         # The decoder's query knows its prefix; elsewhere all that is attended to is known.
         mean = given.mean(n, t if given.role is Role.DECODER else 0)
-        q = gated(change, q, mean) if isinstance(change, ContextGate) else q + change.context.weight @ mean
+        q = (
+            gated(change, q, mean)
+            if isinstance(change, ContextGate)
+            else q + change.context.weight @ mean
+        )
+            gated(change, q, mean)
+            if isinstance(change, ContextGate)
+            else q + change.context.weight @ mean
+        )
     return q.view(H, D)
 
 

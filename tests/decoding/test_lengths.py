@@ -19,7 +19,6 @@ from seq2seq.decoding import (
     build_search,
     decode,
 )
-from seq2seq.decoding.decoding_batch import top_candidates
 from seq2seq.models.candidates import CandidateRequest
 from seq2seq.symbols import BOS, EOS, PAD, UNK
 
@@ -162,8 +161,8 @@ def test_a_row_that_may_not_end_has_no_end_among_its_candidates() -> None:
     model, hidden = TableModel(9), torch.randn(3, 9)
     hidden[:, EOS] = 9.0
     no_eos = torch.tensor([True, False, True])
-    logp, ids = top_candidates(model, hidden, CandidateRequest(3, no_eos=no_eos))
-    free, free_ids = top_candidates(model, hidden, CandidateRequest(4))
+    logp, ids = model.candidates(hidden, CandidateRequest(3, no_eos=no_eos))
+    free, free_ids = model.candidates(hidden, CandidateRequest(4))
     assert (free_ids[:, 0] == EOS).all()
     assert torch.equal(ids[1], free_ids[1, :3])
     for row in (0, 2):
@@ -173,12 +172,10 @@ def test_a_row_that_may_not_end_has_no_end_among_its_candidates() -> None:
 
 def test_a_forced_row_has_its_token_first_and_nothing_after_it() -> None:
     model, hidden = TableModel(9), torch.randn(3, 9)
-    logp, ids = top_candidates(
-        model, hidden, CandidateRequest(4, forced=torch.tensor([UNK, -1, 7]))
-    )
+    logp, ids = model.candidates(hidden, CandidateRequest(4, forced=torch.tensor([UNK, -1, 7])))
     expected = hidden.log_softmax(-1)
     for row, token in ((0, UNK), (2, 7)):
         assert ids[row, 0] == token
         assert logp[row, 0] == expected[row, token]
         assert (logp[row, 1:] == -torch.inf).all()
-    assert torch.equal(logp[1], top_candidates(model, hidden, CandidateRequest(4)).logp[1])
+    assert torch.equal(logp[1], model.candidates(hidden, CandidateRequest(4)).logp[1])

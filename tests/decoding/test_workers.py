@@ -19,7 +19,7 @@ from seq2seq.decoding.answering import GivenUp
 from seq2seq.decoding.engine import Engine, Request
 from seq2seq.decoding.engine_factory import EngineFactory
 from seq2seq.decoding.greedy import Greedy
-from seq2seq.decoding.precision import in_c, with_precision
+from seq2seq.decoding.precision import is_native, with_precision
 from seq2seq.decoding.search import Hypothesis
 from seq2seq.decoding.workers import Workers
 from seq2seq.errors import ConfigError, Seq2SeqError
@@ -242,7 +242,7 @@ def test_all_map_one_model_and_write_to_none(
     precision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = with_precision(small_model("transformer").float(), precision)
-    if not in_c(model):
+    if not is_native(model):
         pytest.skip("only models of the C can be sent")
     build = partial(Engine, model, Greedy())
     asked, engine = requests(*[4 + i % 9 for i in range(20)]), build()
