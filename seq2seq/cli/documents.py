@@ -2,7 +2,6 @@
 
 import argparse
 import io
-import re
 import sys
 import warnings
 from contextlib import ExitStack, suppress
@@ -63,18 +62,29 @@ def translate_documents(
 
     A sentence without a translation stays as it is. Returns: the exit code.
     """
+    from seq2seq.translation.problems import warn_of_problems
+    from seq2seq.translation.request import TranslationRequest
+
     source, target = (translator.config["data"][side] for side in ("source", "target"))
     texts = arguments.texts or [read_document(arguments)]
     documents = [Document.of(text, source, html=arguments.html) for text in texts]
     if has_better(source):
         warnings.warn(BETTER, stacklevel=2)
     sentences = [sentence for document in documents for sentence in document.sentences]
-    with warnings.catch_warnings(record=True) as told:
-        results = translator.stream(sentences, engine, rules=rules, max_source=arguments.max_source)
-        found = [best_by_risk(each, arguments, target) for each in results]
-    for each in told:  # a sentence is a line to what translates it
-        warnings.warn(re.sub(r"\bline (?=\d)", "sentence ", str(each.message)), stacklevel=2)
-    best = iter([each[0].text if each else s for each, s in zip(found, sentences, strict=True)])
+    requests = (
+        TranslationRequest(sentence, place=f"sentence {number}")
+        for number, sentence in enumerate(sentences, start=1)
+    )
+    ended = translator.text_engine(engine, arguments.max_source, rules).translate(requests)
+    results = [
+        best_by_risk(request.result, arguments, target) for request in warn_of_problems(ended)
+    ]
+    best = iter(
+        [
+            result.translations[0].text if result.translations else sentence
+            for result, sentence in zip(results, sentences, strict=True)
+        ]
+    )
     with ExitStack() as stack:
         output = sys.stdout
         if arguments.output:
@@ -86,7 +96,7 @@ def translate_documents(
                 output.write("\n" if arguments.texts else "")
     if arguments.stats:
         print_stats(engine)
-    return int(None in found)
+    return int(any(result.failed for result in results))
 
 
 def read_document(arguments: argparse.Namespace) -> str:

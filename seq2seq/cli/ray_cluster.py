@@ -30,7 +30,7 @@ from seq2seq.errors import ConfigError, DataError, Seq2SeqError, format_count
 
 if TYPE_CHECKING:
     from seq2seq.constraints.request import Rules
-    from seq2seq.decoding.engine import SentenceEngine
+    from seq2seq.decoding.sentence_engine import SentenceEngine
     from seq2seq.translator import Translator
 
 Opened = tuple["Translator", "SentenceEngine", "Rules"]

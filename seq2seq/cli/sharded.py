@@ -14,10 +14,10 @@ import re
 import sys
 import warnings
 import zlib
-from bisect import bisect_right
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -34,15 +34,15 @@ from seq2seq.cli.options import (
     positive,
     typed,
 )
-from seq2seq.cli.requirements import best_by_risk, requests_of
+from seq2seq.cli.requirements import best_by_risk, request_of
 from seq2seq.durable import create_text, replacing
 from seq2seq.errors import ConfigError, DataError, format_count
 from seq2seq.unpacked import check_text
 
 if TYPE_CHECKING:
-    from seq2seq.constraints.request import Rules, TextRequest
-    from seq2seq.decoding.engine import SentenceEngine
-    from seq2seq.text_engine import Translation
+    from seq2seq.constraints.request import Rules
+    from seq2seq.decoding.sentence_engine import SentenceEngine
+    from seq2seq.translation.request import TranslationRequest
     from seq2seq.translator import Translator
 
 SHARDS = ".shards"  # in the folder of the output
@@ -58,9 +58,7 @@ DECISIVE = (
 )
 LINES, BYTES = 1000, 2**24  # of a shard at most, or a line more: they are in memory
 NAMED = 5  # shards in a message
-LINE_NUMBERS = re.compile(r"(^|of )line ([\d, ]*\d)")
 
-Results = Generator["list[Translation] | None", None, None]
 Lines = list[str | None]
 
 
@@ -98,15 +96,9 @@ class InputFiles:
         before, first = self.bytes, 1
         folder = self.output / SHARDS / file.relative_to(self.folder)
         with file.open("rb") as stream:
-            blocks = windows(InputLines(stream, str(file)), self.lines, line_bytes, BYTES)
-            while True:
-                with warnings.catch_warnings(record=True) as told:
-                    block = next(blocks, [])
-                for each in told:
-                    warnings.warn(f"{file}, {each.message}", stacklevel=2)
+            lines = InputLines(stream, str(file), f"{file}, line")
+            for block in windows(lines, self.lines, line_bytes, BYTES):
                 self.bytes = before + stream.tell()
-                if not block:
-                    return
                 named = hashlib.blake2b(repr(block).encode(errors="replace"), digest_size=8)
                 path = folder / f"{first:010d}.{named.hexdigest()}.gz"
                 yield Shard(file, first, len(block), path), block
@@ -285,74 +277,37 @@ def translate_shards(
 
     Yields: each shard, once it is written, and whether a line of it failed.
     """
-    asked: list[tuple[int, Shard]] = []  # with the number of lines asked for before
+    from seq2seq.translation.problems import warn_of_problems
 
-    def lines() -> Iterator[str | None]:
-        total = 0
+    begun: deque[Shard] = deque()
+
+    def requests() -> "Iterator[TranslationRequest]":
         for shard, block in wanted:
-            asked.append((total, shard))
-            total += shard.lines
-            yield from block
+            begun.append(shard)
+            for line_no, line in enumerate(block, shard.first):
+                request = request_of(line, f"{shard.file}, line {line_no}", arguments)
+                # Random draws depend on the line, whatever was translated before.
+                request.draw_id = line_no - 1
+                yield request
 
-    def place(line_no: int) -> tuple[Shard, int]:
-        """The shard and the line in its file of a line that was asked for, counted from 1."""
-        before, shard = asked[bisect_right(asked, line_no - 1, key=lambda each: each[0]) - 1]
-        return shard, shard.first + line_no - 1 - before
-
-    check = translator.text_engine(engine, arguments.max_source, rules).check
-    given = requests_of(lines(), check) if arguments.json_input else lines()
-    results = translator.stream(
-        with_draws(given, place),
-        engine,
-        arguments.prefix,
-        rules=rules,
-        max_source=arguments.max_source,
-    )
-    results = with_places(results, place)
+    ended = translator.text_engine(engine, arguments.max_source, rules).translate(requests())
+    told = warn_of_problems(ended, lenient=arguments.json_input)
+    results = (request.result for request in told)
     if read is not None:
         results = progress.with_progress(results, read)
-    formatted, language = (
-        format_of(arguments, translator.target),
-        translator.config["data"]["target"],
-    )
-    for done, first in enumerate(results):
-        shard, text, failed = asked[done][1], [], False
-        for line_no, each in enumerate([first, *islice(results, shard.lines - 1)], shard.first):
-            failed = failed or each is None
-            best = best_by_risk(each, arguments, language) if arguments.mbr else each
+    formatted = format_of(arguments, translator.target)
+    language = translator.config["data"]["target"]
+    for first in results:
+        shard, text, failed = begun.popleft(), [], False
+        of_shard = chain([first], islice(results, shard.lines - 1))
+        for line_no, result in enumerate(of_shard, shard.first):
+            failed = failed or result.failed
+            best = best_by_risk(result, arguments, language)
             text += [f"{line}\n" for line in formatted(line_no, best)]
         shard.path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(shard.path) as output:
             output.write(gzip.compress("".join(text).encode(), mtime=0))
         yield shard, failed
-
-
-def with_draws(
-    texts: "Iterable[str | TextRequest | None]", place: Callable[[int], tuple[Shard, int]]
-) -> "Iterator[TextRequest | None]":
-    """Requests whose random draws depend on their line, whatever was translated before."""
-    from seq2seq.constraints.request import TextRequest
-
-    for line_no, text in enumerate(texts, start=1):
-        request = TextRequest(text) if isinstance(text, str) else text
-        yield request and request._replace(draw_id=place(line_no)[1] - 1)
-
-
-def with_places(results: Results, place: Callable[[int], tuple[Shard, int]]) -> Results:
-    """Pass the results on; name the files in warnings of lines."""
-
-    def named(match: re.Match[str]) -> str:
-        places = (place(int(number)) for number in match[2].split(", "))
-        return match[1] + ", ".join(f"{shard.file}, line {line}" for shard, line in places)
-
-    more = True
-    while more:
-        with warnings.catch_warnings(record=True) as told:
-            found = [*islice(results, 1)]
-        for each in told:
-            warnings.warn(LINE_NUMBERS.sub(named, str(each.message)), stacklevel=2)
-        yield from found
-        more = bool(found)
 
 
 def content(shard: Shard, several: bool) -> bytes | None:

@@ -13,9 +13,9 @@ translated, which also sets the exit code to 1. Messages go to stderr.
 
 import argparse
 import sys
-import warnings
-from collections.abc import Generator, Iterable
+from collections.abc import Generator, Iterable, Iterator
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
@@ -54,7 +54,7 @@ from seq2seq.cli.requirements import (
     best_by_risk,
     check_beams,
     check_requirements,
-    requests_of,
+    request_of,
     rules_of,
 )
 from seq2seq.cli.sharded import add_files, check_files, merge, translate_files
@@ -63,9 +63,10 @@ from seq2seq.unpacked import Readable
 
 if TYPE_CHECKING:
     from seq2seq.constraints.request import Rules
-    from seq2seq.decoding.engine import Engine, SentenceEngine
+    from seq2seq.decoding.engine import Engine
     from seq2seq.decoding.workers import Workers
-    from seq2seq.text_engine import Translation
+    from seq2seq.translation.request import Result, TranslationRequest
+    from seq2seq.translation.text_engine import TextEngine
     from seq2seq.translator import Translator
 
 HELP = "translate texts, or stdin to stdout"
@@ -129,32 +130,41 @@ def run(arguments: argparse.Namespace) -> int:
             lines = InputLines(file, str(arguments.input))
         elif not arguments.texts:
             lines = InputLines(cast(Readable, sys.stdin.buffer))
-        texts: Iterable[str | None] = lines or arguments.texts
-        check_request = translator.text_engine(engine, arguments.max_source, rules).check
-        results: Generator[list[Translation] | None, None, None] = translator.stream(
-            requests_of(texts, check_request) if arguments.json_input else texts,
-            engine,
-            arguments.prefix,
-            rules=rules,
-            max_source=arguments.max_source,
-            ready=lines.ready if lines else lambda: True,
+        requests = (
+            request_of(text, f"line {line_no}", arguments)
+            for line_no, text in enumerate(lines or arguments.texts, start=1)
         )
-        stack.enter_context(closing(results))
+        texts = translator.text_engine(engine, arguments.max_source, rules)
+        if arguments.alternatives:
+            ended = find_alternatives(requests, texts, arguments)
+        else:
+            ended = texts.translate(requests, ready=lines.ready if lines else lambda: True)
+        results = stack.enter_context(closing(results_of(ended, arguments)))
         output = sys.stdout
         if arguments.output:
             opened = arguments.output.open("w", encoding="utf-8", newline="\n")
             output = stack.enter_context(opened)
         if lines and not arguments.quiet and progress.should_show(output):
             results = stack.enter_context(closing(progress.with_progress(results, lines)))
-        if arguments.alternatives:
-            results = find_alternatives(texts, translator, engine, arguments)
         language = translator.config["data"]["target"]
-        results = (best_by_risk(each, arguments, language) for each in results)
+        best = (best_by_risk(each, arguments, language) for each in results)
         arguments.nbest = arguments.alternatives or arguments.nbest
-        code = write(results, output, format_of(arguments, translator.target))
+        code = write(best, output, format_of(arguments, translator.target))
     if arguments.stats:
         progress.print_stats(engine)
     return code
+
+
+def results_of(
+    ended: "Iterable[TranslationRequest]", arguments: argparse.Namespace
+) -> "Generator[Result, None, None]":
+    """The results of requests, in order; their problems become warnings."""
+    from seq2seq.translation.problems import warn_of_problems
+
+    # A line that is refused is no error if it was asked for alone.
+    alone = arguments.json_input or arguments.alternatives
+    for request in warn_of_problems(ended, lenient=bool(alone)):
+        yield request.result
 
 
 def open_engine(
@@ -202,29 +212,24 @@ def decoding_options(arguments: argparse.Namespace) -> tuple[dict[str, Any], dic
 
 
 def find_alternatives(
-    texts: Iterable[str | None],
-    translator: "Translator",
-    engine: "SentenceEngine",
-    arguments: argparse.Namespace,
-) -> Generator["list[Translation] | None", None, None]:
-    """The ways to go on after the first words of the translation of each text."""
-    for line_no, text in enumerate(texts, start=1):
-        best = next(translator.stream([text], engine))
-        words = best[0].text.split(" ") if best else []
-        beginning = " ".join([*words[: arguments.at], *[""] * (0 < arguments.at < len(words))])
-        try:
+    requests: "Iterable[TranslationRequest]", texts: "TextEngine", arguments: argparse.Namespace
+) -> "Iterator[TranslationRequest]":
+    """The requests for ways to go on after the first words of the translation of each text."""
+    for request in texts.translate(requests, max_unanswered=1):
+        if request.result.translations:
+            words = request.result.translations[0].text.split(" ")
+            beginning = [*words[: arguments.at], *[""] * (0 < arguments.at < len(words))]
             count = arguments.alternatives
-            yield best and translator.alternatives(text or "", beginning, count, engine)
-        except ConfigError as error:
-            warnings.warn(f"line {line_no}: {error}", stacklevel=2)
-            yield None
+            request = replace(request, prefix=" ".join(beginning), alternatives=count)
+            (request,) = texts.translate([request])
+        yield request
 
 
-def write(results: Iterable["list[Translation] | None"], output: TextIO, formatted: Format) -> int:
+def write(results: "Iterable[Result]", output: TextIO, formatted: Format) -> int:
     """Write each result as soon as it is ready. Returns: the exit code."""
     failed = False
-    for line_no, translations in enumerate(results, start=1):
-        failed = failed or translations is None
-        for line in formatted(line_no, translations):
+    for line_no, result in enumerate(results, start=1):
+        failed = failed or result.failed
+        for line in formatted(line_no, result):
             write_line(line, output)
     return int(failed)

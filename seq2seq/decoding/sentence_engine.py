@@ -103,14 +103,11 @@ class SentenceEngine(RequestEngine[SentenceRequest]):
 
     Attributes:
         count: processes.
+        max_rows: maximum number of hypotheses decoded at once.
     """
 
     count = 1
-
-    @property
-    @abstractmethod
-    def max_rows(self) -> int:
-        """Maximum number of hypotheses decoded at once."""
+    max_rows: int
 
     @property
     @abstractmethod

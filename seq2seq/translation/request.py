@@ -6,11 +6,19 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from seq2seq.alignment.choice import Alignment
+from seq2seq.constraints.lexical import Term
 from seq2seq.constraints.request import TextRequest
 from seq2seq.decoding.request import Request, SentenceRequest, Status
 from seq2seq.decoding.search import Search
+from seq2seq.errors import Seq2SeqError
 
-Kind = Literal["refused", "parts", "unsatisfied", "diverged", "truncated"]
+SHOWN = 10  # phrases that a message names
+DIVERGED = (
+    "the output of the model is not finite (NaN or infinity). Its weights are damaged, or its "
+    "training diverged"
+)
+
+Kind = Literal["unreadable", "refused", "parts", "unsatisfied", "diverged", "truncated"]
 
 
 class Translation(NamedTuple):
@@ -35,9 +43,9 @@ class Translation(NamedTuple):
 class Problem(NamedTuple):
     """A trouble with a text. The message goes on after the name of its place.
 
-    Kinds: `refused` (it cannot be answered at all), `parts` (it is long, and was translated in
-    parts), `unsatisfied` (no translation contains all that it must), `diverged` (none has a finite
-    probability), `truncated` (the length limit cut off the best one).
+    Kinds: `unreadable` (nobody could read it), `refused` (it cannot be answered), `parts` (it is
+    long, and was translated in parts), `unsatisfied` (no translation contains all that it must),
+    `diverged` (none has a finite probability), `truncated` (the length limit cut off the best one).
     """
 
     kind: Kind
@@ -62,7 +70,9 @@ class Result(NamedTuple):
     @property
     def failed(self) -> bool:
         """Is there no translation, though the text is not blank?"""
-        return any(problem.kind in ("refused", "diverged") for problem in self.problems)
+        return any(
+            problem.kind in ("unreadable", "refused", "diverged") for problem in self.problems
+        )
 
 
 @dataclass(eq=False, slots=True)
@@ -88,6 +98,8 @@ class TranslationRequest(Request):
         owner: as in `SentenceRequest`.
         place: the name of the text in messages, such as `line 7`.
         ids: its pieces, from `TextCodec.encode`, if whoever made the request knows them already.
+        terms, unsatisfied: what its translation should contain, and not contain; and what of this
+            turned out to be impossible.
         sentences: what it is decoded as: its parts; again without what could not be satisfied; for
             alternatives, at first their next pieces, then all up to their ends.
         result: what is known of it so far; the whole when it has ended.
@@ -103,6 +115,8 @@ class TranslationRequest(Request):
     owner: Any = None
     place: str = "the text"
     ids: list[int] | None = None
+    terms: list[Term] = field(default_factory=list, init=False)
+    unsatisfied: list[str] = field(default_factory=list, init=False)
     sentences: list[SentenceRequest] = field(default_factory=list, init=False)
     result: Result = field(default_factory=lambda: Result([], []), init=False)
 
@@ -112,15 +126,35 @@ class TranslationRequest(Request):
 
     @property
     def asked(self) -> TextRequest:
-        return TextRequest(self.text, self.prefix, tuple(self.must), tuple(self.must_not))
+        """What its translation must be like."""
+        must = tuple(map(tuple, self.must))
+        return TextRequest(self.text, self.prefix, must, tuple(self.must_not))
 
     def finish(self, translations: Sequence[Translation]) -> None:
-        """For its engine: it is done."""
+        """For its engine: it has these translations, best first."""
+        if self.sentences and not translations:
+            message = f"has no translation of finite probability: {DIVERGED}"
+            self.fail(Seq2SeqError(f"the text {message}"), Problem("diverged", message))
+            return
         self.status = Status.DONE
         self.result.translations.extend(translations)
+        best = translations[0] if translations else Translation("", 0.0)
+        if best.unsatisfied:
+            named = [f"'{words}'" for words in best.unsatisfied]
+            more = [f"{len(named) - SHOWN:,} more"] * (len(named) > SHOWN)
+            message = "has no translation that obeys what is asked of "
+            message += f"{' and '.join([*named[:SHOWN], *more])}: left out"
+            self.result.problems.append(Problem("unsatisfied", message))
+        if best.truncated:
+            message = "has a translation that the length limit cut off"
+            self.result.problems.append(Problem("truncated", message))
+
+    def refuse(self, error: Exception) -> None:
+        """For its engine, and for whoever reads texts: it can never be answered."""
+        self.fail(error, Problem("refused", str(error)))
 
     def fail(self, error: Exception, problem: Problem | None = None) -> None:
-        """For its engine: there is no answer, because of a problem with the text if that is given.
+        """There is no answer, because of a problem with the text if that is given.
 
         Whoever made a request may say so too, for example of a line that cannot be read: it may
         then be submitted like any other.

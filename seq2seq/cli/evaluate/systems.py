@@ -106,15 +106,19 @@ def translate(path: Path, test_set: TestSet, arguments: argparse.Namespace) -> S
     rules = rules_of(arguments, translator, chosen)
     engine = translator.engine(chosen, **options)
     language = translator.config["data"]["target"]
-    found = translator.stream(test_set.source, engine, rules=rules)
-    results = [best_by_risk(each, arguments, language) for each in found]
+    results = [
+        best_by_risk(result, arguments, language)
+        for result in translator.stream(test_set.source, engine, rules=rules)
+    ]
     if arguments.stats:
         progress.print_stats(engine)
+    bests = [result.translations[0] if result.translations else None for result in results]
     # As in a file, so that both have the same score.
-    lines = [one_line(nbest[0].text) if nbest else "" for nbest in results]
-    truncated = sum(nbest[0].truncated for nbest in results if nbest)
+    lines = [one_line(best.text) if best else "" for best in bests]
+    truncated = sum(best.truncated for best in bests if best)
+    failed = any(result.failed for result in results)
     name = " + ".join(map(str, model_paths(path, arguments)))
-    return System(name, lines, translator.config, None in results, truncated)
+    return System(name, lines, translator.config, failed, truncated)
 
 
 def warn_of_twins(systems: Sequence[System]) -> None:
