@@ -31,9 +31,19 @@ def warn_of_problems(
             warnings.warn(problem.at(request.place), stacklevel=3)
         yield request
     if count:
-        places = ", ".join(truncated) + ", ..." * (count > SHOWN)
+        places = join_places(truncated) + ", ..." * (count > SHOWN)
         warnings.warn(
             f"cut off at the length limit: {count:,} translation(s), of {places}. To allow longer "
             "ones, raise --length-ratio (and --max-length, if given)",
             stacklevel=3,
         )
+
+
+def join_places(places: list[str]) -> str:
+    """Places that end in numbers, such as `line 1, 3`: what is before a number is named once."""
+    parts = [place.rpartition(" ") for place in places]
+    befores = [None, *(before for before, _, _ in parts)]
+    return ", ".join(
+        number if before == previous else place
+        for place, (before, _, number), previous in zip(places, parts, befores, strict=False)
+    )
