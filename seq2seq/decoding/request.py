@@ -84,14 +84,17 @@ class SentenceRequest(Request):
     def finish(self, hypotheses: list[Hypothesis]) -> None:
         """For its engine: it is done."""
         self.status, self.hypotheses = Status.DONE, hypotheses
-        if self.on_end:
-            self.on_end()
+        self._tell()
 
     def fail(self, error: Exception) -> None:
         """For its engine: it will never be done."""
         self.status, self.error = Status.FAILED, error
+        self._tell()
+
+    def _tell(self) -> None:
         if self.on_end:
             self.on_end()
+            self.on_end = None  # which may hold whatever holds this request
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
         """All that a worker process needs to know, which is nothing of whoever asks."""
