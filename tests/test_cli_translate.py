@@ -19,6 +19,7 @@ from pathlib import Path
 import pytest
 import test_cli
 import torch
+from helpers import answer_all
 from test_cli import SENTENCES, Command, Ended, refused, started
 
 from seq2seq.cli import progress
@@ -28,12 +29,6 @@ from seq2seq.tokenization.tokenizer import Tokenizer
 from seq2seq.translator import Translator
 
 run, seq2seq = test_cli.run, test_cli.seq2seq
-
-
-def answer_all(hypotheses: list[Hypothesis], engine: Engine) -> None:
-    """In place of `Engine.advance`: the same answer to all."""
-    for i in list(engine._recipients):
-        engine.answer(i, [*hypotheses])
 
 
 def test_the_command_line_translates_as_python_does(seq2seq: Command, run: Path) -> None:
