@@ -5,12 +5,12 @@ import io
 import sys
 import warnings
 from contextlib import ExitStack, suppress
+from itertools import chain
 from typing import TYPE_CHECKING, cast
 
 from seq2seq.cli.lines import decode_leniently
 from seq2seq.cli.options import typed
-from seq2seq.cli.progress import print_stats
-from seq2seq.cli.requirements import best_by_risk
+from seq2seq.cli.requirements import rank_by_risk
 from seq2seq.documents.document import Document
 from seq2seq.documents.sentences import BETTER, has_better
 from seq2seq.environment import delay_interrupts
@@ -18,9 +18,8 @@ from seq2seq.errors import ConfigError, DataError
 from seq2seq.unpacked import BLOCK, Readable, TextBytes
 
 if TYPE_CHECKING:
-    from seq2seq.constraints.request import Rules
-    from seq2seq.decoding import Engine, Search
-    from seq2seq.decoding.workers import Workers
+    from seq2seq.decoding import Search
+    from seq2seq.translation.text_engine import TextEngine
     from seq2seq.translator import Translator
 
 LONGEST = 2**24  # bytes, of a document in memory
@@ -53,10 +52,7 @@ def keep_placeholders(arguments: argparse.Namespace, search: "Search") -> None:
 
 
 def translate_documents(
-    arguments: argparse.Namespace,
-    translator: "Translator",
-    engine: "Engine | Workers",
-    rules: "Rules",
+    arguments: argparse.Namespace, translator: "Translator", texts: "TextEngine"
 ) -> int:
     """Write the texts, or what the input holds, with their sentences translated.
 
@@ -66,25 +62,18 @@ def translate_documents(
     from seq2seq.translation.request import TranslationRequest
 
     source, target = (translator.config["data"][side] for side in ("source", "target"))
-    texts = arguments.texts or [read_document(arguments)]
-    documents = [Document.of(text, source, html=arguments.html) for text in texts]
+    given = arguments.texts or [read_document(arguments)]
+    documents = [Document.of(text, source, html=arguments.html) for text in given]
     if has_better(source):
         warnings.warn(BETTER, stacklevel=2)
-    sentences = [sentence for document in documents for sentence in document.sentences]
-    requests = (
+    sentences = chain.from_iterable(document.sentences for document in documents)
+    requests = [
         TranslationRequest(sentence, place=f"sentence {number}")
         for number, sentence in enumerate(sentences, start=1)
-    )
-    ended = translator.text_engine(engine, arguments.max_source, rules).translate(requests)
-    results = [
-        best_by_risk(request.result, arguments, target) for request in warn_of_problems(ended)
     ]
-    best = iter(
-        [
-            result.translations[0].text if result.translations else sentence
-            for result, sentence in zip(results, sentences, strict=True)
-        ]
-    )
+    for request in warn_of_problems(texts.translate(requests)):
+        rank_by_risk(request.result.translations, arguments, target)
+    best = (r.result.translations[0].text if r.result.translations else r.text for r in requests)
     with ExitStack() as stack:
         output = sys.stdout
         if arguments.output:
@@ -94,9 +83,7 @@ def translate_documents(
             with delay_interrupts():
                 output.write(document.join([next(best) for _ in document.sentences], target))
                 output.write("\n" if arguments.texts else "")
-    if arguments.stats:
-        print_stats(engine)
-    return int(any(result.failed for result in results))
+    return int(any(request.error for request in requests))
 
 
 def read_document(arguments: argparse.Namespace) -> str:

@@ -18,7 +18,7 @@ from seq2seq.unpacked import BLOCK, Readable, TextBytes
 
 if TYPE_CHECKING:
     from seq2seq.tokenization.tokenizer import Tokenizer
-    from seq2seq.translation.request import Result, Translation
+    from seq2seq.translation.request import Translation, TranslationRequest
 
 # Maximum bytes of a line with its ending: the pieces of a longer one would fill the memory.
 LONGEST_INPUT_LINE = 2**20
@@ -121,8 +121,8 @@ def write_line(text: str, stream: TextIO) -> None:
         stream.flush()
 
 
-# (line number, its result) -> lines.
-Format = Callable[[int, "Result"], list[str]]
+# (line number, its request, which has ended) -> lines.
+Format = Callable[[int, "TranslationRequest"], list[str]]
 
 
 def format_of(arguments: argparse.Namespace, target: "Tokenizer") -> Format:
@@ -132,19 +132,20 @@ def format_of(arguments: argparse.Namespace, target: "Tokenizer") -> Format:
     return partial(table_lines, nbest=arguments.nbest) if arguments.nbest else text_lines
 
 
-def text_lines(line_no: int, result: "Result") -> list[str]:
+def text_lines(line_no: int, request: "TranslationRequest") -> list[str]:
     """The best translation alone; an empty line if there is none."""
-    return [one_line(result.translations[0].text) if result.translations else ""]
+    found = request.result.translations
+    return [one_line(found[0].text) if found else ""]
 
 
-def table_lines(line_no: int, result: "Result", *, nbest: int) -> list[str]:
+def table_lines(line_no: int, request: "TranslationRequest", *, nbest: int) -> list[str]:
     """Line number, score and text of several translations, separated by tabs."""
-    best = result.translations[:nbest]
+    best = request.result.translations[:nbest]
     return [f"{line_no}\t{t.score:.4f}\t{one_line(t.text)}" for t in best]
 
 
 def json_lines(
-    line_no: int, result: "Result", *, nbest: int | None, labels: list[str]
+    line_no: int, request: "TranslationRequest", *, nbest: int | None, labels: list[str]
 ) -> list[str]:
     """An object for each translation.
 
@@ -153,11 +154,12 @@ def json_lines(
     Args:
         labels: the text of each piece, by id.
     """
-    if not result.translations:
-        text = None if result.failed else ""
+    found = request.result.translations
+    if not found:
+        text = None if request.error else ""
         unknown = dict.fromkeys(("score", "confidence", "truncated", "tokens"))
         return [] if nbest else [json.dumps({"line": line_no, "text": text, **unknown})]
-    best = result.translations[: nbest or 1]
+    best = found[: nbest or 1]
     return [json.dumps(json_entry(line_no, t, labels), ensure_ascii=False) for t in best]
 
 

@@ -29,11 +29,12 @@ from seq2seq.cli.sharded import (
 from seq2seq.errors import ConfigError, DataError, Seq2SeqError, format_count
 
 if TYPE_CHECKING:
-    from seq2seq.constraints.request import Rules
-    from seq2seq.decoding.sentence_engine import SentenceEngine
+    from seq2seq.decoding import Engine
+    from seq2seq.decoding.workers import Workers
+    from seq2seq.translation.text_engine import TextEngine
     from seq2seq.translator import Translator
 
-Opened = tuple["Translator", "SentenceEngine", "Rules"]
+Opened = tuple["Translator", "Engine | Workers", "TextEngine"]
 Open = Callable[[argparse.Namespace], Opened]
 Result = tuple[Shard, bool, list[str]]  # whether a line failed, and what was said of lines
 TRIES = 3  # of a shard whose actor dies
@@ -54,8 +55,9 @@ class ShardTranslator:
         if self.opened is None:
             torch.set_num_threads(1)
             self.opened = self.open_model(self.arguments)
+        translator, _, texts = self.opened
         with warnings.catch_warnings(record=True) as told:
-            [(_, failed)] = translate_shards([(shard, lines)], self.arguments, *self.opened)
+            [(_, failed)] = translate_shards([(shard, lines)], self.arguments, translator, texts)
         return shard, failed, [str(each.message) for each in told]
 
 

@@ -14,7 +14,7 @@ from seq2seq.unpacked import without_marks
 if TYPE_CHECKING:
     from seq2seq.constraints.request import Rules
     from seq2seq.decoding import Search
-    from seq2seq.translation.request import Result, TranslationRequest
+    from seq2seq.translation.request import Translation, TranslationRequest
     from seq2seq.translator import Translator
 
 TOO_LONG = (
@@ -24,7 +24,7 @@ TOO_LONG = (
 
 
 def add_requirements(command: argparse.ArgumentParser) -> None:
-    """The options of `rules_of` and `best_by_risk`."""
+    """The options of `rules_of` and `rank_by_risk`."""
     add = command.add_argument_group("requirements").add_argument
     add(
         "--glossary",
@@ -108,16 +108,20 @@ def request_of(line: str | None, place: str, arguments: argparse.Namespace) -> "
     return TranslationRequest(asked.text, prefix, asked.must, asked.must_not, place=place)
 
 
-def best_by_risk(result: "Result", arguments: argparse.Namespace, language: str) -> "Result":
-    """For --mbr N, of N translations that contain as much of what they must as the best, the one of
-    the highest expected utility first.
+def rank_by_risk(
+    translations: "list[Translation]", arguments: argparse.Namespace, language: str
+) -> None:
+    """For --mbr N, of N translations that contain as much of what they must as the best, put the
+    one of the highest expected utility first.
     """
-    found = result.translations
-    if not (found and arguments.mbr):
-        return result
+    if not (translations and arguments.mbr):
+        return
     from seq2seq.metrics.mbr import minimum_bayes_risk
 
-    several = [t for t in found[: arguments.mbr] if t.unsatisfied == found[0].unsatisfied]
-    texts = [each.text for each in several]
-    best = several[minimum_bayes_risk(texts, arguments.utility or "chrf", language).best]
-    return result._replace(translations=[best, *(each for each in found if each is not best)])
+    unsatisfied = translations[0].unsatisfied
+    places = [
+        i for i, t in enumerate(translations[: arguments.mbr]) if t.unsatisfied == unsatisfied
+    ]
+    texts = [translations[i].text for i in places]
+    best = minimum_bayes_risk(texts, arguments.utility or "chrf", language).best
+    translations.insert(0, translations.pop(places[best]))

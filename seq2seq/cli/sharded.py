@@ -34,15 +34,14 @@ from seq2seq.cli.options import (
     positive,
     typed,
 )
-from seq2seq.cli.requirements import best_by_risk, request_of
+from seq2seq.cli.requirements import rank_by_risk, request_of
 from seq2seq.durable import create_text, replacing
 from seq2seq.errors import ConfigError, DataError, format_count
 from seq2seq.unpacked import check_text
 
 if TYPE_CHECKING:
-    from seq2seq.constraints.request import Rules
-    from seq2seq.decoding.sentence_engine import SentenceEngine
     from seq2seq.translation.request import TranslationRequest
+    from seq2seq.translation.text_engine import TextEngine
     from seq2seq.translator import Translator
 
 SHARDS = ".shards"  # in the folder of the output
@@ -213,8 +212,7 @@ def check_files(arguments: argparse.Namespace) -> None:
 def translate_files(
     arguments: argparse.Namespace,
     translator: "Translator",
-    engine: "SentenceEngine",
-    rules: "Rules",
+    texts: "TextEngine",
 ) -> int:
     """Translate the shards of this machine's part that are missing; join all if it does them all.
 
@@ -223,7 +221,7 @@ def translate_files(
     files = begin_files(arguments)
     bar = None if arguments.quiet or sys.stderr is None else files
     wanted = missing(arguments, files)
-    return finish(arguments, translate_shards(wanted, arguments, translator, engine, rules, bar))
+    return finish(arguments, translate_shards(wanted, arguments, translator, texts, bar))
 
 
 def begin_files(arguments: argparse.Namespace) -> InputFiles:
@@ -265,8 +263,7 @@ def translate_shards(
     wanted: Iterable[tuple[Shard, Lines]],
     arguments: argparse.Namespace,
     translator: "Translator",
-    engine: "SentenceEngine",
-    rules: "Rules",
+    texts: "TextEngine",
     read: progress.Read | None = None,
 ) -> Iterator[tuple[Shard, bool]]:
     """Translate and write shards.
@@ -290,20 +287,18 @@ def translate_shards(
                 request.draw_id = line_no - 1
                 yield request
 
-    ended = translator.text_engine(engine, arguments.max_source, rules).translate(requests())
-    told = warn_of_problems(ended, lenient=arguments.json_input)
-    results = (request.result for request in told)
+    ended = warn_of_problems(texts.translate(requests()), lenient=arguments.json_input)
     if read is not None:
-        results = progress.with_progress(results, read)
+        ended = progress.with_progress(ended, read)
     formatted = format_of(arguments, translator.target)
     language = translator.config["data"]["target"]
-    for first in results:
+    for first in ended:
         shard, text, failed = begun.popleft(), [], False
-        of_shard = chain([first], islice(results, shard.lines - 1))
-        for line_no, result in enumerate(of_shard, shard.first):
-            failed = failed or result.failed
-            best = best_by_risk(result, arguments, language)
-            text += [f"{line}\n" for line in formatted(line_no, best)]
+        of_shard = chain([first], islice(ended, shard.lines - 1))
+        for line_no, request in enumerate(of_shard, shard.first):
+            failed = failed or request.error is not None
+            rank_by_risk(request.result.translations, arguments, language)
+            text += [f"{line}\n" for line in formatted(line_no, request)]
         shard.path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(shard.path) as output:
             output.write(gzip.compress("".join(text).encode(), mtime=0))

@@ -13,7 +13,7 @@ translated, which also sets the exit code to 1. Messages go to stderr.
 
 import argparse
 import sys
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
 from dataclasses import replace
 from functools import partial
@@ -35,7 +35,7 @@ from seq2seq.cli.files import (
     inputs_of,
     warn_of_files,
 )
-from seq2seq.cli.lines import Format, InputLines, as_utf8, format_of, write_line
+from seq2seq.cli.lines import InputLines, as_utf8, format_of, write_line
 from seq2seq.cli.options import (
     add_engine,
     add_ensemble,
@@ -51,9 +51,9 @@ from seq2seq.cli.options import (
 from seq2seq.cli.ray_cluster import translate_on_ray
 from seq2seq.cli.requirements import (
     add_requirements,
-    best_by_risk,
     check_beams,
     check_requirements,
+    rank_by_risk,
     request_of,
     rules_of,
 )
@@ -62,10 +62,9 @@ from seq2seq.errors import ConfigError
 from seq2seq.unpacked import Readable
 
 if TYPE_CHECKING:
-    from seq2seq.constraints.request import Rules
     from seq2seq.decoding.engine import Engine
     from seq2seq.decoding.workers import Workers
-    from seq2seq.translation.request import Result, TranslationRequest
+    from seq2seq.translation.request import TranslationRequest
     from seq2seq.translation.text_engine import TextEngine
     from seq2seq.translator import Translator
 
@@ -115,14 +114,37 @@ def run(arguments: argparse.Namespace) -> int:
         return merge(arguments)
     if arguments.ray:
         return translate_on_ray(arguments, partial(open_engine, search=search, options=options))
-    translator, engine, rules = open_engine(arguments, search, options)
+    translator, engine, texts = open_engine(arguments, search, options)
     if arguments.document:
-        return translate_documents(arguments, translator, engine, rules)
-    if arguments.files:
-        code = translate_files(arguments, translator, engine, rules)
-        if arguments.stats:
-            progress.print_stats(engine)
-        return code
+        code = translate_documents(arguments, translator, texts)
+    elif arguments.files:
+        code = translate_files(arguments, translator, texts)
+    else:
+        code = translate_lines(arguments, translator, texts)
+    if arguments.stats:
+        progress.print_stats(engine)
+    return code
+
+
+def open_engine(
+    arguments: argparse.Namespace, search: dict[str, Any], options: dict[str, Any]
+) -> "tuple[Translator, Engine | Workers, TextEngine]":
+    """The model, an engine for it, and one for texts; arguments as `decoding_options` returns."""
+    translator = open_models(arguments.path, arguments)
+    chosen = translator.search(**search)
+    check_beams(arguments, chosen)
+    keep_placeholders(arguments, chosen)
+    rules = rules_of(arguments, translator, chosen)
+    engine = translator.engine(chosen, **options)
+    return translator, engine, translator.text_engine(engine, arguments.max_source, rules)
+
+
+def translate_lines(
+    arguments: argparse.Namespace, translator: "Translator", texts: "TextEngine"
+) -> int:
+    """Write the translation of each line as soon as it is there. Returns: the exit code."""
+    from seq2seq.translation.problems import warn_of_problems
+
     with ExitStack() as stack:
         lines = None
         if arguments.input:
@@ -134,49 +156,41 @@ def run(arguments: argparse.Namespace) -> int:
             request_of(text, f"line {line_no}", arguments)
             for line_no, text in enumerate(lines or arguments.texts, start=1)
         )
-        texts = translator.text_engine(engine, arguments.max_source, rules)
         if arguments.alternatives:
             ended = find_alternatives(requests, texts, arguments)
         else:
             ended = texts.translate(requests, ready=lines.ready if lines else lambda: True)
-        results = stack.enter_context(closing(results_of(ended, arguments)))
+        # Where each line asks for something of its own, the others are translated all the same.
+        lenient = bool(arguments.json_input or arguments.alternatives)
+        ended = stack.enter_context(closing(warn_of_problems(ended, lenient=lenient)))
         output = sys.stdout
         if arguments.output:
             opened = arguments.output.open("w", encoding="utf-8", newline="\n")
             output = stack.enter_context(opened)
         if lines and not arguments.quiet and progress.should_show(output):
-            results = stack.enter_context(closing(progress.with_progress(results, lines)))
-        language = translator.config["data"]["target"]
-        best = (best_by_risk(each, arguments, language) for each in results)
-        arguments.nbest = arguments.alternatives or arguments.nbest
-        code = write(best, output, format_of(arguments, translator.target))
-    if arguments.stats:
-        progress.print_stats(engine)
-    return code
+            ended = stack.enter_context(closing(progress.with_progress(ended, lines)))
+        return write_results(ended, output, arguments, translator)
 
 
-def results_of(
-    ended: "Iterable[TranslationRequest]", arguments: argparse.Namespace
-) -> "Generator[Result, None, None]":
-    """The results of requests, in order; their problems become warnings."""
-    from seq2seq.translation.problems import warn_of_problems
-
-    # A line that is refused is no error if it was asked for alone.
-    alone = arguments.json_input or arguments.alternatives
-    for request in warn_of_problems(ended, lenient=bool(alone)):
-        yield request.result
-
-
-def open_engine(
-    arguments: argparse.Namespace, search: dict[str, Any], options: dict[str, Any]
-) -> "tuple[Translator, Engine | Workers, Rules]":
-    """The model, an engine for it, and the rules for all texts; arguments as `check` returns."""
-    translator = open_models(arguments.path, arguments)
-    chosen = translator.search(**search)
-    check_beams(arguments, chosen)
-    keep_placeholders(arguments, chosen)
-    rules = rules_of(arguments, translator, chosen)
-    return translator, translator.engine(chosen, **options), rules
+def write_results(
+    ended: "Iterable[TranslationRequest]",
+    output: TextIO,
+    arguments: argparse.Namespace,
+    translator: "Translator",
+) -> int:
+    """Write results one by one. Returns: the exit code."""
+    arguments.nbest = arguments.alternatives or arguments.nbest
+    formatted, language = (
+        format_of(arguments, translator.target),
+        translator.config["data"]["target"],
+    )
+    failed = False
+    for line_no, request in enumerate(ended, start=1):
+        failed = failed or request.error is not None
+        rank_by_risk(request.result.translations, arguments, language)
+        for line in formatted(line_no, request):
+            write_line(line, output)
+    return int(failed)
 
 
 def decoding_options(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -223,13 +237,3 @@ def find_alternatives(
             request = replace(request, prefix=" ".join(beginning), alternatives=count)
             (request,) = texts.translate([request])
         yield request
-
-
-def write(results: "Iterable[Result]", output: TextIO, formatted: Format) -> int:
-    """Write each result as soon as it is ready. Returns: the exit code."""
-    failed = False
-    for line_no, result in enumerate(results, start=1):
-        failed = failed or result.failed
-        for line in formatted(line_no, result):
-            write_line(line, output)
-    return int(failed)

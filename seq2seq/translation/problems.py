@@ -1,14 +1,14 @@
 """The problems of texts, told to people."""
 
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Generator, Iterable
 
 from seq2seq.translation.request import SHOWN, TranslationRequest
 
 
 def warn_of_problems(
     requests: Iterable[TranslationRequest], *, lenient: bool = False
-) -> Iterator[TranslationRequest]:
+) -> Generator[TranslationRequest, None, None]:
     """Pass requests on that have ended, in order, and warn of their problems by their places; at
     the end, of those whose best translation the length limit cut off.
 

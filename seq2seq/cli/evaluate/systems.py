@@ -12,7 +12,7 @@ from seq2seq.cli.evaluate.testset import TestSet, check_hypotheses
 from seq2seq.cli.files import is_archive
 from seq2seq.cli.lines import one_line
 from seq2seq.cli.options import engine_arguments, model_paths, open_models, search_arguments
-from seq2seq.cli.requirements import best_by_risk, check_beams, rules_of
+from seq2seq.cli.requirements import check_beams, rank_by_risk, rules_of
 from seq2seq.data.text import check_rereadable, read_lines, similar_names
 from seq2seq.errors import ConfigError
 
@@ -106,10 +106,9 @@ def translate(path: Path, test_set: TestSet, arguments: argparse.Namespace) -> S
     rules = rules_of(arguments, translator, chosen)
     engine = translator.engine(chosen, **options)
     language = translator.config["data"]["target"]
-    results = [
-        best_by_risk(result, arguments, language)
-        for result in translator.stream(test_set.source, engine, rules=rules)
-    ]
+    results = list(translator.stream(test_set.source, engine, rules=rules))
+    for result in results:
+        rank_by_risk(result.translations, arguments, language)
     if arguments.stats:
         progress.print_stats(engine)
     bests = [result.translations[0] if result.translations else None for result in results]
