@@ -1,5 +1,6 @@
 """A trained model for people: text in, text out."""
 
+import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, partial
@@ -165,7 +166,8 @@ class Translator:
             options: of conf/decode; None = as configured. `cache`: `auto`, `dense` or `paged`;
                 `rows`, `pages`, `page_size`: see `Engine`; `precision`: `float32`, `bfloat16` or
                 `int8`; `workers`: maximum number of processes, one thread each; `auto` is one per
-                CPU core, and none for a few sentences. None are started with 1 or on a GPU.
+                CPU core, and none for a few sentences. None are started with 1, on a GPU, or on
+                another system than Linux.
 
         Raises: ConfigError for invalid values.
         """
@@ -180,7 +182,7 @@ class Translator:
         model = self.convert(precision)
         engine = Engine(model, search, guide, **values)
         count, minimum = (usable_cores(), WORTH_A_PROCESS) if workers == "auto" else (workers, 1)
-        if count == 1 or self.device.type != "cpu":
+        if count == 1 or self.device.type != "cpu" or sys.platform != "linux":
             return engine
         if in_c(model):  # as it is, so that all processes share it
             build = partial(Engine, model, search, guide, **values)

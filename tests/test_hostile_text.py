@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from piece_models import model_bytes
 
 import seq2seq
-from seq2seq.cli.sharded import LINE_NUMBERS
 from seq2seq.constraints.request import PLACEHOLDERS, Rules, TextRequest
 from seq2seq.constraints.spelling import inside_word, occurrences
 from seq2seq.data.windows import SENTENCE_END
@@ -75,7 +74,6 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "cautions": lambda text: cautions([text], {"a": [text]}),
     "occurrences": lambda text: [occurrences(text[:n], text) for n in (99, LENGTH // 2)],
     "pieces of other programs": lambda text: imported_tokenizer().encode_batch([text]),
-    "line numbers": lambda text: LINE_NUMBERS.sub("", text),
     "scores of comet": SCORE.findall,
 }
 

@@ -17,15 +17,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2seq.cli import progress
-from seq2seq.cli.sharded import (
-    InputFiles,
-    Lines,
-    Shard,
-    begin_files,
-    finish,
-    missing,
-    translate_shards,
-)
+from seq2seq.cli.sharded import begin_files, finish, missing_shards, translate_shards
+from seq2seq.cli.shards import InputFiles, Lines, Shard
 from seq2seq.errors import ConfigError, DataError, Seq2SeqError, format_count
 
 if TYPE_CHECKING:
@@ -183,7 +176,7 @@ def shards_done(
             warnings.warn(message, stacklevel=2)
         yield shard, failed
 
-    for shard, lines in missing(arguments, files):
+    for shard, lines in missing_shards(arguments, files):
         if not free:
             yield from results()
         each = free.pop()
