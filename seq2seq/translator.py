@@ -302,7 +302,7 @@ class Translator:
         return self.model.max_source
 
     def align(self, source: str, target: str | None = None, *, units: str = "words") -> Alignment:
-        """Where the model looks while it writes `target`, by default its translation of `source`.
+        """The alignment of `source` with `target`, by default its translation.
 
         One pass over the given pair: the weights are those of teacher forcing.
 
@@ -348,7 +348,7 @@ class Translator:
                     yield None
 
     def score(self, sources: Iterable[str], targets: Iterable[str]) -> list[TranslationScore]:
-        """How probable each target is as the translation of its source, in order.
+        """The probability of each target as the translation of its source, in order.
 
         Raises: ValueError if there are more of one than of the other.
         """

@@ -9,7 +9,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, cast
 
 from seq2seq.cli.lines import decode_leniently
-from seq2seq.cli.options import typed
+from seq2seq.cli.options import option_name
 from seq2seq.cli.requirements import rank_by_risk
 from seq2seq.documents.document import Document
 from seq2seq.documents.sentences import BETTER, has_better
@@ -36,7 +36,7 @@ def check_documents(arguments: argparse.Namespace) -> None:
     """Raises: ConfigError for an option that needs another, or is of single sentences."""
     if arguments.html and not arguments.document:
         raise ConfigError("--html is for whole texts: add --document")
-    given = [typed(name) for name in OF_SENTENCES if getattr(arguments, name)]
+    given = [option_name(name) for name in OF_SENTENCES if getattr(arguments, name)]
     if arguments.document and given:
         raise ConfigError(f"{given[0]} is for single sentences: leave it or --document out")
 

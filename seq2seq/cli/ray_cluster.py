@@ -34,8 +34,8 @@ TRIES = 3  # of a shard whose actor dies
 
 
 class ShardTranslator:
-    """What an actor does. The model is opened with the first shard, so that an error belongs to it,
-    as any other.
+    """The work of an actor. The model is opened with the first shard, so that an error belongs to
+    it, as any other.
     """
 
     def __init__(self, arguments: argparse.Namespace, open_model: Open):

@@ -1,4 +1,4 @@
-"""What translations must be like: the options, and what they ask of an engine for texts."""
+"""Requirements of translations: their options, and the requests and rules that say them."""
 
 import argparse
 import re
@@ -60,7 +60,7 @@ def check_beams(arguments: argparse.Namespace, search: "Search") -> None:
 
 
 def rules_of(arguments: argparse.Namespace, translator: "Translator", search: "Search") -> "Rules":
-    """What all translations must be like.
+    """The requirements of all translations.
 
     Raises: ConfigError for an invalid pattern, and for a search that cannot find what must be
         there; DataError for a damaged glossary.

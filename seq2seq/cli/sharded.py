@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from seq2seq.cli import progress
 from seq2seq.cli.files import InputPath, check_apart, inputs_of
 from seq2seq.cli.lines import format_of
-from seq2seq.cli.options import positive, typed
+from seq2seq.cli.options import option_name, positive
 from seq2seq.cli.requirements import rank_by_risk, request_of
 from seq2seq.cli.shards import (
     LINES,
@@ -113,10 +113,10 @@ def check_files(arguments: argparse.Namespace) -> None:
     """
     folder, output = arguments.files, arguments.output_dir
     if folder is None:
-        if given := [typed(name) for name in OF_FILES if getattr(arguments, name)]:
+        if given := [option_name(name) for name in OF_FILES if getattr(arguments, name)]:
             raise ConfigError(f"{given[0]} is for many files: add --files FOLDER")
         return
-    if given := [typed(name) for name in OF_OTHERS if getattr(arguments, name)]:
+    if given := [option_name(name) for name in OF_OTHERS if getattr(arguments, name)]:
         what = "texts" if given[0] == "--texts" else given[0]
         raise ConfigError(f"{what} cannot be joined with --files: leave one out")
     if arguments.ray and arguments.workers is not None:

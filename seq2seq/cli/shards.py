@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from seq2seq.cli.lines import InputLines
-from seq2seq.cli.options import ANY, BEAM, ENSEMBLE, REQUIREMENTS, SAMPLE, model_paths, typed
+from seq2seq.cli.options import ANY, BEAM, ENSEMBLE, REQUIREMENTS, SAMPLE, model_paths, option_name
 from seq2seq.durable import create_text
 from seq2seq.errors import ConfigError, DataError
 
@@ -151,7 +151,9 @@ def record_options(arguments: argparse.Namespace) -> None:
             create_text(folder / OPTION_FILES[0], json.dumps(now))
     known = read_options(arguments.output_dir)
     if differing := [n for n in {**known, **now} if known.get(n) != now.get(n)]:
-        names = ", ".join("the model" if name == "path" else typed(name) for name in differing)
+        names = ", ".join(
+            "the model" if name == "path" else option_name(name) for name in differing
+        )
         raise ConfigError(
             f"--output-dir {arguments.output_dir} was begun with other options ({names}): type "
             "those, or another folder"

@@ -44,9 +44,9 @@ from seq2seq.cli.options import (
     engine_arguments,
     natural_number,
     open_models,
+    option_name,
     positive,
     search_arguments,
-    typed,
 )
 from seq2seq.cli.ray_cluster import translate_on_ray
 from seq2seq.cli.requirements import (
@@ -200,7 +200,7 @@ def decoding_options(arguments: argparse.Namespace) -> tuple[dict[str, Any], dic
         raise ConfigError("--alternatives K and --at N belong together: --alternatives 5 --at 3")
     if arguments.alternatives:
         others = ("json_input", "mbr", "nbest", "glossary", "keep", "prefix", "max_source")
-        if given := [typed(name) for name in others if getattr(arguments, name)]:
+        if given := [option_name(name) for name in others if getattr(arguments, name)]:
             raise ConfigError(f"{given[0]} cannot be joined with --alternatives: leave it out")
     check_documents(arguments)
     check_files(arguments)

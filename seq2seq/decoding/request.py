@@ -97,6 +97,6 @@ class SentenceRequest(Request):
             self.on_end = None  # which may hold whatever holds this request
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
-        """All that a worker process needs to know, which is nothing of whoever asks."""
+        """The fields for a worker process, which need not know who asks."""
         state = {each.name: getattr(self, each.name) for each in fields(self)}
         return None, {**state, "owner": None, "on_end": None}

@@ -33,7 +33,7 @@ class Command(NamedTuple):
     cancelled: Sequence[SentenceRequest] = ()
 
 
-class Report(NamedTuple):
+class Reply(NamedTuple):
     """A message from a worker."""
 
     answers: list[tuple[int, list[Hypothesis]]]  # ids of requests, and their hypotheses
@@ -79,14 +79,14 @@ class Worker:
     def receive(self) -> list[SentenceRequest]:
         """Wait for the next requests that are done. Raises: whatever the engine raised."""
         with self._alive():
-            report: Report | BaseException = self.connection.recv()
-        if isinstance(report, BaseException):
-            raise report
-        for message, category in report.warnings:
+            reply: Reply | BaseException = self.connection.recv()
+        if isinstance(reply, BaseException):
+            raise reply
+        for message, category in reply.warnings:
             warnings.warn(message, category, stacklevel=2)
-        self.stats = report.stats
+        self.stats = reply.stats
         done = []
-        for request_id, hypotheses in report.answers:
+        for request_id, hypotheses in reply.answers:
             if request := self.unanswered.pop(request_id, None):  # else it was cancelled
                 request.finish(hypotheses)
                 done.append(request)
@@ -132,8 +132,8 @@ def serve_engine(connection: Connection) -> None:
         engine = receive_factory(connection)()
         commands: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
         threading.Thread(target=receive_commands, args=(connection, commands), daemon=True).start()
-        while (report := work(engine, commands)) is not None:
-            connection.send(report)
+        while (reply := work(engine, commands)) is not None:
+            connection.send(reply)
     except (EOFError, OSError):
         return
 
@@ -149,9 +149,7 @@ def receive_commands(connection: Connection, commands: "queue.SimpleQueue[Comman
         commands.put(None)
 
 
-def work(
-    engine: Engine, commands: "queue.SimpleQueue[Command | None]"
-) -> Report | Exception | None:
+def work(engine: Engine, commands: "queue.SimpleQueue[Command | None]") -> Reply | Exception | None:
     """Carry out commands until there are answers, or an error. None if no more will come."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -173,4 +171,4 @@ def work(
             except Exception:  # an error that cannot be pickled
                 return RuntimeError("".join(traceback.format_exception(error)))
     answers = [(request.id, request.hypotheses or []) for request in ended]
-    return Report(answers, [(str(w.message), w.category) for w in caught], engine.stats)
+    return Reply(answers, [(str(w.message), w.category) for w in caught], engine.stats)

@@ -86,8 +86,8 @@ class TextCodec:
         ]
 
     def terms_of(self, request: TranslationRequest) -> tuple[list[Term], list[str]]:
-        """What the translation of a text must and must not contain, and what of this no translation
-        can: what contains something banned, and what the pieces cannot spell.
+        """The terms that the translation of a text must and must not contain, and those that it
+        cannot: what contains something banned, and what the pieces cannot spell.
         """
         terms = self.rules.terms(request.asked)
         possible = list(self.vocabulary.spellable(terms)) if terms else []

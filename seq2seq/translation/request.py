@@ -126,7 +126,7 @@ class TranslationRequest(Request):
 
     @property
     def asked(self) -> TextRequest:
-        """What its translation must be like."""
+        """The text and its requirements."""
         must = tuple(map(tuple, self.must))
         return TextRequest(self.text, self.prefix, must, tuple(self.must_not))
 

@@ -135,9 +135,9 @@ def test_a_worker_answers_by_the_ids_that_its_requests_have_elsewhere() -> None:
     for submitted, cancelled in (((first, stuck), ()), ((second,), (stuck, *requests(9)))):
         command = worker_process.Command(submitted, cancelled)
         commands.put(pickle.loads(pickle.dumps(command)))
-    report = worker_process.work(engine, commands)
-    assert isinstance(report, worker_process.Report) and not engine.busy
-    assert [(i, h[0].ids[0]) for i, h in report.answers] == [(first.id, 1), (second.id, 2)]
+    reply = worker_process.work(engine, commands)
+    assert isinstance(reply, worker_process.Reply) and not engine.busy
+    assert [(i, h[0].ids[0]) for i, h in reply.answers] == [(first.id, 1), (second.id, 2)]
 
 
 def test_several_streams_of_workers_get_their_own_answers(echoes: Workers) -> None:
