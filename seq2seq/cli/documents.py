@@ -72,7 +72,8 @@ def translate_documents(
         for number, sentence in enumerate(sentences, start=1)
     ]
     for request in warn_of_problems(texts.translate(requests)):
-        rank_by_risk(request.result.translations, arguments, target)
+        if arguments.mbr:
+            rank_by_risk(request.result.translations, arguments, target)
     best = (r.result.translations[0].text if r.result.translations else r.text for r in requests)
     with ExitStack() as stack:
         output = sys.stdout

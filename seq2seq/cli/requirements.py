@@ -114,7 +114,7 @@ def rank_by_risk(
     """For --mbr N, of N translations that contain as much of what they must as the best, put the
     one of the highest expected utility first.
     """
-    if not (translations and arguments.mbr):
+    if len(translations) < 2:
         return
     from seq2seq.metrics.mbr import minimum_bayes_risk
 

@@ -236,7 +236,8 @@ def translate_shards(
         of_shard = chain([first], islice(ended, shard.lines - 1))
         for line_no, request in enumerate(of_shard, shard.first):
             failed = failed or request.error is not None
-            rank_by_risk(request.result.translations, arguments, language)
+            if arguments.mbr:
+                rank_by_risk(request.result.translations, arguments, language)
             text += [f"{line}\n" for line in formatted(line_no, request)]
         shard.path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(shard.path) as output:

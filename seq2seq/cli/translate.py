@@ -187,7 +187,8 @@ def write_results(
     failed = False
     for line_no, request in enumerate(ended, start=1):
         failed = failed or request.error is not None
-        rank_by_risk(request.result.translations, arguments, language)
+        if arguments.mbr:
+            rank_by_risk(request.result.translations, arguments, language)
         for line in formatted(line_no, request):
             write_line(line, output)
     return int(failed)

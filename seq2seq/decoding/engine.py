@@ -111,7 +111,7 @@ class Engine(SentenceEngine):
     def check(self, request: SentenceRequest) -> None:
         max_length = self.model.max_length
         check_prefix(request.prefix, max_length)
-        search = self._search(request)
+        search = request.search or self.search
         if request.constraint is not None and request.constraint.requires:
             check_required(search)
         if self.pool is not None:
@@ -149,7 +149,10 @@ class Engine(SentenceEngine):
     def advance(self) -> list[SentenceRequest]:
         """Admit waiting sentences, then decode one more token of every hypothesis."""
         try:
-            return self._advance()
+            with torch.no_grad():
+                self._admit()
+                self._reserve()
+                return self._step()
         except BaseException as error:
             requests = [*self._requests.values()]
             self.cancel(requests)
@@ -160,10 +163,7 @@ class Engine(SentenceEngine):
                 request.fail(dropped)
             raise
 
-    @torch.no_grad()
-    def _advance(self) -> list[SentenceRequest]:
-        self._admit()
-        self._reserve()
+    def _step(self) -> list[SentenceRequest]:
         ended = []
         for kind, batch in list(self._batches.items()):
             if not len(batch):
@@ -176,13 +176,10 @@ class Engine(SentenceEngine):
                 ended[-1].finish(hypotheses)
         return ended
 
-    def _search(self, request: SentenceRequest) -> Search:
-        return request.search or self.search
-
     def _pages(self, request: SentenceRequest, tokens: int) -> int:
         """Pages that a sentence needs when each of its hypotheses has read `tokens` tokens."""
         assert self.pool is not None
-        size, beams = self.pool.page_size, self._search(request).beams
+        size, beams = self.pool.page_size, (request.search or self.search).beams
         return self.model.pages_for(size, len(request.source), tokens, beams)
 
     def _admit(self) -> None:
@@ -201,7 +198,7 @@ class Engine(SentenceEngine):
                 self._queue.popleft()
                 continue
             first = not joining and not self._started
-            search = self._search(request)
+            search = request.search or self.search
             vacant -= search.beams
             longest = max(longest, len(request.source))
             if not first and vacant < 0:
@@ -228,7 +225,7 @@ class Engine(SentenceEngine):
             ids,
             [request.prefix for request in requests],
             [request.draw_id or 0 for request in requests],
-            [self._search(request) for request in requests],
+            [request.search or self.search for request in requests],
             [None if each is None else self.guide(each) for each in constraints],
         )
         for request in requests:

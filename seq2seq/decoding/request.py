@@ -84,17 +84,16 @@ class SentenceRequest(Request):
     def finish(self, hypotheses: list[Hypothesis]) -> None:
         """For its engine: it is done."""
         self.status, self.hypotheses = Status.DONE, hypotheses
-        self._tell()
+        if self.on_end:
+            self.on_end()
+            self.on_end = None  # which may hold whatever holds this request
 
     def fail(self, error: Exception) -> None:
         """For its engine: it will never be done."""
         self.status, self.error = Status.FAILED, error
-        self._tell()
-
-    def _tell(self) -> None:
         if self.on_end:
             self.on_end()
-            self.on_end = None  # which may hold whatever holds this request
+            self.on_end = None
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
         """The fields for a worker process, which need not know who asks."""

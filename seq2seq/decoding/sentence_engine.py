@@ -93,7 +93,8 @@ class RequestEngine(ABC, Generic[R]):
                 while order and order[0].ended:
                     yield order.popleft()
         finally:
-            self.cancel(order)
+            if order:
+                self.cancel(order)
 
 
 class SentenceEngine(RequestEngine[SentenceRequest]):

@@ -6,8 +6,7 @@ The matrices of one decoding step are too small to split between threads; senten
 import itertools
 import multiprocessing
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from multiprocessing.connection import Connection, wait
 
 from seq2seq.decoding.engine import DROPPED, Engine
@@ -40,7 +39,7 @@ class Workers(SentenceEngine):
         count: maximum number of processes.
         min_requests: requests per process that make starting it worth it.
 
-    All methods raise whatever an engine raises; then all processes end, and all requests fail.
+    `advance` raises whatever an engine raises; then all processes end, and all requests fail.
     """
 
     def __init__(
@@ -103,20 +102,21 @@ class Workers(SentenceEngine):
             self._deaths.pop(request.id, None)
         self._backlog = deque(each for each in self._backlog if not each.ended)
         self._suspects = deque(each for each in self._suspects if not each.ended)
-        with self._whole():
-            for worker in list(self._workers):
-                if theirs := [dropped[i] for i in worker.unanswered if i in dropped]:
-                    self._send(worker, Command(cancelled=theirs))
+        for worker in list(self._workers):
+            if theirs := [dropped[i] for i in worker.unanswered if i in dropped]:
+                self._send(worker, Command(cancelled=theirs))
 
     def advance(self) -> list[SentenceRequest]:
         """Deal requests out, and wait for answers, if there is work."""
-        ended: list[SentenceRequest] = []
-        with self._whole():
+        try:
             if self.waiting:
                 self._deal()
-            if self.engine.busy:
-                ended += self.engine.advance()
-            ended += self._receive(wait_for_one=not self.engine.busy)
+            ended = self.engine.advance() if self.engine.busy else []
+            if self._workers:
+                ended += self._receive(wait_for_one=not self.engine.busy)
+        except BaseException:
+            self.close()
+            raise
         ended += self._failed
         self._failed = []
         return ended
@@ -125,15 +125,6 @@ class Workers(SentenceEngine):
         if not self._wakes:
             self._wakes = True
             self._waker.send_bytes(b"!")
-
-    @contextmanager
-    def _whole(self) -> Iterator[None]:
-        """If an error is raised inside, all processes end, and all requests fail."""
-        try:
-            yield
-        except BaseException:
-            self.close()
-            raise
 
     def close(self) -> None:
         """End the processes; all requests fail. They also end with this one, however it ends."""

@@ -108,7 +108,8 @@ def translate(path: Path, test_set: TestSet, arguments: argparse.Namespace) -> S
     language = translator.config["data"]["target"]
     results = list(translator.stream(test_set.source, engine, rules=rules))
     for result in results:
-        rank_by_risk(result.translations, arguments, language)
+        if arguments.mbr:
+            rank_by_risk(result.translations, arguments, language)
     if arguments.stats:
         progress.print_stats(engine)
     bests = [result.translations[0] if result.translations else None for result in results]
