@@ -21,9 +21,9 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from seq2seq.environment import wait_briefly
+from seq2seq.environment import limit_thread_spinning
 
-wait_briefly()  # before torch, as in training
+limit_thread_spinning()  # before torch, as in training
 
 import torch  # noqa: E402
 from attention_bench.curves import draw  # noqa: E402

@@ -44,10 +44,12 @@ from decoding_bench.measure import Protocol
 from decoding_bench.report import Line, lines, record, section
 
 from seq2seq import checkpoint
+from seq2seq.checkpoint.archive import load_archive
+from seq2seq.checkpoint.folder import find_checkpoint
 from seq2seq.data.text import read_lines
 from seq2seq.errors import ConfigError
 from seq2seq.interchange.ctranslate2 import NEVER, export
-from seq2seq.metrics.scores import score
+from seq2seq.metrics.scores import score_corpus
 from seq2seq.symbols import EOS
 
 OUTPUT_BIAS = f"{checkpoint.PREFIX}embeddings.output.bias"
@@ -60,7 +62,7 @@ def forms(path: Path, folder: Path, regimes: Sequence[str]) -> dict[str, tuple[s
     """
     files = {}
     for regime in regimes:
-        content = checkpoint.load(checkpoint.find(path))
+        content = load_archive(find_checkpoint(path))
         state = {name: value.clone() for name, value in content["state_dict"].items()}
         if regime == "forced":
             state[OUTPUT_BIAS][EOS] = NEVER
@@ -107,7 +109,9 @@ def hire(
 
 def bleu(saved: checkpoint.Saved, references: list[str], hypotheses: list[list[int]]) -> float:
     language = str(saved.config["data"]["target"])
-    return score(saved.target.decode_batch(hypotheses), references, language=language)[0].value
+    return score_corpus(saved.target.decode_batch(hypotheses), references, language=language)[
+        0
+    ].value
 
 
 def said(options: argparse.Namespace, rows: Sequence[list[int]]) -> list[str]:

@@ -29,10 +29,10 @@ from multiprocessing import get_context
 from multiprocessing.connection import Connection
 from typing import NamedTuple
 
-from seq2seq.environment import keep_few_kernels, wait_briefly
+from seq2seq.environment import limit_kernel_cache, limit_thread_spinning
 
-wait_briefly()  # before torch, as in training
-keep_few_kernels()
+limit_thread_spinning()  # before torch, as in training
+limit_kernel_cache()
 
 import torch  # noqa: E402
 from benchmarking import (  # noqa: E402
@@ -48,9 +48,10 @@ from torch import Tensor, nn  # noqa: E402
 from torch.optim.lr_scheduler import LinearLR  # noqa: E402
 
 from seq2seq.data.batch import Batch  # noqa: E402
-from seq2seq.data.batching import BatchLoader, EvalBatches  # noqa: E402
+from seq2seq.data.batch_loader import BatchLoader, EvalBatches  # noqa: E402
 from seq2seq.data.corpus import Corpus  # noqa: E402
-from seq2seq.data.prepare import DataOptions, prepare  # noqa: E402
+from seq2seq.data.options import DataOptions  # noqa: E402
+from seq2seq.data.prepare import prepare  # noqa: E402
 from seq2seq.functional.positions import sinusoid  # noqa: E402
 from seq2seq.models import Seq2Seq, build_model  # noqa: E402
 from seq2seq.symbols import PAD  # noqa: E402

@@ -24,7 +24,7 @@ class BusyMachineError(SystemExit):
 
 @dataclass
 class Load:
-    """How many cores all other processes kept busy, on average."""
+    """The cores that all other processes kept busy, on average."""
 
     cores: float = 0.0
 

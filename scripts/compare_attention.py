@@ -20,29 +20,29 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from seq2seq.environment import keep_few_kernels, wait_briefly
+from seq2seq.environment import limit_kernel_cache, limit_thread_spinning
 
-wait_briefly()  # before torch, as in training
-keep_few_kernels()
+limit_thread_spinning()  # before torch, as in training
+limit_kernel_cache()
 
 import torch  # noqa: E402
 from benchmarking import await_idle, conditions, foreign_load  # noqa: E402
-from comparison.memory import remembered  # noqa: E402
+from comparison.memory import measure_memory  # noqa: E402
 from comparison.picture import draw  # noqa: E402
 from comparison.rows import Mean, Row, markdown, write_csv  # noqa: E402
-from comparison.runs import Group, grouped, in_order, incomparable, read_runs  # noqa: E402
+from comparison.runs import Group, group_runs, in_order, incomparable, read_runs  # noqa: E402
 from comparison.speed import Material, Speeds, parameters, speeds  # noqa: E402
 
 from seq2seq.data.text import check_parallel, read_lines  # noqa: E402
 from seq2seq.errors import Seq2SeqError, fail  # noqa: E402
-from seq2seq.metrics.scores import score  # noqa: E402
+from seq2seq.metrics.scores import score_corpus  # noqa: E402
 from seq2seq.translator import Translator  # noqa: E402
 
 
 def row_of(group: Group, test: Sequence[Path] | None, measured: Speeds | None) -> Row:
     run = group.runs[0]
     model = run.saved.build()
-    past, source = remembered(model, run.saved.config["data"]["max_length"])
+    past, source = measure_memory(model, run.saved.config["data"]["max_length"])
     return Row(
         name=group.name,
         roles=run.roles,
@@ -63,7 +63,7 @@ def test_bleu(folder: Path, source: Path, reference: Path) -> float:
     translator = Translator.load(folder / "best.ckpt", "cpu")
     translations = translator.translate(list(read_lines(source)))
     language = translator.config["data"]["target"]
-    return score(translations, list(read_lines(reference)), language=language)[0].value
+    return score_corpus(translations, list(read_lines(reference)), language=language)[0].value
 
 
 def measure(groups: Sequence[Group], options: argparse.Namespace) -> tuple[dict[str, Speeds], str]:
@@ -86,7 +86,7 @@ def compare(options: argparse.Namespace) -> None:
     runs, skipped = read_runs(options.sweeps)
     notes = [*skipped, *incomparable(runs)]
     print("\n".join(notes), file=sys.stderr, end="\n" if notes else "")
-    groups = in_order(grouped(runs), options.reference)
+    groups = in_order(group_runs(runs), options.reference)
     measured: dict[str, Speeds] = {}
     if not options.no_speed:
         measured, said = measure(groups, options)

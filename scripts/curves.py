@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from seq2seq.pages.charts import points
+from seq2seq.pages.charts import column_points
 from seq2seq.pages.plots import INK, METADATA, QUIET, RULE
 
 TRAIN, VALID = QUIET, "#376cb4"
@@ -20,13 +20,13 @@ def draw_curves(rows: Sequence[Mapping[str, str]], path: Path) -> None:
     left, right = figure.subplots(1, 2)
     _panel(left, "loss per piece")
     for name, colour, width in (("train/loss", TRAIN, 0.8), ("valid/loss", VALID, 1.6)):
-        if curve := points(rows, name):
+        if curve := column_points(rows, name):
             label = name.partition("/")[0]
             left.plot(*zip(*curve, strict=True), color=colour, linewidth=width, label=label)
     if left.lines:
         left.legend(frameon=False, fontsize=8, labelcolor="linecolor")
     _panel(right, "BLEU, validation, greedy")
-    if curve := points(rows, "valid/bleu"):
+    if curve := column_points(rows, "valid/bleu"):
         right.plot(*zip(*curve, strict=True), color=VALID, linewidth=1.6)
     figure.savefig(path, dpi=110, metadata=METADATA.get("png"))
 

@@ -69,7 +69,7 @@ def groups() -> list[Path]:
     return sorted(path for path in CONF.iterdir() if path.is_dir())
 
 
-def known_meanings() -> dict[str, str]:
+def read_meanings() -> dict[str, str]:
     """`model.dim` -> its meaning, over all groups."""
     known = meanings([CONF / "train.yaml"])
     for group in groups():
@@ -93,7 +93,7 @@ def table(listed: list[Option], group: str, known: dict[str, str]) -> str:
 
 
 def page() -> str:
-    known = known_meanings()
+    known = read_meanings()
     alone = [o for o in options(CONF / "train.yaml") if not o.key.startswith(("hydra", "defaults"))]
     parts = [INTRODUCTION, "## Outside the groups", table(alone, "", known)]
     for group in groups():

@@ -27,6 +27,7 @@ from hydra import compose, initialize_config_dir
 from omegaconf import OmegaConf
 
 from seq2seq import checkpoint
+from seq2seq.checkpoint.differences import list_differences
 from seq2seq.errors import Seq2SeqError, fail
 from seq2seq.pages.charts import read_rows
 
@@ -55,7 +56,7 @@ def evaluate(run: Path, model: Path, test: Sequence[Path], options: Sequence[str
     if done.returncode:
         raise Seq2SeqError(f"{' '.join(typed)} ended with {done.returncode}: {done.stderr.strip()}")
     # The same text, whether or not it is compressed here.
-    files = [named(path, run).removesuffix(".gz") for path in test]
+    files = [shorten_path(path, run).removesuffix(".gz") for path in test]
     shown = ["seq2seq", "evaluate", str(model), *files, *options]
     return Evaluated(shlex.join(shown), json.loads(done.stdout))
 
@@ -84,13 +85,13 @@ def recipe(name: str) -> Path:
 def training_command(run: Path) -> str:
     """The command of a run, with FOLDER for the folders of this machine, and without `resume`."""
     typed = [each for each in overrides(run) if not each.startswith("resume=")]
-    words = [PATH.sub(lambda path: named(Path(path[0]), run), word) for word in typed]
+    words = [PATH.sub(lambda path: shorten_path(Path(path[0]), run), word) for word in typed]
     result = result_of(run)
     alone = f"OMP_NUM_THREADS={result['threads']} " if result["device"] == "cpu" else ""
     return alone + shlex.join(["python", "train.py", *words, f"hydra.run.dir={run}"])
 
 
-def named(path: Path, run: Path) -> str:
+def shorten_path(path: Path, run: Path) -> str:
     """A path with FOLDER in place of the common folder of the run's inputs, or of its parent."""
     if not path.is_absolute():
         return str(path)
@@ -101,20 +102,20 @@ def named(path: Path, run: Path) -> str:
     return str("FOLDER" / path.relative_to(folder if path.is_relative_to(folder) else path.parent))
 
 
-def changed(run: Path) -> list[str]:
+def list_changes(run: Path) -> list[str]:
     """Options whose values have changed since, under the same command: old and new value."""
     with initialize_config_dir(str(CONF), version_base="1.3"):
         configs = OmegaConf.load(run / ".hydra" / "config.yaml"), compose("train", overrides(run))
-    then, now = (_resolved(config) for config in configs)
+    then, now = (_resolve(config) for config in configs)
     # A new option had its default value.
     return [
         f"`{name[1:]}` was {one}, and is {other}"
-        for name, one, other in checkpoint.list_differences(then, now, "")
+        for name, one, other in list_differences(then, now, "")
         if one is not None and name not in REFERRED
     ]
 
 
-def _resolved(config: Any) -> Any:
+def _resolve(config: Any) -> Any:
     config.run_name = "any"  # by default it needs the Hydra of a run
     return OmegaConf.to_container(config, resolve=True)
 
@@ -178,7 +179,7 @@ def page(
         f"| wall time of the fit, validations included | {minutes(run)} |",
         f"| machine | {machine(run)} |",
         *([f"| beside it | {options.beside} |"] if options.beside else []),
-        *(f"| changed since | {each} |" for each in changed(run)),
+        *(f"| changed since | {each} |" for each in list_changes(run)),
         f"| best validation, {result['monitor']} | {best} |",
         "",
         *scores(tests),

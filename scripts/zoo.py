@@ -63,11 +63,11 @@ def presets(names: list[str], *overrides: str) -> list[Preset]:
 def read(name: str, overrides: tuple[str, ...]) -> Preset:
     config = compose("train", overrides=[f"attn={name}", *overrides])
     node: Any = OmegaConf.to_container(config.attn, resolve=True)
-    words, paper = described(CONF / "attn" / f"{name}.yaml")
+    words, paper = describe_preset(CONF / "attn" / f"{name}.yaml")
     return Preset(name, words, paper, without_elsewhere(node))
 
 
-def described(file: Path) -> tuple[str, str]:
+def describe_preset(file: Path) -> tuple[str, str]:
     """The description in the first comment of a preset, and the paper after its last dash."""
     text = title(file)
     words, dash, paper = text.rpartition(" - ")
@@ -84,7 +84,7 @@ def schemes(dim: int, heads: int, causal: bool) -> Iterator[tuple[str, PositionS
             yield name, scheme(causal, dim, **options)
 
 
-def supported(preset: Preset, role: Role, dim: int, heads: int) -> list[str]:
+def list_positions(preset: Preset, role: Role, dim: int, heads: int) -> list[str]:
     """The position schemes that act inside this mechanism: those it can be built with."""
     if role is Role.CROSS or role not in preset.mechanism.roles:
         return []

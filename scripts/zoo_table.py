@@ -11,7 +11,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from zoo import Preset, preset_names, presets, supported
+from zoo import Preset, list_positions, preset_names, presets
 
 from seq2seq.attention import Role
 
@@ -19,8 +19,15 @@ ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs" / "attention.md"
 BEGIN, END = "<!-- zoo table: python scripts/zoo_table.py -->", "<!-- end of the zoo table -->"
 HEADER = (
-    *("`attn=`", "what it is", "roles", "time", "held in training", "remembered in decoding"),
-    *("weights", "positions inside", "source"),
+    "`attn=`",
+    "what it is",
+    "roles",
+    "time",
+    "held in training",
+    "remembered in decoding",
+    "weights",
+    "positions inside",
+    "source",
 )
 DIM, HEADS = 64, 4  # of the mechanisms built to see which positions they support
 
@@ -49,7 +56,7 @@ def roles(preset: Preset) -> str:
 def positions(preset: Preset) -> str:
     """`rope, alibi, t5`; separately for encoder and decoder if they differ."""
     of_roles = {
-        role: ", ".join(supported(preset, role, DIM, HEADS)) or "none"
+        role: ", ".join(list_positions(preset, role, DIM, HEADS)) or "none"
         for role in (Role.ENCODER, Role.DECODER)
         if role in preset.mechanism.roles
     }
@@ -64,7 +71,7 @@ def table() -> str:
     return "\n".join(f"| {line} |" for line in lines)
 
 
-def written_into(page: str, content: str) -> str:
+def insert_between_marks(page: str, content: str) -> str:
     """The page with this content between its two marks.
 
     Raises: SystemExit unless the page has one of each.
@@ -84,7 +91,7 @@ def main() -> None:
     parser.add_argument("--check", action="store_true", help="only check; 1 if out of date")
     options = parser.parse_args()
     page = options.page.read_text(encoding="utf-8")
-    wanted = written_into(page, table())
+    wanted = insert_between_marks(page, table())
     if options.check and page != wanted:
         sys.exit(f"{options.page} is out of date: python scripts/zoo_table.py")
     if not options.check:

@@ -10,6 +10,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from seq2seq import checkpoint
+from seq2seq.checkpoint.archive import save_archive
+from seq2seq.checkpoint.differences import RUNTIME_OPTIONS, find_differences
+from seq2seq.checkpoint.folder import KEPT, find_checkpoint
 from seq2seq.errors import CheckpointError
 
 
@@ -29,7 +32,7 @@ def average(files: Sequence[Path], output: Path) -> None:
     sums = {name: value.double() for name, value in first.weights.items()}
     for file in files[1:]:
         saved = checkpoint.read(file)
-        if other := checkpoint.mismatches(first, saved, may_differ=checkpoint.INDIFFERENT):
+        if other := find_differences(first, saved, ignore=RUNTIME_OPTIONS):
             words = "; ".join(map(str, other))
             raise CheckpointError(f"{file} is not the same model as {files[0]}: {words}")
         for name, value in saved.weights.items():
@@ -39,7 +42,7 @@ def average(files: Sequence[Path], output: Path) -> None:
         for name, total in sums.items()
     }
     entry = checkpoint.make_entry(first.config, first.source, first.target)
-    checkpoint.save({"state_dict": state, checkpoint.ENTRY: entry}, output)
+    save_archive({"state_dict": state, checkpoint.ENTRY: entry}, output)
 
 
 def list_checkpoints(folder: Path, which: Literal["best", "last"], count: int) -> list[Path]:
@@ -47,9 +50,9 @@ def list_checkpoints(folder: Path, which: Literal["best", "last"], count: int) -
 
     Raises: CheckpointError if there are fewer, or if the folder is not a run's.
     """
-    files = sorted((folder / checkpoint.KEPT).glob(f"{which}-*.ckpt"), key=rank, reverse=True)
+    files = sorted((folder / KEPT).glob(f"{which}-*.ckpt"), key=rank_of_checkpoint, reverse=True)
     if len(files) < count:
-        checkpoint.find(folder)  # for a folder of runs, its message names one of them
+        find_checkpoint(folder)  # for a folder of runs, its message names one of them
         raise CheckpointError(
             f"{folder} keeps {len(files)} checkpoints of its {which} validations, not {count}: "
             f"train with checkpoint.keep_{which}={count}"
@@ -57,8 +60,8 @@ def list_checkpoints(folder: Path, which: Literal["best", "last"], count: int) -
     return files[:count]
 
 
-def rank(file: Path) -> float:
-    """How good `best-step0000500-bleu31.2500.ckpt` is, or how late `last-step0000500.ckpt`."""
+def rank_of_checkpoint(file: Path) -> float:
+    """The score in `best-step0000500-bleu31.2500.ckpt`, or the step in `last-step0000500.ckpt`."""
     match = re.fullmatch(r"(best|last)-step(\d+)(?:-([a-z]+)(-?\d+\.\d+))?", file.stem)
     if match is None:
         raise CheckpointError(f"{file} is not named like a checkpoint that a run keeps")

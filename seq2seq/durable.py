@@ -50,7 +50,7 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
     except BaseException:
         stage.unlink(missing_ok=True)
         raise
-    with suppress(OSError):  # not on Windows and some file systems; the rename is synced later
+    with suppress(OSError):  # not on some file systems; the rename is synced later
         sync(path.parent)
 
 
@@ -96,11 +96,11 @@ def remove_stale(stage: Path) -> None:
         now = stage.stat().st_mtime
         for other in stage.parent.iterdir():
             with suppress(OSError):  # removed by another writer, or somebody else's
-                if STAGE.fullmatch(other.name) and now - last_change(other) > STALE:
+                if STAGE.fullmatch(other.name) and now - last_change_time(other) > STALE:
                     remove(other)
 
 
-def last_change(path: Path) -> float:
+def last_change_time(path: Path) -> float:
     """The time of the last write to a file, or to anything in a folder, by its disk's clock."""
     return max(each.stat().st_mtime for each in (path, *path.rglob("*")))
 
@@ -115,7 +115,7 @@ def remove(path: Path) -> None:
 
 def sync(path: Path) -> None:
     """Wait until a file, or the names in a folder, are on disk. Raises: OSError."""
-    opened = os.open(path, os.O_RDWR if path.is_file() else os.O_RDONLY)
+    opened = os.open(path, os.O_RDONLY)
     try:
         os.fsync(opened)
     finally:

@@ -15,7 +15,7 @@ from types import FrameType
 M_MMAP_MAX, M_TRIM_THRESHOLD = -4, -1
 
 
-def wait_briefly() -> None:
+def limit_thread_spinning() -> None:
     """Let idle OpenMP threads spin briefly, then sleep, unless the user has set it.
 
     Call it before torch is imported. GNU's default spins long: on a shared machine, two threads
@@ -29,7 +29,7 @@ def wait_briefly() -> None:
         os.environ["GOMP_SPINCOUNT"] = "4000"
 
 
-def keep_few_kernels() -> None:
+def limit_kernel_cache() -> None:
     """Let oneDNN cache the last 32 kernels it used, unless the user has set it.
 
     Call it before torch is imported, where batches of many shapes follow, as in training. oneDNN
@@ -50,7 +50,7 @@ def keep_memory() -> None:
     with a beam of 5 and 8,000 pieces, that is a tenth of the time. After this call the process
     keeps up to 1 GiB of unused memory. Other C libraries are left alone.
     """
-    mallopt = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
+    mallopt = getattr(ctypes.CDLL(None), "mallopt", None)
     if mallopt is not None:
         mallopt(M_MMAP_MAX, 0)
         mallopt(M_TRIM_THRESHOLD, 2**30)
@@ -58,7 +58,7 @@ def keep_memory() -> None:
 
 def return_memory() -> None:
     """Give freed memory back to the system, of which glibc keeps some."""
-    trim = getattr(ctypes.CDLL(None), "malloc_trim", None) if sys.platform == "linux" else None
+    trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
     if trim is not None:
         trim(0)
 
@@ -70,7 +70,7 @@ def usable_cores() -> int:
     return os.cpu_count() or 1
 
 
-def is_first() -> bool:
+def is_first_process() -> bool:
     """Is this the first process of a run? For use before the processes are connected."""
     named = ["RANK"] if "RANK" in os.environ else ["LOCAL_RANK", "NODE_RANK", "SLURM_PROCID"]
     return not any(int(os.environ.get(name, 0)) for name in named)
@@ -84,9 +84,6 @@ def training_command() -> str:
 @contextmanager
 def delay_interrupts() -> Iterator[None]:
     """Delay Ctrl-C until the end of the block. A process started inside ignores it for good."""
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
-        yield
-        return
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
@@ -98,11 +95,11 @@ def delay_interrupts() -> Iterator[None]:
 def limit_time(seconds: float) -> Iterator[None]:
     """Raise TimeoutError in a block that computes for longer; also within a regular expression.
 
-    Python gives signals to its main thread only, and Windows has no such timer: in other threads,
-    there, and while another such timer runs, nothing is limited.
+    Python gives signals to its main thread only: in other threads, and while another such timer
+    runs, nothing is limited.
     """
     main = threading.current_thread() is threading.main_thread()
-    if not (main and hasattr(signal, "setitimer")) or any(signal.getitimer(signal.ITIMER_VIRTUAL)):
+    if not main or any(signal.getitimer(signal.ITIMER_VIRTUAL)):
         yield
         return
 

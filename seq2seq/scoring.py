@@ -7,8 +7,9 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from seq2seq.data.text import without_end
-from seq2seq.data.windows import by_length, padded, windows
+from seq2seq.data.padding import pad_rows
+from seq2seq.data.text import strip_line_end
+from seq2seq.data.windows import batch_by_length, windows
 from seq2seq.models import Seq2Seq
 from seq2seq.symbols import BOS, EOS, PAD
 from seq2seq.tokenization.tokenizer import Tokenizers
@@ -62,7 +63,7 @@ def clean_line(text: str) -> str:
     """A text as tokenizers and training read it: without its line ending, without byte order marks,
     and with U+FFFD for what UTF-8 cannot encode (invalid bytes of a command line).
     """
-    whole = without_end(text).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    whole = strip_line_end(text).encode("utf-8", "surrogateescape").decode("utf-8", "replace")
     return without_marks(whole)
 
 
@@ -131,9 +132,9 @@ def batches(model: Seq2Seq, pairs: Sequence[Pair]) -> Iterator[tuple[list[int], 
     """
     device = next(model.parameters()).device
     longest = [max(len(pair.source_ids), len(pair.target_ids)) + 1 for pair in pairs]
-    for batch in by_length(longest, BATCH_PIECES):
-        source = padded([[*pairs[i].source_ids, EOS] for i in batch])
-        target = padded([[BOS, *pairs[i].target_ids, EOS] for i in batch])
+    for batch in batch_by_length(longest, BATCH_PIECES):
+        source = pad_rows([[*pairs[i].source_ids, EOS] for i in batch])
+        target = pad_rows([[BOS, *pairs[i].target_ids, EOS] for i in batch])
         yield batch, source.to(device), target.to(device)
 
 

@@ -115,7 +115,15 @@ def check_range(
 
 
 def matches(value: Any, hint: Any) -> bool:
-    """Does a plain value (None, bool, number, string, list, mapping) satisfy an annotation?"""
+    """Does a plain value (None, bool, number, string, list, mapping) satisfy an annotation?
+
+    Args:
+        hint: the annotation; or a dict of annotations, for a mapping with at least these keys.
+    """
+    if isinstance(hint, dict):
+        return isinstance(value, Mapping) and all(
+            matches(value.get(name), part) for name, part in hint.items()
+        )
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any:
         return True

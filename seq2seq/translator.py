@@ -13,7 +13,7 @@ from torch import Tensor
 
 from seq2seq import checkpoint
 from seq2seq.alignment.choice import SHIFTS, Alignment
-from seq2seq.alignment.links import Span, Word, pieces, word_weights, words
+from seq2seq.alignment.links import Span, Word, spans_to_words, word_weights, words
 from seq2seq.attention import ATTENTION
 from seq2seq.constraints.lexical import Vocabulary
 from seq2seq.constraints.request import Rules
@@ -100,7 +100,7 @@ class Translator:
 
         Raises: as `load`; ConfigError for models that cannot be joined, and as `Ensemble`.
         """
-        members = checkpoint.read_alike(paths)
+        members = checkpoint.read_ensemble(paths)
         data = members[0].config["data"]
         longest = min(each.config["data"]["max_length"] for each in members)
         config = {**members[0].config, "data": {**data, "max_length": longest}}
@@ -402,7 +402,7 @@ class Translator:
         return Alignment(source, target, word_weights(readings, *spans, source, target, end=True))
 
     def _units(self, text: str, spans: list[Span], side: str, units: str) -> list[Word]:
-        return pieces(text, spans) if self.by_piece(side, units) else words(text)
+        return spans_to_words(text, spans) if self.by_piece(side, units) else words(text)
 
     def by_piece(self, side: str, units: str) -> bool:
         """Is this side, `source` or `target`, aligned by pieces, not by words between spaces?"""

@@ -4,18 +4,18 @@ The first bytes decide, not the name. Nothing is read ahead, so that lines of a 
 one by one.
 """
 
+import gzip
 import io
 import re
 import zlib
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Protocol
+from typing import IO, Any, Protocol, cast
 
 from seq2seq.errors import DataError
 
 GZIP = b"\x1f\x8b"
-GZIP_WINDOW = 31  # for zlib: with the header and checksum of gzip
 BLOCK = 2**16
 HEAD = 16  # bytes that are enough to tell the formats below apart
 
@@ -54,28 +54,31 @@ class TextBytes(io.RawIOBase):
 
     def __init__(self, stream: Readable, name: str):
         self._stream, self._name = stream, name
-        self._unpacks: Any = None  # zlib's, for one member of the file; None for plain text
-        self._ahead: bytes | None = None  # the first bytes, already read; None before that
-        self._packed = b""
+        self._text: PutBack | None = None  # None before the first bytes are read
+        self._packed = False
 
     @property
     def packed(self) -> bool:
         """Is it gzip? Reads the first bytes."""
-        self._begin()
-        return self._unpacks is not None
+        self.read1(0)
+        return self._packed
 
     @property
     def pending(self) -> bool:
         """Can more be had without reading from the stream?"""
-        return bool(self._ahead or self._packed)
+        return self._text is not None and bool(self._text.head)
 
     def read1(self, size: int, /) -> bytes:
         """Up to `size` bytes, as soon as there is one; none at the end."""
-        self._begin()
-        if self._ahead:
-            taken, self._ahead = self._ahead[:size], self._ahead[size:]
-            return taken
-        return self._stream.read1(size) if self._unpacks is None else self._unpack(size)
+        try:
+            if self._text is None:
+                self._text = self._begin()
+            return self._text.read(size)
+        except (EOFError, gzip.BadGzipFile, zlib.error) as error:
+            raise DataError(
+                f"{self._name} is not a whole gzip file: {error}. Copy or download it again; "
+                "gzip -t FILE tests it."
+            ) from error
 
     def readinto(self, buffer: Any) -> int:
         data = self.read1(len(buffer))
@@ -85,55 +88,36 @@ class TextBytes(io.RawIOBase):
     def readable(self) -> bool:
         return True
 
-    def _begin(self) -> None:
-        if self._ahead is not None:
-            return
-        head = first_bytes(self._stream.read1)
-        if head and GZIP.startswith(head[:2]):
-            self._unpacks, self._packed = zlib.decompressobj(GZIP_WINDOW), head
-            head = first_bytes(self._unpack)
-        if problem := not_text(head):
+    def _begin(self) -> "PutBack":
+        text = PutBack(self._stream.read1)
+        self._packed = bool(text.head) and GZIP.startswith(text.head[:2])
+        if self._packed:
+            text = PutBack(gzip.GzipFile(fileobj=cast(IO[bytes], text)).read1)
+        if problem := recognize_format(text.head):
             raise DataError(f"{self._name} is not UTF-8 text: it {problem}")
-        self._ahead = head
-
-    def _unpack(self, size: int) -> bytes:
-        try:
-            while True:
-                if self._unpacks.eof and not self._next_member():
-                    return b""
-                packed = self._packed or self._stream.read1(BLOCK)
-                if not packed:
-                    raise EOFError("it ends too early")
-                data: bytes = self._unpacks.decompress(packed, size)
-                self._packed = self._unpacks.unconsumed_tail
-                if data:
-                    return data
-        except (EOFError, zlib.error) as error:
-            raise DataError(
-                f"{self._name} is not a whole gzip file: {error}. Copy or download it again; "
-                "gzip -t FILE tests it."
-            ) from error
-
-    def _next_member(self) -> bool:
-        """Start the next member of a file of several, if there is one."""
-        rest = self._unpacks.unused_data.lstrip(b"\0")  # tapes are padded with zeros
-        while not rest and (more := self._stream.read1(BLOCK)):
-            rest = more.lstrip(b"\0")
-        if rest:
-            self._unpacks, self._packed = zlib.decompressobj(GZIP_WINDOW), rest
-        return bool(rest)
+        return text
 
 
-def first_bytes(read1: Callable[[int], bytes]) -> bytes:
-    """The first bytes: a line, or enough to recognise a format, or all there are."""
-    head = b""
-    while len(head) < HEAD and b"\n" not in head and (more := read1(BLOCK)):
-        head += more
-    return head
+class PutBack:
+    """A stream whose first bytes are known before they are read: a line, or enough to recognise a
+    format, or all there are.
+    """
+
+    def __init__(self, read1: Callable[[int], bytes]):
+        self._read1 = read1
+        self.head = b""
+        while len(self.head) < HEAD and b"\n" not in self.head and (more := read1(BLOCK)):
+            self.head += more
+
+    def read(self, size: int, /) -> bytes:
+        if not self.head:
+            return self._read1(size)
+        taken, self.head = self.head[:size], self.head[size:]
+        return taken
 
 
-def not_text(head: bytes) -> str | None:
-    """What the first bytes are if not text, and what to do; None for text.
+def recognize_format(head: bytes) -> str | None:
+    """The other format that the first bytes are of, and what to do; None for text.
 
     Text may contain a few NULs, as it may contain other control characters; but not more NULs than
     lines, nor NULs beside invalid UTF-8.

@@ -11,7 +11,8 @@ import torch
 from tiny_runs import TINY_MODEL, demo_run, save_model, tokenizer
 
 from seq2seq import __version__, checkpoint
-from seq2seq.checkpoint import FORMAT
+from seq2seq.checkpoint import FORMAT, folder
+from seq2seq.checkpoint.folder import find_checkpoint
 from seq2seq.errors import CheckpointError
 
 
@@ -75,10 +76,10 @@ def test_the_tokenizers_that_are_read_cut_as_the_saved_ones_did(tmp_path: Path) 
 
 def test_a_folder_means_its_best_checkpoint_or_else_its_last(tmp_path: Path) -> None:
     (tmp_path / "last.ckpt").touch()
-    assert checkpoint.find(tmp_path) == tmp_path / "last.ckpt"
+    assert find_checkpoint(tmp_path) == tmp_path / "last.ckpt"
     (tmp_path / "best.ckpt").touch()
-    assert checkpoint.find(tmp_path) == tmp_path / "best.ckpt"
-    assert checkpoint.find(tmp_path / "last.ckpt") == tmp_path / "last.ckpt"
+    assert find_checkpoint(tmp_path) == tmp_path / "best.ckpt"
+    assert find_checkpoint(tmp_path / "last.ckpt") == tmp_path / "last.ckpt"
 
 
 def test_a_folder_of_runs_names_the_run_that_may_be_meant(tmp_path: Path) -> None:
@@ -207,7 +208,7 @@ def test_of_a_large_tree_only_a_part_is_searched_for_a_run(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """`seq2seq translate / x` walked all disks. What vanishes during the walk ends nothing."""
-    monkeypatch.setattr(checkpoint, "MAX_ENTRIES", 10)
+    monkeypatch.setattr(folder, "MAX_ENTRIES", 10)
     for run in range(20):
         (tmp_path / f"{run:02}" / "deep").mkdir(parents=True)
         (tmp_path / f"{run:02}" / "deep" / "best.ckpt").touch()
@@ -223,11 +224,11 @@ def test_of_a_large_tree_only_a_part_is_searched_for_a_run(
 
     monkeypatch.setattr(os, "scandir", vanishing)
     with pytest.raises(CheckpointError, match=r"holds neither best\.ckpt nor last\.ckpt$"):
-        checkpoint.find(tmp_path)
+        find_checkpoint(tmp_path)
     looked.clear()
-    monkeypatch.setattr(checkpoint, "MAX_ENTRIES", 100)
+    monkeypatch.setattr(folder, "MAX_ENTRIES", 100)
     with pytest.raises(CheckpointError, match=r"did you mean .*deep/best\.ckpt"):
-        checkpoint.find(tmp_path)
+        find_checkpoint(tmp_path)
 
 
 def test_weights_that_do_not_fit_their_checksum_are_not_loaded(tmp_path: Path) -> None:
@@ -247,6 +248,24 @@ def test_weights_that_do_not_fit_their_checksum_are_not_loaded(tmp_path: Path) -
     torch.load(path, weights_only=True)
     with pytest.raises(CheckpointError, match="any.ckpt is damaged.*checksum.*copy it again"):
         checkpoint.read(path)
+
+
+def test_what_was_verified_is_what_is_loaded_even_if_a_run_replaces_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, other = tmp_path / "best.ckpt", tmp_path / "other"
+    save_model(path, *TINY_MODEL)
+    expected = checkpoint.read(path)
+    verify = zipfile.ZipFile.testzip
+
+    def verify_and_replace(archive: zipfile.ZipFile) -> str | None:
+        other.write_bytes(b"not verified")
+        other.replace(path)
+        return verify(archive)
+
+    monkeypatch.setattr(zipfile.ZipFile, "testzip", verify_and_replace)
+    again = checkpoint.read(path).weights
+    assert all(torch.equal(again[name], value) for name, value in expected.weights.items())
 
 
 DAMAGED = [
@@ -274,7 +293,7 @@ def test_a_description_that_is_not_whole_is_answered_in_words(
         node[last] = wrong
     elif name in ("config.order", "config.update"):
         return  # older ones lack them
-    monkeypatch.setattr(checkpoint, "load", lambda file: content)
+    monkeypatch.setattr(checkpoint, "load_archive", lambda file: content)
     with pytest.raises(CheckpointError, match="damaged"):
         checkpoint.read(run / "last.ckpt").build()
 

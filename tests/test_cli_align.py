@@ -16,7 +16,7 @@ from test_cli import SENTENCES, Command, refused
 from tiny_runs import DEMO, TINY_MODEL, demo_lines, save_model, tokenizer
 
 from seq2seq.alignment.links import parse_links, read_alignment
-from seq2seq.tokenization.tokenizer import ByteLevelBPE
+from seq2seq.tokenization.bpe import ByteLevelBPE
 from seq2seq.translator import Translator
 
 run, seq2seq, test_set = test_cli.run, test_cli.seq2seq, test_cli.test_set

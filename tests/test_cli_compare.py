@@ -1,18 +1,10 @@
 """`seq2seq evaluate` beside the command `sacrebleu` on the same files; files of translations."""
 
 import hashlib
-import http.client
 import json
-import os
-import statistics
-import subprocess
-import sys
-import tarfile
-import urllib.error
 from pathlib import Path
 
 import pytest
-import sacrebleu.dataset as sacrebleu_dataset
 import test_cli
 from sacrebleu_command import REFERENCES, damaged, sacrebleu, sacrebleu_paired, write
 from test_cli import Command, refused
@@ -156,41 +148,15 @@ def test_several_references_in_columns_score_as_the_command_sacrebleu_says(
         assert result[name]["signature"] == theirs[their]["signature"]
 
 
-def test_runs_of_one_recipe_have_a_mean_and_a_deviation(seq2seq: Command, files: Files) -> None:
-    typed = "evaluate", *files.systems, files.source, files.reference, "--seeds"
-    (line,) = seq2seq(*typed, "--json").lines
-    result = json.loads(line)
-    bleu = [system["BLEU"]["score"] for system in result["systems"]]
-    expected = {"mean": statistics.mean(bleu), "deviation": statistics.stdev(bleu), "runs": 3}
-    assert result["seeds"]["BLEU"] == pytest.approx(expected)
-    row = next(line for line in seq2seq(*typed).lines if line.startswith("mean of 3"))
-    assert f"{expected['mean']:.1f} ± {expected['deviation']:.2f}" in row
-
-
-def test_two_systems_with_the_same_translations_are_named(seq2seq: Command, files: Files) -> None:
-    twin = files.systems[1]
-    twin.write_bytes(files.systems[0].read_bytes())
-    ended = seq2seq("evaluate", *files.systems, files.source, files.reference)
-    assert f"{twin} translates every sentence exactly as {files.systems[0]}" in ended.err
-
-
 MISTAKES = [
     (("{0}", "{src}"), "three or more are needed: seq2seq evaluate PATH [PATH ...] SRC REF"),
     (("{0}", "{0}", "{src}", "{ref}"), "is given twice"),
     (("{0}", "{src}", "{folder}"), "stands where REF is expected, and is a folder or a checkpoint"),
     (("nowhere", "{src}", "{ref}"), "there is no nowhere: give a checkpoint, the folder of a run"),
     (("{0}", "{src}", "{ref}", "--paired", "bootstrap"), "--paired compares systems, and there is"),
-    (("{0}", "{src}", "{ref}", "--seeds"), "--seeds compares systems, and there is only"),
     (("{0}", "{1}", "{src}", "{ref}", "-o", "x"), "takes the translations of one PATH, not of 2"),
     (("{0}", "{src}", "{ref}", "--metrics", "blue"), "there is no metric 'blue'. Known, as in"),
     (("{0}", "{src}", "{ref}", "--metrics", "bleu,bleu"), "a metric is given twice"),
-    (("{0}", "{src}", "{ref}", "--test-set", "wmt14"), "--test-set and --langpair belong together"),
-    (("{0}", "--test-set", "wmt14full", "--langpair", "en-de"), "did you mean wmt14/full"),
-    (("{0}", "--test-set", "wmt14", "--langpair", "en-xx"), "--langpair en-xx: wmt14 has cs-en,"),
-    (("{0}", "{src}", "{ref}", "--comet", "no-comet"), "there is no such program. COMET needs a"),
-    (("{0}", "{src}", "{ref}", "--comet", ""), "there is no such program. COMET needs a"),
-    (("{0}", "{src}", "{ref}", "--frequencies", "none.en"), "none.en does not exist"),
-    (("{0}", "{src}", "{ref}", "--frequencies", "{1}", "-o", "{1}"), "would overwrite"),
     (("{0}", "{src}", "{ref}", "-o", "out.en.gz"), "output is not compressed: -o out.en"),
     (("{0}", "{src}", "{ref}", "--beam-size", "9"), "--beam-size is for models, and there are"),
     (("{0}", "{src}", "{ref}", "--coverage", "0"), "--coverage is for models, and there are only"),
@@ -237,56 +203,6 @@ def test_equal_scores_are_shown_as_no_difference_whatever_the_test_says(
     assert lines[2].count("(no difference)") == 3
 
 
-def test_a_named_test_set_of_sacrebleu_is_scored_without_files(
-    files: Files, tmp_path: Path
-) -> None:
-    """Planted where sacreBLEU keeps what it has fetched, since there need not be a network."""
-    folder = tmp_path / "kept" / "wmt14" / "full"
-    folder.mkdir(parents=True)
-    for field in sacrebleu_dataset.DATASETS["wmt14/full"].fieldnames("de-en"):
-        content = files.reference if field == "ref" else files.source
-        (folder / f"wmt14_full.de-en.{field}").write_bytes(content.read_bytes())
-    named = "--test-set", "wmt14/full", "--langpair", "de-en"
-    environment = {**os.environ, "SACREBLEU": str(tmp_path / "kept")}
-    path = str(files.systems[0])
-
-    def said(*command: str) -> str:
-        done = subprocess.run(
-            [sys.executable, "-m", *command], capture_output=True, text=True, env=environment
-        )
-        return done.stdout or done.stderr
-
-    result = json.loads(said("seq2seq", "evaluate", path, *named, "--json"))
-    theirs = json.loads(said("sacrebleu", "-i", path, "-t", named[1], "-l", named[3], "-w", "10"))
-    assert result["BLEU"]["score"] == pytest.approx(theirs["score"], abs=1e-9)
-    assert (result["test_set"], result["source_language"]) == ("wmt14/full", "de")
-    assert result["target_language"] == "en"
-
-
-@pytest.mark.parametrize(
-    "error",
-    [
-        urllib.error.URLError("no route to host"),
-        http.client.IncompleteRead(b"half"),
-        tarfile.ReadError("not a gzip file"),
-        EOFError("Compressed file ended"),
-        SystemExit(1),
-    ],
-    ids=lambda error: type(error).__name__,
-)
-def test_a_test_set_that_cannot_be_fetched_is_asked_for_by_hand(
-    seq2seq: Command, files: Files, monkeypatch: pytest.MonkeyPatch, error: BaseException
-) -> None:
-    def unreachable(*_: object) -> None:
-        raise error
-
-    monkeypatch.setattr(sacrebleu_dataset.DATASETS["wmt14/full"], "get_files", unreachable)
-    typed = "evaluate", files.systems[0], "--test-set", "wmt14/full", "--langpair", "en-de"
-    message = refused(seq2seq(*typed))
-    assert f"cannot be fetched: {error}." in message
-    assert "sacrebleu -t wmt14/full -l en-de --echo src" in message
-
-
 def test_spelling_to_sound_is_scored_by_words_and_symbols(seq2seq: Command, tmp_path: Path) -> None:
     source = write(tmp_path / "words", ["c a t", "t o m a t o", "a b"])
     references = ["K AE1 T", "T AH0 M EY1 T OW2\tT AH0 M AA1 T OW2", "AH0 B"]
@@ -307,20 +223,17 @@ def test_a_line_of_a_table_without_a_reference_is_named(
     assert f"{table}, line 6: there is no reference" in message
 
 
-def test_lengths_and_rare_words_are_shown(seq2seq: Command, files: Files, tmp_path: Path) -> None:
-    training = write(tmp_path / "train.en", demo_lines("train", "en", 500))
+def test_scores_by_length_are_shown(seq2seq: Command, files: Files) -> None:
     typed = "evaluate", files.systems[0], files.source, files.reference
-    (line,) = seq2seq(*typed, "--frequencies", training, "--json").lines
-    result = json.loads(line)
-    lengths = result["lengths"]
+    (line,) = seq2seq(*typed, "--json").lines
+    lengths = json.loads(line)["lengths"]
     assert (lengths["score"], lengths["unit"]) == ("BLEU", "words")
-    assert sum(bucket["sentences"] for bucket in lengths["buckets"]) == len(REFERENCES)
-    lines = seq2seq(*typed, "--frequencies", training, "--lengths").lines[7:]
-    buckets = lengths["buckets"] + result["frequencies"]
-    assert len(lines) == 2 + len(buckets)
+    buckets = lengths["buckets"]
+    assert sum(bucket["sentences"] for bucket in buckets) == len(REFERENCES)
+    lines = seq2seq(*typed, "--lengths").lines[7:]
+    assert len(lines) == 1 + len(buckets)
     assert lines[0] == "BLEU by words of the source"
     assert lines[1].split()[2:] == [str(buckets[0]["sentences"]), "sentences"]
-    assert lines[-1].split()[1] == f"{buckets[-1]['recall']:.1f}"
 
 
 def test_the_sha256_is_that_of_the_file_of_translations(seq2seq: Command, files: Files) -> None:
@@ -329,49 +242,6 @@ def test_the_sha256_is_that_of_the_file_of_translations(seq2seq: Command, files:
     result = json.loads(line)
     assert result["sha256"] == hashlib.sha256(path.read_bytes()).hexdigest()
     assert (result["path"], result["kind"], result["sentences"]) == (str(path), "translations", 60)
-
-
-@pytest.fixture
-def comet(tmp_path: Path) -> Path:
-    """A program with the interface of comet-score. Its score is the share of exact translations."""
-    program = tmp_path / "comet-score"
-    program.write_text(
-        f"#!{sys.executable}\n"
-        "import sys\n"
-        "words = sys.argv[1:]\n"
-        "files = {w: open(words[i + 1]).read().split('\\n')[:-1]\n"
-        "         for i, w in enumerate(words) if w in ('-s', '-t', '-r')}\n"
-        "if '--model' in words: sys.exit('no such model')\n"
-        "assert len({len(lines) for lines in files.values()}) == 1 and '--quiet' in words\n"
-        "same = sum(a == b for a, b in zip(files['-t'], files['-r']))\n"
-        "print(f'{words[3]}\\tscore: {same / len(files[\"-s\"]):.4f}')\n"
-    )
-    program.chmod(0o755)
-    return program
-
-
-def test_comet_is_asked_of_the_program_of_another_environment(
-    seq2seq: Command, files: Files, comet: Path
-) -> None:
-    path = write(files.systems[0], [*REFERENCES[:15], *[""] * 45])
-    typed = "evaluate", path, files.source, files.reference, "--comet", comet
-    assert f"COMET 0.2500 by {comet}" in seq2seq(*typed).lines
-    (line,) = seq2seq(*typed, "--json").lines
-    assert json.loads(line)["comet"] == {"score": 0.25, "command": str(comet)}
-    assert "COMET" in seq2seq(*typed[:1], files.systems[1], *typed[1:]).lines[0]
-
-
-def test_when_comet_fails_the_other_scores_are_not_lost(
-    seq2seq: Command, files: Files, comet: Path
-) -> None:
-    typed = "evaluate", files.systems[0], files.source, files.reference
-    ended = seq2seq(*typed, "--comet", f"{comet} --model x")
-    assert (ended.code, ended.lines[0]) == (1, seq2seq(*typed).lines[0])
-    assert "COMET unknown by" in ended.lines[6]
-    assert "ended with code 1 and no score, saying: no such model" in ended.err
-    comet.write_text("#!/bin/sh\nprintf '\\377 score: 0.5\\n'; exit 1\n")
-    ended = seq2seq(*typed, "--comet", comet)  # not UTF-8
-    assert ended.code == 1 and "ended with code 1 and no score, saying: " in ended.err
 
 
 def test_translations_are_not_written_over_what_was_read(seq2seq: Command, files: Files) -> None:

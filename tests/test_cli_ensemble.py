@@ -19,7 +19,7 @@ from tiny_runs import (
 
 from seq2seq import checkpoint
 from seq2seq.errors import ConfigError
-from seq2seq.tokenization.tokenizer import ByteLevelBPE
+from seq2seq.tokenization.bpe import ByteLevelBPE
 from seq2seq.translator import Translator
 
 run, seq2seq, test_set = test_cli.run, test_cli.seq2seq, test_cli.test_set

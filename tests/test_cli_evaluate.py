@@ -2,12 +2,10 @@
 
 import hashlib
 import json
-from copy import deepcopy
 from pathlib import Path
 
 import pytest
 import test_cli
-import torch
 from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
@@ -57,28 +55,6 @@ def test_translations_score_as_those_who_made_them(
     one, other = json.loads(line)["systems"]
     assert (one["BLEU"], one["sha256"]) == (other["BLEU"], other["sha256"])
     assert (one["kind"], other["kind"]) == ("model", "translations")
-
-
-def test_runs_that_differ_in_more_than_their_seed_are_named(
-    seq2seq: Command, run: Path, test_set: tuple[Path, Path], tmp_path: Path
-) -> None:
-    first, other = tmp_path / "first.ckpt", tmp_path / "other.ckpt"
-    content = torch.load(run / "best.ckpt", weights_only=True)
-    torch.save(content, first)
-    for option, seed, value in (("label_smoothing", 2, 0.3), ("label_smoothing", 1, 0.3)):
-        changed = deepcopy(content)
-        changed["seq2seq"]["config"]["order"]["seed"] = seed
-        changed["seq2seq"]["config"]["update"][option] = value
-        torch.save(changed, other)
-        ended = seq2seq("evaluate", first, other, *test_set, "--seeds")
-        assert f"update.label_smoothing is 0.1 in {first}, and 0.3 in {other}" in ended.err
-        assert (f"{other} has the seed of {first}" in ended.err) == (seed == 1)
-        assert ended.lines[3].startswith("mean of 2")
-    content["seq2seq"]["config"]["order"]["seed"] = 2
-    content["seq2seq"]["config"]["data"]["cache"] = "elsewhere"
-    torch.save(content, other)
-    ended = seq2seq("evaluate", first, other, *test_set, "--seeds")
-    assert "recipe" not in ended.err and "seed" not in ended.err
 
 
 def test_a_second_path_without_a_model_is_refused_before_the_first_translates(

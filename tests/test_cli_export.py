@@ -43,9 +43,9 @@ def test_sentences_may_be_given_or_are_random(seq2seq: Command, run: Path, tmp_p
     assert f"on 3 sentences of {text}" in seq2seq(*command).lines[0]
     saved = checkpoint.read(run)
     saved.config["data"]["valid"] = "nowhere"
-    from seq2seq.cli.export import sentences
+    from seq2seq.cli.export import read_sources
 
-    rows, whence = sentences(saved, None, 5)
+    rows, whence = read_sources(saved, None, 5)
     assert (len(rows), whence) == (5, "random pieces")
 
 

@@ -104,7 +104,6 @@ def test_no_command_writes_over_what_it_reads(
         (("evaluate", run, source, reference), source),
         (("evaluate", run, source, reference), reference),
         (("evaluate", words, source, reference), words),
-        (("evaluate", run, source, reference, "--frequencies", words), words),
         (("align", run, *files), source),
         (("align", run, *files, "--gold", words), words),
         (("align", "--links", words, "--gold", reference), words),

@@ -12,6 +12,7 @@ from tiny_runs import train_tiny
 
 from seq2seq import checkpoint
 from seq2seq.attention.ssru import SSRU
+from seq2seq.checkpoint.differences import find_differences
 
 seq2seq = test_cli.seq2seq
 STILL = ("trainer.max_steps=1", "trainer.val_check_interval=1", "optimizer.lr=1e-9")
@@ -43,7 +44,7 @@ def test_a_folder_becomes_a_run_that_translates_and_trains_on(
     assert one == other and len(one) == 3
     before = checkpoint.read(tmp_path / "run")
     after = go_on(ended.lines, tmp_path_factory.getbasetemp(), tmp_path / "run")
-    assert checkpoint.mismatches(before, after) == []
+    assert find_differences(before, after) == []
     assert "give a folder that is new or empty" in refused(seq2seq(*command))
 
 
@@ -59,7 +60,7 @@ def test_an_archive_of_marian_becomes_a_run(
     assert isinstance(before.build().decoder[0].attention, SSRU)
     assert seq2seq("translate", tmp_path / "run", "ab a").code == 0
     after = go_on(ended.lines, tmp_path_factory.getbasetemp(), tmp_path / "run")
-    assert checkpoint.mismatches(before, after) == []
+    assert find_differences(before, after) == []
     assert "--vocab is for a .npz" in refused(
         seq2seq("import", tmp_path, "-o", tmp_path / "b", "--vocab", "x")
     )

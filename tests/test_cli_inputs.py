@@ -48,7 +48,7 @@ def test_every_option_that_names_a_file_says_whether_it_is_read() -> None:
     assert len(READ) > 15
     # By hand, as a check of the search above.
     read = {(name, action.option_strings[-1]) for name, action in READ}
-    assert {("translate", "--glossary"), ("evaluate", "--frequencies"), ("align", "--links")} < read
+    assert {("translate", "--glossary"), ("report", "--source"), ("align", "--links")} < read
     assert {("export", "--check"), ("import", "--vocab"), ("serve", "--keys")} < read
 
 

@@ -19,7 +19,6 @@ HEADINGS = [
     "Learning curves",
     "Scores",
     "Length of the source",
-    "Confidence",
     "Worst and best sentences",
     "Alignment",
     "Data",

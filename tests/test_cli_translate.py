@@ -22,7 +22,8 @@ import torch
 from helpers import answer_all
 from test_cli import SENTENCES, Command, Ended, refused, started
 
-from seq2seq.cli import progress
+from seq2seq import progress
+from seq2seq.cli import status
 from seq2seq.cli.lines import LONGEST_INPUT_LINE, InputLines
 from seq2seq.decoding import Engine, Hypothesis
 from seq2seq.tokenization.tokenizer import Tokenizer
@@ -211,7 +212,7 @@ def test_without_a_terminal_lines_say_how_far_a_translation_has_come(
             yield line
 
     before = set(threading.enumerate())
-    assert len(list(progress.with_log(results()))) == 2
+    assert len(list(status.with_progress(results()))) == 2
     assert set(threading.enumerate()) <= before
 
 
@@ -400,9 +401,9 @@ def test_a_program_that_writes_a_line_gets_its_translation(run: Path) -> None:
 def in_group(group: int) -> list[str]:
     """The live processes of a group."""
     pids = []
-    for status in Path("/proc").glob("[0-9]*/stat"):
+    for process in Path("/proc").glob("[0-9]*/stat"):
         with contextlib.suppress(OSError):
-            state, _, of = status.read_text().rpartition(")")[2].split()[:3]
+            state, _, of = process.read_text().rpartition(")")[2].split()[:3]
             if int(of) == group and state not in "ZX":
                 pids.append(status.parent.name)
     return pids

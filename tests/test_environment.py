@@ -14,7 +14,7 @@ from helpers import CONF
 from packaging.requirements import Requirement
 
 import seq2seq
-from seq2seq.environment import keep_few_kernels, training_command, wait_briefly
+from seq2seq.environment import limit_kernel_cache, limit_thread_spinning, training_command
 
 CAPACITY = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "DNNL_PRIMITIVE_CACHE_CAPACITY")
 
@@ -28,7 +28,7 @@ def nothing_set(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_threads_spin_for_a_moment_by_default() -> None:
-    wait_briefly()
+    limit_thread_spinning()
     assert 0 < int(os.environ["GOMP_SPINCOUNT"]) < 300_000
 
 
@@ -36,7 +36,7 @@ def test_threads_spin_for_a_moment_by_default() -> None:
 def test_what_the_user_has_decided_stays(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(name, "PASSIVE")
     before = dict(os.environ)
-    wait_briefly()
+    limit_thread_spinning()
     assert dict(os.environ) == before
 
 
@@ -46,7 +46,7 @@ def test_a_kernel_count_that_the_user_has_set_stays(
 ) -> None:
     monkeypatch.setenv(name, "7")
     before = dict(os.environ)
-    keep_few_kernels()
+    limit_kernel_cache()
     assert dict(os.environ) == before
 
 
@@ -85,8 +85,8 @@ def test_malicious_releases_of_lightning_are_never_installed() -> None:
 
 
 KERNELS = """
-from seq2seq.environment import keep_few_kernels
-keep_few_kernels()
+from seq2seq.environment import limit_kernel_cache
+limit_kernel_cache()
 import torch
 
 weight = torch.zeros(16, 16, dtype=torch.bfloat16)

@@ -10,13 +10,21 @@ import torch
 from tiny_runs import TINY_MODEL, plan_of, save_model
 
 from seq2seq import checkpoint
-from seq2seq.cli.export import why
+from seq2seq.cli.export import explain_disagreement
 from seq2seq.errors import ConfigError
-from seq2seq.interchange.agreement import Agreement, CTranslate2, Judge, ours, random_rows, scores
-from seq2seq.interchange.ctranslate2 import NEVER, check_expressible, ctranslate2_gaps, export
+from seq2seq.interchange.agreement import (
+    Agreement,
+    compare_searches,
+    compare_translations,
+    random_rows,
+    score_targets,
+    search_as_theirs,
+)
+from seq2seq.interchange.coverage import check_exportable
+from seq2seq.interchange.ctranslate2 import NEVER, CTranslate2, export, list_ctranslate2_gaps
 from seq2seq.models import build_model
 from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
-from seq2seq.tokenization.words import Character, WordRecipe
+from seq2seq.tokenization.words import CharacterLevel, WordLevel
 
 
 def lively_model(path: Path, *overrides: str) -> checkpoint.Saved:
@@ -41,8 +49,7 @@ def lively_model(path: Path, *overrides: str) -> checkpoint.Saved:
 def agreements(saved: checkpoint.Saved, folder: Path) -> list[Agreement]:
     pytest.importorskip("ctranslate2", reason="pip install ctranslate2")
     export(saved, folder)
-    judge = Judge(saved, CTranslate2(saved, folder))
-    return [judge.compare(random_rows(saved, 20), beams) for beams in (1, 5)]
+    return compare_translations(saved, CTranslate2(saved, folder).translate, random_rows(saved, 20))
 
 
 MODERN = ["attn=gqa", "attn.bias=true", "position=rope", "model.norm=rmsnorm"]
@@ -74,9 +81,8 @@ def test_a_folder_of_other_weights_is_noticed(tmp_path: Path) -> None:
     saved = lively_model(tmp_path / "a.ckpt")
     export(saved, tmp_path / "ct2")
     saved.weights["decoder.1.cross.out.weight"].mul_(1.1)
-    agreement = Judge(saved, CTranslate2(saved, tmp_path / "ct2")).compare(
-        random_rows(saved, 20), 1
-    )
+    engine = CTranslate2(saved, tmp_path / "ct2")
+    agreement, _ = compare_translations(saved, engine.translate, random_rows(saved, 20))
     assert agreement.difference > 1e-3 and not agreement.holds
 
 
@@ -92,7 +98,7 @@ def test_rounding_may_choose_between_hypotheses_that_are_equally_good(
 ) -> None:
     saved = lively_model(tmp_path / "a.ckpt")
     model, rows = saved.build(), random_rows(saved, 5)
-    often = ours(model, rows, beams, 30)[0][0]
+    often = search_as_theirs(model, rows, beams, 30)[0][0]
     twin, other = often + 1, often + 2
     for name, weight in saved.weights.items():
         if name.startswith(("embeddings.target", "embeddings.output")):
@@ -105,12 +111,12 @@ def test_rounding_may_choose_between_hypotheses_that_are_equally_good(
             self.piece, self.model = piece, saved.build()
 
         def translate(self, batch: Any, beams: int, limit: int) -> Any:
-            found = ours(self.model, batch, beams, limit)
+            found = search_as_theirs(self.model, batch, beams, limit)
             changed = [[self.piece if i in (often, twin) else i for i in ids] for ids in found]
-            return list(zip(changed, scores(self.model, batch, changed)[0], strict=True))
+            return list(zip(changed, score_targets(self.model, batch, changed)[0], strict=True))
 
     for piece, alike in ((often, True), (twin, True), (other, False)):
-        agreement = Judge(saved, Swapping(piece)).compare(rows, beams)
+        agreement = compare_searches(saved.build(), Swapping(piece).translate, rows, beams)
         assert (agreement.equal == 5) == alike == agreement.holds
 
 
@@ -121,13 +127,18 @@ def test_a_model_that_expects_unknown_words_is_told_why_beams_differ(tmp_path: P
     assert greedy.holds and greedy.equal == 20
     assert beam.same_function and beam.symbols > 0.1
     disagreeing = Agreement(5, 20, 10, 1e-6, beam.symbols)
-    assert "gives <unk>" in why(disagreeing) and "tokenizer=bpe" in why(disagreeing)
-    assert "do not use it" in why(Agreement(5, 20, 10, 1.0, 0.5))
+    assert "gives <unk>" in explain_disagreement(
+        disagreeing
+    ) and "tokenizer=bpe" in explain_disagreement(disagreeing)
+    assert "do not use it" in explain_disagreement(Agreement(5, 20, 10, 1.0, 0.5))
 
 
 def test_every_piece_has_a_unique_name_by_id(tmp_path: Path) -> None:
     lines = ["a\u2581b \u00a0 c\u0301  \u2028 <s> \\n", "\ud7a3 \U0001f600 \x00 '\"", "a b a b"]
-    tokenizers = [WordRecipe(vocab_size=300).train(lines), Character(vocab_size=300).train(lines)]
+    tokenizers = [
+        WordLevel(vocab_size=300).train(lines),
+        CharacterLevel(vocab_size=300).train(lines),
+    ]
     save_model(tmp_path / "a.ckpt", *TINY_MODEL)
     tokenizers.append(checkpoint.read(tmp_path / "a.ckpt").source)
     tokenizers.append(tokenizers[2].with_tags(["x", "y"]))
@@ -156,7 +167,7 @@ def test_what_ctranslate2_lacks_is_refused_by_name(
     with torch.device("meta"):
         model = build_model(plan_of(tmp_path, "run_name=x", *overrides).model, 9, 9)
     with pytest.raises(ConfigError) as refusal:
-        check_expressible(model, "CTranslate2", ctranslate2_gaps)
+        check_exportable(model, "CTranslate2", list_ctranslate2_gaps)
     for reason in [*reasons, "seq2seq translate"]:
         assert reason in str(refusal.value)
 

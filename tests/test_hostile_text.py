@@ -22,12 +22,11 @@ from piece_models import model_bytes
 import seq2seq
 from seq2seq.constraints.request import PLACEHOLDERS, Rules, TextRequest
 from seq2seq.constraints.spelling import inside_word, occurrences
-from seq2seq.data.windows import SENTENCE_END
 from seq2seq.documents.document import Document
 from seq2seq.documents.html_text import TextFinder, unescape
-from seq2seq.metrics.comet import SCORE
 from seq2seq.metrics.text_checks import cautions
 from seq2seq.tokenization import sentencepiece
+from seq2seq.tokenization.splitting import SENTENCE_END
 from seq2seq.tokenization.tokenizer import Tokenizer
 
 DESCRIPTION = Path(seq2seq.__file__).parent / "serving" / "openapi.yaml"
@@ -61,7 +60,7 @@ def read_document(text: str, language: str) -> None:
 def imported_tokenizer() -> Tokenizer:
     """Of a SentencePiece model that drops and joins spaces."""
     return sentencepiece.build_tokenizer(
-        sentencepiece.parse_model(model_bytes({"a": -1.0, "\u2581": -2.0}))
+        sentencepiece.parse_piece_model(model_bytes({"a": -1.0, "\u2581": -2.0}))
     )
 
 
@@ -74,7 +73,6 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "cautions": lambda text: cautions([text], {"a": [text]}),
     "occurrences": lambda text: [occurrences(text[:n], text) for n in (99, LENGTH // 2)],
     "pieces of other programs": lambda text: imported_tokenizer().encode_batch([text]),
-    "scores of comet": SCORE.findall,
 }
 
 

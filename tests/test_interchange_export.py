@@ -18,13 +18,13 @@ from tiny_runs import plan_of
 from seq2seq import checkpoint
 from seq2seq.decoding import build_search
 from seq2seq.errors import ConfigError
-from seq2seq.interchange.agreement import Judge, random_rows
+from seq2seq.interchange.agreement import compare_translations, random_rows
 from seq2seq.interchange.argos import export as export_argos
-from seq2seq.interchange.card import card
-from seq2seq.interchange.ctranslate2 import check_expressible
+from seq2seq.interchange.card import build_card
+from seq2seq.interchange.coverage import check_exportable
 from seq2seq.interchange.huggingface import read_folder
-from seq2seq.interchange.huggingface_export import HuggingFace, export, marian_gaps
-from seq2seq.interchange.libraries import library
+from seq2seq.interchange.huggingface_export import HuggingFace, export, list_marian_gaps
+from seq2seq.interchange.libraries import import_library
 from seq2seq.models import build_model
 from seq2seq.symbols import BOS, PAD, UNK
 from seq2seq.tokenization import piece_model, sentencepiece
@@ -72,9 +72,8 @@ def test_their_library_finds_the_same_hypotheses(overrides: list[str], tmp_path:
     # Symbols that are never chosen have their share of the probability there, too.
     saved.weights["embeddings.output.bias"][[PAD, BOS, UNK]] = 4.0
     export(saved, tmp_path / "hf")
-    judge = Judge(saved, HuggingFace(saved, tmp_path / "hf"))
-    for beams in (1, 5):
-        agreement = judge.compare(random_rows(saved, 10), beams)
+    engine = HuggingFace(saved, tmp_path / "hf")
+    for agreement in compare_translations(saved, engine.translate, random_rows(saved, 10)):
         assert agreement.equal >= 9 and agreement.difference < 1e-5
         assert agreement.symbols > 0.1
 
@@ -105,17 +104,17 @@ def test_pieces_of_an_imported_model_are_theirs(tmp_path: Path) -> None:
 
 LACKING = {
     "model=rnn": "recurrent model",
-    "attn@decoder_attn=ssru": "decoder self-attention: they have no attention like SSRU",
-    "position=rope": "positions: they have sinusoids alone",
+    "attn@decoder_attn=ssru": "decoder self-attention: it has no attention like SSRU",
+    "position=rope": "positions: it has sinusoids alone",
     "model.tie=target": "with pre-norm they share one matrix",
 }
 MORE_LACKING = {
-    "attn=gqa": "encoder self-attention: they have no keys that heads share",
+    "attn=gqa": "encoder self-attention: it has no keys that heads share",
     "attn=dot": "score like Dot",
-    "position.endpoint=true": "positions: they have sinusoids alone",
-    "model.norm=rmsnorm": "norms: they have layer norms",
-    "model.norm_eps=0.1": "norms: they have layer norms",
-    "model.activation=swiglu": "feed-forward: they have no gates",
+    "position.endpoint=true": "positions: it has sinusoids alone",
+    "model.norm=rmsnorm": "norms: it has layer norms",
+    "model.norm_eps=0.1": "norms: it has layer norms",
+    "model.activation=swiglu": "feed-forward: it has no gates",
     "attn@cross_attn=mha cross_attn.num_heads=2": "num_heads=2 beside num_heads=4",
 }
 
@@ -131,19 +130,19 @@ def test_what_they_lack_is_refused_by_name(overrides: str, reason: str, tmp_path
     with torch.device("meta"):
         model = build_model(plan_of(tmp_path, "run_name=x", *overrides.split()).model, 9, 9)
     with pytest.raises(ConfigError) as refusal:
-        check_expressible(model, "Hugging Face", marian_gaps)
+        check_exportable(model, "Hugging Face", list_marian_gaps)
     assert reason in str(refusal.value)
 
 
 def test_the_card_says_what_the_run_recorded(tmp_path: Path) -> None:
     saved = lively_model(tmp_path / "a.ckpt", "model.tie=all")
-    assert card(saved, tmp_path).count("Not recorded.") == 2
+    assert build_card(saved, tmp_path).count("Not recorded.") == 2
     result = {"monitor": "bleu", "value": 12.5, "steps": 300}
     (tmp_path / "result.json").write_text(json.dumps(result))
     file = {"path": "/x/train.de", "sha256": "0123456789abcdef"}
     parts = {"train": {"corpora": [{"kept": 1200, "files": [file]}]}}
     (tmp_path / "data.json").write_text(json.dumps({"parts": parts}))
-    text = card(saved, tmp_path)
+    text = build_card(saved, tmp_path)
     front = text.split("---")[1]
     assert yaml.safe_load(front)["language"] == ["de", "en"]
     assert "pipeline_tag: translation" in front
@@ -157,7 +156,7 @@ def test_the_card_says_what_the_run_recorded(tmp_path: Path) -> None:
 def test_the_card_keeps_what_means_something_else_in_yaml(code: str, tmp_path: Path) -> None:
     saved = lively_model(tmp_path / "a.ckpt", "model.tie=all")
     saved.config["data"]["source"] = code
-    front = card(saved, tmp_path).split("---")[1]
+    front = build_card(saved, tmp_path).split("---")[1]
     assert yaml.safe_load(front)["language"] == [code, "en"]
 
 
@@ -165,12 +164,12 @@ def package(folder: Path) -> tuple[Any, Path]:
     """An imported model with one tokenizer, and its package."""
     from test_interchange_marian import Marian
 
-    from seq2seq.interchange.marian import read_model
+    from seq2seq.interchange.marian import read_marian
 
     marian = Marian(**{"transformer-ffn-activation": "swish"})
     marian.arrays["decoder_ff_logit_out_b"][0, 2] = 1.0  # some sentences end
     path = marian.write(folder)
-    read_model(path, [folder / "vocab.spm"], ("de", "en")).write(folder / "run")
+    read_marian(path, [folder / "vocab.spm"], ("de", "en")).write(folder / "run")
     saved = checkpoint.read(folder / "run")
     pytest.importorskip("ctranslate2", reason="pip install ctranslate2")
     for agreement in export_argos(saved, folder / "x.argosmodel", random_rows(saved, 20)):
@@ -187,7 +186,7 @@ def test_a_package_holds_pieces_and_a_model_that_translates_alike(tmp_path: Path
         pieces = archive.read(f"{root}/sentencepiece.model")
     assert {"metadata.json", "sentencepiece.model", "model/model.bin"} <= names
     assert (known["from_code"], known["to_code"]) == ("de", "en")
-    again = sentencepiece.build_tokenizer(piece_model.parse_model(pieces))
+    again = sentencepiece.build_tokenizer(piece_model.parse_piece_model(pieces))
     texts = ["ab a", "  b  ab ", "<s> x", ""]
     (one, other) = (
         [[each.symbols()[i] for i in row] for row in each.encode_batch(texts)]
@@ -212,7 +211,7 @@ def test_two_tokenizers_make_no_package(tmp_path: Path) -> None:
 
 def test_a_package_that_is_missing_is_named() -> None:
     with pytest.raises(ConfigError, match="pip install no_such_package$"):
-        library("no_such_package.inside")
+        import_library("no_such_package.inside")
 
 
 def test_argos_translates_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

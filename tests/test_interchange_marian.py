@@ -13,8 +13,8 @@ from piece_models import model_bytes
 from seq2seq.cli import importing
 from seq2seq.cli.main import parse_arguments
 from seq2seq.errors import Seq2SeqError
-from seq2seq.interchange.imported import Imported
-from seq2seq.interchange.marian import DESCRIPTION, read_model
+from seq2seq.interchange.imported import ImportedModel
+from seq2seq.interchange.marian import DESCRIPTION, read_marian
 from seq2seq.interchange.marian_options import NOTHING, ONLY, READ
 from seq2seq.symbols import BOS, EOS, PAD, UNK
 
@@ -220,7 +220,7 @@ THEIRS = [-1, -1, 2, 0, 1, *range(3, V)]
 @torch.no_grad()
 def test_logits_are_those_of_the_formulas(changes: dict[str, Any], tmp_path: Path) -> None:
     marian = Marian(**changes)
-    imported = read_model(marian.write(tmp_path), [tmp_path / "vocab.spm"], ("de", "en"))
+    imported = read_marian(marian.write(tmp_path), [tmp_path / "vocab.spm"], ("de", "en"))
     model = imported.to_saved().build().double()
     assert imported.config["data"]["source"] == "de" and imported.source.size == len(THEIRS)
     for source, target in (([4, 6, 5, 4, EOS], [5, 7, 7, 9, 4]), ([9, EOS], [4])):
@@ -236,7 +236,7 @@ def test_logits_are_those_of_the_formulas(changes: dict[str, Any], tmp_path: Pat
 
 @torch.no_grad()
 def test_pieces_are_read_and_decoded(tmp_path: Path) -> None:
-    imported = read_model(Marian().write(tmp_path), [tmp_path / "vocab.spm"], NONE)
+    imported = read_marian(Marian().write(tmp_path), [tmp_path / "vocab.spm"], NONE)
     [ids] = imported.source.encode_batch(["ab a"])
     assert imported.target.decode_batch([ids]) == ["ab a"]
 
@@ -264,12 +264,12 @@ def test_what_is_not_supported_is_refused_by_name(
     marian = Marian()
     marian.options |= changes
     with pytest.raises(Seq2SeqError, match=words):
-        read_model(marian.write(tmp_path), [tmp_path / "vocab.spm"], NONE)
+        read_marian(marian.write(tmp_path), [tmp_path / "vocab.spm"], NONE)
 
 
-def imported_from(marian: Marian, folder: Path, *more: str) -> Imported:
+def imported_from(marian: Marian, folder: Path, *more: str) -> ImportedModel:
     path = marian.write(folder)
-    return read_model(path, [folder / name for name in ("vocab.spm", *more)], NONE)
+    return read_marian(path, [folder / name for name in ("vocab.spm", *more)], NONE)
 
 
 @pytest.mark.parametrize("name", ONLY)
@@ -420,4 +420,4 @@ def test_a_yaml_file_of_other_things_is_refused(text: str, words: str, tmp_path:
 
 def test_three_vocabularies_are_too_many(tmp_path: Path) -> None:
     with pytest.raises(Seq2SeqError, match="3 SentencePiece vocabularies .* expected one"):
-        read_model(Marian().write(tmp_path), [tmp_path / "vocab.spm"] * 3, NONE)
+        read_marian(Marian().write(tmp_path), [tmp_path / "vocab.spm"] * 3, NONE)

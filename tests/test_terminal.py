@@ -128,7 +128,6 @@ def test_a_pipe_without_a_writer_is_refused_where_it_would_be_read_twice(
         ("evaluate", run, pipe, reference),
         ("evaluate", run, source, pipe),
         ("evaluate", pipe, source, reference),
-        ("evaluate", run, source, reference, "--frequencies", pipe),
         ("score", run, pipe, reference),
         ("align", run, "--source", source, "--target", pipe, "-o", pipe.with_suffix(".align")),
         ("align", run, "--source", pipe, "--target", reference, "-o", pipe.with_suffix(".html")),

@@ -9,7 +9,6 @@ import pytest
 import torch
 from tiny_runs import TINY_MODEL, demo_lines, demo_run, metrics, save_model
 
-from seq2seq.data.windows import split_into_parts
 from seq2seq.decoding import (
     Beam,
     Engine,
@@ -21,8 +20,9 @@ from seq2seq.decoding import (
 )
 from seq2seq.decoding.sentence_engine import SentenceEngine
 from seq2seq.errors import CheckpointError, ConfigError
-from seq2seq.metrics.scores import score
+from seq2seq.metrics.scores import score_corpus
 from seq2seq.symbols import BOS, EOS
+from seq2seq.tokenization.splitting import split_into_parts
 from seq2seq.translation.request import Result, Translation, TranslationRequest
 from seq2seq.translator import Translator, find_device
 
@@ -81,7 +81,7 @@ def test_the_model_on_disk_translates_as_the_model_in_training(
     limits = {name: translator.config["decode"][name] for name in ("length_ratio", "length_extra")}
     greedy = build_search({"name": "greedy", **limits})
     written = [best[0].text for best, _ in translator.stream(sources, greedy)]
-    (bleu, *_) = score(written, references, language="en")
+    (bleu, *_) = score_corpus(written, references, language="en")
     best = max(metrics(demo_run(tmp_path_factory.getbasetemp()), "valid/bleu"))
     assert best > 0
     assert bleu.value == pytest.approx(best, abs=1e-4)

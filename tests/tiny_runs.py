@@ -18,7 +18,8 @@ from hydra import compose, initialize_config_dir
 from seq2seq import checkpoint
 from seq2seq.data.prepare import Prepared, prepare
 from seq2seq.models import Seq2Seq, build_model
-from seq2seq.tokenization.tokenizer import ByteLevelBPE, Tokenizer, Tokenizers
+from seq2seq.tokenization.bpe import ByteLevelBPE
+from seq2seq.tokenization.tokenizer import Tokenizer, Tokenizers
 from seq2seq.training.config.plan import Plan, check_config
 from seq2seq.training.resume import read_tokenizers
 from seq2seq.training.run import plain_values, train

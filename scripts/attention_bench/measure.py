@@ -1,4 +1,4 @@
-"""What is measured: a mechanism on a sequence, and one token after a sequence."""
+"""The measurements: a mechanism on a sequence, and one token after a sequence."""
 
 import time
 from typing import Any, NamedTuple
@@ -97,11 +97,11 @@ class Decoding:
             if setting.role is Role.CROSS:
                 self.memory: Memory = self.mechanism.memory_of(Encoded(setting.tokens(length)))
             else:
-                self.memory = self._written(setting.tokens(length))
+                self.memory = self._fill_memory(setting.tokens(length))
         self.preparing = setting.now() - start  # seconds
         self.step()  # some memories allocate room in the first step after a long sequence
 
-    def _written(self, x: Tensor) -> Memory:
+    def _fill_memory(self, x: Tensor) -> Memory:
         memory: Memory = self.mechanism.new_memory()
         positions = torch.arange(x.shape[1], device=x.device)
         for tokens, here in zip(

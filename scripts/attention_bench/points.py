@@ -36,7 +36,7 @@ class Limits(NamedTuple):
     bytes: float
 
     def excess(self, points: Sequence[Point], length: int) -> str | None:
-        """How far the next point would exceed a limit, extrapolated from the last ones; or None."""
+        """The limit that the next point would exceed, extrapolated from the last ones, or None."""
         if not points:
             return None
         seconds = max(

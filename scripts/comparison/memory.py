@@ -19,7 +19,7 @@ class Remembered(NamedTuple):
     fixed: float
 
 
-def remembered(model: Seq2Seq, trained: int) -> tuple[Remembered, Remembered]:
+def measure_memory(model: Seq2Seq, trained: int) -> tuple[Remembered, Remembered]:
     """The cache of the target tokens of one hypothesis, and of its source, in all layers.
 
     Args:

@@ -10,6 +10,7 @@ from omegaconf import OmegaConf
 
 from seq2seq import checkpoint
 from seq2seq.attention import ATTENTION, Role
+from seq2seq.checkpoint.differences import list_differences
 from seq2seq.errors import DataError
 from seq2seq.training.run_folder import RECORD
 from seq2seq.training.sweep import ERROR, RESULT
@@ -107,7 +108,7 @@ def job_index(folder: Path) -> int:
 def read_run(folder: Path) -> Run:
     result = json.loads((folder / RESULT).read_text(encoding="utf-8"))
     row = best_validation(folder, result["monitor"])
-    preset, typed = typed_in(folder)
+    preset, typed = read_command_line(folder)
     return Run(
         folder=folder,
         preset=preset,
@@ -137,7 +138,7 @@ def validations(file: Path) -> Iterator[dict[str, str]]:
         yield from (row for row in csv.DictReader(lines) if row.get("valid/loss"))
 
 
-def typed_in(folder: Path) -> tuple[str | None, list[str]]:
+def read_command_line(folder: Path) -> tuple[str | None, list[str]]:
     """The command line as Hydra recorded it: the preset of attn, and all other options."""
     record = folder / ".hydra"
     if not (record / "hydra.yaml").is_file():
@@ -147,7 +148,7 @@ def typed_in(folder: Path) -> tuple[str | None, list[str]]:
     return chosen.hydra.runtime.choices.attn, [t for t in typed if not t.startswith("attn=")]
 
 
-def grouped(runs: Sequence[Run]) -> list[Group]:
+def group_runs(runs: Sequence[Run]) -> list[Group]:
     """The runs by mechanism, each named after the options that not all runs share."""
     shared = set(runs[0].typed).intersection(*(run.typed for run in runs))
     groups: dict[str, Group] = {}
@@ -176,7 +177,7 @@ def incomparable(runs: Sequence[Run]) -> list[str]:
     for run in runs[1:]:
         for node in LIKE:
             pair = first.saved.config.get(node, {}), run.saved.config.get(node, {})
-            for difference in checkpoint.list_differences(*pair, node):
+            for difference in list_differences(*pair, node):
                 if difference.name not in MAY_DIFFER:
                     unlike.setdefault(difference.name, (difference.one, difference.other, run))
         if run.steps != first.steps:
@@ -187,10 +188,10 @@ def incomparable(runs: Sequence[Run]) -> list[str]:
         f"not comparable: {name} is {one} in {first.folder}, {other} in {run.folder}"
         for name, (one, other, run) in unlike.items()
     ]
-    return [*differing, *judged_differently(runs)]
+    return [*differing, *list_validation_differences(runs)]
 
 
-def judged_differently(runs: Sequence[Run]) -> list[str]:
+def list_validation_differences(runs: Sequence[Run]) -> list[str]:
     """Validation options typed for some runs but not for all: checkpoints do not keep them."""
     typed = {t: run for run in reversed(runs) for t in run.typed if t.startswith(JUDGING)}
     return [

@@ -10,7 +10,7 @@ from decoding_bench import marian
 from decoding_bench.candidates import BatchSize, Candidate
 from decoding_bench.floor import Floor, Record
 from seq2seq import checkpoint, decoding
-from seq2seq.data.windows import padded
+from seq2seq.data.padding import pad_rows
 from seq2seq.decoding import Search, SentenceRequest, build_search
 from seq2seq.decoding.precision import with_precision
 from seq2seq.models import Seq2Seq
@@ -198,7 +198,7 @@ class HuggingFace(Engine):
     def run(self) -> None:
         self.raw = []
         for batch in self.batches:
-            source = padded([self.rows[i] for i in batch])
+            source = pad_rows([self.rows[i] for i in batch])
             mask = source != PAD
             self.raw.append(self.model.generate(source, attention_mask=mask, **self.options))
 

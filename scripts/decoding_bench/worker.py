@@ -9,7 +9,7 @@ import time
 from typing import Any
 
 from decoding_bench.candidates import BatchSize, parse
-from seq2seq.environment import keep_memory, wait_briefly
+from seq2seq.environment import keep_memory, limit_thread_spinning
 from seq2seq.errors import Seq2SeqError
 
 
@@ -22,7 +22,7 @@ def main() -> None:
         os.environ["SEQ2SEQ_NATIVE"] = "0"
     if candidate.engine in ("ours", "torch", "floor"):
         # As in `seq2seq translate`; other engines keep their defaults.
-        wait_briefly()
+        limit_thread_spinning()
         keep_memory()
     import torch
 

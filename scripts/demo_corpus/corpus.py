@@ -44,7 +44,7 @@ class Corpus(NamedTuple):
 
 
 def held_out(pair: Pair) -> bool:
-    """Whether training may not see this pair: one in ten, by a hash that is the same everywhere."""
+    """Is the pair kept from training? One in ten is, by a hash that is the same everywhere."""
     return zlib.crc32("|".join(pair).encode()) % 10 == 0
 
 

@@ -67,7 +67,7 @@ def month(draw: Draw) -> Adverb:
 
 
 def place(draw: Draw, table: Mapping[str, tuple[str, str, str]]) -> Prepositional:
-    """Where, or where to, by the kind of place."""
+    """A place, or a direction, by the kind of place."""
     kind = draw.pick(list(table))
     return Prepositional(*table[kind], definite(draw, kind))
 

@@ -189,7 +189,7 @@ def fronted(draw: Draw, told: Clause) -> Clause:
 
 
 def marked(told: Clause) -> bool:
-    """Whether the forms alone tell subject from object, so that the object may come first.
+    """Do the forms alone tell subject from object, so that the object may come first?
 
     They do where one of the two is masculine singular (der, den), or a pronoun with two forms.
     """

@@ -100,5 +100,5 @@ def head(verb: Verb) -> str:
 
 
 def tail(verb: Verb) -> str:
-    """What follows it: off in turn off."""
+    """The words that follow it: off in turn off."""
     return " ".join(verb.english.split()[1:])

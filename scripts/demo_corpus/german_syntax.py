@@ -151,7 +151,7 @@ def finite_verb(clause: Clause) -> Word:
 
 
 def right_bracket(clause: Clause) -> Phrase:
-    """What closes a main clause: the participle, the infinitive or the separated prefix."""
+    """The end of a main clause: the participle, the infinitive or the separated prefix."""
     verb = clause.verb
     if clause.modal or clause.tense is Tense.FUTURE:
         return phrase(verb.prefix + verb.infinitive, "verb")

@@ -39,12 +39,12 @@ class Verb(NamedTuple):
 
     @property
     def animate(self) -> bool:
-        """Whether the subject can want something, or go with somebody."""
+        """Can the subject want something, or go with somebody?"""
         return not {"P", "A"}.isdisjoint(self.subjects)
 
     @property
     def durative(self) -> bool:
-        """Whether one can be in the middle of it, or do it for three hours."""
+        """Can one be in the middle of it, or do it for three hours?"""
         return self.lemma in DURATIVE
 
     @property

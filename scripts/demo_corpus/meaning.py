@@ -10,7 +10,7 @@ from demo_corpus.lexicon import Adjective, Modal, Noun, Verb
 
 
 class Tense(Enum):
-    """When it happens, as German marks it; the German perfect is the English simple past."""
+    """The time of an event, as German marks it; the German perfect is the English simple past."""
 
     PRESENT = "present"
     PERFECT = "perfect"

@@ -126,12 +126,12 @@ def weather(draw: Draw) -> Clause:
 
 
 def is_past(told: Clause) -> bool:
-    """Whether the clause is about the past."""
+    """Is the clause about the past?"""
     return told.past or told.tense is Tense.PERFECT or bool(told.modal and told.modal.past)
 
 
 def is_future(told: Clause) -> bool:
-    """Whether English says it with will, which it does not after when and if."""
+    """Does English say it with will? It does not after when and if."""
     time = told.parts.get("time")
     return told.tense is Tense.FUTURE or (isinstance(time, Adverb) and time.future)
 

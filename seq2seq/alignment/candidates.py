@@ -24,7 +24,7 @@ class Candidate(NamedTuple):
 
 
 class CandidateCounts:
-    """Counts the links of all choices over a validation set: `add` each pair, then call `ranked`.
+    """Counts the links of all choices over a validation set: `add` each pair, then call `rank`.
 
     With one head there is no separate mean.
 

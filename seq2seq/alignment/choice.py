@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from seq2seq.alignment.links import Link, Word, links
+from seq2seq.alignment.links import Link, Word, extract_links
 from seq2seq.errors import ConfigError
 
 # A head that was trained to align spreads its weight evenly over all linked words, so a word with
@@ -30,7 +30,7 @@ class Choice(NamedTuple):
             decoder has read the word.
         layer: of the decoder, from 0.
         head: from 0; None for the mean over heads.
-        threshold, near: which of the weights are links, see `seq2seq.alignment.links.links`.
+        threshold, near: which of the weights are links, see `extract_links`.
     """
 
     shift: int
@@ -60,7 +60,9 @@ class Alignment(NamedTuple):
 
     def links(self, choice: Choice) -> set[Link]:
         """Each target word linked to the source word with the largest weight in that map."""
-        return links(self.map(choice), end=True, near=choice.near, threshold=choice.threshold)
+        return extract_links(
+            self.map(choice), end=True, near=choice.near, threshold=choice.threshold
+        )
 
     def entropies(self) -> Tensor:
         """(R, L): the entropy of the mean over heads in nats, averaged over target words."""
@@ -68,7 +70,7 @@ class Alignment(NamedTuple):
         return entropies.mean(-1)
 
 
-def sharpest(alignments: Sequence[Alignment], shift: int = 0) -> Choice:
+def guess_choice(alignments: Sequence[Alignment], shift: int = 0) -> Choice:
     """The layer with the sharpest attention, at the mean over its heads.
 
     A guess for when there are no links to choose by: the lowest entropy of the mean over heads.

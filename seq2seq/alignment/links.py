@@ -43,7 +43,7 @@ def words(text: str) -> list[Word]:
     return [Word(m.group(), *m.span()) for m in re.finditer(r"[^ \t\n\r\f\v]+", text)]
 
 
-def pieces(text: str, spans: Iterable[Span]) -> list[Word]:
+def spans_to_words(text: str, spans: Iterable[Span]) -> list[Word]:
     """The tokenizer's pieces as words, for languages that put no spaces between words.
 
     Pieces that share a character (bytes of one Chinese character) become one; white space around a
@@ -118,7 +118,9 @@ def piece_shares(spans: Sequence[Span], known: Sequence[tuple[str, int, int]]) -
     return overlap / overlap.sum(1, keepdim=True).clamp(min=1)
 
 
-def links(weights: Tensor, *, end: bool, near: float = 1.0, threshold: float = 0.0) -> set[Link]:
+def extract_links(
+    weights: Tensor, *, end: bool, near: float = 1.0, threshold: float = 0.0
+) -> set[Link]:
     """Each target word linked to the source word with the largest weight.
 
     Args:
@@ -193,7 +195,7 @@ def read_alignment(path: Path) -> list[Links]:
     return [parse_links(line, f"{path}:{line_no}") for line_no, line in enumerate(lines, 1)]
 
 
-def check_count(path: Path, lines: int, pairs: int, of: str) -> None:
+def check_line_count(path: Path, lines: int, pairs: int, of: str) -> None:
     """Raises: DataError unless a file of links has one line for each pair.
 
     Args:
@@ -206,7 +208,7 @@ def check_count(path: Path, lines: int, pairs: int, of: str) -> None:
         )
 
 
-def check_word_numbers(
+def check_all_links(
     path: Path, links: Sequence[Links], sizes: Iterable[tuple[int, int]], of: str
 ) -> None:
     """Raises: DataError with file and line for the first link beyond its sentences.
@@ -216,10 +218,10 @@ def check_word_numbers(
         of: as of `check_count`.
     """
     for line_no, (pair, size) in enumerate(zip(links, sizes, strict=True), start=1):
-        check_words(pair, size, f"{path}:{line_no}", of)
+        check_pair_links(pair, size, f"{path}:{line_no}", of)
 
 
-def check_words(links: Links, size: tuple[int, int], where: str, of: str) -> None:
+def check_pair_links(links: Links, size: tuple[int, int], where: str, of: str) -> None:
     """Raises: DataError for the first link beyond a pair's words.
 
     Args:

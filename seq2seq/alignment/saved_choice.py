@@ -72,7 +72,7 @@ def load_choice(checkpoint: Path) -> Choice | None:
         return None
     except (OSError, ValueError, RecursionError) as error:
         raise DataError(f"cannot read the choice in {path}: {error}. {HINT}") from error
-    choice = choice_of(entry)
+    choice = parse_choice(entry)
     if choice is None:
         raise DataError(f"{path} holds no choice of a layer, heads and a shift. {HINT}")
     if entry.get("sha256") != checksum(checkpoint):
@@ -85,7 +85,7 @@ def load_choice(checkpoint: Path) -> Choice | None:
     return choice
 
 
-def choice_of(entry: Any) -> Choice | None:
+def parse_choice(entry: Any) -> Choice | None:
     if not isinstance(entry, dict):
         return None
     # Older files call the threshold "least", and have no "near".

@@ -45,7 +45,7 @@ def symmetrize(forward: AbstractSet[Link], reverse: AbstractSet[Link], heuristic
         lacking = 2 if heuristic.endswith("-and") else 1
         for direction in (forward, reverse):
             for link in sorted(direction, key=itemgetter(1, 0)):
-                if grown.lack(link) >= lacking:
+                if grown.count_unlinked(link) >= lacking:
                     grown.add(link)
     return grown.links
 
@@ -63,7 +63,7 @@ class GrownLinks:
         self.sources.add(link[0])
         self.targets.add(link[1])
 
-    def lack(self, link: Link) -> int:
+    def count_unlinked(self, link: Link) -> int:
         """The number of words of `link`, of its two, that have no link yet."""
         return (link[0] not in self.sources) + (link[1] not in self.targets)
 
@@ -81,7 +81,7 @@ def grow_diag(grown: GrownLinks, union: AbstractSet[Link]) -> None:
             here = heapq.heappop(ahead)
             for step in NEIGHBOURS:
                 j, i = here[0] + step[0], here[1] + step[1]
-                if (i, j) in union and grown.lack((i, j)):
+                if (i, j) in union and grown.count_unlinked((i, j)):
                     grown.add((i, j))
                     added = True
                     if (j, i) > here:

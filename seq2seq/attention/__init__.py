@@ -89,7 +89,7 @@ def split_name(options: Mapping[str, Any], where: str) -> tuple[str, dict[str, A
 def role_refusal(name: str, mechanism: type[Attention[Any]], role: Role) -> str:
     """The message that refuses a mechanism in a role: the reason, its roles, and what to type."""
     defined = ", ".join(r.description for r in Role if r in mechanism.roles)
-    others = as_typed(n for n, m in ATTENTION.items() if role in m.roles)
+    others = preset_names(n for n, m in ATTENTION.items() if role in m.roles)
     return (
         f"{name} is not defined for {role.description}: {mechanism.role_refusals.get(role, '')}. "
         f"It is defined for: {defined}. For {role.description} choose for example: {others} "
@@ -103,7 +103,7 @@ def position_refusal(name: str, mechanism: type[Attention[Any]], role: Role, hoo
     reason = mechanism.position_refusals.get(
         hook, "it forms no scores that these positions could act on"
     )
-    others = as_typed(n for n, m in ATTENTION.items() if role in m.roles and hook in m.supports)
+    others = preset_names(n for n, m in ATTENTION.items() if role in m.roles and hook in m.supports)
     typed = f"{training_command()} attn@{role}_attn=gqa"
     instead = f", or for example: {others} ({typed})" if others else ""
     return (
@@ -112,7 +112,7 @@ def position_refusal(name: str, mechanism: type[Attention[Any]], role: Role, hoo
     )
 
 
-def as_typed(names: Iterable[str]) -> str:
+def preset_names(names: Iterable[str]) -> str:
     """Mechanisms as a command line names them: the softmax family goes by its presets."""
     return ", ".join(sorted("gqa" if name == "multihead" else name for name in names))
 

@@ -99,10 +99,11 @@ class Attention(nn.Module, Generic[M]):
     role_refusals: ClassVar[Mapping[Role, str]] = {}  # why it is not defined elsewhere: "it ..."
     supports: ClassVar[frozenset[str]] = frozenset()  # hooks of position schemes that it obeys
     position_refusals: ClassVar[Mapping[str, str]] = {}  # why it obeys no other hook: "it ..."
+    usual_cost: ClassVar[Cost]  # whatever the options; else see `cost`
     absent_options: ClassVar[Mapping[str, str]] = {}  # options of others -> why it has none
     shows_weights: ClassVar[bool] = True  # can it draw a (T, S) map?
     no_weights: ClassVar[str] = ""  # if not: why, "every query ..."
-    advance_shows_weights: ClassVar[bool] = True  # does `advance` return weights too?
+    can_merge: ClassVar[bool] = True  # in a decoder: can rows of different lengths share a batch?
     reads_groups: ClassVar[bool] = False  # does `memory_of` use the groups of tokens?
     reads_queries: bool = True  # does the answer depend on x in `attend`?
     sums_to_one: bool = True  # do the weights of a real query that sees a key?
@@ -127,7 +128,7 @@ class Attention(nn.Module, Generic[M]):
     @classmethod
     def cost(cls, options: Mapping[str, Any]) -> Cost:
         """Its cost with these options, `name` included."""
-        raise NotImplementedError
+        return cls.usual_cost
 
     def lr_multipliers(self) -> dict[nn.Parameter, float]:
         """The factors of parameters that should not learn at the model's rate.
@@ -158,10 +159,8 @@ class Attention(nn.Module, Generic[M]):
         """
         raise NotImplementedError
 
-    def advance(
-        self, x: Tensor, memory: M, positions: Tensor, need_weights: bool = False
-    ) -> Attended:
-        """Remember the decoder's next n tokens, then attend from them.
+    def advance(self, x: Tensor, memory: M, positions: Tensor) -> Tensor:
+        """Remember the decoder's next n tokens, then attend from them: (N, n, E).
 
         n calls of one token equal one call of n.
 
@@ -232,20 +231,9 @@ class TokenAttention(Attention[TokenMemory]):
     def new_memory(self) -> TokenMemory:
         return DenseMemory(self.folds)
 
-    def advance(
-        self, x: Tensor, memory: TokenMemory, positions: Tensor, need_weights: bool = False
-    ) -> Attended:
+    def advance(self, x: Tensor, memory: TokenMemory, positions: Tensor) -> Tensor:
         memory.append(self.remember(x, positions))
-        return self.attend_beams(x, memory, positions, need_weights)
-
-    def attend_beams(
-        self, x: Tensor, memory: TokenMemory, positions: Tensor, need_weights: bool = False
-    ) -> Attended:
-        out, weights = super().attend_beams(x, memory, positions, need_weights)
-        if weights is not None and memory.beams > 1:
-            # A hypothesis reads one of the keys at a position.
-            weights = weights.unflatten(3, (-1, memory.beams)).sum(-1)
-        return Attended(out, weights)
+        return self.attend_beams(x, memory, positions).out
 
 
 def positions_of(x: Tensor) -> Tensor:

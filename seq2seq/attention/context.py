@@ -6,7 +6,7 @@ from typing import Any, Literal
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention.base import Attended, Cost, Encoded, Place, Role, positions_of
+from seq2seq.attention.base import Cost, Encoded, Place, Role, positions_of
 from seq2seq.attention.heads import join_heads, projection, split_heads
 from seq2seq.attention.memory import DenseMemory, JointMemory, StateMemory, TokenMemory
 from seq2seq.attention.multihead import NO_SCORES, MultiHead
@@ -57,11 +57,9 @@ class PooledContext(MultiHead):
     def new_memory(self) -> JointMemory:
         return JointMemory(DenseMemory(self.folds), StateMemory())
 
-    def advance(
-        self, x: Tensor, memory: TokenMemory, positions: Tensor, need_weights: bool = False
-    ) -> Attended:
+    def advance(self, x: Tensor, memory: TokenMemory, positions: Tensor) -> Tensor:
         assert isinstance(memory, JointMemory)
-        state = memory.beside.state
+        state = memory.context.state
         before = PrefixSums(state["total"], state["tokens"]) if state else None
         means, sums = prefix_means(x, before=before)
         means = means.to(x.dtype)
@@ -71,7 +69,7 @@ class PooledContext(MultiHead):
         # Means are for these queries only, beams being queries.
         means = means.reshape(memory.rows, -1, means.shape[-1])
         seen = JointMemory(memory.tokens, StateMemory(means=means))
-        return self.attend_beams(x, seen, positions, need_weights)
+        return self.attend_beams(x, seen, positions).out
 
 
 class GlobalContext(PooledContext):
@@ -104,27 +102,27 @@ class GlobalContext(PooledContext):
         self.of_keys: nn.Module | None = None
         self.of_queries: nn.Module | None = None
         if form == "keys":
-            self.of_keys = Scale(inputs, self.num_kv_heads * width)
+            self.of_keys = ContextScale(inputs, self.num_kv_heads * width)
         elif form == "additive":
             # A term that is the same for all keys would cancel in the softmax.
-            self.of_queries = Shift(inputs, self.num_heads * width)
+            self.of_queries = ContextShift(inputs, self.num_heads * width)
         else:
-            self.of_keys = Gate(inputs, self.num_kv_heads, width)
-            self.of_queries = Gate(inputs, self.num_heads, width)
+            self.of_keys = ContextGate(inputs, self.num_kv_heads, width)
+            self.of_queries = ContextGate(inputs, self.num_heads, width)
         self.keeps_means = self.of_queries is not None
 
     def change_keys(self, k: Tensor, means: Tensor, encoded: Encoded) -> Tensor:
         return k if self.of_keys is None else self.of_keys(k, means)
 
-    def answer(
+    def attend_heads(
         self, q: Tensor, memory: TokenMemory, positions: Tensor, need_weights: bool = False
     ) -> tuple[Tensor, Tensor | None]:
         if self.of_queries is not None:
             assert isinstance(memory, JointMemory)
             # In the decoder a mean for each of the last tokens, elsewhere one for all queries.
-            means = memory.beside.state["means"][:, -q.shape[2] :]
+            means = memory.context.state["means"][:, -q.shape[2] :]
             q = split_heads(self.of_queries(join_heads(q), means), self.num_heads)
-        return super().answer(q, memory, positions, need_weights)
+        return super().attend_heads(q, memory, positions, need_weights)
 
 
 class HierarchicalContext(PooledContext):
@@ -149,7 +147,7 @@ class HierarchicalContext(PooledContext):
         super().__init__(place, **options)
         outputs = self.num_kv_heads * self.width
         self.levels = nn.ModuleDict(
-            {name: zeros(place.source_dim, outputs) for name in self.LEVELS}
+            {name: zero_linear(place.source_dim, outputs) for name in self.LEVELS}
         )
 
     def change_keys(self, k: Tensor, means: Tensor, encoded: Encoded) -> Tensor:
@@ -168,27 +166,27 @@ class HierarchicalContext(PooledContext):
         return modulate(k, contexts[0] + contexts[1] + contexts[2])
 
 
-class Scale(nn.Module):
+class ContextScale(nn.Module):
     """x (1 + W mean), W zero at first."""
 
     def __init__(self, inputs: int, outputs: int):
         super().__init__()
-        self.context = zeros(inputs, outputs)
+        self.context = zero_linear(inputs, outputs)
 
     def forward(self, x: Tensor, means: Tensor) -> Tensor:
         """x (N, T, outputs), means (N, T or 1, inputs) -> (N, T, outputs)."""
         return modulate(x, self.context(means))
 
 
-class Shift(Scale):
+class ContextShift(ContextScale):
     """x + W mean, W zero at first."""
 
     def forward(self, x: Tensor, means: Tensor) -> Tensor:
-        """As of `Scale`."""
+        """As of `ContextScale`."""
         return torch.add(x, self.context(means))
 
 
-class Gate(nn.Module):
+class ContextGate(nn.Module):
     """(1 - l) x + l U mean, with l = sigmoid(x . a + U mean . b) for each head, 1/2 at first."""
 
     def __init__(self, inputs: int, heads: int, width: int):
@@ -199,12 +197,12 @@ class Gate(nn.Module):
         self.b = nn.Parameter(torch.zeros(heads, width))
 
     def forward(self, x: Tensor, means: Tensor) -> Tensor:
-        """As of `Scale`."""
+        """As of `ContextScale`."""
         x, c = (y.unflatten(-1, (self.heads, -1)) for y in (x, self.context(means)))
         return gate(x, c, self.a, self.b).flatten(2)
 
 
-def zeros(inputs: int, outputs: int) -> nn.Linear:
+def zero_linear(inputs: int, outputs: int) -> nn.Linear:
     """A linear map that starts at zero."""
     linear = nn.Linear(inputs, outputs, bias=False)
     nn.init.zeros_(linear.weight)

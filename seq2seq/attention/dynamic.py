@@ -40,9 +40,9 @@ class DynamicContext(MultiHead):
         cost = super().cost(options)
         return cost._replace(time=f"2 {cost.time}", memory=f"2 ({cost.memory})")
 
-    def answer(
+    def attend_heads(
         self, q: Tensor, memory: TokenMemory, positions: Tensor, need_weights: bool = False
     ) -> tuple[Tensor, Tensor | None]:
-        first, _ = super().answer(q, memory, positions)
+        first, _ = super().attend_heads(q, memory, positions)
         q = modulate(q, project_per_head(first, self.feedback))
-        return super().answer(q, memory, positions, need_weights)
+        return super().attend_heads(q, memory, positions, need_weights)

@@ -1,12 +1,9 @@
 """Efficient attention: a softmax over channels and one over positions instead of one over keys."""
 
-from collections.abc import Mapping
-from typing import Any
-
 from torch import Tensor
 
 from seq2seq.attention.base import Attended, Cost, Encoded, Place, Role
-from seq2seq.attention.heads import HeadedAttention, join_heads
+from seq2seq.attention.heads import HeadedAttention
 from seq2seq.attention.memory import SourceMemory, StateMemory
 from seq2seq.functional.efficient import (
     efficient_attention,
@@ -34,7 +31,7 @@ class Efficient(HeadedAttention[StateMemory]):
     role_refusals = {
         Role.DECODER: "its softmax over the positions of the keys mixes the future into the past"
     }
-
+    usual_cost = Cost("(T + S) D^2", "(T + S) D", remembers="a D x D matrix a head")
     absent_options = {"dropout": "there are no weights to drop; leave it out, or take attn=mha"}
     position_refusals = {
         "rotate": "it takes a softmax over the channels of queries and one over the positions of "
@@ -44,10 +41,6 @@ class Efficient(HeadedAttention[StateMemory]):
 
     def __init__(self, place: Place, *, num_heads: int, bias: bool = False):
         super().__init__(place, num_heads=num_heads, bias=bias)
-
-    @classmethod
-    def cost(cls, options: Mapping[str, Any]) -> Cost:
-        return Cost(time="(T + S) D^2", memory="(T + S) D", remembers="a D x D matrix a head")
 
     def memory_of(self, encoded: Encoded) -> StateMemory:
         x, mask, _ = encoded
@@ -63,4 +56,4 @@ class Efficient(HeadedAttention[StateMemory]):
             assert isinstance(memory, SourceMemory)
             source, mask = memory.tokens()
             weights = efficient_weights(q, self.heads(self.k(source)), mask)
-        return Attended(self.out(join_heads(out.to(x.dtype))), weights)
+        return Attended(self.project_out(out.to(x.dtype)), weights)

@@ -1,7 +1,6 @@
 """The encoder-decoder without attention: one vector stands for the whole source."""
 
-from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Literal
 
 import torch
 from torch import Tensor, nn
@@ -30,6 +29,7 @@ class Fixed(Attention[StateMemory]):
         Role.ENCODER: "it gives every position the same vector",
         Role.DECODER: "it gives every position the same vector, and it would pool over the future",
     }
+    usual_cost = Cost(time="S", memory="1", remembers="one vector a sentence")
     shows_weights = False
     no_weights = "every query reads one pooled vector"
     reads_queries = False
@@ -45,10 +45,6 @@ class Fixed(Attention[StateMemory]):
         self.pool = pool or ("mean" if project else "final")
         self.out_dim = place.dim if project else place.source_dim
         self.out = nn.Linear(place.source_dim, place.dim) if project else nn.Identity()
-
-    @classmethod
-    def cost(cls, options: Mapping[str, Any]) -> Cost:
-        return Cost(time="S", memory="1", remembers="one vector a sentence")
 
     def memory_of(self, encoded: Encoded) -> StateMemory:
         pooled = mean_state if self.pool == "mean" else final_state

@@ -26,12 +26,16 @@ class HeadedAttention(Attention[M]):
 
     def __init__(self, place: Place, *, num_heads: int, bias: bool = False, dropout: float = 0.0):
         super().__init__(place)
-        dim, source_dim = place.dim, place.source_dim
         check_range("attn.dropout", dropout, 0, 1)
-        check_heads(num_heads, num_heads, dim)
-        check_position_of_heads(place, num_heads, dim // num_heads)
-        self.num_heads, self.dropout = num_heads, dropout
-        self.scale = (dim // num_heads) ** -0.5
+        check_heads(num_heads, num_heads, place.dim)
+        self.num_heads, self.dropout, self.width = num_heads, dropout, place.dim // num_heads
+        check_position(place, num_heads, self.width)
+        self.scale = self.width**-0.5
+        self.build_projections(bias)
+
+    def build_projections(self, bias: bool) -> None:
+        """Make the linear maps into the heads, `q`, `k` and `v`, and out of them, `out`."""
+        dim, source_dim = self.place.dim, self.place.source_dim
         self.q = projection(dim, dim, bias, gain=0.5**0.5 * self.size)
         self.k = projection(source_dim, dim, bias, gain=0.5**0.5 * self.size)
         self.v = projection(source_dim, dim, bias, gain=0.5**0.5)
@@ -45,8 +49,13 @@ class HeadedAttention(Attention[M]):
         """(N, T, H D) -> (N, H, T, D)."""
         return split_heads(x, self.num_heads)
 
+    def project_out(self, x: Tensor) -> Tensor:
+        """The output of the heads (N, H, T, D), joined and projected: (N, T, E)."""
+        out: Tensor = self.out(join_heads(x))
+        return out
+
     def heads_at(self, x: Tensor, positions: Tensor) -> Tensor:
-        """The heads of queries or keys, rotated if the position scheme does so."""
+        """The heads of queries or keys, rotated if the position scheme rotates."""
         return self.place.rotate(self.heads(x), positions)
 
 
@@ -71,7 +80,7 @@ def projection(inputs: int, outputs: int, bias: bool, gain: float = 1.0) -> nn.L
     return linear
 
 
-def shared_heads(num_heads: int) -> int:
+def default_kv_heads(num_heads: int) -> int:
     """The default number of key/value heads of grouped-query attention."""
     max_groups = min(max(2, num_heads // 4), max(1, num_heads - 1))
     return next(g for g in range(max_groups, 0, -1) if num_heads % g == 0)
@@ -106,7 +115,7 @@ def position_bias(
     return bias if bias is None or beams == 1 else bias.repeat_interleave(beams, dim=-1)
 
 
-def check_position_of_heads(place: Place, heads: int, width: int) -> None:
+def check_position(place: Place, heads: int, width: int) -> None:
     """Raises: ConfigError if the position scheme does not fit `heads` heads of this width."""
     position = place.position
     if position is None:

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from seq2seq.attention.base import Attended, Cost, Place, Role, TokenAttention
 from seq2seq.attention.heads import (
     check_heads,
-    check_position_of_heads,
+    check_position,
     join_heads,
     position_bias,
     projection,
@@ -18,7 +18,7 @@ from seq2seq.attention.heads import (
 from seq2seq.attention.memory import TokenMemory
 from seq2seq.errors import ConfigError
 from seq2seq.functional.latent import absorbing_is_cheaper, latent_attention, rms_norm
-from seq2seq.functional.softmax import both, past_mask
+from seq2seq.functional.softmax import intersect_masks, past_mask
 from seq2seq.tables import check_range
 
 
@@ -82,7 +82,7 @@ class Latent(TokenAttention):
         self.latent_dim = latent_dim or min(4 * width, source_dim)
         self.nope_dim, self.value_dim = nope_dim or width, value_dim or width
         self.rope_dim = rotary_width(place, rope_dim, width)
-        check_position_of_heads(place, num_heads, self.rope_dim)
+        check_position(place, num_heads, self.rope_dim)
         self.q_down: nn.Linear | None = None
         if query_dim is not None:
             self.q_down = projection(dim, query_dim, bias)
@@ -129,7 +129,7 @@ class Latent(TokenAttention):
         mask = None if mask is None else mask[:, None, None]
         causal = self.place.role is Role.DECODER and T > 1
         if causal and positions.dim() > 1:
-            mask, causal = both(mask, past_mask(positions, T, S)), False
+            mask, causal = intersect_masks(mask, past_mask(positions, T, S)), False
         dropout = self.dropout_now
         # On a CPU the fused kernel with dropout holds the weights too, and draws slowly.
         slow = dropout > 0 and x.device.type == "cpu"

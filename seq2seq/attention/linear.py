@@ -1,13 +1,10 @@
 """Linear attention: two sums are all that is remembered, however many keys there are."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
 from seq2seq.attention.base import Attended, Cost, Encoded, Place, Role, positions_of
-from seq2seq.attention.heads import HeadedAttention, join_heads
+from seq2seq.attention.heads import HeadedAttention
 from seq2seq.attention.memory import SourceMemory, StateMemory
 from seq2seq.functional.features import ELU, FeatureMap
 from seq2seq.functional.linear import (
@@ -25,8 +22,8 @@ class FeatureAttention(HeadedAttention[StateMemory]):
         out = concat_h( phi(q)^T S / (phi(q)^T z + eps) ) Wo
         S = sum_j phi(k_j) v_j^T,   z = sum_j phi(k_j)
 
-    In the decoder the sums run over j <= i; only they are kept between steps, so a step has no
-    weights to show. For a whole source the weights can be computed later.
+    In the decoder the sums run over j <= i; only they are kept between steps. For a whole sequence
+    the weights can be computed later.
     """
 
     absent_options = {"dropout": "there are no weights to drop; leave it out, or take attn=mha"}
@@ -35,7 +32,6 @@ class FeatureAttention(HeadedAttention[StateMemory]):
         "their positivity, and one before them is not relative",
         "bias": "it never forms the scores that a bias is added to",
     }
-    advance_shows_weights = False
     sums_to_one = False  # but for eps
 
     @property
@@ -72,21 +68,14 @@ class FeatureAttention(HeadedAttention[StateMemory]):
         if need_weights:
             k = self.heads_at(self.k(source), positions_of(source))
             weights = linear_weights(self.phi, q, k, mask, causal)
-        return Attended(self.out(join_heads(out.to(x.dtype))), weights)
+        return Attended(self.project_out(out.to(x.dtype)), weights)
 
-    def advance(
-        self, x: Tensor, memory: StateMemory, positions: Tensor, need_weights: bool = False
-    ) -> Attended:
-        if need_weights:
-            raise ValueError(
-                "a decoder with linear attention keeps no keys, only sums over them: ask for the "
-                "weights of all positions at once, as `forward` does"
-            )
+    def advance(self, x: Tensor, memory: StateMemory, positions: Tensor) -> Tensor:
         q, k = (self.heads_at(project(x), positions) for project in (self.q, self.k))
         before = Sums(**memory.state) if memory.state else None
         out, after = causal_linear_attention(self.phi, q, k, self.heads(self.v(x)), before=before)
         memory.state = state_of(after)
-        return Attended(self.out(join_heads(out.to(x.dtype))), None)
+        return self.project_out(out.to(x.dtype))
 
 
 class Linear(FeatureAttention):
@@ -112,15 +101,13 @@ class Linear(FeatureAttention):
     Source: Katharopoulos et al. 2020, arXiv:2006.16236.
     """
 
+    usual_cost = Cost("(T + S) D^2", "(T + S) D", remembers="S (D x D) and z (D) a head")
+
     def __init__(self, place: Place, *, num_heads: int, bias: bool = True):
         super().__init__(place, num_heads=num_heads, bias=bias)
         if bias:
             nn.init.constant_(self.q.bias, -3.0)
             nn.init.constant_(self.k.bias, -3.0)
-
-    @classmethod
-    def cost(cls, options: Mapping[str, Any]) -> Cost:
-        return Cost(time="(T + S) D^2", memory="(T + S) D", remembers="S (D x D) and z (D) a head")
 
     @property
     def phi(self) -> FeatureMap:

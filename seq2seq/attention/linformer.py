@@ -1,13 +1,12 @@
 """Linformer: a sequence of any length, compressed to a few mixtures of its positions."""
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
 
 from seq2seq.attention.base import Attended, Cost, Encoded, Place, Role
-from seq2seq.attention.heads import HeadedAttention, join_heads
+from seq2seq.attention.heads import HeadedAttention
 from seq2seq.attention.memory import StateMemory
 from seq2seq.errors import ConfigError
 from seq2seq.functional import fused_attention
@@ -51,6 +50,7 @@ class Linformer(HeadedAttention[StateMemory]):
         "rotate": "it mixes keys of different rotations before queries meet them",
         "bias": "its keys are mixtures of all positions and stand at no distance from a query",
     }
+    usual_cost = Cost("(T + S) R D", "T + S + R D", remembers="E k, F v (2 R H D) a sentence")
     shows_weights = False
     no_weights = "every query reads mixtures of all words"
     F: nn.Parameter | None
@@ -80,12 +80,6 @@ class Linformer(HeadedAttention[StateMemory]):
         self.E.data.copy_(start)
         self.register_parameter("F", None if share == "key_value" else nn.Parameter(start.clone()))
 
-    @classmethod
-    def cost(cls, options: Mapping[str, Any]) -> Cost:
-        return Cost(
-            time="(T + S) R D", memory="T + S + R D", remembers="E k, F v (2 R H D) a sentence"
-        )
-
     def memory_of(self, encoded: Encoded) -> StateMemory:
         x, mask, _ = encoded
         if self.max_length is not None and x.shape[1] > self.max_length:
@@ -107,4 +101,4 @@ class Linformer(HeadedAttention[StateMemory]):
             )
         q, k, v = self.heads(self.q(x)), memory.state["k"], memory.state["v"]
         out = fused_attention(q, k, v, scale=self.scale, dropout=self.dropout_now)
-        return Attended(self.out(join_heads(out)), None)
+        return Attended(self.project_out(out), None)

@@ -1,20 +1,17 @@
 """Attention to a window and to a few global tokens."""
 
 import copy
-from collections.abc import Mapping
-from functools import partial
 from typing import Any
 
 import torch
 from torch import Tensor
 
 from seq2seq.attention.base import Attended, Cost, Place, Role
-from seq2seq.attention.heads import join_heads, position_bias
+from seq2seq.attention.heads import position_bias
 from seq2seq.attention.ring import RingMemory
-from seq2seq.attention.windowed import WindowedAttention, keys_of
+from seq2seq.attention.windowed import WindowedAttention
 from seq2seq.functional import explicit_attention
 from seq2seq.functional.local import window_attention
-from seq2seq.functional.local_rows import window_rows
 from seq2seq.functional.scores import dot
 from seq2seq.tables import check_range
 
@@ -47,6 +44,12 @@ class Longformer(WindowedAttention):
     Source: Beltagy et al. 2020, arXiv:2004.05150.
     """
 
+    usual_cost = Cost(
+        time="T (2 window + 1 + num_global) D",
+        memory="T (2 window + 1 + num_global)",
+        remembers="k, v (2 H D) of the last window and the first num_global tokens",
+    )
+
     def __init__(self, place: Place, *, window: int = 8, num_global: int = 1, **options: Any):
         super().__init__(place, **options)
         check_range("attn.window", window, 1)
@@ -58,12 +61,6 @@ class Longformer(WindowedAttention):
             self.q_global = copy.deepcopy(self.q)
             self.k_global = copy.deepcopy(self.k)
             self.v_global = copy.deepcopy(self.v)
-
-    @classmethod
-    def cost(cls, options: Mapping[str, Any]) -> Cost:
-        seen = "T (2 window + 1 + num_global)"
-        remembers = "k, v (2 H D) of the last window and the first num_global tokens"
-        return Cost(time=f"{seen} D", memory=seen, remembers=remembers)
 
     def remember(self, x: Tensor, positions: Tensor) -> dict[str, Tensor]:
         """As in the base; for global queries also k_global and v_global, (N, H, S, D)."""
@@ -79,21 +76,20 @@ class Longformer(WindowedAttention):
     def attend(
         self, x: Tensor, memory: RingMemory, positions: Tensor, need_weights: bool = False
     ) -> Attended:
-        keys = keys_of(memory.read())
-        together = partial(window_attention, causal=self.place.role is Role.DECODER)
-        out, weights = (together if isinstance(keys.start, int) else window_rows)(
+        out, weights = window_attention(
             self.heads_at(self.q(x), positions),
-            keys,
-            keys_of(memory.read_first()),
-            self.weighing(need_weights),
+            memory.read(),
+            memory.read_first(),
+            self.softmax_options(need_weights),
             radius=self.window,
+            causal=self.place.role is Role.DECODER,
         )
         if self.has_global_queries:
             of_global, rows = self._attend_globally(x, memory, positions)
             out = torch.cat((of_global, out[:, :, self.num_global :]), dim=2)
             if weights is not None:
                 weights = torch.cat((rows, weights[:, :, self.num_global :]), dim=2)
-        return Attended(self.out(join_heads(out)), weights)
+        return Attended(self.project_out(out), weights)
 
     def _attend_globally(
         self, x: Tensor, memory: RingMemory, positions: Tensor
@@ -101,7 +97,7 @@ class Longformer(WindowedAttention):
         """The first g queries to all keys: out (N, H, g, D), weights (N, H, g, S)."""
         g = self.num_global
         q = self.heads_at(self.q_global(x[:, :g]), positions[..., :g])
-        k, v, mask, _ = keys_of(memory.read(), "_global")
+        k, v, mask, _ = memory.read("_global")
         places = torch.arange(q.shape[2], device=x.device)
         return explicit_attention(
             dot(q, k, self.scale),

@@ -10,7 +10,7 @@ from seq2seq.attention.base import Cost, Place, Role
 from seq2seq.attention.memory import TokenMemory
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.scores import xavier
-from seq2seq.functional.luong_local import local_attention, predicted_centres
+from seq2seq.functional.luong_local import local_attention, predict_centres
 from seq2seq.tables import check_range
 
 
@@ -96,7 +96,7 @@ class LocalPredictive(LocalMonotonic):
         self.centre["wp"], self.centre["vp"] = xavier(H, D, D), nn.Parameter(torch.zeros(H, D))
         self.reads_queries = True
 
-    def answer(
+    def attend_heads(
         self, q: Tensor, memory: TokenMemory, positions: Tensor, need_weights: bool = False
     ) -> tuple[Tensor, Tensor | None]:
         streams, mask = memory.read()
@@ -106,7 +106,7 @@ class LocalPredictive(LocalMonotonic):
         out, weights = local_attention(
             self.score(self.score.queries(q), k),
             v,
-            predicted_centres(q, **self.centre, lengths=mask.sum(1)),
+            predict_centres(q, **self.centre, lengths=mask.sum(1)),
             self.radius,
             gaussian=True,
             mask=mask[:, None, None],

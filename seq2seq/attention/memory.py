@@ -35,6 +35,11 @@ class Memory(Protocol):
 
         Raises: ValueError where all rows must have the same length.
         """
+        raise ValueError(
+            "this memory holds rows of one length, and others cannot join it. Start both states "
+            "with pages=PagePool(...), unless an attention keeps a window of tokens; else decode "
+            "one after the other"
+        )
 
 
 class TokenMemory(Memory, Protocol):
@@ -67,6 +72,10 @@ class DenseMemory(TokenMemory):
 
     Args:
         folds: may hypotheses of a sentence be queries of one row? See `slab`.
+
+    Attributes:
+        storage: each stream (N, heads, capacity, width), of which the first `length` are valid.
+        mask: (N, S), True = real; None = all are real.
     """
 
     FIRST_CAPACITY = 32
@@ -75,56 +84,46 @@ class DenseMemory(TokenMemory):
     def __init__(self, folds: bool = False) -> None:
         self.folds = folds
         self.length = 0
-        self._storage: dict[str, Tensor] = {}
-        self._mask: Tensor | None = None
+        self.storage: dict[str, Tensor] = {}
+        self.mask: Tensor | None = None
 
     @classmethod
     def of(cls, streams: dict[str, Tensor], mask: Tensor | None) -> Self:
         """A whole sequence at once, as views: streams (N, S, heads, width), mask (N, S)."""
         memory = cls()
-        memory._storage = {name: x.transpose(1, 2) for name, x in streams.items()}
-        memory._mask = mask
+        memory.storage = {name: x.transpose(1, 2) for name, x in streams.items()}
+        memory.mask = mask
         memory.length = next(iter(streams.values())).shape[1]
         return memory
 
-    def settle(self) -> None:
+    def compact(self) -> None:
         """Prepare a whole sequence for many reads: head-major, no mask that hides nothing."""
-        self._storage = {name: x.contiguous() for name, x in self._storage.items()}
-        if self._mask is not None and self._mask.all():
-            self._mask = None
+        self.storage = {name: x.contiguous() for name, x in self.storage.items()}
+        if self.mask is not None and self.mask.all():
+            self.mask = None
 
     @property
     def rows(self) -> int:
-        return next(iter(self._storage.values())).shape[0]
+        return next(iter(self.storage.values())).shape[0]
 
     @property
     def nbytes(self) -> int:
-        return sum(x[:, :, : self.length].nbytes for x in self._storage.values())
-
-    @property
-    def storage(self) -> dict[str, Tensor]:
-        """Each stream (N, heads, capacity, width), of which the first `length` are valid."""
-        return self._storage
-
-    @property
-    def mask(self) -> Tensor | None:
-        """(N, S), True = real; None = all are real."""
-        return self._mask
+        return sum(x[:, :, : self.length].nbytes for x in self.storage.values())
 
     def append(self, streams: dict[str, Tensor]) -> None:
         start = self.length
         self.extend(streams, next(iter(streams.values())).shape[1])
         for name, x in streams.items():
-            self._storage[name][:, :, start : self.length] = x.transpose(1, 2)
+            self.storage[name][:, :, start : self.length] = x.transpose(1, 2)
 
     def extend(self, like: dict[str, Tensor], n: int) -> None:
         """Count n more tokens in every row, for the caller to write into `storage`; streams like
         (N, ., heads, width).
         """
         end = self.length + n
-        if not self._storage or next(iter(self._storage.values())).shape[2] < end:
+        if not self.storage or next(iter(self.storage.values())).shape[2] < end:
             for name, x in like.items():
-                self._storage[name] = self._grow(x, self._storage.get(name), end)
+                self.storage[name] = self._grow(x, self.storage.get(name), end)
         self.length = end
 
     def _grow(self, x: Tensor, old: Tensor | None, needed: int) -> Tensor:
@@ -136,27 +135,21 @@ class DenseMemory(TokenMemory):
         return buffer
 
     def read(self) -> tuple[dict[str, Tensor], Tensor | None]:
-        views = {name: x[:, :, : self.length].transpose(1, 2) for name, x in self._storage.items()}
-        return views, self._mask
+        views = {name: x[:, :, : self.length].transpose(1, 2) for name, x in self.storage.items()}
+        return views, self.mask
 
     def keep(self, rows: Tensor) -> None:
-        self._storage = {name: self._chosen(x, rows) for name, x in self._storage.items()}
-        if self._mask is not None:
-            self._mask = self._mask.index_select(0, rows)
+        self.storage = {name: self._select(x, rows) for name, x in self.storage.items()}
+        if self.mask is not None:
+            self.mask = self.mask.index_select(0, rows)
 
-    def _chosen(self, x: Tensor, rows: Tensor) -> Tensor:
+    def _select(self, x: Tensor, rows: Tensor) -> Tensor:
         """Rows of a buffer, without copying its spare capacity."""
         if x.requires_grad:  # `out=` has no gradient
             return x.index_select(0, rows)
         chosen, live = x.new_empty(len(rows), *x.shape[1:]), slice(0, self.length)
         torch.index_select(x[:, :, live], 0, rows, out=chosen[:, :, live])
         return chosen
-
-    def merge(self, other: Self, rows: int, more: int) -> None:
-        raise ValueError(
-            "a dense memory holds rows of one length, and others cannot join it. Start both states "
-            "with pages=PagePool(...), or decode one after the other"
-        )
 
 
 class StateMemory(Memory):
@@ -225,21 +218,19 @@ class SourceMemory(StateMemory):
         super().merge(other, rows, more)
         parts = [self.tokens(), other.tokens()]
         longest = max(x.shape[1] for x, _ in parts)
-        xs, masks = [], []
-        for x, mask in parts:
-            missing = longest - x.shape[1]
-            real = x.new_ones(x.shape[:2], dtype=torch.bool) if mask is None else mask
-            xs.append(pad(x, (0, 0, 0, missing)))
-            masks.append(pad(real, (0, missing)))
-        self._x, self._mask, self._rows = torch.cat(xs), torch.cat(masks), None
+        # Padded with zeros, which in a mask are False.
+        wide = [pad(x, (0, 0, 0, longest - x.shape[1])) for x, _ in parts]
+        real = [x.new_ones(x.shape[:2], dtype=torch.bool) if m is None else m for x, m in parts]
+        self._mask = torch.cat([pad(mask, (0, longest - mask.shape[1])) for mask in real])
+        self._x, self._rows = torch.cat(wide), None
 
 
 class JointMemory:
     """A memory of every token and, beside it, a state of fixed size, row by row."""
 
-    def __init__(self, tokens: TokenMemory, beside: StateMemory) -> None:
-        self.tokens, self.beside, self.beams = tokens, beside, tokens.beams
-        self.parts: tuple[Memory, ...] = (tokens, beside)
+    def __init__(self, tokens: TokenMemory, context: StateMemory) -> None:
+        self.tokens, self.context, self.beams = tokens, context, tokens.beams
+        self.parts: tuple[Memory, ...] = (tokens, context)
 
     @property
     def rows(self) -> int:
@@ -276,4 +267,4 @@ def tokens_of(memory: Memory) -> DenseMemory | None:
 
 def with_tokens(memory: Memory, tokens: TokenMemory) -> Memory:
     """The memory with another in the place of what `tokens_of` returns."""
-    return JointMemory(tokens, memory.beside) if isinstance(memory, JointMemory) else tokens
+    return JointMemory(tokens, memory.context) if isinstance(memory, JointMemory) else tokens

@@ -11,11 +11,11 @@ from torch import Tensor, nn
 from seq2seq.attention.base import Attended, Cost, Place, Role, TokenAttention
 from seq2seq.attention.heads import (
     check_heads,
-    check_position_of_heads,
+    check_position,
+    default_kv_heads,
     join_heads,
     position_bias,
     projection,
-    shared_heads,
     split_heads,
 )
 from seq2seq.attention.memory import TokenMemory
@@ -23,7 +23,7 @@ from seq2seq.attention.scores import SCORES, Widths
 from seq2seq.errors import ConfigError
 from seq2seq.functional import explicit_attention, flash_attention, fused_attention
 from seq2seq.functional.decode import are_few, decode_attention
-from seq2seq.functional.softmax import both, past_mask
+from seq2seq.functional.softmax import intersect_masks, past_mask
 from seq2seq.tables import check_range
 
 Kernel = Literal["auto", "explicit", "fused", "flash"]
@@ -84,7 +84,7 @@ class MultiHead(TokenAttention):
         dim, source_dim = place.dim, place.source_dim
         groups = num_kv_heads
         if groups is None:
-            groups = shared_heads(num_heads) if project else num_heads
+            groups = default_kv_heads(num_heads) if project else num_heads
         check_heads(num_heads, groups, dim if project else source_dim)
         if groups != num_heads and not project:
             raise ConfigError(
@@ -95,7 +95,7 @@ class MultiHead(TokenAttention):
         key_width = width if project else source_dim // num_heads
         widths = Widths(num_heads, width, key_width, project)
         check_score(score, kernel, place)
-        check_position_of_heads(place, num_heads, key_width)
+        check_position(place, num_heads, key_width)
         self.num_heads, self.num_kv_heads, self.width = num_heads, groups, width
         self.kernel, self.dropout = kernel, dropout
         self.score = SCORES.find(score)(widths)
@@ -173,10 +173,10 @@ class MultiHead(TokenAttention):
         self, x: Tensor, memory: TokenMemory, positions: Tensor, need_weights: bool = False
     ) -> Attended:
         q = split_heads(self.q(x), self.num_heads)
-        out, weights = self.answer(q, memory, positions, need_weights)
+        out, weights = self.attend_heads(q, memory, positions, need_weights)
         return Attended(self.out(join_heads(out)), weights)
 
-    def answer(
+    def attend_heads(
         self, q: Tensor, memory: TokenMemory, positions: Tensor, need_weights: bool = False
     ) -> tuple[Tensor, Tensor | None]:
         """The outputs of the heads: queries (N, H, T, D) -> (N, H, T, width of values), weights."""
@@ -189,13 +189,16 @@ class MultiHead(TokenAttention):
             mask = mask[:, None, None] if memory.beams == 1 else mask[:, None]
         if type(self).visible is not MultiHead.visible:  # others need no positions of keys
             there = torch.arange(k.shape[2], device=k.device) // memory.beams
-            mask = both(mask, self.visible(positions[..., None, :, None], there))
+            mask = intersect_masks(mask, self.visible(positions[..., None, :, None], there))
         dropout = self.dropout_now
         weights = None
         writes = need_weights or self._writes_weights(dropout, q)
         few = self.kernel == "auto" and dropout == 0 and are_few(q)
         if causal and (writes or few or positions.dim() > 1):
-            mask, causal = both(mask, past_mask(positions, q.shape[2], k.shape[2])), False
+            mask, causal = (
+                intersect_masks(mask, past_mask(positions, q.shape[2], k.shape[2])),
+                False,
+            )
         if writes:
             out, weights = explicit_attention(
                 self.score(q, k), v, mask=mask, bias=bias, dropout=dropout

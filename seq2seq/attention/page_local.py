@@ -1,17 +1,13 @@
 """Attention to the page of the query and to those beside it."""
 
-from collections.abc import Mapping
-from functools import partial
 from typing import Any, Literal
 
 from torch import Tensor
 
 from seq2seq.attention.base import Attended, Cost, Place, Role
-from seq2seq.attention.heads import join_heads
 from seq2seq.attention.ring import RingMemory
-from seq2seq.attention.windowed import WindowedAttention, keys_of
+from seq2seq.attention.windowed import WindowedAttention
 from seq2seq.functional.local import page_local_attention
-from seq2seq.functional.local_rows import page_local_rows
 from seq2seq.tables import check_range
 
 
@@ -39,6 +35,12 @@ class PageLocal(WindowedAttention):
     Source: after the local blocks of Parmar et al. 2018, arXiv:1802.05751.
     """
 
+    usual_cost = Cost(
+        time="T (2 radius + 1) page D",
+        memory="T (2 radius + 1) page",
+        remembers="k, v (2 H D) of the last (radius + 1) page tokens",
+    )
+
     def __init__(
         self,
         place: Place,
@@ -56,26 +58,19 @@ class PageLocal(WindowedAttention):
         self.form = form
         self.sums_to_one = form != "per_page"
 
-    @classmethod
-    def cost(cls, options: Mapping[str, Any]) -> Cost:
-        seen = "T (2 radius + 1) page"
-        remembers = "k, v (2 H D) of the last (radius + 1) page tokens"
-        return Cost(time=f"{seen} D", memory=seen, remembers=remembers)
-
     def new_memory(self) -> RingMemory:
         return RingMemory((self.radius + 1) * self.page)
 
     def attend(
         self, x: Tensor, memory: RingMemory, positions: Tensor, need_weights: bool = False
     ) -> Attended:
-        keys = keys_of(memory.read())
-        together = partial(page_local_attention, causal=self.place.role is Role.DECODER)
-        out, weights = (together if isinstance(keys.start, int) else page_local_rows)(
+        out, weights = page_local_attention(
             self.heads_at(self.q(x), positions),
-            keys,
-            self.weighing(need_weights),
+            memory.read(),
+            self.softmax_options(need_weights),
             page=self.page,
             radius=self.radius,
             form=self.form,
+            causal=self.place.role is Role.DECODER,
         )
-        return Attended(self.out(join_heads(out)), weights)
+        return Attended(self.project_out(out), weights)

@@ -148,7 +148,7 @@ class SlotTable:
         self.lengths = [length + count for length, count in zip(self.lengths, counts, strict=True)]
         self.real = None
         if min(counts, default=0) < n:
-            self.real = torch.arange(n, device=positions.device) < self._of_rows(counts)
+            self.real = torch.arange(n, device=positions.device) < self._by_row(counts)
             places = places.clamp(max=self._pages.shape[1] * size - 1)
         new = self._pages.gather(1, places // size) * size + places % size
         if self._slots.shape[1] < self._pages.shape[1] * size:
@@ -158,7 +158,7 @@ class SlotTable:
         self.new = Slots(tokens[:, None], None, self.pool.slots)
         self._view = None
 
-    def _of_rows(self, values: list[int]) -> Tensor:
+    def _by_row(self, values: list[int]) -> Tensor:
         """The value of each sentence, in each of its rows: (rows, 1)."""
         each = torch.tensor(values, dtype=torch.long, device=self.pool.device)
         return each.repeat_interleave(self.beams)[:, None]
@@ -172,7 +172,7 @@ class SlotTable:
             longest = max(self.lengths, default=0)
             slots, mask = self._slots[:, :longest], None
             if min(self.lengths, default=0) < longest:
-                mask = torch.arange(longest, device=slots.device) < self._of_rows(self.lengths)
+                mask = torch.arange(longest, device=slots.device) < self._by_row(self.lengths)
                 slots = torch.where(mask, slots, slots[:, :1])
             self._view = Slots(slots, mask, self.pool.slots)
         return self._view

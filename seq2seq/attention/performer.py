@@ -1,6 +1,5 @@
 """Performer: linear attention whose random features estimate softmax attention."""
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import torch
@@ -47,6 +46,8 @@ class Performer(FeatureAttention):
     """
 
     supports = frozenset({"rotate"})
+    # F numbers are held for 1024 tokens at a time.
+    usual_cost = Cost("(T + S) F D", "(T + S) D", "S (F x D), z (F) and a maximum a head")
     size = 0.5
     w: Tensor  # (F, D)
 
@@ -66,14 +67,6 @@ class Performer(FeatureAttention):
         count = num_features or default_features(width)
         self.register_buffer("w", torch.empty(count, width))
         self.w.copy_(orthogonal_features(count, width))
-
-    @classmethod
-    def cost(cls, options: Mapping[str, Any]) -> Cost:
-        return Cost(
-            time="(T + S) F D",
-            memory="(T + S) D",  # of 1024 tokens at a time, F
-            remembers="S (F x D), z (F) and a maximum a head",
-        )
 
     @property
     def phi(self) -> FeatureMap:

@@ -1,29 +1,22 @@
 """LSH attention, within buckets of hashed queries."""
 
-from collections.abc import Mapping
 from typing import Any, Literal
 
 import torch
 from torch import Tensor
 
-from seq2seq.attention.base import Attended, Attention, Cost, Encoded, Place, Role
-from seq2seq.attention.heads import (
-    check_heads,
-    check_position_of_heads,
-    join_heads,
-    projection,
-    split_heads,
-)
+from seq2seq.attention.base import Attended, Cost, Encoded, Place, Role
+from seq2seq.attention.heads import HeadedAttention, projection
 from seq2seq.attention.memory import StateMemory
 from seq2seq.errors import ConfigError
 from seq2seq.functional import attend
 from seq2seq.functional import dropout as drop
 from seq2seq.functional.lsh import (
+    count_scores,
     hash_buckets,
     lsh_attention,
     lsh_weights,
-    scores_in_chunks,
-    unit,
+    unit_vectors,
 )
 from seq2seq.functional.lsh_rings import (
     Near,
@@ -36,7 +29,7 @@ from seq2seq.functional.lsh_rings import (
 from seq2seq.tables import check_range
 
 
-class Reformer(Attention[StateMemory]):
+class Reformer(HeadedAttention[StateMemory]):
     """Every token reads those whose queries point the same way, in its bucket of a random hash.
 
         e_ij = q_i . k_j,   q = Wqk x,   k = q / |q|,   bucket_r = argmax [q R_r ; -q R_r]
@@ -77,22 +70,24 @@ class Reformer(Attention[StateMemory]):
         "they share buckets, and source and target are not the same tokens"
     }
     supports = frozenset({"rotate", "bias"})
+    usual_cost = Cost(
+        time="T log T + T rounds chunk D",
+        memory="T rounds (chunk + D)",
+        remembers="k, v of 2 rounds num_buckets chunk tokens (2 H D each)",
+    )
     rotations: Tensor
 
     def __init__(
         self,
         place: Place,
         *,
-        num_heads: int,
         num_buckets: int = 4,
         chunk: int = 16,
         rounds: int = 2,
         kernel: Literal["auto", "explicit", "chunks"] = "auto",
-        bias: bool = False,
-        dropout: float = 0.0,
+        **options: Any,
     ):
-        super().__init__(place)
-        check_heads(num_heads, num_heads, place.dim)
+        super().__init__(place, **options)
         check_range("attn.num_buckets", num_buckets, 2)
         if num_buckets % 2:
             raise ConfigError(
@@ -101,27 +96,18 @@ class Reformer(Attention[StateMemory]):
             )
         check_range("attn.chunk", chunk, 1)
         check_range("attn.rounds", rounds, 1)
-        check_range("attn.dropout", dropout, 0, 1)
-        width = place.dim // num_heads
-        check_position_of_heads(place, num_heads, width)
-        self.num_heads = num_heads
         self.num_buckets = num_buckets
         self.chunk = chunk
         self.kernel = kernel
-        self.dropout = dropout
-        self.qk = projection(place.dim, place.dim, bias, gain=0.5**0.5)
-        self.v = projection(place.dim, place.dim, bias, gain=0.5**0.5)
-        self.out = projection(place.dim, place.dim, bias)
-        self.register_buffer("rotations", torch.empty(rounds, num_heads, width, num_buckets // 2))
+        size = (rounds, self.num_heads, self.width, num_buckets // 2)
+        self.register_buffer("rotations", torch.empty(size))
         self.rotations.normal_()
 
-    @classmethod
-    def cost(cls, options: Mapping[str, Any]) -> Cost:
-        return Cost(
-            time="T log T + T rounds chunk D",
-            memory="T rounds (chunk + D)",
-            remembers="k, v of 2 rounds num_buckets chunk tokens (2 H D each)",
-        )
+    def build_projections(self, bias: bool) -> None:
+        dim = self.place.dim
+        self.qk = projection(dim, dim, bias, gain=0.5**0.5)
+        self.v = projection(dim, dim, bias, gain=0.5**0.5)
+        self.out = projection(dim, dim, bias)
 
     def memory_of(self, encoded: Encoded) -> StateMemory:
         state = {"qk": self.qk(encoded.states), "v": self.v(encoded.states), "mask": encoded.mask}
@@ -135,7 +121,7 @@ class Reformer(Attention[StateMemory]):
     ) -> Attended:
         # Queries are made with the keys: they are the last T of what is remembered.
         T, S = x.shape[1], memory.state["qk"].shape[1]
-        qk, v = (split_heads(memory.state[name], self.num_heads) for name in ("qk", "v"))
+        qk, v = self.heads(memory.state["qk"]), self.heads(memory.state["v"])
         buckets = hash_buckets(qk, self.rotations)
         q, k = self._queries_and_keys(qk, torch.arange(S, device=x.device))
         bias = self.place.bias(torch.arange(1 - S, S, device=x.device)[None], self.num_heads)
@@ -152,48 +138,37 @@ class Reformer(Attention[StateMemory]):
             out = lsh_attention(
                 q, k, v, buckets, self.num_buckets, self.chunk, dropout=dropout, **seen
             )
-        out = self.out(join_heads(out[:, :, S - T :]))
         shown = weights[:, :, S - T :] if need_weights and weights is not None else None
-        return Attended(out, shown)
+        return Attended(self.project_out(out[:, :, S - T :]), shown)
 
     def _writes_weights(self, T: int) -> bool:
         if self.kernel != "auto":
             return self.kernel == "explicit"
         # For a short sentence most chunks are empty.
         causal, rounds = self.place.role is Role.DECODER, len(self.rotations)
-        return rounds * scores_in_chunks(T, self.num_buckets, self.chunk, causal) >= T * T
+        return rounds * count_scores(T, self.num_buckets, self.chunk, causal) >= T * T
 
-    def advance(
-        self, x: Tensor, memory: StateMemory, positions: Tensor, need_weights: bool = False
-    ) -> Attended:
-        qk, v = split_heads(self.qk(x), self.num_heads), split_heads(self.v(x), self.num_heads)
+    def advance(self, x: Tensor, memory: StateMemory, positions: Tensor) -> Tensor:
+        qk, v = self.heads(self.qk(x)), self.heads(self.v(x))
         buckets = hash_buckets(qk, self.rotations)
         q, k = self._queries_and_keys(qk, positions)
         if not memory.state:
             rounds = len(self.rotations)
             memory.state = empty_rings(k, v, rounds, self.num_buckets, self.chunk)._asdict()
         rings = Rings(**memory.state)
-        outs, weights, places = [], [], []
+        outs = []
         for t in range(x.shape[1]):
             query, key, value, bucket = q[:, :, t], k[:, :, t], v[:, :, t], buckets[..., t]
             near = read_rings(rings, bucket)
             write_rings(rings, key, value, bucket)
             bias = self._bias_near(near)
-            out, weight = attend_near(query, value, near, bias=bias, dropout=self.dropout_now)
-            outs.append(out)
-            weights.append(weight)
-            places.append(near.positions)
-        out = self.out(join_heads(torch.stack(outs, dim=2)))
-        if not need_weights:
-            return Attended(out, None)
-        S = int(rings.counts[:, 0, 0].sum(-1).max())
-        held, at = torch.stack(weights, dim=2), torch.stack(places, dim=2)  # (N, H, n, W + 1)
-        return Attended(out, held.new_zeros(*held.shape[:3], S).scatter_add(-1, at, held))
+            outs.append(attend_near(query, value, near, bias=bias, dropout=self.dropout_now))
+        return self.project_out(torch.stack(outs, dim=2))
 
     def _queries_and_keys(self, qk: Tensor, positions: Tensor) -> tuple[Tensor, Tensor]:
         """(N, H, T, D), turned by their positions."""
         qk = self.place.rotate(qk, positions)
-        return qk, unit(qk)
+        return qk, unit_vectors(qk)
 
     def _bias_near(self, near: Near) -> Tensor | None:
         """The bias of each head for the keys near its newest token, (N, H, W)."""

@@ -67,7 +67,7 @@ class SlabMemory(DenseMemory):
 
     def append(self, streams: dict[str, Tensor]) -> None:
         """Each stream (B K, n, heads, width)."""
-        super().append({name: by_position(x, self.beams) for name, x in streams.items()})
+        super().append({name: order_by_position(x, self.beams) for name, x in streams.items()})
 
     def read(self) -> tuple[dict[str, Tensor], Tensor | None]:
         return super().read()[0], self.table.visible
@@ -79,7 +79,7 @@ class SlabMemory(DenseMemory):
         super().keep(rows[:: self.beams] // self.beams)
 
 
-def by_position(x: Tensor, beams: int) -> Tensor:
+def order_by_position(x: Tensor, beams: int) -> Tensor:
     """(B K, n, ...) -> (B, n K, ...)."""
     return torch.unflatten(x, 0, (-1, beams)).transpose(1, 2).flatten(1, 2)
 

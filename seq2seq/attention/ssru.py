@@ -1,8 +1,5 @@
 """A recurrent unit instead of the decoder's self-attention: one vector remembers the past."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
@@ -37,9 +34,9 @@ class SSRU(Attention[StateMemory]):
         "num_heads": "it has no heads; leave it out",
         "dropout": "there are no weights to drop; leave it out, or take attn=mha",
     }
+    usual_cost = Cost(time="T E", memory="T log T", remembers="one vector (E)")
     shows_weights = False
     no_weights = "the decoder's past is one running mean"
-    advance_shows_weights = False
 
     def __init__(self, place: Place):
         super().__init__(place)
@@ -48,10 +45,6 @@ class SSRU(Attention[StateMemory]):
         for linear in (self.x, self.gate):
             nn.init.xavier_uniform_(linear.weight)
         nn.init.zeros_(self.gate.bias)
-
-    @classmethod
-    def cost(cls, options: Mapping[str, Any]) -> Cost:
-        return Cost(time="T E", memory="T log T", remembers="one vector (E)")
 
     def memory_of(self, encoded: Encoded) -> StateMemory:
         return SourceMemory(encoded.states, encoded.mask)
@@ -62,19 +55,13 @@ class SSRU(Attention[StateMemory]):
     def attend(
         self, x: Tensor, memory: StateMemory, positions: Tensor, need_weights: bool = False
     ) -> Attended:
-        assert isinstance(memory, SourceMemory), "a decoder's memory is for `advance`"
-        source, _ = memory.tokens()  # what is padded stands behind all that is read
-        out = self._read(source, None, need_weights).relu()[:, -x.shape[1] :]
-        return Attended(out.to(x.dtype), None)
-
-    def advance(
-        self, x: Tensor, memory: StateMemory, positions: Tensor, need_weights: bool = False
-    ) -> Attended:
-        states = self._read(x, memory.state.get("c"), need_weights)
-        memory.state = {"c": states[:, -1]}
-        return Attended(torch.relu(states).to(x.dtype), None)
-
-    def _read(self, x: Tensor, before: Tensor | None, need_weights: bool) -> Tensor:
         if need_weights:
             raise ValueError(f"attention 'ssru' has no weights: {self.no_weights}")
-        return gated_means(self.x(x), self.gate(x), before)
+        assert isinstance(memory, SourceMemory), "a decoder's memory is for `advance`"
+        source, _ = memory.tokens()  # padding stands behind all that is read
+        return Attended(self.advance(source, StateMemory(), positions)[:, -x.shape[1] :], None)
+
+    def advance(self, x: Tensor, memory: StateMemory, positions: Tensor) -> Tensor:
+        states = gated_means(self.x(x), self.gate(x), memory.state.get("c"))
+        memory.state = {"c": states[:, -1]}
+        return torch.relu(states).to(x.dtype)

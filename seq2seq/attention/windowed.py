@@ -4,10 +4,10 @@ from functools import partial
 
 from torch import Tensor
 
-from seq2seq.attention.base import Attended, Encoded, Role, positions_of
+from seq2seq.attention.base import Encoded, Role, positions_of
 from seq2seq.attention.heads import HeadedAttention
-from seq2seq.attention.ring import RingMemory, Stretch
-from seq2seq.functional.local import Keys, Weighing
+from seq2seq.attention.ring import RingMemory
+from seq2seq.functional.local import SoftmaxOptions
 
 
 class WindowedAttention(HeadedAttention[RingMemory]):
@@ -22,6 +22,7 @@ class WindowedAttention(HeadedAttention[RingMemory]):
         "about one in the source"
     }
     supports = frozenset({"rotate", "bias"})
+    can_merge = False  # a window is cut at one position for all rows
     num_global = 0  # tokens at the beginning that every query reads
 
     def remember(self, x: Tensor, positions: Tensor) -> dict[str, Tensor]:
@@ -34,17 +35,9 @@ class WindowedAttention(HeadedAttention[RingMemory]):
         streams = self.remember(encoded.states, positions_of(encoded.states))
         return RingMemory.of(streams, encoded.mask, self.num_global)
 
-    def advance(
-        self, x: Tensor, memory: RingMemory, positions: Tensor, need_weights: bool = False
-    ) -> Attended:
-        seen = memory.append(self.remember(x, positions))
-        return self.attend(x, seen, positions, need_weights)
+    def advance(self, x: Tensor, memory: RingMemory, positions: Tensor) -> Tensor:
+        return self.attend(x, memory.append(self.remember(x, positions)), positions).out
 
-    def weighing(self, need_weights: bool) -> Weighing:
+    def softmax_options(self, need_weights: bool) -> SoftmaxOptions:
         bias = partial(self.place.bias, heads=self.num_heads)
-        return Weighing(self.scale, bias, self.dropout_now, need_weights)
-
-
-def keys_of(seen: Stretch, suffix: str = "") -> Keys:
-    """The streams k and v, or with a suffix (`k_global`), as the functions take them."""
-    return Keys(seen.streams["k" + suffix], seen.streams["v" + suffix], seen.mask, seen.start)
+        return SoftmaxOptions(self.scale, bias, self.dropout_now, need_weights)

@@ -61,11 +61,12 @@ def run(arguments: argparse.Namespace) -> int:
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise ConfigError(f"-o {output} exists: give a folder that is new or empty")
     from seq2seq import checkpoint  # only here: torch takes a second
+    from seq2seq.checkpoint.folder import find_checkpoint
 
     saved = checkpoint.read(arguments.path)
-    rows, whence = sentences(saved, arguments.check, arguments.sentences)
+    rows, whence = read_sources(saved, arguments.check, arguments.sentences)
     agreements = WRITERS[arguments.format](
-        saved, output, rows, checkpoint.find(Path(arguments.path))
+        saved, output, rows, find_checkpoint(Path(arguments.path))
     )
     if not agreements:
         package = NEEDED[arguments.format]
@@ -76,7 +77,9 @@ def run(arguments: argparse.Namespace) -> int:
     print(*agreements, sep="\n")
     for agreement in agreements:
         if not agreement.holds:
-            raise ConfigError(f"{output} does not translate as this model does: {why(agreement)}")
+            raise ConfigError(
+                f"{output} does not translate as this model does: {explain_disagreement(agreement)}"
+            )
     if arguments.format == "ctranslate2":
         print(printable(USAGE.format(folder=output)))
     return 0
@@ -85,29 +88,28 @@ def run(arguments: argparse.Namespace) -> int:
 def to_ctranslate2(
     saved: "Saved", folder: Path, rows: list[list[int]], _: Path
 ) -> list["Agreement"]:
-    from seq2seq.interchange.agreement import CTranslate2, Judge
-    from seq2seq.interchange.ctranslate2 import export
+    from seq2seq.interchange.agreement import compare_translations
+    from seq2seq.interchange.ctranslate2 import CTranslate2, export
 
     export(saved, folder)
-    judge = Judge(saved, CTranslate2(saved, folder))
-    return [judge.compare(rows, beams) for beams in (1, 5)]
+    return compare_translations(saved, CTranslate2(saved, folder).translate, rows)
 
 
 def to_huggingface(
     saved: "Saved", folder: Path, rows: list[list[int]], file: Path
 ) -> list["Agreement"]:
-    from seq2seq.interchange.agreement import Judge
-    from seq2seq.interchange.card import card
+    from seq2seq.interchange.agreement import compare_translations
+    from seq2seq.interchange.card import build_card
     from seq2seq.interchange.huggingface_export import HuggingFace, export
 
     export(saved, folder)
-    text = card(saved, file.parent).replace("FOLDER", folder.name)
+    text = build_card(saved, file.parent).replace("FOLDER", folder.name)
     (folder / "README.md").write_text(text, encoding="utf-8")
     try:
-        judge = Judge(saved, HuggingFace(saved, folder))
+        engine = HuggingFace(saved, folder)
     except ConfigError:  # written all the same: it needs no such package
         return []
-    return [judge.compare(rows, beams) for beams in (1, 5)]
+    return compare_translations(saved, engine.translate, rows)
 
 
 def to_argos(saved: "Saved", path: Path, rows: list[list[int]], _: Path) -> list["Agreement"]:
@@ -121,7 +123,7 @@ def to_argos(saved: "Saved", path: Path, rows: list[list[int]], _: Path) -> list
 WRITERS = {"ctranslate2": to_ctranslate2, "hf": to_huggingface, "argos": to_argos}
 
 
-def why(agreement: "Agreement") -> str:
+def explain_disagreement(agreement: "Agreement") -> str:
     """The likely cause of a disagreement."""
     if agreement.same_function and agreement.symbols > 0.01:
         return (
@@ -136,12 +138,12 @@ def why(agreement: "Agreement") -> str:
     )
 
 
-def sentences(saved: "Saved", given: Path | None, limit: int) -> tuple[list[list[int]], str]:
+def read_sources(saved: "Saved", given: Path | None, limit: int) -> tuple[list[list[int]], str]:
     """Up to `limit` sources, as ids without eos, and where they are from."""
     from seq2seq.data.text import read_lines
     from seq2seq.interchange.agreement import random_rows
 
-    path = given or validation(saved)
+    path = given or find_validation_source(saved)
     if path is None:
         return random_rows(saved, limit), "random pieces"
     texts = islice((line for line in read_lines(path) if line.strip()), limit)
@@ -152,7 +154,7 @@ def sentences(saved: "Saved", given: Path | None, limit: int) -> tuple[list[list
     return rows, str(path)
 
 
-def validation(saved: "Saved") -> Path | None:
+def find_validation_source(saved: "Saved") -> Path | None:
     """The sources of the validation set, if they are still there as a file of lines."""
     from seq2seq.data.formats import TwoFiles, find_format
     from seq2seq.errors import DataError

@@ -16,9 +16,18 @@ ARCHIVE = b"PK\x03\x04"  # the first bytes of a checkpoint
 STDIN, STDOUT = Path("/dev/stdin"), Path("/dev/stdout")
 # Files and folders that a run, and `align --choose`, write into the run's folder.
 OF_A_RUN = (
-    *("best.ckpt", "best-[0-9]*.ckpt", "last.ckpt", "last-[0-9]*.ckpt", "metrics*.csv"),
-    *("samples*.txt", "data.json", "result*.json"),
-    *("error.txt", "*.alignment.json", "*.lock", "multirun.yaml"),
+    "best.ckpt",
+    "best-[0-9]*.ckpt",
+    "last.ckpt",
+    "last-[0-9]*.ckpt",
+    "metrics*.csv",
+    "samples*.txt",
+    "data.json",
+    "result*.json",
+    "error.txt",
+    "*.alignment.json",
+    "*.lock",
+    "multirun.yaml",
 )
 FOLDERS_OF_A_RUN = (".hydra", "kept", "kept-[0-9]*", "tensorboard", "wandb")
 
@@ -30,7 +39,7 @@ class InputPath(type(Path())):  # type: ignore[misc]  # Path itself cannot be de
 
 
 def inputs_of(arguments: argparse.Namespace) -> list[Path]:
-    """All that options name and a command reads."""
+    """The files and folders that options name and a command reads."""
     values = (value if isinstance(value, list) else [value] for value in vars(arguments).values())
     return [value for value in chain.from_iterable(values) if isinstance(value, InputPath)]
 
@@ -91,7 +100,7 @@ def check_written(output: Path | None, *read: Path | None, model: bool = False) 
     if output.is_file() and output.stat().st_size and is_archive(output) != model:
         what = "a file that is not a model" if model else "a model"
         raise ConfigError(f"-o {output} would overwrite {what}: give another name")
-    if run := run_of(output):
+    if run := find_run(output):
         raise ConfigError(f"-o {output} is a file of the run {run}: give another name")
     folders = (path for path in read if path is not None and path.is_dir())
     inside = chain.from_iterable(folder.iterdir() for folder in folders)
@@ -124,7 +133,7 @@ def identity(path: Path) -> tuple[int, int]:
     return status.st_dev, status.st_ino
 
 
-def run_of(path: Path) -> Path | None:
+def find_run(path: Path) -> Path | None:
     """The folder of the run that writes files of this path, if any."""
     path = path.resolve()
     inside = [folder for folder in path.parents if is_one_of(folder, FOLDERS_OF_A_RUN)]

@@ -14,7 +14,7 @@ from seq2seq.cli.files import InputPath, check_written, inputs_of
 from seq2seq.errors import ConfigError, printable
 
 if TYPE_CHECKING:
-    from seq2seq.interchange.imported import Imported
+    from seq2seq.interchange.imported import ImportedModel
 
 HELP = "make a run of a model of another program"
 
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.path.suffix == ".npz":
         if arguments.vocab is None:
             raise ConfigError("a .npz needs its vocabulary: --vocab vocab.spm")
-        imported = marian.read_model(arguments.path, arguments.vocab, languages)
+        imported = marian.read_marian(arguments.path, arguments.vocab, languages)
     elif arguments.vocab is not None:
         raise ConfigError(f"--vocab is for a .npz of Marian; {arguments.path} has vocabularies")
     else:
@@ -60,20 +60,20 @@ def run(arguments: argparse.Namespace) -> int:
     print(printable(f"{folder}: written; {parameters / 1e6:.2f} M parameters, {sizes}"))
     for line in compare_pieces(imported):
         print(printable(line))
-    print(printable(f"To go on training with it:\n    {command(imported, folder)}"))
+    print(printable(f"To go on training with it:\n    {finetune_command(imported, folder)}"))
     return 0
 
 
-def compare_pieces(imported: "Imported") -> list[str]:
+def compare_pieces(imported: "ImportedModel") -> list[str]:
     """For each side, in how many texts SentencePiece has other pieces."""
-    from seq2seq.tokenization.piece_model import parse_model
-    from seq2seq.tokenization.sentencepiece import compare_with_library, probes
+    from seq2seq.tokenization.piece_model import parse_piece_model
+    from seq2seq.tokenization.sentencepiece import compare_with_library, probe_texts
 
     lines, sides = [], (imported.source, imported.target)
     for side, tokenizer, data in zip(
         ("source", "target"), sides, imported.piece_models, strict=True
     ):
-        texts = probes(parse_model(data))
+        texts = probe_texts(parse_piece_model(data))
         try:
             others = compare_with_library(tokenizer, data, texts)
         except ConfigError as error:
@@ -83,8 +83,8 @@ def compare_pieces(imported: "Imported") -> list[str]:
     return lines
 
 
-def command(imported: "Imported", folder: Path) -> str:
-    """What to type to fine-tune: the options that describe the model."""
+def finetune_command(imported: "ImportedModel", folder: Path) -> str:
+    """The command that fine-tunes the model, with the options that describe it."""
     typed = [f"init={folder}", "tokenizer=checkpoint"]
     typed += [f"data.{side}={imported.config['data'][side]}" for side in ("source", "target")]
     typed += ["data=files", "data.train=PREFIX", "data.valid=PREFIX"]

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, TextIO
 
-from seq2seq.data.text import without_end
+from seq2seq.data.text import strip_line_end
 from seq2seq.environment import delay_interrupts
 from seq2seq.symbols import EOS, NAMES
 from seq2seq.unpacked import BLOCK, Readable, TextBytes
@@ -53,7 +53,7 @@ class InputLines:
                     pass
                 yield None
             else:
-                yield without_end(decode_leniently(raw, f"{self._place} {line_no}"))
+                yield strip_line_end(decode_leniently(raw, f"{self._place} {line_no}"))
 
     def ready(self) -> bool:
         """Is another line, or the end, there without a long wait for the writer?

@@ -11,7 +11,7 @@ from seq2seq.cli import average, export, importing, native, report, score, serve
 from seq2seq.cli.align import command as align
 from seq2seq.cli.evaluate import command as evaluate
 from seq2seq.cli.options import with_typed_options
-from seq2seq.environment import keep_memory, quiet_interrupt, use_utf8, wait_briefly
+from seq2seq.environment import keep_memory, limit_thread_spinning, quiet_interrupt, use_utf8
 from seq2seq.errors import Seq2SeqError, fail, printable
 
 COMMANDS = {
@@ -41,7 +41,7 @@ def main() -> None:
 
 def run_command() -> int:
     """Run the command that was typed. Returns: the exit code."""
-    wait_briefly()
+    limit_thread_spinning()
     keep_memory()
     use_utf8()
     arguments = parse_arguments(sys.argv[1:])

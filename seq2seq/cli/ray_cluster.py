@@ -16,7 +16,7 @@ from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from seq2seq.cli import progress
+from seq2seq.cli import status
 from seq2seq.cli.sharded import begin_files, finish, missing_shards, translate_shards
 from seq2seq.cli.shards import InputFiles, Lines, Shard
 from seq2seq.errors import ConfigError, DataError, Seq2SeqError, format_count
@@ -92,7 +92,7 @@ def translate_on_cluster(arguments: argparse.Namespace, open_model: Open) -> int
     files, lost = begin_files(arguments), list[Shard]()
     results = shards_done(arguments, files, open_model, lost)
     if not arguments.quiet and sys.stderr is not None:
-        results = progress.with_progress(results, files, "shard")
+        results = status.with_progress(results, files, "shard")
     try:
         code = finish(arguments, results)
     except DataError:  # in the end, of what is missing

@@ -1,5 +1,5 @@
 """Report on a run as one HTML page: learning curves, scores with intervals, quality by length,
-calibration of confidence, worst and best sentences, alignments, and its data.
+worst and best sentences, alignments, and its data.
 
 The test set is --source and --reference, else that of the run (`data.test`), else its validation
 set. A section whose input is missing says so; the others are written all the same.
@@ -54,7 +54,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     add("--reference", type=InputPath, metavar="FILE", help="their translations")
     add(
-        *("--sentences", "-n"),
+        "--sentences",
+        "-n",
         type=positive,
         default=SENTENCES,
         metavar="N",
@@ -77,11 +78,12 @@ def run(arguments: argparse.Namespace) -> int:
                 "a table with several give one: cut -f1"
             )
     from seq2seq import checkpoint  # only here: torch takes a second
+    from seq2seq.checkpoint.folder import find_checkpoint
     from seq2seq.pages.report import write_report
     from seq2seq.translator import Translator
 
     saved = checkpoint.read(arguments.path)
-    check_written(arguments.output, *files_of(saved.config))
+    check_written(arguments.output, *list_corpus_files(saved.config))
     test = attempt(find_test, arguments, saved.config["data"])
     tag = None if isinstance(test, Seq2SeqError) else test.tag
     translator = Translator(saved, arguments.device, arguments.tag or tag)
@@ -92,7 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
         figures=key_figures(folder, saved, translator),
         metrics=attempt(read_metrics, folder),
         tested=tested,
-        alignments=attempt(samples, translator, tested, checkpoint.find(path)),
+        alignments=attempt(align_samples, translator, tested, find_checkpoint(path)),
         ledger=attempt(read_ledger, folder / "data.json"),
     )
     if isinstance(tested, Seq2SeqError):
@@ -105,32 +107,32 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def attempt(find: Callable[..., T], *arguments: Any) -> T | Seq2SeqError:
-    """What `find` returns, or its error, which says why a section is missing."""
+    """The result of `find`, or its error, which says why a section is missing."""
     try:
         return find(*arguments)
     except Seq2SeqError as error:
         return error
 
 
-def files_of(config: Mapping[str, Any]) -> list[Path]:
+def list_corpus_files(config: Mapping[str, Any]) -> list[Path]:
     """The training, validation and test files of a run, as far as they exist."""
     data = config["data"]
     files: list[Path] = []
     for part in filter(data.get, ("train", "valid", "test")):
         with suppress(Seq2SeqError):
-            for component in components_of(data, part):
+            for component in find_part(data, part):
                 files += component.text.files
     return files
 
 
-def components_of(data: Mapping[str, Any], part: str) -> "list[Component]":
+def find_part(data: Mapping[str, Any], part: str) -> "list[Component]":
     from seq2seq.data.mixture import find_components
 
     return find_components(data[part], str(data["source"]), str(data["target"]), f"data.{part}")
 
 
 def find_test(arguments: argparse.Namespace, data: Mapping[str, Any]) -> TestText:
-    """What to translate: the given files, else those of the run's configuration."""
+    """The test set: the given files, else those of the run's configuration."""
     if arguments.source:
         files = arguments.source, arguments.reference
         pairs = list(zip(*map(read_lines, files), strict=True))
@@ -141,7 +143,7 @@ def find_test(arguments: argparse.Namespace, data: Mapping[str, Any]) -> TestTex
         raise DataError("the run names no test set: --source FILE --reference FILE")
     try:
         # The corpora of the first tag: a model translates with one tag at a time.
-        components = components_of(data, part)
+        components = find_part(data, part)
         chosen = [component for component in components if component.tag == components[0].tag]
         pairs = [pair for component in chosen for pair in component.text.pairs()]
     except DataError as error:
@@ -169,10 +171,9 @@ def score_test_set(translator: "Translator", test: TestText) -> "Tested":
     languages = translator.config["data"]["source"], translator.config["data"]["target"]
     kinds = find_metrics(usual_metrics(references))
     assessor = Assessor(sources, [references], kinds, languages, usual_resamples(len(sources)))
-    columns = (
-        *(range(1, len(sources) + 1), sources, hypotheses, references, confidences),
-        sentence_quality(hypotheses, references),
-    )
+    qualities = sentence_quality(hypotheses, references)
+    line_nos = range(1, len(sources) + 1)
+    columns = line_nos, sources, hypotheses, references, confidences, qualities
     known = cautions(references, {"the model": hypotheses}, languages[1])
     if cut_off := sum(nbest[0].truncated for nbest in translations if nbest):
         known.append(f"{cut_off:,} of the translations were cut off at the length limit")
@@ -186,7 +187,7 @@ def score_test_set(translator: "Translator", test: TestText) -> "Tested":
     )
 
 
-def samples(
+def align_samples(
     translator: "Translator", tested: "Tested | Seq2SeqError", path: Path
 ) -> dict[str, Any]:
     """Alignments of sentences with the model's translations, spread over the test set.
@@ -194,7 +195,7 @@ def samples(
     Args:
         path: of the checkpoint; what `align --choose` saved beside it is used.
     """
-    from seq2seq.cli.align.choice import nothing_given, reading_of
+    from seq2seq.cli.align.choice import no_options, select_choice
     from seq2seq.pages.page import alignment_data
 
     if isinstance(tested, Seq2SeqError):
@@ -205,7 +206,7 @@ def samples(
     alignments = [each for each in translator.alignments(pairs) if each is not None]
     if not alignments:
         raise DataError("no sentence could be aligned with its translation")
-    reading = reading_of(nothing_given(), path, translator.config, alignments)
+    reading = select_choice(no_options(), path, translator.config, alignments)
     return alignment_data(alignments, reading.choice)
 
 

@@ -18,7 +18,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from seq2seq.cli import progress
+from seq2seq.cli import status
 from seq2seq.cli.files import InputPath, check_apart, inputs_of
 from seq2seq.cli.lines import format_of
 from seq2seq.cli.options import option_name, positive
@@ -203,7 +203,7 @@ def translate_shards(
     arguments: argparse.Namespace,
     translator: "Translator",
     texts: "TextEngine",
-    read: progress.Read | None = None,
+    read: status.Input | None = None,
 ) -> Iterator[tuple[Shard, bool]]:
     """Translate and write shards.
 
@@ -228,7 +228,7 @@ def translate_shards(
 
     ended = warn_of_problems(texts.translate(requests()), lenient=arguments.json_input)
     if read is not None:
-        ended = progress.with_progress(ended, read)
+        ended = status.with_progress(ended, read)
     formatted = format_of(arguments, translator.target)
     language = translator.config["data"]["target"]
     for first in ended:

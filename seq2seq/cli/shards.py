@@ -135,14 +135,14 @@ def record_options(arguments: argparse.Namespace) -> None:
 
     Raises: ConfigError if it was something else; DataError if it is damaged.
     """
-    from seq2seq import checkpoint
-    from seq2seq.data.cache import sha256_of
+    from seq2seq.checkpoint.folder import find_checkpoint
+    from seq2seq.data.file_memo import sha256_of
 
     values = {name: getattr(arguments, name) for name in DECISIVE}
     given = {name: value for name, value in values.items() if value not in (None, False, "")}
     if arguments.glossary:
         given["glossary"] = sha256_of(arguments.glossary)
-    given["path"] = [sha256_of(checkpoint.find(p)) for p in model_paths(arguments.path, arguments)]
+    given["path"] = [sha256_of(find_checkpoint(p)) for p in model_paths(arguments.path, arguments)]
     given["shard_lines"] = shard_lines(arguments)
     now, folder = json.loads(json.dumps(given)), arguments.output_dir / SHARDS
     if not read_options(arguments.output_dir):

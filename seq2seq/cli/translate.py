@@ -20,7 +20,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
-from seq2seq.cli import progress
+from seq2seq.cli import status
 from seq2seq.cli.documents import (
     add_documents,
     check_documents,
@@ -122,7 +122,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         code = translate_lines(arguments, translator, texts)
     if arguments.stats:
-        progress.print_stats(engine)
+        status.print_stats(engine)
     return code
 
 
@@ -167,8 +167,8 @@ def translate_lines(
         if arguments.output:
             opened = arguments.output.open("w", encoding="utf-8", newline="\n")
             output = stack.enter_context(opened)
-        if lines and not arguments.quiet and progress.should_show(output):
-            ended = stack.enter_context(closing(progress.with_progress(ended, lines)))
+        if lines and not arguments.quiet and status.should_show(output):
+            ended = stack.enter_context(closing(status.with_progress(ended, lines)))
         return write_results(ended, output, arguments, translator)
 
 

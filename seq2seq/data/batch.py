@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.data.corpus import Corpus
-from seq2seq.data.links import BatchLinks
+from seq2seq.data.piece_links import BatchLinks
 from seq2seq.data.subword_regularization import Resegmented
 from seq2seq.symbols import BOS, EOS, PAD
 
@@ -50,18 +50,20 @@ def make_batch(
     adds nothing to the loss or the gradient.
     """
     rows = [int(index) for index in indices]
-    links = None if corpus.links is None else corpus.links.of(rows, linked)
+    links = None if corpus.links is None else corpus.links.of_batch(rows, linked)
     if not rows:
         return Batch(torch.tensor([[EOS]]), torch.tensor([[BOS, PAD]]), 0, total, [], links)
     sources, targets = [corpus.source(i) for i in rows], [corpus.target(i) for i in rows]
-    source = np.full((len(rows), max(map(len, sources)) + 1), PAD, dtype=np.int64)
-    target = np.full((len(rows), max(map(len, targets)) + 2), PAD, dtype=np.int64)
-    target[:, 0] = BOS
-    for i, ids in enumerate(sources):
-        source[i, : len(ids)] = ids
-        source[i, len(ids)] = EOS
-    for i, ids in enumerate(targets):
-        target[i, 1 : len(ids) + 1] = ids
-        target[i, len(ids) + 1] = EOS
     tokens = sum(map(len, targets)) + len(rows)
-    return Batch(torch.from_numpy(source), torch.from_numpy(target), tokens, total, rows, links)
+    return Batch(with_end(sources), with_end(targets, BOS), tokens, total, rows, links)
+
+
+def with_end(rows: Sequence[Sequence[int] | np.ndarray], *start: int) -> Tensor:
+    """(B, width) int64, in each row the `start`, the ids, EOS, then PAD."""
+    first = len(start)
+    ids = np.full((len(rows), first + max(map(len, rows)) + 1), PAD, np.int64)
+    ids[:, :first] = start
+    for i, row in enumerate(rows):
+        ids[i, first : first + len(row)] = row
+        ids[i, first + len(row)] = EOS
+    return torch.from_numpy(ids)

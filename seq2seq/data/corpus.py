@@ -2,55 +2,30 @@
 
 import json
 import shutil
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import compress
 from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import tokenizers as library
 
-from seq2seq.data.cache import FileMemo, cached_folder, digest
-from seq2seq.data.encode import SIDES, pairs_of, write_corpus
-from seq2seq.data.encoded_blocks import encoded_blocks
-from seq2seq.data.encoding_stats import EncodingStats
-from seq2seq.data.file_array import Stored, mapped, release, stored
-from seq2seq.data.links import PieceLinks
+from seq2seq.data.cache import compute_once, digest
+from seq2seq.data.encode import SIDES, write_corpus
+from seq2seq.data.encoding_stats import KEPT, EncodingStats
+from seq2seq.data.file_array import map_array, release_memory
+from seq2seq.data.file_memo import FileMemo
+from seq2seq.data.formats import Pair
 from seq2seq.data.mixture import Component
+from seq2seq.data.parallel_encoding import encode_component
+from seq2seq.data.piece_links import PieceLinks
+from seq2seq.data.ragged_array import RaggedArray
 from seq2seq.errors import DataError
 from seq2seq.progress import show_progress
 from seq2seq.tokenization.tokenizer import Tokenizers
 
 # Part of every cache's name: raise it when the files of a corpus change their format.
-FORMAT = "4"
-
-WINDOW = 2**14  # offsets that are read from disk together: 128 KiB
-
-
-class Side(NamedTuple):
-    """One language: the ids of all rows end to end, the offset of each row, and its length.
-
-    Row i is `ids[offsets[i] : offsets[i + 1]]`: there is one more offset than there are rows.
-    """
-
-    ids: Stored | np.ndarray
-    offsets: Stored | np.ndarray
-    lengths: np.ndarray
-
-    def row(self, index: int) -> np.ndarray:
-        start, stop = self.offsets[index : index + 2].tolist()
-        return self.ids[start:stop]
-
-    def bounds(self, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Where in `ids` some rows start, and where they end."""
-        return self.offsets[rows], self.offsets[rows + 1]
-
-    def read_ahead(self, rows: np.ndarray) -> None:
-        """Let the system read rows from disk, without waiting for it."""
-        if isinstance(self.ids, Stored) and isinstance(self.offsets, Stored):
-            # Around them too: there are few offsets beside ids, and all of them are needed soon.
-            windows = np.unique(rows // WINDOW) * WINDOW
-            self.offsets.read_ahead(windows, windows + WINDOW + 1)
-            self.ids.read_ahead(*self.bounds(rows))
+FORMAT = "5"
 
 
 class Share(NamedTuple):
@@ -63,6 +38,11 @@ class Share(NamedTuple):
 
 class Corpus:
     """Pairs of rows of ids, without BOS and EOS; the rows of each component in turn.
+
+    Args:
+        key: a hash of everything that the rows depend on.
+        outcomes: (pairs,) uint8, for each pair of the files whether it is kept, a row.
+        weights: of the components.
 
     Attributes:
         source_lengths: (rows,) int32, pieces of each source, EOS not counted.
@@ -78,20 +58,22 @@ class Corpus:
 
     def __init__(
         self,
-        source: Side,
-        target: Side,
+        source: RaggedArray,
+        target: RaggedArray,
         all_stats: Sequence[EncodingStats],
         *,
         weights: Sequence[float],
         hashes: np.ndarray,
+        outcomes: np.ndarray,
         duplicates: int = 0,
+        key: str = "",
     ):
         self._source, self._target = source, target
         self.source_lengths = source.lengths
         self.target_lengths = target.lengths
         self.all_stats = tuple(all_stats)
-        self.hashes, self.duplicates = hashes, duplicates
-        ends = np.cumsum([stats.report.kept for stats in all_stats]).tolist()
+        self.hashes, self.outcomes, self.duplicates, self.key = hashes, outcomes, duplicates, key
+        ends = np.cumsum([stats.kept for stats in all_stats]).tolist()
         starts = [0, *ends[:-1]]
         self.shares = [Share(*each) for each in zip(starts, ends, weights, strict=True)]
 
@@ -100,26 +82,30 @@ class Corpus:
 
     def source(self, index: int) -> np.ndarray:
         """The ids of a source sentence, read-only."""
-        return self._source.row(index)
+        return self._source[index]
 
     def target(self, index: int) -> np.ndarray:
         """The ids of a target sentence, read-only."""
-        return self._target.row(index)
+        return self._target[index]
 
     def read_ahead(self, rows: np.ndarray) -> None:
         """Let the system read rows from disk, which will be asked for soon."""
         self._source.read_ahead(rows)
         self._target.read_ahead(rows)
 
-    def release(self) -> None:
+    def release_memory(self) -> None:
         """Take what was read of lengths and hashes out of memory; they stay on disk."""
         for array in (self.source_lengths, self.target_lengths, self.hashes):
-            release(array)
+            release_memory(array)
 
     def count_tokens(self, rows: np.ndarray) -> int:
         """Target tokens of some rows, EOS counted."""
-        starts, ends = self._target.bounds(rows)
-        return int((ends - starts).sum()) + len(rows)
+        return int(self.target_lengths[rows].sum(dtype=np.int64)) + len(rows)
+
+    def pair_masks(self) -> list[np.ndarray]:
+        """For each component, (pairs,) bool: is this pair of its files a row?"""
+        ends = np.cumsum([stats.read for stats in self.all_stats])
+        return np.split(self.outcomes == KEPT, ends[:-1])
 
 
 def encode_corpus(
@@ -140,80 +126,54 @@ def encode_corpus(
     Raises: DataError if the files cannot be read or do not match, or if no pair of a text is left.
     """
     memo = FileMemo(cache_dir)
-    name = f"corpus-{digest(settings_of(components, tokenizers, max_length, memo))}"
+    settings = [FORMAT, library.__version__, str(max_length)]
+    settings += [tokenizer.to_json() for tokenizer in tokenizers]
+    for component in components:
+        settings += [*component.text.fingerprint(memo), repr(component.tag)]
+    key = digest(settings)
     # Of encodings that were interrupted, or are going on: machines that encode at once share them.
-    kept = cache_dir / f"{name}.blocks"
+    finished = cache_dir / f"corpus-{key}.blocks"
 
     def write(folder: Path) -> None:
         pairs = [each.text.check(memo) for each in components]
         blocks = (
-            encoded_blocks(each, tokenizers, max_length, count, kept / str(number))
+            encode_component(each, tokenizers, max_length, count, finished / str(number))
             for number, (each, count) in enumerate(zip(components, pairs, strict=True))
         )
         with show_progress("encoding the text", "pairs", sum(pairs)) as tally:
-            counted = (tally.count(each, pairs_of) for each in blocks)
+            counted = (tally.count(each, lambda block: len(block.outcomes)) for each in blocks)
             all_stats = write_corpus(folder, components, counted, tokenizers, max_length)
         for component, stats in zip(components, all_stats, strict=True):
-            if stats.report.kept == 0:
+            if stats.kept == 0:
                 files = " and ".join(str(file) for file in component.text.files)
                 raise DataError(
-                    f"no pair of {files} can be used: {stats.report}. "
+                    f"no pair of {files} can be used: {stats}. "
                     "A larger data.max_length keeps longer sentences."
                 )
 
-    folder = cached_folder(cache_dir, name, write)
-    shutil.rmtree(kept, ignore_errors=True)
-    return load_corpus(folder, [component.weight for component in components])
+    folder = compute_once(cache_dir, f"corpus-{key}", write)
+    shutil.rmtree(finished, ignore_errors=True)
+    return load_corpus(folder, [component.weight for component in components], key)
 
 
-def settings_of(
-    components: Sequence[Component], tokenizers: Tokenizers, max_length: int, memo: FileMemo
-) -> list[str]:
-    """All that determines an encoded corpus. Raises: DataError if a file cannot be read."""
-    descriptions = [tokenizer.to_json() for tokenizer in tokenizers]
-    settings = [FORMAT, library.__version__, str(max_length), *descriptions]
-    for component in components:
-        settings += [*component.text.settings, repr(component.tag)]
-        settings += [memo.sha256(file) for file in component.text.files]
-    return settings
-
-
-def load_corpus(folder: Path, weights: Sequence[float]) -> Corpus:
+def load_corpus(folder: Path, weights: Sequence[float], key: str) -> Corpus:
     note = json.loads((folder / "report.json").read_text(encoding="utf-8"))
     source, target = (
-        Side(
-            stored(folder / f"{side}.ids", kind),
-            stored(folder / f"{side}.offsets", "<i8"),
-            mapped(folder / f"{side}.lengths", "<i4"),
-        )
-        for side, kind in zip(SIDES, note["ids"], strict=True)
+        RaggedArray(folder, side, kind) for side, kind in zip(SIDES, note["types"], strict=True)
     )
     return Corpus(
         source,
         target,
-        [EncodingStats.from_plain(each) for each in note["accounts"]],
+        [EncodingStats.from_plain(each) for each in note["stats"]],
         weights=weights,
-        hashes=mapped(folder / "hashes", "<u8"),
+        hashes=map_array(folder / "hashes", "<u8"),
+        outcomes=map_array(folder / "outcomes", "u1"),
         duplicates=note["duplicates"],
+        key=key,
     )
 
 
-COVERED = 0.999  # share of the pairs; the rest may not be translations of each other
-ROOM = 1.25
-MIN_RATIO = 1.5  # where all pairs are short, `extra` hides how lengths grow
-SAMPLE = 2**20  # maximum pairs examined
-
-
-def learn_length_ratio(source: np.ndarray, target: np.ndarray, extra: int) -> float:
-    """The ratio r such that r * S + `extra` tokens, EOS counted, suffice for a source of S pieces:
-    25 % above both the ratio that 99.9 % of the pairs need and the median ratio; at least 1.5.
-
-    Args:
-        source, target: (rows,) pieces of both sides of each pair, EOS not counted.
-    """
-    step = -(-len(source) // SAMPLE)
-    source, target = np.maximum(source[::step], 1), target[::step]
-    needed = (target + 1 - extra) / source
-    longest = float(np.quantile(needed, COVERED))
-    usual = float(np.median(target / source))
-    return round(max(MIN_RATIO, ROOM * longest, ROOM * usual), 2)
+def text_of_rows(components: Sequence[Component], corpus: Corpus) -> Iterator[Pair]:
+    """Source and target text of each row, from the files that the corpus was encoded from."""
+    for component, kept in zip(components, corpus.pair_masks(), strict=True):
+        yield from compress(component.text.pairs(), kept)

@@ -9,60 +9,31 @@ import numpy as np
 
 from seq2seq.symbols import UNK
 
+KEPT, EMPTY, LONG = range(3)  # what becomes of a pair
+
 LINES_KEPT = 100
 LINES_SHOWN = 5
 
 
 @dataclass
-class Report:
-    """How many pairs of a corpus were kept, and which were left out.
+class LeftOut:
+    """The pairs left out for one reason: how many, and the line numbers of the first."""
 
-    Attributes:
-        read: pairs in the files.
-        kept: pairs in the corpus.
-        max_length: maximum pieces of a sentence, EOS included.
-        empty: pairs left out because a side is empty or white space.
-        long: pairs left out because a side has more than `max_length` pieces.
-        empty_lines: line numbers of the first empty pairs.
-        long_lines: line numbers of the first long pairs.
-    """
+    count: int = 0
+    lines: list[int] = field(default_factory=list)
 
-    read: int
-    kept: int
-    max_length: int
-    empty: int = 0
-    long: int = 0
-    empty_lines: list[int] = field(default_factory=list)
-    long_lines: list[int] = field(default_factory=list)
-
-    def count(self, kept: int, empty: list[int], long: list[int]) -> None:
-        """Count more pairs: those kept, and the lines of those left out."""
-        self.read += kept + len(empty) + len(long)
-        self.kept += kept
-        self.empty += len(empty)
-        self.long += len(long)
-        self.empty_lines += empty[: LINES_KEPT - len(self.empty_lines)]
-        self.long_lines += long[: LINES_KEPT - len(self.long_lines)]
+    def add(self, lines: list[int]) -> None:
+        self.count += len(lines)
+        self.lines += lines[: LINES_KEPT - len(self.lines)]
 
     def __str__(self) -> str:
-        reasons = (
-            (self.empty, "with an empty side", self.empty_lines),
-            (self.long, f"longer than {self.max_length} pieces", self.long_lines),
-        )
-        left_out = [f"{n:,} {why} ({name_lines(n, lines)})" for n, why, lines in reasons if n]
-        pairs = "pair" if self.read == 1 else "pairs"
-        sentence = f"{self.read:,} {pairs} read, {self.kept:,} kept"
-        return f"{sentence}; left out: {', '.join(left_out)}" if left_out else sentence
-
-
-def name_lines(count: int, first: list[int]) -> str:
-    shown = ", ".join(str(line) for line in first[:LINES_SHOWN])
-    more = ", ..." if count > LINES_SHOWN else ""
-    return f"line {shown}" if count == 1 else f"lines {shown}{more}"
+        shown = ", ".join(str(line) for line in self.lines[:LINES_SHOWN])
+        more = ", ..." if self.count > LINES_SHOWN else ""
+        return f"line {shown}" if self.count == 1 else f"lines {shown}{more}"
 
 
 @dataclass
-class Pieces:
+class PieceStats:
     """The pieces of one side.
 
     Attributes:
@@ -92,11 +63,48 @@ class Pieces:
 
 @dataclass
 class EncodingStats:
-    """The statistics of one component: its pairs, and the pieces of both sides."""
+    """The statistics of one component: its pairs, and the pieces of both sides.
 
-    report: Report
-    source: Pieces = field(default_factory=Pieces)
-    target: Pieces = field(default_factory=Pieces)
+    Attributes:
+        max_length: maximum pieces of a sentence, EOS included.
+        kept: pairs in the corpus.
+        empty: pairs left out because a side is empty or white space.
+        long: pairs left out because a side has more than `max_length` pieces.
+    """
+
+    max_length: int
+    kept: int = 0
+    empty: LeftOut = field(default_factory=LeftOut)
+    long: LeftOut = field(default_factory=LeftOut)
+    source: PieceStats = field(default_factory=PieceStats)
+    target: PieceStats = field(default_factory=PieceStats)
+
+    @property
+    def read(self) -> int:
+        """Pairs in the files."""
+        return self.kept + self.empty.count + self.long.count
+
+    def count_pairs(self, outcomes: np.ndarray, first_line: int) -> None:
+        """Count more pairs.
+
+        Args:
+            outcomes: (pairs,) KEPT, EMPTY or LONG.
+            first_line: of the file, that of its first pair.
+        """
+        line = first_line + self.read
+        self.kept += int(np.count_nonzero(outcomes == KEPT))
+        for outcome, left_out in ((EMPTY, self.empty), (LONG, self.long)):
+            left_out.add((np.flatnonzero(outcomes == outcome) + line).tolist())
+
+    def __str__(self) -> str:
+        reasons = {
+            "with an empty side": self.empty,
+            f"longer than {self.max_length} pieces": self.long,
+        }
+        left_out = [f"{each.count:,} {why} ({each})" for why, each in reasons.items() if each.count]
+        pairs = "pair" if self.read == 1 else "pairs"
+        sentence = f"{self.read:,} {pairs} read, {self.kept:,} kept"
+        return f"{sentence}; left out: {', '.join(left_out)}" if left_out else sentence
 
     @classmethod
     def from_plain(cls, values: Mapping[str, Any]) -> "EncodingStats":
@@ -104,5 +112,5 @@ class EncodingStats:
 
         Raises: LookupError or TypeError for other values.
         """
-        source, target = (Pieces(**values[side]) for side in ("source", "target"))
-        return cls(Report(**values["report"]), source, target)
+        parts = {"empty": LeftOut, "long": LeftOut, "source": PieceStats, "target": PieceStats}
+        return cls(**{**values, **{name: part(**values[name]) for name, part in parts.items()}})

@@ -1,4 +1,4 @@
-"""Which rows an epoch samples, and how often, when corpora have weights."""
+"""The rows that an epoch samples from corpora with weights."""
 
 from collections.abc import Iterator, Sequence
 
@@ -42,7 +42,7 @@ def chunks(sampled: Sequence[range | np.ndarray]) -> Iterator[np.ndarray]:
 
 
 def length_starts(sampled: Sequence[range | np.ndarray], longer: np.ndarray) -> np.ndarray:
-    """Where the rows of each length begin when all are sorted by length.
+    """The first position of the rows of each length when all are sorted by length.
 
     Returns: (longest + 2,) int64; the last is the number of rows.
     """
@@ -69,7 +69,7 @@ def counting_sort(lengths: np.ndarray, free: np.ndarray) -> np.ndarray:
 
 
 def draw_count(share: Share) -> int:
-    """How many rows of a share are drawn for the fraction of its weight; no share gets none."""
+    """The number of rows drawn for the fraction of a share's weight; no share gets none."""
     count = round(share.weight % 1 * (share.stop - share.start))
     return max(1, count) if share.weight < 1 else count
 

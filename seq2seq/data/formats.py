@@ -3,13 +3,12 @@
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from seq2seq.data.cache import FileMemo
+from seq2seq.data.file_memo import FileMemo
 from seq2seq.data.text import (
     MissingFileError,
     check_parallel,
@@ -25,50 +24,43 @@ Pair = tuple[str, str]
 
 
 class TextFormat(ABC):
-    """Pairs of sentences in files; a faulty file raises DataError with the line."""
+    """Pairs of sentences in files; a faulty file raises DataError with the line.
 
-    @property
-    @abstractmethod
-    def files(self) -> tuple[Path, ...]:
-        """The files: source and target, or the one that holds both."""
+    Attributes:
+        files: source and target, or the one that holds both.
+        settings: all but the files that determines the pairs.
+        first_line: the line number of the first pair.
+    """
 
-    @property
-    @abstractmethod
-    def settings(self) -> tuple[str, ...]:
-        """What else determines which pairs are read."""
-
-    @property
-    def first_line(self) -> int:
-        """The line number of the first pair."""
-        return 1
+    files: tuple[Path, ...]
+    settings: tuple[str, ...]
+    first_line = 1
 
     @abstractmethod
     def pairs(self) -> Iterator[Pair]:
         """Source and target of every pair, in order, none left out."""
 
-    def side(self, index: int) -> Iterator[str]:
-        """All sources (0) or all targets (1)."""
-        return (pair[index] for pair in self.pairs())
-
     @abstractmethod
     def check(self, memo: FileMemo) -> int:
         """Check the files, or recall that they were checked. Returns: how many pairs there are."""
 
+    def side(self, index: int) -> Iterator[str]:
+        """All sources (0) or all targets (1)."""
+        return (pair[index] for pair in self.pairs())
 
-@dataclass(frozen=True)
+    def fingerprint(self, memo: FileMemo) -> list[str]:
+        """The settings, and the hash of each file: the pairs depend on nothing else."""
+        return [*self.settings, *map(memo.sha256, self.files)]
+
+
 class TwoFiles(TextFormat):
     """Line n of one file is the translation of line n of the other."""
 
-    source: Path
-    target: Path
+    settings = ("lines",)
 
-    @property
-    def files(self) -> tuple[Path, ...]:
-        return self.source, self.target
-
-    @property
-    def settings(self) -> tuple[str, ...]:
-        return ("lines",)
+    def __init__(self, source: Path, target: Path):
+        self.source, self.target = source, target
+        self.files = source, target
 
     def pairs(self) -> Iterator[Pair]:
         return zip(read_lines(self.source), read_lines(self.target), strict=True)
@@ -81,25 +73,17 @@ class TwoFiles(TextFormat):
         return check_parallel(self.source, self.target, "training on", count)
 
 
-@dataclass(frozen=True)
 class OneFile(TextFormat):
     """One file; every row holds both sentences.
 
-    Attributes:
-        path: the file.
+    Args:
         columns: names of the source and the target column.
     """
 
-    path: Path
-    columns: Pair
-
-    @property
-    def files(self) -> tuple[Path, ...]:
-        return (self.path,)
-
-    @property
-    def settings(self) -> tuple[str, ...]:
-        return type(self).__name__, *self.columns
+    def __init__(self, path: Path, columns: Pair):
+        self.path, self.columns = path, columns
+        self.files = (path,)
+        self.settings = type(self).__name__, *columns
 
     def check(self, memo: FileMemo) -> int:
         what = json.dumps(self.settings)
@@ -113,17 +97,11 @@ class TabTable(OneFile):
     line is a pair.
     """
 
-    @property
-    def first_line(self) -> int:
-        return 1 if all(map(is_number, self.columns)) else 2
+    def __init__(self, path: Path, columns: Pair):
+        super().__init__(path, columns)
+        self.first_line = 1 if all(name.isascii() and name.isdigit() for name in columns) else 2
 
     def pairs(self) -> Iterator[Pair]:
-        if self.first_line == 2 and any(map(is_number, self.columns)):
-            raise DataError(
-                f"{self.path}: give both columns by name or both by number, not data.source="
-                f"{self.columns[0]} and data.target={self.columns[1]}. Numbers count from 1: "
-                "data.source=1 data.target=2"
-            )
         cells_of_lines = (line.split("\t") for line in read_lines(self.path))
         rows: Iterator[tuple[int, list[str]]] = enumerate(cells_of_lines, start=1)
         line_no, first = next(rows)
@@ -156,10 +134,6 @@ class TabTable(OneFile):
                     "without a header, data.source=1 data.target=2"
                 )
         return [names.index(name) for name in self.columns]
-
-
-def is_number(name: str) -> bool:
-    return name.isascii() and name.isdigit()
 
 
 class JsonLines(OneFile):

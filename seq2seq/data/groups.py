@@ -1,4 +1,4 @@
-"""Which pieces begin a word, and which end a sentence: the boundaries of groups of tokens.
+"""Groups of tokens: the pieces that begin a word, and those that end a sentence.
 
 Groups are a function of piece ids, so they follow from the tokenizer alone: in training, in
 translation, and after loading a checkpoint.
@@ -22,7 +22,7 @@ WHITE_SPACE = tuple(" \t\n\r\f\v")
 def group_marks(
     tokenizer: Tokenizer, groups: Groups, sentence_separator: str | None
 ) -> Tensor | None:
-    """For each id: does it begin a word, does a word end after it, does it end a sentence?
+    """The marks of each id: it begins a word, a word ends after it, it ends a sentence.
 
     A piece begins a word if it begins with white space. Control symbols (EOS too), tags and the
     unknown symbol are separate words. A piece that contains the separator ends a sentence; EOS
@@ -53,16 +53,3 @@ def group_marks(
     for symbol in (EOS, PAD):  # no sentence begins after the last separator
         ends[symbol] = True
     return torch.tensor([begins, closes, ends]).T.contiguous()
-
-
-def check_groups(groups: Groups, separator: str | None) -> None:
-    """Raises: ConfigError for sentences without a separator, and a separator without sentences."""
-    if groups == "sentences" and not separator:
-        raise ConfigError(
-            "data.groups=sentences needs to know what ends one: data.sentence_separator=."
-        )
-    if groups != "sentences" and separator is not None:
-        raise ConfigError(
-            f"data.sentence_separator={separator!r} has no effect with data.groups={groups}: "
-            "data.groups=sentences, or data.sentence_separator=null"
-        )

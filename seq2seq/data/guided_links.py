@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from functools import partial
-from itertools import chain, repeat
+from itertools import chain, compress, repeat
 from pathlib import Path
 from typing import NamedTuple
 
@@ -13,17 +13,17 @@ from torch import Tensor
 from seq2seq.alignment.links import (
     Links,
     Span,
-    check_count,
-    check_words,
+    check_line_count,
+    check_pair_links,
     parse_links,
     piece_shares,
     words,
 )
-from seq2seq.data.cache import FileMemo, cached_folder, digest
-from seq2seq.data.corpus import Corpus, settings_of
-from seq2seq.data.encode import is_full, is_kept
-from seq2seq.data.links import ENTRY, PieceLinks, write_links
+from seq2seq.data.cache import compute_once, digest
+from seq2seq.data.corpus import Corpus
+from seq2seq.data.file_memo import FileMemo
 from seq2seq.data.mixture import Component
+from seq2seq.data.piece_links import ENTRY, PieceLinks, write_links
 from seq2seq.data.text import (
     MissingFileError,
     check_rereadable,
@@ -36,8 +36,8 @@ from seq2seq.errors import DataError
 from seq2seq.progress import show_progress
 from seq2seq.tokenization.tokenizer import Tokenizers
 
-LOOK_AHEAD = 4096  # pairs tokenized together
-FORMAT = "1"  # part of every cache's name: raise it when the entries change their format
+WINDOW = 4096  # pairs tokenized together
+FORMAT = "2"  # part of every cache's name: raise it when the entries change their format
 
 
 class LinkFiles(NamedTuple):
@@ -57,27 +57,51 @@ class LinkFiles(NamedTuple):
 NO_LINKS = LinkFiles()
 
 
-class Linked(NamedTuple):
-    """A corpus of a part, and the file of its links, if any."""
+def find_links(
+    files: LinkFiles, components: Mapping[str, Sequence[Component]], memo: FileMemo
+) -> dict[str, list[Path | None]]:
+    """The file of links of each corpus, None without one, by parts that have links; all checked.
 
-    component: Component
-    file: Path | None
+    Links are checked against the text before anything is computed: encoding may take hours.
+
+    Raises: DataError for a missing file, a wrong number of lines, a malformed link, or a link to a
+        word that does not exist.
+    """
+    found: dict[str, list[Path | None]] = {}
+    for part, spec in (("train", files.train), ("valid", files.valid)):
+        if spec is None:
+            continue
+        by_name = spec if isinstance(spec, dict) else {"": spec}
+        found[part] = []
+        for component in components[part]:
+            name = by_name.get(component.name)
+            file = None if name is None else Path(name).expanduser()
+            if file is not None:
+                check_lines(component, file, memo)
+                text = digest(component.text.fingerprint(memo))
+                memo.recall(file, f"fits {text}", partial(check_link_file, component))
+            found[part].append(file)
+    return found
 
 
-def entries(
-    linked: Linked, tokenizers: Tokenizers, max_length: int, to_end: bool
-) -> Iterator[np.ndarray]:
-    """The entries of each pair that is kept, in order. The links were checked by `find_links`."""
-    prefix = int(linked.component.tag is not None)  # the tag precedes every source
-    texts = pairs_with_links(*linked)
-    for window in windows(texts, LOOK_AHEAD, lambda text: len(text[0]) + len(text[1])):
-        full = [text for text in window if is_full(text[0], text[1])]
-        sources = tokenizers.source.spans_batch([source for source, _, _ in full])
-        targets = tokenizers.target.spans_batch([target for _, target, _ in full])
-        for (source, target, links), *spans in zip(full, sources, targets, strict=True):
-            if is_kept(prefix + len(spans[0]), len(spans[1]), max_length):
-                shares = project(parse_links(links), source, target, *spans, to_end=to_end)
-                yield as_entries(shares, prefix)
+def check_lines(component: Component, file: Path, memo: FileMemo) -> None:
+    """Raises: DataError unless there is one line of links per pair."""
+    check_rereadable(file)
+    if not file.is_file():
+        raise MissingFileError(f"the links {file} do not exist. {similar_names(file)}")
+    lines = memo.recall(file, "lines", count_lines)
+    pairs = component.text.check(memo)
+    check_line_count(file, lines, pairs, " and ".join(str(path) for path in component.text.files))
+
+
+def check_link_file(component: Component, file: Path) -> int:
+    """Check all links against the text. Returns: how many lines there are. Raises: DataError."""
+    with show_progress("checking the links", "lines") as tally:
+        for source, target, links in tally.count(pairs_with_links(component, file)):
+            where = f"{file}:{tally.done + 1}"
+            sizes = len(words(source)), len(words(target))
+            check_pair_links(parse_links(links, where), sizes, where, "the text")
+    return tally.done
 
 
 def pairs_with_links(component: Component, file: Path | None) -> Iterator[tuple[str, str, str]]:
@@ -87,14 +111,63 @@ def pairs_with_links(component: Component, file: Path | None) -> Iterator[tuple[
         yield source, target, links
 
 
-def check_fit(component: Component, file: Path) -> int:
-    """Check all links against the text. Returns: how many lines there are. Raises: DataError."""
-    with show_progress("checking the links", "lines") as tally:
-        for source, target, links in tally.count(pairs_with_links(component, file)):
-            where = f"{file}:{tally.done + 1}"
-            sizes = len(words(source)), len(words(target))
-            check_words(parse_links(links, where), sizes, where, "the text")
-    return tally.done
+def read_piece_links(
+    corpus: Corpus,
+    components: Sequence[Component],
+    files: Sequence[Path | None],
+    tokenizers: Tokenizers,
+    *,
+    to_end: bool,
+    cache_dir: Path,
+) -> PieceLinks:
+    """The links of a corpus between pieces, computed once.
+
+    Args:
+        components: those of the corpus.
+        files: the links of each.
+        to_end: see `LinkFiles`.
+
+    Raises: DataError if no pair that is kept has a link.
+    """
+
+    def write(folder: Path) -> None:
+        of_components = (
+            link_entries(component, file, kept, tokenizers, to_end)
+            for component, file, kept in zip(components, files, corpus.pair_masks(), strict=True)
+        )
+        with show_progress("dividing the links among pieces", "pairs", len(corpus)) as tally:
+            write_links(folder, tally.count(chain.from_iterable(of_components)))
+
+    memo = FileMemo(cache_dir)
+    settings = [corpus.key, FORMAT, str(to_end)]
+    settings += ["" if file is None else memo.sha256(file) for file in files]
+    links = PieceLinks(compute_once(cache_dir, f"links-{digest(settings)}", write))
+    assert len(links.linked) == len(corpus), "links and corpus leave out different pairs"
+    if not links.linked.any():
+        names = ", ".join(str(file) for file in files if file is not None)
+        raise DataError(
+            f"no pair that is kept has a link in {names}: there is nothing to train a head on. "
+            "A line holds links i-j between words counted from 0, source first: 0-0 1-2"
+        )
+    return links
+
+
+def link_entries(
+    component: Component,
+    file: Path | None,
+    kept: np.ndarray,
+    tokenizers: Tokenizers,
+    to_end: bool,
+) -> Iterator[np.ndarray]:
+    """The entries of each pair that is kept, in order. The links were checked by `find_links`."""
+    tag = int(component.tag is not None)  # a piece before every source
+    texts = compress(pairs_with_links(component, file), kept)
+    for window in windows(texts, WINDOW, lambda text: len(text[0]) + len(text[1])):
+        sources = tokenizers.source.spans_batch([source for source, _, _ in window])
+        targets = tokenizers.target.spans_batch([target for _, target, _ in window])
+        for (source, target, links), *spans in zip(window, sources, targets, strict=True):
+            shares = project(parse_links(links), source, target, *spans, to_end=to_end)
+            yield as_entries(shares, tag)
 
 
 def project(
@@ -142,85 +215,3 @@ def as_entries(shares: Tensor, prefix: int) -> np.ndarray:
     links["target"], links["source"] = places[:, 0].numpy(), places[:, 1].numpy() + prefix
     links["share"] = shares[shares > 0].numpy()
     return links
-
-
-def find_links(
-    files: LinkFiles, components: Mapping[str, Sequence[Component]], memo: FileMemo
-) -> dict[str, list[Linked]]:
-    """The corpora of each part that has links, all checked.
-
-    Links are checked against the text before anything is computed: encoding may take hours.
-
-    Raises: DataError for a missing file, a wrong number of lines, a malformed link, or a link to a
-        word that does not exist.
-    """
-    linked = {}
-    for part, spec in (("train", files.train), ("valid", files.valid)):
-        if spec is None:
-            continue
-        by_name = spec if isinstance(spec, dict) else {"": spec}
-        linked[part] = [
-            Linked(p, Path(by_name[p.name]).expanduser() if p.name in by_name else None)
-            for p in components[part]
-        ]
-        for component, file in linked[part]:
-            if file is not None:
-                check_lines(component, file, memo)
-                text = [*component.text.settings, *map(memo.sha256, component.text.files)]
-                memo.recall(file, f"fits {digest(text)}", partial(check_fit, component))
-    return linked
-
-
-def check_lines(component: Component, file: Path, memo: FileMemo) -> None:
-    """Raises: DataError unless there is one line of links per pair."""
-    check_rereadable(file)
-    if not file.is_file():
-        raise MissingFileError(f"the links {file} do not exist. {similar_names(file)}")
-    lines = memo.recall(file, "lines", count_lines)
-    pairs = component.text.check(memo)
-    check_count(file, lines, pairs, " and ".join(str(path) for path in component.text.files))
-
-
-def piece_links(
-    corpus: Corpus,
-    linked: Sequence[Linked],
-    tokenizers: Tokenizers,
-    memo: FileMemo,
-    *,
-    max_length: int,
-    to_end: bool,
-    cache_dir: Path,
-) -> PieceLinks:
-    """The links of a corpus between pieces, computed once.
-
-    Raises: DataError if no pair that is kept has a link.
-    """
-    components, files = [component for component, _ in linked], [file for _, file in linked]
-    settings = settings_of(components, tokenizers, max_length, memo)
-    settings += [FORMAT, str(to_end)]
-    settings += ["" if file is None else memo.sha256(file) for file in files]
-
-    def write(folder: Path) -> None:
-        of_components = (entries(each, tokenizers, max_length, to_end) for each in linked)
-        with show_progress("dividing the links among pieces", "pairs", len(corpus)) as tally:
-            rows = write_links(folder, tally.count(chain.from_iterable(of_components)))
-        # One row more or fewer would shift the links of all rows after it.
-        assert rows == len(corpus), "links and corpus leave out different pairs"
-
-    links = PieceLinks(cached_folder(cache_dir, f"links-{digest(settings)}", write))
-    if not links.asked.any():
-        names = ", ".join(str(file) for file in files if file is not None)
-        raise DataError(
-            f"no pair that is kept has a link in {names}: there is nothing to train a head on. "
-            "A line holds links i-j between words counted from 0, source first: 0-0 1-2"
-        )
-    return links
-
-
-def links_ledger(linked: Sequence[Linked], memo: FileMemo) -> list[dict[str, str]]:
-    """The file of links of each corpus, with its hash."""
-    return [
-        {"corpus": component.name, "path": str(file), "sha256": memo.sha256(file)}
-        for component, file in linked
-        if file is not None
-    ]

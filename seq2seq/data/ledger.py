@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from seq2seq.data.cache import FileMemo
 from seq2seq.data.corpus import Corpus
-from seq2seq.data.encoding_stats import EncodingStats, Pieces
+from seq2seq.data.encoding_stats import EncodingStats, PieceStats
+from seq2seq.data.file_memo import FileMemo
 from seq2seq.data.mixture import Component
 from seq2seq.durable import write_text
 from seq2seq.errors import escape
@@ -41,19 +41,18 @@ def make_ledger(
             "duplicates": corpus.duplicates,
         }
         if part != "train":
-            parts[part]["in_train"] = count_shared(corpus.hashes, corpora["train"].hashes)
+            parts[part]["in_train"] = count_common(corpus.hashes, corpora["train"].hashes)
     sizes = {"source_size": tokenizers.source.size, "target_size": tokenizers.target.size}
     return {"tokenizer": {**recipe, **sizes}, "parts": parts}
 
 
-def count_shared(some: np.ndarray, others: np.ndarray) -> int:
-    """How many hashes of `some` are in `others`; both ascending. Reads little of `others`."""
+def count_common(some: np.ndarray, others: np.ndarray) -> int:
+    """The number of hashes of `some` in `others`, both ascending; reads little of `others`."""
     places = np.minimum(np.searchsorted(others, some), len(others) - 1)
     return int(np.count_nonzero(others[places] == some))
 
 
 def corpus_entry(component: Component, stats: EncodingStats, memo: FileMemo) -> dict[str, Any]:
-    report = stats.report
     return {
         "name": component.name,
         "weight": component.weight,
@@ -62,29 +61,37 @@ def corpus_entry(component: Component, stats: EncodingStats, memo: FileMemo) -> 
             {"path": str(file), "sha256": memo.sha256(file), "bytes": file.stat().st_size}
             for file in component.text.files
         ],
-        "read": report.read,
-        "kept": report.kept,
-        "max_length": report.max_length,
-        "dropped": {
-            "empty": {"count": report.empty, "lines": list(report.empty_lines)},
-            "long": {"count": report.long, "lines": list(report.long_lines)},
-        },
+        "read": stats.read,
+        "kept": stats.kept,
+        "max_length": stats.max_length,
+        "dropped": {"empty": asdict(stats.empty), "long": asdict(stats.long)},
         "source": side_entry(stats.source),
         "target": side_entry(stats.target),
     }
 
 
-def side_entry(pieces: Pieces) -> dict[str, Any]:
+def side_entry(pieces: PieceStats) -> dict[str, Any]:
     return {**asdict(pieces), "pieces": pieces.total, "unknown_rate": pieces.unknown_rate}
 
 
-def summary(ledger: Mapping[str, Any], corpora: Mapping[str, Corpus]) -> list[str]:
+def links_entry(
+    components: Sequence[Component], files: Sequence[Path | None], memo: FileMemo
+) -> list[dict[str, str]]:
+    """The file of links of each corpus that has one, with its hash."""
+    return [
+        {"corpus": component.name, "path": str(file), "sha256": memo.sha256(file)}
+        for component, file in zip(components, files, strict=True)
+        if file is not None
+    ]
+
+
+def summarize(ledger: Mapping[str, Any], corpora: Mapping[str, Corpus]) -> list[str]:
     """A few sentences of a ledger, to be shown before training."""
     lines, warnings = [], []
     for part, content in ledger["parts"].items():
         for each, stats in zip(content["corpora"], corpora[part].all_stats, strict=True):
             where = f"{part}.{each['name']}" if each["name"] else part
-            lines.append(f"{where}: {stats.report}")
+            lines.append(f"{where}: {stats}")
             for side in ("source", "target"):
                 rate = each[side]["unknown_rate"]
                 if rate > 0:

@@ -9,7 +9,7 @@ from typing import TypeVar
 T = TypeVar("T")
 
 
-def prefetched(items: Iterable[T], count: int) -> Generator[T, None, None]:
+def prefetch(items: Iterable[T], count: int) -> Generator[T, None, None]:
     """The same items in the same order, up to `count` made ahead.
 
     The thread ends with the last item, or when this iterator is closed.

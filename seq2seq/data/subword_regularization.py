@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 
 from seq2seq.data.corpus import Corpus
-from seq2seq.tokenization.bpe_dropout import Merger, drops
+from seq2seq.tokenization.bpe_dropout import BPEDropout, draw_drops
 from seq2seq.tokenization.tokenizer import Tokenizers
 
 SAMPLE = 500  # rows from which the growth of sentences is estimated
@@ -40,33 +40,30 @@ class SubwordRegularization:
     def __init__(
         self, corpus: Corpus, tokenizers: Tokenizers, *, p: float, seed: int, max_length: int
     ):
-        self._corpus, self._tokenizers = corpus, tokenizers
+        self._plain, self._tokenizers = (corpus.source, corpus.target), tokenizers
         self._p, self._seed = p, seed
-        merger_of = cache(Merger)  # one, if the sides share their tokenizer
-        self._mergers = [merger_of(each) for each in tokenizers]
+        dropout_of = cache(BPEDropout)  # one, if the sides share their tokenizer
+        self._dropouts = [dropout_of(each) for each in tokenizers]
         lengths = corpus.source_lengths, corpus.target_lengths
         sample = np.linspace(0, len(corpus) - 1, min(SAMPLE, len(corpus)), dtype=np.int64)
         self.growth: list[float] = []
         self.rooms: list[np.ndarray] = []
         for side, plain in enumerate(lengths):
-            drawn = sum(len(self._cut(side, int(row), 0)) for row in sample)
+            drawn = sum(len(self._segment(side, int(row), 0)) for row in sample)
             self.growth.append(drawn / int(plain[sample].sum()))
-            self.rooms.append(room(plain, self.growth[side], max_length - 1))
+            self.rooms.append(max_pieces_of(plain, self.growth[side], max_length - 1))
 
     def draw(self, side: int, row: int, epoch: int) -> list[int] | np.ndarray:
         """The pieces of a row in an epoch: of its source (side 0) or its target (1)."""
-        cut = self._cut(side, row, epoch)
-        return cut if len(cut) <= self.rooms[side][row] else self._plain(side, row)
+        pieces = self._segment(side, row, epoch)
+        return pieces if len(pieces) <= self.rooms[side][row] else self._plain[side](row)
 
-    def _plain(self, side: int, row: int) -> np.ndarray:
-        return self._corpus.target(row) if side else self._corpus.source(row)
-
-    def _cut(self, side: int, row: int, epoch: int) -> list[int]:
-        plain = self._plain(side, row).tolist()
-        merger = self._mergers[side]
+    def _segment(self, side: int, row: int, epoch: int) -> list[int]:
+        plain = self._plain[side](row).tolist()
+        dropout = self._dropouts[side]
         text = self._tokenizers[side].decode_batch([plain])[0]
-        draws = drops(self._p, self._seed, epoch, row, side)
-        return [*merger.tags(plain), *merger.segment(text, draws)]
+        draws = draw_drops(self._p, self._seed, epoch, row, side)
+        return [*dropout.tags(plain), *dropout.segment(text, draws)]
 
 
 class Resegmented:
@@ -83,7 +80,7 @@ class Resegmented:
         return sum(len(self.target(int(row))) + 1 for row in rows)
 
 
-def room(lengths: np.ndarray, growth: float, max_pieces: int) -> np.ndarray:
+def max_pieces_of(lengths: np.ndarray, growth: float, max_pieces: int) -> np.ndarray:
     """Maximum pieces of rows of these lengths with dropout, int32."""
     wanted = np.ceil(lengths * np.float32(growth) + np.sqrt(lengths, dtype=np.float32))
     rooms: np.ndarray = np.maximum(lengths, np.minimum(wanted, max_pieces))

@@ -44,7 +44,7 @@ def read_lines(path: Path) -> Iterator[str]:
                 if not (line or line_no):
                     break
                 line_no += 1
-                yield without_end(line)
+                yield strip_line_end(line)
     except FileNotFoundError as error:
         raise MissingFileError(f"{path} does not exist. {similar_names(path)}") from error
     except OSError as error:
@@ -53,7 +53,7 @@ def read_lines(path: Path) -> Iterator[str]:
         raise DataError(f"{path} is empty: expected one sentence per line.")
 
 
-def without_end(line: str) -> str:
+def strip_line_end(line: str) -> str:
     """A line without its ending, if it has one."""
     return line.removesuffix("\n").removesuffix("\r") if line.endswith("\n") else line
 
@@ -75,7 +75,7 @@ def decode_line(raw: bytes, path: Path, line_no: int) -> str:
 
 
 def similar_names(path: Path) -> str:
-    """What the folder of a missing file holds instead: the most similar names if any."""
+    """A sentence about the folder of a missing file: the most similar names in it, or all."""
     folder = path.parent
     if not folder.is_dir():
         return f"There is no folder {folder}."
@@ -133,7 +133,7 @@ def parallel_paths(spec: str | list[str], source: str, target: str, what: str) -
         paths = Path(spec[0]).expanduser(), Path(spec[1]).expanduser()
         for path in paths:
             check_rereadable(path)
-            if not os.path.isfile(path):
+            if not path.is_file():
                 raise MissingFileError(f"{path} is not a file. {similar_names(path)}")
         return paths
     except DataError as error:
@@ -141,7 +141,7 @@ def parallel_paths(spec: str | list[str], source: str, target: str, what: str) -
 
 
 def count_lines(path: Path) -> int:
-    """How many lines `read_lines` yields; this checks every byte of the file."""
+    """The number of lines that `read_lines` yields; this checks every byte of the file."""
     return sum(1 for _ in read_lines(path))
 
 

@@ -9,7 +9,7 @@ import torch
 
 from seq2seq.attention.pages import PagePool
 from seq2seq.constraints.guide import Guide
-from seq2seq.data.windows import padded
+from seq2seq.data.padding import pad_rows
 from seq2seq.decoding.beam import Beam
 from seq2seq.decoding.decoding_batch import DecodingBatch
 from seq2seq.decoding.request import SentenceRequest, Status
@@ -53,7 +53,8 @@ class Engine(SentenceEngine):
         model: in evaluation mode.
         search: how hypotheses are chosen for requests that do not say it.
         guide: makes a guide from a request's constraint; by default, that is one.
-        cache: `dense`, `paged`, or `auto`: paged on a GPU.
+        cache: `dense`, `paged`, or `auto`: paged on a GPU. A model that cannot merge
+            (`Seq2Seq.can_merge`) is decoded as with `dense`.
         rows: maximum number of hypotheses decoded at once, but always those of one sentence.
         pages: of the paged cache; None = room for `rows` hypotheses of 128 tokens, and for at
             least 16,384 tokens.
@@ -80,7 +81,7 @@ class Engine(SentenceEngine):
         self.device = next(model.parameters()).device
         on_cpu = self.device.type == "cpu"
         self.pool: PagePool | None = None
-        if cache == "paged" or (cache == "auto" and not on_cpu):
+        if model.can_merge and (cache == "paged" or (cache == "auto" and not on_cpu)):
             size = page_size or (8 if on_cpu else 16)
             default = max(rows * TOKENS_PER_ROW, MIN_TOKENS) // size
             self.pool = PagePool(pages or default, size, self.device)
@@ -221,7 +222,7 @@ class Engine(SentenceEngine):
         batch, ids = self._batches[kind], [request.id for request in requests]
         constraints = [request.constraint for request in requests]
         batch.join(
-            padded([request.source for request in requests]).to(self.device),
+            pad_rows([request.source for request in requests]).to(self.device),
             ids,
             [request.prefix for request in requests],
             [request.draw_id or 0 for request in requests],

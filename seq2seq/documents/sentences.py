@@ -1,4 +1,4 @@
-"""Where sentences end: by the library sentencex, and by rules of our own where it does not serve.
+"""The ends of sentences: by the library sentencex, and by rules of our own where it is of no use.
 
 Too long a sentence costs little, half a sentence is translated wrongly: in doubt there is no end.
 """

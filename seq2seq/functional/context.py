@@ -91,14 +91,14 @@ def group_means(
     ends, starts = intervals(sorted_groups)
     if causal:
         ends = torch.arange(1, groups.shape[1] + 1, device=x.device).expand_as(groups)
-    members = torch.cat((values, real), dim=-1).gather(1, columns(order, x.shape[-1] + 1))
+    members = torch.cat((values, real), dim=-1).gather(1, expand_index(order, x.shape[-1] + 1))
     # A sum over an interval is a difference of two prefix sums. In float64, since a word's sum may
     # be small beside the prefix.
     sums = torch.nn.functional.pad(members.double().cumsum(1), (0, 0, 1, 0))
     width = sums.shape[-1]
-    sums = sums.gather(1, columns(ends, width)) - sums.gather(1, columns(starts, width))
+    sums = sums.gather(1, expand_index(ends, width)) - sums.gather(1, expand_index(starts, width))
     means = (sums[..., :-1] / sums[..., -1:].clamp(min=1)).to(values.dtype)
-    return means.gather(1, columns(order.argsort(1), x.shape[-1]))
+    return means.gather(1, expand_index(order.argsort(1), x.shape[-1]))
 
 
 def intervals(groups: Tensor) -> tuple[Tensor, Tensor]:
@@ -107,7 +107,7 @@ def intervals(groups: Tensor) -> tuple[Tensor, Tensor]:
     return torch.searchsorted(groups, groups, side="right"), starts
 
 
-def columns(index: Tensor, width: int) -> Tensor:
+def expand_index(index: Tensor, width: int) -> Tensor:
     """Indices (N, S), expanded for `gather` on vectors: (N, S, width)."""
     return index[..., None].expand(-1, -1, width)
 
@@ -137,11 +137,11 @@ def token_groups(ids: Tensor, marks: Tensor) -> Tensor:
     Returns: (B, S, 1 or 2), counted from 0 or 1, ascending along a row.
     """
     begins, closes, *ends = marks[ids].unbind(-1)
-    levels = [begins | before(closes)]
-    levels += [before(end) & ~end for end in ends]
+    levels = [begins | shift_right(closes)]
+    levels += [shift_right(end) & ~end for end in ends]
     return torch.stack(levels, dim=-1).cumsum(1)
 
 
-def before(x: Tensor) -> Tensor:
+def shift_right(x: Tensor) -> Tensor:
     """The left neighbour of each entry, (B, S) bool; False for the first."""
     return torch.cat((torch.zeros_like(x[:, :1]), x[:, :-1]), dim=1)

@@ -55,21 +55,21 @@ def elu_features(x: Tensor) -> Tensor:
     return torch.where(x > 0, x + 1, x.clamp(max=0).exp())
 
 
-def without_level(phi: Callable[[Tensor], Tensor]) -> FeatureMap:
+def map_without_level(phi: Callable[[Tensor], Tensor]) -> FeatureMap:
     """The map of a function whose values need no level, the same for queries and keys."""
 
     def keys(k: Tensor, mask: Tensor | None, before: Tensor | None) -> Features:
-        return Features(masked(phi(k), mask, 0.0))
+        return Features(fill_masked(phi(k), mask, 0.0))
 
     return FeatureMap(phi, keys)
 
 
-def masked(x: Tensor, mask: Tensor | None, value: float) -> Tensor:
+def fill_masked(x: Tensor, mask: Tensor | None, value: float) -> Tensor:
     """x (B, H, S, F) with `value` where the mask (B, S) is False."""
     return x if mask is None else x.masked_fill(~mask[:, None, :, None], value)
 
 
-ELU = without_level(elu_features)
+ELU = map_without_level(elu_features)
 
 # The `eps` of FAVOR+. A denominator of features at their level may be small, where no large feature
 # of a query meets one of a key, and still be exact: 1e-6 would show.
@@ -101,7 +101,7 @@ def orthogonal_features(count: int, width: int) -> Tensor:
     return torch.mul(directions, torch.randn(count, width).norm(dim=-1, keepdim=True))
 
 
-def projected(x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
+def project_features(x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
     """x' = x / D^(1/4) and w . x': (B, H, T, D), (F, D) -> (B, H, T, D), (B, H, T, F)."""
     sizes = check("B H T D, F D", x=x, w=w)
     small = widened(x) * sizes["D"] ** -0.25
@@ -111,7 +111,7 @@ def projected(x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
 
 def log_features(x: Tensor, w: Tensor) -> Tensor:
     """w_m . x' - |x'|^2 / 2: (B, H, T, D), (F, D) -> (B, H, T, F), float32 at least."""
-    small, products = projected(x, w)
+    small, products = project_features(x, w)
     return products - small.square().sum(-1, keepdim=True) / 2
 
 
@@ -133,7 +133,7 @@ def favor_map(w: Tensor) -> FeatureMap:
 
     def keys(k: Tensor, mask: Tensor | None, before: Tensor | None) -> Features:
         # Masked before the exponential, which may overflow at padding.
-        logs = masked(log_features(k, w), mask, -torch.inf)
+        logs = fill_masked(log_features(k, w), mask, -torch.inf)
         # Finite where there is no key yet, since -inf - -inf is NaN.
         largest = logs.detach().amax(-1).clamp(min=torch.finfo(logs.dtype).min)
         if before is not None:
@@ -150,4 +150,4 @@ def relu_map(w: Tensor) -> FeatureMap:
     Args:
         w: (F, D), from `orthogonal_features`.
     """
-    return without_level(lambda x: projected(x, w)[1].relu() + 1e-3)
+    return map_without_level(lambda x: project_features(x, w)[1].relu() + 1e-3)

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from seq2seq.functional.shapes import check
 from seq2seq.functional.softmax import widened
-from seq2seq.functional.tiles import Cut, Tiles, part, products
+from seq2seq.functional.tiles import Tiles, Tiling, products, take_tile
 
 # The fastest sizes measured on a CPU, for few heads and for many.
 BLOCK_Q, BLOCK_K = 128, 512
@@ -54,16 +54,16 @@ def flash_attention(
     if block_q < 1 or block_k < 1:
         raise ValueError(f"tiles of {block_q} queries and {block_k} keys: both must be at least 1")
     shape = sizes["B"], sizes["H"], sizes["T"], sizes["S"]
-    mask, bias = of_four_axes("mask", mask, shape), of_four_axes("bias", bias, shape)
+    mask, bias = with_four_axes("mask", mask, shape), with_four_axes("bias", bias, shape)
     # Drawn from torch's generator, so that its seed reproduces everything.
     seed = int(torch.randint(2**62, ())) if dropout > 0 else 0
     # No tile is larger than all scores.
     block_q, block_k = min(block_q, max(1, shape[2])), min(block_k, max(1, shape[3]))
-    cut = Cut(scale, causal, dropout, seed, block_q, block_k)
+    tiling = Tiling(scale, causal, dropout, seed, block_q, block_k)
     # Under autocast an RNN's states are wider than its projections.
     dtype = torch.promote_types(torch.promote_types(q.dtype, k.dtype), v.dtype)
     apply: Callable[..., Tensor] = Flash.apply
-    return apply(q.to(dtype), k.to(dtype), v.to(dtype), bias, mask, cut)
+    return apply(q.to(dtype), k.to(dtype), v.to(dtype), bias, mask, tiling)
 
 
 class Flash(torch.autograd.Function):
@@ -77,15 +77,15 @@ class Flash(torch.autograd.Function):
         v: Tensor,
         bias: Tensor | None,
         mask: Tensor | None,
-        cut: Cut,
+        tiling: Tiling,
     ) -> Tensor:
-        tiles = Tiles((*q.shape[:3], k.shape[2]), cut, bias, mask)
+        tiles = Tiles((*q.shape[:3], k.shape[2]), tiling, bias, mask)
         G = k.shape[1]
         with torch.autocast(q.device.type, enabled=False):
             out, lse = online_softmax(fold(q, G), fold(k, G)[:, 0], fold(v, G)[:, 0], tiles)
         out = out.view(*q.shape[:3], v.shape[3]).to(q.dtype)
         ctx.save_for_backward(q, k, v, bias, mask, out, lse.view(*q.shape[:3], 1))
-        ctx.cut = cut
+        ctx.tiling = tiling
         return out
 
     @staticmethod
@@ -96,7 +96,7 @@ class Flash(torch.autograd.Function):
                 "attn.kernel=explicit"
             )
         q, k, v, bias, mask, out, lse = ctx.saved_tensors
-        tiles = Tiles((*q.shape[:3], k.shape[2]), ctx.cut, bias, mask)
+        tiles = Tiles((*q.shape[:3], k.shape[2]), ctx.tiling, bias, mask)
         dbias = torch.zeros_like(bias, dtype=lse.dtype) if ctx.needs_input_grad[3] else None
         G = k.shape[1]
         with torch.autocast(q.device.type, enabled=False):
@@ -128,15 +128,15 @@ def online_softmax(q: Tensor, k: Tensor, v: Tensor, tiles: Tiles) -> tuple[Tenso
     Returns: out = acc / l, (B * G, H / G, T, M), and lse = m + log l, -inf for a query without any
         key, (B * G, H / G, T, 1).
     """
-    room = tiles.room(q)
+    buffer = tiles.new_buffer(q)
     out, lse = q.new_empty(*q.shape[:3], v.shape[2]), q.new_empty(*q.shape[:3], 1)
     for rows in tiles.rows():
-        scaled_q = block(q, rows) * tiles.cut.scale
+        scaled_q = take_rows(q, rows) * tiles.tiling.scale
         m = scaled_q.new_full((*scaled_q.shape[:2], 1), -torch.inf)
         l = torch.zeros_like(m)  # noqa: E741 - the name in the paper
         acc = scaled_q.new_zeros(*scaled_q.shape[:2], v.shape[2])
         for columns in tiles.columns(rows):
-            p = tiles.scores(scaled_q, k, rows, columns, room)
+            p = tiles.scores(scaled_q, k, rows, columns, buffer)
             # A query that has seen no key yet has m = -inf, and -inf minus itself would be NaN.
             m_new = torch.maximum(m, p.amax(-1, keepdim=True)).clamp_(torch.finfo(m.dtype).min)
             fade = m.sub_(m_new).exp_()
@@ -167,18 +167,18 @@ def gradient(
 
     Returns: the gradients of q, k and v.
     """
-    room, more_room = tiles.room(q), tiles.room(q)
+    buffer, other_buffer = tiles.new_buffer(q), tiles.new_buffer(q)
     dq, dk, dv = torch.empty_like(q), torch.zeros_like(k), torch.zeros_like(v)
     for rows in tiles.rows():
-        scaled_q = block(q, rows) * tiles.cut.scale
-        out, lse, dout = (block(x, rows) for x in outputs)
+        scaled_q = take_rows(q, rows) * tiles.tiling.scale
+        out, lse, dout = (take_rows(x, rows) for x in outputs)
         delta = (dout * out).sum(-1, keepdim=True)
         # A query without any key has p = exp(-inf - inf) = 0, not exp(-inf + inf).
         lse = lse.masked_fill(lse == -torch.inf, torch.inf)
         dq_rows = torch.zeros_like(scaled_q)
         for columns in tiles.columns(rows):
-            p = tiles.scores(scaled_q, k, rows, columns, room).sub_(lse).exp_()
-            de = products(dout, v, columns, more_room)
+            p = tiles.scores(scaled_q, k, rows, columns, buffer).sub_(lse).exp_()
+            de = products(dout, v, columns, other_buffer)
             keep = tiles.keep(p, rows, columns)
             if keep is not None:
                 de.mul_(keep)
@@ -188,9 +188,9 @@ def gradient(
             dk[:, columns].baddbmm_(de.transpose(1, 2), scaled_q)
             dq_rows.baddbmm_(de, k[:, columns])
             if dbias is not None:
-                beside = part(dbias, rows, columns)
-                beside += tiles.by_heads(de, rows).sum_to_size(beside.shape)
-        dq[:, :, rows] = dq_rows.mul_(tiles.cut.scale).view_as(dq[:, :, rows])
+                dtile = take_tile(dbias, rows, columns)
+                dtile += tiles.by_heads(de, rows).sum_to_size(dtile.shape)
+        dq[:, :, rows] = dq_rows.mul_(tiles.tiling.scale).view_as(dq[:, :, rows])
     return dq, dk, dv
 
 
@@ -199,14 +199,14 @@ def fold(x: Tensor, groups: int) -> Tensor:
     return widened(x).reshape(x.shape[0] * groups, x.shape[1] // groups, *x.shape[2:])
 
 
-def block(x: Tensor, rows: slice) -> Tensor:
+def take_rows(x: Tensor, rows: slice) -> Tensor:
     """A block of queries, (B * G, H / G, T, W) -> (B * G, H / G * rows, W): the query heads of a
     group become further queries of its key head.
     """
     return x[:, :, rows].flatten(1, 2)
 
 
-def of_four_axes(name: str, x: Tensor | None, shape: tuple[int, int, int, int]) -> Tensor | None:
+def with_four_axes(name: str, x: Tensor | None, shape: tuple[int, int, int, int]) -> Tensor | None:
     """A bias or mask with four axes. Raises: ValueError if it does not broadcast to `shape`."""
     if x is None:
         return None

@@ -5,7 +5,7 @@ from torch import Tensor
 from torch.nn.functional import pad, scaled_dot_product_attention
 
 from seq2seq.functional.shapes import check
-from seq2seq.functional.softmax import both, causal_mask
+from seq2seq.functional.softmax import causal_mask, intersect_masks
 
 
 def fused_attention(
@@ -43,7 +43,7 @@ def fused_attention(
     # S only; and it excludes a mask. A single last query sees everything.
     square = causal and T == S and mask is None and bias is None
     if causal and T > 1 and not square:
-        mask = both(mask, causal_mask(T, S, S - T, device=q.device))
+        mask = intersect_masks(mask, causal_mask(T, S, S - T, device=q.device))
     device = q.device.type
     # Under autocast an RNN's states are wider than its projections.
     dtype = torch.promote_types(torch.promote_types(q.dtype, k.dtype), v.dtype)

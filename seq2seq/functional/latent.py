@@ -12,7 +12,7 @@ from seq2seq.functional.decode import are_few, decode_attention
 from seq2seq.functional.fused import fused_attention
 from seq2seq.functional.scores import dot
 from seq2seq.functional.shapes import check
-from seq2seq.functional.softmax import both, causal_mask, explicit_attention, widened
+from seq2seq.functional.softmax import causal_mask, explicit_attention, intersect_masks, widened
 
 
 def rms_norm(x: Tensor, gain: Tensor, eps: float = 1e-6) -> Tensor:
@@ -82,7 +82,7 @@ def latent_attention(
             )
             return out, None
     if causal:
-        mask = both(mask, causal_mask(T, S, S - T, device=q.device))
+        mask = intersect_masks(mask, causal_mask(T, S, S - T, device=q.device))
     weights = None
     if fused and dropout == 0 and are_few(q):
         out = decode_attention(q, k, v, scale=scale, mask=mask, bias=bias)

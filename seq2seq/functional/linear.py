@@ -15,7 +15,7 @@ from torch import Tensor
 from torch.nn.functional import pad
 
 from seq2seq.functional.features import FeatureMap, Features
-from seq2seq.functional.scores import recomputed
+from seq2seq.functional.scores import run_checkpointed
 from seq2seq.functional.shapes import check
 from seq2seq.functional.softmax import widened
 
@@ -50,7 +50,7 @@ def key_sums(phi: FeatureMap, k: Tensor, v: Tensor, mask: Tensor | None = None) 
 
     sums: Sums | None = None
     for part in segments(k, v, mask=mask):
-        sums = computed(add, k.shape[2], *part, sums)
+        sums = compute_segment(add, k.shape[2], *part, sums)
     assert sums is not None
     return sums
 
@@ -67,12 +67,14 @@ def linear_attention(phi: FeatureMap, q: Tensor, sums: Sums) -> Tensor:
     """
     check("B H T D, B H F M", q=q, sums=sums.total)
 
-    def answer(q: Tensor, sums: Sums) -> Tensor:
+    def attend_segment(q: Tensor, sums: Sums) -> Tensor:
         with torch.autocast(q.device.type, enabled=False):
-            return divided(phi.queries(q) @ sums.total, phi.eps)
+            return normalize(phi.queries(q) @ sums.total, phi.eps)
 
     T = q.shape[2]
-    return torch.cat([computed(answer, T, part, sums) for part, _ in segments(q)], dim=2)
+    return torch.cat(
+        [compute_segment(attend_segment, T, part, sums) for part, _ in segments(q)], dim=2
+    )
 
 
 def causal_linear_attention(
@@ -98,7 +100,7 @@ def causal_linear_attention(
     """
     check("B H T D, B H T D, B H T M", q=q, k=k, v=v)
 
-    def answer(
+    def attend_segment(
         q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None, before: Sums | None
     ) -> tuple[Tensor, Sums]:
         keys = phi.keys(k, mask, level_of(before))
@@ -106,7 +108,7 @@ def causal_linear_attention(
 
     outs, sums = [], before
     for part in segments(q, k, v, mask=mask):
-        out, sums = computed(answer, q.shape[2], *part, sums)
+        out, sums = compute_segment(attend_segment, q.shape[2], *part, sums)
         outs.append(out)
     assert sums is not None
     return torch.cat(outs, dim=2), sums
@@ -138,14 +140,14 @@ def linear_weights(
         else:
             end = None if keys.level is None else keys.level[..., -1:]
             products = queries @ rescaled(keys.values, keys.level, end).transpose(-2, -1)
-    return divided(torch.cat((products, products.sum(-1, keepdim=True)), dim=-1), phi.eps)
+    return normalize(torch.cat((products, products.sum(-1, keepdim=True)), dim=-1), phi.eps)
 
 
 def segment_sums(k: Features, v: Tensor, before: Sums | None) -> Sums:
     """Sums with the keys of one more segment: k (B, H, S, F), v (B, H, S, M)."""
     end = None if k.level is None else k.level[:, :, -1:]
     with torch.autocast(v.device.type, enabled=False):
-        total = rescaled(k.values, k.level, end).transpose(-2, -1) @ with_ones(v)
+        total = rescaled(k.values, k.level, end).transpose(-2, -1) @ append_ones(v)
         if before is not None:
             total = total + rescaled(before.total, before.level, end)
     return Sums(total, end)
@@ -168,10 +170,10 @@ def causal_segment(
     """
     T = v.shape[2]
     C = min(CHUNK, T)
-    queries, keys, values = (in_chunks(x, C) for x in (q, k.values, with_ones(v)))
+    queries, keys, values = (split_chunks(x, C) for x in (q, k.values, append_ones(v)))
     level = start = end = None  # of every key; before and at the end of every chunk
     if k.level is not None:
-        level = in_chunks(k.level[..., None], C, mode="replicate").squeeze(-1)  # (B, H, n, C)
+        level = split_chunks(k.level[..., None], C, mode="replicate").squeeze(-1)  # (B, H, n, C)
         end = level[..., -1:]
         first = level_of(before)
         first = level[:, :, :1, :1] if first is None else first[..., None]
@@ -181,7 +183,7 @@ def causal_segment(
         past, total = prefix_sums(sums, start, end, None if before is None else before.total)
         near = causal_products(queries, keys, level) @ values
         seen = near + rescaled(queries @ past, start, level)
-    out = divided(seen.flatten(2, 3)[:, :, :T], eps)
+    out = normalize(seen.flatten(2, 3)[:, :, :T], eps)
     return out, Sums(total, None if k.level is None else k.level[..., -1:])
 
 
@@ -230,12 +232,12 @@ def rescaled(x: Tensor, at: Tensor | None, to: Tensor | None) -> Tensor:
     return x if at is None or to is None else x * (at - to).exp()[..., None]
 
 
-def divided(seen: Tensor, eps: float) -> Tensor:
+def normalize(seen: Tensor, eps: float) -> Tensor:
     """Sums over their denominator, the last column: (..., T, M + 1) -> (..., T, M)."""
     return seen[..., :-1] / (seen[..., -1] + eps)[..., None]
 
 
-def with_ones(v: Tensor) -> Tensor:
+def append_ones(v: Tensor) -> Tensor:
     """(..., S, M) -> (..., S, M + 1): a column of ones sums the keys beside the values."""
     v = widened(v)
     return torch.cat((v, torch.ones_like(v[..., :1])), dim=-1)
@@ -245,7 +247,7 @@ def level_of(sums: Sums | None) -> Tensor | None:
     return None if sums is None else sums.level
 
 
-def in_chunks(x: Tensor, size: int, mode: str = "constant") -> Tensor:
+def split_chunks(x: Tensor, size: int, mode: str = "constant") -> Tensor:
     """(B, H, T, F) -> (B, H, n, size, F), padded with zeros or, `replicate`, the last token."""
     missing = -x.shape[2] % size
     padded = pad(x, (0, 0, 0, missing), mode) if missing else x
@@ -260,6 +262,6 @@ def segments(*tensors: Tensor, mask: Tensor | None = None) -> Iterator[tuple[Any
     return zip(*parts, masks, strict=True)
 
 
-def computed(function: Callable[..., Any], tokens: int, *inputs: Any) -> Any:
+def compute_segment(function: Callable[..., Any], tokens: int, *inputs: Any) -> Any:
     """function(*inputs), recomputed for the gradient if there are further segments."""
-    return function(*inputs) if tokens <= SEGMENT else recomputed(function, *inputs)
+    return function(*inputs) if tokens <= SEGMENT else run_checkpointed(function, *inputs)

@@ -28,10 +28,10 @@ class Keys(NamedTuple):
     k: Tensor  # (B, H, S, D)
     v: Tensor  # (B, H, S, M)
     mask: Tensor | None = None  # (B, S), True = real; None = all are real
-    start: int | Tensor = 0  # (B,) for the functions of `local_rows`
+    start: int = 0
 
 
-class Weighing(NamedTuple):
+class SoftmaxOptions(NamedTuple):
     """The rule that weighs the keys that a query reads."""
 
     scale: float  # factor of the scores
@@ -64,9 +64,9 @@ class Blocks(NamedTuple):
 
     def real(self, keys: Keys, queries: int) -> Tensor:
         """A mask of the keys that exist and are not padding: (B, 1, C, 1, W)."""
-        return self.keys(real(keys)[:, None, :, None], queries)
+        return self.keys(key_mask(keys)[:, None, :, None], queries)
 
-    def places(self, start: int, queries: int, device: torch.device) -> Tensor:
+    def query_positions(self, start: int, queries: int, device: torch.device) -> Tensor:
         """The positions of queries, the first at `start`: (C, Q, 1)."""
         end = start + queries + -queries % self.size
         return torch.arange(start, end, device=device).view(-1, self.size, 1)
@@ -76,7 +76,7 @@ class Blocks(NamedTuple):
         key = torch.arange(-self.back, self.size + self.ahead, device=device)
         return key - torch.arange(self.size, device=device)[None, :, None]
 
-    def spread(self, weights: Tensor, queries: int, keys: int) -> Tensor:
+    def scatter(self, weights: Tensor, queries: int, keys: int) -> Tensor:
         """The weights of blocks, (B, H, C, Q, W), as those of all keys, (B, H, T, S)."""
         *_, C, Q, W = weights.shape
         block = torch.arange(C, device=weights.device)[:, None, None]
@@ -94,7 +94,7 @@ class Blocks(NamedTuple):
 def page_local_attention(
     q: Tensor,
     keys: Keys,
-    how: Weighing,
+    how: SoftmaxOptions,
     *,
     page: int,
     radius: int,
@@ -119,7 +119,6 @@ def page_local_attention(
     """
     sizes = check("B H T D, B H S D, B H S M", q=q, k=keys.k, v=keys.v)
     T, S = sizes["T"], sizes["S"]
-    assert isinstance(keys.start, int)
     end = keys.start + S
     skipped = (end - T) % page  # tokens of the first query's page that stand before it
     radius = min(radius, (end - 1) // page)
@@ -135,13 +134,15 @@ def page_local_attention(
     visible = blocks.real(keys, rows)
     if causal:
         visible = visible & (distance <= 0)
-    scores = biased((blocks.queries(q) * how.scale) @ blocks.keys(keys.k, rows), how.bias, distance)
+    scores = add_bias(
+        (blocks.queries(q) * how.scale) @ blocks.keys(keys.k, rows), how.bias, distance
+    )
     weights = softmax_by_page(scores, visible, page, form)
-    out = weighted(drop(weights, how.dropout), blocks.keys(keys.v, rows))
+    out = sum_values(drop(weights, how.dropout), blocks.keys(keys.v, rows))
     out = out.flatten(2, 3)[:, :, skipped:rows]
     if not how.need_weights:
         return out, None
-    weights = blocks.spread(weights, rows, S)[:, :, skipped:]
+    weights = blocks.scatter(weights, rows, S)[:, :, skipped:]
     return out, pad(weights, (keys.start, 0)).to(q.dtype)
 
 
@@ -158,7 +159,7 @@ def softmax_by_page(scores: Tensor, visible: Tensor, page: int, form: str) -> Te
 
 
 def window_attention(
-    q: Tensor, keys: Keys, first: Keys, how: Weighing, *, radius: int, causal: bool = False
+    q: Tensor, keys: Keys, first: Keys, how: SoftmaxOptions, *, radius: int, causal: bool = False
 ) -> tuple[Tensor, Tensor | None]:
     """One softmax for query i over the keys j with |i - j| <= radius and the global keys, each key
     once.
@@ -178,40 +179,39 @@ def window_attention(
     """
     sizes = check("B H T D, B H S D, B H S M", q=q, k=keys.k, v=keys.v)
     T, S, F = sizes["T"], sizes["S"], first.k.shape[2]
-    assert isinstance(keys.start, int)
-    blocks = blocks_of_window(T, S, radius, causal)
+    blocks = window_blocks(T, S, radius, causal)
     near = blocks.distance(q.device)
-    far = torch.arange(F, device=q.device) - blocks.places(keys.start + S - T, T, q.device)
+    far = torch.arange(F, device=q.device) - blocks.query_positions(keys.start + S - T, T, q.device)
     of_blocks = blocks.queries(q * how.scale)
-    to_near = biased(of_blocks @ blocks.keys(keys.k, T), how.bias, near)
-    to_far = biased(of_blocks @ first.k.transpose(-2, -1)[:, :, None], how.bias, far)
-    near_visible = blocks.real(without(F, keys), T) & (near.abs() <= radius)
-    far_visible = real(first)[:, None, None, None] & torch.ones_like(far, dtype=torch.bool)
+    to_near = add_bias(of_blocks @ blocks.keys(keys.k, T), how.bias, near)
+    to_far = add_bias(of_blocks @ first.k.transpose(-2, -1)[:, :, None], how.bias, far)
+    near_visible = blocks.real(hide_first(F, keys), T) & (near.abs() <= radius)
+    far_visible = key_mask(first)[:, None, None, None] & torch.ones_like(far, dtype=torch.bool)
     if causal:
         near_visible, far_visible = near_visible & (near <= 0), far_visible & (far <= 0)
     visible = torch.cat((near_visible, far_visible), dim=-1)
     weights = masked_softmax(torch.cat((to_near, to_far), dim=-1), visible)
 
     to_near, to_far = drop(weights, how.dropout).split([near.shape[-1], F], dim=-1)
-    out = weighted(to_near, blocks.keys(keys.v, T))
-    out = out + weighted(to_far, first.v.transpose(-2, -1)[:, :, None])
+    out = sum_values(to_near, blocks.keys(keys.v, T))
+    out = out + sum_values(to_far, first.v.transpose(-2, -1)[:, :, None])
     out = out.flatten(2, 3)[:, :, :T]
     if not how.need_weights:
         return out, None
     to_near, to_far = weights.split([near.shape[-1], F], dim=-1)
-    whole = pad(blocks.spread(to_near, T, S), (keys.start, 0))
+    whole = pad(blocks.scatter(to_near, T, S), (keys.start, 0))
     to_far = to_far.flatten(2, 3)[:, :, :T]
     return out, (whole + pad(to_far, (0, keys.start + S - F))).to(q.dtype)
 
 
-def blocks_of_window(queries: int, keys: int, radius: int, causal: bool) -> Blocks:
+def window_blocks(queries: int, keys: int, radius: int, causal: bool) -> Blocks:
     size = max(radius, MIN_BLOCK)
     if queries > size:
         return Blocks(size, radius, 0 if causal else radius)
     return Blocks(queries, min(radius, keys - queries), 0)  # no key is after these
 
 
-def real(keys: Keys) -> Tensor:
+def key_mask(keys: Keys) -> Tensor:
     """The mask of keys, (B, S), also where none is given."""
     if keys.mask is not None:
         return keys.mask
@@ -219,13 +219,13 @@ def real(keys: Keys) -> Tensor:
     return torch.ones(B, S, dtype=torch.bool, device=keys.k.device)
 
 
-def without(first: int, keys: Keys) -> Keys:
+def hide_first(first: int, keys: Keys) -> Keys:
     """The keys without those at positions 0 ... first - 1."""
     place = keys.start + torch.arange(keys.k.shape[2], device=keys.k.device)
-    return keys._replace(mask=real(keys) & (place >= first))
+    return keys._replace(mask=key_mask(keys) & (place >= first))
 
 
-def biased(scores: Tensor, bias: Bias | None, distance: Tensor) -> Tensor:
+def add_bias(scores: Tensor, bias: Bias | None, distance: Tensor) -> Tensor:
     """Scores (B, H, C, Q, W) in float32 at least, with the bias of their distances, (1, Q, W) or
     (C, Q, W).
     """
@@ -234,6 +234,6 @@ def biased(scores: Tensor, bias: Bias | None, distance: Tensor) -> Tensor:
     return scores if added is None else scores + added.transpose(0, 1).to(scores.dtype)
 
 
-def weighted(weights: Tensor, v: Tensor) -> Tensor:
+def sum_values(weights: Tensor, v: Tensor) -> Tensor:
     """sum_j a_j v_j: weights (..., Q, W), v (..., M, W) -> (..., Q, M) in the type of v."""
     return weights.to(v.dtype) @ v.transpose(-2, -1)

@@ -22,7 +22,7 @@ from seq2seq.functional.softmax import causal_mask, masked_softmax, widened
 MAX_ELEMENTS = 2**22
 
 
-def unit(x: Tensor) -> Tensor:
+def unit_vectors(x: Tensor) -> Tensor:
     """x / |x| over the last axis. A zero vector stays zero, and its gradient is zero."""
     wide = widened(x)
     square = wide.square().sum(-1, keepdim=True)
@@ -111,7 +111,7 @@ def lsh_weights(
     return masked_softmax(wide, count > 0, added).to(q.dtype)
 
 
-class Layout(NamedTuple):
+class BucketLayout(NamedTuple):
     """The tokens of a round by bucket and position, each bucket in chunks of its own."""
 
     tokens: Tensor  # (B, H, C, m): the token in each slot; T = none
@@ -120,9 +120,9 @@ class Layout(NamedTuple):
     alone: Tensor  # (B, H, T): does the token see only itself? Undefined for padding
 
 
-def lay_out(
+def sort_into_chunks(
     buckets: Tensor, num_buckets: int, chunk: int, mask: Tensor | None, causal: bool
-) -> Layout:
+) -> BucketLayout:
     """Sort tokens by (bucket, position), buckets (B, H, T), and give every bucket whole chunks.
 
     There are `max_chunks` chunks, so that no size depends on the hashes. Padding has a bucket after
@@ -149,7 +149,7 @@ def lay_out(
     # A bucket begins where the chunks of those before it end, and the first at 0.
     begins = here.new_zeros((*buckets.shape[:-1], C + 1), dtype=torch.bool).scatter(-1, ends, True)
     begins[..., 0] = True
-    return Layout(tokens.unflatten(-1, (C, chunk)), slots, ~begins[..., :C], alone)
+    return BucketLayout(tokens.unflatten(-1, (C, chunk)), slots, ~begins[..., :C], alone)
 
 
 def max_chunks(T: int, num_buckets: int, chunk: int) -> int:
@@ -157,7 +157,7 @@ def max_chunks(T: int, num_buckets: int, chunk: int) -> int:
     return (T + num_buckets * (chunk - 1)) // chunk
 
 
-def scores_in_chunks(T: int, num_buckets: int, chunk: int, causal: bool) -> int:
+def count_scores(T: int, num_buckets: int, chunk: int, causal: bool) -> int:
     """Scores that `lsh_attention` computes in a round, per head."""
     chunk = max(1, min(chunk, T))
     return max_chunks(T, num_buckets, chunk) * chunk * (2 if causal else 3) * chunk
@@ -200,8 +200,8 @@ def lsh_attention(
     T = sizes["T"]
     chunk = max(1, min(chunk, T))  # a longer chunk holds the whole sentence
     # One round at a time, so that queries, keys and values are copied for one round only.
-    layouts = [lay_out(one, num_buckets, chunk, mask, causal) for one in buckets.unbind(2)]
-    answers = [answer(q, k, v, one, bias, causal, dropout) for one in layouts]
+    layouts = [sort_into_chunks(one, num_buckets, chunk, mask, causal) for one in buckets.unbind(2)]
+    answers = [attend_round(q, k, v, one, bias, causal, dropout) for one in layouts]
     alone = torch.stack([one.alone for one in layouts], dim=-1)  # (B, H, T, R)
     shares = masked_softmax(torch.stack([z for _, z in answers], dim=-1), ~alone).unbind(-1)
     merged = sum(share[..., None] * out for share, (out, _) in zip(shares, answers, strict=True))
@@ -211,11 +211,11 @@ def lsh_attention(
     return (merged + drop(alone[..., None].to(v.dtype), dropout) * v).to(v.dtype)
 
 
-def answer(
+def attend_round(
     q: Tensor,
     k: Tensor,
     v: Tensor,
-    layout: Layout,
+    layout: BucketLayout,
     bias: Tensor | None,
     causal: bool,
     dropout: float,
@@ -226,9 +226,9 @@ def answer(
     """
     T, chunk = q.shape[2], layout.tokens.shape[-1]
     at = layout.tokens.flatten(2).clamp(max=T - 1)  # (B, H, C m); empty slots read the last token
-    queries, keys, values = (take(x, at).view(-1, chunk, x.shape[-1]) for x in (q, k, v))
-    added, seen = bias_of_chunks(bias, at, chunk, causal), seen_by_chunks(layout, causal)
-    near = zip(neighbours(keys, causal), neighbours(values, causal), strict=True)
+    queries, keys, values = (gather_tokens(x, at).view(-1, chunk, x.shape[-1]) for x in (q, k, v))
+    added, seen = chunk_bias(bias, at, chunk, causal), chunk_mask(layout, causal)
+    near = zip(neighbour_chunks(keys, causal), neighbour_chunks(values, causal), strict=True)
     columns = [queries, added, seen, *itertools.chain(*near)]
     n = max(1, MAX_ELEMENTS // max(1, seen.shape[-1] * (k.shape[-1] + v.shape[-1])))
     outs, zs = [], []
@@ -238,18 +238,18 @@ def answer(
         weights = masked_softmax(scores, see).to(value.dtype)
         outs.append(drop(weights, dropout) @ value)
         zs.append(scores.masked_fill(~see, torch.finfo(scores.dtype).min).logsumexp(-1))
-    out = take(torch.cat(outs).view(*at.shape, v.shape[-1]), layout.slots)
+    out = gather_tokens(torch.cat(outs).view(*at.shape, v.shape[-1]), layout.slots)
     return out, torch.cat(zs).view(at.shape).gather(-1, layout.slots)
 
 
-def take(x: Tensor, at: Tensor) -> Tensor:
+def gather_tokens(x: Tensor, at: Tensor) -> Tensor:
     """x (B, H, T, D) at the places (B, H, n) -> (B, H, n, D)."""
     B, H, T, D = x.shape
     rows = torch.arange(B * H, device=x.device).view(B, H, 1) * T + at
     return x.reshape(-1, D).index_select(0, rows.flatten()).view(*at.shape, D)
 
 
-def neighbours(x: Tensor, causal: bool) -> list[Tensor]:
+def neighbour_chunks(x: Tensor, causal: bool) -> list[Tensor]:
     """The chunks that each of the chunks (X, m, ...) reads: the one before, itself, and unless
     `causal` the one after.
     """
@@ -258,10 +258,10 @@ def neighbours(x: Tensor, causal: bool) -> list[Tensor]:
     return [before, x] if causal else [before, x, after]
 
 
-def seen_by_chunks(layout: Layout, causal: bool) -> Tensor:
+def chunk_mask(layout: BucketLayout, causal: bool) -> Tensor:
     """A mask of the W keys of its chunk that each slot sees, (B H C, m, W)."""
     T, m = layout.slots.shape[-1], layout.tokens.shape[-1]
-    taken = neighbours((layout.tokens < T).view(-1, m), causal)
+    taken = neighbour_chunks((layout.tokens < T).view(-1, m), causal)
     joined = layout.joined.view(-1, 1)
     same = [joined, torch.ones_like(joined), joined.roll(-1, 0)][: len(taken)]
     there = torch.cat([a & b for a, b in zip(taken, same, strict=True)], dim=1)
@@ -270,7 +270,7 @@ def seen_by_chunks(layout: Layout, causal: bool) -> Tensor:
     return there[:, None] & (key < query if causal else key != query)
 
 
-def bias_of_chunks(bias: Tensor | None, at: Tensor, chunk: int, causal: bool) -> Tensor:
+def chunk_bias(bias: Tensor | None, at: Tensor, chunk: int, causal: bool) -> Tensor:
     """The `bias` (H, 2 T - 1) of the distances from the tokens of each chunk to those it reads:
     tokens (B, H, C m) -> (B H C, m, W), or zeros that broadcast.
     """
@@ -278,7 +278,7 @@ def bias_of_chunks(bias: Tensor | None, at: Tensor, chunk: int, causal: bool) ->
     tokens = at.reshape(-1, chunk)
     if bias is None:
         return torch.zeros(len(tokens), 1, 1, device=at.device)
-    distance = torch.cat(neighbours(tokens, causal), dim=1)[:, None] - tokens[:, :, None]
+    distance = torch.cat(neighbour_chunks(tokens, causal), dim=1)[:, None] - tokens[:, :, None]
     heads = torch.arange(H, device=at.device)[:, None, None, None]
     gathered = bias[heads, distance.unflatten(0, (B, H, -1)) + bias.shape[1] // 2]
     return gathered.flatten(0, 2)

@@ -48,7 +48,7 @@ def read_rings(rings: Rings, buckets: Tensor) -> Near:
     """The tokens near the next one, whose buckets (N, H, R) are from `hash_buckets`."""
     slots = rings.keys.shape[-2]
     chunk = slots // 2
-    ring = rings_of(buckets, rings)
+    ring = ring_index(buckets, rings)
     keys, values, positions = (
         x.flatten(0, 3).index_select(0, ring.flatten()).view(*ring.shape, *x.shape[4:])
         for x in rings[:3]
@@ -71,7 +71,7 @@ def write_rings(rings: Rings, k: Tensor, v: Tensor, buckets: Tensor) -> None:
     """Put a token, k (N, H, D) and v (N, H, M), into its buckets (N, H, R), in place."""
     count = rings.counts.gather(-1, buckets[..., None])
     slots = rings.keys.shape[-2]
-    slot = (rings_of(buckets, rings) * slots + count[..., 0] % slots).flatten()
+    slot = (ring_index(buckets, rings) * slots + count[..., 0] % slots).flatten()
     here = rings.counts[:, :, 0].sum(-1)
     for ring, new in zip(rings[:3], (k, v, here), strict=True):
         repeated = new[:, :, None].expand(*buckets.shape, *new.shape[2:])
@@ -79,7 +79,7 @@ def write_rings(rings: Rings, k: Tensor, v: Tensor, buckets: Tensor) -> None:
     rings.counts.scatter_(-1, buckets[..., None], count + 1)
 
 
-def rings_of(buckets: Tensor, rings: Rings) -> Tensor:
+def ring_index(buckets: Tensor, rings: Rings) -> Tensor:
     """The flat indices of the rings of buckets (N, H, R), over all rows, heads and rounds."""
     first = torch.arange(buckets.numel(), device=buckets.device).view_as(buckets)
     return first * rings.counts.shape[-1] + buckets
@@ -87,7 +87,7 @@ def rings_of(buckets: Tensor, rings: Rings) -> Tensor:
 
 def attend_near(
     q: Tensor, v: Tensor, near: Near, *, bias: Tensor | None = None, dropout: float = 0.0
-) -> tuple[Tensor, Tensor]:
+) -> Tensor:
     """The attention of a token to what is near it: one softmax over all rounds, where a key seen in
     two rounds counts twice; to itself if there is nothing.
 
@@ -96,9 +96,9 @@ def attend_near(
         bias: added to the scores, (N, H, W).
         dropout: probability of dropping a weight; pass 0 outside training.
 
-    Returns: out (N, H, M), and the weights before dropout (N, H, W + 1), the token itself last.
+    Returns: (N, H, M).
     """
-    out, weights = explicit_attention(
+    out, _ = explicit_attention(
         dot(q[:, :, None], near.keys),
         near.values,
         mask=near.seen[:, :, None],
@@ -106,5 +106,4 @@ def attend_near(
         dropout=dropout,
     )
     alone = (~near.seen.any(-1, keepdim=True)).to(v.dtype)
-    weights = torch.cat((weights[:, :, 0], alone.to(weights.dtype)), dim=-1)
-    return out[:, :, 0] + drop(alone, dropout) * v, weights
+    return out[:, :, 0] + drop(alone, dropout) * v

@@ -7,10 +7,10 @@ from seq2seq.functional.dropout import dropout as drop
 from seq2seq.functional.positions import distances
 from seq2seq.functional.scores import project_per_head
 from seq2seq.functional.shapes import check
-from seq2seq.functional.softmax import attend, both, masked_softmax, widened
+from seq2seq.functional.softmax import attend, intersect_masks, masked_softmax, widened
 
 
-def predicted_centres(q: Tensor, wp: Tensor, vp: Tensor, lengths: Tensor) -> Tensor:
+def predict_centres(q: Tensor, wp: Tensor, vp: Tensor, lengths: Tensor) -> Tensor:
     """p = S sigmoid(vp . tanh(Wp q)): the position in the source that a query predicts.
 
     In float32 at least, also under autocast: bfloat16 cannot tell neighbours apart beyond 256.
@@ -63,7 +63,7 @@ def local_attention(
     Source: Luong et al. 2015, arXiv:1508.04025.
     """
     distance = distances(centres, scores.shape[-1])
-    seen = both(mask, distance.abs() <= radius)
+    seen = intersect_masks(mask, distance.abs() <= radius)
     check("B H T S, B G S M", scores=scores, v=v)
     weights = masked_softmax(widened(scores), seen)
     if gaussian:

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
-from seq2seq.functional.shapes import check, check_groups
+from seq2seq.functional.shapes import check, check_head_groups
 from seq2seq.functional.softmax import widened
 
 # Elements that a score with an axis beside T and S holds at once: 64 MiB of float32.
@@ -39,7 +39,7 @@ def project_per_head(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> T
     divides H.
     """
     H, G = weight.shape[0], x.shape[1]
-    check_groups(H, G)
+    check_head_groups(H, G)
     if G != H:
         x = x.repeat_interleave(H // G, dim=1)
     # One product a head over all sentences; a broadcast matmul would copy the weights B times.
@@ -67,7 +67,7 @@ def additive(wq: Tensor, wk: Tensor, u: Tensor, max_elements: int = MAX_ELEMENTS
 
     Args:
         wq: Wq q, (B, H, T, A).   wk: Wk k + b, (B, H, S, A).   u: (H, A).
-        max_elements: see `in_chunks`; in all there are B H T S A.
+        max_elements: see `score_in_chunks`; in all there are B H T S A.
 
     Returns: (B, H, T, S).
     Source: Bahdanau et al. 2015, arXiv:1409.0473.
@@ -78,7 +78,7 @@ def additive(wq: Tensor, wk: Tensor, u: Tensor, max_elements: int = MAX_ELEMENTS
         hidden = (queries[:, :, :, None] + wk[:, :, None]).tanh_()
         return torch.einsum("bhtsa,ha->bhts", hidden, u)
 
-    return in_chunks(score, wq, sizes["S"] * sizes["A"], max_elements)
+    return score_in_chunks(score, wq, sizes["S"] * sizes["A"], max_elements)
 
 
 def concat(
@@ -88,7 +88,7 @@ def concat(
 
     Args:
         q: (B, H, T, D).   k: (B, G, S, C), G divides H.   weight: W, (H, A, D + C).   u: (H, A).
-        max_elements: see `in_chunks`; in all there are B H T S A.
+        max_elements: see `score_in_chunks`; in all there are B H T S A.
 
     Returns: (B, H, T, S).
     Source: Luong et al. 2015, arXiv:1508.04025.
@@ -121,7 +121,7 @@ def gaussian(q: Tensor, k: Tensor, w: Tensor, max_elements: int = MAX_ELEMENTS) 
 
     Args:
         q: (B, H, T, D).   k: (B, G, S, D), G divides H.   w: (H,), above 0.
-        max_elements: see `in_chunks`; in all there are B H T S D.
+        max_elements: see `score_in_chunks`; in all there are B H T S D.
 
     Returns: (B, H, T, S), float32 at least.
     Source: Nadaraya 1964, Theory of Probability and Its Applications 9; Watson 1964, Sankhya A 26.
@@ -134,7 +134,7 @@ def gaussian(q: Tensor, k: Tensor, w: Tensor, max_elements: int = MAX_ELEMENTS) 
         distance = (queries[:, :, :, None] - keys[:, :, None]).square().sum(-1)
         return -w[:, None, None] / 2 * distance
 
-    return in_chunks(score, q, sizes["S"] * sizes["D"], max_elements)
+    return score_in_chunks(score, q, sizes["S"] * sizes["D"], max_elements)
 
 
 def gaussian_key_bias(k: Tensor, w: Tensor) -> Tensor:
@@ -153,7 +153,7 @@ def gaussian_key_bias(k: Tensor, w: Tensor) -> Tensor:
     return bias - bias.detach().amax(-1, keepdim=True) if bias.numel() else bias
 
 
-def in_chunks(
+def score_in_chunks(
     score: Callable[[Tensor], Tensor], q: Tensor, each: int, max_elements: int = MAX_ELEMENTS
 ) -> Tensor:
     """score(q), in chunks of queries that hold at most `max_elements` elements.
@@ -170,10 +170,10 @@ def in_chunks(
     rows = max(1, max_elements // max(1, B * H * each))
     if rows >= T:
         return score(q)
-    return torch.cat([recomputed(score, part) for part in q.split(rows, dim=2)], dim=2)
+    return torch.cat([run_checkpointed(score, part) for part in q.split(rows, dim=2)], dim=2)
 
 
-def recomputed(function: Callable[..., Any], *inputs: Any) -> Any:
+def run_checkpointed(function: Callable[..., Any], *inputs: Any) -> Any:
     """function(*inputs), without randomness; computed again for the gradient, if there is one."""
     if not torch.is_grad_enabled():
         return function(*inputs)

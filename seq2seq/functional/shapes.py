@@ -28,11 +28,11 @@ def check(pattern: str, **tensors: Tensor) -> dict[str, int]:
                 + (f" with {given}" if given else "")
             )
     if "H" in sizes and "G" in sizes:
-        check_groups(sizes["H"], sizes["G"])
+        check_head_groups(sizes["H"], sizes["G"])
     return sizes
 
 
-def check_groups(heads: int, groups: int) -> None:
+def check_head_groups(heads: int, groups: int) -> None:
     """Raises: ValueError unless the number of key heads divides the number of query heads."""
     if groups < 1 or heads % groups:
         raise ValueError(f"{groups} key heads do not divide {heads} query heads")

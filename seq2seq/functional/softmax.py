@@ -77,7 +77,7 @@ def explicit_attention(
     return attend(drop(weights, dropout), v), weights
 
 
-def both(mask: Tensor | None, other: Tensor | None) -> Tensor | None:
+def intersect_masks(mask: Tensor | None, other: Tensor | None) -> Tensor | None:
     """The intersection of two masks; None lets everything through."""
     if mask is None or other is None:
         return other if mask is None else mask

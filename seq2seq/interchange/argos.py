@@ -13,7 +13,7 @@ from seq2seq.checkpoint import Saved
 from seq2seq.durable import replacing
 from seq2seq.errors import ConfigError
 from seq2seq.interchange import ctranslate2
-from seq2seq.interchange.agreement import Agreement, CTranslate2, Judge
+from seq2seq.interchange.agreement import Agreement, compare_translations
 from seq2seq.symbols import NAMES
 from seq2seq.tokenization import piece_model, sentencepiece
 
@@ -31,30 +31,37 @@ def export(saved: Saved, path: Path, rows: list[list[int]]) -> list[Agreement]:
             "Argos has one tokenizer for both languages, and this model has two: train with one "
             "SentencePiece model, or tokenizer=unigram tokenizer.joint=true"
         )
-    model = sentencepiece.model_of(saved.source)
+    model = sentencepiece.piece_model_of(saved.source)
     pieces = piece_model.serialize(model)
     names = [*NAMES, *(piece.text for piece in model.pieces[3:])]
     codes = [str(saved.config["data"][side]) for side in ("source", "target")]
     with TemporaryDirectory() as scratch:
         folder = Path(scratch)
         ctranslate2.export(saved, folder / "model", names)
-        judge = Judge(saved, CTranslate2(saved, folder / "model", names))
-        agreements = [judge.compare(rows, beams) for beams in (1, 5)]
+        engine = ctranslate2.CTranslate2(saved, folder / "model", names)
+        agreements = compare_translations(saved, engine.translate, rows)
         (folder / "sentencepiece.model").write_bytes(pieces)
-        content = metadata(*codes)
-        (folder / "metadata.json").write_text(json.dumps(content, indent=1), encoding="utf-8")
-        pack(folder, f"translate-{codes[0]}_{codes[1]}-1_0", path)
+        content = json.dumps(build_metadata(*codes), indent=1)
+        (folder / "metadata.json").write_text(content, encoding="utf-8")
+        write_archive(folder, f"translate-{codes[0]}_{codes[1]}-1_0", path)
     return agreements
 
 
-def metadata(source: str, target: str) -> dict[str, str]:
-    sides = {"from": source, "to": target}
-    named = {f"{end}_{key}": code for end, code in sides.items() for key in ("code", "name")}
-    return {"package_version": "1.0", "argos_version": VERSION, "type": "translate", **named}
+def build_metadata(source: str, target: str) -> dict[str, str]:
+    """The entries of `metadata.json`; the code of a language stands for its name, too."""
+    return {
+        "package_version": "1.0",
+        "argos_version": VERSION,
+        "type": "translate",
+        "from_code": source,
+        "from_name": source,
+        "to_code": target,
+        "to_name": target,
+    }
 
 
-def pack(folder: Path, name: str, path: Path) -> None:
-    """A zip archive of a folder, under a name inside it."""
+def write_archive(folder: Path, name: str, path: Path) -> None:
+    """Write a zip archive of a folder, which has another name inside it."""
     with replacing(path) as target, zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
         for file in sorted(each for each in folder.rglob("*") if each.is_file()):
             inside = zipfile.ZipInfo(f"{name}/{file.relative_to(folder).as_posix()}", STAMP)

@@ -19,7 +19,7 @@ print(target.batch_decode(model.generate(**batch), skip_special_tokens=True))
 ```"""
 
 
-def card(saved: Saved, run: Path) -> str:
+def build_card(saved: Saved, run: Path) -> str:
     """Markdown with front matter; scores and data are those of `result.json` and `data.json`."""
     source, target = (str(saved.config["data"][side]) for side in ("source", "target"))
     front = [
@@ -38,8 +38,8 @@ def card(saved: Saved, run: Path) -> str:
         f"{model['dim']}, written by seq2seq {__version__}.",
         "",
         USE,
-        *markdown_section("Scores", scores(run, target)),
-        *markdown_section("Data", data(run)),
+        *markdown_section("Scores", list_scores(run, target)),
+        *markdown_section("Data", list_data(run)),
     ]
     return "\n".join([*front, *lines, ""])
 
@@ -48,8 +48,9 @@ def markdown_section(title: str, lines: list[str]) -> list[str]:
     return ["", f"## {title}", "", *(lines or ["Not recorded."])]
 
 
-def scores(run: Path, target: str) -> list[str]:
-    result = content(run / "result.json")
+def list_scores(run: Path, target: str) -> list[str]:
+    """A line for the score of the validation set, if the run recorded it."""
+    result = read_run_file(run / "result.json")
     if "monitor" not in result:
         return []
     monitor, signed = str(result["monitor"]), ""
@@ -61,8 +62,9 @@ def scores(run: Path, target: str) -> list[str]:
     return [f"- {monitor} of the validation set: {value}{signed}, after {steps} updates"]
 
 
-def data(run: Path) -> list[str]:
-    parts = content(run / "data.json").get("parts", {})
+def list_data(run: Path) -> list[str]:
+    """A line for each corpus, if the run recorded them."""
+    parts = read_run_file(run / "data.json").get("parts", {})
     return [
         f"- {part}: {corpus['kept']:,} pairs of "
         + ", ".join(f"{Path(f['path']).name} (sha256 {f['sha256'][:12]})" for f in corpus["files"])
@@ -71,6 +73,6 @@ def data(run: Path) -> list[str]:
     ]
 
 
-def content(path: Path) -> dict[str, Any]:
+def read_run_file(path: Path) -> dict[str, Any]:
     """The object in a JSON file of the run; empty if there is none."""
     return dict(json.loads(path.read_text(encoding="utf-8"))) if path.is_file() else {}

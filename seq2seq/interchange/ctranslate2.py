@@ -5,7 +5,7 @@ The folder holds `model.bin`, `config.json` and the vocabularies, which CTransla
 into pieces and back, since CTranslate2 takes and returns pieces.
 """
 
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +14,9 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.attention import Role
-from seq2seq.attention.base import Attention
-from seq2seq.attention.multihead import MultiHead
-from seq2seq.attention.scores import Dot, ScaledDot
 from seq2seq.checkpoint import Saved
-from seq2seq.errors import ConfigError
-from seq2seq.interchange.libraries import library
-from seq2seq.models import Seq2Seq
+from seq2seq.interchange import coverage
+from seq2seq.interchange.libraries import import_library
 from seq2seq.models.transformer import DecoderLayer, Transformer
 from seq2seq.nn.embedding import Embeddings
 from seq2seq.nn.positions import ALiBi, PositionScheme, Rotary, T5Bias
@@ -28,8 +24,6 @@ from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
 
 POSITIONS = 4096  # rows of the table of a position scheme without a maximum length
 NEVER = -1e4  # a logit that no softmax notices, and that float16 can hold
-ACTIVATIONS = {"relu": "RELU", "gelu": "GELU", "silu": "SWISH"}
-FALLBACK = "`seq2seq translate` computes every model"
 
 
 def export(saved: Saved, folder: Path, names: list[str] | None = None) -> None:
@@ -45,8 +39,8 @@ def export(saved: Saved, folder: Path, names: list[str] | None = None) -> None:
     Raises: ConfigError if CTranslate2 is not installed or cannot compute the model, ValueError if
         the vocabularies are not those of the model.
     """
-    ct2 = library("ctranslate2")
-    model = check_expressible(saved.build(), "CTranslate2", ctranslate2_gaps)
+    ct2 = import_library("ctranslate2")
+    model = coverage.check_exportable(saved.build(), "CTranslate2", list_ctranslate2_gaps)
     spec = model_spec(ct2.specs, model)
     spec.register_source_vocabulary(names or saved.source.symbols())
     spec.register_target_vocabulary(names or saved.target.symbols())
@@ -59,70 +53,42 @@ def export(saved: Saved, folder: Path, names: list[str] | None = None) -> None:
         (folder / f"{side}_tokenizer.json").write_text(tokenizer.to_json(), encoding="utf-8")
 
 
-def check_expressible(
-    model: Seq2Seq, program: str, unsupported: Callable[[Transformer], list[str]]
-) -> Transformer:
-    """The model, if a program can compute it.
+class CTranslate2:
+    """An exported folder in CTranslate2; `names` as of `export`."""
 
-    Raises: ConfigError that names every unsupported part, and what to use instead.
-    """
-    if not isinstance(model, Transformer):
-        raise ConfigError(
-            f"{program} has no recurrent models, and this is one ({type(model).__name__}). "
-            f"Train with model=transformer to export it; {FALLBACK}"
+    def __init__(self, saved: Saved, folder: Path, names: list[str] | None = None):
+        self.source, self.target = names or saved.source.symbols(), names or saved.target.symbols()
+        self.ids = {symbol: index for index, symbol in enumerate(self.target)}
+        ct2 = import_library("ctranslate2")
+        self.engine: Any = ct2.Translator(str(folder), device="cpu", compute_type="float32")
+
+    def translate(
+        self, batch: Sequence[list[int]], beams: int, limit: int
+    ) -> list[tuple[list[int], float]]:
+        """See `agreement.Translate`."""
+        results = self.engine.translate_batch(
+            [[self.source[i] for i in row] for row in batch],
+            beam_size=beams,
+            length_penalty=1.0,
+            min_decoding_length=0,
+            max_decoding_length=limit,
+            max_input_length=0,
+            # Otherwise the length that divides a score does not count eos.
+            return_end_token=True,
+            return_scores=True,
         )
-    if reasons := unsupported(model):
-        lines = "\n".join(f"  {reason}" for reason in dict.fromkeys(reasons))
-        raise ConfigError(f"{program} cannot compute this model:\n{lines}\n{FALLBACK}")
-    return model
+        return [([self.ids[s] for s in each.hypotheses[0]], each.scores[0]) for each in results]
 
 
-def ctranslate2_gaps(model: Transformer) -> list[str]:
-    """What CTranslate2 lacks, and what to train with instead."""
-    reasons = [*attention_gaps(model), *unequal_heads(model)]
+def list_ctranslate2_gaps(model: Transformer) -> list[str]:
+    """A reason for every part of a model that CTranslate2 lacks."""
+    gaps = coverage.list_attention_gaps(model, coverage.find_attention_gap, "mha, gqa or mqa")
     if isinstance(model.encoder_position, ALiBi):
-        reasons.append(
+        gaps.append(
             "position=alibi: it has ALiBi in decoders only. Train with position=sinusoidal, "
             "learned, rope or t5"
         )
-    return reasons
-
-
-def attention_gaps(model: Transformer) -> list[str]:
-    """A reason for every attention that is not multi-head attention of dot products."""
-    return [
-        f"{attention.place.role.description}: it has no {kind}. Train with attn=mha, gqa or mqa"
-        for attention in attentions(model)
-        if (kind := missing_part(attention)) is not None
-    ]
-
-
-def missing_part(attention: Attention[Any]) -> str | None:
-    """The part of an attention that CTranslate2 cannot express, or None."""
-    # A subclass computes something else.
-    if type(attention) is not MultiHead:
-        return f"attention like {type(attention).__name__}"
-    if type(attention.score) not in (Dot, ScaledDot):
-        return f"score like {type(attention.score).__name__}"
-    if not hasattr(attention.q, "weight"):
-        return "attention without projections"
-    return None
-
-
-def unequal_heads(model: Transformer) -> list[str]:
-    """A reason if the attentions of a stack differ in their number of heads."""
-    for stack in (model.encoder, model.decoder):
-        inside = [a for a in attentions(stack) if isinstance(a, MultiHead)]
-        if len(heads := sorted({a.num_heads for a in inside})) > 1:
-            return [
-                f"num_heads={heads[0]} beside num_heads={heads[1]}: it has one number of heads for "
-                "self- and cross-attention of the decoder. Train with equal ones"
-            ]
-    return []
-
-
-def attentions(module: Any) -> list[Attention[Any]]:
-    return [part for part in module.modules() if isinstance(part, Attention)]
+    return gaps
 
 
 def model_spec(specs: Any, model: Transformer) -> Any:
@@ -131,7 +97,7 @@ def model_spec(specs: Any, model: Transformer) -> Any:
     shared = {
         "pre_norm": first.around_feed.pre,
         "rms_norm": isinstance(first.around_feed.norm, nn.RMSNorm),
-        "activation": getattr(specs.Activation, ACTIVATIONS[first.feed.activation.__name__]),
+        "activation": getattr(specs.Activation, coverage.activation_name(first.feed).upper()),
         "ffn_glu": first.feed.gate is not None,
         "relative_attention_bias": isinstance(model.encoder_position, T5Bias),
     }
@@ -167,7 +133,7 @@ def set_stack(
     norm: nn.Module,
     embeddings: Embeddings,
 ) -> None:
-    """What encoder and decoder both have: positions, layers and a last norm."""
+    """Describe an encoder or a decoder: its positions, layers and last norm."""
     spec.scale_embeddings = embeddings.scale != 1.0
     if not isinstance(position, T5Bias | Rotary):
         spec.position_encodings.encodings = table(position, embeddings.dim)

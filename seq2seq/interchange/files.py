@@ -12,7 +12,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.errors import DataError
-from seq2seq.interchange.libraries import library
+from seq2seq.interchange.libraries import import_library
 
 TEXT = 2**26  # bytes of a description or a vocabulary
 WEIGHTS = 2**36  # bytes of all weights
@@ -61,9 +61,9 @@ class Folder:
         return content
 
 
-def safetensors_of(path: Path) -> dict[str, Tensor]:
-    """Raises: DataError for another kind of file, ConfigError without the package."""
-    library("safetensors")
+def read_safetensors(path: Path) -> dict[str, Tensor]:
+    """The tensors. Raises: DataError for another file, ConfigError without the package."""
+    import_library("safetensors")
     from safetensors import SafetensorError
     from safetensors.torch import load_file
 
@@ -73,7 +73,7 @@ def safetensors_of(path: Path) -> dict[str, Tensor]:
         raise DataError(f"{path} is not a safetensors file: {error}") from error
 
 
-def torch_tensors(path: Path) -> dict[str, Tensor]:
+def read_torch_tensors(path: Path) -> dict[str, Tensor]:
     """The tensors of a file that torch wrote. Raises: DataError if there is anything else in it."""
     is_zip = zipfile.is_zipfile(path)
     try:
@@ -125,7 +125,7 @@ def check_numbers(file: BinaryIO, size: int) -> None:
                 raise DataError(f"{file.name} announces {value:,} elements in {size:,} bytes")
 
 
-def npz_arrays(path: Path) -> dict[str, np.ndarray]:
+def read_npz(path: Path) -> dict[str, np.ndarray]:
     """The arrays of a NumPy archive. Raises: DataError if it is damaged, or holds objects."""
     try:
         with zipfile.ZipFile(path) as archive:

@@ -15,18 +15,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention.multihead import MultiHead
 from seq2seq.checkpoint import Saved
-from seq2seq.data.windows import padded
+from seq2seq.data.padding import pad_rows
 from seq2seq.functional.positions import sinusoid
-from seq2seq.interchange.ctranslate2 import (
-    attentions,
-    check_expressible,
-    missing_part,
-    unequal_heads,
-)
-from seq2seq.interchange.huggingface import their_name
-from seq2seq.interchange.libraries import library
+from seq2seq.interchange import coverage
+from seq2seq.interchange.huggingface import huggingface_name
+from seq2seq.interchange.libraries import import_library
 from seq2seq.models.transformer import Transformer
 from seq2seq.nn.positions import Sinusoidal
 from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
@@ -34,22 +28,21 @@ from seq2seq.tokenization.tokenizer import Tokenizer
 
 NEVER_CHOSEN = [PAD, BOS, UNK]  # no text contains them
 POSITIONS = 512  # of the longest sentence, at least
-ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "swish"}
 
 
 def export(saved: Saved, folder: Path) -> None:
     """Write a model and its tokenizers. Raises: ConfigError naming all that cannot be expressed."""
-    save_file = library("safetensors.torch").save_file
-    model = check_expressible(saved.build(), "Hugging Face's library", marian_gaps)
+    save_file = import_library("safetensors.torch").save_file
+    model = coverage.check_exportable(saved.build(), "Hugging Face's library", list_marian_gaps)
     folder.mkdir(parents=True, exist_ok=True)
     longest = max(POSITIONS, saved.config["data"]["max_length"])
     save_file(dict(rename_weights(model, longest)), folder / "model.safetensors", {"format": "pt"})
-    decode, places = saved.config["decode"], places_of(model, saved.target.size).tolist()
-    write_json(folder / "config.json", config(model, longest))
+    decode, places = saved.config["decode"], their_ids(model, saved.target.size).tolist()
+    write_json(folder / "config.json", build_config(model, longest))
     write_json(
         folder / "generation_config.json",
         {
-            **symbols(model),
+            **symbol_ids(model),
             "num_beams": decode.get("beam_size", 1),
             "length_penalty": decode.get("length_penalty", 1.0),
             "early_stopping": decode.get("beam_size", 1) > 1,
@@ -59,12 +52,16 @@ def export(saved: Saved, folder: Path) -> None:
     )
     sides = {"tokenizer": saved.source, "target_tokenizer": saved.target}
     for name, tokenizer in sides.items():
-        write_json(folder / f"{name}.json", renumber(tokenizer, order(model, tokenizer.size)))
+        write_json(
+            folder / f"{name}.json", renumber_tokenizer(tokenizer, our_ids(model, tokenizer.size))
+        )
     write_json(
         folder / "tokenizer_config.json",
         {
             "tokenizer_class": "PreTrainedTokenizerFast",
-            **{f"{name}_token": NAMES[i] for name, i in (("eos", 2), ("unk", 3), ("pad", 0))},
+            "eos_token": NAMES[EOS],
+            "unk_token": NAMES[UNK],
+            "pad_token": NAMES[PAD],
             "model_max_length": longest,
             "split_special_tokens": True,  # "<s>" in a sentence is text
             "clean_up_tokenization_spaces": False,
@@ -72,29 +69,26 @@ def export(saved: Saved, folder: Path) -> None:
     )
 
 
-def marian_gaps(model: Transformer) -> list[str]:
-    """What Marian and Pegasus lack, and what to train with instead."""
+def list_marian_gaps(model: Transformer) -> list[str]:
+    """A reason for every part of a model that Marian and Pegasus lack."""
     first, embeddings = model.encoder[0], model.embeddings
-    reasons = [
-        f"{a.place.role.description}: they have no {kind}. Train with attn=mha"
-        for a in attentions(model)
-        if (kind := missing_part(a) or shared_or_unscaled(a)) is not None
-    ]
-    reasons += unequal_heads(model)
+    gaps = coverage.list_attention_gaps(model, find_marian_gap, "mha")
     position, norm = model.encoder_position, first.around_feed.norm
     if not isinstance(position, Sinusoidal) or position.endpoint:
-        reasons.append("positions: they have sinusoids alone. Train with position=sinusoidal")
+        gaps.append("positions: it has sinusoids alone. Train with position=sinusoidal")
     if not isinstance(norm, nn.LayerNorm) or norm.eps != 1e-5:
-        reasons.append("norms: they have layer norms with 1e-5 alone: model.norm=layernorm")
-    if first.feed.gate is not None or first.feed.activation.__name__ not in ACTIVATIONS:
-        reasons.append("feed-forward: they have no gates. Train with model.activation=silu")
+        gaps.append("norms: it has layer norms with 1e-5 alone: model.norm=layernorm")
+    if first.feed.gate is not None:
+        gaps.append("feed-forward: it has no gates. Train with model.activation=silu")
     if first.around_feed.pre and embeddings.source.weight is not embeddings.output.weight:
-        reasons.append("embeddings: with pre-norm they share one matrix: model.tie=all")
-    return reasons
+        gaps.append("embeddings: with pre-norm they share one matrix there: model.tie=all")
+    return gaps
 
 
-def shared_or_unscaled(attention: Any) -> str | None:
-    assert isinstance(attention, MultiHead)
+def find_marian_gap(attention: Any) -> str | None:
+    """The part of an attention that Marian lacks, if any."""
+    if gap := coverage.find_attention_gap(attention):
+        return gap
     if attention.num_kv_heads != attention.num_heads:
         return "keys that heads share"
     scaled = attention.score.scale == attention.width**-0.5
@@ -111,26 +105,26 @@ def is_merged(model: Transformer) -> bool:
     return torch.equal(weight[PAD], weight[BOS])
 
 
-def order(model: Transformer, size: int) -> list[int]:
+def our_ids(model: Transformer, size: int) -> list[int]:
     """Our ids in their order. Symbols have equal ids in two vocabularies, and are last in one."""
     symbols, rest = [BOS] if is_merged(model) else [PAD, BOS], list(range(len(NAMES), size))
     return [EOS, UNK, *rest, *symbols] if is_joint(model) else [EOS, UNK, *symbols, *rest]
 
 
-def places_of(model: Transformer, size: int) -> Tensor:
+def their_ids(model: Transformer, size: int) -> Tensor:
     """Their id of each of ours."""
-    place = {ours: theirs for theirs, ours in enumerate(order(model, size))}
+    place = {ours: theirs for theirs, ours in enumerate(our_ids(model, size))}
     return torch.tensor([place.get(i, place[BOS]) for i in range(size)])
 
 
-def symbols(model: Transformer) -> dict[str, Any]:
-    """Of both configurations."""
-    start = order(model, model.embeddings.target.num_embeddings).index(BOS)
+def symbol_ids(model: Transformer) -> dict[str, Any]:
+    """The ids of the symbols, for both configurations."""
+    start = our_ids(model, model.embeddings.target.num_embeddings).index(BOS)
     ids = {"pad_token_id": start, "decoder_start_token_id": start, "eos_token_id": 0}
     return {**ids, "bos_token_id": None, "forced_eos_token_id": None}
 
 
-def config(model: Transformer, longest: int) -> dict[str, Any]:
+def build_config(model: Transformer, longest: int) -> dict[str, Any]:
     first, embeddings = model.encoder[0], model.embeddings
     pre, merged = first.around_feed.pre, int(is_merged(model))
     described = {
@@ -139,13 +133,13 @@ def config(model: Transformer, longest: int) -> dict[str, Any]:
         "vocab_size": embeddings.source.num_embeddings - merged,
         "d_model": embeddings.dim,
         "scale_embedding": embeddings.scale != 1.0,
-        "activation_function": ACTIVATIONS[first.feed.activation.__name__],
+        "activation_function": coverage.activation_name(first.feed),
         "max_position_embeddings": longest,
         "dropout": model.dropout.p,
         "activation_dropout": first.feed.dropout.p,
         "attention_dropout": first.attention.dropout,
         "tie_word_embeddings": embeddings.output.weight is embeddings.target.weight,
-        **symbols(model),
+        **symbol_ids(model),
     }
     if pre:  # as in published folders; CTranslate2's converter asks for them
         described |= {"normalize_before": True, "normalize_embedding": False}
@@ -168,33 +162,33 @@ def rename_weights(model: Transformer, longest: int) -> Iterator[tuple[str, Tens
     """
     embeddings = model.embeddings
     if is_joint(model):
-        yield "model.shared.weight", rows(model, embeddings.target.weight)
+        yield "model.shared.weight", reorder_rows(model, embeddings.target.weight)
     for stack, table in {"encoder": embeddings.source, "decoder": embeddings.target}.items():
         if not is_joint(model):
-            yield f"model.{stack}.embed_tokens.weight", rows(model, table.weight)
+            yield f"model.{stack}.embed_tokens.weight", reorder_rows(model, table.weight)
         if model.encoder[0].around_feed.pre:
             places = sinusoid(torch.arange(longest), embeddings.dim)
             yield f"model.{stack}.embed_positions.weight", places
     if embeddings.output.weight is not embeddings.target.weight:
-        yield "lm_head.weight", rows(model, embeddings.output.weight)
+        yield "lm_head.weight", reorder_rows(model, embeddings.output.weight)
     bias = embeddings.output.bias.detach().clone()
     if is_merged(model):
         bias[BOS] = torch.logaddexp(bias[PAD], bias[BOS])
-    yield "final_logits_bias", rows(model, bias)[None]
+    yield "final_logits_bias", reorder_rows(model, bias)[None]
     for name, module in model.named_modules():
         if isinstance(module, nn.Linear | nn.LayerNorm) and not name.startswith("embeddings"):
             weight = module.weight.detach()
             bias = module.bias if module.bias is not None else weight.new_zeros(len(weight))
-            yield their_name(f"{name}.weight"), weight.contiguous()
-            yield their_name(f"{name}.bias"), bias.detach().contiguous()
+            yield huggingface_name(f"{name}.weight"), weight.contiguous()
+            yield huggingface_name(f"{name}.bias"), bias.detach().contiguous()
 
 
-def rows(model: Transformer, table: Tensor) -> Tensor:
+def reorder_rows(model: Transformer, table: Tensor) -> Tensor:
     """The rows of a table over a vocabulary, in their order."""
-    return table.detach()[order(model, len(table))].contiguous()
+    return table.detach()[our_ids(model, len(table))].contiguous()
 
 
-def renumber(tokenizer: Tokenizer, ids: Sequence[int]) -> dict[str, Any]:
+def renumber_tokenizer(tokenizer: Tokenizer, ids: Sequence[int]) -> dict[str, Any]:
     """The description of a tokenizer with these ids in this order, and `</s>` after a text."""
     content: dict[str, Any] = json.loads(tokenizer.to_json())
     names, model = tokenizer.symbols(), content["model"]
@@ -227,28 +221,23 @@ def write_json(path: Path, content: dict[str, Any]) -> None:
 
 
 class HuggingFace:
-    """An exported folder in the library, for `agreement.Judge`.
-
-    Raises: ConfigError if the library is not installed.
-    """
+    """An exported folder in the library. Raises: ConfigError if that is not installed."""
 
     def __init__(self, saved: Saved, folder: Path):
-        transformers = library("transformers")
+        transformers = import_library("transformers")
         transformers.utils.logging.disable_progress_bar()
         self.model: Any = transformers.AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
         model = saved.build()
         assert isinstance(model, Transformer)
-        self.ids = torch.tensor(order(model, saved.target.size))
-        self.places = [places_of(model, each.size) for each in (saved.source, saved.target)]
+        self.ids = torch.tensor(our_ids(model, saved.target.size))
+        self.places = [their_ids(model, each.size) for each in (saved.source, saved.target)]
 
     @torch.no_grad()
     def translate(
         self, batch: Sequence[list[int]], beams: int, limit: int
     ) -> list[tuple[list[int], float]]:
-        """The best hypothesis of each row of our ids, with eos if it has one, and the mean of its
-        log-probabilities without pad, bos and unk.
-        """
-        ours = padded([[*row, EOS] for row in batch])
+        """See `agreement.Translate`."""
+        ours = pad_rows([[*row, EOS] for row in batch])
         source, mask = self.places[0][ours], ours != PAD
         found = self.model.generate(
             source, attention_mask=mask, num_beams=beams, max_new_tokens=limit, max_length=None,

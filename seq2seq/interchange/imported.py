@@ -1,4 +1,4 @@
-"""What an import makes of another program's model: a run like any other."""
+"""A model of another program in our terms, which is written as a run like any other."""
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -8,39 +8,24 @@ import torch
 from torch import Tensor
 
 from seq2seq import checkpoint
+from seq2seq.checkpoint.archive import save_archive
 from seq2seq.errors import DataError
+from seq2seq.interchange.vocabularies import (
+    SideVocabulary,
+    VocabularyMap,
+    build_side_tokenizer,
+    merge_if_shared,
+)
 from seq2seq.models import Seq2Seq, build_model
 from seq2seq.symbols import BOS
 from seq2seq.tokenization.tokenizer import Tokenizer
 
 NEVER = -1e4  # a logit that no softmax notices
+# Our activations by their names elsewhere.
+ACTIVATIONS = {"relu": "relu", "gelu": "gelu", "silu": "silu", "swish": "silu"}
 
 
-class Rows(NamedTuple):
-    """How a vocabulary of ours is made of one of theirs.
-
-    Attributes:
-        ids: their id of each of ours; the four symbols come first.
-        names: of ours, after the four symbols.
-        missing: how many at the end have no id of their own there.
-    """
-
-    ids: list[int]
-    names: list[str]
-    missing: int
-
-    @property
-    def theirs(self) -> int:
-        """The size of their vocabulary."""
-        return max(self.ids) + 1
-
-    def extend(self, more: list[str]) -> "Rows":
-        """With more pieces that have no id of their own."""
-        unknown = [self.ids[3]] * len(more)
-        return Rows([*self.ids, *unknown], [*self.names, *more], self.missing + len(more))
-
-
-class Imported(NamedTuple):
+class ImportedModel(NamedTuple):
     """A model of another program in our terms."""
 
     config: dict[str, Any]
@@ -61,59 +46,11 @@ class Imported(NamedTuple):
         entry = checkpoint.make_entry(described, self.source, self.target)
         state = {f"{checkpoint.PREFIX}{name}": x for name, x in model.state_dict().items()}
         folder.mkdir(parents=True, exist_ok=True)
-        checkpoint.save({"state_dict": state, checkpoint.ENTRY: entry}, folder / "best.ckpt")
+        save_archive({"state_dict": state, checkpoint.ENTRY: entry}, folder / "best.ckpt")
         return model
 
     def to_saved(self) -> checkpoint.Saved:
         return checkpoint.Saved(self.config, self.source, self.target, self.weights, False)
-
-
-def model_nodes(heads: list[int], **model: Any) -> dict[str, Any]:
-    """The nodes `model`, `position` and `attention` of a Transformer with multi-head attention.
-
-    Args:
-        heads: of encoder and decoder.
-        model: the options that differ from those of conf/model/transformer.yaml.
-    """
-    dropout = model.pop("attention_dropout", 0.0)
-    endpoint = model.pop("endpoint", False)
-    shared = {
-        "name": "multihead",
-        "score": "scaled_dot",
-        "kernel": "auto",
-        "project": True,
-        "bias": True,
-        "dropout": dropout,
-    }
-    attention = {
-        role: {**shared, "num_heads": number, "num_kv_heads": number}
-        for role, number in zip(("encoder", "decoder", "cross"), [*heads, heads[-1]], strict=True)
-    }
-    described = {
-        "name": "transformer",
-        "num_heads": heads[0],
-        "project_scores": True,
-        "norm": "layernorm",
-        "norm_eps": None,
-        "attention_dropout": dropout,
-        "word_dropout": 0.0,
-        **model,
-    }
-    position = {"name": "sinusoidal", "endpoint": endpoint}
-    return {"model": described, "position": position, "attention": attention}
-
-
-def other_nodes(
-    languages: Sequence[str | None], max_length: int, beams: int, penalty: Any = 1.0
-) -> dict[str, Any]:
-    """The nodes `decode` and `data`. Raises: DataError for a penalty that is no number."""
-    if not isinstance(penalty, int | float):
-        raise DataError(f"length_penalty={brief(penalty)} should be a number")
-    beam = {"name": "beam", "beam_size": beams, "length_penalty": float(penalty)}
-    search = {"name": "greedy"} if beams == 1 else beam
-    source, target = languages
-    data = {"source": source or "source", "target": target or "target", "max_length": max_length}
-    return {"decode": {**search, "length_ratio": 2.0, "length_extra": 20}, "data": data}
 
 
 class Tensors(NamedTuple):
@@ -147,24 +84,46 @@ class Tensors(NamedTuple):
         return found
 
 
-def our_weights(
+def assemble(
+    config: dict[str, Any],
+    sides: Sequence[SideVocabulary],
+    starts: Sequence[int],
+    tensors: Tensors,
+    their_names: Callable[[str], list[str]],
+    files: dict[str, str],
+) -> ImportedModel:
+    """A model from its description, its vocabularies and its weights.
+
+    Args:
+        config: the nodes of our configuration.
+        sides: the vocabularies of source and target, one object if they share one.
+        starts: their ids for `<pad>` and `<s>`, see `SideVocabulary.map_rows`.
+        tensors: theirs, shaped as ours.
+        their_names: the names that a parameter of ours may have there.
+        files: name -> SHA-256 of all that was read.
+
+    Raises: DataError naming what is wrong.
+    """
+    maps = [side.map_rows(start) for side, start in zip(sides, starts, strict=True)]
+    maps = merge_if_shared(sides, maps)
+    source = build_side_tokenizer(sides[0], maps[0])
+    target = source if sides[0] is sides[1] else build_side_tokenizer(sides[1], maps[1])
+    weights = build_state_dict(config, maps, tensors, their_names)
+    return ImportedModel(config, source, target, weights, files, [side.data for side in sides])
+
+
+def build_state_dict(
     nodes: Mapping[str, Any],
-    rows: Sequence[Rows],
+    maps: Sequence[VocabularyMap],
     tensors: Tensors,
     their_names: Callable[[str], list[str]],
 ) -> dict[str, Tensor]:
     """Every parameter of the described model.
 
-    Args:
-        nodes: from `model_nodes`.
-        rows: of the source and of the target.
-        tensors: theirs, shaped as ours.
-        their_names: the names that a parameter of ours may have there.
-
     Raises: DataError naming tensors that are missing, damaged, or of no parameter.
     """
     with torch.device("meta"):  # names and shapes need no memory
-        model = build_model(nodes, len(rows[0].ids), len(rows[1].ids))
+        model = build_model(nodes, len(maps[0].ids), len(maps[1].ids))
     weights, unread = {}, set(tensors.named)
     for name, value in model.state_dict().items():
         names = their_names(name)
@@ -172,8 +131,8 @@ def our_weights(
         if not name.startswith("embeddings."):
             weights[name] = tensors.take(names, value.shape)
             continue
-        side = rows[not name.startswith("embeddings.source")]
-        found = tensors.take(names, (side.theirs, *value.shape[1:]))[side.ids]
+        side = maps[not name.startswith("embeddings.source")]
+        found = tensors.take(names, (side.their_size, *value.shape[1:]))[side.ids]
         if value.dim() == 1:
             found[BOS] = NEVER
             found[len(found) - side.missing :] = NEVER
@@ -186,19 +145,68 @@ def our_weights(
     return weights
 
 
-def number(
+def build_model_nodes(
+    heads: list[int], *, attention_dropout: float = 0.0, endpoint: bool = False, **model: Any
+) -> dict[str, Any]:
+    """The nodes `model`, `position` and `attention` of a Transformer with multi-head attention.
+
+    Args:
+        heads: of encoder and decoder.
+        endpoint: see `Sinusoidal`.
+        model: the options that differ from those of conf/model/transformer.yaml.
+    """
+    shared = {
+        "name": "multihead",
+        "score": "scaled_dot",
+        "kernel": "auto",
+        "project": True,
+        "bias": True,
+        "dropout": attention_dropout,
+    }
+    attention = {
+        role: {**shared, "num_heads": count, "num_kv_heads": count}
+        for role, count in zip(("encoder", "decoder", "cross"), [*heads, heads[-1]], strict=True)
+    }
+    described = {
+        "name": "transformer",
+        "num_heads": heads[0],
+        "project_scores": True,
+        "norm": "layernorm",
+        "norm_eps": None,
+        "attention_dropout": attention_dropout,
+        "word_dropout": 0.0,
+        **model,
+    }
+    position = {"name": "sinusoidal", "endpoint": endpoint}
+    return {"model": described, "position": position, "attention": attention}
+
+
+def build_other_nodes(
+    languages: Sequence[str | None], max_length: int, beams: int, penalty: Any
+) -> dict[str, Any]:
+    """The nodes `decode` and `data`. Raises: DataError for a penalty that is no number."""
+    if not isinstance(penalty, int | float):
+        raise DataError(f"length_penalty={shorten(penalty)} should be a number")
+    beam = {"name": "beam", "beam_size": beams, "length_penalty": float(penalty)}
+    search = {"name": "greedy"} if beams == 1 else beam
+    source, target = languages
+    data = {"source": source or "source", "target": target or "target", "max_length": max_length}
+    return {"decode": {**search, "length_ratio": 2.0, "length_extra": 20}, "data": data}
+
+
+def read_integer(
     config: Mapping[str, Any], name: str, at: str, low: int, high: int, default: int | None = None
 ) -> int:
     """A whole number of a description. Raises: DataError for anything else, or out of range."""
     value = default if config.get(name) is None else config[name]
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
         raise DataError(
-            f"{at}: {name}={brief(value)} should be a whole number from {low:,} to {high:,}"
+            f"{at}: {name}={shorten(value)} should be a whole number from {low:,} to {high:,}"
         )
     return value
 
 
-def brief(value: Any) -> str:
+def shorten(value: Any) -> str:
     """A value of a description in a message; lists of lists may be endless."""
     plain = isinstance(value, str | int | float | None)
     return f"{value!r:.60}" if plain else f"a {type(value).__name__}"

@@ -6,7 +6,7 @@ from typing import Any
 from seq2seq.errors import ConfigError
 
 
-def library(name: str) -> Any:
+def import_library(name: str) -> Any:
     """A package, or a module of it. Raises: ConfigError with what to type if it is missing."""
     try:
         return import_module(name)

@@ -15,17 +15,10 @@ import torch
 from torch import Tensor
 
 from seq2seq.errors import DataError
-from seq2seq.interchange import imported
-from seq2seq.interchange.files import TEXT, WEIGHTS, Folder, npz_arrays
-from seq2seq.interchange.imported import NEVER, Imported, Tensors
-from seq2seq.interchange.marian_options import marian_options
-from seq2seq.interchange.vocabularies import (
-    FolderSide,
-    build_side_tokenizer,
-    check_side_ids,
-    read_yaml,
-    shared_or_not,
-)
+from seq2seq.interchange.files import TEXT, WEIGHTS, Folder, read_npz
+from seq2seq.interchange.imported import NEVER, ImportedModel, Tensors, assemble
+from seq2seq.interchange.marian_options import convert_options
+from seq2seq.interchange.vocabularies import SideVocabulary, check_numbering, read_yaml_ids
 from seq2seq.symbols import NAMES, UNK
 from seq2seq.tokenization import piece_model
 
@@ -35,9 +28,9 @@ OUTPUT = "decoder_ff_logit_out"
 SUBLAYERS = {"attention": "self", "cross": "context", "feed": "ffn"}
 
 
-def read_model(
+def read_marian(
     path: Path, vocabularies: Sequence[Path], languages: tuple[str | None, str | None]
-) -> Imported:
+) -> ImportedModel:
     """Read a `.npz` and its vocabularies: SentencePiece models, one for both sides or one for each,
     and for those whose pieces are numbered elsewhere (OPUS-MT) one or two `vocab.yml`.
 
@@ -45,26 +38,20 @@ def read_model(
     """
     folder = Folder(path.parent)
     where = f"{path}: {DESCRIPTION}"
-    arrays = npz_arrays(folder.find(path.name, WEIGHTS))
+    arrays = read_npz(folder.find(path.name, WEIGHTS))
     sides, files = read_marian_vocabularies(vocabularies)
     config = {k: v for k, v in read_description(arrays, where).items() if v is not None}
+    sizes = [len(side.ids) for side in sides]
+    nodes = convert_options(config, sizes, languages, where)
+    tensors = Tensors(str(path), convert_weights(arrays, path))
     # They have neither pad nor a start symbol: the decoder begins with zeros, which stand behind
     # the last row.
-    rows = shared_or_not(sides, [side.rows(len(side.ids)) for side in sides])
-    nodes = marian_options(config, [len(side.ids) for side in sides], languages, where)
-    tensors = Tensors(str(path), convert_weights(arrays, path))
-    source = build_side_tokenizer(sides[0], rows[0])
-    return Imported(
-        nodes,
-        source,
-        source if sides[0] is sides[1] else build_side_tokenizer(sides[1], rows[1]),
-        imported.our_weights(nodes, rows, tensors, partial(names_in_file, nodes)),
-        folder.read | files,
-        [side.data for side in sides],
+    return assemble(
+        nodes, sides, sizes, tensors, partial(list_npz_names, nodes), folder.read | files
     )
 
 
-def read_marian_vocabularies(paths: Sequence[Path]) -> tuple[list[FolderSide], dict[str, str]]:
+def read_marian_vocabularies(paths: Sequence[Path]) -> tuple[list[SideVocabulary], dict[str, str]]:
     """Source and target, one object if they share one; and the SHA-256 of each file."""
     numbered = [path for path in paths if path.suffix in (".yml", ".yaml")]
     pieces = [path for path in paths if path not in numbered]
@@ -78,24 +65,24 @@ def read_marian_vocabularies(paths: Sequence[Path]) -> tuple[list[FolderSide], d
     for place, path in enumerate(pieces):
         folder = Folder(path.parent)
         data = folder.find(path.name, TEXT).read_bytes()
-        model = piece_model.read_model(path)
-        ids = ids_of(model, str(path))
+        model = piece_model.read_piece_model(path)
+        ids = number_pieces(model, str(path))
         if numbered:
             beside = numbered[min(place, len(numbered) - 1)]
             of_yaml = Folder(beside.parent)
-            ids = read_yaml(of_yaml, beside.name)
+            ids = read_yaml_ids(of_yaml, beside.name)
             files |= of_yaml.read
-        sides.append(FolderSide(model, data, ids))
+        sides.append(SideVocabulary(model, data, ids))
         files |= folder.read
     return [sides[0], sides[-1]], files
 
 
-def ids_of(model: piece_model.PieceModel, where: str) -> Mapping[str, int]:
+def number_pieces(model: piece_model.PieceModel, where: str) -> Mapping[str, int]:
     """The places of all pieces, which are ids in Marian, too."""
     names = [
         NAMES[UNK] if piece.kind == piece_model.UNKNOWN else piece.text for piece in model.pieces
     ]
-    return check_side_ids({name: i for i, name in enumerate(names)}, where)
+    return check_numbering({name: i for i, name in enumerate(names)}, where)
 
 
 def read_description(arrays: Mapping[str, np.ndarray], where: str) -> dict[str, Any]:
@@ -113,7 +100,7 @@ def read_description(arrays: Mapping[str, np.ndarray], where: str) -> dict[str, 
     return content
 
 
-def names_in_file(nodes: Mapping[str, Any], ours: str) -> list[str]:
+def list_npz_names(nodes: Mapping[str, Any], ours: str) -> list[str]:
     """The names that a parameter may have: `decoder.0.cross.q.weight` ->
     `decoder_l1_context_Wq`.
     """

@@ -9,10 +9,9 @@ from typing import Any
 
 from seq2seq.errors import DataError
 from seq2seq.interchange import imported
-from seq2seq.interchange.imported import brief, number
+from seq2seq.interchange.imported import read_integer, shorten
 
 EPS = 1e-6  # of its norms
-ACTIVATIONS = {"relu": "relu", "swish": "silu"}
 # Options of which only these values are supported; the first is what is meant without the option.
 ONLY: dict[str, tuple[Any, ...]] = {
     "type": ("transformer",),
@@ -102,13 +101,13 @@ valid-script-args valid-script-path valid-sets valid-translation-output version 
 NOTHING = frozenset((OF_OTHERS + OF_TRAINING).split())
 
 
-def marian_options(
+def convert_options(
     config: Mapping[str, Any],
     sizes: list[int],
     languages: tuple[str | None, str | None],
     where: str,
 ) -> dict[str, Any]:
-    """Their options as our nodes.
+    """The nodes of our configuration that say the same as their options.
 
     Args:
         config: options without those that are null.
@@ -118,18 +117,18 @@ def marian_options(
 
     Raises: DataError naming every option that is not supported, or not known.
     """
-    if wrong := [*unknown_options(config), *unsupported_options(config, sizes)]:
+    if wrong := [*find_unknown_options(config), *find_wrong_values(config, sizes)]:
         raise DataError(f"{where}: not supported: {'; '.join(wrong)}")
     shared = bool(config.get("tied-embeddings-all") or config.get("tied-embeddings-src"))
     tied = bool(config.get("tied-embeddings-all") or config.get("tied-embeddings"))
-    nodes = imported.model_nodes(
-        [number(config, "transformer-heads", where, 1, 2**10, default=8)] * 2,
-        dim=number(config, "dim-emb", where, 4, 2**16, default=512),
-        encoder_layers=number(config, "enc-depth", where, 1, 128),
-        decoder_layers=number(config, "dec-depth", where, 1, 128),
-        ffn_dim=number(config, "transformer-dim-ffn", where, 1, 2**20, default=2048),
-        activation=ACTIVATIONS[config.get("transformer-ffn-activation", "swish")],
-        norm_order=order_of(config),
+    nodes = imported.build_model_nodes(
+        [read_integer(config, "transformer-heads", where, 1, 2**10, default=8)] * 2,
+        dim=read_integer(config, "dim-emb", where, 4, 2**16, default=512),
+        encoder_layers=read_integer(config, "enc-depth", where, 1, 128),
+        decoder_layers=read_integer(config, "dec-depth", where, 1, 128),
+        ffn_dim=read_integer(config, "transformer-dim-ffn", where, 1, 2**20, default=2048),
+        activation=imported.ACTIVATIONS[config.get("transformer-ffn-activation", "swish")],
+        norm_order=find_norm_order(config),
         norm_eps=EPS,
         tie="none" if not tied else "all" if shared else "target",
         scale=True,
@@ -139,43 +138,43 @@ def marian_options(
     )
     if is_recurrent(config):
         nodes["attention"]["decoder"] = {"name": "ssru"}
-    beams = number(config, "beam-size", where, 1, 1000, default=5)
+    beams = read_integer(config, "beam-size", where, 1, 1000, default=5)
     penalty = config.get("normalize", 1.0)
-    return nodes | imported.other_nodes(languages, 512, beams, penalty)
+    return nodes | imported.build_other_nodes(languages, 512, beams, penalty)
 
 
-def unknown_options(config: Mapping[Any, Any]) -> list[str]:
+def find_unknown_options(config: Mapping[Any, Any]) -> list[str]:
     """A remark about each option that is not among those of Marian that are read here or known to
     change nothing in such a model.
     """
     return [
-        f"{name if isinstance(name, str) else brief(name):.60}={brief(value)} is not known"
+        f"{name if isinstance(name, str) else shorten(name):.60}={shorten(value)} is not known"
         for name, value in config.items()
         if name not in READ | NOTHING
     ]
 
 
-def unsupported_options(config: Mapping[str, Any], sizes: list[int]) -> list[str]:
+def find_wrong_values(config: Mapping[str, Any], sizes: list[int]) -> list[str]:
     """A remark about each option whose value is not supported."""
     wrong = [
-        f"{name}={brief(config[name])} should be {' or '.join(map(repr, known))}"
+        f"{name}={shorten(config[name])} should be {' or '.join(map(repr, known))}"
         for name, known in ONLY.items()
         if config.get(name, known[0]) not in known
     ]
-    if order_of(config) is None:
-        given = [brief(config.get(name)) for name in ORDER]
+    if find_norm_order(config) is None:
+        given = [shorten(config.get(name)) for name in ORDER]
         wrong.append(f"{', '.join(ORDER)} are {given}; expected '', 'dan', '' or 'n', 'da', 'n'")
     if is_recurrent(config) and config.get("dec-cell") != "ssru":
-        wrong.append(f"dec-cell={brief(config.get('dec-cell'))} should be 'ssru'")
+        wrong.append(f"dec-cell={shorten(config.get('dec-cell'))} should be 'ssru'")
     # Zeros, or none, stand for all pieces.
     if (given := config.get("dim-vocabs", [])) not in ([], [0, 0], sizes):
         wrong.append(
-            f"dim-vocabs={brief(given)} should be {sizes}, as many as the vocabularies have"
+            f"dim-vocabs={shorten(given)} should be {sizes}, as many as the vocabularies have"
         )
     return wrong
 
 
-def order_of(config: Mapping[str, Any]) -> str | None:
+def find_norm_order(config: Mapping[str, Any]) -> str | None:
     """The order of norms, or None for one that is not supported."""
     given = [config.get(name, value) for name, value in zip(ORDER, ("", "dan", ""), strict=True)]
     if not all(isinstance(each, str) for each in given):

@@ -1,19 +1,12 @@
 """All scores of a system's translations of a test set."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sacrebleu.metrics.base import Metric
 
-from seq2seq.metrics.buckets import (
-    FrequencyBucket,
-    LengthBucket,
-    by_frequency,
-    length_unit,
-    score_by_length,
-)
-from seq2seq.metrics.registry import Kind, References, build_metrics
+from seq2seq.metrics.buckets import LengthBucket, length_unit, score_by_length
+from seq2seq.metrics.registry import MetricKind, References, build_metrics
 from seq2seq.metrics.scores import CorpusScore, corpus_scores
 
 
@@ -24,7 +17,6 @@ class Assessment:
     scores: list[CorpusScore]
     length_unit: str
     lengths: list[LengthBucket]  # the first of the scores
-    frequencies: list[FrequencyBucket]  # empty if the training text is unknown
 
 
 @dataclass
@@ -37,32 +29,25 @@ class Assessor:
         kinds: the scores.
         languages: of source and target, None if unknown.
         resamples: for the intervals; 0 for none.
-        frequencies: `count_words` of the training text, None if it is unknown.
     """
 
     source: Sequence[str]
     references: References
-    kinds: Sequence[Kind]
+    kinds: Sequence[MetricKind]
     languages: tuple[str | None, str | None]
     resamples: int = 0
-    frequencies: Counter[str] | None = None
     metrics: Mapping[str, Metric] = field(init=False)  # by their labels
 
     def __post_init__(self) -> None:
         self.metrics = build_metrics(self.kinds, self.references, self.languages[1])
 
     def assess(self, hypotheses: Sequence[str]) -> Assessment:
-        first = [reference or "" for reference in self.references[0]]
-        rare: list[FrequencyBucket] = []
-        if self.frequencies is not None:
-            rare = by_frequency(hypotheses, first, self.frequencies, self.languages[1])
         return Assessment(
             corpus_scores(hypotheses, self.metrics, self.resamples),
             length_unit(self.languages[0]),
             score_by_length(
                 self.source, hypotheses, self.references, self._first, self.languages[0]
             ),
-            rare,
         )
 
     def _first(self, hypotheses: list[str], references: References) -> float:

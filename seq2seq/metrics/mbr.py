@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sacrebleu.metrics.chrf import CHRF
 from torch import Tensor
 
-from seq2seq.metrics.registry import ORDER, bleu
+from seq2seq.metrics.registry import ORDER, build_bleu
 from seq2seq.tables import Table
 
 Array = NDArray[np.int64]
@@ -59,7 +59,7 @@ def pairwise_chrf(texts: Sequence[str], language: str | None = None) -> Tensor:
     Source: Popovic 2015 (W15-3049).
     """
     precision = recall = orders = torch.zeros((), dtype=torch.float64)
-    for totals, matches in overlaps(["".join(t.split()) for t in texts], CHRF.CHAR_ORDER):
+    for totals, matches in count_overlaps(["".join(t.split()) for t in texts], CHRF.CHAR_ORDER):
         divisors = totals.clamp(min=1)
         precision = precision + matches / divisors[:, None]
         recall = recall + matches / divisors
@@ -77,11 +77,11 @@ def pairwise_bleu(texts: Sequence[str], language: str | None = None) -> Tensor:
     smoothing: the i-th order without a match counts 2^-i matches. Without any match it is 0.
     Source: Chen and Cherry 2014 (W14-3346).
     """
-    tokenizer = bleu(language).tokenizer
+    tokenizer = build_bleu(language).tokenizer
     words = [tokenizer(text.rstrip()).split() for text in texts]
     lengths = torch.tensor([len(each) for each in words]).double()
     log_sum = misses = found = orders = torch.zeros((), dtype=torch.float64)
-    for totals, matches in overlaps(words, ORDER):
+    for totals, matches in count_overlaps(words, ORDER):
         counted = (totals > 0)[:, None]
         misses = misses + (matches == 0)
         smoothed = torch.where(matches == 0, 0.5**misses, matches) / totals.clamp(min=1)[:, None]
@@ -97,7 +97,7 @@ UTILITIES: Table[Callable[[Sequence[str], str | None], Tensor]] = Table(
 )
 
 
-def overlaps(texts: Sequence[Sequence[str]], orders: int) -> Iterator[tuple[Tensor, Tensor]]:
+def count_overlaps(texts: Sequence[Sequence[str]], orders: int) -> Iterator[tuple[Tensor, Tensor]]:
     """For n from 1 to `orders`: how many n-grams each text has, (U,), and how many of them any two
     have in common, (U, U); float64. A text is a sequence of symbols.
     """
@@ -118,11 +118,11 @@ def overlaps(texts: Sequence[Sequence[str]], orders: int) -> Iterator[tuple[Tens
         totals = np.maximum(lengths - n + 1, 0)
         yield (
             torch.from_numpy(totals).double(),
-            count_shared(owners[at], grams[at], index - first, U),
+            count_common(owners[at], grams[at], index - first, U),
         )
 
 
-def count_shared(owners: Array, grams: Array, occurrences: Array, U: int) -> Tensor:
+def count_common(owners: Array, grams: Array, occurrences: Array, U: int) -> Tensor:
     """The n-grams that any two of U texts share, from those of all: (M,) each -> (U, U).
 
     The k-th occurrence of an n-gram in a text is a feature. Two texts share as many occurrences as

@@ -23,14 +23,14 @@ References = Sequence[Sequence[str | None]]
 Streams = Sequence[Sequence[str]]
 
 
-class Kind(NamedTuple):
+class MetricKind(NamedTuple):
     """A score one can ask for."""
 
     label: str  # its name in what is printed
     build: Callable[[Streams, str | None], Metric]  # from references and the target language
 
 
-def bleu(
+def build_bleu(
     language: str | None = None, references: Streams | None = None, tokenize: str | None = None
 ) -> BLEU:
     """BLEU with the tokenizer that suits the language: sacreBLEU's `zh` for Chinese, characters for
@@ -55,26 +55,26 @@ def bleu(
     )
 
 
-def ter(references: Streams, language: str | None) -> Metric:
+def build_ter(references: Streams, language: str | None) -> Metric:
     spaceless = is_spaceless(language)
     return TER(normalized=spaceless, asian_support=spaceless, references=references)
 
 
 METRICS = {
-    "bleu": Kind("BLEU", lambda references, language: bleu(language, references)),
-    "chrf": Kind("chrF", lambda references, language: CHRF(references=references)),
-    "ter": Kind("TER", ter),
-    "bleu-tokenized": Kind(
-        "BLEU-tokenized", lambda references, _: bleu(None, references, tokenize="none")
+    "bleu": MetricKind("BLEU", lambda references, language: build_bleu(language, references)),
+    "chrf": MetricKind("chrF", lambda references, language: CHRF(references=references)),
+    "ter": MetricKind("TER", build_ter),
+    "bleu-tokenized": MetricKind(
+        "BLEU-tokenized", lambda references, _: build_bleu(None, references, tokenize="none")
     ),
-    "exact": Kind("exact", lambda references, _: ExactMatch(references)),
-    "ser": Kind("SER", lambda references, _: SymbolErrorRate(references)),
+    "exact": MetricKind("exact", lambda references, _: ExactMatch(references)),
+    "ser": MetricKind("SER", lambda references, _: SymbolErrorRate(references)),
 }
 DEFAULT = ("bleu", "chrf", "ter")
 
 
 def build_metrics(
-    kinds: Sequence[Kind], references: References, language: str | None = None
+    kinds: Sequence[MetricKind], references: References, language: str | None = None
 ) -> dict[str, Metric]:
     """The metrics by their labels, with what they need of the references computed once.
 
@@ -85,7 +85,7 @@ def build_metrics(
     return {kind.label: kind.build(streams, language) for kind in kinds}
 
 
-def find_metrics(names: Sequence[str]) -> list[Kind]:
+def find_metrics(names: Sequence[str]) -> list[MetricKind]:
     """The scores of these names, in their order.
 
     Raises: ConfigError for an unknown name, or one that is given twice.
@@ -159,12 +159,12 @@ class SymbolErrorRate(SymbolMetric):
     unit = "symbol"
 
     def _compute_segment_statistics(self, hypothesis: str, ref_kwargs: dict[str, Any]) -> list[int]:
-        pairs = [(edits(hypothesis, r), len(r.split())) for r in ref_kwargs["references"]]
+        pairs = [(count_edits(hypothesis, r), len(r.split())) for r in ref_kwargs["references"]]
         nearest = min(pairs, key=lambda pair: pair[0])
         return list(nearest)
 
 
-def edits(hypothesis: str, reference: str) -> int:
+def count_edits(hypothesis: str, reference: str) -> int:
     """The fewest insertions, deletions and substitutions of symbols between two texts."""
     length = len(reference.split())
     if not length:

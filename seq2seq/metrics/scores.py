@@ -1,7 +1,6 @@
-"""Corpus scores with confidence intervals, their scatter over runs, and tests between systems."""
+"""Corpus scores with confidence intervals, and tests between systems."""
 
 import os
-import statistics
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -42,7 +41,7 @@ class CorpusScore(NamedTuple):
     interval: Interval | None = None
 
 
-def score(
+def score_corpus(
     hypotheses: Sequence[str], references: Sequence[str], *, language: str | None = None
 ) -> list[CorpusScore]:
     """BLEU, chrF and TER, in this order, of a whole corpus.
@@ -95,7 +94,7 @@ def corpus_scores(
                 interval = Interval(*drawn, str(metric.get_signature()))
             # Left on the metric, these would appear in the signatures of other tests.
             metric.n_bootstrap = metric.seed = None
-        # Some of sacreBLEU's scores are NumPy scalars, which `statistics` rejects.
+        # Some of sacreBLEU's scores are NumPy scalars.
         scores.append(CorpusScore(label, float(score.score), signature, interval))
     return scores
 
@@ -135,27 +134,6 @@ def check_seed() -> None:
         )
 
 
-class Scatter(NamedTuple):
-    """Mean and standard deviation (of a sample: n - 1) of several runs."""
-
-    mean: float
-    deviation: float
-    runs: int
-
-
-def scatter(runs: Sequence[Sequence[CorpusScore]]) -> dict[str, Scatter]:
-    """Mean and standard deviation of each score over runs of one recipe.
-
-    Raises: ValueError for fewer than two runs.
-    """
-    scattered = {}
-    for of_metric in zip(*runs, strict=True):
-        values = [score.value for score in of_metric]
-        mean, deviation = statistics.mean(values), statistics.stdev(values)
-        scattered[of_metric[0].name] = Scatter(mean, deviation, len(runs))
-    return scattered
-
-
 class Compared(NamedTuple):
     """A score of one system beside the baseline's."""
 
@@ -172,7 +150,7 @@ class Comparison(NamedTuple):
     systems: list[Compared]  # the baseline first
 
 
-def compare(
+def compare_systems(
     systems: Mapping[str, Sequence[str]], metrics: Mapping[str, Metric], test: str
 ) -> dict[str, Comparison]:
     """Compare every system with the first, by every metric.

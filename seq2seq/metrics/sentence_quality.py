@@ -1,15 +1,11 @@
 """The quality of each translation beside the model's confidence in it."""
 
 from collections.abc import Sequence
-from itertools import pairwise
-from statistics import StatisticsError, correlation
 from typing import NamedTuple
 
 from sacrebleu.metrics.chrf import CHRF
 
 from seq2seq.metrics.registry import References
-
-Confidence = tuple[float, float]  # in a sentence, and the sentence's quality
 
 
 class SentenceQuality(NamedTuple):
@@ -47,25 +43,6 @@ def length_ratio(hypotheses: Sequence[str], references: References) -> float:
         for texts in (hypotheses, references[0])
     )
     return written / max(expected, 1)
-
-
-def tenths(known: Sequence[Confidence]) -> list[list[Confidence]]:
-    """The sentences in bins of equal size, least confident first.
-
-    Confidence is useful where quality rises with it. The two need not be equal: a probability of
-    pieces is not in the units of chrF.
-    """
-    ordered = sorted(known)
-    edges = [len(ordered) * n // 10 for n in range(11)]
-    return [ordered[start:end] for start, end in pairwise(edges) if start < end]
-
-
-def agreement(known: Sequence[Confidence]) -> float | None:
-    """Pearson's correlation of confidence and quality; None where one of them does not vary."""
-    try:
-        return correlation([c for c, _ in known], [q for _, q in known])
-    except StatisticsError:
-        return None
 
 
 def extremes(

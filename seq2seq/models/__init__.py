@@ -41,20 +41,18 @@ def build_model(
     """
     options = {k: v for k, v in config["model"].items() if k not in FOR_ATTENTION}
     model_class = MODELS.find(options.pop("name"))
-    owners = (Embeddings, *model_class.parts)
-    shared, *parts = (
-        {key: options.pop(key) for key in options_of(owner) if key in options} for owner in owners
-    )
-    for owner, kwargs in zip(owners, (shared, *parts), strict=True):
-        check_options(owner, kwargs, "model")
+    parts: dict[type[Any], dict[str, Any]] = {}
+    for part in (Embeddings, *model_class.option_classes):
+        parts[part] = {key: options.pop(key) for key in options_of(part) if key in options}
+        check_options(part, parts[part], "model")
     check_options(model_class, options, "model")
     position = dict(config["position"])
     scheme = POSITIONS.find(position.pop("name"))
     check_options(scheme, position, "position")
-    embeddings = Embeddings(source_size, target_size, **shared)
+    embeddings = Embeddings(source_size, target_size, **parts.pop(Embeddings))
     attention = {Role(role): chosen for role, chosen in config["attention"].items()}
     positions = Positions(*(scheme(causal, embeddings.dim, **position) for causal in (False, True)))
-    built = [part(**kwargs) for part, kwargs in zip(model_class.parts, parts, strict=True)]
+    built = [part(**kwargs) for part, kwargs in parts.items()]
     model: Seq2Seq = model_class(embeddings, attention, positions, *built, **options)
     model.group_marks = group_marks
     return model

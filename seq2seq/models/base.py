@@ -28,7 +28,7 @@ class Decoded(NamedTuple):
 Layers = bool | Collection[int]  # of a decoder: all, none, or some by index
 
 
-def is_asked(layers: Layers, layer: int) -> bool:
+def wants_layer(layers: Layers, layer: int) -> bool:
     return layers if isinstance(layers, bool) else layer in layers
 
 
@@ -48,7 +48,7 @@ class Seq2Seq(nn.Module):
 
     roles: ClassVar[frozenset[Role]]  # the attentions it has
     # Classes of options, instances of which its constructor takes after `position`.
-    parts: ClassVar[tuple[type[Any], ...]] = ()
+    option_classes: ClassVar[tuple[type[Any], ...]] = ()
     embeddings: Embeddings
     max_length: int | None = None
     group_marks: Tensor | None
@@ -62,20 +62,29 @@ class Seq2Seq(nn.Module):
         return None if self.group_marks is None else token_groups(source, self.group_marks)
 
     @property
+    def attentions(self) -> list[Attention[Any]]:
+        """All its attentions."""
+        return [module for module in self.modules() if isinstance(module, Attention)]
+
+    @property
     def max_source(self) -> int | None:
         """Pieces of the longest source that its positions and attentions can read, eos included;
         None = any. Its output is bounded by `max_length` alone.
         """
-        attentions = (module for module in self.modules() if isinstance(module, Attention))
-        readers = (a.max_length for a in attentions if a.place.role is not Role.DECODER)
+        readers = (a.max_length for a in self.attentions if a.place.role is not Role.DECODER)
         limits = [limit for limit in (self.max_length, *readers) if limit is not None]
         return min(limits, default=None)
 
     @property
     def cross_attentions(self) -> list[Attention[Any]]:
         """The attentions whose weights it returns, by layer."""
-        attentions = (module for module in self.modules() if isinstance(module, Attention))
-        return [attention for attention in attentions if attention.place.role is Role.CROSS]
+        return [attention for attention in self.attentions if attention.place.role is Role.CROSS]
+
+    @property
+    def can_merge(self) -> bool:
+        """Can sentences that start now be decoded together with others that started before?"""
+        pasts = (a for a in self.attentions if a.place.role is Role.DECODER)
+        return all(attention.can_merge for attention in pasts)
 
     def encode(self, source: Tensor) -> Encoded:
         """Source ids (B, S) -> what the decoder attends to."""
@@ -124,8 +133,7 @@ class Seq2Seq(nn.Module):
         """Pages of a sentence of `source` pieces, eos included, when `target` tokens have been read
         in each of its hypotheses: of the longest translation, all tokens and bos, but not eos.
         """
-        attentions = [module for module in self.modules() if isinstance(module, TokenAttention)]
-        roles = {attention.place.role for attention in attentions}
+        roles = {a.place.role for a in self.attentions if isinstance(a, TokenAttention)}
         of_source = -(-source // page_size) if Role.CROSS in roles else 0
         of_target = beams * -(-target // page_size) if Role.DECODER in roles else 0
         return of_source + of_target

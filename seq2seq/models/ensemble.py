@@ -47,7 +47,7 @@ class Ensemble(Seq2Seq):
     ):
         super().__init__()
         self.members = cast(Sequence[Seq2Seq], nn.ModuleList(members))
-        self.weights = shares(weights, len(members))
+        self.weights = normalize_weights(weights, len(members))
         if mean not in ("probabilities", "log-probabilities"):
             raise ConfigError(f"mean={mean!r} should be 'probabilities' or 'log-probabilities'")
         self.mean = mean
@@ -68,7 +68,7 @@ class Ensemble(Seq2Seq):
     def forward(self, source: Tensor, target: Tensor, need_weights: Layers = False) -> Decoded:
         first, *others = self.members
         decoded = [first(source, target, need_weights), *(m(source, target) for m in others)]
-        return side_by_side(decoded)
+        return concatenate_hidden(decoded)
 
     def memories(self, encoded: Encoded, beams: int) -> tuple[list[Memory], list[Memory]]:
         sources: list[Memory] = []
@@ -96,7 +96,7 @@ class Ensemble(Seq2Seq):
         for i, (member, its) in enumerate(zip(self.members, self._layers(), strict=True)):
             asked = need_weights if i == 0 else False
             decoded.append(member.decode(tokens, sources[its], pasts[its], positions, asked))
-        return side_by_side(decoded)
+        return concatenate_hidden(decoded)
 
     @torch.no_grad()
     def logits(self, hidden: Tensor) -> Tensor:
@@ -133,12 +133,12 @@ class Ensemble(Seq2Seq):
         return map(slice, [0, *ends], ends)
 
 
-def side_by_side(decoded: Sequence[Decoded]) -> Decoded:
+def concatenate_hidden(decoded: Sequence[Decoded]) -> Decoded:
     """Hidden states along the last axis; the weights of the first."""
     return Decoded(torch.cat([each.hidden for each in decoded], -1), decoded[0].weights)
 
 
-def shares(weights: Sequence[float] | None, count: int) -> tuple[float, ...]:
+def normalize_weights(weights: Sequence[float] | None, count: int) -> tuple[float, ...]:
     """Weights divided by their sum. Raises: ConfigError if they are not `count` positive ones."""
     given = [1.0] * count if weights is None else weights
     if len(given) != count:

@@ -14,7 +14,7 @@ from seq2seq.attention import Memory, Place, Role, StateMemory, build_attention
 from seq2seq.attention.base import Attended, Encoded
 from seq2seq.attention.fixed import final_state
 from seq2seq.errors import ConfigError
-from seq2seq.models.base import Attentions, Decoded, Layers, Seq2Seq, is_asked
+from seq2seq.models.base import Attentions, Decoded, Layers, Seq2Seq, wants_layer
 from seq2seq.nn.dropout import Dropout
 from seq2seq.nn.embedding import Embeddings
 from seq2seq.nn.positions import Positions
@@ -89,8 +89,8 @@ class Recurrent(Seq2Seq):
         self.cells = nn.ModuleList(
             build_cell(dim + fed if layer == 0 else dim, dim) for layer in range(layers)
         )
-        self.parts_of_state = ("hidden", "cell") if cell == "lstm" else ("hidden",)
-        self.first_state = nn.Linear(dim, dim * layers * len(self.parts_of_state))
+        self.state_names = ("hidden", "cell") if cell == "lstm" else ("hidden",)
+        self.first_state = nn.Linear(dim, dim * layers * len(self.state_names))
         self.readout = nn.Linear(read, dim)
 
     @staticmethod
@@ -112,13 +112,13 @@ class Recurrent(Seq2Seq):
 
     def forward(self, source: Tensor, target: Tensor, need_weights: Layers = False) -> Decoded:
         # There is one attention, which counts as layer 0.
-        return self.step(target, self.start(self.encode(source)), is_asked(need_weights, 0))
+        return self.step(target, self.start(self.encode(source)), wants_layer(need_weights, 0))
 
     def memories(self, encoded: Encoded, beams: int) -> tuple[list[Memory], list[Memory]]:
         first = self.first_state(final_state(encoded.states, encoded.real)).tanh()
         first = first.repeat_interleave(beams, dim=0).unflatten(-1, (-1, self.embeddings.dim))
         parts = first.split(self.layers, dim=1)  # (N, layers, E) each
-        memory = StateMemory(**dict(zip(self.parts_of_state, parts, strict=True)))
+        memory = StateMemory(**dict(zip(self.state_names, parts, strict=True)))
         return [self.cross.memory_of(encoded)], [memory]
 
     def decode(
@@ -129,7 +129,7 @@ class Recurrent(Seq2Seq):
         positions: Tensor,
         need_weights: Layers = False,
     ) -> Decoded:
-        memory, asked = pasts[0], is_asked(need_weights, 0)
+        memory, asked = pasts[0], wants_layer(need_weights, 0)
         assert isinstance(memory, StateMemory)
         embedded = self.dropout(self.embeddings.embed_target(tokens))  # (N, n, E)
         reads, weights = [], []
@@ -140,7 +140,7 @@ class Recurrent(Seq2Seq):
                 positions=position,
                 need_weights=asked,
             )
-            read, step_weights = self.word(y, memory, attend)
+            read, step_weights = self.emit(y, memory, attend)
             reads.append(read)
             if step_weights is not None:
                 weights.append(step_weights)
@@ -148,7 +148,7 @@ class Recurrent(Seq2Seq):
         # n x (N, H, 1, S) -> (1, N, H, n, S)
         return Decoded(hidden, torch.cat(weights, dim=2)[None] if asked else None)
 
-    def word(self, y: Tensor, memory: StateMemory, attend: Attend) -> tuple[Tensor, Tensor | None]:
+    def emit(self, y: Tensor, memory: StateMemory, attend: Attend) -> tuple[Tensor, Tensor | None]:
         """One word, whose predecessor is embedded as y (N, E): what the output is made of, (N, ...)
         for `read_out`, and the weights (N, H, 1, S) or None.
         """
@@ -162,7 +162,7 @@ class Recurrent(Seq2Seq):
         """One token through the stack of cells: x (N, E + what is fed) -> the last layer's state
         (N, E).
         """
-        before = zip(*(memory.state[name].unbind(1) for name in self.parts_of_state), strict=True)
+        before = zip(*(memory.state[name].unbind(1) for name in self.state_names), strict=True)
         after: list[tuple[Tensor, ...]] = []
         for cell, state in zip(self.cells, before, strict=True):
             if after:
@@ -170,7 +170,7 @@ class Recurrent(Seq2Seq):
             after.append(cell(x, state) if len(state) > 1 else (cell(x, *state),))
             x = after[-1][0]
         layers = zip(*after, strict=True)
-        for name, states in zip(self.parts_of_state, layers, strict=True):
+        for name, states in zip(self.state_names, layers, strict=True):
             memory.state[name] = torch.stack(states, dim=1)
         return x
 
@@ -196,7 +196,7 @@ class RNN(Recurrent):
     def widths(dim: int, context: int) -> tuple[int, int]:
         return context, 2 * dim + context
 
-    def word(self, y: Tensor, memory: StateMemory, attend: Attend) -> tuple[Tensor, Tensor | None]:
+    def emit(self, y: Tensor, memory: StateMemory, attend: Attend) -> tuple[Tensor, Tensor | None]:
         context, weights = attend(memory.state["hidden"][:, -1:])
         context = context.squeeze(1)
         top = self.advance(torch.cat((y, context), dim=-1), memory)
@@ -231,7 +231,7 @@ class LuongRNN(Recurrent):
         memory.state["attentional"] = torch.zeros_like(memory.state["hidden"][:, 0])
         return sources, pasts
 
-    def word(self, y: Tensor, memory: StateMemory, attend: Attend) -> tuple[Tensor, Tensor | None]:
+    def emit(self, y: Tensor, memory: StateMemory, attend: Attend) -> tuple[Tensor, Tensor | None]:
         top = self.advance(torch.cat((y, memory.state["attentional"]), dim=-1), memory)
         context, weights = attend(top[:, None])
         read = torch.cat((context.squeeze(1), top), dim=-1)

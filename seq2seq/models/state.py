@@ -54,15 +54,15 @@ class DecodeState:
         self._sources: SlotTable | None = None
         self._targets: SlotTable | BeamTable | None = None
         if pages is not None:
-            self._turn_pages(pages)
+            self._move_to_pages(pages)
         elif beams > 1:
             slabs = self._targets = BeamTable(len(self.lengths), beams, device)
             self.past = [to_slabs(memory, slabs) for memory in past]
         for tokens in map(tokens_of, self.source):
             if tokens is not None:
-                tokens.settle()
+                tokens.compact()
 
-    def _turn_pages(self, pages: PagePool) -> None:
+    def _move_to_pages(self, pages: PagePool) -> None:
         """Put all tokens into pages: the source's now, the target's as they come."""
         table = self._sources = source_table(self.source, pages)
         if table is not None:

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from seq2seq.attention import Attention, Memory, Place, Role, build_attention
 from seq2seq.attention.base import Encoded
-from seq2seq.models.base import Attentions, Decoded, Layers, Seq2Seq, is_asked
+from seq2seq.models.base import Attentions, Decoded, Layers, Seq2Seq, wants_layer
 from seq2seq.nn.dropout import Dropout
 from seq2seq.nn.embedding import Embeddings
 from seq2seq.nn.layer import LayerOptions
@@ -29,7 +29,7 @@ class Transformer(Seq2Seq):
     """
 
     roles = frozenset(Role)
-    parts = (LayerOptions,)
+    option_classes = (LayerOptions,)
     encoder: Any  # nn.ModuleList of EncoderLayer
     decoder: Any  # nn.ModuleList of DecoderLayer
 
@@ -65,7 +65,7 @@ class Transformer(Seq2Seq):
             DecoderLayer(attend(Role.DECODER), attend(Role.CROSS), layer, dim)
             for _ in range(decoder_layers)
         )
-        self.encoder_norm, self.decoder_norm = layer.last_norm(dim), layer.last_norm(dim)
+        self.encoder_norm, self.decoder_norm = layer.final_norm(dim), layer.final_norm(dim)
 
     def encode(self, source: Tensor) -> Encoded:
         self._check_length(source.shape[1], "source")
@@ -104,7 +104,7 @@ class Transformer(Seq2Seq):
         weights = []
         layers = zip(self.decoder, sources, pasts, strict=True)
         for index, (layer, source, past) in enumerate(layers):
-            asked = is_asked(need_weights, index)
+            asked = wants_layer(need_weights, index)
             x, layer_weights = layer(x, source, past, positions, asked)
             if asked:
                 weights.append(layer_weights)
@@ -116,13 +116,13 @@ class EncoderLayer(nn.Module):
 
     def __init__(self, attention: Attention[Any], options: LayerOptions, dim: int):
         super().__init__()
-        self.attention, self.feed = attention, options.feed(dim)
+        self.attention, self.feed = attention, options.feed_forward(dim)
         self.around_attention, self.around_feed = options.residual(dim), options.residual(dim)
 
     def forward(self, x: Tensor, mask: Tensor, groups: Tensor | None = None) -> Tensor:
-        y = self.around_attention.enter(x)
-        x = self.around_attention.leave(x, self.attention(y, mask=mask, groups=groups).out)
-        return self.around_feed.leave(x, self.feed(self.around_feed.enter(x)))
+        y = self.around_attention.pre_norm(x)
+        x = self.around_attention.add_residual(x, self.attention(y, mask=mask, groups=groups).out)
+        return self.around_feed.add_residual(x, self.feed(self.around_feed.pre_norm(x)))
 
 
 class DecoderLayer(nn.Module):
@@ -132,7 +132,7 @@ class DecoderLayer(nn.Module):
         self, attention: Attention[Any], cross: Attention[Any], options: LayerOptions, dim: int
     ):
         super().__init__()
-        self.attention, self.cross, self.feed = attention, cross, options.feed(dim)
+        self.attention, self.cross, self.feed = attention, cross, options.feed_forward(dim)
         self.around_attention, self.around_cross = options.residual(dim), options.residual(dim)
         self.around_feed = options.residual(dim)
         if not cross.reads_queries and self.around_cross.pre:
@@ -143,10 +143,11 @@ class DecoderLayer(nn.Module):
         self, x: Tensor, source: Memory, past: Memory | None, positions: Tensor, need_weights: bool
     ) -> tuple[Tensor, Tensor | None]:
         """x (N, n, E) -> x (N, n, E), cross-attention weights (N, H, n, S) or None."""
-        y = self.around_attention.enter(x)
-        own = self.attention(y) if past is None else self.attention.advance(y, past, positions)
-        x = self.around_attention.leave(x, own.out)
-        y = self.around_cross.enter(x)
+        y = self.around_attention.pre_norm(x)
+        own = self.attention(y).out if past is None else self.attention.advance(y, past, positions)
+        x = self.around_attention.add_residual(x, own)
+        y = self.around_cross.pre_norm(x)
         read = self.cross.attend_beams(y, source, positions, need_weights)
-        x = self.around_cross.leave(x, read.out)
-        return self.around_feed.leave(x, self.feed(self.around_feed.enter(x))), read.weights
+        x = self.around_cross.add_residual(x, read.out)
+        x = self.around_feed.add_residual(x, self.feed(self.around_feed.pre_norm(x)))
+        return x, read.weights

@@ -84,11 +84,11 @@ class Residual(nn.Module):
         self.pre = order == "pre"
         self.dropout = Dropout(dropout)
 
-    def enter(self, x: Tensor) -> Tensor:
+    def pre_norm(self, x: Tensor) -> Tensor:
         """The input of the sub-layer."""
         return self.norm(x) if self.pre else x
 
-    def leave(self, x: Tensor, y: Tensor) -> Tensor:
+    def add_residual(self, x: Tensor, y: Tensor) -> Tensor:
         """The sum of x, which entered, and y, what the sub-layer made of it."""
         x = x + self.dropout(y)
         return x if self.pre else self.norm(x)
@@ -125,7 +125,7 @@ class LayerOptions:
         check_range("model.dropout", self.dropout, 0, 1)
         check_range("model.activation_dropout", self.activation_dropout, 0, 1)
 
-    def feed(self, dim: int) -> FeedForward:
+    def feed_forward(self, dim: int) -> FeedForward:
         """A feed-forward network for vectors of width `dim`."""
         inside = self.dropout if self.activation_dropout is None else self.activation_dropout
         return FeedForward(dim, self.ffn_dim, self.activation, inside)
@@ -134,7 +134,7 @@ class LayerOptions:
         """The residual connection around a sub-layer."""
         return Residual(build_norm(self.norm, dim, self.norm_eps), self.norm_order, self.dropout)
 
-    def last_norm(self, dim: int) -> nn.Module:
+    def final_norm(self, dim: int) -> nn.Module:
         """The norm after a stack; in the post order, every layer is normalised already."""
         return (
             build_norm(self.norm, dim, self.norm_eps) if self.norm_order == "pre" else nn.Identity()

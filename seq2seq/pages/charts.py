@@ -52,8 +52,8 @@ class Axes(NamedTuple):
 def line_chart(series: Sequence[Series], *, x: str, y: str, until: float) -> str:
     """Lines from 0 to `until`, with their names at the right."""
     points = [point for each in series for point in each.points]
-    axes = Axes(ticks_of([0.0, until]), ticks_of([p[1] for p in points]))
-    drawn = rules_and_ticks(axes)
+    axes = Axes(round_ticks([0.0, until]), round_ticks([p[1] for p in points]))
+    drawn = draw_rules_and_ticks(axes)
     names = spread_apart([axes.up(each.points[-1][1]) for each in series])
     for n, (each, height) in enumerate(zip(series, names, strict=True)):
         line = " ".join(f"{axes.across(a):.1f},{axes.up(b):.1f}" for a, b in each.points)
@@ -63,7 +63,7 @@ def line_chart(series: Sequence[Series], *, x: str, y: str, until: float) -> str
             title = f"{each.name} {value:.4g}, {x} {step:,g}"
             drawn.append(draw_dot(axes, each.best, f"s{n}", title))
         if len(series) > 1:
-            drawn.append(label(WIDTH - RIGHT + 7, height + 4, each.name, f"name s{n}"))
+            drawn.append(draw_label(WIDTH - RIGHT + 7, height + 4, each.name, f"name s{n}"))
     return chart_svg(drawn, axes, x, y)
 
 
@@ -74,8 +74,8 @@ def bar_chart(bars: Sequence[Bar], *, x: str, y: str, level: float | None = None
         level: height of a line across, to compare with.
     """
     heights = [0.0, *(bar.value for bar in bars), *([] if level is None else [level])]
-    axes = Axes((0, len(bars)), ticks_of(heights))
-    drawn = rules_and_ticks(axes, vertical=False)
+    axes = Axes((0, len(bars)), round_ticks(heights))
+    drawn = draw_rules_and_ticks(axes, vertical=False)
     for n, bar in enumerate(bars):
         left, right = axes.across(n + 0.18), axes.across(n + 0.82)
         top, foot = axes.up(bar.value), axes.up(0)
@@ -86,26 +86,11 @@ def bar_chart(bars: Sequence[Bar], *, x: str, y: str, level: float | None = None
         )
         inside = foot - top > 20
         where = (top + 15, "value middle") if inside else (top - 5, "value above middle")
-        drawn.append(label(middle, where[0], f"{bar.value:.3g}", where[1]))
-        drawn.append(label(middle, foot + 15, bar.label, "tick middle"))
+        drawn.append(draw_label(middle, where[0], f"{bar.value:.3g}", where[1]))
+        drawn.append(draw_label(middle, foot + 15, bar.label, "tick middle"))
     if level is not None:
         height = axes.up(level)
         drawn.append(f'<path class="level" d="M{LEFT} {height:.1f}H{WIDTH - RIGHT}"/>')
-    return chart_svg(drawn, axes, x, y)
-
-
-def point_chart(points: Sequence[Point], line: Sequence[Point], *, x: str, y: str) -> str:
-    """A cloud of points, and a line of larger ones through it."""
-    everything = [*points, *line]
-    axes = Axes(ticks_of([p[0] for p in everything]), ticks_of([0.0, *(p[1] for p in everything)]))
-    drawn = rules_and_ticks(axes)
-    drawn += [
-        f'<circle class="cloud" cx="{axes.across(a):.1f}" cy="{axes.up(b):.1f}" r="2"/>'
-        for a, b in points
-    ]
-    path = " ".join(f"{axes.across(a):.1f},{axes.up(b):.1f}" for a, b in line)
-    drawn.append(f'<polyline class="line s0" points="{path}"/>')
-    drawn += [draw_dot(axes, p, "s0", f"{x} {p[0]:.2f}: {y} {p[1]:.1f}") for p in line]
     return chart_svg(drawn, axes, x, y)
 
 
@@ -113,7 +98,7 @@ def share_along(value: float, ticks: Sequence[float]) -> float:
     return (value - ticks[0]) / (ticks[-1] - ticks[0])
 
 
-def ticks_of(values: Sequence[float]) -> list[float]:
+def round_ticks(values: Sequence[float]) -> list[float]:
     """Round numbers that enclose the values."""
     low, high = min(values), max(values)
     if low == high:
@@ -130,14 +115,16 @@ def spread_apart(heights: Sequence[float], gap: float = 14) -> list[float]:
     return placed
 
 
-def rules_and_ticks(axes: Axes, vertical: bool = True) -> list[str]:
+def draw_rules_and_ticks(axes: Axes, vertical: bool = True) -> list[str]:
     drawn = []
     for tick in axes.y:
         height = axes.up(tick)
         drawn.append(f'<path class="rule" d="M{LEFT} {height:.1f}H{WIDTH - RIGHT}"/>')
-        drawn.append(label(LEFT - 7, height + 4, f"{tick:,.6g}", "tick end"))
+        drawn.append(draw_label(LEFT - 7, height + 4, f"{tick:,.6g}", "tick end"))
     for tick in axes.x if vertical else ():
-        drawn.append(label(axes.across(tick), HEIGHT - BOTTOM + 16, f"{tick:,.6g}", "tick middle"))
+        drawn.append(
+            draw_label(axes.across(tick), HEIGHT - BOTTOM + 16, f"{tick:,.6g}", "tick middle")
+        )
     return drawn
 
 
@@ -149,13 +136,13 @@ def draw_dot(axes: Axes, point: Point, kind: str, title: str) -> str:
     )
 
 
-def label(x: float, y: float, text: str, kind: str) -> str:
+def draw_label(x: float, y: float, text: str, kind: str) -> str:
     return f'<text class="{kind}" x="{x:.1f}" y="{y:.1f}">{escape(text)}</text>'
 
 
 def chart_svg(drawn: Sequence[str], axes: Axes, x: str, y: str) -> str:
     title = escape(f"{y} by {x}")
-    captions = label(LEFT - 7, 12, y, "caption") + label(
+    captions = draw_label(LEFT - 7, 12, y, "caption") + draw_label(
         (LEFT + WIDTH - RIGHT) / 2, HEIGHT - 5, x, "caption middle"
     )
     inside = "".join(drawn)
@@ -165,13 +152,13 @@ def chart_svg(drawn: Sequence[str], axes: Axes, x: str, y: str) -> str:
     )
 
 
-def curves(rows: Sequence[Mapping[str, str]]) -> str:
+def learning_curves(rows: Sequence[Mapping[str, str]]) -> str:
     """A chart for each metric, training and validation in one; the best validation is marked."""
     columns = (name.partition("/") for name in {name for row in rows for name in row})
     names = sorted({name for part, _, name in columns if part in PARTS}, key=metric_rank)
-    charts, until = [], max((update for update, _ in points(rows, "step")), default=0.0)
+    charts, until = [], max((update for update, _ in column_points(rows, "step")), default=0.0)
     for name in names:
-        lines = [(part, points(rows, f"{part}/{name}")) for part in PARTS]
+        lines = [(part, column_points(rows, f"{part}/{name}")) for part in PARTS]
         best = min if name in FALLING else max
         series = [
             Series(part, line, best(line, key=lambda point: point[1]) if part == "valid" else None)
@@ -216,10 +203,10 @@ def read_csv(path: Path) -> list[dict[str, str]]:
 
 def first_update(rows: Sequence[Mapping[str, str]]) -> float:
     """The update of the first of some rows; infinite if there is none."""
-    return next((update for update, _ in points(rows, "step")), math.inf)
+    return next((update for update, _ in column_points(rows, "step")), math.inf)
 
 
-def points(rows: Sequence[Mapping[str, str]], column: str) -> list[Point]:
+def column_points(rows: Sequence[Mapping[str, str]], column: str) -> list[Point]:
     """(update, value) of all finite values of a column; updates count from 1, steps from 0."""
     finite = []
     for row in rows:

@@ -20,7 +20,7 @@ CJK = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "BOPOMOFO", "FULLWIDTH", "HALFWI
 PICTOGRAPHS = range(0x1F000, 0x20000)
 
 
-def visible(text: str, limit: int = LABEL) -> str:
+def to_label(text: str, limit: int = LABEL) -> str:
     """A text as a label: escapes for what cannot be seen (`\\n`), an ellipsis for a long middle."""
     shown = escape(text)
     if len(shown) <= limit:
@@ -43,7 +43,7 @@ def choose_fonts(text: str) -> Fonts:
     """
     families = [DEFAULT]
     missing = {c for c in text if not c.isspace()}
-    missing -= drawable(font_file(DEFAULT), missing)
+    missing -= drawable_characters(font_file(DEFAULT), missing)
     if not missing:
         return Fonts(families, [])
     list_new_fonts()
@@ -51,21 +51,21 @@ def choose_fonts(text: str) -> Fonts:
     for entry in fontManager.ttflist:
         # "Last Resort" claims every character and draws a box for each.
         if not entry.name.startswith("Last Resort"):
-            covered[entry.name] |= drawable(entry.fname, missing)
+            covered[entry.name] |= drawable_characters(entry.fname, missing)
     while missing and covered:
         # The name breaks ties, so that the choice is the same on every run.
         best = max(sorted(covered), key=lambda name: len(covered[name] & missing))
         if not covered.pop(best) & missing:
             break
         # The family may have a glyph in another face (bold) than the one that will be used.
-        drawn = drawable(font_file(best), missing)
+        drawn = drawable_characters(font_file(best), missing)
         if drawn:
             families.append(best)
             missing -= drawn
     return Fonts(families, sorted(missing))
 
 
-def advice(missing: list[str]) -> str:
+def missing_font_advice(missing: list[str]) -> str:
     """A message about characters that no font has: which they are, what to install."""
     shown = ", ".join(f"{c} (U+{ord(c):04X})" for c in missing[:10])
     more = f" and {len(missing) - 10} more" if len(missing) > 10 else ""
@@ -74,11 +74,6 @@ def advice(missing: list[str]) -> str:
         f"no installed font can draw {shown}{more}; the picture has boxes instead. "
         f"On Debian or Ubuntu: apt install {packages}"
     )
-
-
-def is_right_to_left(text: str) -> bool:
-    """Does a text have a letter of a script like Arabic or Hebrew?"""
-    return any(unicodedata.bidirectional(c) in ("R", "AL") for c in text)
 
 
 def begins_at_the_right(words: Iterable[str]) -> bool:
@@ -110,7 +105,7 @@ def list_new_fonts() -> None:
                 continue
 
 
-def drawable(file: str, characters: set[str]) -> set[str]:
+def drawable_characters(file: str, characters: set[str]) -> set[str]:
     """The characters that a font file can draw; none if it holds only bitmaps (coloured emoji)."""
     try:
         font = FT2Font(file)

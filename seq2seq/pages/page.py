@@ -21,7 +21,7 @@ from seq2seq.alignment.choice import Alignment, Choice
 from seq2seq.alignment.links import Word, format_links
 from seq2seq.durable import replacing
 from seq2seq.errors import ConfigError
-from seq2seq.pages.labels import visible
+from seq2seq.pages.labels import to_label
 
 LONGEST = 60  # characters of a word
 
@@ -40,10 +40,10 @@ def write_page(path: Path, alignments: Sequence[Alignment], choice: Choice) -> N
     """
     body = '<h1>Alignment</h1>\n<p class="lead">Where the model looked in the source (above, or on '
     body += "the left) when it wrote each word of the translation. Blue: a link. Grey: the rest of "
-    body += f"its attention.</p>\n{part('alignment.html')}"
+    body += f"its attention.</p>\n{read_part('alignment.html')}"
     data = {"alignments": alignment_data(alignments, choice)}
     styles, scripts = ("theme.css", "alignment.css"), ("alignment.js",)
-    write_file(path, page("Alignment", body, data, styles, scripts).encode(), "page")
+    write_file(path, build_page("Alignment", body, data, styles, scripts).encode(), "page")
 
 
 def alignment_data(alignments: Sequence[Alignment], choice: Choice) -> dict[str, Any]:
@@ -55,7 +55,7 @@ def alignment_data(alignments: Sequence[Alignment], choice: Choice) -> dict[str,
     }
 
 
-def page(
+def build_page(
     title: str,
     body: str,
     data: Mapping[str, Any],
@@ -69,8 +69,8 @@ def page(
         data: what the scripts find in the element `data`.
         styles, scripts: files of `pages/`.
     """
-    style = "\n".join(part(name) for name in styles)
-    script = "\n".join(part(name) for name in scripts)
+    style = "\n".join(read_part(name) for name in styles)
+    script = "\n".join(read_part(name) for name in scripts)
     policy = (
         f"default-src 'none'; img-src data:; style-src '{policy_hash(style)}'; "
         f"script-src '{policy_hash(script)}'"
@@ -80,10 +80,10 @@ def page(
     plain = json.dumps(data, separators=(",", ":"))
     for character in "<>&":
         plain = plain.replace(character, f"\\u{ord(character):04x}")
-    return Template(part("page.html")).substitute(parts, data=plain)
+    return Template(read_part("page.html")).substitute(parts, data=plain)
 
 
-def part(name: str) -> str:
+def read_part(name: str) -> str:
     """A file of `pages/`."""
     return files("seq2seq.pages").joinpath(name).read_text(encoding="utf-8")
 
@@ -116,7 +116,7 @@ def pair_data(alignment: Alignment, choice: Choice) -> dict[str, Any]:
 
 
 def word_labels(words: Sequence[Word]) -> list[str]:
-    return [visible(word.text, LONGEST) for word in words]
+    return [to_label(word.text, LONGEST) for word in words]
 
 
 def policy_hash(text: str) -> str:

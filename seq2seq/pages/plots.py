@@ -19,11 +19,10 @@ from numpy.typing import ArrayLike
 
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.pages.labels import (
-    advice,
     begins_at_the_right,
     choose_fonts,
-    is_right_to_left,
-    visible,
+    missing_font_advice,
+    to_label,
 )
 from seq2seq.pages.page import write_file
 
@@ -43,8 +42,6 @@ INK, QUIET, RULE = "#1f2328", "#6e7781", "#e4e8ee"
 # Inches: largest side of all maps, largest cell of a single map and of one of several, gap between
 # maps, width of the scale.
 PAGE, CELL, SMALL_CELL, GAP, BAR = 14.0, 0.42, 0.26, 0.42, 0.09
-# The first matplotlib that joins and orders the letters of right-to-left scripts.
-SHAPES = (3, 11)
 # Points: the largest and the smallest label.
 LARGE, SMALL = 10.5, 3.4
 
@@ -61,8 +58,7 @@ def plot_alignment(
     Words are drawn as they are, dollar signs and underscores too; control characters as escapes;
     long words with an ellipsis in the middle. Characters that no installed font has are drawn as
     boxes, with one warning that says what to install. Columns of a source in a right-to-left script
-    run from right to left; inside a word, matplotlib 3.11 and later join and order Arabic letters;
-    earlier versions do not, and a warning says so.
+    run from right to left.
 
     Args:
         weights: (T, S), from 0 to 1, one row a target word; or (H, T, S), a map for each head, side
@@ -73,18 +69,17 @@ def plot_alignment(
         words; ValueError if the weights do not fit the words or are not finite.
     """
     grid = np.asarray(weights, dtype=float)
-    check_fit(grid, (*grid.shape[:-2], len(target_words), len(source_words)))
-    source = [visible(word) for word in source_words]
-    target = [visible(word) for word in target_words]
+    check_shape(grid, (*grid.shape[:-2], len(target_words), len(source_words)))
+    source = [to_label(word) for word in source_words]
+    target = [to_label(word) for word in target_words]
     heads = [f"head {head + 1}" for head in range(len(grid))] if grid.ndim == 3 else []
     suffix = picture_format(path)
     text = "".join([*source, *target, *heads])
     families, missing = choose_fonts(text)
     picture = io.BytesIO()
     with warnings.catch_warnings(), style.context("default"), drawing_settings(families):
-        # Both are reported once, below; the second is about shaping, before matplotlib 3.11.
-        known = r"Glyph .* missing from|Matplotlib currently does not support"
-        warnings.filterwarnings("ignore", message=known)
+        # Reported once, below.
+        warnings.filterwarnings("ignore", message=r"Glyph .* missing from")
         figure = draw_all(grid.reshape(-1, *grid.shape[-2:]), source, target, heads)
         figure.savefig(
             picture,
@@ -95,14 +90,8 @@ def plot_alignment(
             metadata=METADATA[suffix],
         )
     write_file(path, picture.getvalue(), "picture")
-    notes = [advice(missing)] if missing else []
-    if is_right_to_left(text) and matplotlib.__version_info__ < SHAPES:
-        notes.append(
-            f"matplotlib {matplotlib.__version__} draws right-to-left words from left to right and "
-            "their letters apart: pip install 'matplotlib>=3.11'"
-        )
-    if notes:
-        warnings.warn(". ".join(notes), stacklevel=2)
+    if missing:
+        warnings.warn(missing_font_advice(missing), stacklevel=2)
 
 
 def picture_format(path: Path, *others: str) -> str:
@@ -118,7 +107,7 @@ def picture_format(path: Path, *others: str) -> str:
     return suffix
 
 
-def check_fit(grid: np.ndarray, expected: tuple[int, ...]) -> None:
+def check_shape(grid: np.ndarray, expected: tuple[int, ...]) -> None:
     if 0 in expected:
         raise DataError("there is no alignment to draw: the source or the target has no words")
     if grid.shape != expected:

@@ -6,16 +6,15 @@ Each part is independent: without its input it says what is missing, and the oth
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from html import escape
 from pathlib import Path
-from statistics import fmean
 from typing import Any, NamedTuple, TypeVar
 
 from seq2seq.errors import Seq2SeqError, format_count
 from seq2seq.metrics.assessment import Assessment
 from seq2seq.metrics.buckets import LengthBucket
-from seq2seq.metrics.sentence_quality import SentenceQuality, agreement, extremes, tenths
-from seq2seq.pages.charts import Bar, bar_chart, curves, point_chart
-from seq2seq.pages.labels import visible
-from seq2seq.pages.page import page, part, write_file
+from seq2seq.metrics.sentence_quality import SentenceQuality, extremes
+from seq2seq.pages.charts import Bar, bar_chart, learning_curves
+from seq2seq.pages.labels import to_label
+from seq2seq.pages.page import build_page, read_part, write_file
 
 SHOWN = 8  # of the best sentences, and of the worst
 LONGEST = 1500  # characters of a sentence
@@ -65,37 +64,40 @@ def write_report(
     Raises: ConfigError if the file cannot be written.
     """
     body = [
-        f"<h1>{text(title)}</h1>",
+        f"<h1>{to_html(title)}</h1>",
         figure_list([*figures, *scores_in_short(tested)]),
-        section("Learning curves", metrics, curves),
+        section("Learning curves", metrics, learning_curves),
         section("Scores", tested, scores_section),
         section("Length of the source", tested, lengths_section),
-        section("Confidence", tested, confidence_section),
         section("Worst and best sentences", tested, sentences_section),
-        section("Alignment", alignments, lambda _: part("alignment.html")),
+        section("Alignment", alignments, lambda _: read_part("alignment.html")),
         section("Data", ledger, str),
     ]
     data = {"alignments": None if isinstance(alignments, Seq2SeqError) else alignments}
     styles = ("theme.css", "report.css", "alignment.css")
-    html = page(escape(visible(title, 200)), "\n".join(body), data, styles, ("alignment.js",))
+    html = build_page(
+        escape(to_label(title, 200)), "\n".join(body), data, styles, ("alignment.js",)
+    )
     write_file(path, html.encode(), "page")
 
 
-def text(raw: str) -> str:
+def to_html(raw: str) -> str:
     """A text as HTML without markup, with escapes for invisible characters."""
-    return escape(visible(raw, LONGEST))
+    return escape(to_label(raw, LONGEST))
 
 
 def section(title: str, content: T | Seq2SeqError, draw: Callable[[T], str]) -> str:
     if isinstance(content, Seq2SeqError):
-        inside = f'<p class="missing">Not available: {text(str(content))}</p>'
+        inside = f'<p class="missing">Not available: {to_html(str(content))}</p>'
     else:
         inside = draw(content)
     return f'<section class="part"><h2>{title}</h2>\n{inside}</section>'
 
 
 def figure_list(figures: Sequence[tuple[str, str]]) -> str:
-    rows = (f"<div><dt>{text(name)}</dt><dd>{text(value)}</dd></div>" for name, value in figures)
+    rows = (
+        f"<div><dt>{to_html(name)}</dt><dd>{to_html(value)}</dd></div>" for name, value in figures
+    )
     return f'<dl class="figures">{"".join(rows)}</dl>'
 
 
@@ -112,11 +114,11 @@ def scores_section(tested: Tested) -> str:
     for score in tested.assessment.scores:
         drawn = score.interval
         interval = f"{drawn.mean:.1f} ± {drawn.half_width:.1f}" if drawn else "not defined" * single
-        signature = f"<code>{text(drawn.signature if drawn else score.signature)}</code>"
-        rows.append((text(score.name), f"{score.value:.1f}", interval, signature))
-    notes = "".join(f'<p class="note">{text(caution)}</p>' for caution in tested.cautions)
+        signature = f"<code>{to_html(drawn.signature if drawn else score.signature)}</code>"
+        rows.append((to_html(score.name), f"{score.value:.1f}", interval, signature))
+    notes = "".join(f'<p class="note">{to_html(caution)}</p>' for caution in tested.cautions)
     return (
-        f'<p class="note">On {text(tested.name)}, {count}, by sacreBLEU. The interval '
+        f'<p class="note">On {to_html(tested.name)}, {count}, by sacreBLEU. The interval '
         "is a 95% bootstrap over sentences: mean and half width over resamples. BLEU and chrF are "
         "best at 100, TER at 0.</p>"
         f"{notes}{html_table(('', 'Score', '95% interval', 'Signature'), rows, numbers=(1, 2))}"
@@ -141,8 +143,8 @@ def lengths_section(tested: Tested) -> str:
     name = assessment.scores[0].name
     overall = assessment.scores[0].value
     charts = (
-        bar_chart(bars_of(assessment.lengths), x=x, y=name, level=overall),
-        bar_chart(bars_of(tested.ratios), x=x, y="length of translation / reference", level=1.0),
+        bar_chart(build_bars(assessment.lengths), x=x, y=name, level=overall),
+        bar_chart(build_bars(tested.ratios), x=x, y="length of translation / reference", level=1.0),
     )
     return (
         '<p class="note">A model that breaks down on long sentences, or writes too little, shows '
@@ -151,30 +153,13 @@ def lengths_section(tested: Tested) -> str:
     )
 
 
-def bars_of(buckets: Sequence[LengthBucket]) -> list[Bar]:
+def build_bars(buckets: Sequence[LengthBucket]) -> list[Bar]:
     def label(bucket: LengthBucket) -> str:
         if bucket.high is None:
             return f"{bucket.low}+"
         return f"{bucket.low}–{bucket.high}" if bucket.low else f"≤ {bucket.high}"
 
     return [Bar(label(b), b.score, format_count(b.sentences, "sentence")) for b in buckets]
-
-
-def confidence_section(tested: Tested) -> str:
-    known = [(j.confidence, j.quality) for j in tested.judged if j.confidence is not None]
-    if not known:
-        return '<p class="missing">Not available: every translation is empty</p>'
-    line = [(fmean(c for c, _ in tenth), fmean(q for _, q in tenth)) for tenth in tenths(known)]
-    chart = point_chart(known, line, x="confidence", y="sentence chrF")
-    r = agreement(known)
-    correlation = "" if r is None else f" Their correlation is {r:.2f} (Pearson)."
-    return (
-        '<p class="note">Confidence is the geometric mean of the probabilities of the pieces of a '
-        "translation. Where the line rises, it tells good translations from bad ones; where it is "
-        "flat, it does not. The line joins the means of tenths of the sentences, from the "
-        f"least confident.{correlation}</p>"
-        f'<div class="charts">{chart}</div>'
-    )
 
 
 def sentences_section(tested: Tested) -> str:
@@ -195,7 +180,7 @@ def sentence_item(judged: SentenceQuality) -> str:
         ("translation", judged.hypothesis or "(empty)"),
         ("reference", judged.reference),
     )
-    rows = "".join(f'<dt>{name}</dt><dd dir="auto">{text(value)}</dd>' for name, value in texts)
+    rows = "".join(f'<dt>{name}</dt><dd dir="auto">{to_html(value)}</dd>' for name, value in texts)
     return (
         f'<li><div class="mark"><b>{judged.quality:.0f}</b> chrF{confidence}'
         f"<br>line {judged.line_no:,}</div><dl>{rows}</dl></li>"
@@ -229,15 +214,19 @@ def corpus_rows(name: str, part: Mapping[str, Any]) -> Iterator[list[str]]:
         counts = [corpus["read"], corpus["kept"], *left_out, *whole]
         rates = [corpus[side]["unknown_rate"] for side in ("source", "target")]
         unknown = " / ".join(f"{rate:.2%}" for rate in rates)
-        yield [escape(visible(title)), file_list(corpus["files"]), *map(as_count, counts), unknown]
+        yield [
+            escape(to_label(title)),
+            file_list(corpus["files"]),
+            *map(format_cell, counts),
+            unknown,
+        ]
 
 
-def as_count(count: int | str | None) -> str:
+def format_cell(count: int | str | None) -> str:
     return f"{count:,}" if isinstance(count, int) else count or ""
 
 
 def file_list(files: list[Mapping[str, Any]]) -> str:
-    return "<br>".join(
-        f"{escape(visible(Path(file['path']).name, 60))} <code>{escape(file['sha256'][:12])}</code>"
-        for file in files
-    )
+    names = (escape(to_label(Path(file["path"]).name, 60)) for file in files)
+    sums = (escape(file["sha256"][:12]) for file in files)
+    return "<br>".join(f"{name} <code>{sha}</code>" for name, sha in zip(names, sums, strict=True))

@@ -16,13 +16,13 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple, Self
 
 import torch
+from seq2seq.decoding.answering import GivenUp
 
-from seq2seq.alignment.choice import Choice, choice_of_guided_head, sharpest
+from seq2seq.alignment.choice import Choice, choice_of_guided_head, guess_choice
 from seq2seq.alignment.saved_choice import load_choice
-from seq2seq.checkpoint import find
+from seq2seq.checkpoint.folder import find_checkpoint
 from seq2seq.constraints.request import PLACEHOLDERS, Rules, TextRequest
 from seq2seq.decoding import engine_options
-from seq2seq.decoding.answering import GivenUp
 from seq2seq.decoding.precision import describe_backend
 from seq2seq.decoding.workers import Workers
 from seq2seq.errors import ConfigError
@@ -135,8 +135,10 @@ class ModelWorker:
         for _ in self.engine.translate([TextRequest("a")] * workers):
             pass
         with suppress(ConfigError):
-            guess = sharpest([self.translator.align("a", "a")])
-            chosen = load_choice(find(Path(path))) or choice_of_guided_head(self.translator.config)
+            guess = guess_choice([self.translator.align("a", "a")])
+            chosen = load_choice(find_checkpoint(Path(path))) or choice_of_guided_head(
+                self.translator.config
+            )
             self.choice = chosen or guess
 
     def start(self) -> Self:

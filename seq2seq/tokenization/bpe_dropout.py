@@ -12,11 +12,11 @@ import tokenizers
 from seq2seq.errors import ConfigError
 from seq2seq.tokenization.tokenizer import Tokenizer
 
-CACHED_WORDS = 2**16  # whose plain pieces are cached
+CACHED_WORDS = 2**16  # with their plain pieces
 DRAWS = 64  # made at a time
 
 
-class Merger:
+class BPEDropout:
     """Segments text into the pieces of a byte-level BPE tokenizer, dropping some merges.
 
     At each step every possible merge of a word is dropped with some probability, and of the others
@@ -25,7 +25,7 @@ class Merger:
     change nothing.
 
     Args:
-        tokenizer: learnt with `ByteLevelBPE`.
+        tokenizer: a `ByteLevelBPE`.
 
     Raises: ConfigError for a tokenizer of another kind.
     """
@@ -110,7 +110,7 @@ class Merger:
         return [piece for piece in pieces if piece >= 0]
 
 
-def drops(p: float, seed: int, epoch: int, row: int, side: int) -> Iterator[bool]:
+def draw_drops(p: float, seed: int, epoch: int, row: int, side: int) -> Iterator[bool]:
     """Endless draws, True with probability p: a pure function of (seed, epoch, row, side).
 
     From a counter-based generator (Philox; Salmon et al. 2011), so the draws of a row do not depend

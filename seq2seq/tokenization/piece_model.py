@@ -7,7 +7,6 @@ Kudo and Richardson 2018, arXiv:1808.06226.
 import math
 import re
 from collections.abc import Iterable, Mapping
-from itertools import starmap
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -66,7 +65,7 @@ class PieceModel(NamedTuple):
         own = (piece.text for piece in self.pieces if piece.kind == USER_DEFINED)
         return {text: chr(FIRST_CODE + i) for i, text in enumerate(longest_first(own))}
 
-    def changed_symbols(self) -> dict[str, str]:
+    def symbols_to_protect(self) -> dict[str, str]:
         """The symbols that would be lost in normalisation.
 
         Raises: DataError if the normalisation is damaged.
@@ -87,7 +86,7 @@ class PieceModel(NamedTuple):
             if kind in (NORMAL, USER_DEFINED):
                 names.setdefault(text, text.replace("<", LESS))
             else:
-                names[text] = text if kind == BYTE else absent(text)
+                names[text] = text if kind == BYTE else mark_absent(text)
         if self.has_bytes and "<" not in self.named:
             names[LESS_BYTE] = LESS
         return names
@@ -97,25 +96,25 @@ def longest_first(texts: Iterable[str]) -> list[str]:
     return sorted(texts, key=lambda text: (-len(text), text))
 
 
-def absent(name: str) -> str:
+def mark_absent(name: str) -> str:
     """The name in the library of a piece that the model lacks."""
     return ABSENT + name.replace("<", LESS) + ABSENT
 
 
-def read_model(path: Path) -> PieceModel:
+def read_piece_model(path: Path) -> PieceModel:
     """Read a file. Raises: DataError if it is no model, or of an unsupported kind."""
     try:
         size = path.stat().st_size
         if not path.is_file() or size > LARGEST:
             raise DataError(f"{path} is not a SentencePiece model: {size:,} bytes, or not a file")
-        return parse_model(path.read_bytes())
+        return parse_piece_model(path.read_bytes())
     except OSError as error:
         raise DataError(f"{path}: {error.strerror}. It should be a SentencePiece model") from error
     except DataError as error:
         raise DataError(f"{path} is not a SentencePiece model that can be used: {error}") from error
 
 
-def parse_model(data: bytes) -> PieceModel:
+def parse_piece_model(data: bytes) -> PieceModel:
     """The model in the bytes of a file. Raises: DataError."""
     pieces, parts = [], {2: b"", 3: b"", 5: b""}
     for number, value in protobuf.decode_fields(data):
@@ -160,7 +159,7 @@ def check_symbols(model: PieceModel) -> None:
             )
         if piece.kind in (NORMAL, USER_DEFINED) and re.search(f"[{RESERVED}]", piece.text):
             raise DataError(f"its piece {piece.text!r} has a character that is reserved here")
-    check_overlaps(model.changed_symbols())
+    check_overlaps(model.symbols_to_protect())
     check_overlaps(model.symbols if model.algorithm == BPE else {})
 
 
@@ -209,19 +208,12 @@ def character_map(model: PieceModel) -> list[Any]:
 
 
 def serialize(model: PieceModel) -> bytes:
-    """The bytes of a file, as `parse` reads them."""
-    pieces = b"".join(
-        protobuf.encode_field(
-            1,
-            protobuf.encode_field(1, name.encode())
-            + protobuf.encode_field(2, score)
-            + protobuf.encode_field(3, k),
-        )
-        for name, score, k in model.pieces
-    )
-    normal = [(2, model.charsmap), (3, int(model.prefix)), (4, int(model.collapse))]
-    training = protobuf.encode_field(3, model.algorithm) + protobuf.encode_field(
-        35, int(model.has_bytes)
-    )
-    normalizer = b"".join(starmap(protobuf.encode_field, normal))
-    return pieces + protobuf.encode_field(2, training) + protobuf.encode_field(3, normalizer)
+    """The bytes of a file, as `parse_piece_model` reads them."""
+    field = protobuf.encode_field
+    pieces = [
+        field(1, field(1, name.encode()) + field(2, score) + field(3, kind))
+        for name, score, kind in model.pieces
+    ]
+    normal = field(2, model.charsmap) + field(3, int(model.prefix)) + field(4, int(model.collapse))
+    training = field(3, model.algorithm) + field(35, int(model.has_bytes))
+    return b"".join(pieces) + field(2, training) + field(3, normal)

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import ClassVar
 
 from seq2seq.errors import ConfigError
-from seq2seq.tokenization.tokenizer import Recipe
+from seq2seq.tokenization.recipe import Recipe
 
 LARGEST = 2**24  # bytes of a file; the largest in use have 5 million
 

@@ -6,10 +6,9 @@ from collections.abc import Iterator
 from seq2seq.errors import DataError
 
 VARINT, EIGHT_BYTES, BYTES, FOUR_BYTES = 0, 1, 2, 5
-Field = tuple[int, int | bytes]
 
 
-def decode_fields(message: bytes) -> Iterator[Field]:
+def decode_fields(message: bytes) -> Iterator[tuple[int, int | bytes]]:
     """The number and the value of each field, in order: an integer, or the bytes of whatever else.
 
     Raises: DataError for bytes that are no message.
@@ -17,15 +16,15 @@ def decode_fields(message: bytes) -> Iterator[Field]:
     """
     at = 0
     while at < len(message):
-        key, at = varint(message, at)
+        key, at = decode_varint(message, at)
         number, kind = key >> 3, key & 7
         if kind == VARINT:
-            value, at = varint(message, at)
+            value, at = decode_varint(message, at)
             yield number, value
             continue
         sizes = {EIGHT_BYTES: 8, FOUR_BYTES: 4}
         if kind == BYTES:
-            size, at = varint(message, at)
+            size, at = decode_varint(message, at)
         elif kind in sizes:
             size = sizes[kind]
         else:
@@ -36,7 +35,7 @@ def decode_fields(message: bytes) -> Iterator[Field]:
         at += size
 
 
-def varint(message: bytes, at: int) -> tuple[int, int]:
+def decode_varint(message: bytes, at: int) -> tuple[int, int]:
     """An integer in groups of seven bits, and the place after it."""
     value = 0
     for shift in range(0, 70, 7):
@@ -73,7 +72,7 @@ def float_of(value: int | bytes) -> float:
 
 
 def encode_field(number: int, value: int | float | bytes) -> bytes:
-    """A field, as `fields` reads it."""
+    """A field, as `decode_fields` reads it."""
     if isinstance(value, float):
         return encode_varint(number << 3 | FOUR_BYTES) + struct.pack("<f", value)
     if isinstance(value, int):

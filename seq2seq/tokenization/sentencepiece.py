@@ -29,10 +29,10 @@ from seq2seq.tokenization.piece_model import (
     USER_DEFINED,
     Piece,
     PieceModel,
-    absent,
     character_map,
-    parse_model,
-    read_model,
+    mark_absent,
+    parse_piece_model,
+    read_piece_model,
 )
 from seq2seq.tokenization.pretrained import PretrainedTokenizer
 from seq2seq.tokenization.tokenizer import Tokenizer
@@ -62,7 +62,7 @@ def build_tokenizer(
     listed = model.named if vocabulary is None else vocabulary
     known, tags = model.names(), tags or {}
     of_model = {piece.text: piece for piece in model.pieces}
-    names = [*NAMES, *(tags.get(n) or known.get(n) or absent(n) for n in listed)]
+    names = [*NAMES, *(tags.get(n) or known.get(n) or mark_absent(n) for n in listed)]
     symbols = [Piece(name, 0.0, CONTROL) for name in NAMES]
     found = [*symbols, *(of_model.get(name, Piece(name, 0.0, UNUSED)) for name in listed)]
     library = tokenizers.Tokenizer(
@@ -124,7 +124,7 @@ def bpe_model(names: list[str], found: Sequence[Piece], has_bytes: bool) -> Any:
 
 def normal_steps(model: PieceModel) -> list[Any]:
     """From a text to what is cut."""
-    replace, changed = normalizers.Replace, model.changed_symbols()
+    replace, changed = normalizers.Replace, model.symbols_to_protect()
     steps = [
         replace(Regex(f"[{RESERVED}]"), ABSENT),
         *(replace(text, code) for text, code in changed.items()),
@@ -180,8 +180,8 @@ def splits_at_marks(model: PieceModel) -> bool:
     return MARK in model.named and not any(MARK in name[1:] for name in model.named)
 
 
-def model_of(tokenizer: Tokenizer) -> PieceModel:
-    """The model from which `build` makes an equal tokenizer, up to the ids.
+def piece_model_of(tokenizer: Tokenizer) -> PieceModel:
+    """The model from which `build_tokenizer` makes an equal tokenizer, up to the ids.
 
     Raises: ConfigError for a tokenizer that no SentencePiece model equals.
     """
@@ -227,20 +227,13 @@ def model_of(tokenizer: Tokenizer) -> PieceModel:
     )
 
 
-def probes(model: PieceModel) -> list[str]:
+def probe_texts(model: PieceModel) -> list[str]:
     """Texts on which a tokenizer is compared with SentencePiece: every piece, alone and beside the
     next, characters that are normalised, and names of symbols.
     """
     texts = [name.replace(MARK, " ") for name in model.named]
-    others = [
-        "a  b ",
-        " ",
-        MARK,
-        "ﬁ½①ｆｕｌｌ　ｗｉｄｔｈ",
-        "é e\u0301",
-        "a\tb\u00a0c\u200bd\u0085e",
-        *NAMES,
-    ]
+    others = ["a  b ", " ", MARK, "ﬁ½①ｆｕｌｌ　ｗｉｄｔｈ", "é e\u0301"]
+    others += ["a\tb\u00a0c\u200bd\u0085e", *NAMES]
     return [*texts, *map("".join, zip(texts, texts[1:], strict=False)), *others]
 
 
@@ -248,7 +241,7 @@ def compare_with_library(tokenizer: Tokenizer, data: bytes, texts: Sequence[str]
     """The texts that SentencePiece itself cuts in another way.
 
     Args:
-        tokenizer: from `build`.
+        tokenizer: from `build_tokenizer`.
         data: the bytes of the model.
 
     Raises: ConfigError if the package sentencepiece is not installed.
@@ -261,7 +254,7 @@ def compare_with_library(tokenizer: Tokenizer, data: bytes, texts: Sequence[str]
         ) from error
     judge = SentencePieceProcessor(model_proto=data)
     unknown = judge.unk_id()
-    texts_of = {name: text for text, name in parse_model(data).names().items()}
+    texts_of = {name: text for text, name in parse_piece_model(data).names().items()}
     names = [texts_of.get(name, name) for name in tokenizer.symbols()]
     theirs = [
         [None if i == unknown else judge.id_to_piece(i) for i in row]
@@ -285,4 +278,4 @@ class SentencePiece(PretrainedTokenizer):
 
     def train(self, lines: Iterable[str], side: int = 0) -> Tokenizer:
         """The tokenizer of the file. Raises: DataError for one that is no such model."""
-        return build_tokenizer(read_model(self.paths[side]))
+        return build_tokenizer(read_piece_model(self.paths[side]))

@@ -1,23 +1,12 @@
-"""Text to piece ids and back, and byte-level byte pair encoding, which can encode any text.
+"""Text to piece ids and back."""
 
-Byte pair encoding: Sennrich et al. 2016, arXiv:1508.07909. Over bytes, so that no character is
-unknown: Radford et al. 2019 (GPT-2).
-"""
-
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass, field
-from typing import Literal, NamedTuple
+from typing import NamedTuple
 
 import tokenizers
-from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
-from seq2seq.tables import check_range
-
-# A character of a script without spaces between words.
-CJK = r"[\p{Han}\p{Hiragana}\p{Katakana}]"
 
 # The symbol of a tag. No kind of tokenizer has a plain space inside a piece, so that no piece has
 # the name of a tag.
@@ -162,91 +151,3 @@ class Tokenizers(NamedTuple):
 
     source: Tokenizer
     target: Tokenizer
-
-
-@dataclass(frozen=True, kw_only=True)
-class Recipe(ABC):
-    """How to learn a tokenizer: options, checked on creation. Their repr names it in the cache.
-
-    Args:
-        vocab_size: ids in all, the 4 control symbols counted; None for all pieces of the text.
-        joint: one tokenizer for both languages (True), or one for each.
-        normalize: None keeps characters as they are; "nfc" first writes accents in composed form.
-    """
-
-    vocab_size: int | None = None
-    joint: bool = True
-    normalize: Literal["nfc"] | None = None
-
-    @abstractmethod
-    def train(self, lines: Iterable[str], side: int = 0) -> Tokenizer:
-        """Learn it from text, of the source (side 0), the target (1), or both (0).
-
-        Raises: ConfigError if the options do not suit the text.
-        """
-
-
-@dataclass(frozen=True, kw_only=True)
-class ByteLevelBPE(Recipe):
-    """How to learn byte pair encoding: repeatedly merge the most frequent pair of neighbours.
-
-    Words are split first, each with the space before it, and nothing merges across words.
-
-    Args:
-        vocab_size: ids in all: 4 control symbols, 256 bytes, and merges, fewer from a small text.
-        joint: one tokenizer for both languages (True), or one for each.
-        normalize: None keeps the text as it is, so that decoding gives back what was encoded; "nfc"
-            first writes accents in composed form.
-        max_token_length: bytes in the longest piece; avoids pieces that are whole phrases in
-            scripts without spaces.
-        isolate_cjk: nothing merges across a Han, Hiragana or Katakana character.
-        dropout: probability with which a merge is left out in training, see `Merger`. The learnt
-            tokenizer does not depend on it.
-
-    Raises: ConfigError for a value out of range.
-    """
-
-    vocab_size: int = 8000
-    max_token_length: int = 16
-    isolate_cjk: bool = False
-    # Not in the repr: it changes nothing about the learnt tokenizer.
-    dropout: float = field(default=0.0, repr=False)
-
-    def __post_init__(self) -> None:
-        check_range("tokenizer.dropout", self.dropout, 0, 1)
-        check_vocab_size(self.vocab_size, "merges")
-        check_range("tokenizer.max_token_length", self.max_token_length, 2)
-
-    def train(self, lines: Iterable[str], side: int = 0) -> Tokenizer:
-        """Learn the merges from text. The same lines always give the same tokenizer."""
-        library = tokenizers.Tokenizer(models.BPE())
-        if self.normalize == "nfc":
-            library.normalizer = normalizers.NFC()
-        words = pre_tokenizers.ByteLevel(add_prefix_space=False)
-        library.pre_tokenizer = isolating_cjk(words) if self.isolate_cjk else words
-        library.decoder = decoders.ByteLevel()
-        trainer = trainers.BpeTrainer(
-            vocab_size=self.vocab_size,
-            special_tokens=list(NAMES),
-            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
-            # The limit of the library is exclusive.
-            max_token_length=self.max_token_length + 1,
-            show_progress=False,
-        )
-        library.train_from_iterator(lines, trainer)
-        return Tokenizer(library)
-
-
-def check_vocab_size(size: int, others: str) -> None:
-    """Raises: ConfigError if the control symbols and all bytes do not fit."""
-    smallest = len(NAMES) + 256
-    if size < smallest:
-        raise ConfigError(
-            f"tokenizer.vocab_size={size} is too small: 256 bytes and {len(NAMES)} control symbols "
-            f"make {smallest}, and {others} need more: tokenizer.vocab_size=8000"
-        )
-
-
-def isolating_cjk(words: pre_tokenizers.PreTokenizer) -> pre_tokenizers.PreTokenizer:
-    """Splits at every Han, Hiragana and Katakana character, then as `words` does."""
-    return pre_tokenizers.Sequence([pre_tokenizers.Split(Regex(CJK), "isolated"), words])

@@ -13,7 +13,8 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, tra
 from seq2seq.errors import ConfigError
 from seq2seq.symbols import NAMES
 from seq2seq.tables import check_range
-from seq2seq.tokenization.tokenizer import Recipe, Tokenizer, check_vocab_size, isolating_cjk
+from seq2seq.tokenization.recipe import Recipe, check_vocab_size, split_at_cjk
+from seq2seq.tokenization.tokenizer import Tokenizer
 
 # A piece that begins a word begins with this mark, as in SentencePiece.
 MARK = "▁"
@@ -26,7 +27,7 @@ TOO_FEW = "not large enough to contain all chars"  # message of the library
 
 @dataclass(frozen=True, kw_only=True)
 class Unigram(Recipe):
-    """How to learn a unigram model: of many candidates, keep the pieces that explain the text best.
+    """A unigram model: of many candidates, the pieces that explain the text best.
 
     The text is kept as it is: decoding gives back what was encoded, except that the noncharacters
     U+FDD0 and U+FDD1 become U+FFFD.
@@ -59,9 +60,16 @@ class Unigram(Recipe):
         Raises: ConfigError if the text has more characters than fit into the vocabulary.
         """
         library = tokenizers.Tokenizer(models.Unigram())
-        library.normalizer = self._normalizer()
+        library.normalizer = self.normalizer(
+            normalizers.Replace(Regex(f"[{LESS}{LITERAL_MARK}]"), FOREIGN),
+            # Then no piece of a text contains "<", so none is a symbol or a byte.
+            normalizers.Replace("<", LESS),
+            normalizers.Replace(MARK, LITERAL_MARK),
+            # Then a word is the same piece at the start of a text and inside it.
+            normalizers.Prepend(" "),
+        )
         words = pre_tokenizers.Metaspace(MARK, prepend_scheme="never")
-        library.pre_tokenizer = isolating_cjk(words) if self.isolate_cjk else words
+        library.pre_tokenizer = split_at_cjk(words) if self.isolate_cjk else words
         # The order matters: bytes must become characters before characters become text.
         library.decoder = decoders.Sequence(
             [
@@ -89,18 +97,6 @@ class Unigram(Recipe):
         if library.get_vocab_size() > self.vocab_size:
             raise self._too_small()
         return Tokenizer(with_byte_fallback(library))
-
-    def _normalizer(self) -> normalizers.Normalizer:
-        steps = [
-            normalizers.Replace(Regex(f"[{LESS}{LITERAL_MARK}]"), FOREIGN),
-            # Then no piece of a text contains "<", so none is a symbol or a byte.
-            normalizers.Replace("<", LESS),
-            normalizers.Replace(MARK, LITERAL_MARK),
-            # Then a word is the same piece at the start of a text and inside it.
-            normalizers.Prepend(" "),
-        ]
-        first = [normalizers.NFC()] if self.normalize == "nfc" else []
-        return normalizers.Sequence([*first, *steps])
 
     def _too_small(self) -> ConfigError:
         return ConfigError(

@@ -10,7 +10,8 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, tra
 from seq2seq.errors import ConfigError
 from seq2seq.symbols import NAMES
 from seq2seq.tables import check_range
-from seq2seq.tokenization.tokenizer import Recipe, Tokenizer
+from seq2seq.tokenization.recipe import Recipe
+from seq2seq.tokenization.tokenizer import Tokenizer
 from seq2seq.tokenization.unigram import FOREIGN, LITERAL_MARK, MARK
 
 # A mark of punctuation or a symbol, with the space before it.
@@ -18,8 +19,8 @@ PUNCTUATION = f"{MARK}?[[\\p{{P}}\\p{{S}}]&&[^{MARK}]]"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Frequent(Recipe):
-    """Base class: the most frequent words or characters of a text, each a piece.
+class MostFrequent(Recipe):
+    """Base class: the most frequent words or characters of a text are its pieces.
 
     Args:
         min_frequency: how often a piece must occur.
@@ -52,8 +53,8 @@ class Frequent(Recipe):
 
 
 @dataclass(frozen=True, kw_only=True)
-class WordRecipe(Frequent):
-    """How to collect words: the most frequent ones of a text, each a piece.
+class WordLevel(MostFrequent):
+    """The most frequent words of a text, each a piece.
 
     White space separates words. A run of white space becomes one space, and none at the ends; the
     noncharacter U+FDD1 becomes U+FFFD; the rest of the text is kept. A word outside the vocabulary
@@ -77,16 +78,14 @@ class WordRecipe(Frequent):
     def train(self, lines: Iterable[str], side: int = 0) -> Tokenizer:
         """Collect the words. The same lines always give the same tokenizer."""
         library = tokenizers.Tokenizer(models.WordLevel(unk_token=NAMES[3]))
-        steps = [
+        library.normalizer = self.normalizer(
             normalizers.Replace(LITERAL_MARK, FOREIGN),
             normalizers.Replace(MARK, LITERAL_MARK),
             normalizers.Replace(Regex(r"\s+"), " "),
             normalizers.Strip(),
             # Each word then begins with the mark, so that none has the name of a control symbol.
             normalizers.Prepend(" "),
-        ]
-        first = [normalizers.NFC()] if self.normalize == "nfc" else []
-        library.normalizer = normalizers.Sequence([*first, *steps])
+        )
         cuts: list[pre_tokenizers.PreTokenizer]
         cuts = [pre_tokenizers.Metaspace(MARK, prepend_scheme="never")]
         if self.isolate_punctuation:
@@ -104,8 +103,8 @@ class WordRecipe(Frequent):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Character(Frequent):
-    """How to collect characters: the most frequent code points of a text, each a piece.
+class CharacterLevel(MostFrequent):
+    """The most frequent code points of a text, each a piece.
 
     The text is kept as it is, white space included. A character outside the vocabulary becomes the
     unknown symbol, which decoding leaves out.

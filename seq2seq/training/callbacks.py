@@ -23,9 +23,9 @@ class RandomState(L.Callback):
         self.states: dict[str, list[Tensor]] | None = None
 
     def state_dict(self) -> dict[str, Any]:
-        states = {"cpu": gather(torch.get_rng_state())}
+        states = {"cpu": gather_from_all(torch.get_rng_state())}
         if torch.cuda.is_available():
-            states["cuda"] = gather(torch.cuda.get_rng_state())
+            states["cuda"] = gather_from_all(torch.cuda.get_rng_state())
         return states
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
@@ -38,18 +38,18 @@ class RandomState(L.Callback):
             if "cuda" in self.states and torch.cuda.is_available():
                 torch.cuda.set_rng_state(self.states["cuda"][rank])
         else:
-            torch.manual_seed(seed_of(self.seed, rank))
+            torch.manual_seed(seed_of_process(self.seed, rank))
         self.states = None
 
 
-def seed_of(seed: int, rank: int) -> int:
+def seed_of_process(seed: int, rank: int) -> int:
     """The seed of one process. Rank 0 takes the run's seed, as a single process does; `seed + rank`
     would repeat the draws of a run with another seed.
     """
     return seed if rank == 0 else int(np.random.SeedSequence((seed, rank)).generate_state(1)[0])
 
 
-def gather(state: Tensor) -> list[Tensor]:
+def gather_from_all(state: Tensor) -> list[Tensor]:
     """The tensors of all processes, by rank, on the CPU."""
     if not (dist.is_initialized() and dist.get_world_size() > 1):
         return [state]
@@ -153,4 +153,4 @@ class MeanLoss(L.Callback):
         self.sums.zero_()
 
     def _of_all_devices(self) -> torch.Tensor:
-        return torch.stack(gather(self.sums)).sum(0)
+        return torch.stack(gather_from_all(self.sums)).sum(0)

@@ -9,8 +9,8 @@ from lightning.fabric.plugins import TorchCheckpointIO
 from lightning.pytorch.callbacks import Checkpoint, ModelCheckpoint
 from lightning.pytorch.utilities import rank_zero_only
 
-from seq2seq import checkpoint
-from seq2seq.checkpoint import save
+from seq2seq.checkpoint.archive import save_archive
+from seq2seq.checkpoint.folder import LAST
 from seq2seq.durable import replacing
 from seq2seq.errors import CheckpointError
 from seq2seq.training.callbacks import ends_update
@@ -45,7 +45,7 @@ class LastCheckpoint(Checkpoint):
     """
 
     def __init__(self, folder: Path, every: int):
-        self.file, self.every = folder / checkpoint.LAST, every
+        self.file, self.every = folder / LAST, every
         self.wanted = False  # write at the next complete step
 
     def on_train_batch_end(
@@ -71,7 +71,7 @@ class LastCheckpoint(Checkpoint):
         trainer.save_checkpoint(self.file)
 
 
-class WholeFiles(TorchCheckpointIO):
+class AtomicCheckpoints(TorchCheckpointIO):
     """Writes files atomically; Lightning's plugin writes to $TMPDIR and copies.
 
     An error is kept for `Trainer`: raised here, in the first process only, it would leave the
@@ -86,18 +86,18 @@ class WholeFiles(TorchCheckpointIO):
         file = Path(path)
         try:
             file.parent.mkdir(parents=True, exist_ok=True)
-            save(checkpoint, file)
+            save_archive(checkpoint, file)
         except CheckpointError as error:
             self.error = error
 
 
 class Trainer(L.Trainer):
-    """Lightning's, with `WholeFiles`: all processes exit if the first cannot write a checkpoint."""
+    """Lightning's, with `AtomicCheckpoints`: all processes exit if the first cannot write one."""
 
     def save_checkpoint(self, *arguments: Any, **options: Any) -> None:
         super().save_checkpoint(*arguments, **options)
         files = self.strategy.checkpoint_io
-        error = files.error if isinstance(files, WholeFiles) else None
+        error = files.error if isinstance(files, AtomicCheckpoints) else None
         if not self.strategy.reduce_boolean_decision(error is not None, all=False):
             return
         if error is None:

@@ -16,11 +16,12 @@ import torch
 from torch.utils.data import DataLoader, Dataset
 
 from seq2seq.data.batch import Batch
-from seq2seq.data.batching import EvalBatches
+from seq2seq.data.batch_loader import EvalBatches
 from seq2seq.data.corpus import Corpus
 from seq2seq.data.prepare import Prepared
 from seq2seq.environment import training_command
 from seq2seq.errors import ConfigError
+from seq2seq.training.config.options import TrainerOptions
 from seq2seq.training.config.plan import Plan
 from seq2seq.training.loaders import train_loader
 from seq2seq.training.module import TrainingModule
@@ -49,10 +50,10 @@ def dry_run(plan: Plan, prepared: Prepared, module: TrainingModule) -> None:
     loader = train_loader(plan, prepared, world=world)
     epoch, rows = list(loader.batches(0)), loader.rows(0)
     largest = largest_batches(loader.lengths, epoch)
-    batches = [*largest, *spread(epoch)]
+    batches = [*largest, *sample_batches(epoch)]
     pieces = [loader.piece(rows, batch, step) for batch in batches for step in range(steps)]
     valid = valid_batches(prepared.valid, plan.data.max_tokens, world)
-    meter = Meter()
+    timer = UpdateTimer()
     alone = replace(
         plan.trainer,
         devices=1,
@@ -62,11 +63,11 @@ def dry_run(plan: Plan, prepared: Prepared, module: TrainingModule) -> None:
         max_epochs=-1,
         val_check_interval=ROUNDS * len(batches),
     )
-    trainer = build_trainer(alone, [], [meter], progress=False)
+    trainer = build_trainer(alone, [], [timer], progress=False)
     tried = pieces[: steps * len(largest) : steps]
     shape = " and ".join(f"{b.source.shape[0]} x {b.source.shape[1]}" for b in tried)
     try:
-        with memory_bound():
+        with limit_memory():
             trainer.fit(module, loader_of(pieces), loader_of(valid))
     except (MemoryError, RuntimeError) as error:
         # Out of the memory of the machine or of a GPU, torch raises a RuntimeError.
@@ -81,7 +82,7 @@ def dry_run(plan: Plan, prepared: Prepared, module: TrainingModule) -> None:
     print(f"dry run on the largest batches, {shape} source pieces, on one of {world} device(s)")
     tokens = sum(prepared.train.count_tokens(batch) for batch in epoch)
     growth = 1.0 if loader.subwords is None else loader.subwords.growth[1]
-    print(report(plan, tokens * growth / world, meter))
+    print(describe_cost(plan.trainer, timer, tokens * growth / world))
 
 
 def largest_batches(lengths: Sequence[np.ndarray], batches: list[np.ndarray]) -> list[np.ndarray]:
@@ -94,7 +95,7 @@ def largest_batches(lengths: Sequence[np.ndarray], batches: list[np.ndarray]) ->
     return [batches[i] for i in sorted(chosen)]
 
 
-def spread(epoch: list[np.ndarray]) -> list[np.ndarray]:
+def sample_batches(epoch: list[np.ndarray]) -> list[np.ndarray]:
     """Some batches of an epoch, from the one with the most rows to the one with the fewest.
 
     Tensors of many shapes fragment memory: with the largest batches alone a process would need less
@@ -114,15 +115,15 @@ def loader_of(batches: list[Batch]) -> DataLoader[Batch]:
     return DataLoader(cast(Dataset[Batch], batches), batch_size=None)
 
 
-class Meter(L.Callback):
+class UpdateTimer(L.Callback):
     """Seconds and target tokens of all updates but those of the first round."""
 
     def __init__(self) -> None:
         self.tokens = self.seconds = 0.0
-        self.since = math.inf
+        self.started_at = math.inf
 
     def on_train_epoch_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self.since = time.perf_counter()
+        self.started_at = time.perf_counter()
 
     def on_train_batch_end(
         self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Batch, *_: Any
@@ -130,41 +131,37 @@ class Meter(L.Callback):
         now = time.perf_counter()
         if trainer.current_epoch > 0:
             self.tokens += batch.tokens
-            self.seconds += now - self.since
-        self.since = now
+            self.seconds += now - self.started_at
+        self.started_at = now
 
 
-def report(plan: Plan, tokens: float, meter: Meter) -> str:
+def describe_cost(options: TrainerOptions, timer: UpdateTimer, tokens: float) -> str:
     """Memory, speed, and the duration of an epoch of `tokens` target tokens per device."""
-    if torch.cuda.is_available() and plan.trainer.accelerator != "cpu":
+    if torch.cuda.is_available() and options.accelerator != "cpu":
         used, total = torch.cuda.max_memory_allocated(), torch.cuda.mem_get_info()[1]
         peak = f"{used / GB:.2f}"
     else:
         used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
         total = used + (available_memory() or 0)
-        low, high = (growth * used / GB for growth in GROWTH[plan.trainer.precision])
+        low, high = (growth * used / GB for growth in GROWTH[options.precision])
         peak = f"{low:.2f} to {high:.2f}"
-    speed = meter.tokens / meter.seconds
-    lines = [
-        f"memory   {peak} GB at the peak, of {total / GB:.1f} GB",
-        f"speed    {speed:,.0f} target tokens/s a device",
-        f"epoch    about {tokens / speed / 60:,.1f} minutes without validation",
-    ]
-    return "\n".join(lines)
+    speed = timer.tokens / timer.seconds
+    return (
+        f"memory   {peak} GB at the peak, of {total / GB:.1f} GB\n"
+        f"speed    {speed:,.0f} target tokens/s a device\n"
+        f"epoch    about {tokens / speed / 60:,.1f} minutes without validation"
+    )
 
 
 @contextmanager
-def memory_bound() -> Iterator[None]:
+def limit_memory() -> Iterator[None]:
     """Make an allocation beyond the machine's memory fail, instead of killing the process."""
-    available = available_memory()
-    if available is None:
-        yield
-        return
     soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
-    # What is available, beside the private writable memory that this process has reserved.
-    bound = available + (read_bytes(Path("/proc/self/status"), "VmData:") or 0)
-    bounds = [limit for limit in (bound, soft, hard) if limit != resource.RLIM_INFINITY]
-    resource.setrlimit(resource.RLIMIT_DATA, (min(bounds), hard))
+    if (available := available_memory()) is not None:
+        # What is available, beside the private writable memory that this process has reserved.
+        bound = available + (read_bytes(Path("/proc/self/status"), "VmData:") or 0)
+        limits = [limit for limit in (bound, soft, hard) if limit != resource.RLIM_INFINITY]
+        resource.setrlimit(resource.RLIMIT_DATA, (min(limits), hard))
     try:
         yield
     finally:

@@ -10,11 +10,11 @@ import torch
 from torch import Tensor
 
 from seq2seq.attention import Attention, Role
-from seq2seq.data.links import BatchLinks
-from seq2seq.data.prepare import DataOptions
+from seq2seq.data.options import DataOptions
+from seq2seq.data.piece_links import BatchLinks
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
-from seq2seq.tables import did_you_mean
+from seq2seq.tables import check_range
 from seq2seq.training.config.options import GuidedOptions
 
 # Floor of a weight, so that its logarithm stays finite. Only a piece outside a mechanism's window
@@ -50,7 +50,7 @@ def align_loss(weights: Tensor, links: BatchLinks) -> Tensor:
     return (shares * (shares.log() - wide.clamp(min=MIN_WEIGHT).log())).sum()
 
 
-def find_guide(options: GuidedOptions, model: Seq2Seq) -> GuidedHead | None:
+def find_guided_head(options: GuidedOptions, model: Seq2Seq) -> GuidedHead | None:
     """The head that the options name; None if there are no links to train it on.
 
     Raises: ConfigError if the model has no such head, or its weights cannot be trained.
@@ -62,27 +62,18 @@ def find_guide(options: GuidedOptions, model: Seq2Seq) -> GuidedHead | None:
     # The last but one, as in Garg et al.; but not the first of several, whose queries have read
     # nothing of the source.
     layer = options.layer or min(len(cross), max(2, len(cross) - 1))
-    if layer > len(cross):
-        raise ConfigError(
-            f"guided.layer={layer} does not exist: the decoder has {len(cross)} layer(s) "
-            f"with cross-attention, counted from 1. Type guided.layer={len(cross)}, or leave it out"
-        )
+    check_range("guided.layer", layer, 1, maximum=len(cross))
     attention = cross[layer - 1]
-    if reason := untrainable(attention):
+    if reason := explain_untrainable(attention):
         raise ConfigError(
             f"guided.links trains the weights of cross-attention, and {reason}. "
             "Type attn@cross_attn=mha, or guided.links=null"
         )
-    heads = getattr(attention, "num_heads", 1)
-    if options.head > heads:
-        raise ConfigError(
-            f"guided.head={options.head} does not exist: cross-attention has heads 1 to {heads}. "
-            f"Type guided.head={heads}, or leave it out"
-        )
+    check_range("guided.head", options.head, 1, maximum=getattr(attention, "num_heads", 1))
     return GuidedHead(layer - 1, options.head - 1, options.weight)
 
 
-def untrainable(attention: Attention[Any]) -> str | None:
+def explain_untrainable(attention: Attention[Any]) -> str | None:
     """The reason why the weights of an attention cannot learn given links; None if they can."""
     kind = type(attention).__name__
     if not attention.shows_weights:
@@ -96,27 +87,18 @@ def untrainable(attention: Attention[Any]) -> str | None:
 
 def check_links(options: GuidedOptions, data: DataOptions) -> None:
     """Raises: ConfigError for links of an unknown corpus, before any file is opened."""
-    for part, spec in (("train", options.links), ("valid", options.valid)):
-        option = "guided.links" if part == "train" else "guided.valid"
+    parts = ("links", options.links, "train"), ("valid", options.valid, "valid")
+    for name, links, part in parts:
         corpora = getattr(data, part)
-        several = sorted(corpora) if isinstance(corpora, dict) else None
-        if isinstance(spec, str) and several is not None:
+        names = list(corpora) if isinstance(corpora, dict) else []
+        if isinstance(links, dict):
+            is_right = links and all(corpus in names for corpus in links)
+            is_right = is_right and all(isinstance(file, str) for file in links.values())
+        else:
+            is_right = links is None or not names
+        if not is_right:
+            example = f"{{{names[0]}: FILE}}" if names else "FILE"
+            several = f", since data.{part} has several corpora: {', '.join(names)}"
             raise ConfigError(
-                f"{option}={spec}: data.{part} has several corpora ({', '.join(several)}). Say "
-                f"whose links these are: {option}={{{several[0]}: {spec}}}"
+                f"guided.{name}={links} should be guided.{name}={example}{several if names else ''}"
             )
-        if not isinstance(spec, dict):
-            continue
-        if not spec:
-            raise ConfigError(f"{option}={{}} names no corpus: {option}=FILE, or {option}=null")
-        for name, file in spec.items():
-            if several is None:
-                raise ConfigError(
-                    f"{option}.{name}: data.{part} is a single corpus without a name: "
-                    f"{option}={file}"
-                )
-            if name not in several or not isinstance(file, str):
-                raise ConfigError(
-                    f"{option}.{name}={file!r} should be the file of links of a corpus of "
-                    f"data.{part}{did_you_mean(name, several)} Corpora: {', '.join(several)}"
-                )

@@ -16,9 +16,9 @@ from hydra.errors import HydraException
 from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
-from seq2seq.environment import keep_few_kernels, use_utf8, wait_briefly
+from seq2seq.environment import limit_kernel_cache, limit_thread_spinning, use_utf8
 from seq2seq.errors import ConfigError, Seq2SeqError, fail, printable
-from seq2seq.training.config.explain import explain
+from seq2seq.training.config.explain import explain_config_error
 from seq2seq.training.sweep import JobFailedError, Sweep, is_job, run_job
 
 TRACEBACK = "SEQ2SEQ_TRACEBACK"  # in the environment of a run whose user set HYDRA_FULL_ERROR
@@ -88,8 +88,8 @@ def main() -> None:
     per job, with code 2 if a job failed.
     """
     wants_traceback = bool(os.environ.get("HYDRA_FULL_ERROR"))
-    wait_briefly()
-    keep_few_kernels()
+    limit_thread_spinning()
+    limit_kernel_cache()
     use_utf8()
     OmegaConf.register_new_resolver("start", start, use_cache=True, replace=True)
     if wants_traceback:
@@ -102,22 +102,22 @@ def main() -> None:
     except Seq2SeqError as error:
         sys.exit(fail(str(error)))
     except JobFailedError:
-        assert Sweep.begun is not None
-        sys.exit(fail(Sweep.begun.summary()))
+        assert Sweep.started is not None
+        sys.exit(fail(Sweep.started.summary()))
     except (HydraException, OmegaConfBaseException, ValueError) as error:
         known = isinstance(error, HydraException | OmegaConfBaseException)
         known = known or "Config group override" in str(error)  # Hydra's ValueError for model=null
         if wants_traceback or not known:
             raise
-        sys.exit(fail(explain(error, conf_dir(), sys.argv[1:])))
+        sys.exit(fail(explain_config_error(error, conf_dir(), sys.argv[1:])))
     except OSError as error:  # from Hydra, which writes to the run's folder first
         if wants_traceback:
             raise
         sys.exit(fail(explain_system_error(error)))
     except Exception as error:  # from a launcher, if one of its processes was killed
-        if wants_traceback or Sweep.begun is None:
+        if wants_traceback or Sweep.started is None:
             raise
         reason = f"{type(error).__name__}: {error}".partition("\n")[0]
-        sys.exit(fail(f"{Sweep.begun.summary()}\nThe launcher gave up: {reason}".strip()))
-    if Sweep.begun is not None and (summary := Sweep.begun.summary()):
+        sys.exit(fail(f"{Sweep.started.summary()}\nThe launcher gave up: {reason}".strip()))
+    if Sweep.started is not None and (summary := Sweep.started.summary()):
         print(printable(summary))

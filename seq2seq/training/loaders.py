@@ -2,7 +2,7 @@
 processes there are.
 """
 
-from seq2seq.data.batching import BatchLoader
+from seq2seq.data.batch_loader import BatchLoader
 from seq2seq.data.prepare import Prepared
 from seq2seq.data.subword_regularization import SubwordRegularization
 from seq2seq.training.config.plan import Plan

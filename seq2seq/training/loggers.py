@@ -1,11 +1,11 @@
 """The outlets of a run's metrics: a CSV file, and a logger that plots them if one is chosen."""
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from functools import partial
 from importlib.util import find_spec
 from itertools import count
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 from lightning.pytorch.loggers import (
     CSVLogger,
@@ -19,72 +19,62 @@ from lightning.pytorch.utilities import rank_zero_only
 from seq2seq.errors import ConfigError
 from seq2seq.tables import Table, check_options
 
-
-@dataclass(frozen=True)
-class LoggerOptions:
-    """Base class; `package` must be installed."""
-
-    package: ClassVar[str | None] = None
+LoggerBuilder = Callable[[Path, str], list[Logger]]  # of a run's folder and its name
 
 
-@dataclass(frozen=True)
-class NoMetrics(LoggerOptions):
+def log_nothing(folder: Path, run_name: str) -> list[Logger]:
     """No metrics at all."""
+    return []
 
 
-@dataclass(frozen=True)
-class CSV(LoggerOptions):
+def log_to_csv(folder: Path, run_name: str) -> list[Logger]:
     """metrics.csv in the run's folder."""
+    return [CSVLogger(folder, name="", version="", flush_logs_every_n_steps=1)]
 
 
-@dataclass(frozen=True)
-class TensorBoard(LoggerOptions):
+def log_to_tensorboard(folder: Path, run_name: str) -> list[Logger]:
     """metrics.csv, and event files for TensorBoard in the run's folder."""
+    logger = TensorBoardLogger(folder, name="", version="tensorboard")
+    return [*log_to_csv(folder, run_name), logger]
 
-    package = "tensorboard"
 
-
-@dataclass(frozen=True)
-class WeightsAndBiases(LoggerOptions):
+def log_to_wandb(folder: Path, run_name: str, *, project: str, offline: bool) -> list[Logger]:
     """metrics.csv, and Weights & Biases: into a project; offline keeps everything in the folder."""
-
-    package = "wandb"
-    project: str
-    offline: bool
+    logger = WandbLogger(name=run_name, project=project, save_dir=folder, offline=offline)
+    return [*log_to_csv(folder, run_name), logger]
 
 
-@dataclass(frozen=True)
-class MLflow(LoggerOptions):
+def log_to_mlflow(folder: Path, run_name: str, *, experiment: str, uri: str) -> list[Logger]:
     """metrics.csv, and MLflow: into an experiment, at a tracking server or in a database file."""
-
-    package = "mlflow"
-    experiment: str
-    uri: str
+    logger = MLFlowLogger(experiment, run_name=run_name, tracking_uri=uri)
+    return [*log_to_csv(folder, run_name), logger]
 
 
-LOGGERS: Table[type[LoggerOptions]] = Table(
+LOGGERS: Table[Callable[..., list[Logger]]] = Table(
     "logger",
     {
-        "none": NoMetrics,
-        "csv": CSV,
-        "tensorboard": TensorBoard,
-        "wandb": WeightsAndBiases,
-        "mlflow": MLflow,
+        "none": log_nothing,
+        "csv": log_to_csv,
+        "tensorboard": log_to_tensorboard,
+        "wandb": log_to_wandb,
+        "mlflow": log_to_mlflow,
     },
 )
+PACKAGES = ("tensorboard", "wandb", "mlflow")  # loggers that need a package of their name
 
 
-def read_logger(node: Mapping[str, Any]) -> LoggerOptions:
-    """The options of a node of conf/logger. Raises: ConfigError, also if its package is missing."""
+def read_logger(node: Mapping[str, Any]) -> LoggerBuilder:
+    """The loggers that a node of conf/logger describes.
+
+    Raises: ConfigError, also if their package is missing.
+    """
     options = dict(node)
     name = options.pop("name", None)
-    chosen = LOGGERS.find(name)
-    check_options(chosen, options, "logger")
-    if chosen.package is not None and not is_installed(chosen.package):
-        raise ConfigError(
-            f"logger={name} needs the package {chosen.package}: pip install {chosen.package}"
-        )
-    return chosen(**options)
+    build = LOGGERS.find(name)
+    check_options(build, options, "logger")
+    if name in PACKAGES and not is_installed(name):
+        raise ConfigError(f"logger={name} needs the package {name}: pip install {name}")
+    return partial(build, **options)
 
 
 def is_installed(package: str) -> bool:
@@ -93,25 +83,6 @@ def is_installed(package: str) -> bool:
     # Any folder of that name, such as the wandb/ of earlier runs, counts as a package too; but
     # without __init__.py it has no origin.
     return spec is not None and spec.origin is not None
-
-
-def build_loggers(options: LoggerOptions, folder: Path, run_name: str) -> list[Logger]:
-    """Lightning's loggers: metrics.csv always, except with `NoMetrics`."""
-    if isinstance(options, NoMetrics):
-        return []
-    loggers: list[Logger] = [CSVLogger(folder, name="", version="", flush_logs_every_n_steps=1)]
-    if isinstance(options, TensorBoard):
-        loggers.append(TensorBoardLogger(folder, name="", version="tensorboard"))
-    elif isinstance(options, WeightsAndBiases):
-        offline = options.offline
-        loggers.append(
-            WandbLogger(name=run_name, project=options.project, save_dir=folder, offline=offline)
-        )
-    elif isinstance(options, MLflow):
-        loggers.append(
-            MLFlowLogger(options.experiment, run_name=run_name, tracking_uri=options.uri)
-        )
-    return loggers
 
 
 def set_aside(path: Path) -> None:

@@ -78,10 +78,10 @@ def cross_entropy(
     """
     add = partial(add_cross_entropy, smoothing=smoothing)
     finish = partial(subtract_target, smoothing=smoothing)
-    return loss_in_chunks(hidden[None], output, target, chunk, add, finish)
+    return apply_in_chunks(hidden[None], output, target, chunk, add, finish)
 
 
-class Chunk(NamedTuple):
+class LossChunk(NamedTuple):
     """R' tokens with K hidden states each, and where their loss and gradients are added."""
 
     hidden: Tensor  # (K, R', E); like weight and bias in the precision of products
@@ -93,7 +93,7 @@ class Chunk(NamedTuple):
     slopes: list[Tensor]  # gradients of hidden, weight and bias, if they are needed
 
 
-def add_cross_entropy(chunk: Chunk, smoothing: float) -> None:
+def add_cross_entropy(chunk: LossChunk, smoothing: float) -> None:
     """Cross-entropy.
 
     With z the scores of a row minus their maximum, e = exp(z), Z = sum(e) and V words,
@@ -167,10 +167,10 @@ def r_drop(
     """
     both = hidden.view(2, len(target), hidden.shape[1])
     add = partial(add_r_drop, alpha=alpha, smoothing=smoothing)
-    return loss_in_chunks(both, output, target, chunk, add, None)
+    return apply_in_chunks(both, output, target, chunk, add, None)
 
 
-def add_r_drop(chunk: Chunk, alpha: float, smoothing: float) -> None:
+def add_r_drop(chunk: LossChunk, alpha: float, smoothing: float) -> None:
     """Twice the loss of R-Drop.
 
     With d = log p - log q and t the smoothed target, the scores z of p have the gradient
@@ -199,12 +199,12 @@ def add_r_drop(chunk: Chunk, alpha: float, smoothing: float) -> None:
         of_bias += slope.sum((0, 1))
 
 
-def loss_in_chunks(hidden: Tensor, output: nn.Linear, *arguments: Any) -> Loss:
-    apply: Callable[..., tuple[Tensor, Tensor]] = InChunks.apply
+def apply_in_chunks(hidden: Tensor, output: nn.Linear, *arguments: Any) -> Loss:
+    apply: Callable[..., tuple[Tensor, Tensor]] = ChunkedLoss.apply
     return Loss(*apply(hidden, output.weight, output.bias, torch.is_grad_enabled(), *arguments))
 
 
-class InChunks(Function):
+class ChunkedLoss(Function):
     """The mean over K hidden states of each token of what `add` adds up, a chunk at a time.
 
     The gradients are computed with the loss, since the scores of a chunk exist only once.
@@ -228,7 +228,7 @@ class InChunks(Function):
         with_gradient: bool,
         target: Tensor,
         size: int,
-        add: Callable[[Chunk], None],
+        add: Callable[[LossChunk], None],
         finish: Callable[..., None] | None,
     ) -> tuple[Tensor, Tensor]:
         device = hidden.device.type
@@ -241,7 +241,7 @@ class InChunks(Function):
             for start in range(0, len(target), size):
                 rows = slice(start, start + size)
                 of_chunk = [slopes[0][:, rows], *slopes[1:]] if slopes else []
-                add(Chunk(hidden[:, rows].to(w.dtype), target[rows], w, b, *sums, of_chunk))
+                add(LossChunk(hidden[:, rows].to(w.dtype), target[rows], w, b, *sums, of_chunk))
             if slopes and finish is not None:
                 finish(hidden, target, weight, slopes)
         ctx.save_for_backward(*slopes)

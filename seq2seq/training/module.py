@@ -12,7 +12,7 @@ from torch.optim.lr_scheduler import LambdaLR
 from seq2seq import checkpoint
 from seq2seq.data.batch import Batch
 from seq2seq.decoding import Greedy, decode
-from seq2seq.metrics.registry import bleu
+from seq2seq.metrics.registry import build_bleu
 from seq2seq.models import Seq2Seq
 from seq2seq.tables import options_of
 from seq2seq.tokenization.tokenizer import Tokenizer
@@ -59,7 +59,7 @@ class TrainingModule(L.LightningModule):
         self.valid_loss = TokenMean()
         self.valid_align_loss = TokenMean()
         self.valid_truncated = TokenMean()  # a mean over sentences
-        self.valid_bleu = SummedScore(bleu(str(plan.data.target)))
+        self.valid_bleu = SummedScore(build_bleu(str(plan.data.target)))
         self.valid_chrf = SummedScore(CHRF())
 
     def training_step(self, batch: Batch, _: int) -> dict[str, Tensor]:
@@ -74,7 +74,7 @@ class TrainingModule(L.LightningModule):
         pieces = self.trainer.accumulate_grad_batches * self.trainer.world_size
         total = loss.smoothed * (pieces / batch.total)
         if loss.align is not None and self.guide is not None and batch.links is not None:
-            sums[1, 0], sums[1, 1] = loss.align.detach(), batch.links.asked
+            sums[1, 0], sums[1, 1] = loss.align.detach(), batch.links.linked
             # A batch may have no links.
             total = total + loss.align * (self.guide.weight * pieces / max(1, batch.links.total))
         return {"loss": total, "sums": sums}
@@ -84,7 +84,7 @@ class TrainingModule(L.LightningModule):
         loss = batch_loss(self.model, batch, smoothing=0.0, guide=self.guide)
         self.valid_loss.update(loss.nll, batch.tokens)
         if loss.align is not None and batch.links is not None:
-            self.valid_align_loss.update(loss.align, batch.links.asked)
+            self.valid_align_loss.update(loss.align, batch.links.linked)
         rows = [i for i, row in enumerate(batch.indices) if row < len(self.references)]
         if not rows:
             return {"translations": {}}
@@ -117,18 +117,11 @@ class TrainingModule(L.LightningModule):
             "lr_scheduler": {"scheduler": scheduler, "interval": "step"},
         }
 
-    def configure_gradient_clipping(
-        self,
-        optimizer: Any,
-        gradient_clip_val: float | None = None,
-        gradient_clip_algorithm: str | None = None,
-    ) -> None:
-        if self.trainer.precision == "16-mixed":
-            self.clip_gradients(optimizer, gradient_clip_val, gradient_clip_algorithm)
-        elif gradient_clip_val:
-            # Lightning refuses to clip for a fused optimizer under mixed precision. That protects
-            # scaled float16 gradients, which do not occur here.
-            torch.nn.utils.clip_grad_norm_(self.parameters(), gradient_clip_val)
+    def on_before_optimizer_step(self, optimizer: Any) -> None:
+        # Not by Lightning, which refuses to clip for a fused optimizer under mixed precision. That
+        # protects scaled float16 gradients; here they are no longer scaled.
+        if limit := self.plan.trainer.gradient_clip_val:
+            torch.nn.utils.clip_grad_norm_(self.parameters(), limit)
 
     def on_save_checkpoint(self, content: dict[str, Any]) -> None:
         content[checkpoint.ENTRY] = self.saved

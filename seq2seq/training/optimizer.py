@@ -48,14 +48,14 @@ def parameter_groups(model: Seq2Seq, lr: float) -> list[dict[str, Any]]:
 Schedule = Callable[[int], float]
 
 
-def warm(step: int, warmup: int) -> float:
+def warmup_factor(step: int, warmup: int) -> float:
     """The linear rise from 1 / warmup at the first update (step 0) to 1."""
     return min(1.0, (step + 1) / max(1, warmup))
 
 
 def inverse_sqrt(*, warmup: int) -> Schedule:
     """Linear warmup, then 1 / sqrt(step) decay. Source: Vaswani et al. 2017, arXiv:1706.03762."""
-    return lambda step: min(warm(step, warmup), (max(1, warmup) / (step + 1)) ** 0.5)
+    return lambda step: min(warmup_factor(step, warmup), (max(1, warmup) / (step + 1)) ** 0.5)
 
 
 def cosine(*, warmup: int, steps: int) -> Schedule:
@@ -71,7 +71,7 @@ def cosine(*, warmup: int, steps: int) -> Schedule:
 
     def factor(step: int) -> float:
         if step < warmup:
-            return warm(step, warmup)
+            return warmup_factor(step, warmup)
         progress = min(1.0, (step + 1 - warmup) / (max(0, steps - warmup) + 1))
         return 0.5 * (1 + math.cos(math.pi * progress))
 
@@ -80,7 +80,7 @@ def cosine(*, warmup: int, steps: int) -> Schedule:
 
 def constant(*, warmup: int) -> Schedule:
     """Linear warmup, then constant."""
-    return lambda step: warm(step, warmup)
+    return lambda step: warmup_factor(step, warmup)
 
 
 SCHEDULES: Table[Callable[..., Schedule]] = Table(

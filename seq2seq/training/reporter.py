@@ -14,7 +14,7 @@ from seq2seq.errors import escape
 from seq2seq.training.module import TrainingModule
 
 
-class Progress(RichProgressBar):
+class ProgressBar(RichProgressBar):
     """The bar on a terminal: loss since the last line of metrics.csv, BLEU, tokens a second."""
 
     SHOWN = {"train/loss": "loss", "valid/bleu": "BLEU", "train/tokens_per_second": "tokens/s"}
@@ -42,11 +42,11 @@ class Reporter(L.Callback):
         self.folder, self.sources, self.silence = folder, sources, silence
         self.tokens = self.seconds = 0.0
         self.samples: dict[int, tuple[str, str]] = {}
-        self.begun = self.since = self.said = time.perf_counter()
+        self.started_at = self.last_batch_at = self.last_line_at = time.perf_counter()
         self.first_step = 0
 
     def on_train_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
-        self.begun = self.since = self.said = time.perf_counter()
+        self.started_at = self.last_batch_at = self.last_line_at = time.perf_counter()
         self.first_step = trainer.global_step
 
     def on_train_batch_end(
@@ -54,12 +54,14 @@ class Reporter(L.Callback):
     ) -> None:
         self.tokens += batch.total / trainer.accumulate_grad_batches
         now = time.perf_counter()
-        self.seconds += now - self.since
-        self.since = now
+        self.seconds += now - self.last_batch_at
+        self.last_batch_at = now
         if self.seconds:
             pl_module.log("train/tokens_per_second", self.tokens / self.seconds, prog_bar=True)
         if self.is_silent(trainer):
-            self.say(f"{self.standing(trainer)}{self.speed()}{self.time_left(trainer)}")
+            self.print_line(
+                f"{self.describe_step(trainer)}{self.describe_speed()}{self.describe_time_left(trainer)}"
+            )
 
     def on_validation_start(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         self.samples = {}
@@ -75,46 +77,48 @@ class Reporter(L.Callback):
     ) -> None:
         if self.is_silent(trainer):
             (count,) = trainer.num_val_batches
-            self.say(f"{self.standing(trainer)}  validation batch {index + 1:,} of {count:,}")
+            self.print_line(
+                f"{self.describe_step(trainer)}  validation batch {index + 1:,} of {count:,}"
+            )
         translations = outputs["translations"].items()
         self.samples |= {row: pair for row, pair in translations if row < len(self.sources)}
 
     def on_validation_end(self, trainer: L.Trainer, pl_module: L.LightningModule) -> None:
         if trainer.is_global_zero:
             assert isinstance(pl_module, TrainingModule)
-            lines = [self.figures(trainer), *map(escape, self.translations())]
+            lines = [self.describe_validation(trainer), *map(escape, self.translations())]
             print("\n".join(lines), flush=True)
             with (self.folder / "samples.txt").open("a", encoding="utf-8") as file:
                 file.write("\n".join(lines) + "\n\n")
         self.tokens = self.seconds = 0.0
-        self.since = self.said = time.perf_counter()
+        self.last_batch_at = self.last_line_at = time.perf_counter()
 
     def is_silent(self, trainer: L.Trainer) -> bool:
         """Has so long a time passed in silence that a progress line is due?"""
-        return time.perf_counter() - self.said >= self.silence and trainer.is_global_zero
+        return time.perf_counter() - self.last_line_at >= self.silence and trainer.is_global_zero
 
-    def say(self, line: str) -> None:
+    def print_line(self, line: str) -> None:
         print(line, flush=True)
-        self.said = time.perf_counter()
+        self.last_line_at = time.perf_counter()
 
-    def standing(self, trainer: L.Trainer) -> str:
+    def describe_step(self, trainer: L.Trainer) -> str:
         """`step 500  epoch 3  train loss 2.31`."""
         values, loader = trainer.callback_metrics, cast(Any, trainer.train_dataloader)
         train = f"  train loss {values['train/loss']:.3f}" if "train/loss" in values else ""
         return f"step {trainer.global_step:,}  epoch {loader.state_dict()['epoch'] + 1}{train}"
 
-    def speed(self) -> str:
+    def describe_speed(self) -> str:
         return f"  {self.tokens / self.seconds:,.0f} tokens/s" if self.seconds else ""
 
-    def time_left(self, trainer: L.Trainer) -> str:
+    def describe_time_left(self, trainer: L.Trainer) -> str:
         """Time for the remaining updates at the speed so far: `  about 0:12:30 left`."""
         done, last = trainer.global_step - self.first_step, trainer.estimated_stepping_batches
         if not done or math.isinf(last):
             return ""
-        seconds = (time.perf_counter() - self.begun) / done * (last - trainer.global_step)
+        seconds = (time.perf_counter() - self.started_at) / done * (last - trainer.global_step)
         return f"  about {timedelta(seconds=round(seconds))} left"
 
-    def figures(self, trainer: L.Trainer) -> str:
+    def describe_validation(self, trainer: L.Trainer) -> str:
         """`step 500  epoch 3  train loss 2.31  valid loss 1.98  BLEU 31.20  9,120 tokens/s`."""
         values = trainer.callback_metrics
         guided = "valid/align_loss" in values
@@ -122,8 +126,8 @@ class Reporter(L.Callback):
         share = values.get("valid/truncated", 0)
         cut_off = f"  {share:.0%} cut off at the length limit" if share else ""
         return (
-            f"{self.standing(trainer)}  valid loss {values['valid/loss']:.3f}{align}"
-            f"  BLEU {values['valid/bleu']:.2f}{self.speed()}{cut_off}"
+            f"{self.describe_step(trainer)}  valid loss {values['valid/loss']:.3f}{align}"
+            f"  BLEU {values['valid/bleu']:.2f}{self.describe_speed()}{cut_off}"
         )
 
     def translations(self) -> list[str]:

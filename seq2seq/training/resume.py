@@ -5,7 +5,7 @@ Both compare first: what must be the same, and how to type it.
 
 import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,19 +17,21 @@ from yaml import YAMLError  # type: ignore[import-untyped]
 
 from seq2seq import checkpoint
 from seq2seq.attention.multihead import MultiHead
+from seq2seq.checkpoint.differences import (
+    MODEL_NODES,
+    RUNTIME_OPTIONS,
+    find_differences,
+)
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
 from seq2seq.tokenization.tokenizer import Tokenizers
 from seq2seq.training.config.options import FROM_CHECKPOINT
 from seq2seq.training.run_folder import RECORD
 
-SAID = "SEQ2SEQ_RESUME"  # in the environment: the checkpoint that the first process resumes
+AGREED_PATH = "SEQ2SEQ_RESUME"  # in the environment: the checkpoint that the first process resumes
 SHOWN = 3  # differences named in a message
 # Options in which a run may differ from the model it starts from.
-MAY_DIFFER = (
-    *checkpoint.INDIFFERENT,
-    *("num_kv_heads", "length", "groups", "sentence_separator"),
-)
+MAY_DIFFER = (*RUNTIME_OPTIONS, "num_kv_heads", "length", "groups", "sentence_separator")
 # Entries that are compared under another name than their option's.
 OPTIONS = {
     "order.seed": "seed",
@@ -43,11 +45,9 @@ OPTIONS = {
     "update.gradient_clip_val": "trainer.gradient_clip_val",
     "update.ema": "checkpoint.ema",
 }
-# Differences that no value of an option describes.
-UNTYPED = ("order.weights", "order.text", "order.links", "update.guided", "tokenizer.", "weights.")
 
 
-def agree(trainer: L.Trainer, path: str | None) -> str | None:
+def agree_on_path(trainer: L.Trainer, path: str | None) -> str | None:
     """The `path` of the first process of a run, in all of its processes.
 
     A process that starts the others passes it on in their environment. Processes that torchrun
@@ -56,10 +56,10 @@ def agree(trainer: L.Trainer, path: str | None) -> str | None:
     strategy: Any = trainer.strategy
     if trainer.world_size == 1:
         return path
-    if SAID in os.environ:
-        return os.environ[SAID] or None
+    if AGREED_PATH in os.environ:
+        return os.environ[AGREED_PATH] or None
     if not strategy.cluster_environment.creates_processes_externally:
-        os.environ[SAID] = path or ""
+        os.environ[AGREED_PATH] = path or ""
         return path
     strategy.setup_environment()
     first: str | None = strategy.broadcast(path)
@@ -77,38 +77,16 @@ def check_resumed(path: str, now: checkpoint.Saved) -> None:
             f"resume={path} holds a model without the state of its training. Resume from a "
             f"last.ckpt, or start a new run from its weights: init={path}"
         )
-    nodes = (*checkpoint.COMPUTED, "order", "update")
-    if differences := checkpoint.mismatches(before, now, nodes=nodes):
+    nodes = (*MODEL_NODES, "order", "update")
+    if differences := find_differences(before, now, nodes=nodes):
         words = "; ".join(str(each._replace(name=option_of(each.name))) for each in differences)
-        typed = what_to_type(differences)
-        again = f". Type {' '.join(typed)}" if typed else ""
-        raise ConfigError(
-            f"resume={path} continues only the same run: {words}{again}"
-            f"{describe_start(Path(path).parent)}"
-        )
+        start = describe_start(Path(path).parent)
+        raise ConfigError(f"resume={path} continues only the same run: {words}{start}")
 
 
 def option_of(name: str) -> str:
     """`optimizer.lr` of `update.optimizer.lr`: what is typed on the command line."""
     return OPTIONS.get(name, name.removeprefix("update."))
-
-
-def what_to_type(differences: Sequence[checkpoint.Difference]) -> list[str]:
-    """The options of the run: `data.max_tokens=256`. No single option decides some differences."""
-    # Another position scheme has other options: naming the scheme restores them all.
-    named = {each.name.removesuffix("name") for each in differences if each.option == "name"}
-    typed = []
-    for each in differences:
-        _, *parts = each.name.split(".")
-        if each.name.startswith("attention."):
-            typed.append(f"attn@{parts[0]}_attn=...")
-        elif each.name.startswith(UNTYPED):
-            continue
-        elif each.option == "name" or each.name.removesuffix(each.option) not in named:
-            value = "null" if each.one is None else str(each.one).replace(" ", "")
-            option = option_of(each.name).removesuffix(".name")  # position=rope
-            typed.append(shlex.quote(f"{option}={value}"))
-    return list(dict.fromkeys(typed))
 
 
 def describe_start(before: Path) -> str:
@@ -131,7 +109,7 @@ def read_tokenizers(tokenizer: Mapping[str, Any], path: str | None) -> Tokenizer
     return Tokenizers(saved.source, saved.target)
 
 
-def start_from(path: str, model: Seq2Seq, now: checkpoint.Saved) -> None:
+def load_initial_weights(path: str, model: Seq2Seq, now: checkpoint.Saved) -> None:
     """Load the weights of a checkpoint into a model.
 
     The model may have fewer key/value heads than the checkpoint, see `share_heads`.
@@ -146,7 +124,7 @@ def start_from(path: str, model: Seq2Seq, now: checkpoint.Saved) -> None:
     """
     read = checkpoint.read(path)
     saved = read._replace(weights=share_heads(read.weights, model))
-    wrong = checkpoint.mismatches(saved, now, may_differ=MAY_DIFFER)
+    wrong = find_differences(saved, now, ignore=MAY_DIFFER)
     if any(each.name.startswith("tokenizer.") for each in wrong):
         sizes = [f"{each.source.size:,} and {each.target.size:,}" for each in (saved, now)]
         raise ConfigError(

@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Callable
 from contextlib import nullcontext
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from itertools import islice
 from pathlib import Path
@@ -13,28 +13,36 @@ from typing import Any
 import lightning as L
 import torch
 from hydra.core.hydra_config import HydraConfig
-from lightning.pytorch.callbacks import Timer
+from lightning.pytorch.callbacks import ModelCheckpoint, Timer
 from omegaconf import DictConfig, OmegaConf
 
 from seq2seq import checkpoint
-from seq2seq.data.batching import EvalBatches
-from seq2seq.data.corpus import learn_length_ratio
-from seq2seq.data.encode import text_of_rows
+from seq2seq.checkpoint.folder import BEST, KEPT, LAST
+from seq2seq.data.batch_loader import EvalBatches
+from seq2seq.data.corpus import Corpus, text_of_rows
 from seq2seq.data.groups import group_marks
 from seq2seq.data.ledger import write_ledger
+from seq2seq.data.length_ratio import learn_length_ratio
 from seq2seq.data.mixture import find_components
+from seq2seq.data.options import DataOptions
 from seq2seq.data.prepare import Prepared, prepare
 from seq2seq.durable import write_text
 from seq2seq.environment import training_command
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq, build_model
+from seq2seq.tokenization.tokenizer import Tokenizers
 from seq2seq.training.config.plan import Plan, check_config
 from seq2seq.training.dry_run import dry_run
 from seq2seq.training.loaders import train_loader
-from seq2seq.training.loggers import build_loggers, set_aside
+from seq2seq.training.loggers import set_aside
 from seq2seq.training.module import TrainingModule
-from seq2seq.training.precision import check_same_precision, settle_precision
-from seq2seq.training.resume import agree, check_resumed, read_tokenizers, start_from
+from seq2seq.training.precision import check_same_precision, choose_precision
+from seq2seq.training.resume import (
+    agree_on_path,
+    check_resumed,
+    load_initial_weights,
+    read_tokenizers,
+)
 from seq2seq.training.run_folder import lock_run, write_record
 from seq2seq.training.sweep import (
     RESULT,
@@ -47,11 +55,9 @@ from seq2seq.training.trainer import best_checkpoint, build_callbacks, build_tra
 
 # Files to set aside: those of an earlier part of a resumed run, whose metrics Lightning would
 # delete, and those of an earlier run in the same folder.
-OF_A_PART = ("metrics.csv",)
-OF_A_RUN = (
-    *(*OF_A_PART, "best.ckpt", checkpoint.LAST, checkpoint.KEPT, "samples.txt", RESULT),
-    *("report.html", "map.png"),  # written by commands about it
-)
+METRICS = "metrics.csv"
+WRITTEN_BY_COMMANDS = ("report.html", "map.png")
+FILES_OF_RUN = (METRICS, BEST, LAST, KEPT, "samples.txt", RESULT, *WRITTEN_BY_COMMANDS)
 
 
 def fit(config: DictConfig) -> float | None:
@@ -94,33 +100,32 @@ def train(
 
     Returns: the best value of the monitored metric, or None if there was no validation.
     """
-    plan = settle_precision(plan)
+    plan = replace(plan, trainer=choose_precision(plan.trainer, plan.resume))
     L.seed_everything(plan.run.seed, verbose=False)
     source, target = prepared.tokenizers
     marks = group_marks(source, plan.data.groups, plan.data.sentence_separator)
     model = build_model(plan.model, source.size, target.size, marks)
     saved = describe_run(plan, prepared)
-    text = validation_text(plan, prepared)
+    text = validation_text(plan.data, prepared.valid, plan.validation.sentences)
     module = TrainingModule(model, target, plan, [reference for _, reference in text], saved)
     if plan.run.dry_run:
-        restore(plan.resume, plan, module, prepared)
+        restore(plan.resume, plan.run.init, module, prepared.tokenizers)
         dry_run(plan, prepared, module)
         return None
     sources = [source for source, _ in text[: plan.validation.samples]]
     timer = Timer(plan.trainer.max_time)  # last.ckpt keeps what it counted
     best = best_checkpoint(plan.folder, plan.checkpoint)
-    loggers = build_loggers(plan.logger, plan.folder, plan.run.run_name)
     trainer = build_trainer(
         plan.trainer,
-        loggers,
+        plan.logger(plan.folder, plan.run.run_name),
         [timer, best, *build_callbacks(plan, sources)],
         progress=sys.stdout.isatty(),
     )
-    resume = agree(trainer, plan.resume)
+    resume = agree_on_path(trainer, plan.resume)
     check_same_precision(trainer, plan.trainer.precision)
-    restore(resume, plan, module, prepared)
+    restore(resume, plan.run.init, module, prepared.tokenizers)
     record()
-    for name in OF_A_RUN if resume is None else OF_A_PART:
+    for name in FILES_OF_RUN if resume is None else [METRICS]:
         set_aside(plan.folder / name)
     if trainer.is_global_zero:
         write_ledger(prepared.ledger, plan.folder)
@@ -135,53 +140,52 @@ def train(
     )
     score = None if best.best_model_score is None else best.best_model_score.item()
     if trainer.is_global_zero:
-        print(f"training ended at step {trainer.global_step:,}{time_limit(timer, plan)}")
-        if score is not None:
-            print(f"best {plan.checkpoint.monitor} {score:.2f}: {best.best_model_path}")
-        result = {"monitor": plan.checkpoint.monitor, "value": score, "steps": trainer.global_step}
-        result |= circumstances(trainer, timer.time_elapsed())
-        write_text(plan.folder / RESULT, json.dumps(result) + "\n")
+        report_end(plan, trainer, timer, best, score)
     leave_process_group()
     return score
 
 
-def restore(resume: str | None, plan: Plan, module: TrainingModule, prepared: Prepared) -> None:
+def restore(
+    resume: str | None, init: str | None, module: TrainingModule, tokenizers: Tokenizers
+) -> None:
     """Check the checkpoint that a run resumes, or load the weights that a new run starts from."""
     config, weights = module.saved["config"], module.model.state_dict()
-    now = checkpoint.Saved(config, *prepared.tokenizers, weights, resumable=True)
+    now = checkpoint.Saved(config, *tokenizers, weights, resumable=True)
     if resume is not None:
         check_resumed(resume, now)
-    elif plan.run.init is not None:
-        start_from(plan.run.init, module.model, now)
+    elif init is not None:
+        load_initial_weights(init, module.model, now)
 
 
-def validation_text(plan: Plan, prepared: Prepared) -> list[tuple[str, str]]:
+def validation_text(data: DataOptions, corpus: Corpus, limit: int | None) -> list[tuple[str, str]]:
     """The validation pairs that are translated, as they stand in the files."""
-    sides = str(plan.data.source), str(plan.data.target)
-    components = find_components(plan.data.valid, *sides, "data.valid")
-    kept = text_of_rows(components, prepared.tokenizers, plan.data.max_length)
-    return list(islice(kept, plan.validation.sentences))
+    sides = str(data.source), str(data.target)
+    components = find_components(data.valid, *sides, "data.valid")
+    return list(islice(text_of_rows(components, corpus), limit))
 
 
-def circumstances(trainer: L.Trainer, seconds: float) -> dict[str, Any]:
-    """The duration of a run, resumed parts included, and what its last part ran on."""
+def report_end(
+    plan: Plan, trainer: L.Trainer, timer: Timer, best: ModelCheckpoint, score: float | None
+) -> None:
+    """Print how a training ended, and write it to result.json with what its last part ran on."""
+    left, why = timer.time_remaining(), ""
+    if left is not None and left <= 0:
+        why = f": trainer.max_time={plan.trainer.max_time}, resumed parts included, is used up"
+    print(f"training ended at step {trainer.global_step:,}{why}")
+    if score is not None:
+        print(f"best {plan.checkpoint.monitor} {score:.2f}: {best.best_model_path}")
     device = trainer.strategy.root_device
-    return {
-        "seconds": round(seconds, 1),
+    result = {
+        "monitor": plan.checkpoint.monitor,
+        "value": score,
+        "steps": trainer.global_step,
+        "seconds": round(timer.time_elapsed(), 1),
         "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
         "devices": trainer.world_size,
         "threads": torch.get_num_threads(),
         "torch": torch.__version__,
     }
-
-
-def time_limit(timer: Timer, plan: Plan) -> str:
-    """The reason for the end of a training, if the clock ended it, which a resumed run goes on
-    counting; else empty."""
-    remaining = timer.time_remaining()
-    if remaining is None or remaining > 0:
-        return ""
-    return f": trainer.max_time={plan.trainer.max_time}, resumed parts included, is used up"
+    write_text(plan.folder / RESULT, json.dumps(result) + "\n")
 
 
 def describe_run(plan: Plan, prepared: Prepared) -> dict[str, Any]:
@@ -208,9 +212,8 @@ def describe_run(plan: Plan, prepared: Prepared) -> dict[str, Any]:
     if plan.guide is not None:
         order["links"] = [file["sha256"] for file in prepared.ledger["links"]["train"]]
         update["guided"] = {**plan.guide._asdict(), "unlinked": plan.guided.unlinked}
-        # Counted from 1, as it is typed.
-        at = {"layer": plan.guide.layer + 1, "head": plan.guide.head + 1}
-        guided = {**asdict(plan.guided), **at}
+        guided = asdict(plan.guided)
+        guided["layer"], guided["head"] = plan.guide.layer + 1, plan.guide.head + 1  # as typed
     decode = dict(plan.decode)
     if decode["length_ratio"] is None:
         lengths = prepared.train.source_lengths, prepared.train.target_lengths

@@ -9,7 +9,7 @@ from hydra.core.hydra_config import HydraConfig
 from omegaconf import DictConfig, OmegaConf
 
 from seq2seq.durable import write_text
-from seq2seq.environment import is_first
+from seq2seq.environment import is_first_process
 from seq2seq.errors import ConfigError
 
 RECORD = ".hydra"  # in the run's folder
@@ -22,7 +22,7 @@ def write_record(config: DictConfig, folder: Path) -> None:
     Hydra would do so before any check, and a refused command or a dry run would overwrite an
     existing run's record.
     """
-    if not is_first():
+    if not is_first_process():
         return
     typed = HydraConfig.get().overrides.task
     parts = {"config": config, "hydra": HydraConfig.instance().cfg, "overrides": typed}
@@ -37,7 +37,7 @@ def lock_run(folder: Path) -> Iterator[None]:
 
     Raises: ConfigError if another run has locked it.
     """
-    if not is_first():
+    if not is_first_process():
         yield
         return
     folder.mkdir(parents=True, exist_ok=True)

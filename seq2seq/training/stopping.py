@@ -10,10 +10,10 @@ from typing import Any
 import lightning as L
 import torch
 
+from seq2seq.checkpoint.folder import BEST, LAST
 from seq2seq.errors import Seq2SeqError
 from seq2seq.training.callbacks import ends_update
 from seq2seq.training.checkpointing import LastCheckpoint
-from seq2seq.training.config.options import OptimizerOptions
 
 Handler = Callable[[int, FrameType | None], Any] | int | None
 
@@ -95,12 +95,12 @@ class StopOnDivergence(L.Callback):
 
     Args:
         folder: of the run, whose checkpoints stay as they are.
-        optimizer: options of the run, for the message.
+        lr: the learning rate of the run, for the message.
         every: updates between two lines of metrics.
     """
 
-    def __init__(self, folder: Path, optimizer: OptimizerOptions, every: int):
-        self.folder, self.optimizer, self.every = folder, optimizer, every
+    def __init__(self, folder: Path, lr: float, every: int):
+        self.folder, self.lr, self.every = folder, lr, every
 
     def on_train_batch_end(
         self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, index: int
@@ -128,12 +128,12 @@ class StopOnDivergence(L.Callback):
     def _end(self, trainer: L.Trainer, what: str) -> None:
         if not trainer.is_global_zero:
             raise SystemExit(2)  # the first process says why
-        kept = [self.folder / name for name in ("best.ckpt", "last.ckpt")]
-        saved = [str(file) for file in kept if file.is_file()]
+        files = (self.folder / name for name in (BEST, LAST))
+        saved = [str(file) for file in files if file.is_file()]
         start = f", for example from init={saved[0]}," if saved else ""
         raise DivergedError(
             f"training diverged: at step {trainer.global_step:,} {what} NaN or infinite. "
-            f"Start again{start} with a lower optimizer.lr than {self.optimizer.lr}, a longer "
+            f"Start again{start} with a lower optimizer.lr than {self.lr}, a longer "
             "schedule.warmup, or trainer.gradient_clip_val=1.0 or less. "
             + (f"Saved before: {', '.join(saved)}" if saved else "Nothing was saved before")
         )

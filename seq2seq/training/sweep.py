@@ -37,12 +37,12 @@ class JobFailedError(Exception):
 class Sweep(Callback):
     """A sweep's folder, and what was there before; Hydra makes one, as conf/train.yaml asks."""
 
-    begun: ClassVar["Sweep | None"] = None  # in the process that starts the jobs
+    started: ClassVar["Sweep | None"] = None  # in the process that starts the jobs
 
     def on_multirun_start(self, config: DictConfig, **_: Any) -> None:
         self.folder = Path(config.hydra.sweep.dir).absolute()
         self.before = self._outcomes()
-        Sweep.begun = self
+        Sweep.started = self
 
     def summary(self) -> str:
         """The end of each job: one line per job, in the order in which they ended; empty after
@@ -50,13 +50,13 @@ class Sweep(Callback):
         """
         outcomes = self._outcomes().items()
         ended = sorted((time, path) for path, time in outcomes if self.before.get(path) != time)
-        lines = {str(path.parent.relative_to(self.folder)): outcome(path) for _, path in ended}
-        width = max(map(len, lines), default=0)
+        if not ended:
+            return ""
+        lines = {path.parent.relative_to(self.folder): describe_outcome(path) for _, path in ended}
+        width = max(len(str(name)) for name in lines)
         failed = sum(line.startswith("failed: ") for line in lines.values())
         count = format_count(len(lines), "job") + (f", {failed} of them failed" if failed else "")
-        listed = (f"  {name:<{width}}  {line}" for name, line in lines.items())
-        if not lines:
-            return ""
+        listed = (f"  {name!s:<{width}}  {line}" for name, line in lines.items())
         return "\n".join((f"sweep of {count}: {self.folder}", *listed))
 
     def _outcomes(self) -> dict[Path, int]:
@@ -68,7 +68,7 @@ class Sweep(Callback):
         return outcomes
 
 
-def outcome(path: Path) -> str:
+def describe_outcome(path: Path) -> str:
     """`bleu 31.20`, or the first line of what went wrong."""
     text = path.read_text(encoding="utf-8")
     if path.name == ERROR:
@@ -106,11 +106,9 @@ def run_job(fit: Callable[[DictConfig], float | None], config: DictConfig) -> fl
 
 
 def needs_fresh_processes(options: TrainerOptions) -> bool:
-    """Must this process hand its job to a fresh process tree?"""
-    return is_job() and "LOCAL_RANK" not in os.environ and wants_many_processes(options)
-
-
-def wants_many_processes(options: TrainerOptions) -> bool:
+    """Must this process hand its job of a sweep to several fresh processes?"""
+    if not is_job() or "LOCAL_RANK" in os.environ:
+        return False
     if options.strategy != "auto" or options.num_nodes > 1:
         return True
     if options.devices in ("auto", -1, "-1"):

@@ -16,13 +16,18 @@ from lightning.fabric.utilities.exceptions import MisconfigurationException
 from lightning.pytorch.callbacks import EarlyStopping, ModelCheckpoint
 from lightning.pytorch.loggers import Logger
 
-from seq2seq import checkpoint
+from seq2seq.checkpoint.folder import KEPT
 from seq2seq.errors import ConfigError
 from seq2seq.training.callbacks import MeanLoss, MovingAverage, RandomState
-from seq2seq.training.checkpointing import BestCheckpoint, LastCheckpoint, Trainer, WholeFiles
+from seq2seq.training.checkpointing import (
+    AtomicCheckpoints,
+    BestCheckpoint,
+    LastCheckpoint,
+    Trainer,
+)
 from seq2seq.training.config.options import CheckpointOptions, TrainerOptions
 from seq2seq.training.config.plan import Plan
-from seq2seq.training.reporter import Progress, Reporter
+from seq2seq.training.reporter import ProgressBar, Reporter
 from seq2seq.training.stopping import StopOnDivergence, StopOnSignal
 
 SILENCE = 60.0  # longest silence of a run without a terminal, in seconds
@@ -31,20 +36,23 @@ SILENCE = 60.0  # longest silence of a run without a terminal, in seconds
 def build_trainer(
     options: TrainerOptions, loggers: list[Logger], callbacks: list[L.Callback], progress: bool
 ) -> L.Trainer:
-    """`options.max_time` is left to a Timer among the callbacks, which can be asked afterwards.
+    """Lightning's trainer with these options.
+
+    `max_time` is left to a Timer among the callbacks, which can be asked afterwards, and
+    `gradient_clip_val` to `TrainingModule`.
 
     Raises: ConfigError for missing devices, and whatever else Lightning refuses.
     """
-    quieten()
+    silence_advice()
     arguments = asdict(options)
-    del arguments["max_time"]
+    del arguments["max_time"], arguments["gradient_clip_val"]
     arguments["val_check_interval"] = validation_interval(options)
     if options.accelerator == "auto":  # as `Translator` reads it; MPS has no float64
         arguments["accelerator"] = "gpu" if torch.cuda.is_available() else "cpu"
     try:
         return Trainer(
             **arguments,
-            plugins=[WholeFiles(), *slurm()],
+            plugins=[AtomicCheckpoints(), *slurm_environment()],
             # Lightning would load an hpc_ckpt_1.ckpt from there; nothing is written there.
             default_root_dir=os.devnull,
             check_val_every_n_epoch=None,
@@ -60,7 +68,7 @@ def build_trainer(
         raise ConfigError(f"the options of trainer do not suit this machine: {error}") from error
 
 
-def slurm() -> list[SLURMEnvironment]:
+def slurm_environment() -> list[SLURMEnvironment]:
     """Slurm's environment, where Lightning would detect it, without automatic requeueing.
 
     On SIGUSR1 Lightning would save another file and queue the job again; here a run saves last.ckpt
@@ -71,7 +79,7 @@ def slurm() -> list[SLURMEnvironment]:
     return [SLURMEnvironment(auto_requeue=False)]
 
 
-def quieten() -> None:
+def silence_advice() -> None:
     """Silence advice that does not apply: loaders here shard and resume by themselves, and
     the run's folder holds Hydra's record before Lightning sees it.
     """
@@ -119,7 +127,7 @@ def weight_callbacks(folder: Path, options: CheckpointOptions) -> list[L.Callbac
     )
     return [
         ModelCheckpoint(
-            dirpath=folder / checkpoint.KEPT,
+            dirpath=folder / KEPT,
             filename=f"{name}-step{{step:07d}}{suffix}",
             auto_insert_metric_name=False,
             monitor=monitor,
@@ -139,25 +147,20 @@ def build_callbacks(plan: Plan, sources: list[str]) -> list[L.Callback]:
     Args:
         sources: whose translations are shown at each validation.
     """
-    callbacks: list[L.Callback] = [
-        RandomState(plan.run.seed),
-        StopOnDivergence(plan.folder, plan.optimizer, plan.trainer.log_every_n_steps),
-    ]
-    if plan.checkpoint.ema is not None:
-        callbacks.append(MovingAverage(plan.checkpoint.ema))
-    bar = sys.stdout.isatty()
-    callbacks.append(MeanLoss(plan.trainer.log_every_n_steps))
-    callbacks.append(Reporter(plan.folder, sources, math.inf if bar else SILENCE))
-    if bar:
-        callbacks.append(Progress())
-    if plan.checkpoint.patience is not None:
-        callbacks.append(
-            EarlyStopping(
-                plan.checkpoint.metric,
-                patience=plan.checkpoint.patience,
-                mode=plan.checkpoint.mode,
-            )
-        )
-    callbacks += weight_callbacks(plan.folder, plan.checkpoint)
+    every, ema = plan.trainer.log_every_n_steps, plan.checkpoint.ema
+    metric, mode, patience = plan.checkpoint.metric, plan.checkpoint.mode, plan.checkpoint.patience
+    has_bar = sys.stdout.isatty()
     last = LastCheckpoint(plan.folder, plan.checkpoint.every)
-    return [*callbacks, StopOnSignal(last), last]
+    callbacks = [
+        RandomState(plan.run.seed),
+        StopOnDivergence(plan.folder, plan.optimizer.lr, every),
+        MovingAverage(ema) if ema is not None else None,
+        MeanLoss(every),
+        Reporter(plan.folder, sources, math.inf if has_bar else SILENCE),
+        ProgressBar() if has_bar else None,
+        EarlyStopping(metric, patience=patience, mode=mode) if patience else None,
+        *weight_callbacks(plan.folder, plan.checkpoint),
+        StopOnSignal(last),
+        last,
+    ]
+    return [each for each in callbacks if each is not None]

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from seq2seq.constraints.lexical import Constraint, Term, Vocabulary
 from seq2seq.constraints.request import Rules
 from seq2seq.constraints.spelling import Extension
-from seq2seq.data.windows import split_into_parts
 from seq2seq.decoding.request import SentenceRequest
 from seq2seq.decoding.search import Hypothesis
 from seq2seq.errors import ConfigError
 from seq2seq.scoring import clean_line
 from seq2seq.symbols import EOS
+from seq2seq.tokenization.splitting import split_into_parts
 from seq2seq.tokenization.tokenizer import Tokenizers
 from seq2seq.translation.request import Translation, TranslationRequest
 

@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from seq2seq.alignment.choice import Alignment, Choice, check_choice, describe_choice, sharpest
+from seq2seq.alignment.choice import Alignment, Choice, check_choice, describe_choice, guess_choice
 from seq2seq.alignment.links import words
 from seq2seq.errors import ConfigError
 
@@ -19,14 +19,14 @@ def test_the_sharpest_layer_is_the_one_whose_heads_agree() -> None:
     # Of the blurred layer the means are (1/2, 1/2, 0) and (1/2, 0, 1/2): one bit each.
     torch.testing.assert_close(entropies[0, 0], torch.tensor(2.0).log())
     torch.testing.assert_close(entropies[1], entropies[0].flip(0))
-    assert sharpest([ALIGNMENT]) == Choice(0, 1, None)
-    assert sharpest([ALIGNMENT], 1) == Choice(1, 0, None)
+    assert guess_choice([ALIGNMENT]) == Choice(0, 1, None)
+    assert guess_choice([ALIGNMENT], 1) == Choice(1, 0, None)
 
 
 def test_the_layer_of_several_alignments_is_the_sharpest_on_average() -> None:
     other = Alignment(*WORDS, ALIGNMENT.weights.flip(0))
-    assert sharpest([ALIGNMENT, ALIGNMENT, other]).layer == 1
-    assert sharpest([ALIGNMENT, other, other]).layer == 0
+    assert guess_choice([ALIGNMENT, ALIGNMENT, other]).layer == 1
+    assert guess_choice([ALIGNMENT, other, other]).layer == 0
 
 
 def test_a_layer_or_head_that_does_not_exist_is_named_as_a_user_counts() -> None:

@@ -11,13 +11,13 @@ from torch.testing import assert_close
 from seq2seq.alignment.links import (
     LinkCounts,
     Links,
-    check_count,
-    check_word_numbers,
+    check_all_links,
+    check_line_count,
+    extract_links,
     format_links,
-    links,
     parse_links,
-    pieces,
     read_alignment,
+    spans_to_words,
     word_weights,
     words,
 )
@@ -50,11 +50,11 @@ def test_pieces_of_one_character_are_one_word():
     # The second character is three bytes, one piece each; spaces belong to the next piece, or are
     # a separate piece; the last piece is empty.
     spans = [(0, 1), (1, 2), (1, 2), (1, 2), (2, 4), (4, 5), (5, 5)]
-    assert pieces("我爱 中 ", spans) == [("我", 0, 1), ("爱", 1, 2), ("中", 3, 4)]
+    assert spans_to_words("我爱 中 ", spans) == [("我", 0, 1), ("爱", 1, 2), ("中", 3, 4)]
 
 
 def test_pieces_that_cut_through_a_character_are_one_word():
-    assert pieces("ab我", [(0, 3), (2, 3)]) == [("ab我", 0, 3)]
+    assert spans_to_words("ab我", [(0, 3), (2, 3)]) == [("ab我", 0, 3)]
 
 
 def test_source_pieces_are_added_and_target_pieces_averaged():
@@ -155,31 +155,35 @@ def test_weights_without_the_end_symbols_are_refused():
 
 
 def test_each_target_word_is_linked_to_its_strongest_source_word():
-    assert links(tensor([0.1, 0.7, 0.2], [0.6, 0.1, 0.3]), end=False) == {(1, 0), (0, 1)}
+    assert extract_links(tensor([0.1, 0.7, 0.2], [0.6, 0.1, 0.3]), end=False) == {(1, 0), (0, 1)}
 
 
 def test_a_target_word_that_looks_at_the_end_symbol_has_no_link():
     # Word 0 looks at the end most, word 1 at a source word, word 2 as much at either.
     weights = tensor([0.2, 0.3, 0.5], [0.1, 0.5, 0.4], [0.4, 0.2, 0.4])
-    assert links(weights, end=True) == {(1, 1), (0, 2)}
+    assert extract_links(weights, end=True) == {(1, 1), (0, 2)}
 
 
 def test_a_target_word_that_looks_nowhere_in_particular_has_no_link_if_asked():
     # Of what is not on the end, the largest are 0.4 of 0.8 and 0.3 of 0.8.
     weights = tensor([0.4, 0.2, 0.2, 0.2], [0.2, 0.3, 0.3, 0.2])
-    assert links(weights, end=True, threshold=0.375) == {(0, 0), (1, 1)}
-    assert links(weights, end=True, threshold=0.5) == {(0, 0)}
-    assert links(weights, end=True, threshold=0.6) == set()
+    assert extract_links(weights, end=True, threshold=0.375) == {(0, 0), (1, 1)}
+    assert extract_links(weights, end=True, threshold=0.5) == {(0, 0)}
+    assert extract_links(weights, end=True, threshold=0.6) == set()
 
 
 def test_a_row_without_weight_has_no_link():
-    assert links(tensor([0.0, 0.0], [float("nan"), float("nan")]), end=False) == set()
-    assert links(torch.ones(2, 0), end=False) == links(torch.ones(2, 1), end=True) == set()
+    assert extract_links(tensor([0.0, 0.0], [float("nan"), float("nan")]), end=False) == set()
+    assert (
+        extract_links(torch.ones(2, 0), end=False)
+        == extract_links(torch.ones(2, 1), end=True)
+        == set()
+    )
 
 
 def test_links_of_several_heads_at_once_are_refused():
     with pytest.raises(TypeError):
-        links(torch.ones(2, 3, 3), end=False)
+        extract_links(torch.ones(2, 3, 3), end=False)
 
 
 @given(link_sets, link_sets)
@@ -289,14 +293,14 @@ def test_where_all_links_are_sure_the_error_rate_is_one_minus_f1(predicted: set,
 
 def test_words_looked_at_nearly_as_much_are_linked_too_if_that_is_asked() -> None:
     weights = torch.tensor([[0.4, 0.2, 0.3, 0.1], [0.25, 0.25, 0.1, 0.4], [0.5, 0.0, 0.0, 0.5]])
-    assert links(weights, end=True) == {(0, 0), (0, 2)}
-    assert links(weights, end=True, near=0.7) == {(0, 0), (2, 0), (0, 2)}
-    assert links(weights, end=True, near=0.5) == {(0, 0), (1, 0), (2, 0), (0, 2)}
+    assert extract_links(weights, end=True) == {(0, 0), (0, 2)}
+    assert extract_links(weights, end=True, near=0.7) == {(0, 0), (2, 0), (0, 2)}
+    assert extract_links(weights, end=True, near=0.5) == {(0, 0), (1, 0), (2, 0), (0, 2)}
     # A word with most weight on the end has no link, however large its other weights together.
-    assert (0, 1) not in links(weights, end=True, near=0.1)
+    assert (0, 1) not in extract_links(weights, end=True, near=0.1)
     for near in (0.0, 1.5):
         with pytest.raises(ValueError, match="above 0 and at most 1"):
-            links(weights, end=True, near=near)
+            extract_links(weights, end=True, near=near)
 
 
 SIZES = [(2, 3), (0, 1), (4, 1)]
@@ -305,8 +309,8 @@ PATH = Path("reference.align")
 
 def check(*lines: str) -> None:
     links = [parse_links(line) for line in lines]
-    check_count(PATH, len(links), len(SIZES), "a and b")
-    check_word_numbers(PATH, links, SIZES, "a and b")
+    check_line_count(PATH, len(links), len(SIZES), "a and b")
+    check_all_links(PATH, links, SIZES, "a and b")
 
 
 def test_links_up_to_the_last_word_of_both_sides_fit() -> None:

@@ -158,11 +158,6 @@ def shows_weights(case: Case) -> bool:
     return case.mechanism.shows_weights
 
 
-def shows_weights_of_a_step(case: Case) -> bool:
-    """In a decoder: are the keys still there when it advances?"""
-    return case.mechanism.advance_shows_weights
-
-
 def by_default_kernel(case: Case) -> bool:
     """For sentences about what lies around the kernel."""
     return case.kernel == kernels(case)[0]

@@ -232,7 +232,7 @@ def test_keys_are_turned_after_they_are_changed(name: str) -> None:
     moved = torch.full((7,), 1000)
     expected = plain(x).out
     for positions in (still, moved):
-        out = rope.advance(x, rope.new_memory(), positions).out
+        out = rope.advance(x, rope.new_memory(), positions)
         # Turned before, queries and keys of one position would not cancel their angles.
         assert_equal(out, expected, 1e-7)
     assert not torch.allclose(rope(x).out, expected)
@@ -255,7 +255,7 @@ def test_sums_stay_wide_in_a_narrow_model() -> None:
     attention: Attention[Any] = built("global_context", Role.DECODER).bfloat16()
     memory = attention.new_memory()
     attention.advance(randn(2, 3, DIM).bfloat16(), memory, torch.arange(3))
-    assert all(x.dtype is torch.float32 for x in memory.beside.state.values())
+    assert all(x.dtype is torch.float32 for x in memory.context.state.values())
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -95,7 +95,7 @@ def advance(attention: Any, x: Tensor, memory: Any, start: int, steps: list[int]
     outs = []
     for piece in x.split(steps, dim=1):
         positions = torch.arange(start, start + piece.shape[1])
-        outs.append(attention.advance(piece, memory, positions).out)
+        outs.append(attention.advance(piece, memory, positions))
         start += piece.shape[1]
     return torch.cat(outs, dim=1)
 
@@ -117,7 +117,7 @@ def test_positions_may_be_given_for_every_row(case: Case) -> None:
     memory = attention.new_memory()
     positions = torch.arange(7).expand(2, 7)
     outs = [
-        attention.advance(x[:, part], memory, positions[:, part]).out
+        attention.advance(x[:, part], memory, positions[:, part])
         for part in (slice(0, 4), slice(4, 5), slice(5, 7))
     ]
     assert_equal(torch.cat(outs, dim=1), attention(x).out)

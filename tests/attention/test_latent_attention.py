@@ -145,11 +145,11 @@ def test_scores_depend_on_the_distance_of_positions_only() -> None:
     outs = []
     for start in (0, 5, 300):
         memory = attention.new_memory()
-        outs.append(attention.advance(x, memory, torch.arange(start, start + 6)).out)
+        outs.append(attention.advance(x, memory, torch.arange(start, start + 6)))
     assert_equal(outs[1:], [outs[0]] * 2)
     # ... and they do depend on it.
     memory = attention.new_memory()
-    apart = attention.advance(x, memory, 2 * torch.arange(6)).out
+    apart = attention.advance(x, memory, 2 * torch.arange(6))
     assert (apart - outs[0]).abs().max() > 1e-3
 
 
@@ -199,7 +199,7 @@ def test_a_step_in_bfloat16_is_near_the_whole_in_float32(position: str) -> None:
     memory = low.new_memory()
     with torch.no_grad():
         steps = [
-            low.advance(token, memory, torch.tensor([at])).out
+            low.advance(token, memory, torch.tensor([at]))
             for at, token in enumerate(x.bfloat16().split(1, dim=1))
         ]
     actual = torch.cat(steps, dim=1).float()

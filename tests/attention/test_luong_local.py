@@ -13,7 +13,7 @@ from seq2seq.attention.luong_local import LocalMonotonic, LocalPredictive
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.scores import SCORES
 from seq2seq.errors import ConfigError
-from seq2seq.functional.luong_local import predicted_centres
+from seq2seq.functional.luong_local import predict_centres
 
 CROSS = Place(Role.CROSS, DIM, DIM)
 H = 4
@@ -88,7 +88,7 @@ def test_a_predicted_centre_is_read_from_the_query_of_its_head() -> None:
     x = randn(2, 6, DIM)
     weights = layer(x, source, mask, need_weights=True).weights
     q = layer.q(x).unflatten(-1, (H, -1)).transpose(1, 2)
-    p = predicted_centres(q, layer.centre.wp, layer.centre.vp, torch.tensor([9, 5]))
+    p = predict_centres(q, layer.centre.wp, layer.centre.vp, torch.tensor([9, 5]))
     near = (torch.arange(9) - p[..., None]).abs() <= 2
     assert torch.equal(weights > 0, near & mask[:, None, None])
     assert len({tuple(row) for row in p.flatten(2).tolist()[0]}) == H

@@ -98,7 +98,7 @@ def test_a_joint_memory_moves_its_tokens_and_its_state_together() -> None:
     read, mask = memory.read()
     assert mask is None
     assert_equal(read, {name: x[[2, 1]] for name, x in given.items()}, 0)
-    assert_equal(memory.beside.state["sums"], state[[2, 1]], 0)
+    assert_equal(memory.context.state["sums"], state[[2, 1]], 0)
 
 
 def test_rows_move_with_gradients_too() -> None:

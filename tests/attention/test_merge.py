@@ -12,7 +12,7 @@ from seq2seq.attention.memory import DenseMemory, JointMemory
 def of_no_fixed_length(case: Case) -> bool:
     """Can rows of different lengths stand beside each other without pages?"""
     memory = (case.build().new_memory if in_decoder(case) else lambda: None)()
-    return not isinstance(memory, DenseMemory | JointMemory)
+    return case.mechanism.can_merge and not isinstance(memory, DenseMemory | JointMemory)
 
 
 @every(in_decoder, by_default_kernel, of_no_fixed_length)
@@ -34,16 +34,10 @@ def test_rows_of_different_ages_go_on_as_if_alone(case: Case) -> None:
     memory.merge(part(slice(5, 6), 0), 5, 1)
     assert memory.rows == 6
     rows, expected = torch.arange(6), attention(x).out
-    need_weights = case.mechanism.advance_shows_weights
     for n in (1, 3, 1, 1, 2):
         positions = ages[:, None] + torch.arange(n)
-        out, weights = attention.advance(
-            x[rows[:, None], positions], memory, positions, need_weights
-        )
+        out = attention.advance(x[rows[:, None], positions], memory, positions)
         assert_equal(out, expected[rows[:, None], positions])
-        if weights is not None:
-            whole = attention(x, need_weights=True).weights[rows[:, None], :, positions]
-            assert_equal(weights, whole.transpose(1, 2)[..., : weights.shape[-1]])
         ages = ages + n
         for verb, chosen in [("fork", [0, 1, 2, 2, 4, 4, 5]), ("keep", [0, 2, 3, 4, 5, 6])]:
             index = torch.tensor(chosen)
@@ -59,8 +53,15 @@ def test_rows_of_one_age_stay_in_step(case: Case) -> None:
     for memory, rows in zip(both, x.split([1, 3]), strict=True):
         attention.advance(rows[:, :7], memory, torch.arange(7))
     both[0].merge(both[1], 1, 3)
-    out = attention.advance(x[:, 7:], both[0], torch.arange(7, 9)).out
+    out = attention.advance(x[:, 7:], both[0], torch.arange(7, 9))
     assert_equal(out, attention(x).out[:, 7:])
+
+
+@every(in_decoder, by_default_kernel, lambda case: not case.mechanism.can_merge)
+def test_windows_of_different_ages_do_not_join(case: Case) -> None:
+    attention = case.build()
+    with pytest.raises(ValueError, match="rows of one length"):
+        attention.new_memory().merge(attention.new_memory(), 1, 1)
 
 
 @every(in_cross, by_default_kernel)

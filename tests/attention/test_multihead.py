@@ -10,7 +10,7 @@ from torch import nn
 
 from seq2seq.attention import Place, Role
 from seq2seq.attention.base import positions_of
-from seq2seq.attention.multihead import MultiHead, shared_heads
+from seq2seq.attention.multihead import MultiHead, default_kv_heads
 from seq2seq.attention.scores import Additive
 from seq2seq.errors import ConfigError
 
@@ -77,7 +77,7 @@ def test_the_default_groups_are_the_largest_allowed_divisor() -> None:
             for g in range(1, heads + 1)
             if heads % g == 0 and g <= max(2, heads // 4) and (g < heads or heads == 1)
         ]
-        assert shared_heads(heads) == max(allowed)
+        assert default_kv_heads(heads) == max(allowed)
     assert MultiHead(Place(Role.CROSS, DIM, DIM), num_heads=8).num_kv_heads == 2
 
 
@@ -159,9 +159,9 @@ def test_rotations_make_an_answer_depend_on_distances_only() -> None:
     x, outs = randn(2, 7, DIM), []
     for start in (0, 1000):
         positions = torch.arange(start, start + 7)
-        outs.append(attention.advance(x, attention.new_memory(), positions).out)
+        outs.append(attention.advance(x, attention.new_memory(), positions))
     assert_equal(outs[0], outs[1], 1e-7)
-    still = attention.advance(x, attention.new_memory(), torch.zeros(7)).out
+    still = attention.advance(x, attention.new_memory(), torch.zeros(7))
     assert not torch.allclose(still, outs[0])
 
 

@@ -6,7 +6,8 @@ import torch
 from helpers import assert_equal, mask_of
 from torch import Tensor
 
-from seq2seq.attention.ring import RingMemory, Stretch
+from seq2seq.attention.ring import RingMemory
+from seq2seq.functional.local import Keys
 
 
 def streams(rows: int, tokens: int) -> dict[str, Tensor]:
@@ -16,9 +17,10 @@ def streams(rows: int, tokens: int) -> dict[str, Tensor]:
     }
 
 
-def assert_reads(seen: Stretch, everything: dict[str, Tensor], start: int, end: int) -> None:
+def assert_reads(seen: Keys, everything: dict[str, Tensor], start: int, end: int) -> None:
     assert seen.mask is None and seen.start == start
-    assert_equal(seen.streams, {name: x[:, :, start:end] for name, x in everything.items()}, 0)
+    k, v = (x[:, :, start:end] for x in everything.values())
+    assert_equal((seen.k, seen.v), (k, v), 0)
 
 
 def test_a_ring_holds_the_last_and_the_first_tokens_through_any_forks() -> None:
@@ -64,17 +66,17 @@ def test_a_fork_leaves_rows_that_do_not_share_their_future() -> None:
     memory.fork(torch.tensor([0, 0]))
     new = streams(2, 1)
     memory.append(new)
-    assert_equal(memory.read().streams["k"][:, :, 3:], new["k"], 0)
+    assert_equal(memory.read().k[:, :, 3:], new["k"], 0)
 
 
 def test_a_whole_sequence_keeps_its_mask_and_is_not_copied() -> None:
     given, mask = streams(3, 7), mask_of([7, 4, 2], 7)
     memory = RingMemory.of(given, mask, first=3)
     seen = memory.read()
-    assert all(seen.streams[name].data_ptr() == given[name].data_ptr() for name in given)
+    assert seen.k.data_ptr() == given["k"].data_ptr() and seen.v.data_ptr() == given["v"].data_ptr()
     memory.keep(torch.tensor([0, 2]))
     seen, head = memory.read(), memory.read_first()
-    assert_equal(seen.streams, {name: x[[0, 2]] for name, x in given.items()}, 0)
-    assert_equal(head.streams, {name: x[[0, 2], :, :3] for name, x in given.items()}, 0)
+    assert_equal((seen.k, seen.v), tuple(x[[0, 2]] for x in given.values()), 0)
+    assert_equal((head.k, head.v), tuple(x[[0, 2], :, :3] for x in given.values()), 0)
     assert seen.mask is not None and torch.equal(seen.mask, mask[[0, 2]])
     assert head.mask is not None and torch.equal(head.mask, mask[[0, 2], :3])

@@ -60,12 +60,11 @@ def test_tokens_are_written_once_and_do_not_move() -> None:
 def test_hypotheses_in_a_slab_continue_as_in_separate_rows(case: Case) -> None:
     attention, table, B, length = case.build(), BeamTable(3, 4, CPU), 3, 0
     memories = rows, slabs = attention.new_memory(), to_slabs(attention.new_memory(), table)
-    need_weights = case.mechanism.advance_shows_weights
     for n in (1, 1, 3, 1, 2, 5, 1):
         x, positions = randn(4 * B, n, DIM), length + torch.arange(n)
         table.grow(positions)
-        expected = attention.advance(x, rows, positions, need_weights)
-        assert_equal(attention.advance(x, slabs, positions, need_weights), expected, 1e-12)
+        expected = attention.advance(x, rows, positions)
+        assert_equal(attention.advance(x, slabs, positions), expected, 1e-12)
         length += n
         parents = (4 * torch.arange(B)[:, None] + torch.randint(4, (B, 4))).flatten()
         for memory in (table, *memories):

@@ -45,14 +45,14 @@ def test_steps_forks_and_merges_are_the_loop() -> None:
     memory, late = attention.new_memory(), attention.new_memory()
     for start, n in ((0, 1), (1, 1), (2, 7), (9, 22)):
         part, places = slice(start, start + n), torch.arange(start, start + n)
-        assert_loop(attention.advance(x[:, part], memory, places).out, expected[:, part])
+        assert_loop(attention.advance(x[:, part], memory, places), expected[:, part])
     memory.fork(torch.tensor([2, 0, 0]))
     attention.advance(x[1:2, :3], late, torch.arange(3))
     memory.merge(late, 3, 1)
     rows, ages = torch.tensor([2, 0, 0, 1]), torch.tensor([31, 31, 31, 3])
     for _ in range(4):
         token = x[rows, ages][:, None]
-        assert_loop(attention.advance(token, memory, ages[:, None]).out[:, 0], expected[rows, ages])
+        assert_loop(attention.advance(token, memory, ages[:, None])[:, 0], expected[rows, ages])
         ages += 1
     assert memory.nbytes == 4 * DIM * 8
 

@@ -6,20 +6,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from small_corpora import ENGLISH, GERMAN, corpus_in_memory, small_tokenizer
 
-from seq2seq.data.corpus import Corpus, Side
-from seq2seq.data.encoding_stats import EncodingStats, Pieces, Report
+from seq2seq.data.corpus import Corpus
 from seq2seq.data.text import find_side, read_lines
 from seq2seq.errors import DataError
-from seq2seq.tokenization.tokenizer import ByteLevelBPE, Tokenizer, Tokenizers
-
-GERMAN = ["ein hund läuft", "eine katze schläft", "der hund sieht die katze", "die katze lacht"]
-ENGLISH = ["a dog runs", "a cat sleeps", "the dog sees the cat", "the cat laughs"]
+from seq2seq.tokenization.bpe import ByteLevelBPE
+from seq2seq.tokenization.tokenizer import Tokenizer, Tokenizers
 
 
 @pytest.fixture(scope="session")
 def tokenizer() -> Tokenizer:
-    return ByteLevelBPE(vocab_size=300).train(GERMAN + ENGLISH)
+    return small_tokenizer()
 
 
 @pytest.fixture(scope="session")
@@ -44,19 +42,8 @@ def parallel(tmp_path: Path) -> Callable[..., tuple[Path, Path]]:
 
 @pytest.fixture
 def corpus_of() -> Callable[[Sequence[int], Sequence[int]], Corpus]:
-    """A corpus in memory with given lengths; row i of either side repeats the id 4 + i."""
-
-    def side(lengths: Sequence[int]) -> Side:
-        ids = np.repeat(np.arange(len(lengths), dtype=np.int32) + 4, lengths)
-        offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-        return Side(ids, offsets, np.array(lengths, np.int32))
-
-    def build(source: Sequence[int], target: Sequence[int]) -> Corpus:
-        counted = EncodingStats(Report(len(source), len(source), 256), Pieces(), Pieces())
-        hashes = np.arange(len(source), dtype=np.uint64)
-        return Corpus(side(source), side(target), [counted], weights=[1.0], hashes=hashes)
-
-    return build
+    """A corpus in memory with given lengths; see `corpus_in_memory`."""
+    return corpus_in_memory
 
 
 @pytest.fixture(scope="session")

@@ -12,16 +12,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2seq.data.batch import Batch
-from seq2seq.data.batching import (
-    BatchLoader,
-    EvalBatches,
-    ends,
-    epoch_batches,
-    share,
-    stable_argsort,
-)
+from seq2seq.data.batch_loader import BatchLoader, EvalBatches, select_share
+from seq2seq.data.batching import batch_ends, epoch_batches, stable_argsort
 from seq2seq.data.corpus import Corpus
-from seq2seq.data.prefetch import prefetched
+from seq2seq.data.prefetch import prefetch
 from seq2seq.errors import ConfigError
 from seq2seq.symbols import PAD
 
@@ -76,7 +70,7 @@ def test_a_batch_ends_where_one_more_row_would_not_fit(longer: list[int], max_to
             start = row
     if longer:
         expected.append(len(longer))
-    assert ends(np.array(longer, np.int32), max_tokens) == expected
+    assert batch_ends(np.array(longer, np.int32), max_tokens) == expected
 
 
 def test_a_sentence_that_fits_no_batch_is_refused() -> None:
@@ -124,7 +118,7 @@ def test_less_than_a_tenth_of_real_batches_is_padding(
 def test_shares_are_disjoint_and_make_up_the_batch(rows: list[int], world: int, steps: int) -> None:
     batch = np.array(rows)
     shares = [
-        share(batch, rank, world, step, steps).tolist()
+        select_share(batch, rank, world, step, steps).tolist()
         for rank in range(world)
         for step in range(steps)
     ]
@@ -134,7 +128,9 @@ def test_shares_are_disjoint_and_make_up_the_batch(rows: list[int], world: int, 
 
 
 def test_shares_of_a_sorted_batch_have_similar_lengths() -> None:
-    shares = [share(np.arange(100), rank, 2, step, 2) for rank in range(2) for step in range(2)]
+    shares = [
+        select_share(np.arange(100), rank, 2, step, 2) for rank in range(2) for step in range(2)
+    ]
     assert max(each.mean() for each in shares) - min(each.mean() for each in shares) <= 3
 
 
@@ -266,14 +262,14 @@ def test_batches_are_made_ahead_and_their_thread_ends_with_them() -> None:
         raise ValueError("the end")
 
     before = threading.active_count()
-    ahead = prefetched(items(), 3)
+    ahead = prefetch(items(), 3)
     assert [next(ahead) for _ in range(5)] == list(range(5))
     while len(made) < 8:  # until the thread has made three more
         time.sleep(0.001)
     ahead.close()
     assert threading.active_count() == before and len(made) < 11
     with pytest.raises(ValueError, match="the end"):
-        list(prefetched(items(), 3))
+        list(prefetch(items(), 3))
     assert threading.active_count() == before
 
 
@@ -281,10 +277,10 @@ def test_the_thread_has_ended_when_the_process_does() -> None:
     """Else Python aborts, if the thread is busy."""
     script = """if True:
         import atexit, itertools, sys, threading
-        from seq2seq.data.prefetch import prefetched
+        from seq2seq.data.prefetch import prefetch
 
         atexit.register(lambda: print(threading.active_count()))  # the last to be called
-        ahead = prefetched(itertools.count(), 3)
+        ahead = prefetch(itertools.count(), 3)
         next(ahead)
         sys.exit(3)
     """

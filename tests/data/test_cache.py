@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 from machines import can_isolate, run_on_two
 
-from seq2seq.data.cache import FileMemo, cached_folder, digest, is_sealed
+from seq2seq.data.cache import compute_once, digest, is_sealed
+from seq2seq.data.file_memo import FileMemo
 from seq2seq.errors import DataError
 
 
@@ -18,21 +19,21 @@ def write(folder: Path) -> None:
 
 
 def test_a_folder_is_written_once(tmp_path: Path) -> None:
-    folder = cached_folder(tmp_path / "deep" / "cache", "a", write)
+    folder = compute_once(tmp_path / "deep" / "cache", "a", write)
     assert folder == tmp_path / "deep" / "cache" / "a"
     times = (folder / "done").stat()
-    cached_folder(tmp_path / "deep" / "cache", "a", write)
+    compute_once(tmp_path / "deep" / "cache", "a", write)
     assert (folder / "done").stat() == times
 
 
 def test_what_changed_since_it_was_written_is_written_again(tmp_path: Path) -> None:
     """Of equal size, and with the times of the file that it takes the place of."""
-    done = cached_folder(tmp_path, "a", write) / "done"
+    done = compute_once(tmp_path, "a", write) / "done"
     times = done.stat()
     done.write_text("by another!")
     os.utime(done, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert done.stat().st_size == times.st_size
-    assert (cached_folder(tmp_path, "a", write) / "done").read_text() == "by this run"
+    assert (compute_once(tmp_path, "a", write) / "done").read_text() == "by this run"
 
 
 def test_the_disk_has_all_before_it_looks_finished(
@@ -44,9 +45,9 @@ def test_the_disk_has_all_before_it_looks_finished(
     with monkeypatch.context() as patch:
         patch.setattr(os, "fsync", full)
         with pytest.raises(DataError, match="cannot be written: No space left on device"):
-            cached_folder(tmp_path, "a", write)
+            compute_once(tmp_path, "a", write)
     assert not is_sealed(tmp_path / "a", FileMemo(tmp_path))
-    assert is_sealed(cached_folder(tmp_path, "a", write), FileMemo(tmp_path))
+    assert is_sealed(compute_once(tmp_path, "a", write), FileMemo(tmp_path))
 
 
 def test_the_remains_of_a_killed_run_are_cleared_away(tmp_path: Path) -> None:
@@ -56,7 +57,7 @@ def test_the_remains_of_a_killed_run_are_cleared_away(tmp_path: Path) -> None:
         (folder / "half").touch()
     os.utime(stage / "half", (0, 0))
     os.utime(stage, (0, 0))
-    folder = cached_folder(tmp_path, "a", write)
+    folder = compute_once(tmp_path, "a", write)
     assert {path.name for path in folder.iterdir()} == {"done", "sha256.json"}
     assert {path.name for path in tmp_path.iterdir()} <= {"a", "a.lock", "stamps"}
 
@@ -64,14 +65,14 @@ def test_the_remains_of_a_killed_run_are_cleared_away(tmp_path: Path) -> None:
 def test_a_cache_that_cannot_be_written_says_how_to_choose_another(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(DataError, match=r"cannot be written: .*data\.cache=FOLDER"):
-        cached_folder(tmp_path / "file", "a", write)
+        compute_once(tmp_path / "file", "a", write)
 
 
 def test_of_several_processes_one_writes(tmp_path: Path) -> None:
     program = """if True:
         import os, sys, time
         from pathlib import Path
-        from seq2seq.data.cache import cached_folder
+        from seq2seq.data.cache import compute_once
 
         def write(folder):
             with open("writers", "a") as file:
@@ -81,7 +82,7 @@ def test_of_several_processes_one_writes(tmp_path: Path) -> None:
             (folder / "done").touch()
 
         Path(f"started.{os.getpid()}").touch()
-        folder = cached_folder(Path("cache"), "a", write)
+        folder = compute_once(Path("cache"), "a", write)
         assert (folder / "done").exists()
     """
     command = [sys.executable, "-c", program]
@@ -93,7 +94,7 @@ def test_of_several_processes_one_writes(tmp_path: Path) -> None:
 TWO = """
 import sys
 from pathlib import Path
-from seq2seq.data.cache import cached_folder
+from seq2seq.data.cache import compute_once
 machine, cache, count = sys.argv[1], Path(sys.argv[2]), int(sys.argv[3])
 
 def write(folder):
@@ -105,7 +106,7 @@ for number in range(count):
     if number % 5 == 0 and (cache / "0" / "ids").exists():
         (cache / "0" / "ids").write_text("damaged")
     name = str(number if number % 5 else 0)
-    folder = cached_folder(cache, name, write)
+    folder = compute_once(cache, name, write)
     if number % 5:
         texts = {(folder / name).read_text() for name in ("ids", "offsets")}
         assert texts in ({"a" * 1000}, {"b" * 1000}), "a mixture"
@@ -128,12 +129,12 @@ def test_who_is_faster_may_take_away_what_both_work_with(tmp_path: Path) -> None
     def slower(folder: Path) -> None:
         with pytest.MonkeyPatch.context() as patch:  # the lock of this machine holds here alone
             patch.setattr("seq2seq.data.cache.FileLock", lambda path: nullcontext())
-            cached_folder(tmp_path, "a", write)
+            compute_once(tmp_path, "a", write)
         (folder / "gone" / "blocks").touch()
 
-    assert (cached_folder(tmp_path, "a", slower) / "done").read_text() == "by this run"
+    assert (compute_once(tmp_path, "a", slower) / "done").read_text() == "by this run"
     with pytest.raises(DataError, match="No such file"):
-        cached_folder(tmp_path, "b", lambda folder: (folder / "gone" / "blocks").touch())
+        compute_once(tmp_path, "b", lambda folder: (folder / "gone" / "blocks").touch())
 
 
 def test_a_digest_tells_settings_apart() -> None:

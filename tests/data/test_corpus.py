@@ -6,25 +6,27 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from conftest import ENGLISH, GERMAN
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from small_corpora import ENGLISH, GERMAN
 
 from seq2seq.data import corpus as corpus_module
-from seq2seq.data import encode, encoded_blocks
-from seq2seq.data.corpus import Corpus, encode_corpus
+from seq2seq.data import encode, parallel_encoding
+from seq2seq.data.corpus import Corpus, encode_corpus, text_of_rows
 from seq2seq.data.encode import Block
-from seq2seq.data.encoding_stats import Report
+from seq2seq.data.encoding_stats import EncodingStats, LeftOut, PieceStats
 from seq2seq.data.formats import TwoFiles
 from seq2seq.data.mixture import Component
 from seq2seq.errors import DataError
-from seq2seq.tokenization.tokenizer import ByteLevelBPE, Tokenizers
-from seq2seq.tokenization.words import Character
+from seq2seq.tokenization.bpe import ByteLevelBPE
+from seq2seq.tokenization.tokenizer import Tokenizers
+from seq2seq.tokenization.words import CharacterLevel
 
 Parallel = Callable[..., tuple[Path, Path]]
 
@@ -47,16 +49,17 @@ def test_text_and_ids_are_of_the_same_rows(
         Component("tagged", TwoFiles(*parallel("tagged", letters, letters)), tag="t"),
     ]
     corpus = encode_corpus(components, tagged, max_length=6, cache_dir=tmp_path / "c")
-    text = list(encode.text_of_rows(components, tagged, 6))
+    text = list(text_of_rows(components, corpus))
     assert 2 < len(text) == len(corpus) < 2 * len(letters) - 2
     ids = [tagged.target.encode_batch([target])[0] for _, target in text]
     assert [target for _, target in rows(corpus)] == ids
     assert all(source == target for source, target in text)
 
 
-def report_of(corpus: Corpus) -> Report:
+def stats_of(corpus: Corpus) -> EncodingStats:
+    """Without the pieces."""
     [stats] = corpus.all_stats
-    return stats.report
+    return replace(stats, source=PieceStats(), target=PieceStats())
 
 
 def folders_of(cache: Path) -> list[Path]:
@@ -69,7 +72,7 @@ def folder_of(cache: Path) -> Path:
 
 
 def forbid_encoding(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*arguments: object) -> Report:
+    def refuse(*arguments: object) -> EncodingStats:
         raise AssertionError("encoded again")
 
     monkeypatch.setattr(corpus_module, "write_corpus", refuse)
@@ -90,7 +93,7 @@ def test_a_corpus_holds_the_pieces_of_every_line(
     assert corpus.source_lengths.tolist() == [len(ids) for ids in expected[0]]
     assert corpus.target_lengths.tolist() == [len(ids) for ids in expected[1]]
     assert len(corpus) == 4
-    assert report_of(corpus) == Report(read=4, kept=4, max_length=50)
+    assert stats_of(corpus) == EncodingStats(max_length=50, kept=4)
 
 
 def test_each_side_is_encoded_by_its_tokenizer(parallel: Parallel, tmp_path: Path) -> None:
@@ -120,8 +123,10 @@ def test_the_size_of_a_chunk_does_not_matter(
                 encode_corpus(lines_of(*paths), tokenizers, max_length=5, cache_dir=cache)
             )
     assert rows(corpora[0]) == rows(corpora[1]) == rows(corpora[2])
-    assert report_of(corpora[0]) == report_of(corpora[1]) == report_of(corpora[2])
-    assert report_of(corpora[0]) == Report(11, 4, 5, 6, 1, [2, 5, 7, 8, 9, 10], [3])
+    assert stats_of(corpora[0]) == stats_of(corpora[1]) == stats_of(corpora[2])
+    assert stats_of(corpora[0]) == EncodingStats(
+        5, 4, empty=LeftOut(6, [2, 5, 7, 8, 9, 10]), long=LeftOut(1, [3])
+    )
 
 
 def test_pairs_with_an_empty_side_are_left_out_and_counted(
@@ -131,7 +136,7 @@ def test_pairs_with_an_empty_side_are_left_out_and_counted(
     target = ["1", "", "3", "4", "5", "6", "", "8", "9"]
     paths = parallel("odd", source, target)
     corpus = encode_corpus(lines_of(*paths), tokenizers, max_length=50, cache_dir=tmp_path / "c")
-    assert report_of(corpus) == Report(9, 3, 50, empty=6, empty_lines=[1, 2, 3, 5, 7, 9])
+    assert stats_of(corpus) == EncodingStats(50, 3, LeftOut(6, [1, 2, 3, 5, 7, 9]))
     assert [pair[1] for pair in rows(corpus)] == tokenizers.target.encode_batch(["4", "6", "8"])
 
 
@@ -143,19 +148,19 @@ def test_the_end_symbol_counts_towards_the_longest_sentence(
     for name, sides in (("s", (lines, ["q"] * 4)), ("t", (["q"] * 4, lines))):
         paths = parallel(name, *sides)
         corpus = encode_corpus(lines_of(*paths), tokenizers, max_length=3, cache_dir=tmp_path / "c")
-        assert report_of(corpus) == Report(4, 2, 3, long=2, long_lines=[3, 4])
+        assert stats_of(corpus) == EncodingStats(3, 2, long=LeftOut(2, [3, 4]))
 
 
-def test_a_report_is_a_sentence() -> None:
-    report = Report(29_000, 28_990, 256, 3, 7, [4, 77, 900], [1, 2, 3, 4, 5])
-    assert str(report) == (
+def test_statistics_are_a_sentence() -> None:
+    stats = EncodingStats(256, 28_990, LeftOut(3, [4, 77, 900]), LeftOut(7, [1, 2, 3, 4, 5]))
+    assert str(stats) == (
         "29,000 pairs read, 28,990 kept; left out: 3 with an empty side (lines 4, 77, 900), "
         "7 longer than 256 pieces (lines 1, 2, 3, 4, 5, ...)"
     )
-    assert str(Report(5, 4, 9, empty=1, empty_lines=[2])) == (
+    assert str(EncodingStats(9, 4, LeftOut(1, [2]))) == (
         "5 pairs read, 4 kept; left out: 1 with an empty side (line 2)"
     )
-    assert str(Report(1, 1, 9)) == "1 pair read, 1 kept"
+    assert str(EncodingStats(9, 1)) == "1 pair read, 1 kept"
 
 
 def test_a_corpus_without_usable_pairs_is_refused(
@@ -188,7 +193,7 @@ def test_what_is_encoded_already_is_not_encoded_again(
     paths = paths[0].rename(tmp_path / "s"), paths[1].rename(tmp_path / "t")
     second = encode_corpus(lines_of(*paths), tokenizers, max_length=50, cache_dir=cache)
     assert rows(second) == rows(first)
-    assert report_of(second) == report_of(first)
+    assert stats_of(second) == stats_of(first)
     assert {path: path.stat().st_mtime_ns for path in folder_of(cache).iterdir()} == times
 
 
@@ -224,9 +229,9 @@ def flipped(content: bytes) -> bytes:
     return content[:middle] + bytes([content[middle] ^ 64]) + content[middle + 1 :]
 
 
-KINDS = ("ids", "offsets", "lengths")
+KINDS = ("values", "offsets", "lengths")
 FILES = [f"{side}.{kind}" for side in encode.SIDES for kind in KINDS]
-FILES += ["hashes", "report.json", "sha256.json"]
+FILES += ["hashes", "outcomes", "report.json", "sha256.json"]
 
 
 @pytest.mark.parametrize("damage", ["missing", "cut", "longer", "empty", "flipped"])
@@ -254,20 +259,17 @@ def test_a_damaged_cache_is_written_again(
 
 
 @pytest.mark.parametrize("name", ["report.json", "sha256.json"])
-@pytest.mark.parametrize("note", ["[]", '{"accounts": {}}', '{"../../x": null}', "half"])
+@pytest.mark.parametrize("note", ["[]", '{"stats": {}}', '{"../../x": null}', "half"])
 def test_a_note_of_another_shape_is_written_again(
     name: str, note: str, parallel: Parallel, tokenizers: Tokenizers, tmp_path: Path
 ) -> None:
     paths, cache = parallel(), tmp_path / "c"
     first = encode_corpus(lines_of(*paths), tokenizers, max_length=50, cache_dir=cache)
     (folder_of(cache) / name).write_text(note)
-    assert report_of(
+    assert stats_of(
         encode_corpus(lines_of(*paths), tokenizers, max_length=50, cache_dir=cache)
-    ) == report_of(first)
-    assert (
-        json.loads((folder_of(cache) / "report.json").read_text())["accounts"][0]["report"]["kept"]
-        == 4
-    )
+    ) == stats_of(first)
+    assert json.loads((folder_of(cache) / "report.json").read_text())["stats"][0]["kept"] == 4
 
 
 def test_a_run_that_is_interrupted_leaves_nothing_that_looks_whole(
@@ -292,7 +294,7 @@ def test_a_corpus_cannot_be_changed(
         corpus.source(0)[0] = 1
 
 
-SAVE = encoded_blocks.save_block
+SAVE = parallel_encoding.save_block
 
 
 class CountedBlocks:
@@ -340,7 +342,7 @@ def test_an_interrupted_encoding_goes_on_where_it_was(
 
     def encoded(allowed: int, cache: str = "c") -> list[tuple[list[int], list[int]]]:
         counted = CountedBlocks(allowed)
-        monkeypatch.setattr(encoded_blocks, "ProcessPoolExecutor", SameProcess(counted))
+        monkeypatch.setattr(parallel_encoding, "ProcessPoolExecutor", SameProcess(counted))
         try:
             corpus = encode_corpus(components, tagged, max_length=25, cache_dir=tmp_path / cache)
         finally:
@@ -352,7 +354,7 @@ def test_an_interrupted_encoding_goes_on_where_it_was(
     reports: list[Any] = []
     whole = encoded(99, "whole")
     assert counts.pop() == 0, "a small text needs no process"
-    monkeypatch.setattr(encoded_blocks, "BLOCK", 4)
+    monkeypatch.setattr(parallel_encoding, "BLOCK_PAIRS", 4)
     for _ in range(2):
         with pytest.raises(KeyboardInterrupt):
             encoded(2)
@@ -373,9 +375,9 @@ def test_processes_encode_as_one_does_and_a_killed_one_loses_nothing(
 
     components = lines_of(*parallel("more", GERMAN * 5, ENGLISH * 5))
     whole = encoded("whole")
-    monkeypatch.setattr(encoded_blocks, "BLOCK", 3)
+    monkeypatch.setattr(parallel_encoding, "BLOCK_PAIRS", 3)
     with monkeypatch.context() as patch, pytest.raises(DataError, match="was killed"):
-        patch.setattr(encoded_blocks, "save_block", end_process)
+        patch.setattr(parallel_encoding, "save_block", end_process)
         encoded("c")
     several = encoded("c")
     assert rows(several) == rows(whole) and several.all_stats == whole.all_stats
@@ -392,32 +394,32 @@ def test_the_text_that_waits_is_bounded_in_bytes_and_changes_nothing(
 ) -> None:
     """At most 2 blocks a core wait, and one is read and one written."""
     components = lines_of(*parallel("long", ["ä" * 50, *GERMAN] * 4, ["é" * 9, *ENGLISH] * 4))
-    longest = max(encoded_blocks.pair_bytes(pair) for pair in components[0].text.pairs())
+    longest = max(parallel_encoding.count_bytes(pair) for pair in components[0].text.pairs())
     whole = encode_corpus(components, tokenizers, max_length=25, cache_dir=tmp_path / "whole")
-    monkeypatch.setattr(encoded_blocks, "BLOCK", 5)
-    monkeypatch.setattr(encoded_blocks, "BYTES", bytes_of_a_block)
-    monkeypatch.setattr(encoded_blocks, "usable_cores", lambda: 2)
-    monkeypatch.setattr(encoded_blocks, "ProcessPoolExecutor", SameProcess(CountedBlocks(99)))
+    monkeypatch.setattr(parallel_encoding, "BLOCK_PAIRS", 5)
+    monkeypatch.setattr(parallel_encoding, "BLOCK_BYTES", bytes_of_a_block)
+    monkeypatch.setattr(parallel_encoding, "usable_cores", lambda: 2)
+    monkeypatch.setattr(parallel_encoding, "ProcessPoolExecutor", SameProcess(CountedBlocks(99)))
     waiting, most = 0, 0
 
     def read(text: TwoFiles) -> Iterator[tuple[str, str]]:
         nonlocal waiting, most
         for pair in pairs(text):
-            waiting += encoded_blocks.pair_bytes(pair)
+            waiting += parallel_encoding.count_bytes(pair)
             most = max(most, waiting)
             yield pair
 
     def take(path: Path, future: object) -> Block:
         nonlocal waiting
-        block = finished(path, None)
+        block = wait_for_block(path, None)
         first, last = map(int, path.stem.split("-"))
         known = list(pairs(components[0].text))[first - 1 : last]
-        waiting -= sum(map(encoded_blocks.pair_bytes, known))
+        waiting -= sum(map(parallel_encoding.count_bytes, known))
         return block
 
-    pairs, finished = TwoFiles.pairs, encoded_blocks.finished
+    pairs, wait_for_block = TwoFiles.pairs, parallel_encoding.wait_for_block
     monkeypatch.setattr(TwoFiles, "pairs", read)
-    monkeypatch.setattr(encoded_blocks, "finished", take)
+    monkeypatch.setattr(parallel_encoding, "wait_for_block", take)
     corpus = encode_corpus(components, tokenizers, max_length=25, cache_dir=tmp_path / "c")
     assert rows(corpus) == rows(whole) and corpus.all_stats == whole.all_stats
     assert waiting == 0 and most <= 6 * (bytes_of_a_block + longest)
@@ -425,7 +427,7 @@ def test_the_text_that_waits_is_bounded_in_bytes_and_changes_nothing(
 
 
 def test_a_process_that_encodes_does_not_wait_for_torch() -> None:
-    script = "import sys, seq2seq.data.encoded_blocks; print('torch' in sys.modules)"
+    script = "import sys, seq2seq.data.parallel_encoding; print('torch' in sys.modules)"
     assert subprocess.check_output([sys.executable, "-c", script]) == b"False\n"
 
 
@@ -436,7 +438,7 @@ def end_process(*_: object) -> None:
 def test_ids_take_as_few_bytes_as_the_vocabulary_allows(
     parallel: Parallel, tokenizers: Tokenizers, tmp_path: Path
 ) -> None:
-    small = Character().train(GERMAN)
+    small = CharacterLevel().train(GERMAN)
     assert small.size <= 256 < tokenizers.target.size
     both = Tokenizers(small, tokenizers.target)
     corpus = encode_corpus(lines_of(*parallel()), both, max_length=50, cache_dir=tmp_path / "c")
@@ -455,7 +457,7 @@ def test_what_the_system_is_told_of_pages_changes_nothing(
         assert isinstance(array.base, mmap.mmap), "else it is told nothing"
     corpus.read_ahead(np.arange(len(corpus)))
     corpus.read_ahead(np.empty(0, np.int32))
-    corpus.release()
+    corpus.release_memory()
     assert rows(corpus) == before
 
 
@@ -478,11 +480,13 @@ def test_what_was_read_of_a_corpus_leaves_no_page_in_memory(
     corpus = encode_corpus(lines_of(*paths), tokenizers, max_length=50, cache_dir=tmp_path / "c")
     assert corpus.source_lengths.sum() > 0
     assert resident() > 0, "lengths are mapped"
-    corpus.release()
+    corpus.release_memory()
     every = np.arange(len(corpus))
     corpus.read_ahead(every)
     expected = int(corpus.target_lengths.sum()) + len(corpus)
-    corpus.release()
-    assert corpus.count_tokens(every) == expected
+    corpus.release_memory()
     assert sum(len(corpus.target(row)) + 1 for row in every) == expected
     assert resident() == 0
+    assert corpus.count_tokens(every) == expected
+    pages = corpus.target_lengths.nbytes / 1024 + 8
+    assert resident() <= pages, "only the lengths of that side are mapped"

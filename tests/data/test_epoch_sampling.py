@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from small_corpora import corpus_in_memory
 
 from seq2seq.data import epoch_sampling
-from seq2seq.data.batching import BatchLoader, ends, epoch_batches
-from seq2seq.data.corpus import Corpus, Share, Side
-from seq2seq.data.encoding_stats import EncodingStats, Pieces, Report
+from seq2seq.data.batch_loader import BatchLoader
+from seq2seq.data.batching import batch_ends, epoch_batches
+from seq2seq.data.corpus import Corpus, Share
 from seq2seq.data.epoch_sampling import chunks, max_lengths, sample
 
 weights = st.sampled_from([0.001, 0.25, 0.5, 0.7, 1.0, 1.5, 2.0, 3.3])
@@ -134,7 +135,7 @@ def test_an_epoch_is_the_plain_sort_cut_and_shuffled(
         return int(longer[row]), float(-difference if longer[row] % 2 else difference)
 
     order = [rows[i] for i in sorted(range(len(rows)), key=key)]
-    cuts = ends(max_lengths(longer, shares or [Share(0, 500, 1)]), 90)
+    cuts = batch_ends(max_lengths(longer, shares or [Share(0, 500, 1)]), 90)
     expected = [order[a:b] for a, b in pairwise([0, *cuts])]
     if shuffle:
         expected = [expected[i] for i in random.permutation(len(expected))]
@@ -158,10 +159,7 @@ def drawn(
 def test_an_epoch_read_to_its_length_is_not_kept() -> None:
     rows = 50_000
     lengths = generator(1).integers(1, 20, rows).astype(np.int32)
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    side = Side(np.full(offsets[-1], 5, np.int32), offsets, lengths)
-    stats = EncodingStats(Report(rows, rows, 256), Pieces(), Pieces())
-    corpus = Corpus(side, side, [stats], weights=[1.0], hashes=np.zeros(1, np.uint64))
+    corpus = corpus_in_memory(lengths, lengths)
     loader = BatchLoader(corpus, max_tokens=2000, seed=1)
     next(iter(loader))
     tracemalloc.start()
@@ -179,10 +177,7 @@ def test_an_epoch_read_to_its_length_is_not_kept() -> None:
 def corpus_of_two(weights: Sequence[float]) -> Corpus:
     """Two components of 30 and 50 pairs."""
     lengths = generator(3).integers(1, 20, 80).astype(np.int32)
-    offsets = np.concatenate([[0], np.cumsum(lengths)]).astype(np.int64)
-    side = Side(np.full(offsets[-1], 5, np.int32), offsets, lengths)
-    all_stats = [EncodingStats(Report(n, n, 256), Pieces(), Pieces()) for n in (30, 50)]
-    return Corpus(side, side, all_stats, weights=weights, hashes=np.arange(80, dtype=np.uint64))
+    return corpus_in_memory(lengths, lengths, kept=[30, 50], weights=weights)
 
 
 Loader = Callable[[], BatchLoader]

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.data.cache import FileMemo
+from seq2seq.data.file_memo import FileMemo
 from seq2seq.data.formats import JsonLines, TabTable, TextFormat, TwoFiles, find_format
 from seq2seq.errors import ConfigError, DataError
 
@@ -131,7 +131,7 @@ def test_a_faulty_table_is_refused_with_its_line(
     [
         (("1", "3"), "no column '3'. Its columns: 1, 2."),
         (("0", "1"), "no column '0'"),
-        (("1", "en"), "both columns by name or both by number"),
+        (("1", "en"), "no column '1'. Its columns: a, b."),
     ],
 )
 def test_an_impossible_column_index_is_refused(

@@ -11,16 +11,17 @@ from seq2seq.data.groups import group_marks
 from seq2seq.errors import ConfigError
 from seq2seq.functional.context import token_groups
 from seq2seq.symbols import EOS, PAD, UNK
-from seq2seq.tokenization.tokenizer import ByteLevelBPE, Tokenizer
+from seq2seq.tokenization.bpe import ByteLevelBPE
+from seq2seq.tokenization.tokenizer import Tokenizer
 from seq2seq.tokenization.unigram import Unigram
-from seq2seq.tokenization.words import Character, WordRecipe
+from seq2seq.tokenization.words import CharacterLevel, WordLevel
 
 RECIPES: dict[str, Any] = {
     "bpe": ByteLevelBPE(vocab_size=300),
     "cjk": ByteLevelBPE(vocab_size=300, isolate_cjk=True),
     "unigram": Unigram(vocab_size=420),
-    "word": WordRecipe(isolate_punctuation=True),
-    "char": Character(),
+    "word": WordLevel(isolate_punctuation=True),
+    "char": CharacterLevel(),
 }
 LINES = [*demo_lines("train", "de", 200), "unhappiness is a\tb here. Na?! 3.14 \u00a0 中文。"]
 

@@ -12,7 +12,7 @@ from tiny_runs import corpus, demo_lines, plan_of, prepared_for, tiny_overrides
 
 from seq2seq.alignment.links import parse_links, word_weights, words
 from seq2seq.data.batch import make_batch
-from seq2seq.data.batching import BatchLoader, count
+from seq2seq.data.batch_loader import BatchLoader, count_targets
 from seq2seq.data.guided_links import as_entries, project
 from seq2seq.data.prepare import Prepared
 from seq2seq.errors import ConfigError, DataError
@@ -114,7 +114,7 @@ def test_rows_keep_their_links_when_pairs_are_left_out(base: Path, tmp_path: Pat
     first, second = set(read[1]["source"][read[1]["target"] == 0]), set(read[1]["source"])
     assert first < second and max(first) == ends[2] - 1 and 0 in second - first
     assert max(read[2]["source"]) == ends[3] - 1 and 0 not in read[2]["source"]
-    assert train.links.asked.tolist() == train.target_lengths.tolist()
+    assert train.links.linked.tolist() == train.target_lengths.tolist()
 
 
 def test_batches_hold_the_links_of_their_rows(base: Path, tmp_path: Path) -> None:
@@ -122,9 +122,9 @@ def test_batches_hold_the_links_of_their_rows(base: Path, tmp_path: Path) -> Non
     train = prepared(base, links_in(tmp_path, lines)).train
     assert train.links is not None
     rows = np.array([7, 3, 11])
-    batch = make_batch(train, rows, *count(train, rows))
+    batch = make_batch(train, rows, *count_targets(train, rows))
     assert batch.links is not None
-    assert batch.links.asked == batch.links.total == int(train.links.asked[rows].sum())
+    assert batch.links.linked == batch.links.total == int(train.links.linked[rows].sum())
     for place, row in enumerate(rows):
         of_row = batch.links.places[:, batch.links.places[0] == place]
         assert of_row[1].tolist() == train.links.row(row)["target"].tolist()
@@ -132,7 +132,7 @@ def test_batches_hold_the_links_of_their_rows(base: Path, tmp_path: Path) -> Non
     per_piece = torch.zeros(3, batch.target.shape[1] - 1).index_put(
         tuple(batch.links.places[:2]), batch.links.shares, accumulate=True
     )
-    assert_equal(per_piece[per_piece > 0], torch.ones(batch.links.asked))
+    assert_equal(per_piece[per_piece > 0], torch.ones(batch.links.linked))
 
 
 @pytest.mark.parametrize(("world", "steps"), [(2, 1), (1, 3), (2, 2)])
@@ -150,7 +150,7 @@ def test_pieces_of_a_global_batch_divide_its_links(
         for i, batch in enumerate(loader):
             assert batch.links is not None
             step = i // steps
-            asked[step] = asked.get(step, 0) + batch.links.asked
+            asked[step] = asked.get(step, 0) + batch.links.linked
             totals.setdefault(step, set()).add(batch.links.total)
     assert {step: {n} for step, n in asked.items()} == totals
 
@@ -172,7 +172,10 @@ def test_what_was_projected_once_is_mapped_again(
 
 @pytest.mark.parametrize(
     "damaged",
-    ["entries", *(pytest.param(name, marks=pytest.mark.slow) for name in ("offsets", "asked"))],
+    [
+        "entries.values",
+        *(pytest.param(n, marks=pytest.mark.slow) for n in ("entries.offsets", "linked")),
+    ],
 )
 def test_damaged_links_are_written_again(base: Path, tmp_path: Path, damaged: str) -> None:
     links = links_in(tmp_path, demo_lines("train", "align", 300))
@@ -243,12 +246,15 @@ def test_a_missing_file_of_links_is_refused_with_its_neighbours(base: Path, tmp_
 @pytest.mark.parametrize(
     ("overrides", "message"),
     [
-        (["guided.links=a", "data.train={n: {path: x}}"], r"several corpora \(n\).*\{n: a\}"),
-        (["guided.links={}"], r"guided.links=\{\} names no corpus"),
-        (["guided.links={n: a}"], r"guided.links.n: data.train is a single corpus"),
+        (
+            ["guided.links=a", "data.train={n: {path: x}}"],
+            r"a should.*\{n: FILE\}.*several corpora: n",
+        ),
+        (["guided.links={}"], r"guided.links=\{\} should be guided.links=FILE"),
+        (["guided.links={n: a}"], r"should be guided.links=FILE$"),
         (
             ["guided.links={nwes: a}", "data.train={news: {path: x}}"],
-            r"guided.links.nwes.*did you mean 'news'",
+            r"nwes.*should be guided.links=\{news: FILE\}",
         ),
         (["guided.valid=a"], r"guided.valid=a measures.*guided.links=FILE"),
         (["guided.links=a", "guided.weight=0"], r"guided.weight=0 trains nothing"),
@@ -280,7 +286,7 @@ def test_some_of_several_corpora_may_have_links_and_a_tag_moves_them(
     named = f"data.train={two}", f"guided.links={{two: {links}}}"
     both, alone = (prepared(base, links, *alike, *more).train for more in (named, ()))
     assert both.links is not None and alone.links is not None
-    assert not both.links.asked[:40].any() and both.links.asked[40:].all()
+    assert not both.links.linked[:40].any() and both.links.linked[40:].all()
     for row in range(300):
         moved, still = both.links.row(40 + row), alone.links.row(row)
         assert both.source_lengths[40 + row] == alone.source_lengths[row] + 1

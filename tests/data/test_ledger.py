@@ -10,8 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2seq.data import formats
-from seq2seq.data.ledger import count_shared, write_ledger
-from seq2seq.data.prepare import DataOptions, Prepared, prepare
+from seq2seq.data.ledger import count_common, write_ledger
+from seq2seq.data.options import DataOptions
+from seq2seq.data.prepare import Prepared, prepare
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.symbols import UNK
 
@@ -86,7 +87,7 @@ def test_a_ledger_counts_unknown_pieces(made: Callable[..., Prepared]) -> None:
 def test_the_second_ledger_is_the_first_and_reads_no_text(
     made: Callable[..., Prepared], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("seq2seq.data.cache.SETTLED_NS", -(10**9))
+    monkeypatch.setattr("seq2seq.data.file_memo.SETTLED_NS", -(10**9))
     first = made().ledger
 
     def refuse(path: Path) -> None:
@@ -94,7 +95,7 @@ def test_the_second_ledger_is_the_first_and_reads_no_text(
 
     monkeypatch.setattr(formats, "read_lines", refuse)
     monkeypatch.setattr(formats, "count_lines", refuse)
-    monkeypatch.setattr("seq2seq.data.cache.sha256_of", refuse)
+    monkeypatch.setattr("seq2seq.data.file_memo.sha256_of", refuse)
     assert made().ledger == first
 
 
@@ -117,7 +118,7 @@ hashes = st.lists(st.integers(0, 9), min_size=1).map(lambda x: np.array(sorted(x
 
 @given(some=hashes, others=hashes)
 def test_shared_hashes_are_counted(some: np.ndarray, others: np.ndarray) -> None:
-    assert count_shared(some, others) == sum(x in set(others.tolist()) for x in some.tolist())
+    assert count_common(some, others) == sum(x in set(others.tolist()) for x in some.tolist())
 
 
 def two(tmp_path: Path, **options: Any) -> dict[str, Any]:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from seq2seq.constraints.spelling import Spelling, occurrences
 from seq2seq.errors import ConfigError
 from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
-from seq2seq.tokenization.recipes import TOKENIZERS
+from seq2seq.tokenization.registry import TOKENIZERS
 from seq2seq.tokenization.tokenizer import Tokenizer
 
 LINES = [

@@ -6,8 +6,9 @@ import torch
 from tiny_runs import corpus as demo_corpus
 
 from seq2seq.data.batch import Batch
-from seq2seq.data.batching import BatchLoader
-from seq2seq.data.prepare import DataOptions, Prepared, prepare
+from seq2seq.data.batch_loader import BatchLoader
+from seq2seq.data.options import DataOptions
+from seq2seq.data.prepare import Prepared, prepare
 from seq2seq.data.subword_regularization import Resegmented, SubwordRegularization
 from seq2seq.symbols import PAD
 
@@ -91,7 +92,7 @@ def test_no_batch_and_no_sentence_exceeds_its_bound(prepared: Prepared) -> None:
 def test_nearly_all_sentences_fit_into_their_room(prepared: Prepared) -> None:
     subwords = regularization_of(prepared)
     rows = [(side, row) for side in (0, 1) for row in range(len(prepared.train))]
-    fits = [len(subwords._cut(side, row, 1)) <= subwords.rooms[side][row] for side, row in rows]
+    fits = [len(subwords._segment(side, row, 1)) <= subwords.rooms[side][row] for side, row in rows]
     free = [subwords.rooms[side][row] < LONGEST - 1 for side, row in rows]
     kept = [fit for fit, unbounded in zip(fits, free, strict=True) if unbounded]
     assert sum(kept) / len(kept) > 0.8

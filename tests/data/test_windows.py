@@ -3,7 +3,8 @@ from itertools import count, islice
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.data.windows import by_length, padded, windows
+from seq2seq.data.padding import pad_rows
+from seq2seq.data.windows import batch_by_length, windows
 
 
 @given(st.lists(st.text(max_size=9)), st.integers(1, 5), st.integers(1, 20))
@@ -25,10 +26,10 @@ def test_texts_after_a_window_are_not_read_yet() -> None:
 
 def test_batches_are_of_similar_lengths_and_bounded() -> None:
     lengths = [3, 9, 4, 20, 4, 1]
-    batches = list(by_length(lengths, 9))
+    batches = list(batch_by_length(lengths, 9))
     assert sorted(i for batch in batches for i in batch) == list(range(6))
     assert [[lengths[i] for i in batch] for batch in batches] == [[20], [9], [4, 4], [3, 1]]
 
 
 def test_rows_are_filled_up_at_the_right() -> None:
-    assert padded([[5, 6, 7], [8]]).tolist() == [[5, 6, 7], [8, 0, 0]]
+    assert pad_rows([[5, 6, 7], [8]]).tolist() == [[5, 6, 7], [8, 0, 0]]

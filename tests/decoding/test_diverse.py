@@ -31,7 +31,7 @@ from seq2seq.decoding import (
 from seq2seq.errors import ConfigError
 from seq2seq.symbols import EOS
 from seq2seq.tables import options_of
-from seq2seq.tokenization.words import Character
+from seq2seq.tokenization.words import CharacterLevel
 
 
 class NaiveGroup:
@@ -218,7 +218,7 @@ def test_neighbours_of_other_penalties_and_constraints_change_nothing(
 ) -> None:
     generator, model = random.Random(beams), small_model("transformer")
     letters = "ab cdefghijklmnopqrstuvwxyz"[: model.embeddings.output.out_features - 4]
-    tokenizer = Character().train([letters])
+    tokenizer = CharacterLevel().train([letters])
     vocabulary = Vocabulary(tokenizer, False)
     rows = [[token for token in row if token] for row in source_batch(*range(2, 11)).tolist()]
     requests = [
@@ -254,7 +254,7 @@ def test_neighbours_of_other_penalties_and_constraints_change_nothing(
 
 @pytest.mark.parametrize("seed", range(8))
 def test_one_group_obeys_as_beam_search_does(seed: int) -> None:
-    tokenizer = Character().train(["ab c"] * 3)
+    tokenizer = CharacterLevel().train(["ab c"] * 3)
     guide = Vocabulary(tokenizer, False).guide(random_constraint(random.Random(seed)))
     model, source = TableModel(tokenizer.size, seed), source_batch(6)
     one, beam = (
@@ -268,7 +268,7 @@ def test_one_group_obeys_as_beam_search_does(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(12))
 def test_each_group_follows_the_progress_of_its_own_hypotheses(seed: int, penalty: float) -> None:
     """With as many candidates as there are pieces, what is wanted needs no place of its own."""
-    tokenizer = Character().train(["ab c"] * 3)
+    tokenizer = CharacterLevel().train(["ab c"] * 3)
     guide = Vocabulary(tokenizer, False).guide(random_constraint(random.Random(seed)))
     model, source = TableModel(tokenizer.size, seed, eos=-1.0), source_batch(5, 2)
     options = {"name": "diverse", "beam_size": 6, "beam_groups": 2, "diversity_penalty": penalty}

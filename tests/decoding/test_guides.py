@@ -11,9 +11,9 @@ from seq2seq.constraints.guide import in_turns
 from seq2seq.constraints.lexical import Constraint, Term, Vocabulary
 from seq2seq.decoding import Beam, Engine, Greedy, Sample, SentenceRequest, decode
 from seq2seq.symbols import EOS, UNK
-from seq2seq.tokenization.words import Character
+from seq2seq.tokenization.words import CharacterLevel
 
-TOKENIZER = Character().train(["ab c"] * 3)
+TOKENIZER = CharacterLevel().train(["ab c"] * 3)
 V = TOKENIZER.size  # the symbols and four characters
 
 
@@ -113,7 +113,7 @@ def test_greedy_search_avoids_what_is_banned(vocabulary: Vocabulary, seed: int) 
 def test_guided_sentences_obey_and_leave_their_neighbours_alone(cache: str, beams: int) -> None:
     generator, model = random.Random(beams), small_model("transformer")
     letters = "ab cdefghijklmnopqrstuvwxyz"[: model.embeddings.output.out_features - 4]
-    tokenizer = Character().train([letters])
+    tokenizer = CharacterLevel().train([letters])
     vocabulary = Vocabulary(tokenizer, False)
     search = Beam(beam_size=beams, length_ratio=1.5, length_extra=9)
     constraints = [random_constraint(generator) if i % 3 else None for i in range(12)]

@@ -158,6 +158,11 @@ def at_random(model: Seq2Seq, beams: int, size: int, steps: int = 9) -> PagePool
 @torch.no_grad()
 def test_sentences_in_pages_go_on_as_each_would_alone(variant: str) -> None:
     model = small_model(*variant.split())
+    if not model.can_merge:
+        pool, encoded = Poisoned(9, 4), model.encode(source_batch(3))
+        with pytest.raises(ValueError, match="rows of one length"):
+            model.start(encoded, 1, pool).merge(model.start(encoded, 1, pool))
+        return
     for beams, size in ((1, 4), (3, 2)):
         assert at_random(model, beams, size).used == 0
 

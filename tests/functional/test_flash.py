@@ -9,7 +9,7 @@ from torch import Tensor
 
 from seq2seq.functional import causal_mask, explicit_attention, flash_attention
 from seq2seq.functional.scores import dot
-from seq2seq.functional.tiles import Cut, Tiles
+from seq2seq.functional.tiles import Tiles, Tiling
 
 B, H, D, M = 2, 4, 6, 5
 SCALE = 0.4
@@ -159,7 +159,7 @@ def factors(given: Inputs, dropout: float, seed: int, blocks: tuple[int, int]) -
     shape = (*given.q.shape[:3], given.k.shape[2])
     groups = given.k.shape[1]
     drawn = given.q.new_zeros(shape)
-    tiles = Tiles(shape, Cut(SCALE, False, dropout, seed, *blocks), None, None)
+    tiles = Tiles(shape, Tiling(SCALE, False, dropout, seed, *blocks), None, None)
     for rows in tiles.rows():
         for columns in tiles.columns(rows):
             size = B * groups, H // groups * (rows.stop - rows.start), columns.stop - columns.start

@@ -7,7 +7,7 @@ import torch
 from helpers import assert_equal, gradients, mask_of
 from torch import Tensor
 
-from seq2seq.functional.luong_local import local_attention, predicted_centres
+from seq2seq.functional.luong_local import local_attention, predict_centres
 
 
 def randn(*shape: int) -> Tensor:
@@ -100,7 +100,7 @@ def test_centres_are_a_small_network_on_elements() -> None:
     B, H, T, D, A = 2, 3, 2, 4, 5
     q, wp, vp = randn(B, H, T, D), randn(H, A, D), randn(H, A)
     lengths = torch.tensor([7, 3])
-    actual = predicted_centres(q, wp, vp, lengths)
+    actual = predict_centres(q, wp, vp, lengths)
     x, w, u = q.tolist(), wp.tolist(), vp.tolist()
 
     def centre(b: int, h: int, t: int) -> float:
@@ -110,22 +110,22 @@ def test_centres_are_a_small_network_on_elements() -> None:
 
     expected = [[[centre(b, h, t) for t in range(T)] for h in range(H)] for b in range(B)]
     assert_equal(actual, torch.tensor(expected, dtype=torch.float64))
-    assert torch.autograd.gradcheck(lambda *x: predicted_centres(*x, lengths), (q, wp, vp))
+    assert torch.autograd.gradcheck(lambda *x: predict_centres(*x, lengths), (q, wp, vp))
 
 
 def test_the_centre_of_a_long_row_is_not_rounded_to_bfloat16() -> None:
     q, wp, vp = torch.randn(1, 2, 9, 8), torch.randn(2, 8, 8), torch.randn(2, 8)
     lengths, half = torch.tensor([5000]), [x.bfloat16() for x in (q, wp, vp)]
     with torch.autocast("cpu", torch.bfloat16):
-        actual = predicted_centres(*half, lengths)
+        actual = predict_centres(*half, lengths)
     assert actual.dtype is torch.float32
-    assert_equal(actual, predicted_centres(*(x.float() for x in half), lengths), 0)
+    assert_equal(actual, predict_centres(*(x.float() for x in half), lengths), 0)
 
 
 def test_a_window_always_has_a_real_key_around_a_predicted_centre() -> None:
     # The query may predict either end: sigmoid is exactly 0 or 1 in float32.
     q, one = torch.tensor([-1e9, 1e9]).view(1, 1, 2, 1), torch.full((1, 1, 1), 1e9)
-    centres = predicted_centres(q, one, one[0], torch.tensor([3]))
+    centres = predict_centres(q, one, one[0], torch.tensor([3]))
     assert centres.flatten().tolist() == [0, 3]
     scores, v = torch.zeros(1, 1, 2, 4), torch.ones(1, 1, 4, 1)
     mask = mask_of([3], 4)[:, None, None]

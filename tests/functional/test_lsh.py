@@ -10,7 +10,13 @@ from torch import Tensor
 
 from seq2seq.functional import explicit_attention
 from seq2seq.functional import lsh as module
-from seq2seq.functional.lsh import hash_buckets, lsh_attention, lsh_weights, rounds_seen, unit
+from seq2seq.functional.lsh import (
+    hash_buckets,
+    lsh_attention,
+    lsh_weights,
+    rounds_seen,
+    unit_vectors,
+)
 from seq2seq.functional.positions import distances
 from seq2seq.functional.scores import dot
 
@@ -184,7 +190,7 @@ def test_near_vectors_share_a_bucket_more_often() -> None:
     rotations = torch.randn(4000, 1, D, 4)
     x = torch.randn(D)
     sideways = torch.randn(D)
-    sideways = unit(sideways - (sideways @ x) / (x @ x) * x) * x.norm()
+    sideways = unit_vectors(sideways - (sideways @ x) / (x @ x) * x) * x.norm()
     shares = []
     for angle in (0.0, 0.3, 0.9, math.pi / 2, math.pi):
         pair = torch.stack((x, math.cos(angle) * x + math.sin(angle) * sideways))
@@ -208,7 +214,7 @@ def test_hashing_is_in_float32_or_wider_and_has_no_gradient() -> None:
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
 def test_unit_vectors_have_finite_gradients_also_of_zero(dtype: torch.dtype) -> None:
     x = torch.tensor([[3.0, 4.0], [0.0, 0.0], [1e-3, 0.0]], dtype=dtype, requires_grad=True)
-    y = unit(x)
+    y = unit_vectors(x)
     expected = torch.tensor([[0.6, 0.8], [0.0, 0.0], [1.0, 0.0]])
     assert_equal(y.float(), expected, 4 * torch.finfo(dtype).eps)
     (slope,) = gradients(y.float().sum(), x)
@@ -221,7 +227,7 @@ def test_all_zero_queries_attend_evenly_with_finite_gradients() -> None:
     x = torch.zeros(1, 1, 5, D, requires_grad=True)
     v = torch.randn(1, 1, 5, M)
     buckets = hash_buckets(x, torch.randn(1, 1, D, 2))
-    out = lsh_attention(x, unit(x), v, buckets, 4, 16)
+    out = lsh_attention(x, unit_vectors(x), v, buckets, 4, 16)
     others = (v.sum(2, keepdim=True) - v) / 4
     assert_equal(out, others)
     assert gradients(out.square().sum(), x)[0].isfinite().all()
@@ -238,7 +244,7 @@ def saved_bytes(T: int, causal: bool) -> int:
     x = torch.randn(1, 1, T, D, requires_grad=True)
     buckets = hash_buckets(x, torch.randn(2, 1, D, 4))
     with torch.autograd.graph.saved_tensors_hooks(keep, lambda x: x):
-        out = lsh_attention(x, unit(x), x, buckets, 8, 16, causal=causal)
+        out = lsh_attention(x, unit_vectors(x), x, buckets, 8, 16, causal=causal)
     del out
     return sum(blocks.values())
 
@@ -253,9 +259,12 @@ def test_dropout_drops_weights_and_keeps_the_mean() -> None:
     T, p = 9, 0.4
     q, v = randn(1, 1, T, D), torch.eye(T, dtype=torch.float64)[None, None]
     buckets = torch.tensor([0, 1, 0, 0, 1, 2, 0, 1, 0])[None, None, None]
-    exact = lsh_attention(q, unit(q), v, buckets, 4, 3, causal=True)
+    exact = lsh_attention(q, unit_vectors(q), v, buckets, 4, 3, causal=True)
     draws = torch.stack(
-        [lsh_attention(q, unit(q), v, buckets, 4, 3, causal=True, dropout=p) for _ in range(2000)]
+        [
+            lsh_attention(q, unit_vectors(q), v, buckets, 4, 3, causal=True, dropout=p)
+            for _ in range(2000)
+        ]
     )
     seen = exact > 0
     dropped = draws == 0
@@ -273,9 +282,9 @@ def test_biases_are_read_by_distance() -> None:
     table = randn(H, 2 * T - 1)
     dense = table[:, distances(torch.arange(T), T) + T - 1]
     count = rounds_seen(buckets, 3)
-    scores = dot(q, unit(q)) + dense + count.clamp(min=1).double().log()
+    scores = dot(q, unit_vectors(q)) + dense + count.clamp(min=1).double().log()
     expected, _ = explicit_attention(scores, v, mask=count > 0)
-    assert_equal(lsh_attention(q, unit(q), v, buckets, 2, 3, bias=table), expected)
+    assert_equal(lsh_attention(q, unit_vectors(q), v, buckets, 2, 3, bias=table), expected)
 
 
 def test_shapes_that_disagree_are_named() -> None:

@@ -10,7 +10,13 @@ import torch
 from helpers import assert_equal, gradients, mask_of
 from torch import Tensor
 
-from seq2seq.functional.local import Bias, Keys, Weighing, page_local_attention, window_attention
+from seq2seq.functional.local import (
+    Bias,
+    Keys,
+    SoftmaxOptions,
+    page_local_attention,
+    window_attention,
+)
 from seq2seq.functional.positions import alibi
 
 Form = Literal["joint", "per_page", "mean"]
@@ -97,7 +103,7 @@ def test_a_window_is_full_attention_with_its_mask(
     def visible(i: int, j: int) -> bool:
         return (abs(i - j) <= radius or j < first) and not (causal and j > i)
 
-    how, options = Weighing(SCALE, bias), {"radius": radius, "causal": causal}
+    how, options = SoftmaxOptions(SCALE, bias), {"radius": radius, "causal": causal}
     shown = how._replace(need_weights=True)
     actual = window_attention(q, whole, head, shown, **options)
     expected = by_loops(q, whole, visible, bias)
@@ -119,7 +125,7 @@ def test_pages_are_full_attention_with_their_mask(
     def visible(i: int, j: int) -> bool:
         return abs(i // page - j // page) <= radius and not (causal and j > i)
 
-    how = Weighing(SCALE, bias)
+    how = SoftmaxOptions(SCALE, bias)
     options: dict[str, Any] = {"page": page, "radius": radius, "form": form, "causal": causal}
     actual = page_local_attention(q, whole, how._replace(need_weights=True), **options)
     alone = None if form == "joint" else page
@@ -136,7 +142,7 @@ def test_the_last_queries_need_only_the_last_keys(last: int, forgotten: int) -> 
     bias = partial(alibi, heads=2)
     start = max(0, min(forgotten, size - last - (radius + 1) * page))
     kept = Keys(k[:, :, start:], v[:, :, start:], start=start)
-    shared: dict[str, Any] = {"how": Weighing(SCALE, bias, need_weights=True), "causal": True}
+    shared: dict[str, Any] = {"how": SoftmaxOptions(SCALE, bias, need_weights=True), "causal": True}
     for form in FORMS:
         cut = partial(page_local_attention, page=page, radius=radius, form=form, **shared)
         out, weights = cut(q, Keys(k, v))
@@ -156,7 +162,7 @@ def test_five_equal_scores_in_pages_of_two_give_the_means_on_paper() -> None:
     expected = {"joint": 15 / 5, "per_page": 1.5 + 3.5 + 5, "mean": (1.5 + 3.5 + 5) / 3}
     for form in FORMS:
         q = torch.zeros(1, 1, 5, 2)
-        out, _ = page_local_attention(q, keys, Weighing(1.0), page=2, radius=1, form=form)
+        out, _ = page_local_attention(q, keys, SoftmaxOptions(1.0), page=2, radius=1, form=form)
         assert out[0, 0, 2:4].flatten().tolist() == pytest.approx([expected[form]] * 2)
 
 
@@ -164,7 +170,7 @@ def test_a_global_key_within_the_window_counts_once() -> None:
     values = torch.tensor([1.0, 2.0, 3.0, 4.0, 5.0]).view(1, 1, 5, 1)
     keys = Keys(torch.randn(1, 1, 5, 2), values)
     head = Keys(keys.k[:, :, :2], values[:, :, :2])
-    out, _ = window_attention(torch.zeros(1, 1, 5, 2), keys, head, Weighing(1.0), radius=1)
+    out, _ = window_attention(torch.zeros(1, 1, 5, 2), keys, head, SoftmaxOptions(1.0), radius=1)
     # The keys of each query: 1 2, 1 2 3, 1 2 3 4, 1 2 3 4 5, 1 2 4 5.
     assert out.flatten().tolist() == pytest.approx([1.5, 2, 2.5, 3, 3])
 
@@ -173,7 +179,7 @@ def test_dropout_drops_weights_and_enlarges_the_others() -> None:
     size, p = 50, 0.4
     q, k = torch.randn(2, 1, 2, size, 4)
     keys = Keys(k, torch.eye(size).expand(1, 2, size, size))  # so that outputs are weights
-    how = Weighing(SCALE, dropout=p, need_weights=True)
+    how = SoftmaxOptions(SCALE, dropout=p, need_weights=True)
     for out, weights in (
         page_local_attention(q, keys, how, page=4, radius=1),
         window_attention(q, keys, Keys(k[:, :, :1], keys.v[:, :, :1]), how, radius=3),
@@ -205,7 +211,7 @@ def test_memory_grows_with_the_length_and_not_with_its_square(causal: bool) -> N
         bias = Learnt(2)
         q, k, v = normal(1, 2, size, 8), normal(1, 2, size, 8), normal(1, 2, size, 8)
         keys, head = Keys(k, v), Keys(k[:, :, :1], v[:, :, :1])
-        shared: dict[str, Any] = {"how": Weighing(SCALE, bias), "causal": causal}
+        shared: dict[str, Any] = {"how": SoftmaxOptions(SCALE, bias), "causal": causal}
         pages = partial(page_local_attention, q, keys, page=4, radius=1, **shared)
         window = partial(window_attention, q, keys, head, radius=4, **shared)
         return saved_for_backward(pages), saved_for_backward(window), bias.asked

@@ -213,7 +213,7 @@ def test_chunks_are_as_large_as_the_memory_allows() -> None:
             return part
 
         with torch.no_grad():
-            scores.in_chunks(score, randn(2, 3, 7, 1), each=5, max_elements=max_elements)
+            scores.score_in_chunks(score, randn(2, 3, 7, 1), each=5, max_elements=max_elements)
         assert seen == expected
 
 

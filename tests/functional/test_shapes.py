@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from seq2seq.functional.shapes import check, check_groups
+from seq2seq.functional.shapes import check, check_head_groups
 
 
 def test_the_size_of_every_letter_is_returned() -> None:
@@ -31,6 +31,6 @@ def test_a_letter_twice_in_one_shape_means_one_size() -> None:
 
 @pytest.mark.parametrize("heads, groups", [(4, 3), (4, 8), (4, 0)])
 def test_key_heads_that_do_not_divide_the_query_heads_are_refused(heads: int, groups: int) -> None:
-    check_groups(4, 2)
+    check_head_groups(4, 2)
     with pytest.raises(ValueError, match=f"{groups} key heads do not divide {heads} query heads"):
-        check_groups(heads, groups)
+        check_head_groups(heads, groups)

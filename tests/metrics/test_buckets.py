@@ -1,10 +1,8 @@
-"""Scores by length and by rare words."""
-
-from collections import Counter
+"""Scores by length."""
 
 from sacrebleu.metrics.bleu import BLEU
 
-from seq2seq.metrics.buckets import by_frequency, count_words, length_unit, score_by_length
+from seq2seq.metrics.buckets import length_unit, score_by_length
 from seq2seq.metrics.registry import References
 
 
@@ -45,23 +43,3 @@ def test_sources_without_spaces_are_measured_in_characters() -> None:
         "words",
         "words",
     )
-
-
-def test_recall_of_rare_words_by_pencil_and_paper() -> None:
-    frequencies = Counter({"the": 5000, "dog": 3, "axolotl": 1})
-    hypotheses = ["the dog sees the newt", "the axolotl"]
-    references = ["the dog sees the axolotl", "an axolotl"]
-    buckets = by_frequency(hypotheses, references, frequencies)
-    rows = {bucket.low: (bucket.words, bucket.recall) for bucket in buckets}
-    # Never seen: sees (recalled) and an (not); once: axolotl, one of two; the: two of two.
-    assert rows == {0: (2, 50), 1: (2, 50), 2: (1, 100), 1000: (2, 100)}
-
-
-def test_a_word_that_is_written_once_is_recalled_once() -> None:
-    (bucket,) = by_frequency(["a"], ["a a a a"], Counter())
-    assert (bucket.words, bucket.recall) == (4, 25)
-
-
-def test_words_are_those_of_bleu() -> None:
-    assert count_words(["A dog, a dog."]) == {"A": 1, "dog": 2, ",": 1, "a": 1, ".": 1}
-    assert count_words(["我爱我"], "zh") == {"我": 2, "爱": 1}

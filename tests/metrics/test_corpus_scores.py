@@ -1,6 +1,4 @@
-"""Scores by name, and how runs scatter."""
-
-import statistics
+"""Scores by name, and their intervals."""
 
 import pytest
 from sacrebleu.metrics.bleu import BLEU
@@ -8,7 +6,7 @@ from sacrebleu.metrics.bleu import BLEU
 from seq2seq.cli.evaluate import command as evaluate
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.metrics.registry import DEFAULT, METRICS, build_metrics, find_metrics
-from seq2seq.metrics.scores import CorpusScore, check_seed, compare, corpus_scores, scatter
+from seq2seq.metrics.scores import check_seed, compare_systems, corpus_scores
 
 HYPOTHESES = ["A cat sat on the mat .", "The dog runs ."]
 REFERENCES = ["A cat sat on a mat .", "The dog runs ."]
@@ -84,16 +82,6 @@ def test_no_sentence_is_refused() -> None:
         corpus_scores([], {})
 
 
-def test_runs_scatter_by_the_deviation_of_a_sample() -> None:
-    values = [40.0, 41.0, 43.0]
-    runs = [[CorpusScore("BLEU", value, ""), CorpusScore("TER", 1.0, "")] for value in values]
-    scattered = scatter(runs)
-    assert scattered["BLEU"] == (statistics.mean(values), pytest.approx(1.5275, abs=1e-4), 3)
-    assert scattered["TER"] == (1, 0, 3)
-    with pytest.raises(ValueError, match="at least two"):
-        scatter(runs[:1])
-
-
 def test_a_seed_that_is_none_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     for fine in ("7", "none", "None"):
         monkeypatch.setenv("SACREBLEU_SEED", fine)
@@ -108,7 +96,9 @@ def test_one_sentence_has_no_interval_and_no_p_value() -> None:
     metrics = build_metrics(find_metrics(["bleu", "chrf", "ter"]), [["A dog."]], "en")
     assert all(s.interval is None for s in corpus_scores(["A cat."], metrics, resamples=50))
     for test in ("bootstrap", "randomization"):
-        for comparison in compare({"a": ["A dog."], "b": ["A cat."]}, metrics, test).values():
+        for comparison in compare_systems(
+            {"a": ["A dog."], "b": ["A cat."]}, metrics, test
+        ).values():
             assert [(c.p_value, c.interval) for c in comparison.systems] == [(None, None)] * 2
     two = build_metrics(find_metrics(["chrf"]), [["A dog.", "A house."]], "en")
     assert corpus_scores(["A cat.", "A house."], two, resamples=50)[0].interval is not None

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from seq2seq.metrics.registry import build_metrics, edits, find_metrics
+from seq2seq.metrics.registry import build_metrics, count_edits, find_metrics
 from seq2seq.metrics.scores import CorpusScore, corpus_scores
 
 
@@ -26,7 +26,7 @@ def naive(a: list[str], b: list[str]) -> int:
 def test_edits_are_those_of_the_definition_for_all_short_texts() -> None:
     texts = [list(word) for length in range(4) for word in product("xy", repeat=length)]
     for a, b in product(texts, texts):
-        assert edits(" ".join(a), " ".join(b)) == naive(a, b)
+        assert count_edits(" ".join(a), " ".join(b)) == naive(a, b)
 
 
 symbols = st.lists(st.sampled_from(["AH0", "T", "K"]), max_size=30)
@@ -36,9 +36,9 @@ symbols = st.lists(st.sampled_from(["AH0", "T", "K"]), max_size=30)
 @given(symbols, symbols, symbols)
 def test_edits_are_a_distance(a: list[str], b: list[str], c: list[str]) -> None:
     x, y, z = map(" ".join, (a, b, c))
-    assert edits(x, x) == 0
-    assert edits(x, y) == edits(y, x)
-    assert edits(x, z) <= edits(x, y) + edits(y, z)
+    assert count_edits(x, x) == 0
+    assert count_edits(x, y) == count_edits(y, x)
+    assert count_edits(x, z) <= count_edits(x, y) + count_edits(y, z)
 
 
 def test_scores_of_a_few_words_by_pencil_and_paper() -> None:

@@ -1,17 +1,14 @@
-"""Sentence quality and confidence."""
+"""The quality of sentences."""
 
-import pytest
 import sacrebleu
 from hypothesis import given
 from hypothesis import strategies as st
 
 from seq2seq.metrics.sentence_quality import (
     SentenceQuality,
-    agreement,
     extremes,
     length_ratio,
     sentence_quality,
-    tenths,
 )
 
 UNIT = st.floats(0, 1, width=16)
@@ -36,24 +33,6 @@ def test_the_quality_of_a_sentence_is_that_of_sacrebleu() -> None:
     ]
     assert sentence_quality(hypotheses, references) == expected
     assert expected[2] == 100
-
-
-@given(st.lists(st.tuples(UNIT, st.floats(0, 100, width=16)), max_size=40))
-def test_bins_are_of_one_size_and_leave_no_sentence_out(known: list[tuple[float, float]]) -> None:
-    bins = tenths(known)
-    sizes = list(map(len, bins))
-    assert [pair for pairs in bins for pair in pairs] == sorted(known)
-    assert len(bins) == min(10, len(known))
-    assert not sizes or max(sizes) - min(sizes) <= 1
-
-
-def test_confidence_that_is_quality_agrees_wholly_and_a_constant_one_says_nothing() -> None:
-    values = [0.1, 0.5, 0.6, 0.9]
-    qualities = [100 * v for v in values]
-    assert agreement(list(zip(values, qualities, strict=True))) == pytest.approx(1)
-    assert agreement(list(zip(values, qualities[::-1], strict=True))) < 0
-    assert agreement([(0.5, quality) for quality in qualities]) is None
-    assert agreement([]) is None
 
 
 @given(JUDGED, st.integers(0, 10))

@@ -62,13 +62,13 @@ def test_pre_norm_normalises_what_enters_and_post_norm_what_leaves() -> None:
     x, norm = randn(2, 5, 8), randomised(nn.LayerNorm(8))
     sublayer = randomised(nn.Linear(8, 8))
     pre, post = (Residual(norm, order, dropout=0.1).eval() for order in ("pre", "post"))
-    around = [r.leave(x, sublayer(r.enter(x))) for r in (pre, post)]
+    around = [r.add_residual(x, sublayer(r.pre_norm(x))) for r in (pre, post)]
     assert_equal(around, [x + sublayer(norm(x)), norm(x + sublayer(x))])
 
 
 def test_the_residual_drops_what_the_sublayer_adds_and_not_the_input() -> None:
     x = torch.ones(1000)
-    added = Residual(nn.Identity(), "pre", dropout=0.5).leave(x, x) - x
+    added = Residual(nn.Identity(), "pre", dropout=0.5).add_residual(x, x) - x
     assert set(added.tolist()) == {0.0, 2.0}
 
 

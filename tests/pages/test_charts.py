@@ -18,10 +18,9 @@ from seq2seq.pages.charts import (
     Bar,
     Series,
     bar_chart,
-    curves,
+    column_points,
+    learning_curves,
     line_chart,
-    point_chart,
-    points,
     read_rows,
 )
 
@@ -54,15 +53,6 @@ def test_names_of_lines_hide_neither_each_other_nor_the_ticks_below(ends: list[f
     heights = sorted(float(text.attrib["y"]) for text in texts)
     assert len(heights) == len(ends) and heights[-1] <= HEIGHT - BOTTOM + 5
     assert all(b - a > 13 for a, b in pairwise(heights))
-
-
-@given(VALUES)
-def test_points_stay_in_their_frame(values: list[float]) -> None:
-    cloud = list(enumerate(values))
-    svg = ElementTree.fromstring(point_chart(cloud, cloud[:1], x="x", y="y"))
-    for circle in svg.iter("circle"):
-        assert LEFT - 0.1 <= float(circle.attrib["cx"]) <= WIDTH - RIGHT + 0.1
-        assert TOP - 0.1 <= float(circle.attrib["cy"]) <= HEIGHT - BOTTOM + 0.1
 
 
 def test_bars_are_as_high_as_their_values() -> None:
@@ -106,7 +96,7 @@ ROWS = [
 
 
 def test_the_best_validation_is_marked_lowest_loss_and_highest_bleu() -> None:
-    drawn = curves(ROWS)
+    drawn = learning_curves(ROWS)
     charts = [
         ElementTree.fromstring(f"<svg{c}")
         for c in drawn.split("<svg")[1:]
@@ -121,13 +111,13 @@ def test_the_best_validation_is_marked_lowest_loss_and_highest_bleu() -> None:
 
 
 def test_values_that_are_not_finite_are_left_out_of_a_curve() -> None:
-    assert points(ROWS, "train/loss") == [(10, 3.0), (30, 1.0)]
-    assert points(ROWS, "train/none") == []
+    assert column_points(ROWS, "train/loss") == [(10, 3.0), (30, 1.0)]
+    assert column_points(ROWS, "train/none") == []
 
 
 @pytest.mark.parametrize("rows", [[], [{"step": "1", "epoch": "0"}], [{"train/loss": "nan"}]])
 def test_without_values_there_are_no_curves(rows: list[dict[str, str]]) -> None:
-    assert "nothing was measured yet" in curves(rows)
+    assert "nothing was measured yet" in learning_curves(rows)
 
 
 def write_metrics(path: Path, steps: list[int]) -> None:
@@ -138,14 +128,14 @@ def test_a_resumed_run_has_the_rows_of_what_it_goes_on_from(tmp_path: Path) -> N
     write_metrics(tmp_path / "metrics-1.csv", [9, 19, 29])  # saved after 20 updates, then killed
     write_metrics(tmp_path / "metrics-2.csv", [29, 39])
     write_metrics(tmp_path / "metrics.csv", [49])
-    curve = points(read_rows(tmp_path), "train/loss")
+    curve = column_points(read_rows(tmp_path), "train/loss")
     assert curve == [(10, 9.5), (20, 19.5), (30, 29.5), (40, 39.5), (50, 49.5)]
 
 
 def test_a_run_that_started_again_has_nothing_of_the_one_before_it(tmp_path: Path) -> None:
     write_metrics(tmp_path / "metrics-1.csv", [9, 19])
     write_metrics(tmp_path / "metrics.csv", [9])
-    assert points(read_rows(tmp_path), "train/loss") == [(10, 9.5)]
+    assert column_points(read_rows(tmp_path), "train/loss") == [(10, 9.5)]
     write_metrics(tmp_path / "metrics.csv", [])
     assert read_rows(tmp_path) == []
 
@@ -153,5 +143,5 @@ def test_a_run_that_started_again_has_nothing_of_the_one_before_it(tmp_path: Pat
 def test_a_line_with_too_many_cells_is_no_curve(tmp_path: Path) -> None:
     (tmp_path / "metrics.csv").write_text("step,train/loss\n9,1.5,7,8\n19,2.5\n")
     rows = read_rows(tmp_path)
-    assert points(rows, "train/loss") == [(10, 1.5), (20, 2.5)]
-    assert curves(rows).count("<svg") == 1
+    assert column_points(rows, "train/loss") == [(10, 1.5), (20, 2.5)]
+    assert learning_curves(rows).count("<svg") == 1

@@ -2,10 +2,8 @@ import pytest
 
 from seq2seq.pages.labels import (
     DEFAULT,
-    advice,
-    begins_at_the_right,
     choose_fonts,
-    is_right_to_left,
+    missing_font_advice,
 )
 
 UNDRAWABLE = "\U00017000"  # Tangut is in few fonts
@@ -44,18 +42,11 @@ def test_chinese_is_either_drawn_by_another_font_or_reported():
     ],
 )
 def test_advice_names_the_character_and_the_package(character, package):
-    text = advice([character])
+    text = missing_font_advice([character])
     assert f"{character} (U+{ord(character):04X})" in text
     assert text.endswith(f"apt install {package}")
 
 
 def test_advice_names_ten_characters_and_counts_the_rest():
-    text = advice([chr(0x4E00 + i) for i in range(13)])
+    text = missing_font_advice([chr(0x4E00 + i) for i in range(13)])
     assert text.count("(U+") == 10 and "and 3 more" in text
-
-
-def test_scripts_that_run_from_right_to_left_are_known():
-    assert is_right_to_left("a القاهرة") and is_right_to_left("שלום")
-    assert not is_right_to_left("Zürich 東京 12, нет!")
-    assert begins_at_the_right(["(12", "שלום", "abc"]) and begins_at_the_right(["القاهرة"])
-    assert not begins_at_the_right(["abc", "שלום"]) and not begins_at_the_right(["12"])

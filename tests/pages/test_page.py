@@ -12,7 +12,7 @@ from browser import Browser
 
 from seq2seq.alignment.choice import Alignment, Choice
 from seq2seq.alignment.links import Link, format_links, words
-from seq2seq.pages.labels import visible
+from seq2seq.pages.labels import to_label
 from seq2seq.pages.page import write_page
 
 window = browser.window
@@ -229,7 +229,7 @@ def test_whatever_a_text_holds_is_shown_as_text(window: Browser, tmp_path: Path,
     alignment = random_alignment(text, text)
     write_page(tmp_path / "page.html", [alignment], FIRST)
     window.open(tmp_path / "page.html")
-    assert texts(window, ".target .word") == [visible(w.text, 60) for w in words(text)]
+    assert texts(window, ".target .word") == [to_label(w.text, 60) for w in words(text)]
     assert window.run("document.title") == "Alignment"
     assert window.run("document.querySelectorAll('script').length") == 2
     assert window.complaints == []

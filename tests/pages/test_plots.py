@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from matplotlib.image import imread
 
 from seq2seq.errors import ConfigError, DataError
-from seq2seq.pages.labels import choose_fonts, visible
+from seq2seq.pages.labels import choose_fonts, to_label
 from seq2seq.pages.plots import RAMP, picture_format, plot_alignment
 
 SOURCE = ["Gestern", "las", "ich", "es"]
@@ -66,16 +66,16 @@ def test_what_cannot_be_seen_is_drawn_as_an_escape(tmp_path):
 
 @given(st.text(max_size=60), st.integers(3, 40))
 def test_labels_are_visible_and_short(text, limit):
-    label = visible(text, limit)
+    label = to_label(text, limit)
     assert len(label) <= limit
     hidden = {c for c in label if unicodedata.category(c) in {"Cc", "Cf", "Cs", "Zl", "Zp"}}
     assert hidden <= {"\u200c", "\u200d"}
 
 
 def test_a_long_word_keeps_its_beginning_and_its_end():
-    assert visible("abcdefghij", 10) == "abcdefghij"
-    assert visible("abcdefghijk", 10) == "abcde…hijk"
-    assert visible("\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645").count("\u200c") == 1
+    assert to_label("abcdefghij", 10) == "abcdefghij"
+    assert to_label("abcdefghijk", 10) == "abcde…hijk"
+    assert to_label("\u0645\u06cc\u200c\u062e\u0648\u0627\u0647\u0645").count("\u200c") == 1
 
 
 def test_darkness_grows_evenly_with_the_weight():
@@ -199,18 +199,6 @@ def test_chinese_is_drawn_without_a_warning_where_a_font_has_it(tmp_path):
     for suffix in BEGINNINGS:
         plot_alignment([[1.0]], ["你好"], ["Zürich"], path=tmp_path / f"map.{suffix}")
     assert f"'{fonts.families[1]}'" in (tmp_path / "map.svg").read_text(encoding="utf-8")
-
-
-def test_letters_that_would_stand_apart_are_said_in_the_same_warning(tmp_path, monkeypatch):
-    words = ["القاهرة", "\U00017000"]
-    for version, count in (((3, 10, 1), 1), ((3, 11, 0), 0)):
-        monkeypatch.setattr(matplotlib, "__version_info__", version)
-        with warnings.catch_warnings(record=True) as caught:
-            warnings.simplefilter("always")
-            plot_alignment([[0.5, 0.5]], words, ["me"], path=tmp_path / "map.svg")
-        text = " ".join(str(warning.message) for warning in caught)
-        assert text.count("pip install 'matplotlib>=3.11'") == count
-        assert len(caught) <= 1
 
 
 def test_an_unknown_format_is_refused_with_the_known_ones(tmp_path):

@@ -17,7 +17,7 @@ from decoding_bench.report import lines, section
 from tiny_runs import TINY_MODEL, demo_lines, save_model
 
 from seq2seq import checkpoint
-from seq2seq.data.windows import padded
+from seq2seq.data.padding import pad_rows
 from seq2seq.decoding import Greedy, decode
 from seq2seq.symbols import EOS
 
@@ -65,7 +65,7 @@ def test_the_floor_counts_the_products_of_a_translation_without_padding(tmp_path
     model = save_model(tmp_path / "a.ckpt", *TINY_MODEL, "attn=mqa", "model.activation=swiglu")
     record, floor = Record(model), Floor(model)
     rows = [[5, 6, 7, EOS], [8, EOS]]
-    hypotheses = decode(model, padded(rows), Greedy(length_ratio=0, length_extra=3))
+    hypotheses = decode(model, pad_rows(rows), Greedy(length_ratio=0, length_extra=3))
     longest = max(len(each[0].ids) + (not each[0].truncated) for each in hypotheses)
     assert record.steps[0] == Step(True, 6)
     assert len(record.steps) == 1 + longest and record.steps[1] == Step(False, 2)

@@ -11,10 +11,10 @@ from pathlib import Path
 import compare_attention
 import pytest
 from comparison import speed
-from comparison.memory import Remembered, remembered
+from comparison.memory import Remembered, measure_memory
 from comparison.picture import bounds
 from comparison.rows import Mean, Row, markdown, size
-from comparison.runs import grouped, in_order, incomparable, read_runs
+from comparison.runs import group_runs, in_order, incomparable, read_runs
 from comparison.speed import Candidate, Material, Speeds
 from helpers import small_model
 from tiny_runs import corpus, metrics, train_command
@@ -114,7 +114,7 @@ def test_a_run_without_metrics_is_answered_in_words(swept: Path) -> None:
 
 def test_seeds_are_one_row_and_other_budgets_are_warned_of(swept: Path) -> None:
     runs, _ = read_runs([swept])
-    assert [(g.name, len(g.runs)) for g in grouped(runs)] == [("mha", 2), ("fixed", 2)]
+    assert [(g.name, len(g.runs)) for g in group_runs(runs)] == [("mha", 2), ("fixed", 2)]
     assert incomparable(runs) == []
     runs[1].saved.config["update"]["optimizer"]["lr"] = 1.0
     longer = [*runs[:3], runs[3]._replace(steps=9)]
@@ -125,7 +125,7 @@ def test_seeds_are_one_row_and_other_budgets_are_warned_of(swept: Path) -> None:
 def test_what_was_typed_for_one_mechanism_only_is_in_its_name(swept: Path) -> None:
     runs, _ = read_runs([swept])
     other = runs[1]._replace(typed=[*runs[1].typed, "attn.dropout=0.1", "validation.sentences=9"])
-    groups = grouped([runs[0], other, runs[2]])
+    groups = group_runs([runs[0], other, runs[2]])
     assert [g.name for g in groups] == [
         *("mha", "mha attn.dropout=0.1 validation.sentences=9", "fixed"),
     ]
@@ -135,7 +135,7 @@ def test_what_was_typed_for_one_mechanism_only_is_in_its_name(swept: Path) -> No
 
 def test_the_reference_comes_first_and_the_best_follow(swept: Path) -> None:
     runs, _ = read_runs([swept])
-    groups = grouped([runs[0]._replace(bleu=10.0), runs[2]._replace(bleu=30.0)])
+    groups = group_runs([runs[0]._replace(bleu=10.0), runs[2]._replace(bleu=30.0)])
     assert [g.name for g in in_order(groups, "mha")] == ["mha", "fixed"]
     assert [g.name for g in in_order(groups, "none")] == ["fixed", "mha"]
 
@@ -160,9 +160,9 @@ def test_speeds_are_measured_on_the_same_batches_without_changing_the_weights(
 def test_the_cache_is_counted_per_token_and_as_a_fixed_part() -> None:
     # float64, 2 layers of 2 * 32 elements per token; within the length of finite positions.
     for typed in (("position=none",), ("position=learned", "data.max_length=64")):
-        past, source = remembered(small_model("transformer", *typed), 64)
+        past, source = measure_memory(small_model("transformer", *typed), 64)
         assert past == source == Remembered(1024.0, 0.0)
-    past, source = remembered(small_model("rnn"), 64)
+    past, source = measure_memory(small_model("rnn"), 64)
     assert past.each == 0 and past.fixed > 0 and source.each > 0
 
 

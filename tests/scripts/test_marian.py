@@ -7,7 +7,7 @@ import torch
 from decoding_bench import marian
 from tiny_runs import TINY_MODEL, save_model
 
-from seq2seq.data.windows import padded
+from seq2seq.data.padding import pad_rows
 from seq2seq.interchange.ctranslate2 import NEVER
 from seq2seq.symbols import BOS, EOS, PAD, UNK
 
@@ -21,7 +21,7 @@ def test_it_gives_every_piece_the_same_score(overrides: list[str], tmp_path: Pat
             if "norm" in name or "bias" in name:
                 value.add_(0.3 * torch.randn(value.shape))
     theirs = marian.build(model)
-    source = padded([[5, 6, 7, EOS], [8, EOS]])
+    source = pad_rows([[5, 6, 7, EOS], [8, EOS]])
     target = torch.tensor([[BOS, 9, 10], [BOS, 11, 12]])
     with torch.no_grad():
         logits = theirs(source, attention_mask=source != PAD, decoder_input_ids=target).logits

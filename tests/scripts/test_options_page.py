@@ -1,7 +1,7 @@
 """The page of all options agrees with the files of conf/."""
 
 from helpers import CONF
-from options_page import PAGE, known_meanings, meaning_of, options, page
+from options_page import PAGE, meaning_of, options, page, read_meanings
 
 
 def test_the_page_in_docs_is_up_to_date() -> None:
@@ -9,7 +9,7 @@ def test_the_page_in_docs_is_up_to_date() -> None:
 
 
 def test_every_option_has_a_meaning() -> None:
-    known = known_meanings()
+    known = read_meanings()
     for file in CONF.rglob("*.yaml"):
         group = "" if file.parent == CONF else file.parent.name
         for option in options(file):

@@ -43,9 +43,9 @@ def test_the_command_is_what_was_typed_without_the_folders_of_a_machine(tmp_path
 def test_training_and_evaluation_name_one_folder(tmp_path: Path) -> None:
     run = finished(tmp_path, "experiment=multi30k_en_de", f"data.root={tmp_path}")
     assert " data.root=FOLDER " in record_result.training_command(run)
-    assert record_result.named(tmp_path / "test.de", run) == "FOLDER/test.de"
-    assert record_result.named(Path("/elsewhere/all/refs.tsv"), run) == "FOLDER/refs.tsv"
-    assert record_result.named(Path("data/demo/test.de"), run) == "data/demo/test.de"
+    assert record_result.shorten_path(tmp_path / "test.de", run) == "FOLDER/test.de"
+    assert record_result.shorten_path(Path("/elsewhere/all/refs.tsv"), run) == "FOLDER/refs.tsv"
+    assert record_result.shorten_path(Path("data/demo/test.de"), run) == "data/demo/test.de"
 
 
 def test_a_resumed_run_has_the_command_and_the_time_of_all_its_parts(tmp_path: Path) -> None:
@@ -72,12 +72,12 @@ def test_options_that_have_changed_since_are_named(tmp_path: Path) -> None:
     with initialize_config_dir(str(CONF), version_base="1.3"):
         config = compose("train", overrides=record_result.overrides(run))
     OmegaConf.save(config, run / ".hydra" / "config.yaml")
-    assert record_result.changed(run) == []
+    assert record_result.list_changes(run) == []
     was = config.validation.samples
     config.validation.samples = 17
     del config.loss.r_drop
     OmegaConf.save(config, run / ".hydra" / "config.yaml")
-    assert record_result.changed(run) == [f"`validation.samples` was 17, and is {was}"]
+    assert record_result.list_changes(run) == [f"`validation.samples` was 17, and is {was}"]
 
 
 NO_RECIPE = [(), ("model=rnn", "~logger"), ("experiment=none",), ("logger.experiment=zh_en",)]

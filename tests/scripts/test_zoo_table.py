@@ -3,15 +3,15 @@
 import pytest
 from helpers import CONF
 from helpers import presets as preset_files
-from zoo import described, presets, supported
-from zoo_table import BEGIN, END, HEADER, PAGE, cells, table, written_into
+from zoo import describe_preset, list_positions, presets
+from zoo_table import BEGIN, END, HEADER, PAGE, cells, insert_between_marks, table
 
 from seq2seq.attention import Role
 
 
 def test_the_table_in_docs_is_up_to_date() -> None:
     page = PAGE.read_text(encoding="utf-8")
-    assert page == written_into(page, table()), "type: python scripts/zoo_table.py"
+    assert page == insert_between_marks(page, table()), "type: python scripts/zoo_table.py"
 
 
 def test_every_preset_has_a_line_that_leaves_nothing_open() -> None:
@@ -34,7 +34,7 @@ def test_a_line_says_what_is_known_of_a_mechanism() -> None:
 
 def test_positions_are_those_that_the_score_can_take() -> None:
     (additive,) = presets(["additive"])
-    assert supported(additive, Role.ENCODER, 64, 4) == ["alibi", "t5"]
+    assert list_positions(additive, Role.ENCODER, 64, 4) == ["alibi", "t5"]
 
 
 def test_quadratic_cost_is_told_from_less() -> None:
@@ -45,13 +45,13 @@ def test_quadratic_cost_is_told_from_less() -> None:
 
 def test_only_what_is_between_the_marks_is_replaced() -> None:
     page = f"above\n{BEGIN}\nold\n{END}\nbelow\n"
-    assert written_into(page, "new") == f"above\n{BEGIN}\n\nnew\n\n{END}\nbelow\n"
+    assert insert_between_marks(page, "new") == f"above\n{BEGIN}\n\nnew\n\n{END}\nbelow\n"
     with pytest.raises(SystemExit, match="needs these two lines"):
-        written_into(f"{END}\n{BEGIN}", "new")
+        insert_between_marks(f"{END}\n{BEGIN}", "new")
 
 
 def test_dots_and_dashes_of_formulas_stay_in_the_words(tmp_path) -> None:
     file = tmp_path / "x.yaml"
     file.write_text("# Kernel, -w/2 |q - k|^2 . k. Beware: more\n# of it - Nobody 1964\nname: x\n")
-    assert described(file) == ("Kernel, -w/2 |q - k|^2 . k", "Nobody 1964")
-    assert described(CONF / "attn" / "concat_linear.yaml")[1] == ""
+    assert describe_preset(file) == ("Kernel, -w/2 |q - k|^2 . k", "Nobody 1964")
+    assert describe_preset(CONF / "attn" / "concat_linear.yaml")[1] == ""

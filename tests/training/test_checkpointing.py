@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from tiny_runs import tiny_overrides, train_again, train_tiny
 
-from seq2seq import checkpoint
+from seq2seq.checkpoint.archive import load_archive
 from seq2seq.errors import CheckpointError
-from seq2seq.training.checkpointing import Trainer, WholeFiles
+from seq2seq.training.checkpointing import AtomicCheckpoints, Trainer
 
 STEPS = ("trainer.max_steps=4", "trainer.val_check_interval=2", "checkpoint.every=2")
 
@@ -56,7 +56,7 @@ def test_a_full_disk_ends_the_run_and_leaves_the_last_good_files(
         )
     assert (folder / name).read_bytes() == good[folder / name]
     for path in good:
-        checkpoint.load(path)
+        load_archive(path)
     assert not list(folder.glob(".*"))
 
 
@@ -64,7 +64,7 @@ def test_all_processes_end_if_the_first_cannot_write(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("lightning.Trainer.save_checkpoint", lambda *_: None)
     agree = SimpleNamespace(reduce_boolean_decision=lambda decision, all: True)
     other: Any = SimpleNamespace(strategy=agree, callbacks=[])
-    agree.checkpoint_io = WholeFiles()
+    agree.checkpoint_io = AtomicCheckpoints()
     monkeypatch.setattr(Trainer, "__init__", lambda self: None)
     trainer = Trainer()
     monkeypatch.setattr(Trainer, "strategy", other.strategy)

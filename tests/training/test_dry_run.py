@@ -10,7 +10,7 @@ from tiny_runs import plan_of, tiny_overrides, train_tiny
 from seq2seq.data.prepare import prepare
 from seq2seq.errors import ConfigError
 from seq2seq.training import dry_run as module
-from seq2seq.training.dry_run import largest_batches, spread, valid_batches
+from seq2seq.training.dry_run import largest_batches, sample_batches, valid_batches
 from seq2seq.training.loaders import train_loader
 
 
@@ -52,7 +52,7 @@ def test_a_dry_run_meets_all_sizes_of_batches_and_the_largest_of_validation(base
     plan = plan_of(base, *tiny_overrides(base))
     prepared = prepare(plan.data, plan.tokenizer)
     epoch = list(train_loader(plan, prepared).batches(0))
-    sizes, tried = sorted(map(len, epoch)), sorted(map(len, spread(epoch)))
+    sizes, tried = sorted(map(len, epoch)), sorted(map(len, sample_batches(epoch)))
     assert (tried[0], tried[-1]) == (sizes[0], sizes[-1]) and len(set(tried)) > 4
     largest, longest = valid_batches(prepared.valid, plan.data.max_tokens, world=1)
     assert len(largest.indices) > len(longest.indices) and max(longest.indices) < 40

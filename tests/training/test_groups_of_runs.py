@@ -14,7 +14,7 @@ from seq2seq.attention.base import Encoded
 from seq2seq.attention.context import HierarchicalContext
 from seq2seq.average import average
 from seq2seq.data.groups import group_marks
-from seq2seq.data.windows import padded
+from seq2seq.data.padding import pad_rows
 from seq2seq.errors import CheckpointError, ConfigError
 from seq2seq.functional.context import token_groups
 from seq2seq.symbols import EOS
@@ -48,7 +48,7 @@ def expected(tokenizer: Tokenizer, texts: list[str]) -> Tensor:
     marks = group_marks(tokenizer, "sentences", ".")
     assert marks is not None
     rows = [[*ids, EOS] for ids in tokenizer.encode_batch(texts)]
-    return token_groups(padded(rows), marks)
+    return token_groups(pad_rows(rows), marks)
 
 
 TEXT = "Drei Wochen denkt das Kind. Der Hund schläft."
@@ -91,7 +91,9 @@ def test_a_checkpoint_finds_its_groups_again(run: Path) -> None:
     assert saved.config["data"]["groups"] == "sentences"
     assert not any("group" in name for name in saved.weights)
     model = saved.build()
-    rows = padded([[*ids, EOS] for ids in saved.source.encode_batch(demo_lines("valid", "de", 5))])
+    rows = pad_rows(
+        [[*ids, EOS] for ids in saved.source.encode_batch(demo_lines("valid", "de", 5))]
+    )
     groups = model.encode(rows).groups
     assert groups is not None
     assert torch.equal(groups, expected(saved.source, demo_lines("valid", "de", 5)))
@@ -101,7 +103,7 @@ def test_groups_change_what_a_trained_model_computes(run: Path) -> None:
     saved = checkpoint.read(run)
     told, untold = saved.build(), saved.build()
     untold.group_marks = None
-    rows = padded([[*ids, EOS] for ids in saved.source.encode_batch([TEXT])])
+    rows = pad_rows([[*ids, EOS] for ids in saved.source.encode_batch([TEXT])])
     assert untold.encode(rows).groups is None
     assert not torch.equal(told.encode(rows).states, untold.encode(rows).states)
 

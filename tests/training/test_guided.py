@@ -7,11 +7,17 @@ import torch
 from helpers import SMALL, assert_equal, gradients, model_config, small_model, source_batch
 from torch import Tensor
 
-from seq2seq.data.links import BatchLinks
+from seq2seq.data.piece_links import BatchLinks
 from seq2seq.errors import ConfigError
 from seq2seq.models import build_model, check_model
 from seq2seq.training.config.options import GuidedOptions
-from seq2seq.training.guided import MIN_WEIGHT, GuidedHead, align_loss, find_guide, untrainable
+from seq2seq.training.guided import (
+    MIN_WEIGHT,
+    GuidedHead,
+    align_loss,
+    explain_untrainable,
+    find_guided_head,
+)
 
 B, T, S = 2, 4, 5
 # Row, target piece, source piece, share: a piece from two, two pieces from one, one row in reverse.
@@ -106,7 +112,7 @@ def test_a_layer_that_is_asked_for_gives_the_weights_that_all_together_give(laye
 
 def guide_of(*overrides: str, model: str = "transformer", **options: int) -> GuidedHead | None:
     checked = check_model(model_config(model, *overrides))
-    return find_guide(GuidedOptions(links="a.align", **options), checked)
+    return find_guided_head(GuidedOptions(links="a.align", **options), checked)
 
 
 def test_the_head_is_by_default_in_the_last_layer_but_one_if_that_is_not_the_first() -> None:
@@ -120,14 +126,14 @@ def test_the_head_is_by_default_in_the_last_layer_but_one_if_that_is_not_the_fir
 
 def test_without_links_no_head_is_guided() -> None:
     model = check_model(model_config("transformer"))
-    assert find_guide(GuidedOptions(), model) is None
+    assert find_guided_head(GuidedOptions(), model) is None
 
 
 @pytest.mark.parametrize(
     ("overrides", "options", "words"),
     [
-        ([], {"layer": 3}, r"guided.layer=3 does not exist: the decoder has 2.*guided.layer=2"),
-        ([], {"head": 5}, r"guided.head=5 does not exist.*heads 1 to 4"),
+        ([], {"layer": 3}, r"guided.layer=3 should be at least 1 and at most 2"),
+        ([], {"head": 5}, r"guided.head=5 should be at least 1 and at most 4"),
         (["attn=fixed"], {}, r"Fixed has none.*attn@cross_attn=mha"),
         (["attn=linformer"], {}, r"Linformer has none.*attn@cross_attn=mha"),
         (["attn=concat_linear"], {}, r"those of MultiHead do not depend on the target"),
@@ -144,7 +150,7 @@ def test_a_head_that_cannot_be_trained_is_refused_by_name(
 
 def test_a_link_outside_the_window_costs_a_constant_and_teaches_nothing() -> None:
     built = build_model(model_config("rnn_luong", "attn=local_m", "attn.radius=1"), 13, 11)
-    assert untrainable(built.cross) is None
+    assert explain_untrainable(built.cross) is None
     source, target = source_batch(3), torch.randint(4, 11, (1, 6))
     weights = built(source, target, (0,)).weights[0, :, 0].detach().requires_grad_()
     # Of three source pieces, word 3 sees the last and word 5 none.

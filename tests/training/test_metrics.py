@@ -8,7 +8,7 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from torchmetrics import Metric
 
-from seq2seq.metrics.registry import bleu
+from seq2seq.metrics.registry import build_bleu
 from seq2seq.training.metrics import SummedScore, TokenMean
 
 HYPOTHESES = ["the dog runs in the park .", "a cat", "", "the bird sings a long song today"]
@@ -43,7 +43,7 @@ def test_a_score_does_not_depend_on_who_judged_which_sentence(
 
 
 def test_bleu_finds_words_as_the_language_asks() -> None:
-    metric = SummedScore(bleu("zh"))
+    metric = SummedScore(build_bleu("zh"))
     metric.update(["他们在公园里跑步"], ["他们在公园跑步"])
     expected = BLEU(tokenize="zh").corpus_score(["他们在公园里跑步"], [["他们在公园跑步"]]).score
     assert metric.compute().item() == pytest.approx(expected, rel=1e-6)

@@ -11,7 +11,7 @@ from tiny_runs import demo_run, plan_of, tiny_overrides, train_tiny
 from seq2seq import checkpoint
 from seq2seq.errors import ConfigError
 from seq2seq.training import precision as module
-from seq2seq.training.precision import check_same_precision, find_cpu_bfloat16, settle_precision
+from seq2seq.training.precision import check_same_precision, choose_precision, find_cpu_bfloat16
 
 # Lines of /proc/cpuinfo, each of a machine's.
 SAPPHIRE_RAPIDS = "flags\t\t: fpu avx2 avx512f avx512_bf16 avx512_fp16 amx_bf16 amx_tile amx_int8\n"
@@ -59,7 +59,7 @@ def test_the_flags_of_a_processor_decide(cpu_info: str, found: bool, words: str)
 
 def test_a_system_without_cpu_info_trains_in_float32(base: Path, processor: Any) -> None:
     plan = plan_of(base, *tiny_overrides(base), "trainer.precision=auto")
-    assert settle_precision(plan).trainer.precision == "32-true"
+    assert choose_precision(plan.trainer, plan.resume).precision == "32-true"
 
 
 @pytest.mark.parametrize(("is_native", "expected"), [(True, "bf16-mixed"), (False, "32-true")])
@@ -82,7 +82,9 @@ def test_a_gpu_is_asked_where_it_is_trained_on(
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", is_bf16_supported)
     typed = "trainer.precision=auto", f"trainer.accelerator={accelerator}"
     plan = plan_of(base, *tiny_overrides(base), *typed)
-    assert settle_precision(plan).trainer.precision == (expected if asked else "32-true")
+    assert choose_precision(plan.trainer, plan.resume).precision == (
+        expected if asked else "32-true"
+    )
 
 
 def test_a_resumed_run_keeps_its_precision_and_a_new_one_from_its_weights_chooses(
@@ -101,7 +103,7 @@ def test_a_resumed_run_keeps_its_precision_and_a_new_one_from_its_weights_choose
     assert "precision: bf16-mixed (that of the run that is resumed)\n" in out
     assert f"init={path}" in err  # which can be typed, unlike another precision
     tuned = plan_of(base, *tiny_overrides(base), "trainer.precision=auto", f"init={path}")
-    assert settle_precision(tuned).trainer.precision == "32-true"
+    assert choose_precision(tuned.trainer, tuned.resume).precision == "32-true"
 
 
 def test_a_run_begun_in_float32_goes_on_in_it_elsewhere(base: Path, processor: Any) -> None:
@@ -110,7 +112,7 @@ def test_a_run_begun_in_float32_goes_on_in_it_elsewhere(base: Path, processor: A
     for resume, expected in ((path, "32-true"), ("null", "bf16-mixed")):
         typed = "trainer.precision=auto", f"resume={resume}"
         plan = plan_of(base, *tiny_overrides(base), *typed)
-        assert settle_precision(plan).trainer.precision == expected
+        assert choose_precision(plan.trainer, plan.resume).precision == expected
 
 
 def test_a_checkpoint_that_does_not_say_its_precision_leaves_it_to_the_machine(
@@ -121,7 +123,7 @@ def test_a_checkpoint_that_does_not_say_its_precision_leaves_it_to_the_machine(
     monkeypatch.setattr(checkpoint, "read", lambda path: SimpleNamespace(config={}))
     typed = "trainer.precision=auto", f"resume={tmp_path / 'last.ckpt'}"
     plan = plan_of(base, *tiny_overrides(base), *typed)
-    assert settle_precision(plan).trainer.precision == "bf16-mixed"
+    assert choose_precision(plan.trainer, plan.resume).precision == "bf16-mixed"
 
 
 @pytest.mark.parametrize(
@@ -146,7 +148,9 @@ def test_what_is_emulated_is_warned_of_in_one_line(
 ) -> None:
     processor(cpu_info)
     plan = plan_of(base, *tiny_overrides(base), f"trainer.precision={typed}")
-    assert settle_precision(plan).trainer.precision == ("32-true" if typed == "auto" else typed)
+    assert choose_precision(plan.trainer, plan.resume).precision == (
+        "32-true" if typed == "auto" else typed
+    )
     out, err = capsys.readouterr()
     assert len(out.splitlines()) == 1 and out.startswith("precision: ")
     assert len(err.splitlines()) == warned
@@ -160,7 +164,8 @@ def test_only_the_first_process_of_a_run_says_it(
 ) -> None:
     processor(OLD)
     monkeypatch.setenv("LOCAL_RANK", "1")
-    settle_precision(plan_of(base, *tiny_overrides(base), "trainer.precision=bf16-mixed"))
+    plan = plan_of(base, *tiny_overrides(base), "trainer.precision=bf16-mixed")
+    choose_precision(plan.trainer, plan.resume)
     assert capsys.readouterr() == ("", "")
 
 

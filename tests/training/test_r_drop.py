@@ -14,7 +14,7 @@ from torch.nn import functional as F  # noqa: N812
 from torch.utils._python_dispatch import TorchDispatchMode
 
 from seq2seq.data.batch import Batch
-from seq2seq.data.links import BatchLinks
+from seq2seq.data.piece_links import BatchLinks
 from seq2seq.models import build_model
 from seq2seq.symbols import BOS, EOS, PAD
 from seq2seq.training.guided import GuidedHead, align_loss

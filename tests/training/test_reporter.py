@@ -46,7 +46,7 @@ def test_where_there_is_a_bar_or_another_process_no_such_line_is_printed(
     (report,) = (each for each in built if isinstance(each, Reporter))
     process: Any = SimpleNamespace(is_global_zero=rank == 0)
     assert not report.is_silent(process)
-    report.said -= 61
+    report.last_line_at -= 61
     assert report.is_silent(process) == bool(said)
 
 

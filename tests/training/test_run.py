@@ -22,10 +22,10 @@ from tiny_runs import (
 )
 
 from seq2seq import checkpoint
-from seq2seq.cli.files import run_of
-from seq2seq.data import cache, formats, text
-from seq2seq.data.corpus import Side
+from seq2seq.cli.files import find_run
+from seq2seq.data import file_memo, formats, text
 from seq2seq.data.prepare import prepare
+from seq2seq.data.ragged_array import RaggedArray
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.training.config.plan import check_nodes
 from seq2seq.training.module import TrainingModule
@@ -137,17 +137,17 @@ class BegunError(Exception):
 
 def test_setting_up_a_run_walks_its_text_once(base: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """With a warm cache: the validation text is read for its references, and nothing else."""
-    monkeypatch.setattr(cache, "SETTLED_NS", -1)  # files may be remembered at once
+    monkeypatch.setattr(file_memo, "SETTLED_NS", -1)  # files may be remembered at once
     train_tiny(base, "trainer.max_steps=1")
     read, rows = Counter[str](), Counter[tuple[int, int, int]]()
-    read_lines, row = text.read_lines, Side.row
+    read_lines, row = text.read_lines, RaggedArray.__getitem__
 
     def read_and_noted(path: Path) -> Iterator[str]:
         read[path.name] += 1
         return read_lines(path)
 
-    def row_and_noted(side: Side, index: int) -> np.ndarray:
-        rows[len(side.lengths), id(side.ids), index] += 1
+    def row_and_noted(side: RaggedArray, index: int) -> np.ndarray:
+        rows[len(side.lengths), id(side), index] += 1
         return row(side, index)
 
     def begin(*_: object) -> None:
@@ -155,7 +155,7 @@ def test_setting_up_a_run_walks_its_text_once(base: Path, monkeypatch: pytest.Mo
 
     for module in (formats, text):
         monkeypatch.setattr(module, "read_lines", read_and_noted)
-    monkeypatch.setattr(Side, "row", row_and_noted)
+    monkeypatch.setattr(RaggedArray, "__getitem__", row_and_noted)
     monkeypatch.setattr(TrainingModule, "training_step", begin)
     with pytest.raises(BegunError):
         train_tiny(base, "trainer.max_steps=1")
@@ -305,7 +305,7 @@ def test_a_new_run_writes_over_nothing_of_the_one_before(base: Path) -> None:
     train_again(folder, *tiny_overrides(base), *steps, "seed=2")
     for name in ("best.ckpt", "last.ckpt", "metrics.csv", "samples.txt", "result.json"):
         aside = folder / f"{Path(name).stem}-1{Path(name).suffix}"
-        assert aside.read_bytes() == before[name] and run_of(aside) == folder.resolve()
+        assert aside.read_bytes() == before[name] and find_run(aside) == folder.resolve()
     assert (folder / "kept-1").is_dir()
     assert (folder / "report-1.html").exists() and not (folder / "report.html").exists()
     assert weights(folder).keys() == weights(folder, "last-1.ckpt").keys()

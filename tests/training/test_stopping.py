@@ -15,7 +15,7 @@ from tiny_runs import tiny_overrides, train_again, train_command, train_tiny, we
 from seq2seq.training.metrics import TokenMean
 from seq2seq.training.module import TrainingModule
 from seq2seq.training.stopping import DivergedError
-from seq2seq.training.trainer import quieten, slurm
+from seq2seq.training.trainer import silence_advice, slurm_environment
 
 STEPS = ("trainer.max_steps=60", "schedule.steps=60", "trainer.val_check_interval=1000")
 
@@ -113,23 +113,23 @@ def test_that_slurm_is_on_the_path_is_no_reason_to_warn(
     monkeypatch.delenv("SLURM_NTASKS", raising=False)
     with warnings.catch_warnings(record=True) as said:
         warnings.simplefilter("always")
-        quieten()
-        assert slurm() == []
+        silence_advice()
+        assert slurm_environment() == []
     assert said == []
 
 
-@pytest.mark.filterwarnings("ignore:The `srun` command is available")  # `quieten` does that
+@pytest.mark.filterwarnings("ignore:The `srun` command is available")  # `silence_advice` does that
 def test_slurm_does_not_queue_a_job_again_by_itself(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SLURM_NTASKS", "1")
     monkeypatch.setenv("SLURM_JOB_NAME", "train")
-    (environment,) = slurm()
+    (environment,) = slurm_environment()
     assert not environment.auto_requeue
     monkeypatch.setenv("SLURM_JOB_NAME", "interactive")
     monkeypatch.setenv("PATH", "")  # of an srun on it, Lightning would say that it is not used
-    assert slurm() == []
+    assert slurm_environment() == []
     monkeypatch.setenv("SLURM_JOB_NAME", "train")
     monkeypatch.setenv("TORCHELASTIC_RUN_ID", "1")  # torchrun in a job of Slurm
-    assert slurm() == []
+    assert slurm_environment() == []
 
 
 def run_of(error: pytest.ExceptionInfo[DivergedError]) -> Path:

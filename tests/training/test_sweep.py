@@ -95,7 +95,7 @@ def config(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> DictConfig:
 @pytest.fixture
 def sweep(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Sweep:
     """A sweep that has just begun, in the folder of an earlier one."""
-    monkeypatch.setattr(Sweep, "begun", None)
+    monkeypatch.setattr(Sweep, "started", None)
     for name in ("0-longer", "7-earlier"):
         write_result(tmp_path / name, 12.0)
     begun = Sweep()

@@ -1,4 +1,4 @@
-"""Which layer, heads and shift of a model `seq2seq align` reads, and why."""
+"""The layer, heads and shift of a model that `seq2seq align` reads, and the reason."""
 
 import argparse
 import os
@@ -13,7 +13,7 @@ from seq2seq.alignment.choice import (
     check_choice,
     choice_of_guided_head,
     describe_choice,
-    sharpest,
+    guess_choice,
 )
 from seq2seq.alignment.links import Links
 from seq2seq.alignment.saved_choice import choice_file, choice_options, load_choice
@@ -28,34 +28,34 @@ READ = ("layer", "heads", "shift")
 Shape = tuple[int, int]  # decoder layers of a model, heads of each
 
 
-class Selection(NamedTuple):
-    """What is read of a model, and why: by options, by validation, or by a guess."""
+class ExplainedChoice(NamedTuple):
+    """The choice that is read of a model, and the reason: options, validation or a guess."""
 
     choice: Choice
     shape: Shape
     why: str
 
-    def in_words(self, *, apart: bool = False) -> str:
+    def describe(self, *, apart: bool = False) -> str:
         what = describe_choice(self.choice, *self.shape, apart=apart)
         return f"{what} ({self.why})" if self.why else what
 
-    def entry(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """For JSON, counted from 1 as on the command line."""
         return {**choice_options(self.choice), "why": self.why or "as given"}
 
 
-def nothing_given() -> argparse.Namespace:
+def no_options() -> argparse.Namespace:
     """No options, for the reverse model: a layer is that of one model."""
     return argparse.Namespace(**dict.fromkeys(READ))
 
 
-def reading_of(
+def select_choice(
     options: argparse.Namespace,
     checkpoint: Path,
     config: Mapping[str, Any],
     alignments: Sequence[Alignment],
-) -> Selection:
-    """What the options say; else what was chosen or trained for the model; else a guess.
+) -> ExplainedChoice:
+    """The choice of the options; else the one chosen or trained for the model; else a guess.
 
     With another layer than the chosen one, its heads and shift are not used either.
 
@@ -65,7 +65,7 @@ def reading_of(
 
     Raises: ConfigError for a layer or head that the model does not have.
     """
-    shape = shape_of(alignments[0])
+    shape = model_shape(alignments[0])
     free = [name for name in READ if getattr(options, name) is None]
     choice, why = load_choice(checkpoint) if free else None, ""
     if choice:
@@ -73,22 +73,22 @@ def reading_of(
     elif free and (trained := choice_of_guided_head(config)):
         choice, why = trained, "trained to align, by guided.links"
     else:
-        choice = sharpest(alignments, options.shift or 0)
+        choice = guess_choice(alignments, options.shift or 0)
         why = GUESS if "layer" in free else ""
     if shape[1] == 1 and choice.head == 0:
         choice = choice._replace(head=None)  # the mean of one head is that head
-    wanted = with_options(choice, options, shape)
+    wanted = apply_options(choice, options, shape)
     check_choice(wanted, *shape)
     # The reason no longer holds if the options changed the choice.
-    return Selection(wanted, shape, why if why == GUESS or wanted == choice else "")
+    return ExplainedChoice(wanted, shape, why if why == GUESS or wanted == choice else "")
 
 
-def shape_of(alignment: Alignment) -> Shape:
+def model_shape(alignment: Alignment) -> Shape:
     _, layers, heads, *_ = alignment.weights.shape
     return layers, heads
 
 
-def with_options(choice: Choice, options: argparse.Namespace, shape: Shape) -> Choice:
+def apply_options(choice: Choice, options: argparse.Namespace, shape: Shape) -> Choice:
     """The choice with the given options. Another layer resets heads, shift and thresholds; another
     head or shift resets the thresholds.
     """
@@ -124,14 +124,14 @@ def rank_choices(
             missed += len(links.sure)
             continue
         if candidates is None:
-            shape = shape_of(alignment)
-            check_choice(with_options(Choice(0, 0, None), options, shape), *shape)
+            shape = model_shape(alignment)
+            check_choice(apply_options(Choice(0, 0, None), options, shape), *shape)
             candidates = CandidateCounts(*shape)
         candidates.add(alignment, links)
     if candidates is None:
         raise ConfigError("there is nothing to choose by: no pair can be aligned")
     candidates.sure += missed  # links that no choice can find
-    allowed = [c for c in candidates.rank() if with_options(c.choice, options, shape) == c.choice]
+    allowed = [c for c in candidates.rank() if apply_options(c.choice, options, shape) == c.choice]
     return allowed, shape
 
 

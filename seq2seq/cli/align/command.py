@@ -32,7 +32,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "target", nargs="?", metavar="TGT", help="its translation; without it the model's own"
     )
     command.add_argument(
-        *("-o", "--output"),
+        "-o",
+        "--output",
         type=Path,
         help="file to write; its suffix sets the format: .png, .svg, .pdf a picture, .align links, "
         ".html an interactive page (for a sentence, map.png in the folder of the run)",

@@ -9,20 +9,21 @@ from typing import Any, NamedTuple
 
 from seq2seq import checkpoint
 from seq2seq.alignment.choice import Alignment, describe_choice
-from seq2seq.alignment.links import Link, Links, check_word_numbers, check_words
+from seq2seq.alignment.links import Link, Links, check_all_links, check_pair_links
 from seq2seq.alignment.saved_choice import choice_options, save_choice
+from seq2seq.checkpoint.folder import find_checkpoint
 from seq2seq.cli.align import choice
 from seq2seq.cli.align.links import (
     DIRECTIONS,
-    combine,
-    names,
+    combine_directions,
+    count_pair_words,
+    describe_rates,
+    name_files,
     outcome_entry,
+    print_results,
     rates_entry,
-    rates_in_words,
     rates_table,
     read_links,
-    show,
-    word_counts,
 )
 from seq2seq.data.text import check_parallel, read_lines
 from seq2seq.errors import ConfigError
@@ -48,12 +49,12 @@ class Direction(NamedTuple):
         files = arguments.source_file, arguments.target_file
         ordered = reversed(files) if self.swapped else files
         texts = zip(*map(read_lines, ordered), strict=True)
-        of = f"{names(arguments)}, or the tokenizer"
+        of = f"{name_files(arguments)}, or the tokenizer"
         alignments = self.translator.alignments(texts, units=arguments.units)
         for row, alignment in enumerate(alignments):
             if alignment is not None and self.reference:
                 size = len(alignment.source), len(alignment.target)
-                check_words(self.reference[row], size, f"{arguments.gold}:{row + 1}", of)
+                check_pair_links(self.reference[row], size, f"{arguments.gold}:{row + 1}", of)
             yield alignment
 
 
@@ -65,54 +66,54 @@ def swap_sides(links: Iterable[Link]) -> set[Link]:
 def align_files(arguments: argparse.Namespace) -> int:
     """Returns: 1 if a pair could not be aligned, else 0."""
     count = check_parallel(arguments.source_file, arguments.target_file, "aligning")
-    reference = read_links(arguments.gold, count, names(arguments)) if arguments.gold else []
+    reference = read_links(arguments.gold, count, name_files(arguments)) if arguments.gold else []
     directions = open_directions(arguments, reference)
     words: list[str] = []
     summary: dict[str, Any] = {one.name: {} for one in directions}
     if arguments.choose:
         for one in directions:
-            words += choose(arguments, one, summary[one.name])
+            words += choose_and_save(arguments, one, summary[one.name])
         if arguments.output is None and len(directions) == 1:
-            show(arguments, words, summary)
+            print_results(arguments, words, summary)
             return 0
     links_by_direction = []
     for one in directions:
-        reading, links = links_of(arguments, one)
-        what = reading.in_words() if reading else "empty, since no pair can be aligned"
+        reading, links = read_direction(arguments, one)
+        what = reading.describe() if reading else "empty, since no pair can be aligned"
         written = None if one.swapped else arguments.output
         words.append(f"{written or one.checkpoint}: {what}")
-        summary[one.name] |= reading.entry() if reading else {}
+        summary[one.name] |= reading.to_json() if reading else {}
         links_by_direction.append(links)
-    whole, rates = combine(arguments, links_by_direction, reference)
+    whole, rates = combine_directions(arguments, links_by_direction, reference)
     summary |= outcome_entry(arguments, rates)
-    show(arguments, [*words, *rates_in_words(rates)], summary)
+    print_results(arguments, [*words, *describe_rates(rates)], summary)
     return 0 if whole else 1
 
 
 def open_directions(arguments: argparse.Namespace, reference: Sequence[Links]) -> list[Direction]:
     """The models. Raises: DataError, before one is built, for reference links out of range."""
-    paths = [checkpoint.find(Path(p)) for p in (arguments.path, arguments.reverse) if p]
+    paths = [find_checkpoint(Path(p)) for p in (arguments.path, arguments.reverse) if p]
     for path in paths if arguments.choose else []:
         choice.check_choice_can_be_saved(path)
     saved = [checkpoint.read(path) for path in paths]
     data = saved[0].config["data"]
     spaced = not any(is_spaceless(data[side]) for side in ("source", "target"))
     if reference and spaced and arguments.units == "words":  # else the tokenizer decides
-        sizes = word_counts(arguments.source_file, arguments.target_file)
-        check_word_numbers(arguments.gold, reference, sizes, names(arguments))
+        sizes = count_pair_words(arguments.source_file, arguments.target_file)
+        check_all_links(arguments.gold, reference, sizes, name_files(arguments))
     directions = []
     for name, path, one in zip(DIRECTIONS, paths, saved, strict=False):
         first = name == DIRECTIONS[0]
         translator = Translator(one, arguments.device, arguments.tag if first else None)
-        options = arguments if first else choice.nothing_given()
+        options = arguments if first else choice.no_options()
         links = reference if first else [Links(*map(swap_sides, pair)) for pair in reference]
         directions.append(Direction(name, path, translator, options, not first, links))
-    check_ways(directions)
+    warn_of_same_way(directions)
     check_pieces(arguments, directions)
     return directions
 
 
-def check_ways(directions: Sequence[Direction]) -> None:
+def warn_of_same_way(directions: Sequence[Direction]) -> None:
     """Warn if both models translate in the same direction."""
     ways = [[d.translator.config["data"][s] for s in ("source", "target")] for d in directions]
     if len(ways) == 2 and ways[0] == ways[1] and ways[0][0] != ways[0][1]:
@@ -138,7 +139,9 @@ def check_pieces(arguments: argparse.Namespace, directions: Sequence[Direction])
             )
 
 
-def choose(arguments: argparse.Namespace, direction: Direction, entry: dict[str, Any]) -> list[str]:
+def choose_and_save(
+    arguments: argparse.Namespace, direction: Direction, entry: dict[str, Any]
+) -> list[str]:
     """Save the best choice, and add all to `entry`. Returns: the best as text."""
     links = direction.reference
     ranked, shape = choice.rank_choices(direction.options, direction.alignments(arguments), links)
@@ -151,17 +154,17 @@ def choose(arguments: argparse.Namespace, direction: Direction, entry: dict[str,
     return [f"{path}: the best of {len(ranked)} on {arguments.gold}", *rates_table(rows)]
 
 
-def links_of(
+def read_direction(
     arguments: argparse.Namespace, direction: Direction
-) -> tuple[choice.Selection | None, Iterator[set[Link] | None]]:
-    """How a direction is read, and the links of all pairs, one at a time, source first."""
+) -> tuple[choice.ExplainedChoice | None, Iterator[set[Link] | None]]:
+    """The choice for a direction, and the links of all pairs, one at a time, source first."""
     alignments = direction.alignments(arguments)
-    first = beginning(alignments)
+    first = first_alignments(alignments)
     known = [alignment for alignment in first if alignment is not None]
     config = direction.translator.config
     reading = None
     if known:
-        reading = choice.reading_of(direction.options, direction.checkpoint, config, known)
+        reading = choice.select_choice(direction.options, direction.checkpoint, config, known)
 
     def links() -> Iterator[set[Link] | None]:
         for alignment in chain(first, alignments):
@@ -174,7 +177,7 @@ def links_of(
     return reading, links()
 
 
-def beginning(alignments: Iterator[Alignment | None]) -> list[Alignment | None]:
+def first_alignments(alignments: Iterator[Alignment | None]) -> list[Alignment | None]:
     """The first alignments, in batches of `FIRST`, until one of them is not None."""
     first: list[Alignment | None] = []
     while not any(first) and (more := list(islice(alignments, FIRST))):

@@ -11,8 +11,8 @@ from seq2seq.alignment.links import (
     Link,
     LinkCounts,
     Links,
-    check_count,
-    check_word_numbers,
+    check_all_links,
+    check_line_count,
     format_links,
     read_alignment,
     words,
@@ -27,7 +27,7 @@ PairLinks = set[Link] | None
 DIRECTIONS = ("forward", "reverse")
 
 
-def rates_of(counts: LinkCounts) -> dict[str, float]:
+def error_rates(counts: LinkCounts) -> dict[str, float]:
     """The rates by their headings."""
     return {
         "AER": counts.aer,
@@ -39,19 +39,22 @@ def rates_of(counts: LinkCounts) -> dict[str, float]:
 
 def rates_entry(counts: LinkCounts) -> dict[str, float]:
     """For JSON: the rates and their counts."""
-    return {**{name.lower(): rate for name, rate in rates_of(counts).items()}, **counts._asdict()}
+    return {
+        **{name.lower(): rate for name, rate in error_rates(counts).items()},
+        **counts._asdict(),
+    }
 
 
 def rates_table(rows: Mapping[str, LinkCounts]) -> list[str]:
     """A line for each, under headings."""
-    rates = {name: rates_of(counts) for name, counts in rows.items()}
+    rates = {name: error_rates(counts) for name, counts in rows.items()}
     lines = ["  ".join(f"{heading:>9}" for heading in next(iter(rates.values())))]
     for name, values in rates.items():
         lines.append("  ".join(f"{value:9.3f}" for value in values.values()) + f"  {name}")
     return lines
 
 
-def names(arguments: argparse.Namespace) -> str:
+def name_files(arguments: argparse.Namespace) -> str:
     """The files of the pairs, for messages."""
     return f"{arguments.source_file} and {arguments.target_file}"
 
@@ -63,17 +66,17 @@ def read_links(path: Path, count: int, of: str) -> list[Links]:
         lines as pairs.
     """
     links = read_alignment(path)
-    check_count(path, len(links), count, of)
+    check_line_count(path, len(links), count, of)
     return links
 
 
-def word_counts(source: Path, target: Path) -> list[tuple[int, int]]:
+def count_pair_words(source: Path, target: Path) -> list[tuple[int, int]]:
     """Words of source and target of each pair."""
     pairs = zip(read_lines(source), read_lines(target), strict=True)
     return [(len(words(s)), len(words(t))) for s, t in pairs]
 
 
-def combine(
+def combine_directions(
     arguments: argparse.Namespace,
     directions: Sequence[Iterable[PairLinks]],
     reference: Sequence[Links],
@@ -109,18 +112,20 @@ def combine(
     return whole, rates
 
 
-def rates_in_words(rates: Mapping[str, LinkCounts]) -> list[str]:
+def describe_rates(rates: Mapping[str, LinkCounts]) -> list[str]:
     """`AER 0.137, precision 0.830, recall 0.898, F1 0.862` of the links that are written; with two
     directions a table of all heuristics as well.
     """
     if not rates:
         return []
     name, counts = next(iter(rates.items()))
-    line = ", ".join(f"{heading} {value:.3f}" for heading, value in rates_of(counts).items())
+    line = ", ".join(f"{heading} {value:.3f}" for heading, value in error_rates(counts).items())
     return [f"{name}: {line}", *rates_table(rates)] if len(rates) > 1 else [line]
 
 
-def show(arguments: argparse.Namespace, words: Sequence[str], summary: dict[str, Any]) -> None:
+def print_results(
+    arguments: argparse.Namespace, words: Sequence[str], summary: dict[str, Any]
+) -> None:
     """Print the words or, with --json, the summary."""
     if arguments.json:
         print(json.dumps(summary, ensure_ascii=False))
@@ -150,15 +155,17 @@ def align_links(arguments: argparse.Namespace) -> int:
     count, of, sizes = len(links[0]), str(paths[0]), None
     if arguments.source_file:
         files = arguments.source_file, arguments.target_file
-        count, of = check_parallel(*files, "aligning"), names(arguments)
-        sizes = word_counts(*files)
+        count, of = check_parallel(*files, "aligning"), name_files(arguments)
+        sizes = count_pair_words(*files)
     for path, lines in zip(paths, links, strict=True):
-        check_count(path, len(lines), count, of)
+        check_line_count(path, len(lines), count, of)
         if sizes is not None:
-            check_word_numbers(path, lines, sizes, of)
+            check_all_links(path, lines, sizes, of)
     reference = links.pop() if arguments.gold else []
     # The possible links of an aligner count as links, too.
-    _, rates = combine(arguments, [[pair.possible for pair in lines] for lines in links], reference)
+    _, rates = combine_directions(
+        arguments, [[pair.possible for pair in lines] for lines in links], reference
+    )
     written = [f"{arguments.output}: {format_count(count, 'line')}"] if arguments.output else []
-    show(arguments, [*written, *rates_in_words(rates)], outcome_entry(arguments, rates))
+    print_results(arguments, [*written, *describe_rates(rates)], outcome_entry(arguments, rates))
     return 0

@@ -4,9 +4,9 @@ import argparse
 from itertools import islice
 from pathlib import Path
 
-from seq2seq import checkpoint
 from seq2seq.alignment.choice import Alignment
 from seq2seq.alignment.links import format_links
+from seq2seq.checkpoint.folder import find_checkpoint
 from seq2seq.cli.align import choice
 from seq2seq.data.text import check_parallel, read_lines
 from seq2seq.durable import write_text
@@ -23,10 +23,10 @@ def align_sentence(arguments: argparse.Namespace) -> int:
     output: Path = arguments.output
     if output.suffix != ".align":
         picture_format(output, ".align", ".html")
-    path = checkpoint.find(Path(arguments.path))
+    path = find_checkpoint(Path(arguments.path))
     translator = Translator.load(path, arguments.device, arguments.tag)
     alignment = translator.align(arguments.source, arguments.target, units=arguments.units)
-    reading = choice.reading_of(arguments, path, translator.config, [alignment])
+    reading = choice.select_choice(arguments, path, translator.config, [alignment])
     apart = arguments.heads == "all"
     if output.suffix == ".align":
         links = format_links(alignment.links(reading.choice))
@@ -37,7 +37,7 @@ def align_sentence(arguments: argparse.Namespace) -> int:
             weights = alignment.weights[reading.choice.shift, reading.choice.layer]
         words = [w.text for w in alignment.source], [w.text for w in alignment.target]
         plot_alignment(weights[..., :-1], *words, path=output)
-    print(printable(f"{output}: {reading.in_words(apart=apart)}"))
+    print(printable(f"{output}: {reading.describe(apart=apart)}"))
     return 0
 
 
@@ -46,7 +46,7 @@ def align_page(arguments: argparse.Namespace) -> int:
     text = arguments.source is not None
     files = arguments.source_file, arguments.target_file
     count = 1 if text else check_parallel(*files, "aligning")
-    path = checkpoint.find(Path(arguments.path))
+    path = find_checkpoint(Path(arguments.path))
     translator = Translator.load(path, arguments.device, arguments.tag)
     if text:
         sentence = arguments.source, arguments.target
@@ -56,10 +56,10 @@ def align_page(arguments: argparse.Namespace) -> int:
     known = [alignment for alignment in read if alignment is not None]
     if not known:
         raise DataError("there is nothing to show: none of these pairs can be aligned")
-    reading = choice.reading_of(arguments, path, translator.config, known)
+    reading = choice.select_choice(arguments, path, translator.config, known)
     write_page(arguments.output, known, reading.choice)
     limit = f", the first {len(read)} of {count:,} pairs" if len(read) < count else ""
-    print(printable(f"{arguments.output}: {reading.in_words()}{limit}"))
+    print(printable(f"{arguments.output}: {reading.describe()}{limit}"))
     return int(len(known) < len(read))
 
 

@@ -11,14 +11,12 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from seq2seq.cli.evaluate.printed import Comet, Findings, findings_entry, findings_lines
+from seq2seq.cli.evaluate.printed import Findings, findings_entry, findings_lines
 from seq2seq.cli.evaluate.systems import (
     System,
     check_systems,
     file_content,
-    translations,
-    warn_of_recipes,
-    warn_of_twins,
+    translate_systems,
 )
 from seq2seq.cli.evaluate.testset import USAGE, TestSet, read_test_set, split_files
 from seq2seq.cli.files import InputPath, check_written, inputs_of
@@ -33,9 +31,8 @@ from seq2seq.cli.options import (
     search_arguments,
 )
 from seq2seq.cli.requirements import add_requirements, check_requirements
-from seq2seq.data.text import check_rereadable, count_lines, read_lines
 from seq2seq.durable import replacing
-from seq2seq.errors import ConfigError, DataError, printable
+from seq2seq.errors import ConfigError, printable
 
 HELP = "score translations of a test set"
 MAX_RESAMPLES = 100_000  # each takes an index per sentence
@@ -81,20 +78,7 @@ def add_scores(command: argparse.ArgumentParser) -> None:
         "than 10,000 sentences, which would fill the memory",
     )
     add("--language", metavar="CODE", help="target language; by default the model's")
-    add("--test-set", metavar="NAME", help="sacreBLEU test set instead of SRC REF: wmt14/full")
-    add("--langpair", metavar="PAIR", help="languages of --test-set, such as en-de")
     add("--lengths", action="store_true", help="also print the first score by source length")
-    add(
-        "--frequencies",
-        type=InputPath,
-        metavar="FILE",
-        help="target side of the training text: also print recall of words by their frequency",
-    )
-    add(
-        "--comet",
-        metavar="COMMAND",
-        help="also print COMET, with another environment's comet-score",
-    )
 
 
 def add_comparison(command: argparse.ArgumentParser) -> None:
@@ -103,11 +87,6 @@ def add_comparison(command: argparse.ArgumentParser) -> None:
         "--paired",
         choices=("bootstrap", "randomization"),
         help="test each against the first: is the difference significant?",
-    )
-    group.add_argument(
-        "--seeds",
-        action="store_true",
-        help="for runs of one recipe: print mean and standard deviation",
     )
 
 
@@ -120,15 +99,14 @@ def resamples(text: str) -> int:
     return value
 
 
-def check_arguments(arguments: argparse.Namespace, paths: list[Path], files: list[Path]) -> None:
-    """Raises: ConfigError for options that cannot work; DataError for a text of --frequencies."""
+def check_arguments(arguments: argparse.Namespace, paths: list[Path]) -> None:
+    """Raises: ConfigError for options that cannot work."""
     search_arguments(arguments)
     engine_arguments(arguments)
     check_requirements(arguments)
-    if len(paths) == 1 and (arguments.paired or arguments.seeds):
-        option = "--paired" if arguments.paired else "--seeds"
+    if len(paths) == 1 and arguments.paired:
         raise ConfigError(
-            f"{option} compares systems, and there is only {paths[0]}: {USAGE} with two PATHs or "
+            f"--paired compares systems, and there is only {paths[0]}: {USAGE} with two PATHs or "
             "more"
         )
     if len(paths) > 1 and arguments.output:
@@ -138,38 +116,30 @@ def check_arguments(arguments: argparse.Namespace, paths: list[Path], files: lis
         )
     model_paths(paths[0], arguments)  # refuses options of ensembles without another model
     check_written(arguments.output, *inputs_of(arguments))
-    if arguments.frequencies:
-        check_rereadable(arguments.frequencies)
-        count_lines(arguments.frequencies)
-    from seq2seq.metrics.comet import comet_command
     from seq2seq.metrics.registry import find_metrics
     from seq2seq.metrics.scores import check_seed
 
     check_seed()
     if arguments.metrics:
         find_metrics(arguments.metrics)
-    if arguments.comet is not None:
-        comet_command(arguments.comet)
 
 
 def run(arguments: argparse.Namespace) -> int:
     paths, files = split_files(arguments)
-    check_arguments(arguments, paths, files)
-    test_set = read_test_set(arguments, files)
+    check_arguments(arguments, paths)
+    test_set = read_test_set(*files)
     check_systems(paths, test_set, options_of_models(arguments))
     from seq2seq.metrics.text_checks import cautions, usual_metrics  # sacreBLEU takes a moment
 
     names = arguments.metrics or usual_metrics(test_set.first)
-    systems = list(translations(paths, test_set, arguments))
+    systems = list(translate_systems(paths, test_set, arguments))
     if arguments.output:
         with replacing(arguments.output) as file:
             file.write(file_content(systems[0].lines))
-    warn_of_twins(systems)
-    if arguments.seeds:
-        warn_of_recipes(systems)
     if {"bleu", "chrf"} & set(names):
         lines = {system.name: system.lines for system in systems}
-        for caution in cautions(test_set.first, lines, languages_of(systems, test_set)[1]):
+        _, language = find_languages(systems, arguments.language)
+        for caution in cautions(test_set.first, lines, language):
             warnings.warn(caution, stacklevel=1)
     findings = evaluate(systems, test_set, names, arguments)
     if arguments.json:
@@ -177,8 +147,7 @@ def run(arguments: argparse.Namespace) -> int:
     else:
         for line in findings_lines(findings, lengths=arguments.lengths):
             print(printable(line))
-    unknown = findings.comet is not None and None in findings.comet.scores
-    return int(unknown or any(system.failed for system in systems))
+    return int(any(system.failed for system in systems))
 
 
 def evaluate(
@@ -186,55 +155,26 @@ def evaluate(
 ) -> Findings:
     """Score the systems, and compare them as the arguments say."""
     from seq2seq.metrics.assessment import Assessor
-    from seq2seq.metrics.buckets import count_words
     from seq2seq.metrics.registry import find_metrics
-    from seq2seq.metrics.scores import compare, scatter, usual_resamples
+    from seq2seq.metrics.scores import compare_systems, usual_resamples
 
-    languages = languages_of(systems, test_set)
+    languages = find_languages(systems, arguments.language)
     resamples = arguments.resamples
     if resamples is None:
         resamples = usual_resamples(len(test_set.source))
-    counts = None
-    if arguments.frequencies:
-        counts = count_words(read_lines(arguments.frequencies), languages[1])
     kinds = find_metrics(names)
-    texts = test_set.source, test_set.references
-    assessor = Assessor(*texts, kinds, languages, resamples, counts)
+    assessor = Assessor(test_set.source, test_set.references, kinds, languages, resamples)
     assessed = [(system, assessor.assess(system.lines)) for system in systems]
     paired = None
     if arguments.paired:
         lines = {system.name: system.lines for system in systems}
-        paired = arguments.paired, compare(lines, assessor.metrics, arguments.paired)
-    return Findings(
-        test_set,
-        languages,
-        assessed,
-        resamples,
-        paired,
-        scatter([each.scores for _, each in assessed]) if arguments.seeds else None,
-        ask_comet(systems, test_set, arguments.comet) if arguments.comet else None,
-    )
+        paired = arguments.paired, compare_systems(lines, assessor.metrics, arguments.paired)
+    return Findings(test_set, languages, assessed, resamples, paired)
 
 
-def ask_comet(systems: list[System], test_set: TestSet, typed: str) -> Comet:
-    """COMET of each system. Its failures are warnings: the other scores are known."""
-    from seq2seq.metrics.comet import comet_command, comet_score
-
-    scores: list[float | None] = []
-    for system in systems:
-        try:
-            texts = test_set.source, system.lines, test_set.first
-            scores.append(comet_score(comet_command(typed), *texts))
-        except (DataError, OSError) as error:
-            warnings.warn(f"no COMET of {system.name}: {error}", stacklevel=1)
-            scores.append(None)
-    return Comet(typed, scores)
-
-
-def languages_of(systems: list[System], test_set: TestSet) -> tuple[str | None, str | None]:
-    """Source and target language: as typed, else those of the first model."""
+def find_languages(systems: list[System], target: str | None) -> tuple[str | None, str | None]:
+    """Source and target language: the target as typed, else those of the first model."""
     config: dict[str, Any] = next(
         (system.config["data"] for system in systems if system.config), {}
     )
-    source, target = test_set.languages
-    return source or config.get("source"), target or config.get("target")
+    return config.get("source"), target or config.get("target")

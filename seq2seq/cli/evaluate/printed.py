@@ -10,17 +10,10 @@ from seq2seq.errors import format_count
 
 if TYPE_CHECKING:
     from seq2seq.metrics.assessment import Assessment
-    from seq2seq.metrics.scores import Comparison, CorpusScore, Scatter
+    from seq2seq.metrics.scores import Comparison, CorpusScore
 
 
 UNDEFINED = "not defined for one sentence"
-
-
-class Comet(NamedTuple):
-    """Score of each system by another program; None where it failed."""
-
-    command: str
-    scores: list[float | None]
 
 
 class Findings(NamedTuple):
@@ -31,8 +24,6 @@ class Findings(NamedTuple):
     systems: list[tuple[System, "Assessment"]]
     resamples: int
     paired: tuple[str, dict[str, "Comparison"]] | None  # the test, and its results
-    seeds: dict[str, "Scatter"] | None
-    comet: Comet | None
 
 
 def findings_lines(findings: Findings, *, lengths: bool) -> Iterator[str]:
@@ -52,12 +43,7 @@ def findings_lines(findings: Findings, *, lengths: bool) -> Iterator[str]:
             yield f"{name}{of} by {assessment.length_unit} of the source"
             for bucket in assessment.lengths:
                 counted = format_count(bucket.sentences, "sentence")
-                yield f"{span(bucket.low, bucket.high):>8} {bucket.score:6.1f}  {counted}"
-        if assessment.frequencies:
-            yield f"{name}recall of words by their frequency in the training text"
-            for rare in assessment.frequencies:
-                counted = format_count(rare.words, "word")
-                yield f"{span(rare.low, rare.high):>8} {rare.recall:6.1f}  {counted}"
+                yield f"{format_range(bucket.low, bucket.high):>8} {bucket.score:6.1f}  {counted}"
 
 
 def single_lines(findings: Findings) -> Iterator[str]:
@@ -66,8 +52,6 @@ def single_lines(findings: Findings) -> Iterator[str]:
         yield f"{score.name} {score.value:.1f}"
     for score in assessment.scores:
         yield score.signature
-    if findings.comet:
-        yield f"COMET {comet_digits(findings.comet.scores[0])} by {findings.comet.command}"
     drawn = [(score.name, score.interval) for score in assessment.scores if score.interval]
     intervals = [f"{name} {each.mean:.1f} ± {each.half_width:.1f}" for name, each in drawn]
     if findings.resamples:
@@ -81,13 +65,6 @@ def score_table(findings: Findings) -> Iterator[str]:
     for index, (system, assessment) in enumerate(findings.systems):
         cells = [score_cell(score, findings, index) for score in assessment.scores]
         rows.append([system.name, *cells])
-    if findings.seeds:
-        scattered = [f"{s.mean:.1f} ± {s.deviation:.2f}" for s in findings.seeds.values()]
-        rows.append([f"mean of {len(findings.systems)}", *scattered])
-    if findings.comet:
-        rows[0].append("COMET")
-        for row, value in zip(rows[1:], findings.comet.scores, strict=False):
-            row.append(comet_digits(value))
     yield from pad_columns(rows)
     for score in scores:
         known = findings.paired[1][score.name] if findings.paired else score
@@ -99,21 +76,15 @@ def score_table(findings: Findings) -> Iterator[str]:
             f"{next(iter(comparisons.values())).trials:,} trials; the probability of so large "
             "a difference between equally good systems"
         )
-    if findings.seeds:
-        yield "mean of runs ± their standard deviation (n - 1)"
-    if findings.resamples and not findings.seeds:
+    if findings.resamples:
         within = "lie within this distance of their mean"
         one = len(findings.test_set.source) == 1
         yield f"±: 95% of {findings.resamples:,} resamples {UNDEFINED if one else within}"
 
 
-def comet_digits(comet: float | None) -> str:
-    return "unknown" if comet is None else f"{comet:.4f}"
-
-
 def score_cell(score: "CorpusScore", findings: Findings, index: int) -> str:
     text = f"{score.value:.1f}"
-    if score.interval and not findings.seeds:
+    if score.interval:
         text += f" ± {score.interval.half_width:.1f}"
     if findings.paired and index:
         baseline, *others = findings.paired[1][score.name].systems
@@ -131,7 +102,7 @@ def pad_columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
         yield "  ".join(map(str.ljust, row, widths)).rstrip()
 
 
-def span(low: int, high: int | None) -> str:
+def format_range(low: int, high: int | None) -> str:
     if high is None:
         return f"{low}+"
     return f"{low}" if low == high else f"{low}-{high}"
@@ -141,21 +112,17 @@ def findings_entry(findings: Findings) -> dict[str, Any]:
     """See docs/evaluation.md. A single system is at the top level, several are in a list."""
     source, target = findings.languages
     test = {
-        "test_set": findings.test_set.name,
+        "test_set": str(findings.test_set.source_path),
         "sentences": len(findings.test_set.source),
         "references": len(findings.test_set.references),
         "source_language": source,
         "target_language": target,
     }
     systems = [system_entry(*each) for each in findings.systems]
-    for index, system in enumerate(systems):
-        comet = findings.comet
-        system["comet"] = comet and {"score": comet.scores[index], "command": comet.command}
     if len(systems) == 1:
         return {**systems[0], **test}
     paired = findings.paired and comparison_entry(*findings.paired, systems)
-    seeds = {name: each._asdict() for name, each in (findings.seeds or {}).items()}
-    return {"systems": systems, **test, "paired": paired, "seeds": seeds or None}
+    return {"systems": systems, **test, "paired": paired}
 
 
 def system_entry(system: System, assessment: "Assessment") -> dict[str, Any]:
@@ -178,7 +145,6 @@ def system_entry(system: System, assessment: "Assessment") -> dict[str, Any]:
             "unit": assessment.length_unit,
             "buckets": [bucket._asdict() for bucket in assessment.lengths],
         },
-        "frequencies": [bucket._asdict() for bucket in assessment.frequencies] or None,
     }
 
 

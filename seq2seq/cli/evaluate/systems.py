@@ -2,12 +2,11 @@
 
 import argparse
 import hashlib
-import warnings
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from seq2seq.cli import progress
+from seq2seq.cli import status
 from seq2seq.cli.evaluate.testset import TestSet, check_hypotheses
 from seq2seq.cli.files import is_archive
 from seq2seq.cli.lines import one_line
@@ -15,9 +14,6 @@ from seq2seq.cli.options import engine_arguments, model_paths, open_models, sear
 from seq2seq.cli.requirements import check_beams, rank_by_risk, rules_of
 from seq2seq.data.text import check_rereadable, read_lines, similar_names
 from seq2seq.errors import ConfigError
-
-# The nodes of a configuration that say how a model is trained, and how it searches.
-RECIPE = ("model", "position", "attention", "order", "update", "decode")
 
 
 class System(NamedTuple):
@@ -86,7 +82,7 @@ def is_model(path: Path) -> bool:
     return is_archive(path)
 
 
-def translations(
+def translate_systems(
     paths: Sequence[Path], test_set: TestSet, arguments: argparse.Namespace
 ) -> Iterator[System]:
     """The systems with their translations, one after another."""
@@ -111,7 +107,7 @@ def translate(path: Path, test_set: TestSet, arguments: argparse.Namespace) -> S
         if arguments.mbr:
             rank_by_risk(result.translations, arguments, language)
     if arguments.stats:
-        progress.print_stats(engine)
+        status.print_stats(engine)
     bests = [result.translations[0] if result.translations else None for result in results]
     # As in a file, so that both have the same score.
     lines = [one_line(best.text) if best else "" for best in bests]
@@ -119,38 +115,3 @@ def translate(path: Path, test_set: TestSet, arguments: argparse.Namespace) -> S
     failed = any(result.failed for result in results)
     name = " + ".join(map(str, model_paths(path, arguments)))
     return System(name, lines, translator.config, failed, truncated)
-
-
-def warn_of_twins(systems: Sequence[System]) -> None:
-    """Warn of two systems with the same translations: comparing them means nothing."""
-    seen: dict[str, str] = {}
-    for system in systems:
-        other = seen.setdefault(system.sha256, system.name)
-        if other != system.name:
-            warnings.warn(
-                f"{system.name} translates every sentence exactly as {other}: is it the same?",
-                stacklevel=2,
-            )
-
-
-def warn_of_recipes(systems: Sequence[System]) -> None:
-    """Warn of runs that differ in more than the seed, or not even in the seed."""
-    from seq2seq.checkpoint import list_differences
-
-    models = [(system, system.config) for system in systems if system.config]
-    for system, config in models[1:]:
-        first, first_config = models[0]
-        differing = {
-            each.name: each
-            for node in RECIPE
-            for each in list_differences(first_config.get(node) or {}, config.get(node) or {}, node)
-        }
-        if not differing.pop("order.seed", None):
-            warnings.warn(f"{system.name} has the seed of {first.name}", stacklevel=2)
-        if differing:
-            each = next(iter(differing.values()))
-            warnings.warn(
-                f"{each.name} is {each.one} in {first.name}, and {each.other} in {system.name}: "
-                "not runs of one recipe, so the deviation is not that of seeds",
-                stacklevel=2,
-            )

@@ -13,12 +13,10 @@ USAGE = "seq2seq evaluate PATH [PATH ...] SRC REF"
 class TestSet(NamedTuple):
     """The sentences to translate, and their references."""
 
-    name: str  # as in sacreBLEU, or the path of the source
     source_path: Path
     source: list[str]
     # The first reference of each sentence, then the second of each...; None where missing.
     references: list[list[str | None]]
-    languages: tuple[str | None, str | None]  # source and target, None if not given
 
     @property
     def first(self) -> list[str]:
@@ -27,17 +25,11 @@ class TestSet(NamedTuple):
 
 
 def split_files(arguments: argparse.Namespace) -> tuple[list[Path], list[Path]]:
-    """The systems, and the files of the test set: none for a named test set.
+    """The systems, and the two files of the test set.
 
     Raises: ConfigError if there are too few files, or in the wrong order.
     """
     files: list[Path] = arguments.files
-    if bool(arguments.test_set) != bool(arguments.langpair):
-        raise ConfigError(
-            "--test-set and --langpair belong together: --test-set wmt14/full --langpair en-de"
-        )
-    if arguments.test_set:
-        return files, []
     if len(files) < 3:
         raise ConfigError(
             f"{len(files)} given ({' '.join(map(str, files))}), three or more are needed: {USAGE}, "
@@ -52,32 +44,21 @@ def split_files(arguments: argparse.Namespace) -> tuple[list[Path], list[Path]]:
     return files[:-2], files[-2:]
 
 
-def read_test_set(arguments: argparse.Namespace, files: list[Path]) -> TestSet:
+def read_test_set(source: Path, references: Path) -> TestSet:
     """Read sources and references.
 
     Raises: DataError if a file cannot be read, or the line counts differ.
     """
-    languages: tuple[str | None, str | None] = None, arguments.language
-    if files:
-        source, references = files[0], files[1:]
-        name = str(source)
-    else:
-        from seq2seq.metrics.named_sets import find_test_set
-
-        source, references = find_test_set(arguments.test_set, arguments.langpair)
-        codes = arguments.langpair.split("-")
-        languages, name = (codes[0], arguments.language or codes[-1]), arguments.test_set
-    for path in references:
-        check_parallel(source, path, "scoring")
-    streams = [stream for path in references for stream in read_references(path)]
-    lines = list(read_lines(source))
+    check_parallel(source, references, "scoring")
+    lines, streams = list(read_lines(source)), read_references(references)
     if len(streams) > 1 and all(map(same_text, lines, streams[0])):
-        path = references[0]
-        cut = f"zcat {path} | cut -f2-" if path.suffix == ".gz" else f"cut -f2- {path}"
+        zipped = references.suffix == ".gz"
+        cut = f"zcat {references} | cut -f2-" if zipped else f"cut -f2- {references}"
         raise DataError(
-            f"the first column of {path} is the source itself. Leave it out: {cut} > references.tsv"
+            f"the first column of {references} is the source itself. Leave it out: {cut} > "
+            "references.tsv"
         )
-    return TestSet(name, source, lines, streams, languages)
+    return TestSet(source, lines, streams)
 
 
 def is_table(path: Path) -> bool:

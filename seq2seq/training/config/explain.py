@@ -12,7 +12,7 @@ from omegaconf import OmegaConf
 from seq2seq.tables import did_you_mean
 
 
-def explain(error: BaseException, folder: str, overrides: list[str]) -> str:
+def explain_config_error(error: BaseException, folder: str, overrides: list[str]) -> str:
     """A message for an error of composing the configuration.
 
     Args:
@@ -22,7 +22,7 @@ def explain(error: BaseException, folder: str, overrides: list[str]) -> str:
     """
     text = str(error)
     if key := re.search(r"Could not override '([^']*)'", text):
-        return unknown_key(key.group(1), folder, overrides)
+        return explain_unknown_key(key.group(1), folder, overrides)
     if option := re.search(r"Could not find '([^']*)'", text):
         group, _, name = option.group(1).rpartition("/")
         options = sorted(path.stem for path in Path(folder, group).glob("*.yaml"))
@@ -35,13 +35,13 @@ def explain(error: BaseException, folder: str, overrides: list[str]) -> str:
     )
 
 
-def unknown_key(key: str, folder: str, overrides: list[str]) -> str:
+def explain_unknown_key(key: str, folder: str, overrides: list[str]) -> str:
     """`unknown option attn.num_kv_head; did you mean attn.num_kv_heads?`, and the known ones."""
     if role := re.match(r"(encoder|decoder|cross)_attn\b", key):
         return f"{role.group()} is not set: add a plus, +{key}=..., or type attn@{role.group()}=mha"
     config = compose_groups(folder, overrides)
     group, _, word = key.partition(".")
-    if group.endswith("attn") and (reason := lacking(config[group].get("name"), word)):
+    if group.endswith("attn") and (reason := explain_absence(config[group].get("name"), word)):
         return f"{key} means nothing here: {reason}"
     known = [*option_names(config), *groups(folder)]
     near = did_you_mean(key, known)
@@ -54,7 +54,7 @@ def unknown_key(key: str, folder: str, overrides: list[str]) -> str:
     return f"unknown option {key}{near} Known: {', '.join(listing)}"
 
 
-def lacking(name: str, option: str) -> str | None:
+def explain_absence(name: str, option: str) -> str | None:
     """The reason why a mechanism lacks an option that others have."""
     from seq2seq.attention import ATTENTION  # only here: torch takes a second
 

@@ -12,6 +12,12 @@ FROM_CHECKPOINT = "checkpoint"  # the name of conf/tokenizer/checkpoint.yaml
 AUTO = "auto"  # resume= the last.ckpt of the run's folder, if it is there
 
 
+def check_minimums(node: str, options: object, **minimums: float) -> None:
+    """Raises: ConfigError for an option of a node that is less than its minimum."""
+    for name, minimum in minimums.items():
+        check_range(f"{node}.{name}", getattr(options, name), minimum)
+
+
 @dataclass(frozen=True)
 class RunOptions:
     """The single options of conf/train.yaml."""
@@ -42,7 +48,7 @@ class LossOptions:
 
     def __post_init__(self) -> None:
         check_range("loss.label_smoothing", self.label_smoothing, 0, 1)
-        check_range("loss.r_drop", self.r_drop, 0)
+        check_minimums("loss", self, r_drop=0)
 
 
 @dataclass(frozen=True)
@@ -60,9 +66,7 @@ class GuidedOptions:
     weight: float = 0.5
 
     def __post_init__(self) -> None:
-        check_range("guided.layer", self.layer, 1)
-        check_range("guided.head", self.head, 1)
-        check_range("guided.weight", self.weight, 0)
+        check_minimums("guided", self, layer=1, head=1, weight=0)
         if self.weight == 0:
             raise ConfigError(
                 "guided.weight=0 trains nothing: guided.weight=0.5, or guided.links=null"
@@ -76,19 +80,18 @@ class GuidedOptions:
 
 @dataclass(frozen=True)
 class ValidationOptions:
-    """`validation`: how many sentences are translated for BLEU (null = all), how many are shown."""
+    """`validation`: the sentences translated for BLEU (null = all), and those that are shown."""
 
     sentences: int | None = None
     samples: int = 3
 
     def __post_init__(self) -> None:
-        check_range("validation.sentences", self.sentences, 1)
-        check_range("validation.samples", self.samples, 0)
+        check_minimums("validation", self, sentences=1, samples=0)
 
 
 @dataclass(frozen=True)
 class CheckpointOptions:
-    """`checkpoint`: what is best, when to stop, how often to save, and what to keep."""
+    """`checkpoint`: the metric of the best, the end without progress, saves, and what to keep."""
 
     monitor: Literal["bleu", "chrf", "loss"] = "bleu"
     patience: int | None = None
@@ -98,10 +101,7 @@ class CheckpointOptions:
     ema: float | None = None
 
     def __post_init__(self) -> None:
-        check_range("checkpoint.patience", self.patience, 1)
-        check_range("checkpoint.every", self.every, 1)
-        check_range("checkpoint.keep_best", self.keep_best, 0)
-        check_range("checkpoint.keep_last", self.keep_last, 0)
+        check_minimums("checkpoint", self, patience=1, every=1, keep_best=0, keep_last=0)
         check_range("checkpoint.ema", self.ema, 0, 1)
 
     @property
@@ -131,14 +131,20 @@ class TrainerOptions:
     log_every_n_steps: int = 50
 
     def __post_init__(self) -> None:
-        for name in ("accumulate_grad_batches", "val_check_interval", "log_every_n_steps"):
-            check_range(f"trainer.{name}", getattr(self, name), 1)
-        check_range("trainer.gradient_clip_val", self.gradient_clip_val, 0)
+        check_minimums(
+            "trainer",
+            self,
+            accumulate_grad_batches=1,
+            val_check_interval=1,
+            log_every_n_steps=1,
+            gradient_clip_val=0,
+        )
         for name in ("max_steps", "max_epochs"):
-            if getattr(self, name) < 1 and getattr(self, name) != -1:
+            limit = getattr(self, name)
+            if limit < 1 and limit != -1:
                 raise ConfigError(
-                    f"trainer.{name}={getattr(self, name)} trains nothing: give 1 or more, or -1 "
-                    "for no limit. To check a run without training: dry_run=true"
+                    f"trainer.{name}={limit} trains nothing: give 1 or more, or -1 for no limit. "
+                    "To check a run without training: dry_run=true"
                 )
         if self.max_time is not None and not re.fullmatch(
             r"(?=.*[1-9])\d{1,6}:\d\d:\d\d:\d\d", self.max_time
@@ -165,7 +171,6 @@ class OptimizerOptions:
     weight_decay: float
 
     def __post_init__(self) -> None:
-        for name in ("lr", "eps", "weight_decay"):
-            check_range(f"optimizer.{name}", getattr(self, name), 0)
+        check_minimums("optimizer", self, lr=0, eps=0, weight_decay=0)
         for index, beta in enumerate(self.betas):
             check_range(f"optimizer.betas[{index}]", beta, 0, 1)

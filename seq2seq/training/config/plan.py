@@ -13,15 +13,15 @@ import torch
 
 from seq2seq.attention import ATTENTION, Attention, Place, Role, build_attention
 from seq2seq.attention.roles import Assignment, resolve_roles
-from seq2seq.checkpoint import LAST
+from seq2seq.checkpoint.folder import LAST
 from seq2seq.data.guided_links import LinkFiles
-from seq2seq.data.prepare import DataOptions
+from seq2seq.data.options import DataOptions
 from seq2seq.decoding import Search, build_search, check_coverage, engine_options
 from seq2seq.environment import training_command
 from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.models import MODELS, Seq2Seq, check_model
-from seq2seq.tables import check_options, did_you_mean
-from seq2seq.tokenization.recipes import build_recipe
+from seq2seq.tables import check_options, did_you_mean, options_of
+from seq2seq.tokenization.registry import build_recipe
 from seq2seq.training.config.options import (
     AUTO,
     FROM_CHECKPOINT,
@@ -33,8 +33,8 @@ from seq2seq.training.config.options import (
     TrainerOptions,
     ValidationOptions,
 )
-from seq2seq.training.guided import GuidedHead, check_links, find_guide
-from seq2seq.training.loggers import LoggerOptions, read_logger
+from seq2seq.training.guided import GuidedHead, check_links, find_guided_head
+from seq2seq.training.loggers import LoggerBuilder, read_logger
 from seq2seq.training.optimizer import Schedule, build_schedule
 
 T = TypeVar("T")
@@ -42,13 +42,18 @@ T = TypeVar("T")
 # Keys of conf/data that only other keys of conf/ refer to.
 REFERRED = ("root", "steps", "vocab_size")
 
-# The top level of conf/train.yaml; a role may have its own node beside these.
-ALONE = ("seed", "resume", "init", "dry_run", "run_name")
-NODES = (
-    *ALONE,
-    *("attn", "position", "tokenizer", "optimizer", "schedule", "trainer", "model", "data"),
-    *("decode", "logger", "loss", "guided", "validation", "checkpoint"),
-)
+# The top level of conf/train.yaml: single options, and nodes. A role may have its own node too.
+ALONE = tuple(options_of(RunOptions))
+PLAIN_NODES: dict[str, Callable[..., Any]] = {  # by name, the dataclass that holds its options
+    "loss": LossOptions,
+    "guided": GuidedOptions,
+    "validation": ValidationOptions,
+    "checkpoint": CheckpointOptions,
+    "trainer": TrainerOptions,
+    "optimizer": OptimizerOptions,
+}
+NAMED_NODES = ("attn", "position", "tokenizer", "schedule", "model", "data", "decode", "logger")
+NODES = (*ALONE, *PLAIN_NODES, *NAMED_NODES)
 
 
 @dataclass(frozen=True)
@@ -69,12 +74,12 @@ class Plan:
     trainer: TrainerOptions
     optimizer: OptimizerOptions
     schedule: Schedule
-    logger: LoggerOptions
+    logger: LoggerBuilder
     attention: str  # the roles in words
 
     @property
     def resume(self) -> str | None:
-        """The checkpoint to resume, as this process sees it; see `resume.agreed`."""
+        """The checkpoint to resume, as this process sees it; see `agree_on_path`."""
         if self.run.resume != AUTO:
             return self.run.resume
         last = self.folder / LAST
@@ -98,37 +103,38 @@ def check_config(config: dict[str, Any], folder: Path) -> Plan:
     Raises: ConfigError with all problems.
     """
     check_nodes(config)
-
-    def node(options: Callable[..., T], name: str) -> Callable[[], T]:
-        return cache(lambda: build_options(options, config[name], name))
-
     # Parts of the plan, each made when it is first asked for: a check of two parts raises what is
     # wrong with either.
-    alone = {name: config[name] for name in ALONE}
+    plain: dict[str, Callable[[], Any]] = {
+        name: cache(partial(build_options, options, config[name], name))
+        for name, options in PLAIN_NODES.items()
+    }
+    loss, guided = plain["loss"], plain["guided"]
+    run = cache(lambda: build_options(RunOptions, {name: config[name] for name in ALONE}, ""))
     values = {key: value for key, value in config["data"].items() if key not in REFERRED}
-    run = cache(lambda: build_options(RunOptions, alone, ""))
     data = cache(lambda: build_options(DataOptions, values, "data"))
-    loss, guided = node(LossOptions, "loss"), node(GuidedOptions, "guided")
-    validation = node(ValidationOptions, "validation")
-    checkpoint, trainer = node(CheckpointOptions, "checkpoint"), node(TrainerOptions, "trainer")
-    optimizer = node(OptimizerOptions, "optimizer")
     schedule = cache(lambda: build_schedule(config["schedule"]))
     logger = cache(lambda: read_logger(config["logger"]))
     roles = cache(lambda: resolve_roles(config, MODELS.find(config["model"]["name"]).roles))
     model = cache(lambda: describe_model(config, roles()))
-    built = cache(lambda: outline_model(model(), roles()))
-    guide = cache(lambda: find_guide(guided(), built()))
+    outline = cache(lambda: outline_model(model(), roles()))
+    guide = cache(lambda: find_guided_head(guided(), outline()))
     check_all(
-        *(built, lambda: check_reach(built(), data())),
-        lambda: check_coverage(find_search(config["decode"]), built()),
+        outline,
+        lambda: check_reach(outline(), data()),
+        lambda: check_coverage(find_search(config["decode"]), outline()),
         lambda: engine_options(config["decode"]),
-        lambda: check_length(config["position"], data()),
+        lambda: check_length(config["position"], data().max_length),
         lambda: check_tokenizer(config),
-        *(loss, guided, validation, checkpoint, trainer, optimizer, run, data),
-        lambda: check_r_drop(loss(), model()),
+        *plain.values(),
+        run,
+        data,
+        lambda: check_r_drop(loss().r_drop, model()),
         lambda: check_readers(roles(), data().groups),
         lambda: check_links(guided(), data()),
-        *(guide, schedule, logger),
+        guide,
+        schedule,
+        logger,
     )
     return Plan(
         folder=folder,
@@ -137,16 +143,11 @@ def check_config(config: dict[str, Any], folder: Path) -> Plan:
         decode=config["decode"],
         data=data(),
         tokenizer=config["tokenizer"],
-        loss=loss(),
-        guided=guided(),
         guide=guide(),
-        validation=validation(),
-        checkpoint=checkpoint(),
-        trainer=trainer(),
-        optimizer=optimizer(),
         schedule=schedule(),
         logger=logger(),
         attention=describe_roles(roles(), config["attn"]["name"]),
+        **{name: options() for name, options in plain.items()},
     )
 
 
@@ -249,27 +250,26 @@ def find_search(decode: Mapping[str, Any]) -> Search:
     return build_search(decode)
 
 
-def check_length(position: Mapping[str, Any], data: DataOptions) -> None:
-    positions, longest = position.get("length"), data.max_length
-    if isinstance(positions, int) and positions < longest:
+def check_length(position: Mapping[str, Any], max_length: int) -> None:
+    """Raises: ConfigError for fewer learned positions than the longest sentence has."""
+    positions = position.get("length")
+    if isinstance(positions, int) and positions < max_length:
         raise ConfigError(
-            f"position.length={positions} is less than data.max_length={longest}: longer sentences "
-            f"would have no positions. Type data.max_length={positions}, or leave position.length "
-            "out"
+            f"position.length={positions} is less than data.max_length={max_length}: longer "
+            f"sentences would have no positions. Type data.max_length={positions}, or leave "
+            "position.length out"
         )
 
 
-def check_r_drop(loss: LossOptions, model: Mapping[str, Any]) -> None:
+def check_r_drop(r_drop: float, model: Mapping[str, Any]) -> None:
     """Raises: ConfigError for R-Drop of a model that drops nothing."""
-    of_model = [
-        p
-        for name, p in model["model"].items()
-        if name in ("dropout", "activation_dropout", "word_dropout")
-    ]
-    of_weights = [options.get("dropout") for options in model["attention"].values()]
-    if loss.r_drop and not any((*of_model, *of_weights)):
+    of_model = (
+        model["model"].get(name) for name in ("dropout", "activation_dropout", "word_dropout")
+    )
+    of_weights = (options.get("dropout") for options in model["attention"].values())
+    if r_drop and not any((*of_model, *of_weights)):
         raise ConfigError(
-            f"loss.r_drop={loss.r_drop} compares two dropout passes, but this model has no "
+            f"loss.r_drop={r_drop} compares two dropout passes, but this model has no "
             "dropout: model.dropout=0.3, for example, or loss.r_drop=0"
         )
 

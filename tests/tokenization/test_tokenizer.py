@@ -11,8 +11,9 @@ from hypothesis import strategies as st
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
 from seq2seq.tables import check_options
-from seq2seq.tokenization.recipes import TOKENIZERS
-from seq2seq.tokenization.tokenizer import ByteLevelBPE, Tokenizer
+from seq2seq.tokenization.bpe import ByteLevelBPE
+from seq2seq.tokenization.registry import TOKENIZERS
+from seq2seq.tokenization.tokenizer import Tokenizer
 
 texts = st.text(st.characters(exclude_categories=["Cs"]))
 LINES = ["the dog sees the cat", "der Hund sieht die Katze", "the theme of the thesis"]
@@ -94,7 +95,7 @@ def test_a_tokenizer_that_cannot_encode_unknown_text_is_refused() -> None:
 
 def test_training_in_another_process_gives_the_same_tokenizer() -> None:
     program = (
-        "import json, sys; from seq2seq.tokenization.tokenizer import ByteLevelBPE\n"
+        "import json, sys; from seq2seq.tokenization.bpe import ByteLevelBPE\n"
         "lines = json.load(sys.stdin)\n"
         "sys.stdout.write(ByteLevelBPE(vocab_size=300).train(lines).to_json())"
     )

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from seq2seq.data.windows import split_into_parts
+from seq2seq.tokenization.splitting import split_into_parts
 from seq2seq.tokenization.tokenizer import Tokenizer
 
 texts = st.text(st.sampled_from('aelhund .!?"»\n\u3000 ß中文。！👋\u0301\u2028'), max_size=60)

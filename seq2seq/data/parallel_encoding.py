@@ -17,7 +17,8 @@ from zipfile import BadZipFile
 
 import numpy as np
 
-from seq2seq.data.encode import Block, encode_block, numbered, tokenizers_of
+from seq2seq.data.encode import Block, encode_block
+from seq2seq.data.formats import Pair
 from seq2seq.data.mixture import Component
 from seq2seq.data.windows import windows
 from seq2seq.durable import replacing
@@ -26,60 +27,57 @@ from seq2seq.errors import DataError
 from seq2seq.tokenization.tokenizer import Tokenizer, Tokenizers
 
 # Pairs of a block: two seconds of work, so that starting a process is worth it for more than one.
-BLOCK = 2**15
-BYTES = 2**24  # of the text of a block, or one pair more: each core has some that wait
+BLOCK_PAIRS = 2**15
+BLOCK_BYTES = 2**24  # of the text of a block, or one pair more: each core has some that wait
 
 
-def encoded_blocks(
-    component: Component, tokenizers: Tokenizers, max_length: int, pairs: int, kept: Path
+def encode_component(
+    component: Component, tokenizers: Tokenizers, max_length: int, pairs: int, folder: Path
 ) -> Iterator[Block]:
     """All pairs of a component, encoded, in order.
 
     Args:
         pairs: how many there are.
-        kept: folder for blocks, if there are several; it is left to the caller.
+        folder: for blocks, if there are several; it is left to the caller.
 
     Raises: DataError for a faulty file, and if a process was killed.
     """
-    texts, line = (
-        windows(component.text.pairs(), BLOCK, pair_bytes, BYTES),
-        component.text.first_line,
-    )
-    marked = tokenizers_of(component, tokenizers)
-    if pairs <= BLOCK:
-        for text in texts:
-            yield encode_block(numbered(text, line), marked, max_length)
-            line += len(text)
+    texts = windows(component.text.pairs(), BLOCK_PAIRS, count_bytes, BLOCK_BYTES)
+    if component.tag is not None:
+        source = tokenizers.source.with_tag(component.tag)
+        tokenizers = tokenizers._replace(source=source)
+    if pairs <= BLOCK_PAIRS:
+        yield from (encode_block(text, tokenizers, max_length) for text in texts)
         return
-    kept.mkdir(parents=True, exist_ok=True)
-    recipe = tuple((each.to_json(), tuple(each.prefix)) for each in marked)
-    count = min(usable_cores(), -(-pairs // BLOCK))
+    folder.mkdir(parents=True, exist_ok=True)
+    described = tuple((each.to_json(), tuple(each.prefix)) for each in tokenizers)
+    count = min(usable_cores(), -(-pairs // BLOCK_PAIRS))
     # Not forked from this process, whose threads a copy would lack.
-    known = multiprocessing.get_all_start_methods()
-    context = multiprocessing.get_context("forkserver" if "forkserver" in known else "spawn")
+    context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(["__main__", __name__])
     with ProcessPoolExecutor(count, context, initializer=end_with_parent) as pool:
         waiting: deque[tuple[Path, Future[None] | None]] = deque()
+        pair = 1
         for text in texts:
             # A version that cuts blocks elsewhere gives them other names.
-            path, future = kept / f"{line}-{line + len(text) - 1}.npz", None
+            path, future = folder / f"{pair}-{pair + len(text) - 1}.npz", None
             if load_block(path) is None:
                 with delay_interrupts():  # Ctrl-C is for this process
-                    future = pool.submit(save_block, path, text, line, recipe, max_length)
+                    future = pool.submit(save_block, path, text, described, max_length)
             waiting.append((path, future))
-            line += len(text)
+            pair += len(text)
             if len(waiting) > 2 * count:
-                yield finished(*waiting.popleft())
+                yield wait_for_block(*waiting.popleft())
         while waiting:
-            yield finished(*waiting.popleft())
+            yield wait_for_block(*waiting.popleft())
 
 
-def pair_bytes(pair: tuple[str, str]) -> int:
+def count_bytes(pair: Pair) -> int:
     return sum(len(side.encode()) for side in pair)
 
 
-def finished(path: Path, future: Future[None] | None) -> Block:
-    """Wait for a block. Raises: DataError if its process was killed, or the disk lost it."""
+def wait_for_block(path: Path, future: Future[None] | None) -> Block:
+    """A block, once it is done. Raises: DataError if its process was killed or the disk lost it."""
     try:
         if future is not None:
             future.result()
@@ -105,20 +103,19 @@ def load_block(path: Path) -> Block | None:
 
 def save_block(
     path: Path,
-    pairs: list[tuple[str, str]],
-    first_line: int,
-    recipe: tuple[tuple[str, tuple[int, ...]], ...],
+    pairs: list[Pair],
+    described: tuple[tuple[str, tuple[int, ...]], ...],
     max_length: int,
 ) -> None:
-    """Encode a block in a process of its own; `recipe` is the text and the tag of tokenizers."""
-    tokenizers = Tokenizers(*(tokenizer_of(*each) for each in recipe))
-    block = encode_block(numbered(pairs, first_line), tokenizers, max_length)
+    """Encode a block in a process of its own; `described` is the text and the tag of tokenizers."""
+    tokenizers = Tokenizers(*(load_tokenizer(*each) for each in described))
+    block = encode_block(pairs, tokenizers, max_length)
     with replacing(path) as file:
         np.savez(file, **block._asdict())
 
 
 @cache
-def tokenizer_of(text: str, prefix: tuple[int, ...]) -> Tokenizer:
+def load_tokenizer(text: str, prefix: tuple[int, ...]) -> Tokenizer:
     tokenizer = Tokenizer.from_json(text)
     tokenizer.prefix = list(prefix)
     return tokenizer

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from seq2seq.data.windows import split_into_parts
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
-from seq2seq.tokenization.recipes import TOKENIZERS, build_recipe
+from seq2seq.tokenization.registry import TOKENIZERS, build_recipe
+from seq2seq.tokenization.splitting import split_into_parts
 from seq2seq.tokenization.tokenizer import Tokenizer
 
 LINES = ["the dog sees the cat.", "der Hund sieht die Katze!", "the theme of the thesis", "x < y"]
@@ -266,6 +266,6 @@ def test_an_option_of_any_kind_out_of_range_is_refused(
 
 
 def test_every_kind_of_the_table_is_tested() -> None:
-    learnt_elsewhere = {"sentencepiece", "subword_nmt"}  # tests/data/test_existing.py
+    learnt_elsewhere = {"sentencepiece", "subword_nmt"}  # tests/tokenization/test_pretrained.py
     learnt = set(TOKENIZERS) - learnt_elsewhere
     assert {str(KINDS[kind].get("name", kind)) for kind in KINDS} == learnt

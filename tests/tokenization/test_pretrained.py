@@ -11,13 +11,14 @@ from helpers import CONF
 from piece_models import field, model_bytes
 
 from seq2seq.constraints.spelling import Spelling
-from seq2seq.data.prepare import DataOptions, prepare
+from seq2seq.data.options import DataOptions
+from seq2seq.data.prepare import prepare
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.symbols import NAMES, UNK
 from seq2seq.tables import check_options
 from seq2seq.tokenization import piece_model
 from seq2seq.tokenization import sentencepiece as spm
-from seq2seq.tokenization.recipes import build_recipe
+from seq2seq.tokenization.registry import build_recipe
 from seq2seq.tokenization.sentencepiece import SentencePiece
 from seq2seq.tokenization.subword_nmt import SubwordNMT
 from seq2seq.tokenization.tokenizer import Tokenizer
@@ -79,7 +80,7 @@ def best_path(text: str) -> list[str]:
 
 @pytest.mark.parametrize("text", ["ab", "a b", "abab ab", "aabb abba", "<a<b", "<a<"])
 def test_the_pieces_are_those_of_the_best_path(text: str) -> None:
-    tokenizer = spm.build_tokenizer(piece_model.parse_model(model_bytes(PIECES)))
+    tokenizer = spm.build_tokenizer(piece_model.parse_piece_model(model_bytes(PIECES)))
     [ids] = tokenizer.encode_batch([text])
     assert [tokenizer.symbols()[i].replace("\ufdd0", "<") for i in ids] == best_path(text)
     assert tokenizer.decode_batch([ids]) == [text]
@@ -87,7 +88,7 @@ def test_the_pieces_are_those_of_the_best_path(text: str) -> None:
 
 
 def test_ids_are_the_four_symbols_and_then_the_pieces_in_order() -> None:
-    tokenizer = spm.build_tokenizer(piece_model.parse_model(model_bytes(PIECES)))
+    tokenizer = spm.build_tokenizer(piece_model.parse_piece_model(model_bytes(PIECES)))
     assert tokenizer.symbols() == [*NAMES, *(piece.replace("<", "\ufdd0") for piece in PIECES)]
     assert tokenizer.encode_batch(["\u4e2d\u4e2d"]) == [[4, UNK]]  # neighbours become one
 
@@ -95,13 +96,13 @@ def test_ids_are_the_four_symbols_and_then_the_pieces_in_order() -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_no_text_produces_a_symbol(name: str) -> None:
     letters = {letter: -3.0 for letter in "\u2581</>padsunk"}
-    tokenizer = spm.build_tokenizer(piece_model.parse_model(model_bytes(letters)))
+    tokenizer = spm.build_tokenizer(piece_model.parse_piece_model(model_bytes(letters)))
     [ids] = tokenizer.encode_batch([name])
     assert min(ids) > UNK and tokenizer.decode_batch([ids]) == [name]
 
 
 def test_pieces_of_the_other_side_are_decoded_and_never_produced() -> None:
-    model = piece_model.parse_model(model_bytes(PIECES))
+    model = piece_model.parse_piece_model(model_bytes(PIECES))
     tokenizer = spm.build_tokenizer(model, [*PIECES, "abab", "\u2581x"])
     [ids] = tokenizer.encode_batch(["abab"])
     assert max(ids) < 4 + len(PIECES)
@@ -111,10 +112,10 @@ def test_pieces_of_the_other_side_are_decoded_and_never_produced() -> None:
 
 def test_spaces_are_kept_if_the_model_says_so() -> None:
     keeping = field(4, 0) + field(3, 0)
-    tokenizer = spm.build_tokenizer(piece_model.parse_model(model_bytes(PIECES, keeping)))
+    tokenizer = spm.build_tokenizer(piece_model.parse_piece_model(model_bytes(PIECES, keeping)))
     for text in ("a  b ", " a", "  "):
         assert tokenizer.decode_batch(tokenizer.encode_batch([text])) == [text]
-    plain = spm.build_tokenizer(piece_model.parse_model(model_bytes(PIECES)))
+    plain = spm.build_tokenizer(piece_model.parse_piece_model(model_bytes(PIECES)))
     assert plain.decode_batch(plain.encode_batch(["  a   b  "])) == ["a b"]
 
 
@@ -137,13 +138,13 @@ def test_spaces_are_kept_if_the_model_says_so() -> None:
 def test_what_is_no_model_is_refused(content: bytes, words: str, tmp_path: Path) -> None:
     (tmp_path / "x.model").write_bytes(content)
     with pytest.raises(DataError, match=r"x\.model is not a SentencePiece model") as caught:
-        piece_model.read_model(tmp_path / "x.model")
+        piece_model.read_piece_model(tmp_path / "x.model")
     assert words in str(caught.value)
 
 
 def test_a_damaged_map_of_characters_is_refused(capfd: pytest.CaptureFixture[str]) -> None:
     for charsmap in (b"\x01", b"\xff" * 40, struct.pack("<I", 400) + b"\xff" * 400):
-        model = piece_model.parse_model(model_bytes(PIECES, field(2, charsmap)))
+        model = piece_model.parse_piece_model(model_bytes(PIECES, field(2, charsmap)))
         try:
             spm.build_tokenizer(model)
         except DataError as error:
@@ -156,7 +157,7 @@ def test_damage_anywhere_is_a_message_or_another_model() -> None:
         damaged = bytearray(whole[: chance.randrange(1, len(whole) + 1)])
         damaged[chance.randrange(len(damaged))] = chance.randrange(256)
         try:
-            spm.build_tokenizer(piece_model.parse_model(bytes(damaged)))
+            spm.build_tokenizer(piece_model.parse_piece_model(bytes(damaged)))
         except DataError as error:
             assert str(error)
 
@@ -187,7 +188,7 @@ def trained(request: Any, tmp_path_factory: Any) -> Path:
 
 def test_the_pieces_are_those_of_sentencepiece(trained: Path) -> None:
     data = trained.read_bytes()
-    tokenizer = spm.build_tokenizer(piece_model.parse_model(data))
+    tokenizer = spm.build_tokenizer(piece_model.parse_piece_model(data))
     assert spm.compare_with_library(tokenizer, data, demo_lines(10_000)) == []
     # Without bytes, both of the first are unknown, and nothing can differ.
     different = DIFFERENT if trained.parent.name.startswith("bpe") else DIFFERENT[1:]
@@ -296,8 +297,10 @@ def test_what_holds_no_codes_is_refused_with_its_line(
     ("normal", "kinds"), [(b"", {}), (field(4, 0) + field(3, 0), {}), (b"", {"aba": 4})]
 )
 def test_a_model_is_written_again_from_the_tokenizer(normal: bytes, kinds: dict) -> None:
-    first = spm.build_tokenizer(piece_model.parse_model(model_bytes(PIECES, normal, **kinds)))
-    again = spm.build_tokenizer(piece_model.parse_model(piece_model.serialize(spm.model_of(first))))
+    first = spm.build_tokenizer(piece_model.parse_piece_model(model_bytes(PIECES, normal, **kinds)))
+    again = spm.build_tokenizer(
+        piece_model.parse_piece_model(piece_model.serialize(spm.piece_model_of(first)))
+    )
     assert again.symbols() == first.symbols()
     texts = ["abab  <a b", " ", "x aba", "<s>"]
     assert again.encode_batch(texts) == first.encode_batch(texts)
@@ -309,7 +312,7 @@ def test_a_unigram_tokenizer_of_ours_becomes_a_model_of_sentencepiece() -> None:
     lines = demo_lines(100)
     tokenizer = build_recipe({"name": "unigram", "vocab_size": 400}).train(lines)
     judge = trainer.SentencePieceProcessor(
-        model_proto=piece_model.serialize(spm.model_of(tokenizer))
+        model_proto=piece_model.serialize(spm.piece_model_of(tokenizer))
     )
     texts = [*lines, "\u4e2d a  b ", ""]
     names = [[tokenizer.symbols()[i] for i in row] for row in tokenizer.encode_batch(texts)]

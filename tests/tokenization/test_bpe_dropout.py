@@ -7,8 +7,9 @@ import pytest
 from tiny_runs import DEMO, tokenizer
 
 from seq2seq.errors import ConfigError
-from seq2seq.tokenization.bpe_dropout import Merger, drops
-from seq2seq.tokenization.tokenizer import ByteLevelBPE, Tokenizer
+from seq2seq.tokenization.bpe import ByteLevelBPE
+from seq2seq.tokenization.bpe_dropout import BPEDropout, draw_drops
+from seq2seq.tokenization.tokenizer import Tokenizer
 from seq2seq.tokenization.unigram import Unigram
 
 HOSTILE = [
@@ -44,7 +45,7 @@ def learnt() -> tuple[Tokenizer, list[str]]:
 
 
 def plain(tokenizer: Tokenizer, texts: list[str]) -> list[list[int]]:
-    merger = Merger(tokenizer)
+    merger = BPEDropout(tokenizer)
     return [merger.segment(text, repeat(False)) for text in texts]
 
 
@@ -64,22 +65,22 @@ def test_without_drops_hostile_text_is_cut_as_the_library_cuts_it(isolate: bool)
 
 def test_whatever_is_dropped_the_text_comes_back(learnt: tuple[Tokenizer, list[str]]) -> None:
     pieces, lines = learnt
-    merger, texts = Merger(pieces), [*HOSTILE, *lines[:100]]
+    merger, texts = BPEDropout(pieces), [*HOSTILE, *lines[:100]]
     for p in (0.1, 0.5, 0.9):
-        rows = [merger.segment(text, drops(p, 1, 0, i, 0)) for i, text in enumerate(texts)]
+        rows = [merger.segment(text, draw_drops(p, 1, 0, i, 0)) for i, text in enumerate(texts)]
         assert pieces.decode_batch(rows) == texts
 
 
 def test_if_all_is_dropped_there_are_bytes() -> None:
     text = "Das Kind schläft."
-    rows = Merger(tokenizer()).segment(text, repeat(True))
+    rows = BPEDropout(tokenizer()).segment(text, repeat(True))
     assert len(rows) == len(text.encode())
 
 
-def small() -> Merger:
+def small() -> BPEDropout:
     """Merges a b, then ab c, then b c."""
     pieces = ByteLevelBPE(vocab_size=263).train(["ab"] * 9 + ["abc"] * 5 + ["bc"] * 2)
-    return Merger(pieces)
+    return BPEDropout(pieces)
 
 
 def test_the_first_merge_that_is_not_dropped_is_made() -> None:
@@ -98,20 +99,20 @@ def test_the_first_merge_that_is_not_dropped_is_made() -> None:
 
 def test_a_merge_is_dropped_with_its_probability_and_not_for_good() -> None:
     merger = small()
-    words = [tuple(merger.segment("abc", drops(0.3, 1, 0, row, 0))) for row in range(4000)]
+    words = [tuple(merger.segment("abc", draw_drops(0.3, 1, 0, row, 0))) for row in range(4000)]
     shares = sorted(count / 4000 for count in Counter(words).values())
     # a b c: both dropped; ab c: the second dropped; a bc: the first only; abc: none.
     expected = sorted([0.3 * 0.3, 0.7 * 0.3, 0.3 * 0.7, 0.7 * 0.7])
     assert shares == pytest.approx(expected, abs=0.03)
     # In ab ab, a merge that is dropped in one step may be applied in the next.
     pieces = ByteLevelBPE(vocab_size=261).train(["ab"] * 9)
-    rows = Merger(pieces).segment("abab", iter((True, False, False)))
-    assert rows == Merger(pieces).segment("abab", repeat(False))
+    rows = BPEDropout(pieces).segment("abab", iter((True, False, False)))
+    assert rows == BPEDropout(pieces).segment("abab", repeat(False))
 
 
 def test_draws_are_a_function_of_seed_epoch_row_and_side() -> None:
     def first(*key: int) -> tuple[bool, ...]:
-        return tuple(islice(drops(0.5, *key), 200))
+        return tuple(islice(draw_drops(0.5, *key), 200))
 
     keys = [(1, 0, 0, 0), (2, 0, 0, 0), (1, 1, 0, 0), (1, 0, 1, 0), (1, 0, 0, 1)]
     assert len({first(*key) for key in keys}) == len(keys)
@@ -120,11 +121,11 @@ def test_draws_are_a_function_of_seed_epoch_row_and_side() -> None:
 
 def test_draws_are_true_with_their_probability() -> None:
     for p in (0.0, 0.1, 0.5, 0.999):
-        drawn = list(islice(drops(p, 2**32 - 1, 5, 7, 1), 20_000))
+        drawn = list(islice(draw_drops(p, 2**32 - 1, 5, 7, 1), 20_000))
         assert sum(drawn) / 20_000 == pytest.approx(p, abs=0.012)
 
 
 def test_only_merges_can_be_dropped() -> None:
     pieces = Unigram(vocab_size=300).train(["a text of a few words", "and another one"])
     with pytest.raises(ConfigError, match="tokenizer=bpe"):
-        Merger(pieces)
+        BPEDropout(pieces)

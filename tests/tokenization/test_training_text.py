@@ -4,39 +4,40 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from seq2seq.data.prepare import DataOptions, prepare
+from seq2seq.data.options import DataOptions
+from seq2seq.data.prepare import prepare
 from seq2seq.errors import DataError
-from seq2seq.tokenization.recipes import LONGEST_PART, learnable, parts
+from seq2seq.tokenization.training_text import LONGEST_PART, cut_line, select_text
 
 SHORT = ["ein hund", "", "中文中文"]
 
 
 def test_text_of_usual_lines_is_given_as_it_is() -> None:
-    assert list(learnable(iter(SHORT), 2)) == SHORT
+    assert list(select_text(iter(SHORT), 2)) == SHORT
 
 
 def test_a_line_of_more_characters_than_its_pieces_could_hold_is_left_out() -> None:
     lines = ["x" * 201, "y" * 200, *SHORT]
-    assert list(learnable(lines, 10)) == ["y" * 200, *SHORT]
+    assert list(select_text(lines, 10)) == ["y" * 200, *SHORT]
 
 
 @pytest.mark.parametrize("others", [[], ["", "  "]])
 def test_if_all_lines_are_too_long_the_beginning_of_the_first_is_given(others: list[str]) -> None:
-    kept = list(learnable([*others, "x" * 5000, "y" * 5000], 10))
+    kept = list(select_text([*others, "x" * 5000, "y" * 5000], 10))
     assert kept == [*others, "x" * LONGEST_PART]
 
 
 @given(st.lists(st.sampled_from(["x" * 700, "yy", " ", " " * 1100, "z" * 2500, "\t"]), max_size=9))
 def test_the_parts_of_a_line_are_short_and_make_it_up(words: list[str]) -> None:
     line = "".join(words)
-    pieces = list(parts(line))
+    pieces = list(cut_line(line))
     assert "".join(pieces) == line
     assert all(len(part) <= LONGEST_PART for part in pieces)
     assert all(pieces) or line == ""
 
 
 def test_a_long_line_is_cut_before_a_space() -> None:
-    pieces = list(parts("word " * 1000))
+    pieces = list(cut_line("word " * 1000))
     assert all(part.startswith(" word") and part.endswith("word") for part in pieces[1:-1])
 
 
@@ -47,11 +48,11 @@ def test_no_run_that_a_tokenizer_is_given_is_longer_than_a_part(
     seen: list[int] = []
 
     def watched(lines: list[str], max_length: int) -> list[str]:
-        kept = list(learnable(lines, max_length))
+        kept = list(select_text(lines, max_length))
         seen.extend(len(line) for line in kept)
         return kept
 
-    monkeypatch.setattr("seq2seq.data.prepare.learnable", watched)
+    monkeypatch.setattr("seq2seq.data.learn_tokenizers.select_text", watched)
     (tmp_path / "train.de").write_text("hund\n" + "x" * 4000 + "\n" + "y" * 50_000 + "\n")
     (tmp_path / "train.en").write_text("dog\nz\nz\n")
     prepared = prepare(options(tmp_path, 256), {"name": name, "joint": True})

@@ -105,7 +105,7 @@ def test_a_trained_model_gives_its_ids_or_is_refused_by_name(seed: int) -> None:
     lines = [text_of(chance, 0.05) for _ in range(200)]
     data = trained_with(chance, lines)
     try:
-        model = piece_model.parse_model(data)
+        model = piece_model.parse_piece_model(data)
     except DataError as error:
         assert any(reason in str(error) for reason in REFUSALS), error
         return
@@ -139,7 +139,10 @@ def test_a_users_symbols_are_found_as_sentencepiece_finds_them(kind: str) -> Non
         user_defined_symbols=own,
         remove_extra_whitespaces=False,
     )
-    model, judge = piece_model.parse_model(data), package.SentencePieceProcessor(model_proto=data)
+    model, judge = (
+        piece_model.parse_piece_model(data),
+        package.SentencePieceProcessor(model_proto=data),
+    )
     tokenizer = spm.build_tokenizer(model)
     texts = ["Haus\tboot", "a  b", "<URL><URL> <URL", "Hausus", "\t\tTab\n", "  ", "Hausbus <URL>"]
     for text in texts:
@@ -177,7 +180,7 @@ PIECES = {"\u2581": -2.0, "a": -3.0, "b": -3.5, "ab": -5.0, "bc": -6.0, "c": -4.
 )
 def test_what_cannot_be_expressed_is_refused_by_name(content: bytes, words: str) -> None:
     with pytest.raises(DataError, match=words):
-        piece_model.parse_model(content)
+        piece_model.parse_piece_model(content)
 
 
 @pytest.mark.parametrize("algorithm", [piece_model.UNIGRAM, piece_model.BPE])
@@ -185,7 +188,7 @@ def test_a_sign_that_is_no_piece_is_its_byte(algorithm: int) -> None:
     named = {f"<0x{byte:02X}>": 0.0 for byte in range(256)}
     kinds = dict.fromkeys(named, piece_model.BYTE)
     data = model_bytes({**PIECES, **named}, b"", field(3, algorithm), **kinds)
-    model = piece_model.parse_model(data)
+    model = piece_model.parse_piece_model(data)
     tokenizer = spm.build_tokenizer(model)
     for text, pieces in (
         ("a<b", ["\u2581", "a", "<0x3C>", "b"]),
@@ -197,7 +200,7 @@ def test_a_sign_that_is_no_piece_is_its_byte(algorithm: int) -> None:
 
 
 def test_characters_that_the_model_lacks_are_looked_up_as_a_whole() -> None:
-    model = piece_model.parse_model(model_bytes(PIECES))
+    model = piece_model.parse_piece_model(model_bytes(PIECES))
     tokenizer = spm.build_tokenizer(
         model, [*PIECES, "\u4e2d", "\u4e2d\u6587", "xx", "\u2581a\u4e2d", "abc"]
     )
@@ -216,5 +219,5 @@ def test_characters_that_the_model_lacks_are_looked_up_as_a_whole() -> None:
     assert tokenizer.spans(text) == spm.build_tokenizer(model).spans(text)
     with pytest.raises(DataError, match="pieces such as 'x' of characters that the model lacks"):
         spm.build_tokenizer(
-            piece_model.parse_model(model_bytes(PIECES, b"", field(3, 2))), [*PIECES, "x"]
+            piece_model.parse_piece_model(model_bytes(PIECES, b"", field(3, 2))), [*PIECES, "x"]
         )

@@ -1,0 +1,213 @@
+"""A trained model on disk: one self-sufficient file.
+
+A Lightning checkpoint with one more entry, `seq2seq`:
+
+    {"format": 1,
+     "version": "0.1.0",
+     "config": {"model": ..., "position": ..., "attention": {role: ...},
+                "decode": ..., "data": ..., "order": ..., "update": ...,
+                "guided": ...},
+     "tokenizer": {"source": "<json>", "target": "<json>"}}
+
+`config` is resolved and plain: dicts, lists, numbers, strings. So `torch.load(weights_only=True)`
+opens the file, and runs no code that the file names.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from torch import Tensor, nn
+from torch.nn.modules.module import (
+    register_module_buffer_registration_hook,
+    register_module_parameter_registration_hook,
+)
+
+from seq2seq import __version__
+from seq2seq.checkpoint.archive import load_archive
+from seq2seq.checkpoint.folder import find_checkpoint
+from seq2seq.data.groups import group_marks
+from seq2seq.errors import CheckpointError, ConfigError, DataError
+from seq2seq.models import Seq2Seq, build_model
+from seq2seq.tables import matches
+from seq2seq.tokenization.tokenizer import Tokenizer
+
+FORMAT = 1
+ENTRY = "seq2seq"
+PREFIX = "model."  # of the weights, in the state of the Lightning module
+SIDES = ("source", "target")
+# The types of the entry's parts in every format; and of those that readers of this one rely on.
+PARTS = {"format": int, "version": str, "config": dict, "tokenizer": dict}
+NAMED = {"name": str}
+CONFIG = {
+    "model": NAMED,
+    "position": NAMED,
+    "attention": {"cross": NAMED},
+    "decode": NAMED,
+    "data": {"source": str, "target": str, "max_length": int},
+    "order": dict | None,  # older checkpoints lack these two
+    "update": dict | None,
+}
+RELIED_ON = {"config": CONFIG, "tokenizer": {"source": str, "target": str}}
+
+
+class Saved(NamedTuple):
+    """A model as it was saved."""
+
+    config: dict[str, Any]
+    source: Tokenizer
+    target: Tokenizer
+    weights: dict[str, Tensor]
+    resumable: bool  # does it hold the state of the training?
+
+    def build(self) -> Seq2Seq:
+        """The model, on the CPU, in evaluation mode.
+
+        Raises: CheckpointError if configuration, tokenizers and weights do not fit together.
+        """
+        try:
+            data = self.config["data"]  # older ones have no groups
+            separator = data.get("sentence_separator")
+            marks = group_marks(self.source, data.get("groups", "none"), separator)
+            with limit_size_to(self.weights):
+                model = build_model(self.config, self.source.size, self.target.size, marks)
+        # A model was built from this once. If it is damaged, torch raises almost anything.
+        except Exception as error:
+            raise CheckpointError(
+                f"the checkpoint is damaged: no model can be built from its description: {error}"
+            ) from error
+        try:
+            model.load_state_dict(self.weights)
+        except RuntimeError as error:
+            raise CheckpointError(f"the weights do not fit the model: {error}") from error
+        return model.eval()
+
+
+@contextmanager
+def limit_size_to(weights: Mapping[str, Tensor]) -> Iterator[None]:
+    """Inside, no model can be built with many more elements than these weights store, so that a
+    description costs no more time and memory than its file warrants. Layers allocate memory,
+    register it and only then fill it: until then the system has committed none. Twice the size is
+    allowed, since a tied matrix replaces one that was allocated before.
+
+    Raises: CheckpointError as soon as there are more.
+    """
+    tensors = 2 * len(weights)
+    # Not the product of a shape: a tensor may repeat the few elements that it stores.
+    stored = (
+        value.untyped_storage().nbytes() // value.element_size() for value in weights.values()
+    )
+    elements = 2 * sum(stored)
+
+    larger = CheckpointError("it describes a larger model than the file has weights for")
+
+    def count(module: nn.Module, name: str, value: Tensor | None) -> None:
+        nonlocal tensors, elements
+        if value is not None:
+            tensors, elements = tensors - 1, elements - value.numel()
+        if tensors < 0 or elements < 0:
+            raise larger
+
+    with ExitStack() as hooks:
+        hooks.enter_context(register_module_parameter_registration_hook(count))
+        hooks.enter_context(register_module_buffer_registration_hook(count))
+        try:
+            yield
+        except RuntimeError as error:
+            if "allocate" in str(error):  # more than the machine has, so it was not registered
+                raise larger from error
+            raise
+
+
+def make_entry(config: Mapping[str, Any], source: Tokenizer, target: Tokenizer) -> dict[str, Any]:
+    """The entry that makes a checkpoint self-sufficient."""
+    return {
+        "format": FORMAT,
+        "version": __version__,
+        "config": dict(config),
+        "tokenizer": {"source": source.to_json(), "target": target.to_json()},
+    }
+
+
+def read(path: str | Path) -> Saved:
+    """Open a checkpoint, or the best one of a run's folder.
+
+    Raises: CheckpointError if there is none, with what is at the path instead.
+    """
+    file = find_checkpoint(Path(path))
+    content = load_archive(file)
+    entry = content.get(ENTRY) if isinstance(content, dict) else None
+    if not entry:
+        raise CheckpointError(f"{file} was not written by seq2seq: it has no entry {ENTRY!r}")
+    if matches(entry, PARTS) and entry["format"] > FORMAT:
+        raise CheckpointError(
+            f"{file} was written by seq2seq {entry['version']} in format {entry['format']}; "
+            f"this is {__version__}, which reads up to format {FORMAT}. Install the newer version"
+        )
+    if not matches(entry, PARTS | RELIED_ON) or entry["config"]["data"]["max_length"] < 1:
+        raise CheckpointError(
+            f"{file} is damaged: its entry {ENTRY!r} is incomplete; if it is a copy, copy it again"
+        )
+    state = content.get("state_dict")
+    if not isinstance(state, dict) or not all(
+        isinstance(name, str) and isinstance(value, Tensor) for name, value in state.items()
+    ):
+        raise CheckpointError(f"{file} is damaged: it holds no named weights")
+    weights = {name.removeprefix(PREFIX): value for name, value in state.items()}
+    tokenizers: dict[str, Tokenizer] = {}  # by their texts: both sides may have the same
+    for side in SIDES:
+        text = entry["tokenizer"][side]
+        try:
+            pieces = tokenizers.get(text) or Tokenizer.from_json(text)
+        except DataError as error:
+            raise CheckpointError(f"{file} is damaged: of the {side}, {error}") from error
+        embeddings = weights.get(f"embeddings.{side}.weight")  # (V, E)
+        rows = len(embeddings) if embeddings is not None and embeddings.dim() else 0
+        if rows != pieces.size:
+            raise CheckpointError(
+                f"{file} is damaged: of the {side}, the tokenizer has {pieces.size:,} pieces, and "
+                f"the model rows for {rows:,}"
+            )
+        tokenizers[text] = pieces
+    source, target = (tokenizers[entry["tokenizer"][side]] for side in SIDES)
+    return Saved(entry["config"], source, target, weights, "optimizer_states" in content)
+
+
+def read_ensemble(paths: Sequence[str | Path]) -> list[Saved]:
+    """Open models that read and write the same pieces, so that they can be used as one.
+
+    Raises: CheckpointError as `read`; ConfigError if their tokenizers differ, or one of them
+        translates in the other direction.
+    """
+    if not paths:
+        raise ConfigError("there should be at least one model")
+    first, *others = saved = [read(path) for path in paths]
+    languages = [first.config["data"][side] for side in SIDES]
+    for path, other in zip(paths[1:], others, strict=True):
+        its_languages = [other.config["data"][side] for side in SIDES]
+        reason = None
+        if its_languages != languages and its_languages == languages[::-1]:
+            reason = "it translates in the other direction"
+        for side in SIDES:
+            change = describe_change(getattr(first, side), getattr(other, side))
+            if change and not reason:
+                reason = f"the {side} pieces differ: {change}"
+        if reason:
+            raise ConfigError(
+                f"{path} cannot be joined with {paths[0]}: {reason}. Train both on the same text, "
+                "with the same options of data and tokenizer"
+            )
+    return saved
+
+
+def describe_change(one: Tokenizer, other: Tokenizer) -> str | None:
+    """The first difference between two tokenizers, in words; None if there is none."""
+    if one.to_json() == other.to_json():
+        return None
+    if one.size != other.size:
+        return f"{other.size:,} instead of {one.size:,}"
+    for i, (before, now) in enumerate(zip(one.symbols(), other.symbols(), strict=True)):
+        if before != now:
+            return f"number {i} is {now!r} instead of {before!r}"
+    return "they have the same names, but texts are cut into them by other rules"

@@ -1,0 +1,62 @@
+"""The file of a checkpoint: a zip archive by torch, of numbers and text, read and written whole."""
+
+import zipfile
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from seq2seq.durable import replacing
+from seq2seq.errors import CheckpointError
+
+
+def load_archive(file: Path) -> Any:
+    """The content of a file that torch wrote, if that is only numbers and text.
+
+    The file is opened once, so that what was verified is what is loaded, even if a run replaces
+    the file meanwhile.
+
+    Raises: CheckpointError if there is more in it, or if torch did not write it.
+    """
+    with file.open("rb") as stream:
+        if not zipfile.is_zipfile(stream):
+            raise CheckpointError(
+                f"{file} is not a checkpoint, or only the first part of one: it is not a zip "
+                "archive. Give a .ckpt file or the folder of a run; if this is one, copy it again"
+            )
+        try:
+            damaged = zipfile.ZipFile(stream).testzip()  # torch does not verify the checksums
+            stream.seek(0)
+            content = None if damaged else torch.load(stream, map_location="cpu", weights_only=True)
+        # For a damaged file torch raises almost anything: it takes the bytes for text, for numbers,
+        # and for names of functions.
+        except Exception as error:
+            raise CheckpointError(
+                f"{file} is not a checkpoint of seq2seq: it is damaged, or holds more than numbers "
+                "and text"
+            ) from error
+    if damaged:
+        raise CheckpointError(
+            f"{file} is damaged: its part {damaged} does not match its checksum. If it is a copy, "
+            "copy it again"
+        )
+    return content
+
+
+def save_archive(content: Mapping[str, Any], path: Path) -> None:
+    """Write a checkpoint; if that fails, the file stays as it was.
+
+    Raises: CheckpointError if it cannot be written.
+    """
+    if path.exists() and not path.is_file():
+        raise CheckpointError(f"{path} is not a file, so it cannot hold a model: give another name")
+    try:
+        with replacing(path) as file:
+            torch.save(content, file)
+    except (RuntimeError, OSError) as error:
+        # When a write fails, torch raises an error of its own, whose context is the reason.
+        reason = error if isinstance(error, OSError) else error.__context__ or error
+        words = getattr(reason, "strerror", None) or str(reason).partition("\n")[0]
+        before = ", and is as it was" if path.exists() else ""
+        raise CheckpointError(f"{path} cannot be written{before}: {words}") from error

@@ -1,0 +1,64 @@
+"""The state of a translation, on stderr: its progress, and in the end its statistics."""
+
+import math
+import sys
+from collections.abc import Generator, Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar, Protocol, TextIO, TypeVar
+
+from seq2seq.errors import format_count
+from seq2seq.progress import Tally, show_tally
+
+if TYPE_CHECKING:
+    from seq2seq.decoding import Engine
+    from seq2seq.decoding.workers import Workers
+
+T = TypeVar("T")
+
+
+def print_stats(engine: "Engine | Workers") -> None:
+    """Print what an engine did, and what computed it."""
+    from seq2seq.decoding.precision import describe_backend  # only here: torch takes a second
+
+    print(engine.stats, file=sys.stderr)
+    print(f"decoding steps computed by: {describe_backend(engine.model)}", file=sys.stderr)
+
+
+class Input(Protocol):
+    """A source of texts: its bytes that were read, and in all if known."""
+
+    bytes: int
+
+    @property
+    def size(self) -> int | None: ...
+
+
+@dataclass
+class ResultTally(Tally):
+    """The results so far, and the share of the input that was read for them."""
+
+    texts: Input | None = None
+    soon: ClassVar[float] = math.inf
+
+    @property
+    def share(self) -> float | None:
+        size = self.texts.size if self.texts else None
+        return self.texts.bytes / size if self.texts and size else None
+
+    def __str__(self) -> str:
+        share = "" if self.share is None else f", {self.share:.0%} read"
+        return f"{format_count(self.done, self.unit)}, {self.rate:,.1f}/s{share}"
+
+
+def with_progress(
+    results: Iterable[T], texts: Input | None = None, unit: str = "line"
+) -> Generator[T, None, None]:
+    """Pass the results on, each of them a unit, and show their progress."""
+    tally = ResultTally("translating", unit, texts=texts)
+    with show_tally(tally, sys.stderr):
+        yield from tally.count(results)
+
+
+def should_show(output: TextIO) -> bool:
+    """Show progress? Not where the translations themselves appear on a terminal."""
+    return sys.stderr is not None and not output.isatty()

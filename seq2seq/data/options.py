@@ -1,0 +1,83 @@
+"""The options of a run's data."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from seq2seq.data.groups import Groups
+from seq2seq.data.mixture import check_spec
+from seq2seq.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class DataOptions:
+    """The text of a run, and how much of it a step holds: the keys of `conf/data/*.yaml`.
+
+    Attributes:
+        name: of the corpus.
+        source: suffix of the source language's files, or its column in a .tsv or .jsonl file: a
+            name, or a number from 1.
+        target: of the target language, likewise.
+        train: prefix of the training files, PREFIX.SUFFIX or PREFIX.SUFFIX.gz; or one .tsv or
+            .jsonl file, plain or .gz; or a list of two paths, source then target; relative to the
+            current folder. Or several of these by name: {NAME: {path, weight, tag}}.
+        valid: the validation files, likewise, without weights.
+        test: the test files, likewise, if there are any.
+        max_length: maximum pieces of a sentence, EOS included; longer pairs are left out.
+        max_tokens: padded tokens of a global batch on either side.
+        cache: folder for tokenizers and encoded corpora.
+        groups: groups of source tokens, for mechanisms that read them: the tokens of a word, or of
+            a word and of a sentence.
+        sentence_separator: a sentence ends after a piece that contains it.
+
+    Raises: ConfigError for a value out of range.
+    """
+
+    name: str
+    source: str | int
+    target: str | int
+    train: str | list[str] | dict[str, Any]
+    valid: str | list[str] | dict[str, Any]
+    test: str | list[str] | dict[str, Any] | None = None
+    max_length: int = 256
+    max_tokens: int = 4096
+    cache: str = "runs/cache"
+    groups: Groups = "none"
+    sentence_separator: str | None = None
+
+    def __post_init__(self) -> None:
+        for option in ("source", "target"):
+            suffix = str(getattr(self, option))
+            # The number of a column is typed as an integer, and used as a string.
+            object.__setattr__(self, option, suffix)
+            if not suffix or suffix.startswith("."):
+                raise ConfigError(
+                    f"data.{option}={suffix!r} should be the suffix of one language's files, "
+                    f"without the dot, or a column: data.{option}=de"
+                )
+        for part in ("train", "valid", "test"):
+            check_spec(getattr(self, part), f"data.{part}")
+        if self.max_length < 2:
+            raise ConfigError(
+                f"data.max_length={self.max_length} leaves no room for a piece and the end symbol: "
+                "data.max_length=256"
+            )
+        if self.max_tokens < self.max_length:
+            raise ConfigError(
+                f"data.max_tokens={self.max_tokens} is less than data.max_length="
+                f"{self.max_length}, so the longest sentences would fit no batch; type "
+                f"data.max_tokens={self.max_length} or more"
+            )
+        check_separator(self.groups, self.sentence_separator)
+
+
+def check_separator(groups: Groups, separator: str | None) -> None:
+    """Raises: ConfigError for sentences without a separator, and a separator without sentences."""
+    if groups == "sentences" and not separator:
+        raise ConfigError(
+            "data.groups=sentences needs to know what ends one: data.sentence_separator=."
+        )
+    if groups != "sentences" and separator is not None:
+        raise ConfigError(
+            f"data.sentence_separator={separator!r} has no effect with data.groups={groups}: "
+            "data.groups=sentences, or data.sentence_separator=null"
+        )

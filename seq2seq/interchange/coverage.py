@@ -1,0 +1,79 @@
+"""Models that another program cannot compute: what it lacks, and what to train with instead."""
+
+from collections.abc import Callable
+from typing import Any
+
+from seq2seq.attention.base import Attention
+from seq2seq.attention.multihead import MultiHead
+from seq2seq.attention.scores import Dot, ScaledDot
+from seq2seq.errors import ConfigError
+from seq2seq.models import Seq2Seq
+from seq2seq.models.transformer import Transformer
+from seq2seq.nn.layer import FeedForward
+
+FALLBACK = "`seq2seq translate` computes every model"
+
+
+def check_exportable(
+    model: Seq2Seq, program: str, list_gaps: Callable[[Transformer], list[str]]
+) -> Transformer:
+    """The model, if a program can compute it.
+
+    Args:
+        list_gaps: lists a reason for every part that the program lacks.
+
+    Raises: ConfigError with all reasons.
+    """
+    if not isinstance(model, Transformer):
+        raise ConfigError(
+            f"{program} has no recurrent models, and this is one ({type(model).__name__}). "
+            f"Train with model=transformer to export it; {FALLBACK}"
+        )
+    if gaps := list_gaps(model):
+        lines = "\n".join(f"  {gap}" for gap in dict.fromkeys(gaps))
+        raise ConfigError(f"{program} cannot compute this model:\n{lines}\n{FALLBACK}")
+    return model
+
+
+def list_attention_gaps(
+    model: Transformer, find_gap: Callable[[Any], str | None], mechanisms: str
+) -> list[str]:
+    """A reason for every attention that a program lacks, and one if the attentions of the encoder
+    or of the decoder differ in their number of heads.
+
+    Args:
+        find_gap: names what the program lacks of an attention, if anything.
+        mechanisms: to train with instead.
+    """
+    gaps = []
+    for stack in (model.encoder, model.decoder):
+        attentions = [each for each in stack.modules() if isinstance(each, Attention)]
+        for attention in attentions:
+            if gap := find_gap(attention):
+                role = attention.place.role.description
+                gaps.append(f"{role}: it has no {gap}. Train with attn={mechanisms}")
+        heads = sorted({each.num_heads for each in attentions if isinstance(each, MultiHead)})
+        if len(heads) > 1:
+            gaps.append(
+                f"num_heads={heads[0]} beside num_heads={heads[1]}: it has one number of heads for "
+                "self- and cross-attention of the decoder. Train with equal ones"
+            )
+    return gaps
+
+
+def find_attention_gap(attention: Attention[Any]) -> str | None:
+    """The part of an attention that only ours have: all others have multi-head attention alone."""
+    # A subclass computes something else.
+    if type(attention) is not MultiHead:
+        return f"attention like {type(attention).__name__}"
+    if type(attention.score) not in (Dot, ScaledDot):
+        return f"score like {type(attention.score).__name__}"
+    if not hasattr(attention.q, "weight"):
+        return "attention without projections"
+    return None
+
+
+def activation_name(feed: FeedForward) -> str:
+    """The activation of a feed-forward layer, as other programs call it."""
+    name = feed.activation.__name__
+    return "swish" if name == "silu" else name

@@ -1,0 +1,35 @@
+"""All kinds of tokenizers, by their names in conf/tokenizer."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from seq2seq.errors import ConfigError
+from seq2seq.tables import Table, check_options
+from seq2seq.tokenization.bpe import ByteLevelBPE
+from seq2seq.tokenization.recipe import Recipe
+from seq2seq.tokenization.sentencepiece import SentencePiece
+from seq2seq.tokenization.subword_nmt import SubwordNMT
+from seq2seq.tokenization.unigram import Unigram
+from seq2seq.tokenization.words import CharacterLevel, WordLevel
+
+TOKENIZERS: Table[Callable[..., Recipe]] = Table(
+    "tokenizer",
+    {
+        "bpe": ByteLevelBPE,
+        "unigram": Unigram,
+        "word": WordLevel,
+        "char": CharacterLevel,
+        "sentencepiece": SentencePiece,
+        "subword_nmt": SubwordNMT,
+    },
+)
+
+
+def build_recipe(options: Mapping[str, Any]) -> Recipe:
+    """The recipe of a node of conf/tokenizer. Raises: ConfigError."""
+    if "name" not in options:
+        raise ConfigError(f"tokenizer.name is missing. Known: {', '.join(sorted(TOKENIZERS))}")
+    recipe = TOKENIZERS.find(options["name"])
+    arguments = {name: value for name, value in options.items() if name != "name"}
+    check_options(recipe, arguments, "tokenizer")
+    return recipe(**arguments)
