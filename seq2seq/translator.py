@@ -26,7 +26,7 @@ from seq2seq.decoding import (
     check_coverage,
     engine_options,
 )
-from seq2seq.decoding.precision import in_c, with_precision
+from seq2seq.decoding.precision import is_native, with_precision
 from seq2seq.decoding.sentence_engine import MAX_UNANSWERED, SentenceEngine
 from seq2seq.decoding.workers import Workers
 from seq2seq.environment import usable_cores
@@ -184,7 +184,7 @@ class Translator:
         count, minimum = (usable_cores(), WORTH_A_PROCESS) if workers == "auto" else (workers, 1)
         if count == 1 or self.device.type != "cpu" or sys.platform != "linux":
             return engine
-        if in_c(model):  # as it is, so that all processes share it
+        if is_native(model):  # as it is, so that all processes share it
             build = partial(Engine, model, search, guide, **values)
         else:
             build = partial(build_engine, self.model, precision, search, guide, **values)

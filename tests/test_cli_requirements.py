@@ -10,7 +10,7 @@ from sacrebleu.metrics.chrf import CHRF
 from test_cli import SENTENCES, Command, refused
 from tiny_runs import demo_lines
 
-from seq2seq.constraints.spelling import occurrences
+from seq2seq.constraints.spelling import count_occurrences
 
 run, seq2seq, test_set = test_cli.run, test_cli.seq2seq, test_cli.test_set
 REFERENCES = demo_lines("test", "en", 12)
@@ -32,8 +32,9 @@ def test_each_json_line_has_its_own_requirements(seq2seq: Command, run: Path) ->
     ended = seq2seq("translate", run, "--json-input", *BEAMS, stdin=as_lines(requests))
     must, must_not, begun, plain = ended.lines
     assert ended.code == 0
-    assert occurrences("dog", must) + occurrences("dogs", must) and occurrences("green", must)
-    assert not occurrences("The", must_not) and begun.startswith("A c")
+    assert count_occurrences("dog", must) + count_occurrences("dogs", must)
+    assert count_occurrences("green", must)
+    assert not count_occurrences("The", must_not) and begun.startswith("A c")
     assert [plain] == seq2seq("translate", run, third, *BEAMS).lines
 
 
@@ -78,7 +79,7 @@ def test_a_glossary_and_kept_placeholders_are_obeyed(
     (line,) = seq2seq("translate", run, text, *typed, "--ignore-case").lines
     assert "zebra" in line and line.count("{name}") == line.count("%s") == 1
     (kept,) = seq2seq("translate", run, f"{SENTENCES[0]} abcabc", "--keep", "(abc)+", *BEAMS).lines
-    assert occurrences("abcabc", kept) == 1
+    assert count_occurrences("abcabc", kept) == 1
     # In evaluation, too.
     out = tmp_path / "out.en"
     seq2seq("evaluate", run, *test_set, *typed, "--ignore-case", "-o", out)
@@ -97,7 +98,7 @@ def test_what_cannot_be_is_said_for_its_line(seq2seq: Command, run: Path) -> Non
         "warning: line 2 has no translation that obeys what is asked of 'dog': left out"
         in ended.err
     )
-    assert not occurrences("dog", banned["text"])
+    assert not count_occurrences("dog", banned["text"])
 
 
 def test_two_lines_with_one_term_are_alternatives_and_phrases_are_literal(

@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from piece_models import model_bytes
 
 import seq2seq
-from seq2seq.constraints.request import PLACEHOLDERS, Rules, TextRequest
-from seq2seq.constraints.spelling import inside_word, occurrences
+from seq2seq.constraints.placeholders import PLACEHOLDERS, Placeholders
+from seq2seq.constraints.spelling import count_occurrences, is_inside_word
 from seq2seq.documents.document import Document
 from seq2seq.documents.html_text import TextFinder, unescape
 from seq2seq.metrics.text_checks import cautions
@@ -65,13 +65,13 @@ def imported_tokenizer() -> Tokenizer:
 
 
 FUNCTIONS: dict[str, Callable[[str], object]] = {
-    "placeholders": lambda text: Rules(keep=re.compile(PLACEHOLDERS)).terms(TextRequest(text)),
+    "placeholders": lambda text: Placeholders(re.compile(PLACEHOLDERS)).terms(text),
     "document": lambda text: read_document(text, "de"),
     "document without spaces": lambda text: read_document(text, "zh"),
     "html": lambda text: (TextFinder(text), unescape(text)),
     "parts of a long text": lambda text: [m.end() for m in SENTENCE_END.finditer(text)],
     "cautions": lambda text: cautions([text], {"a": [text]}),
-    "occurrences": lambda text: [occurrences(text[:n], text) for n in (99, LENGTH // 2)],
+    "occurrences": lambda text: [count_occurrences(text[:n], text) for n in (99, LENGTH // 2)],
     "pieces of other programs": lambda text: imported_tokenizer().encode_batch([text]),
 }
 
@@ -115,8 +115,8 @@ def test_overlapping_occurrences_are_counted(unit: str, n: int, text: str, anywh
     phrase, text = (unit * n)[:12] or "a", text + unit * n + text
     places = [i for i in range(len(text)) if text.startswith(phrase, i)]
     ends = [(i, i + len(phrase)) for i in places]
-    whole = [pair for pair in ends if not any(inside_word(text, place) for place in pair)]
-    assert occurrences(phrase, text, anywhere) == len(places if anywhere else whole)
+    whole = [pair for pair in ends if not any(is_inside_word(text, place) for place in pair)]
+    assert count_occurrences(phrase, text, anywhere) == len(places if anywhere else whole)
 
 
 def test_a_number_that_python_cannot_read_is_text() -> None:

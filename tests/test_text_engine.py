@@ -10,10 +10,11 @@ import pytest
 from tiny_runs import demo_lines, demo_run
 
 from seq2seq.constraints.lexical import Constraint, Term
-from seq2seq.constraints.request import PLACEHOLDERS, Rules
-from seq2seq.constraints.spelling import occurrences
+from seq2seq.constraints.placeholders import PLACEHOLDERS, Placeholders
+from seq2seq.constraints.request import Rules
+from seq2seq.constraints.spelling import count_occurrences
 from seq2seq.decoding import Beam, Engine, Greedy, Search
-from seq2seq.decoding.request import Status
+from seq2seq.decoding.request import SentenceRequest, Status
 from seq2seq.errors import ConfigError
 from seq2seq.symbols import EOS
 from seq2seq.translation.request import Result, TranslationRequest
@@ -95,14 +96,19 @@ def test_every_caller_gets_its_texts_once(translator: Translator, cache: str, ca
 
 def test_a_text_becomes_sentences(translator: Translator) -> None:
     codec = translator.text_engine(Engine(translator.model, Greedy()), LIMIT).codec
-    for blank in ("", " \n"):
-        assert codec.sentences_of(TranslationRequest(blank)) == []
-    (short,) = codec.sentences_of(TranslationRequest("Ja."))
-    long = codec.sentences_of(TranslationRequest(TEXTS[-2], "A dog "))
+
+    def sentences_of(
+        text: str, prefix: str = "", ids: list[int] | None = None
+    ) -> list[SentenceRequest]:
+        request = TranslationRequest(text, prefix)
+        return codec.sentences_of(request, codec.requirements_of(request), ids)
+
+    assert sentences_of("") == sentences_of(" \n") == []
+    (short,), long = sentences_of("Ja."), sentences_of(TEXTS[-2], "A dog ")
     assert len(long) > 1 and all(len(r.source) <= LIMIT for r in long)
     # Encoded with others, it is the same.
     ids = codec.encode([TEXTS[1], "Ja."])[1]
-    assert codec.sentences_of(TranslationRequest("Ja."), ids=ids)[0].source == short.source
+    assert sentences_of("Ja.", ids=ids)[0].source == short.source
     begin = codec.tokenizers.target.encode_batch(["A dog"])[0]
     assert [r.prefix for r in long] == [begin, *[[]] * (len(long) - 1)]
 
@@ -137,8 +143,8 @@ def test_a_translation_obeys_what_is_asked_of_it(translator: Translator) -> None
     ]
     obeying = texts_of(translator, asked)
     for request, text in zip(asked, obeying, strict=True):
-        assert all(any(occurrences(word, text) for word in group) for group in request.must)
-        assert not any(occurrences(word, text) for word in banned)
+        assert all(any(count_occurrences(word, text) for word in group) for group in request.must)
+        assert not any(count_occurrences(word, text) for word in banned)
     # Beside others, all are the same.
     free = [TranslationRequest(source) for source in sources]
     plain, both = texts_of(translator, free), texts_of(translator, [*asked, *free])
@@ -169,14 +175,14 @@ def test_letters_of_several_pieces_are_required_and_banned(
 ) -> None:
     source = demo_lines("test", "de", 1)[0]
     (text,) = texts_of(translator, [TranslationRequest(source, must=((word,),))])
-    assert occurrences(word, text) == 1
+    assert count_occurrences(word, text) == 1
     guide = translator.vocabulary.guide(Constraint((Term((word,), 0, 0),)))
     state = 0
     for piece in translator.target.encode_batch([word])[0]:
-        if piece in guide.forbidden(state).tolist():
+        if piece in guide.next_tokens(state).banned.tolist():
             return
-        state = guide.after(state, piece)
-    assert EOS in guide.forbidden(state).tolist()
+        state = guide.next_state(state, piece)
+    assert EOS in guide.next_tokens(state).banned.tolist()
 
 
 def test_what_the_beginning_breaks_is_left_out_alone(translator: Translator) -> None:
@@ -184,18 +190,8 @@ def test_what_the_beginning_breaks_is_left_out_alone(translator: Translator) -> 
     request = TranslationRequest(source, "A small dog ", (("puppy",),), ("dog", "the"))
     with pytest.warns(UserWarning, match="obeys what is asked of 'dog': left out"):
         (text,) = texts_of(translator, [request])
-    assert text.startswith("A small dog ") and occurrences("puppy", text)
-    assert not occurrences("the", text)
-
-
-def test_a_term_of_the_glossary_that_is_required_anyway_is_there_once(
-    translator: Translator,
-) -> None:
-    source = demo_lines("test", "de", 1)[0]
-    word = source.split()[0]
-    rules = Rules([(word, ("puppy",)), (word.upper(), ("puppy",))], same_case=False)
-    request = TranslationRequest(source, must=(("puppy",),))
-    assert rules.terms(request.asked) == [Term(("puppy",))]
+    assert text.startswith("A small dog ") and count_occurrences("puppy", text)
+    assert not count_occurrences("the", text)
 
 
 @pytest.mark.parametrize("search", [Greedy(), Beam(beam_size=3)], ids=["greedy", "beam"])
@@ -233,9 +229,9 @@ def test_alternatives_differ_after_the_beginning_and_the_first_is_the_best(
 def test_placeholders_that_no_search_had_to_copy_are_named_if_they_are_missing(
     translator: Translator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("seq2seq.constraints.request.MOST_KEPT", 1)
+    monkeypatch.setattr("seq2seq.constraints.placeholders.MAX_REQUIRED", 1)
     text = TEXTS[0].removesuffix(".") + " %s %d." + " {never}" * 2
-    rules = Rules(keep=re.compile(PLACEHOLDERS))
+    rules = Rules(placeholders=Placeholders(re.compile(PLACEHOLDERS)))
     ((found, _),) = translator.stream([text], Beam(beam_size=2), rules=rules)
     assert found
     for translation in found:

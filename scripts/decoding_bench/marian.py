@@ -11,7 +11,7 @@ from seq2seq.interchange.ctranslate2 import NEVER
 from seq2seq.models import Seq2Seq
 from seq2seq.models.transformer import DecoderLayer, Transformer
 from seq2seq.nn.positions import Sinusoidal
-from seq2seq.symbols import BOS, EOS, PAD, UNK
+from seq2seq.symbols import BOS, EOS, NEVER_GENERATED, PAD
 
 POSITIONS = 512
 ACTIVATIONS = {"relu": "relu", "gelu": "gelu"}
@@ -82,7 +82,7 @@ def fits(model: Seq2Seq) -> bool:
 def weights(model: Transformer) -> dict[str, Tensor]:
     """Our weights under the names of the library; missing biases are zero."""
     bias = model.embeddings.output.bias.detach().clone()
-    bias[[PAD, BOS, UNK]] = NEVER
+    bias[list(NEVER_GENERATED)] = NEVER
     named = {"model.shared.weight": model.embeddings.target.weight, "final_logits_bias": bias[None]}
     positions, dim = torch.arange(POSITIONS), model.embeddings.dim
     for side in ("encoder", "decoder"):

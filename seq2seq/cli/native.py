@@ -23,7 +23,7 @@ def run(arguments: argparse.Namespace) -> int:
         print(printable(f"not compiled yet for this machine, in {cache_folder()}"))
         print("seq2seq native --build compiles it; so does the first translation")
         return 0
-    reason = native.why_not()
+    reason = native.unavailable_reason()
     if reason is not None:
         raise ConfigError(f"translating with torch alone: {reason}")
     print(printable(f"compiled and tested, in {cache_folder()}"))

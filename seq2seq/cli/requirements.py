@@ -65,30 +65,30 @@ def rules_of(arguments: argparse.Namespace, translator: "Translator", search: "S
     Raises: ConfigError for an invalid pattern, and for a search that cannot find what must be
         there; DataError for a damaged glossary.
     """
-    from seq2seq.constraints.request import PLACEHOLDERS, Rules, read_glossary
+    from seq2seq.constraints.glossary import Glossary
+    from seq2seq.constraints.placeholders import PLACEHOLDERS, Placeholders
+    from seq2seq.constraints.request import Rules
     from seq2seq.decoding import check_required
 
     if arguments.glossary or arguments.keep:
         check_required(search)
-    same_case = not arguments.ignore_case
     keep = PLACEHOLDERS if arguments.keep == "placeholders" else arguments.keep
     try:
         pattern = re.compile(keep) if keep else None
     except (re.error, OverflowError, RecursionError) as error:
         raise ConfigError(f"--keep {keep!r} is not a regular expression: {error}") from error
-    return Rules(
-        read_glossary(arguments.glossary, same_case) if arguments.glossary else (),
-        same_case,
-        pattern,
-        is_spaceless(translator.config["data"]["source"]),
-    )
+    glossary = Glossary()
+    if arguments.glossary:
+        spaceless = is_spaceless(translator.config["data"]["source"])
+        glossary = Glossary.read(arguments.glossary, not arguments.ignore_case, spaceless)
+    return Rules(glossary, Placeholders(pattern))
 
 
 def request_of(line: str | None, place: str, arguments: argparse.Namespace) -> "TranslationRequest":
     """The request that a line of the input is, None for one that is too long to read; of JSON, if
     the arguments say so.
     """
-    from seq2seq.constraints.request import TextRequest
+    from seq2seq.constraints.request import parse_request
     from seq2seq.translation.request import Problem, TranslationRequest
 
     if line is None:
@@ -99,13 +99,14 @@ def request_of(line: str | None, place: str, arguments: argparse.Namespace) -> "
         return TranslationRequest(line, arguments.prefix, place=place)
     line = without_marks(line)
     try:
-        asked = TextRequest.from_json(line) if line.strip() else TextRequest("")
+        entry = parse_request(line) if line.strip() else {"text": ""}
+        if entry.get("prefix", "") == "":
+            entry["prefix"] = arguments.prefix
+        return TranslationRequest(**entry, place=place)
     except DataError as error:
         request = TranslationRequest("", place=place)
         request.refuse(error)
         return request
-    prefix = asked.prefix or arguments.prefix
-    return TranslationRequest(asked.text, prefix, asked.must, asked.must_not, place=place)
 
 
 def rank_by_risk(

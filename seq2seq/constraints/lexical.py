@@ -1,4 +1,4 @@
-"""What a text must begin with, must contain and must not contain: an automaton over its pieces."""
+"""An automaton over pieces: what a text must begin with, must contain and must not contain."""
 
 import unicodedata
 from collections.abc import Iterator, Sequence
@@ -7,9 +7,9 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
 
-from seq2seq.constraints.spelling import Spelling, in_word, occurrences
+from seq2seq.constraints.guide import NextTokens
+from seq2seq.constraints.spelling import Extension, Spelling, count_occurrences, is_word_character
 from seq2seq.errors import ConfigError
 from seq2seq.symbols import EOS
 from seq2seq.tokenization.tokenizer import Tokenizer
@@ -25,9 +25,13 @@ class Term(NamedTuple):
     maximum: int | None = None  # None = any number
     anywhere: bool = False  # also within words; if not, they are whole words
 
+    def allows(self, count: int) -> bool:
+        """May a text end with so many occurrences?"""
+        return self.minimum <= count and (self.maximum is None or count <= self.maximum)
+
 
 class Constraint(NamedTuple):
-    """What is required of the text of a sentence's translation."""
+    """The requirements of the text of a sentence's translation."""
 
     terms: tuple[Term, ...] = ()
     beginning: bytes = b""  # of the text, forced pieces included
@@ -38,8 +42,8 @@ class Constraint(NamedTuple):
         return any(term.minimum for term in self.terms)
 
 
-class Reading(NamedTuple):
-    """What matters of the pieces that were read."""
+class State(NamedTuple):
+    """The pieces that were read, as far as they matter to what may follow."""
 
     rest: bytes  # that the text must go on with
     counts: tuple[int, ...]  # occurrences of each term that are whole words for certain
@@ -49,7 +53,7 @@ class Reading(NamedTuple):
 
 
 class Vocabulary:
-    """What all guides of one target language share, computed when a guide is asked for.
+    """The target language as all its guides see it, computed when a guide is asked for.
 
     Args:
         tokenizer: of the target.
@@ -69,50 +73,77 @@ class Vocabulary:
         return [decode_partial(written)[0] for written in self.spelling.writes]
 
     @cached_property
-    def heads(self) -> list[frozenset[str]]:
+    def inner_starts(self) -> list[frozenset[str]]:
         """The characters of each piece with which a phrase may begin, but for its first."""
         return [
-            frozenset(c for before, c in pairwise(text) if self.divides(before, c))
+            frozenset(c for before, c in pairwise(text) if self.is_boundary(before, c))
             for text in self.texts
         ]
 
     @cached_property
-    def begins(self) -> list[bool]:
-        """Is what stands before each piece a complete word?"""
+    def word_ending(self) -> list[int]:
+        """The pieces before which a word is complete."""
         texts = (written.decode("utf-8", "replace") for written in self.spelling.writes)
-        return [not (text and self.is_word(text[0])) for text in texts]
+        return [i for i, text in enumerate(texts) if not (text and self.is_word(text[0]))]
 
-    def normal(self, text: str) -> str:
+    @cached_property
+    def continuing(self) -> list[int]:
+        """The pieces that go on within a character."""
+        writes = enumerate(self.spelling.writes)
+        return [i for i, written in writes if b"\x80" <= written[:1] < b"\xc0"]
+
+    def normalize(self, text: str) -> str:
         """A text as its pieces write it."""
         return self.spelling.bytes_of(text).decode("utf-8", "replace").strip(" ")
 
     def counts(self, terms: Sequence[Term], text: str) -> list[int]:
         """The occurrences of each term in a text, as it is read, and as their pieces write them."""
-        text = self.normal(text) if terms else text
+        text = self.normalize(text) if terms else text
         return [
-            sum(occurrences(p, text, self.spaceless or term.anywhere) for p in term.phrases)
+            sum(count_occurrences(p, text, self.spaceless or term.anywhere) for p in term.phrases)
             for term in terms
         ]
 
-    def spellable(self, terms: Sequence[Term]) -> Iterator[Term | str]:
-        """The terms as pieces write them, without alternatives that these cannot spell, and without
-        required ones that contain what is banned; in place of a term that requires something and
-        of which nothing is left, its first phrase.
+    def extend(self, prefix: str, max_length: int | None = None) -> Extension:
+        """`Spelling.extend`, without white space alone, and within the length of translations.
+
+        Args:
+            max_length: maximum pieces that the model can write, the end included; None = no limit.
+
+        Raises: ConfigError if the model cannot write the prefix and go on.
         """
-        banned = [self.normal(t.phrases[0]) for t in terms if t.maximum == 0]
+        if not prefix.strip():
+            return Extension([], b"")
+        ids = self.tokenizer.encode_batch([prefix])[0]
+        if max_length is not None and len(ids) + 1 >= max_length:
+            raise ConfigError(
+                f"the prefix has {len(ids)} pieces, and this model writes no more than "
+                f"{max_length}: give fewer than {max_length - 1}"
+            )
+        return self.spelling.extend(prefix)
+
+    def split_spellable(self, terms: Sequence[Term]) -> tuple[list[Term], list[str]]:
+        """The terms that pieces can satisfy, and the first phrases of the others.
+
+        Terms are as pieces write them, without alternatives that these cannot spell, and without
+        required ones that contain what is banned.
+        """
+        spellable, others = [], []
+        banned = [self.normalize(t.phrases[0]) for t in terms if t.maximum == 0]
         for term in terms:
-            normal = dict.fromkeys(filter(None, map(self.normal, term.phrases)))
-            phrases = tuple(filter(self._can_spell, normal))
+            normalized = dict.fromkeys(filter(None, map(self.normalize, term.phrases)))
+            phrases = tuple(filter(self._can_spell, normalized))
             if term.minimum:
                 phrases = tuple(
                     phrase
                     for phrase in phrases
-                    if not any(occurrences(ban, phrase, self.spaceless) for ban in banned)
+                    if not any(count_occurrences(ban, phrase, self.spaceless) for ban in banned)
                 )
             if phrases:
-                yield term._replace(phrases=phrases)
+                spellable.append(term._replace(phrases=phrases))
             elif term.minimum:
-                yield term.phrases[0]
+                others.append(term.phrases[0])
+        return spellable, others
 
     def _can_spell(self, phrase: str) -> bool:
         try:
@@ -122,15 +153,9 @@ class Vocabulary:
 
     def is_word(self, character: str) -> bool:
         """Is this a character of words, before and after which no word begins or ends?"""
-        return in_word(character) and not self.spaceless
+        return is_word_character(character) and not self.spaceless
 
-    @cached_property
-    def inner(self) -> list[int]:
-        """The pieces that go on within a character."""
-        writes = enumerate(self.spelling.writes)
-        return [i for i, written in writes if b"\x80" <= written[:1] < b"\xc0"]
-
-    def divides(self, before: str, after: str) -> bool:
+    def is_boundary(self, before: str, after: str) -> bool:
         """Is there a word boundary between two characters?"""
         return not (self.is_word(before) and self.is_word(after))
 
@@ -140,7 +165,7 @@ class Vocabulary:
 
 
 class LexicalGuide:
-    """Makes hypotheses obey a constraint; see `decoding.guides.Guide` for the methods.
+    """Makes hypotheses satisfy a constraint; see `Guide` for the methods.
 
     Transitions are computed when they are asked for, and remembered.
     """
@@ -150,79 +175,72 @@ class LexicalGuide:
         self.terms = constraint.terms
         self.requires = constraint.requires
         self.phrases = [(phrase, i) for i, term in enumerate(self.terms) for phrase in term.phrases]
-        self._cuts = [Cuts(self.spelling, phrase) for phrase, _ in self.phrases]
-        of_terms = [
-            [c for c, (_, i) in zip(self._cuts, self.phrases, strict=True) if i == term]
-            for term in range(len(self.terms))
-        ]
-        self._sizes = [max(cuts.size for cuts in each) for each in of_terms]
+        self._spellings = [PhraseSpelling(self.spelling, phrase) for phrase, _ in self.phrases]
+        self._sizes = [0] * len(self.terms)  # pieces of the longest phrase of each term
         self._starting: dict[str, list[int]] = {}  # phrases by their first characters
-        for p, (phrase, _) in enumerate(self.phrases):
+        for p, (phrase, term) in enumerate(self.phrases):
+            self._sizes[term] = max(self._sizes[term], self._spellings[p].size)
             self._starting.setdefault(phrase[0], []).append(p)
         # Those of them that may begin within a word.
         self._anywhere = {phrase[0] for phrase, i in self.phrases if self.terms[i].anywhere}
         self._containing: dict[int, list[int]] = {}
-        self._ids: dict[Reading, int] = {}  # of states
-        self._readings: list[Reading] = []
-        self._after: list[dict[int, int]] = []
-        self._forbidden: dict[int, Tensor] = {}
-        self._wanted: dict[int, Sequence[int]] = {}
+        self._numbers: dict[State, int] = {}
+        self._states: list[State] = []  # by number
+        self._next_states: list[dict[int, int]] = []
+        self._next_tokens: dict[int, NextTokens] = {}
         self._progress: list[int] = []
-        self._state(Reading(constraint.beginning, (0,) * len(self.terms)))
+        self._number(State(constraint.beginning, (0,) * len(self.terms)))
 
-    def after(self, state: int, token: int) -> int:
-        known = self._after[state]
+    def next_state(self, state: int, token: int) -> int:
+        known = self._next_states[state]
         if token not in known:
-            known[token] = self._state(self._read(self._readings[state], token))
+            known[token] = self._number(self._read(self._states[state], token))
         return known[token]
 
-    def forbidden(self, state: int) -> Tensor:
-        if state not in self._forbidden:
-            ids = sorted(set(self._violations(self._readings[state])))
-            self._forbidden[state] = torch.tensor(ids, dtype=torch.int64)
-        return self._forbidden[state]
-
-    def useful_tokens(self, state: int) -> Sequence[int]:
-        if state not in self._wanted:
-            self._wanted[state] = sorted(set(self._steps_forward(self._readings[state])))
-        return self._wanted[state]
-
-    def next_tokens(self, state: int) -> Tensor | None:
-        rest = self._readings[state].rest
-        return self.spelling.pieces_for(rest) if rest else None
+    def next_tokens(self, state: int) -> NextTokens:
+        if state not in self._next_tokens:
+            content = self._states[state]
+            self._next_tokens[state] = NextTokens(
+                torch.tensor(sorted(set(self._find_banned(content))), dtype=torch.int64),
+                self.spelling.pieces_for(content.rest) if content.rest else None,
+                sorted(set(self._find_required(content))),
+            )
+        return self._next_tokens[state]
 
     def progress(self, state: int) -> int:
         return self._progress[state]
 
-    def _state(self, reading: Reading) -> int:
-        if reading not in self._ids:
-            self._ids[reading] = len(self._readings)
-            self._readings.append(reading)
-            self._after.append({})
-            self._progress.append(self._progress_of(reading) if self.requires else 0)
-        return self._ids[reading]
+    def _number(self, state: State) -> int:
+        """The number of a state, a new one if it is new."""
+        if state not in self._numbers:
+            self._numbers[state] = len(self._states)
+            self._states.append(state)
+            self._next_states.append({})
+            self._progress.append(self._progress_of(state) if self.requires else 0)
+        return self._numbers[state]
 
-    def _read(self, reading: Reading, token: int) -> Reading:
-        written, heads = self.spelling.writes[token], self.vocabulary.heads
+    def _read(self, state: State, token: int) -> State:
+        """The state after one more piece."""
+        written, inner_starts = self.spelling.writes[token], self.vocabulary.inner_starts
         text, tail = self.vocabulary.texts[token], b""
-        last = reading.last
-        if reading.tail or not written.isascii():
-            text, tail = decode_partial(reading.tail + written)
-        counts, matches = list(reading.counts), reading.matches
+        last = state.last
+        if state.tail or not written.isascii():
+            text, tail = decode_partial(state.tail + written)
+        counts, matches = list(state.counts), state.matches
         starting = self._starting.keys()
-        begins = text[:1] in starting and self.vocabulary.divides(last, text[0])
-        begins = begins or not starting.isdisjoint(heads[token])
-        if matches or begins or reading.tail or not self._anywhere.isdisjoint(text):
+        starts = text[:1] in starting and self.vocabulary.is_boundary(last, text[0])
+        starts = starts or not starting.isdisjoint(inner_starts[token])
+        if matches or starts or state.tail or not self._anywhere.isdisjoint(text):
             for character in text:
-                matches = self._matched(character, matches, last, counts)
+                matches = self._match(character, matches, last, counts)
                 last = character
         elif text:
             last = text[-1]
         # States that differ in nothing else are one.
         last = "a" if self.vocabulary.is_word(last) else " " if begins_word(last) else "."
-        return Reading(reading.rest[len(written) :], tuple(counts), matches, last, tail)
+        return State(state.rest[len(written) :], tuple(counts), matches, last, tail)
 
-    def _matched(
+    def _match(
         self,
         character: str,
         matches: frozenset[tuple[int, int]],
@@ -238,9 +256,9 @@ class LexicalGuide:
                 counts[term] += not is_word
             elif phrase[matched] == character:
                 longer.add((p, matched + 1))
-        divided = self.vocabulary.divides(last, character)
+        starts_word = self.vocabulary.is_boundary(last, character)
         for p in self._starting.get(character, ()):
-            if divided or self.terms[self.phrases[p][1]].anywhere:
+            if starts_word or self.terms[self.phrases[p][1]].anywhere:
                 longer.add((p, 1))
         for p, matched in tuple(longer):
             phrase, term = self.phrases[p]
@@ -249,52 +267,52 @@ class LexicalGuide:
                 longer.remove((p, matched))
         return frozenset(longer)
 
-    def _progress_of(self, reading: Reading) -> int:
+    def _progress_of(self, state: State) -> int:
+        """The usual pieces of what is required that are there."""
         partial = [0] * len(self.terms)
-        begun = {(p, 0) for p in range(len(self.phrases)) if reading.tail}
-        for p, matched in reading.matches | begun:
+        begun = {(p, 0) for p in range(len(self.phrases)) if state.tail}
+        for p, matched in state.matches | begun:
             phrase, term = self.phrases[p]
-            if phrase[matched:].encode().startswith(reading.tail):
-                pieces = self._cuts[p].pieces(matched, len(reading.tail))
+            if phrase[matched:].encode().startswith(state.tail):
+                pieces = self._spellings[p].pieces(matched, len(state.tail))
                 partial[term] = max(partial[term], pieces)
         done = 0
-        for i, count in enumerate(self._counts_at_end(reading)):
+        for i, count in enumerate(self._counts_at_end(state)):
             minimum = self.terms[i].minimum
             done += min(count, minimum) * self._sizes[i] + (partial[i] if count < minimum else 0)
         return done
 
-    def _counts_at_end(self, reading: Reading) -> list[int]:
+    def _counts_at_end(self, state: State) -> list[int]:
         """The counts if the text ends here."""
-        counts = list(reading.counts)
-        for p, matched in reading.matches:
+        counts = list(state.counts)
+        for p, matched in state.matches:
             phrase, term = self.phrases[p]
             counts[term] += matched == len(phrase)
         return counts
 
-    def _violations(self, reading: Reading) -> Iterator[int]:
-        at_end = zip(self.terms, self._counts_at_end(reading), strict=True)
-        if reading.rest or any(not allows(term, count) for term, count in at_end):
+    def _find_banned(self, state: State) -> Iterator[int]:
+        """The tokens after which the constraint could not be satisfied, some perhaps twice."""
+        at_end = zip(self.terms, self._counts_at_end(state), strict=True)
+        if state.rest or any(not term.allows(count) for term, count in at_end):
             yield EOS
         full = [
             t.maximum is not None and n >= t.maximum
-            for t, n in zip(self.terms, reading.counts, strict=True)
+            for t, n in zip(self.terms, state.counts, strict=True)
         ]
         for p, (_, term) in enumerate(self.phrases):
             if full[term]:
-                yield from (i for i in self._whole(p) if self._exceeds(reading, i))
-        for p, matched in reading.matches:
+                yield from self._exceeding(state, self._pieces_containing(p))
+        for p, matched in state.matches:
             phrase, term = self.phrases[p]
             if full[term] and matched == len(phrase):
-                yield from (i for i, begins in enumerate(self.vocabulary.begins) if begins)
-                if reading.tail:  # of a character that may end the word
-                    yield from (i for i in self.vocabulary.inner if self._exceeds(reading, i))
+                yield from self.vocabulary.word_ending
+                if state.tail:  # of a character that may end the word
+                    yield from self._exceeding(state, self.vocabulary.continuing)
             elif full[term]:
-                rest = phrase[matched:].encode()[len(reading.tail) :]
-                yield from (
-                    i for i in self.spelling.pieces_for(rest).tolist() if self._exceeds(reading, i)
-                )
+                rest = phrase[matched:].encode()[len(state.tail) :]
+                yield from self._exceeding(state, self.spelling.pieces_for(rest).tolist())
 
-    def _whole(self, p: int) -> list[int]:
+    def _pieces_containing(self, p: int) -> list[int]:
         """The pieces in which a whole phrase occurs."""
         if p not in self._containing:
             phrase = self.phrases[p][0]
@@ -302,26 +320,30 @@ class LexicalGuide:
             self._containing[p] = [i for i, text in texts if phrase in text]
         return self._containing[p]
 
-    def _exceeds(self, reading: Reading, token: int) -> bool:
-        counts = self._read(reading, token).counts
-        return any(
-            term.maximum is not None and after > max(before, term.maximum)
-            for term, before, after in zip(self.terms, reading.counts, counts, strict=True)
-        )
+    def _exceeding(self, state: State, tokens: list[int]) -> Iterator[int]:
+        """The pieces among these after which a term is there too often."""
+        for token in tokens:
+            counts = self._read(state, token).counts
+            if any(
+                term.maximum is not None and after > max(before, term.maximum)
+                for term, before, after in zip(self.terms, state.counts, counts, strict=True)
+            ):
+                yield token
 
-    def _steps_forward(self, reading: Reading) -> Iterator[int]:
-        counts = self._counts_at_end(reading)
-        for p, matched in reading.matches | {(p, 0) for p in range(len(self.phrases))}:
+    def _find_required(self, state: State) -> Iterator[int]:
+        """The tokens that begin or go on with a phrase that is still missing."""
+        counts = self._counts_at_end(state)
+        for p, matched in state.matches | {(p, 0) for p in range(len(self.phrases))}:
             term = self.phrases[p][1]
             if counts[term] < self.terms[term].minimum:
-                begins = matched or reading.last == " " or self.vocabulary.spaceless
-                for token in self._cuts[p].after.get((matched, reading.tail), ()):
+                begins = matched or state.last == " " or self.vocabulary.spaceless
+                for token in self._spellings[p].after.get((matched, state.tail), ()):
                     # No word goes on with a phrase, be it punctuation.
                     if begins or self.vocabulary.texts[token][:1].isspace():
                         yield token
 
 
-class Cuts:
+class PhraseSpelling:
     """The usual pieces of a phrase.
 
     Attributes:
@@ -335,7 +357,7 @@ class Cuts:
         # Characters, and bytes of the next, that are written after each of the usual pieces.
         self._places: list[tuple[int, int]] = []
         for ids in spelling.spellings(phrase):
-            whole = decode_partial(b"".join(spelling.writes[i] for i in ids))[0]
+            whole = decode_partial(spelling.write(ids))[0]
             start, text, tail = whole.find(phrase), "", b""
             places: list[tuple[int, int]] = []
             for i in ids:
@@ -349,15 +371,10 @@ class Cuts:
         self.size = len(self._places)
 
     def pieces(self, written: int, tail: int) -> int:
-        """How many of the usual pieces are there when so many characters, and so many bytes of the
-        next, are written.
+        """The number of usual pieces that are complete when so many characters, and so many bytes
+        of the next, are written.
         """
         return sum(place <= (written, tail) for place in self._places) if written or tail else 0
-
-
-def allows(term: Term, count: int) -> bool:
-    """May a text end with so many occurrences?"""
-    return term.minimum <= count and (term.maximum is None or count <= term.maximum)
 
 
 def begins_word(last: str) -> bool:

@@ -1,174 +1,178 @@
-"""A text to translate, and what is asked of its translation."""
+"""The requirements of one translation: as they are asked for, and while they are searched for."""
 
 import json
-import re
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import NamedTuple
+from functools import cached_property
+from typing import Any, NamedTuple
 
-from seq2seq.constraints.lexical import Term
-from seq2seq.constraints.spelling import occurrences
-from seq2seq.data.text import read_lines
-from seq2seq.environment import limit_time
-from seq2seq.errors import DataError, Seq2SeqError
-
-# What is no language: {name}, %s and %(x)d, addresses of pages and mail, tags. Linear time: only
-# the 64 characters before an @ are read from several places.
-PLACEHOLDERS = (
-    r"\{[^{}\s]*+\}|%(?:\(\w++\))?+[-+#0]*+\d*+(?:\.\d++)?+[sdifgrxX]\b|"
-    r"https?://[^\s<>\"]*[\w/]|"
-    r"(?:(?<![\w.+-])[\w.+-]++|[\w.+-]{1,64}+)@[\w-]++(?:\.[\w-]++)++|</?[A-Za-z][^<>]*+>"
-)
-
-SECONDS = 1.0  # of computing, in which a pattern must have read a text
-# Of the phrases that a search must copy from a sentence, or that a client asks for: each is encoded
-# in all contexts.
-MOST_KEPT, MOST_CHARACTERS = 50, 2_000
-
-
-class TextRequest(NamedTuple):
-    """A text, and what its translation must be like."""
-
-    text: str
-    prefix: str = ""  # what it begins with
-    must: tuple[tuple[str, ...], ...] = ()  # of each group it contains one phrase
-    must_not: tuple[str, ...] = ()  # phrases that it does not contain
-    draw_id: int | None = None  # random draws depend on it; None = on how many requests came before
-
-    @classmethod
-    def from_json(cls, line: str) -> "TextRequest":
-        """The request that a JSON object describes: `text`, and what is asked of its translation.
-
-        Raises: DataError for anything else.
-        """
-        try:
-            entry = json.loads(line)
-            json.dumps(entry, ensure_ascii=False).encode()
-        except (ValueError, RecursionError) as error:  # halves of characters, too
-            raise DataError(f"not JSON ({error}): {EXAMPLE}") from None
-        if not isinstance(entry, dict) or "text" not in entry:
-            raise DataError(f"not an object with a text: {EXAMPLE}")
-        known = cls._fields[:-1]
-        if unknown := sorted(entry.keys() - set(known)):
-            raise DataError(f"unknown key {unknown[0]!r}. Known: {', '.join(known)}")
-        return cls(**entry).validate()
-
-    def validate(self) -> "TextRequest":
-        """The same with tuples for lists. Raises: DataError for other types than those above."""
-        if not isinstance(self.text, str) or not isinstance(self.prefix, str):
-            raise DataError(f"text and prefix should be texts: {EXAMPLE}")
-        if not isinstance(self.must, list | tuple):
-            raise DataError(f"must should be a list: {EXAMPLE}")
-        must = [[each] if isinstance(each, str) else each for each in self.must]
-        for phrases in (*must, self.must_not):
-            listed = isinstance(phrases, list | tuple)
-            if not listed or not all(isinstance(p, str) and p.strip() for p in phrases):
-                raise DataError(f"must and must_not should be lists of words: {EXAMPLE}")
-        if not all(must):
-            raise DataError(f"a group of must is empty: {EXAMPLE}")
-        return self._replace(must=tuple(map(tuple, must)), must_not=tuple(self.must_not))
-
+from seq2seq.constraints.glossary import Glossary
+from seq2seq.constraints.lexical import Constraint, Term, Vocabulary
+from seq2seq.constraints.placeholders import Placeholders, split_required
+from seq2seq.constraints.spelling import count_occurrences
+from seq2seq.errors import DataError
 
 EXAMPLE = (
     'for example {"text": "...", "must": [["house", "houses"], ["green"]], "must_not": ["garden"]}'
 )
+KEYS = ("text", "prefix", "must", "must_not")
+
+Groups = tuple[tuple[str, ...], ...]  # phrases; of each group, a translation contains one
 
 
-@dataclass(frozen=True)
-class Rules:
-    """What is asked of all translations, where their source gives cause.
+def parse_request(line: str) -> dict[str, Any]:
+    """The JSON object of a line: `text`, and what is asked of its translation.
 
-    Attributes:
-        glossary: terms of the source, and for each the phrases of which the translation has one.
-        same_case: does a term of the glossary occur only in its own case?
-        keep: matches of this pattern are copied to the translation as they are; None = nothing.
-        spaceless: has the source language no spaces between words?
+    Raises: DataError for anything else. The types of its values are checked by `check_request`.
     """
+    try:
+        entry = json.loads(line)
+        json.dumps(entry, ensure_ascii=False).encode()
+    except (ValueError, RecursionError) as error:  # halves of characters, too
+        raise DataError(f"not JSON ({error}): {EXAMPLE}") from None
+    if not isinstance(entry, dict) or "text" not in entry:
+        raise DataError(f"not an object with a text: {EXAMPLE}")
+    if unknown := sorted(entry.keys() - set(KEYS)):
+        raise DataError(f"unknown key {unknown[0]!r}. Known: {', '.join(KEYS)}")
+    return entry
 
-    glossary: Sequence[tuple[str, tuple[str, ...]]] = ()
-    same_case: bool = True
-    keep: re.Pattern[str] | None = None
-    spaceless: bool = False
 
-    def terms(self, request: TextRequest) -> list[Term]:
-        """What the translation of a text must and must not contain. Raises: as `checked`."""
-        request = request.validate()
-        text = request.text if self.same_case else request.text.casefold()
-        wanted = Counter(request.must)
-        for term, phrases in self.glossary:
-            if occurrences(term if self.same_case else term.casefold(), text, self.spaceless):
-                wanted[phrases] = max(wanted[phrases], 1)
-        kept, _ = self.copies(request.text)
+def check_request(
+    text: object, prefix: object, must: object, must_not: object
+) -> tuple[Groups, tuple[str, ...]]:
+    """`must` and `must_not` as tuples; a word alone is a group of `must`.
+
+    Raises: DataError for values of other types, and for phrases and groups that are empty.
+    """
+    if not isinstance(text, str) or not isinstance(prefix, str):
+        raise DataError(f"text and prefix should be texts: {EXAMPLE}")
+    if not isinstance(must, list | tuple):
+        raise DataError(f"must should be a list: {EXAMPLE}")
+    groups = [check_phrases([each] if isinstance(each, str) else each) for each in must]
+    phrases = check_phrases(must_not)
+    if not all(groups):
+        raise DataError(f"a group of must is empty: {EXAMPLE}")
+    return tuple(groups), phrases
+
+
+def check_phrases(phrases: object) -> tuple[str, ...]:
+    """A list of phrases as a tuple. Raises: DataError for anything else."""
+    listed = phrases if isinstance(phrases, list | tuple) else [None]
+    if not all(isinstance(phrase, str) and phrase.strip() for phrase in listed):
+        raise DataError(f"must and must_not should be lists of words: {EXAMPLE}")
+    return tuple(listed)
+
+
+class Rules(NamedTuple):
+    """The requirements of all translations whose source gives cause."""
+
+    glossary: Glossary = Glossary()
+    placeholders: Placeholders = Placeholders()
+
+    def terms(self, text: str, must: Groups = (), must_not: Sequence[str] = ()) -> list[Term]:
+        """The terms of the translation of a text.
+
+        Raises: Seq2SeqError if the pattern of the placeholders takes too long.
+        """
+        groups = Counter(must)
+        for phrases in self.glossary.alternatives(text):
+            groups[phrases] = max(groups[phrases], 1)
         return [
-            *(Term(phrases, count) for phrases, count in wanted.items()),
-            *(Term((phrase,), 0, 0) for phrase in request.must_not),
-            *(term for phrase in kept for term in copy_terms(phrase, request.text)),
+            *(Term(phrases, count) for phrases, count in groups.items()),
+            *(Term((phrase,), 0, 0) for phrase in must_not),
+            *self.placeholders.terms(text),
         ]
 
-    def placeholders(self, text: str) -> Counter[str]:
-        """What of a text is copied as it is.
 
-        Raises: Seq2SeqError if the pattern takes too long, see `limited_time`.
-        """
-        if self.keep is None:
-            return Counter()
-        try:
-            with limit_time(SECONDS):
-                found = (match[0].strip() for match in self.keep.finditer(text))
-                return Counter(phrase for phrase in found if phrase)
-        except TimeoutError:
-            raise Seq2SeqError(
-                f"--keep {self.keep.pattern!r} takes more than {SECONDS:g} s for {text[:40]!r}..., "
-                f"{len(text):,} characters: it tries too many ways to match. Repeat nothing that "
-                "repeats, as (a+)+ does, or let it give nothing back: (?:a+)++"
-            ) from None
-
-    def copies(self, text: str) -> tuple[list[str], dict[str, int]]:
-        """The phrases of `kept` that a search must copy, the first ones; and the others, with their
-        counts.
-        """
-        required: list[str] = []
-        others: dict[str, int] = {}
-        room = MOST_CHARACTERS
-        for phrase, count in self.placeholders(text).items():
-            if len(required) < MOST_KEPT and len(phrase) <= room:
-                required.append(phrase)
-                room -= len(phrase)
-            else:
-                others[phrase] = count
-        return required, others
-
-
-def copy_terms(phrase: str, text: str) -> list[Term]:
-    """What contains a phrase as often as a text does: as whole words, and elsewhere."""
-    whole, everywhere = occurrences(phrase, text), occurrences(phrase, text, True)
-    at_most = Term((phrase,), 0 if whole else everywhere, everywhere, anywhere=True)
-    return [Term((phrase,), whole), at_most] if whole else [at_most]
-
-
-def read_glossary(path: Path, same_case: bool = True) -> list[tuple[str, tuple[str, ...]]]:
-    """The terms of a file: a term of the source and the phrases of the target, with tabs between.
-
-    Terms and phrases are literal: there are no escapes, quotes or comments. Phrases of several
-    lines with one term are alternatives, as on one line.
+class Requirements:
+    """The requirements of the translation of one text. Terms that no translation satisfies are
+    dropped while it is searched for.
 
     Args:
-        same_case: are `Dog` and `dog` two terms?
+        max_length: maximum pieces that the model can write, the end included; None = no limit.
+        must, must_not: of `check_request`.
 
-    Raises: DataError for a line without a phrase.
+    Attributes:
+        forced: the pieces that it begins with.
+        beginning: the bytes that it begins with, if pieces after those must write some of them.
+        terms: those that searches are made to satisfy.
+        dropped: phrases that no translation can contain.
+
+    Raises: ConfigError if the model cannot write the prefix and go on.
     """
-    terms: dict[str, tuple[str, tuple[str, ...]]] = {}
-    for line_no, line in enumerate(read_lines(path), start=1):
-        term, *phrases = (field.strip() for field in line.split("\t"))
-        if term and all(phrases) and phrases:
-            key = term if same_case else term.casefold()
-            first, known = terms.get(key, (term, ()))
-            terms[key] = first, tuple(dict.fromkeys([*known, *phrases]))
-        elif line.strip():
-            raise DataError(
-                f"{path}, line {line_no}: {line!r} should be a term of the source, a tab, and a "
-                "phrase of the target; more tabs and phrases for alternatives"
-            )
-    return list(terms.values())
+
+    def __init__(
+        self,
+        rules: Rules,
+        vocabulary: Vocabulary,
+        text: str,
+        prefix: str = "",
+        must: Groups = (),
+        must_not: Sequence[str] = (),
+        max_length: int | None = None,
+    ):
+        self.text, self.prefix = text, prefix
+        self._placeholders, self._vocabulary = rules.placeholders, vocabulary
+        self.terms, self.dropped = vocabulary.split_spellable(rules.terms(text, must, must_not))
+        self.forced, rest = vocabulary.extend(prefix, max_length)
+        self.beginning = vocabulary.spelling.write(self.forced) + rest if rest else b""
+
+    @cached_property
+    def _copied(self) -> Counter[str]:
+        return self._placeholders.find(self.text)
+
+    def constraint(self, part: int = 0) -> Constraint | None:
+        """The constraint of the search for a part of the translation; None = none.
+
+        Only the first part has the prefix, and contains what must be there. A later one contains
+        nothing of what the first must copy.
+        """
+        if part:
+            none = (t._replace(minimum=0, maximum=0) if t.anywhere else t for t in self.terms)
+            constraint = Constraint(tuple(term for term in none if not term.minimum))
+        else:
+            constraint = Constraint(tuple(self.terms), self.beginning)
+        return constraint if constraint.terms or constraint.beginning else None
+
+    def rank(self, translation: str) -> tuple[int, int]:
+        """The key by which translations are sorted: how many terms it does not satisfy, and how
+        many placeholders it has that its source has not.
+        """
+        if not self.terms:
+            return 0, 0
+        surplus = self._placeholders.find(translation) - self._copied
+        return len(self._missing_terms(translation)), surplus.total()
+
+    def find_unsatisfied(self, translation: str) -> tuple[str, ...]:
+        """The phrases that a translation should contain and does not."""
+        terms = self._missing_terms(translation)
+        _, others = split_required(self._copied)
+        return (
+            *self.dropped,
+            *(term.phrases[0] for term in terms),
+            *(p for p, count in others.items() if count_occurrences(p, translation, True) < count),
+        )
+
+    def drop_unsatisfied(self, best: str | None) -> bool:
+        """Drop the terms that the best translation does not satisfy; if there is none, those that
+        the prefix violates, or else all. Returns: were there any?
+        """
+        terms = self._impossible_terms() if best is None else self._missing_terms(best)
+        self.dropped += [term.phrases[0] for term in terms]
+        self.terms = [term for term in self.terms if term not in terms]
+        return bool(terms)
+
+    def _missing_terms(self, translation: str) -> list[Term]:
+        """The terms that a translation should contain and does not."""
+        counts = self._vocabulary.counts(self.terms, translation)
+        return [term for term, n in zip(self.terms, counts, strict=True) if n < term.minimum]
+
+    def _impossible_terms(self) -> list[Term]:
+        """The terms that no translation satisfies, since its prefix does not; or else all."""
+        counts = self._vocabulary.counts(self.terms, self.prefix)
+        too_often = [
+            term
+            for term, n in zip(self.terms, counts, strict=True)
+            if term.maximum is not None and n > term.maximum
+        ]
+        return too_often or self.terms

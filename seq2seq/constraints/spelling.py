@@ -1,4 +1,4 @@
-"""What a vocabulary spells: which pieces may continue a string, however the text is cut.
+"""The bytes of pieces, and the pieces by which a string may go on, however the text is cut.
 
 Every piece writes bytes. A half-typed word is completed, and a phrase found, by its bytes.
 """
@@ -28,18 +28,18 @@ CONTRACTIONS = [["'", letter] for letter in "rvl"]
 # What a phrase may stand between.
 BEFORE = ("a ", "", "(", '"')
 AFTER = ("", *'.,;:!?)"')
-REMEMBERED = 1000  # phrases: each is asked for when it is checked, and when a guide is made
+MAX_CACHED = 1000  # phrases: each is spelled when it is checked, and when a guide is made
 
 
 class Extension(NamedTuple):
-    """How a text must begin: with the pieces `forced`, then with pieces that write `rest`."""
+    """The beginning of a text: the pieces `forced`, then pieces that write `rest`."""
 
     forced: list[int]
     rest: bytes  # empty = nothing more to require
 
 
 class Spelling:
-    """The bytes of the pieces of a tokenizer, and what they can spell.
+    """The bytes of the pieces of a tokenizer, and the texts that these spell.
 
     Bytes are those of the text as the tokenizer's normalizer writes it, see `bytes_of`. For unigram
     and word tokenizers, that is with a space before the text: the first piece of a text writes
@@ -78,17 +78,21 @@ class Spelling:
             if written:
                 self._ids.setdefault(written, []).append(i)
         self._sorted = sorted(self._ids)
-        self._longest = max(map(len, self._sorted), default=0)
+        self._max_bytes = max(map(len, self._sorted), default=0)
         rank = {written: rank for rank, written in enumerate(self._sorted)}
         self._rank = torch.tensor([rank.get(written, -1) for written in self.writes])
-        self._spellings: dict[str, list[list[int]]] = {}  # of the phrases that were asked for last
+        self._spellings: dict[str, list[list[int]]] = {}  # of the last phrases
 
     def bytes_of(self, text: str) -> bytes:
-        """What the pieces of a text write: the text as the tokenizer's normalizer writes it."""
+        """The bytes of a text as the tokenizer's normalizer writes it."""
         return b"".join(map(self._bytes_of, self._words(text)))
 
+    def write(self, ids: list[int]) -> bytes:
+        """The bytes of pieces."""
+        return b"".join(self.writes[i] for i in ids)
+
     def extend(self, prefix: str) -> Extension:
-        """How all texts that begin with a prefix begin.
+        """The beginning of all texts that begin with a prefix.
 
         The pieces of every word but the last are forced: no later text changes them. The last word
         (for byte-level BPE and unigram with the space before it) may grow. Wherever its last piece
@@ -108,9 +112,9 @@ class Spelling:
         if self._byte_level and words[-2:] in CONTRACTIONS:
             closed, last = words[:-2], ""
         forced = [i for word in closed for i in self._pieces_up_to(word, [len(word)])[0]]
-        ends = range(max(0, len(last) - self._longest), len(last) + 1)
-        possible = [end for end in ends if self._may_grow(self._bytes_of(last[end:]))]
-        forced += commonprefix(self._pieces_up_to(last, possible))
+        ends = range(max(0, len(last) - self._max_bytes), len(last) + 1)
+        ends_of_pieces = [end for end in ends if self._may_grow(self._bytes_of(last[end:]))]
+        forced += commonprefix(self._pieces_up_to(last, ends_of_pieces))
         done = sum(len(self.writes[i]) for i in forced)
         return Extension(forced, b"".join(map(self._bytes_of, words))[done:])
 
@@ -125,9 +129,9 @@ class Spelling:
         first = bisect_left(self._sorted, rest)
         after = bisect_right(self._sorted, rest, first, key=lambda written: written[:span])
         mask = (self._rank >= first) & (self._rank < after)
-        spelled = self._spellable(rest)
-        for end in range(1, min(span, self._longest + 1)):
-            if spelled[end]:
+        spellable = self._find_spellable(rest)
+        for end in range(1, min(span, self._max_bytes + 1)):
+            if spellable[end]:
                 mask[self._ids.get(rest[:end], [])] = True
         return mask.nonzero().squeeze(1)
 
@@ -141,34 +145,34 @@ class Spelling:
         Raises: ConfigError naming words that have no pieces, and for an empty phrase.
         """
         if (known := self._spellings.get(phrase)) is None:
-            if len(self._spellings) >= REMEMBERED:
+            if len(self._spellings) >= MAX_CACHED:
                 self._spellings.clear()
-            known = self._spellings[phrase] = self._cut(phrase.strip())
+            known = self._spellings[phrase] = self._find_spellings(phrase.strip())
         return known
 
-    def _cut(self, phrase: str) -> list[list[int]]:
+    def _find_spellings(self, phrase: str) -> list[list[int]]:
         """The spellings of a phrase, from as many texts as it is cut in."""
         if not phrase:
             raise ConfigError("a phrase is empty: give at least one word")
         cuts = [(before, after) for after in AFTER for before in BEFORE]
         rows = self._tokenizer.encode_batch([before + phrase + after for before, after in cuts])
         wanted = self.bytes_of(phrase).lstrip(b" ")
-        found = dict.fromkeys(
-            self._writing(wanted, ids, after) for ids, (_, after) in zip(rows, cuts, strict=True)
+        spellings = dict.fromkeys(
+            self._pieces_of(wanted, ids, after) for ids, (_, after) in zip(rows, cuts, strict=True)
         )
-        found.pop((), None)
-        if not found:
+        spellings.pop((), None)
+        if not spellings:
             for word in self._words(phrase):
                 self._pieces_up_to(word, [len(word)])  # raises for one of them
-        return [list(ids) for ids in found]
+        return [list(ids) for ids in spellings]
 
-    def _writing(self, wanted: bytes, ids: list[int], after: str) -> tuple[int, ...]:
+    def _pieces_of(self, wanted: bytes, ids: list[int], after: str) -> tuple[int, ...]:
         """The pieces of a text that write these bytes of it; none if no pieces write all of them.
 
         Args:
             after: the end of the text, behind the bytes.
         """
-        if not b"".join(self.writes[i] for i in ids).endswith(wanted + after.encode()):
+        if not self.write(ids).endswith(wanted + after.encode()):
             return ()
         places = list(accumulate((len(self.writes[i]) for i in ids), initial=0))
         end = places[-1] - len(after)
@@ -176,7 +180,7 @@ class Spelling:
         return tuple(i for i, (s, e) in pieces if s < end and e > end - len(wanted))
 
     def _words(self, text: str) -> list[str]:
-        """A text in the words that are cut into pieces separately, as the model reads them."""
+        """The words of a text that are cut into pieces separately, as the model reads them."""
         normalizer, cut = self._library.normalizer, self._library.pre_tokenizer
         text += GUARD  # or else a space at the end may be dropped
         normal = normalizer.normalize_str(text) if normalizer else text
@@ -189,7 +193,7 @@ class Spelling:
         """The pieces of a word up to each of these places, without unknown ones."""
         known = [ids for end in ends if UNK not in (ids := self._pieces(word[:end]))]
         if not known:
-            raise unwritable(self._bytes_of(word).decode().strip())
+            raise unspellable_error(self._bytes_of(word).decode().strip())
         return known
 
     def _bytes_of(self, piece: str) -> bytes:
@@ -201,15 +205,15 @@ class Spelling:
         after = bisect_right(self._sorted, start)
         return after < len(self._sorted) and self._sorted[after].startswith(start)
 
-    def _spellable(self, rest: bytes) -> list[bool]:
+    def _find_spellable(self, rest: bytes) -> list[bool]:
         """Can pieces spell the bytes from each place on, and then more?"""
-        spelled = [True] * len(rest)
+        spellable = [True] * len(rest)
         for start in reversed(range(len(rest))):
-            ends = range(start + 1, min(len(rest), start + self._longest + 1))
-            spelled[start] = any(spelled[e] and rest[start:e] in self._ids for e in ends)
-            if not spelled[start]:
-                spelled[start] = rest[start:] in self._ids or self._may_grow(rest[start:])
-        return spelled
+            ends = range(start + 1, min(len(rest), start + self._max_bytes + 1))
+            spellable[start] = any(spellable[e] and rest[start:e] in self._ids for e in ends)
+            if not spellable[start]:
+                spellable[start] = rest[start:] in self._ids or self._may_grow(rest[start:])
+        return spellable
 
 
 def byte_letters() -> dict[int, int]:
@@ -222,7 +226,7 @@ def byte_letters() -> dict[int, int]:
 
 
 @cache
-def in_word(character: str) -> bool:
+def is_word_character(character: str) -> bool:
     """Is this a character of words: a letter, its accent, a digit, a joiner or an underscore?
 
     So is U+FFFD, which stands for a part of a character.
@@ -230,27 +234,28 @@ def in_word(character: str) -> bool:
     return unicodedata.category(character)[0] in "LMN" or character in f"_\u200c\u200d{FOREIGN}"
 
 
-def occurrences(phrase: str, text: str, anywhere: bool = False) -> int:
-    """How often a text contains a phrase as whole words, or anywhere."""
+def count_occurrences(phrase: str, text: str, anywhere: bool = False) -> int:
+    """The number of times that a text contains a phrase as whole words, or anywhere."""
     count, start, step = 0, text.find(phrase), len(phrase) + 1
     while start >= 0:
         end = start + len(phrase)
-        count += anywhere or not (inside_word(text, start) or inside_word(text, end))
+        count += anywhere or not (is_inside_word(text, start) or is_inside_word(text, end))
         # A step of at most half of the phrase is its period: only as much has to be read again, so
         # that many overlapping occurrences take linear time.
         if 2 * step <= len(phrase) and text.startswith(phrase[-step:], end):
             start += step
         else:
-            step, start = (found := text.find(phrase, start + 1)) - start, found
+            step, start = (next_start := text.find(phrase, start + 1)) - start, next_start
     return count
 
 
-def inside_word(text: str, place: int) -> bool:
+def is_inside_word(text: str, place: int) -> bool:
     """Do characters of words stand on both sides of a place?"""
-    return 0 < place < len(text) and in_word(text[place - 1]) and in_word(text[place])
+    return 0 < place < len(text) and all(map(is_word_character, text[place - 1 : place + 1]))
 
 
-def unwritable(words: str) -> ConfigError:
+def unspellable_error(words: str) -> ConfigError:
+    """The error for words that no pieces spell."""
     return ConfigError(
         f"the model cannot write {words!r}: no pieces of its vocabulary spell it. Use other words, "
         "or a model trained with tokenizer=bpe, which can write any text"

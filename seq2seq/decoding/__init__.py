@@ -12,7 +12,7 @@ from seq2seq.decoding.greedy import Greedy
 from seq2seq.decoding.precision import PRECISIONS, with_precision
 from seq2seq.decoding.request import SentenceRequest
 from seq2seq.decoding.sample import Sample
-from seq2seq.decoding.search import CandidateRequest, Hypothesis, Search, SearchState, StepChoice
+from seq2seq.decoding.search import Hypothesis, Search, SearchState, StepChoice
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
 from seq2seq.tables import Table, check_options, check_range, options_of
@@ -21,7 +21,6 @@ __all__ = [
     "ENGINE_OPTIONS",
     "SEARCHES",
     "StepChoice",
-    "CandidateRequest",
     "Beam",
     "DiverseBeam",
     "Engine",

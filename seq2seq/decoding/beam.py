@@ -9,15 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from seq2seq.constraints.guide import Guides, in_turns
+from seq2seq.constraints.guide import Guides
 from seq2seq.decoding.search import Array, Search, SearchState, StepChoice
 from seq2seq.symbols import EOS
 
 # Floor of the summed attention to a source piece, so that its logarithm stays finite.
-UNSEEN = float(np.finfo(np.float32).eps)
+MIN_COVERAGE = float(np.finfo(np.float32).eps)
 
 
-class Selection(NamedTuple):
+class Continuations(NamedTuple):
     """R continuations of each sentence: the 2K best, best first, then that of greedy search."""
 
     values: Array  # (B, R) log-probabilities, -inf for the continuation of a dead beam
@@ -27,25 +27,20 @@ class Selection(NamedTuple):
     greedy: Array  # (B, R) bool: is it the output of greedy search?
     ended: Array  # (B, R) bool: does it end a hypothesis?
 
-    def at(self, places: Array) -> "Selection":
-        """Some of them, (B, R') indices."""
-        rows = np.arange(len(places))[:, None]
-        return Selection(*(x[rows, places] for x in self))
-
-    def going(self, K: int) -> Array:
-        """The places (B, K) of the K best that do not end. The last of them is replaced by the
-        output of greedy search if that is not among them.
+    def best_open(self, K: int) -> "Continuations":
+        """The K best that do not end, (B, K). The last of them is replaced by the output of greedy
+        search if that is not among them.
         """
         # A stable sort puts those that go on first, in order.
-        going = self.ended[:, :-1].argsort(axis=1, kind="stable")[:, :K]
-        goes_on = self.greedy & ~self.ended
-        rows = np.arange(len(going))[:, None]
-        lost = goes_on[:, -1] & ~goes_on[rows, going].any(1)
-        going[lost, -1] = goes_on.shape[1] - 1
-        return going
+        places = self.ended[:, :-1].argsort(axis=1, kind="stable")[:, :K]
+        is_open = self.greedy & ~self.ended
+        rows = np.arange(len(places))[:, None]
+        lost = is_open[:, -1] & ~is_open[rows, places].any(1)
+        places[lost, -1] = is_open.shape[1] - 1
+        return Continuations(*(x[rows, places] for x in self))
 
 
-def largest(x: Array, count: int) -> Array:
+def top_places(x: Array, count: int) -> Array:
     """The places (B, count) of the largest of each row of (B, M), largest first; NaN is largest."""
     # From the last to the first and back: of equal values, the first stays first.
     order = x[:, ::-1].argsort(axis=1, kind="stable")[:, ::-1]
@@ -53,14 +48,41 @@ def largest(x: Array, count: int) -> Array:
     return places
 
 
-def select(
+def round_robin_order(values: Tensor, progress: Tensor) -> Tensor:
+    """The order of continuations in which those of each progress take turns: the best of each
+    progress, most progress first, then the second best of each, and so on.
+
+    This is dynamic beam allocation (Post and Vilar 2018, arXiv:1804.06609): a beam holds as many
+    hypotheses of each progress as there are, in equal shares. Where all have the same progress, it
+    is the order of their values.
+
+    Args:
+        values: log-probabilities, (B, M).
+        progress: (B, M).
+
+    Returns: indices (B, M).
+    """
+    order = values.argsort(dim=1, descending=True, stable=True)
+    p = progress.gather(1, order)
+    p = torch.where(values.gather(1, order) == -torch.inf, -1, p)  # impossible ones come last
+    by_progress = p.argsort(dim=1, stable=True)
+    sorted_p = p.gather(1, by_progress)
+    place = torch.arange(p.shape[1], device=p.device).expand_as(p)
+    first = place.where(sorted_p != sorted_p.roll(1, 1), 0).cummax(1).values
+    turn = torch.empty_like(p).scatter_(1, by_progress, place - first)
+    turn = torch.where(p < 0, values.shape[1], turn)
+    key = turn * (int(p.max()) + 2) - p
+    return order.gather(1, key.argsort(dim=1, stable=True))
+
+
+def select_continuations(
     total: Array,
     gains: Array,
     ids: Array,
     greedy: Array,
     guides: Guides | None = None,
     bias: Array | None = None,
-) -> Selection:
+) -> Continuations:
     """The continuations of each sentence that a beam search considers.
 
     Args:
@@ -80,16 +102,16 @@ def select(
         first = first + (gains + bias)[np.arange(B), beam].argmax(1)
     if guides:
         progress = guides.progress(ids, np.isfinite(values).reshape(ids.shape)).reshape(B, K * C)
-        turns = in_turns(torch.from_numpy(ranks), torch.from_numpy(progress))
-        best = turns[:, : 2 * K].numpy()
+        order = round_robin_order(torch.from_numpy(ranks), torch.from_numpy(progress))
+        best = order[:, : 2 * K].numpy()
     else:
-        best = largest(ranks, min(2 * K, K * C))
+        best = top_places(ranks, min(2 * K, K * C))
     index, rows = np.concatenate((best, first[:, None]), axis=1), np.arange(B)[:, None]
     values, tokens = values[rows, index], ids.reshape(B, K * C)[rows, index]
     is_greedy = (index == first[:, None]) & (greedy >= 0)[:, None] & np.isfinite(values)
     ended = (tokens == EOS) & (values != -np.inf)
     gains = gains.reshape(B, K * C)[rows, index]
-    return Selection(values, index // C, tokens, gains, is_greedy, ended)
+    return Continuations(values, index // C, tokens, gains, is_greedy, ended)
 
 
 class BeamState(SearchState):
@@ -100,18 +122,18 @@ class BeamState(SearchState):
         count: finished hypotheses, (B,).
         best: the highest score of those, (B,); -inf if there is none.
         greedy: the beam that holds the output of greedy search, (B,); -1 once that has ended.
-        seen: summed attention of each beam to each source piece, eos included, (B, K, S); S = 0
-            without coverage.
-        exponent, enough: the length penalty, and the finished hypotheses needed, (B,).
+        coverage: summed attention of each beam to each source piece, eos included, (B, K, S); S = 0
+            if the search does not need it.
+        exponent: of the length penalty, (B,).
+        max_finished: the finished hypotheses after which no more are needed, (B,).
     """
 
-    rows = (*SearchState.rows, *("total", "count", "best", "greedy", "seen", "exponent", "enough"))
     search: "Beam"
 
     def __init__(self, searches: Sequence[Search], source_lengths: Tensor, *arguments: Any):
         super().__init__(searches, source_lengths, *arguments)
-        self.exponent = self.option("length_penalty")
-        self.enough = self.option("enough", np.int64)
+        self.exponent = self.option_values("length_penalty")
+        self.max_finished = self.option_values("max_finished", np.int64)
         B, K = self.tokens.shape[:2]
         self.total = np.full((B, K), -np.inf)
         self.total[:, :1] = 0.0
@@ -121,30 +143,30 @@ class BeamState(SearchState):
         none = [self.search.stopping == "count" or self.guides.requires(i) for i in range(B)]
         self.greedy = -np.array(none, dtype=np.int64)
         S = int(self.source_lengths.max()) + 1 if self.search.reads_weights else 0
-        self.seen = np.zeros((B, K, S))
+        self.coverage = np.zeros((B, K, S))
 
     def advance(self, logp: Tensor, ids: Tensor, weights: Tensor | None = None) -> StepChoice:
         B, K = self.total.shape
         if weights is not None:
-            self._look(weights)
+            self._add_attention(weights)
         self.grow()
         gains = logp.cpu().numpy().astype(np.float64).reshape(B, K, -1)
         selected = self._select(gains, ids.cpu().numpy().reshape(B, K, -1))
-        self._end(selected)
-        parents, tokens = self._go_on(selected)
-        decided = self._are_decided()
+        self._finish_ended(selected)
+        parents, tokens = self._continue(selected.best_open(K))
+        decided = self._find_decided()
         at_limit = ~decided & (self.length >= self.limits)
         if np.count_nonzero(at_limit):
             # A dead beam gives no result; NaN, from a model that diverged, does.
             beams = np.broadcast_to(np.arange(K), (B, K))
             self._finish(at_limit[:, None] & (self.total != -np.inf), beams, self.total)
-        return StepChoice(parents, self.tensor(tokens.ravel()), decided | at_limit)
+        return StepChoice(parents, self.to_tensor(tokens.ravel()), decided | at_limit)
 
-    def _select(self, gains: Array, ids: Array) -> Selection:
+    def _select(self, gains: Array, ids: Array) -> Continuations:
         """Select from candidates, (B, K, C)."""
-        return select(self.total, gains, ids, self.greedy, self.guides)
+        return select_continuations(self.total, gains, ids, self.greedy, self.guides)
 
-    def _end(self, selected: Selection) -> None:
+    def _finish_ended(self, selected: Continuations) -> None:
         """Finish those of the first K, and the output of greedy search, that end here."""
         if not np.count_nonzero(selected.ended):
             return
@@ -155,31 +177,30 @@ class BeamState(SearchState):
         self._finish(finished, selected.beams, selected.values, selected.gains)
         self.count = self.count + finished.sum(1)
 
-    def _go_on(self, selected: Selection) -> tuple[Tensor | None, Array]:
-        """Continue the K best of the others. Returns: parent rows (N,), None = each row itself, and
-        tokens (B, K).
+    def _continue(self, selected: Continuations) -> tuple[Tensor | None, Array]:
+        """Continue K open hypotheses. Returns: parent rows (N,), None = each row itself, and tokens
+        (B, K).
         """
         B, K = self.total.shape
-        selected = selected.at(selected.going(K))
         is_greedy = selected.greedy & ~selected.ended
         self.greedy = np.where(is_greedy.any(1), is_greedy.argmax(1), -1)
         self.total = selected.values
         parents = None
         if np.count_nonzero(selected.beams != np.arange(K)):
             rows = np.arange(B)[:, None]
-            for name in ("tokens", "logp", "seen"):
+            for name in ("tokens", "logp", "coverage"):
                 setattr(self, name, getattr(self, name)[rows, selected.beams])
-            parents = self.tensor((selected.beams + K * rows).ravel())
+            parents = self.to_tensor((selected.beams + K * rows).ravel())
         self.write(selected.tokens, selected.gains)
-        self.guides.go_on(selected.beams, selected.tokens)
+        self.guides.advance(selected.beams, selected.tokens)
         return parents, selected.tokens
 
-    def _are_decided(self) -> Array:
+    def _find_decided(self) -> Array:
         """Sentences (B,) with enough finished hypotheses and, if `stopping` is `score`, no open one
         that can still win.
         """
         search = self.search
-        enough = self.count >= self.enough
+        enough = self.count >= self.max_finished
         if search.stopping == "count" or search.beam_size == 1 or not np.count_nonzero(enough):
             return enough
         # Log-probabilities only fall. If the highest ended next:
@@ -191,18 +212,18 @@ class BeamState(SearchState):
         beaten &= (self.greedy < 0) | (self.best >= at_limit)
         return enough & beaten
 
-    def _look(self, weights: Tensor) -> None:
+    def _add_attention(self, weights: Tensor) -> None:
         """Add the attention of each beam in this step, (L, N, H, 1, S), averaged over heads."""
-        looked = weights[self.search.coverage_layer, :, :, -1].double().mean(1).cpu().numpy()
-        looked = looked.reshape(*self.total.shape, -1)
-        S = min(looked.shape[-1], self.seen.shape[-1])  # both reach the longest source
-        self.seen[..., :S] += looked[..., :S]
+        attention = weights[self.search.coverage_layer, :, :, -1].double().mean(1).cpu().numpy()
+        attention = attention.reshape(*self.total.shape, -1)
+        S = min(attention.shape[-1], self.coverage.shape[-1])  # both reach the longest source
+        self.coverage[..., :S] += attention[..., :S]
 
     def _finish(self, which: Array, beams: Array, totals: Array, last: Array | None = None) -> None:
         """Record some hypotheses.
 
         Args:
-            which: whether each hypothesis finishes, (B, R).
+            which: bool, those that finish, (B, R).
             beams: the beam that holds the tokens of each, (B, R).
             totals: log-probability of each, (B, R).
             last: log-probability of the eos that ends each, (B, R); None = they end without eos.
@@ -218,18 +239,18 @@ class BeamState(SearchState):
         lengths = self.length[sentences].astype(np.float64)
         scores = totals[at] / self.search.penalty(lengths, self.exponent[sentences])
         if self.search.reads_weights:
-            scores = scores + self._coverage(sentences, beam)
+            scores = scores + self._coverage_scores(sentences, beam)
         with np.errstate(invalid="ignore"):  # NaN, from a model that diverged
             np.maximum.at(self.best, sentences, scores)
         self.record(sentences, tokens, logp, scores)
 
-    def _coverage(self, sentences: Array, beams: Array) -> Array:
+    def _coverage_scores(self, sentences: Array, beams: Array) -> Array:
         """The coverage term in the scores of M hypotheses, (M,)."""
-        seen, lengths = self.seen[sentences, beams], self.source_lengths[sentences, None]
-        real = np.arange(seen.shape[1]) <= lengths  # the last is eos
-        of_pieces: Array = np.log(seen.clip(UNSEEN, 1)) * real
-        coverage: Array = self.search.coverage * of_pieces.sum(1)
-        return coverage
+        coverage, lengths = self.coverage[sentences, beams], self.source_lengths[sentences, None]
+        real = np.arange(coverage.shape[1]) <= lengths  # the last is eos
+        of_pieces: Array = np.log(coverage.clip(MIN_COVERAGE, 1)) * real
+        scores: Array = self.search.coverage * of_pieces.sum(1)
+        return scores
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -302,8 +323,8 @@ class Beam(Search):
         return self.coverage > 0
 
     @property
-    def enough(self) -> int:
-        """Finished hypotheses that a sentence needs to be done."""
+    def max_finished(self) -> int:
+        """Finished hypotheses after which a sentence needs no more."""
         return max(1, math.ceil(self.patience * self.beam_size))
 
     def penalty(self, n: Any, exponent: Any = None) -> Any:

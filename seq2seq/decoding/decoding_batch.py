@@ -1,5 +1,5 @@
 """The decoding loop, the only place where a model and a search meet: the sentences that are decoded
-together, and the best next tokens of their hypotheses.
+together.
 """
 
 from collections.abc import Container, Sequence
@@ -10,23 +10,13 @@ from torch import Tensor
 
 from seq2seq.attention.pages import PagePool
 from seq2seq.constraints.guide import Guide
-from seq2seq.decoding.native.model import MOST, NativeTransformer
-from seq2seq.decoding.search import (
-    CandidateRequest,
-    Candidates,
-    Hypothesis,
-    Search,
-    SearchState,
-)
+from seq2seq.decoding.search import Hypothesis, Search, SearchState
 from seq2seq.decoding.stats import Stats
 from seq2seq.models import Encoded, Seq2Seq
 from seq2seq.models.state import DecodeState
-from seq2seq.symbols import BOS, EOS, PAD, UNK
+from seq2seq.symbols import BOS, PAD
 
 CACHED = 2048  # padded source pieces whose activations fit in the caches of a CPU
-# Columns of which at first only the largest is compared. `topk` is fast if a row has more than 64 C
-# of these chunks: with 8,000 pieces and the 10 candidates of 5 beams, chunks of at most 12.
-CHUNK = 10
 
 Results = list[tuple[int, list[Hypothesis]]]  # request ids, and hypotheses, best first
 
@@ -127,7 +117,7 @@ class DecodingBatch:
         draw_ids = request_ids if draw_ids is None else draw_ids
         search_state = self.search.start(
             (source != PAD).sum(1) - 1,
-            longest=self.model.max_length,
+            max_length=self.model.max_length,
             draw_ids=torch.tensor(draw_ids, device=source.device),
             prefixes=prefixes,
             searches=searches,
@@ -158,7 +148,7 @@ class DecodingBatch:
             stats.held += self.pages.used * self.pages.page_size
             stats.written += self._state.written
             stats.high_water = self.pages.high_water
-        candidates = find_candidates(self.model, step.hidden[:, -1], self._search_state.request())
+        candidates = self.model.candidates(step.hidden[:, -1], self._search_state.request())
         parents, self._tokens, done = self._search_state.advance(*candidates, step.weights)
         start = stats.lap("choose", start)
         if parents is not None:
@@ -231,95 +221,3 @@ def stack_padded(parts: list[Tensor], S: int) -> Tensor:
     for part, rows in zip(parts, whole.split([len(part) for part in parts]), strict=True):
         rows[:, : part.shape[1]] = part
     return whole
-
-
-def find_candidates(model: Seq2Seq, hidden: Tensor, request: CandidateRequest) -> Candidates:
-    """`top_candidates`, in C where it can. Rows for which some token is special, as while they have
-    a prefix to follow, take the logits of all tokens from torch; the others are as without them.
-    """
-    if not isinstance(model, NativeTransformer) or request.count > MOST:
-        return top_candidates(model, hidden, request)
-    guided = request.guided_rows()
-    if guided is None:
-        return model.candidates(hidden, request.count, request.unending)
-    full = top_candidates(model, hidden[guided], request.of_rows(guided))
-    if len(guided) == len(hidden):
-        return full
-    is_free = torch.ones(len(hidden), dtype=torch.bool).index_fill_(0, guided, False)
-    unending = None if request.unending is None else request.unending[is_free]
-    found = model.candidates(hidden[is_free], request.count, unending)
-    # What is required of guided rows comes after the candidates, and has probability 0 elsewhere.
-    shape, C = (len(hidden), full.ids.shape[1]), found.ids.shape[1]
-    logp, ids = torch.full(shape, -torch.inf), torch.zeros(shape, dtype=torch.long)
-    logp[guided], ids[guided] = full
-    logp[is_free, :C], ids[is_free, :C] = found
-    return Candidates(logp, ids)
-
-
-@torch.no_grad()
-def top_candidates(model: Seq2Seq, hidden: Tensor, request: CandidateRequest) -> Candidates:
-    """The most probable next tokens of each row: hidden (N, E) -> (N, C + R).
-
-    Symbols that no text contains (pad, bos, unk) are excluded; probabilities are those of the
-    model, not renormalised without them. A forced row has its token first, and all its other
-    candidates have probability 0.
-    """
-    logits = model.logits(hidden)
-    logp = logits.to(torch.promote_types(logits.dtype, torch.float32))
-    # In place: a second tensor (N, V) would not fit in the caches.
-    torch.log_softmax(logp, -1, out=logp)
-    forced = request.forced
-    forced_logp = None if forced is None else logp.gather(1, forced.clamp(min=0)[:, None])
-    for never in (PAD, BOS, UNK):
-        logp[:, never] = -torch.inf
-    if request.unending is not None:
-        logp[:, EOS].masked_fill_(request.unending, -torch.inf)
-    if request.banned is not None:
-        logp[tuple(request.banned.T)] = -torch.inf
-    if request.allowed is not None:
-        rows, tokens = request.allowed.T
-        kept = logp[rows, tokens]
-        logp[rows] = -torch.inf
-        logp[rows, tokens] = kept
-    best, ids = top_of_rows(logp, request.count)
-    if request.required is not None:
-        best, ids = with_required(logp, best, ids, request.required)
-    if forced is not None and forced_logp is not None:
-        rows = forced >= 0
-        best.masked_fill_(rows[:, None], -torch.inf)
-        best[:, :1] = torch.where(rows[:, None], forced_logp, best[:, :1])
-        ids[:, 0] = torch.where(rows, forced, ids[:, 0])
-    return Candidates(best, ids)
-
-
-def with_required(logp: Tensor, best: Tensor, ids: Tensor, required: Tensor) -> Candidates:
-    """Candidates (N, C) and the required tokens (N, R) of each row: those among the candidates
-    already, and -1, have probability 0 in their second place.
-    """
-    again = (required[:, :, None] == ids[:, None]).any(2) | (required < 0)
-    of_required = logp.gather(1, required.clamp(min=0)).masked_fill(again, -torch.inf)
-    tokens = required.clamp(min=0)
-    return Candidates(torch.cat((best, of_required), 1), torch.cat((ids, tokens), 1))
-
-
-def top_of_rows(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """`topk`, exact up to the order of equal values: (N, V) -> values and columns, (N, C) each.
-
-    The C largest values of a row lie in the C chunks with the largest maxima, so only these are
-    searched. A chunk takes every w-th column, so that the maxima of all chunks are found as fast as
-    the row can be read.
-    """
-    V = x.shape[1]
-    w = V // CHUNK
-    if w < 4 * count:
-        best, columns = x.topk(min(count, V))
-        return best, columns
-    maxima = x[:, : w * CHUNK].unflatten(1, (CHUNK, w)).amax(1)
-    chunks = maxima.topk(count, sorted=False).indices  # (N, C)
-    within = torch.arange(0, w * CHUNK, w, device=x.device)
-    columns = (chunks[:, :, None] + within).flatten(1)  # (N, C * CHUNK)
-    if w * CHUNK < V:
-        rest = torch.arange(w * CHUNK, V, device=x.device).expand(len(x), -1)
-        columns = torch.cat((columns, rest), dim=1)
-    best, places = x.gather(1, columns).topk(count)
-    return best, columns.gather(1, places)

@@ -10,8 +10,8 @@ import torch
 from torch import Tensor
 
 from seq2seq.constraints.guide import Guide
-from seq2seq.decoding.beam import Beam, BeamState, Selection, select
-from seq2seq.decoding.search import FREE, Array, Hypothesis, StepChoice
+from seq2seq.decoding.beam import Beam, BeamState, Continuations, select_continuations
+from seq2seq.decoding.search import FREE, Array, Hypothesis, StepChoice, rank_hypotheses
 from seq2seq.errors import ConfigError
 
 
@@ -25,14 +25,13 @@ class DiverseState(BeamState):
         diversity_penalty: of each group, (B * G,).
     """
 
-    rows = (*BeamState.rows, "diversity_penalty")
     search: "Group"
 
     def __init__(
         self,
         searches: "Sequence[DiverseBeam]",
         source_lengths: Tensor,
-        longest: int | None,
+        max_length: int | None,
         draw_ids: Tensor,
         prefixes: Sequence[Sequence[int]],
         guides: Sequence[Guide | None],
@@ -41,12 +40,12 @@ class DiverseState(BeamState):
         super().__init__(
             [group for search in searches for group in [search.group] * G],
             source_lengths.repeat_interleave(G),
-            longest,
+            max_length,
             draw_ids.repeat_interleave(G),
             [prefix for prefix in prefixes for _ in range(G)],
             [guide for guide in guides for _ in range(G)],
         )
-        self.diversity_penalty = self.option("diversity_penalty")
+        self.diversity_penalty = self.option_values("diversity_penalty")
 
     def advance(self, logp: Tensor, ids: Tensor, weights: Tensor | None = None) -> StepChoice:
         choice = super().advance(logp, ids, weights)
@@ -55,29 +54,29 @@ class DiverseState(BeamState):
         done = np.logical_and.reduce(choice.done.reshape(-1, self.search.groups), axis=1)
         return choice._replace(done=done)
 
-    def _select(self, gains: Array, ids: Array) -> Selection:
+    def _select(self, gains: Array, ids: Array) -> Continuations:
         G, K = self.search.groups, self.search.beams
-        chosen = ids[::G, 0, :0]  # by the beams of earlier groups
-        selections = []
+        earlier = ids[::G, 0, :0]  # the tokens of the beams of earlier groups
+        by_group = []
         for g in range(G):
             of_group = slice(g, None, G)
             guides = copy(self.guides)
             guides.keep(range(g, len(ids), G))
             penalty = self.diversity_penalty[of_group, None, None]
-            selected = select(
+            selected = select_continuations(
                 self.total[of_group],
                 gains[of_group],
                 ids[of_group],
                 self.greedy[of_group],
                 guides,
-                -penalty * count_chosen(ids[of_group], chosen),
+                -penalty * count_matches(ids[of_group], earlier),
             )
-            going = selected.at(selected.going(K))
-            tokens = np.where(going.values == -np.inf, FREE, going.tokens)
-            chosen = np.concatenate((chosen, tokens), axis=1)
-            selections.append(selected)
-        groups = (np.stack(x, 1) for x in zip(*selections, strict=True))
-        return Selection(*(x.reshape(-1, x.shape[2]) for x in groups))
+            best = selected.best_open(K)
+            tokens = np.where(best.values == -np.inf, FREE, best.tokens)
+            earlier = np.concatenate((earlier, tokens), axis=1)
+            by_group.append(selected)
+        groups = (np.stack(x, 1) for x in zip(*by_group, strict=True))
+        return Continuations(*(x.reshape(-1, x.shape[2]) for x in groups))
 
     def keep(self, sentences: Tensor) -> None:
         groups = torch.arange(self.search.groups, device=sentences.device)
@@ -88,17 +87,17 @@ class DiverseState(BeamState):
         G = self.search.groups
         results = []
         for first in (i * G for i in sentences):
-            found = [h for group in self.finished[first : first + G] for h in group]
+            finished = [h for group in self.finished[first : first + G] for h in group]
             best: dict[tuple[int, ...], Hypothesis] = {}
-            for hypothesis in self._ranked(found, self.searches[first].max_length):
+            for hypothesis in rank_hypotheses(finished, self.searches[first].max_length):
                 best.setdefault(tuple(hypothesis.ids), hypothesis)
             results.append([*best.values()])
         return results
 
 
-def count_chosen(tokens: Array, chosen: Array) -> Array:
-    """How often each token (B, ...) is among those chosen in its sentence, (B, M) -> (B, ...)."""
-    order = torch.from_numpy(np.sort(chosen, axis=1))
+def count_matches(tokens: Array, others: Array) -> Array:
+    """The count of each token (B, ...) among others of its sentence, (B, M) -> (B, ...)."""
+    order = torch.from_numpy(np.sort(others, axis=1))
     flat = torch.from_numpy(np.ascontiguousarray(tokens).reshape(len(tokens), -1))
     counts = torch.searchsorted(order, flat, right=True) - torch.searchsorted(order, flat)
     return counts.numpy().reshape(tokens.shape)

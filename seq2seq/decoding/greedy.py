@@ -19,26 +19,19 @@ class IndependentBeams(SearchState):
         live: beams that have not ended, (B, K).
     """
 
-    rows = (*SearchState.rows, "live")
-
     def __init__(self, *arguments: Any):
         super().__init__(*arguments)
         self.live = np.ones(self.tokens.shape[:2], dtype=bool)
 
-    def choose(self, logp: Tensor) -> Tensor:
-        """Which candidate each row takes: log-probabilities (N, C), best first -> (N, 1)."""
+    def choose(self, logp: Tensor, ids: Tensor) -> tuple[Array, Array]:
+        """The candidate that each row takes: (N, C), best first -> log-probability, id, (N, 1)."""
         raise NotImplementedError
 
-    def take(self, logp: Tensor, ids: Tensor) -> tuple[Array, Array]:
-        """Log-probability and token of the candidate that each row takes, (N, 1)."""
-        choice = self.choose(logp)
-        return logp.gather(1, choice).cpu().numpy(), ids.gather(1, choice).cpu().numpy()
-
     def advance(self, logp: Tensor, ids: Tensor, weights: Tensor | None = None) -> StepChoice:
-        values, tokens = (x.reshape(self.live.shape) for x in self.take(logp, ids))
+        values, tokens = (x.reshape(self.live.shape) for x in self.choose(logp, ids))
         self.grow()
         self.write(tokens, values)
-        self.guides.go_on(None, tokens)
+        self.guides.advance(None, tokens)
         over = (tokens == EOS) | (self.length >= self.limits)[:, None]
         ended = over & self.live
         if np.count_nonzero(ended):
@@ -46,13 +39,13 @@ class IndependentBeams(SearchState):
             self.record(which[0], self.tokens[which], self.logp[which])
             self.live = self.live & ~ended
         done = np.count_nonzero(self.live, 1) == 0
-        return StepChoice(None, self.tensor(tokens.ravel()), done)
+        return StepChoice(None, self.to_tensor(tokens.ravel()), done)
 
 
 class GreedyState(IndependentBeams):
     """One beam, which takes the best candidate."""
 
-    def take(self, logp: Tensor, ids: Tensor) -> tuple[Array, Array]:
+    def choose(self, logp: Tensor, ids: Tensor) -> tuple[Array, Array]:
         return logp.cpu().numpy()[:, :1], ids.cpu().numpy()[:, :1]
 
 

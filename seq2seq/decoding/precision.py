@@ -9,13 +9,14 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.decoding import native
+from seq2seq.decoding.native.build import UnavailableError
 from seq2seq.decoding.native.linear import NativeLinear, Packer
 from seq2seq.decoding.native.model import NativeTransformer
+from seq2seq.decoding.native.quantization import MAX_INPUTS, Int8Linear
 from seq2seq.decoding.native.stacks import is_covered
 from seq2seq.errors import ConfigError
-from seq2seq.functional.int8 import LONGEST
 from seq2seq.models import Ensemble, Seq2Seq
-from seq2seq.nn.packed import Int8Linear, PackedLinear
+from seq2seq.nn.packed import PackedLinear
 from seq2seq.tables import Table
 
 
@@ -29,9 +30,9 @@ def with_precision(model: Seq2Seq, precision: str) -> Seq2Seq:
             `bfloat16`: all parameters rounded to 8 significant bits, activations and memories too,
             which then take half the bytes; a second model of half the size in memory, on a CPU with
             its linear maps twice. `int8`: every `nn.Linear` (encoder, decoder, output) multiplies
-            integers, see `functional.int8`; all else stays in float32, and shares its parameters
-            with the given model: embeddings, even if tied to the output matrix, norms, attention,
-            and the cells of RNNs, which hold no `nn.Linear`.
+            integers, see `native.quantization`; all else stays in float32, and shares its
+            parameters with the given model: embeddings, even if tied to the output matrix, norms,
+            attention, and the cells of RNNs, which hold no `nn.Linear`.
 
     Raises: ConfigError for an unknown precision, and for int8 on any device but a CPU, or of a
         layer with too many inputs.
@@ -39,76 +40,77 @@ def with_precision(model: Seq2Seq, precision: str) -> Seq2Seq:
     return PRECISIONS.find(precision)(model)
 
 
-def in_float32(model: Seq2Seq) -> Seq2Seq:
-    return accelerate(copy_model(model), by_columns, int8=False) if on_cpu(model) else model
+def to_float32(model: Seq2Seq) -> Seq2Seq:
+    return accelerate(copy_model(model), to_column_major, int8=False) if is_on_cpu(model) else model
 
 
-def in_bfloat16(model: Seq2Seq) -> Seq2Seq:
+def to_bfloat16(model: Seq2Seq) -> Seq2Seq:
     converted = copy_model(model, lambda x: x.to(torch.bfloat16) if x.is_floating_point() else x)
-    return with_linears(converted, PackedLinear.of) if on_cpu(model) else converted
+    return replace_linears(converted, PackedLinear.of) if is_on_cpu(model) else converted
 
 
-def in_int8(model: Seq2Seq) -> Seq2Seq:
-    if not on_cpu(model):
+def to_int8(model: Seq2Seq) -> Seq2Seq:
+    if not is_on_cpu(model):
         raise ConfigError(
             "decode.precision=int8 runs on a CPU only. On a GPU use decode.precision=bfloat16, or "
             "choose the CPU: --device cpu"
         )
     for name, layer in model.named_modules():
-        if type(layer) is nn.Linear and layer.in_features > LONGEST:
+        if type(layer) is nn.Linear and layer.in_features > MAX_INPUTS:
             raise ConfigError(
-                f"decode.precision=int8 adds up to {LONGEST:,} products in 32 bits, and {name} has "
-                f"{layer.in_features:,} inputs: decode.precision=float32"
+                f"decode.precision=int8 adds up to {MAX_INPUTS:,} products in 32 bits, and {name} "
+                f"has {layer.in_features:,} inputs: decode.precision=float32"
             )
-    return accelerate(copy_model(model), Int8Linear.of, int8=True)
+    return accelerate(copy_model(model), Int8Linear, int8=True)
 
 
 def accelerate(model: Seq2Seq, build: Callable[[nn.Linear], nn.Module], int8: bool) -> Seq2Seq:
     """The model with all that the C covers computed there, if it runs here, and every other linear
     map replaced by what `build` makes of it.
     """
-    functions = native.functions()
-    if functions is None:
-        return with_linears(model, build)
+    try:
+        library = native.load_library()
+    except UnavailableError:
+        return replace_linears(model, build)
     if isinstance(model, Ensemble):
         members = (accelerate(member, build, int8) for member in model.members)
         model.members = cast(Sequence[Seq2Seq], nn.ModuleList(members))
         return model
-    packer = Packer(functions, int8)
-    native_linear = partial(NativeLinear.of, packer)
+    packer = Packer(library, int8)
+    native_linear = partial(NativeLinear, packer)
     if not is_covered(model):
-        return with_linears(model, native_linear if int8 else build)
+        return replace_linears(model, native_linear if int8 else build)
     converted = NativeTransformer(model, packer)
-    with_linears(model, native_linear)
+    replace_linears(model, native_linear)
     return converted
 
 
 PRECISIONS: Table[Callable[[Seq2Seq], Seq2Seq]] = Table(
-    "precision", {"float32": in_float32, "bfloat16": in_bfloat16, "int8": in_int8}
+    "precision", {"float32": to_float32, "bfloat16": to_bfloat16, "int8": to_int8}
 )
 
 
-def in_c(model: Seq2Seq) -> bool:
+def is_native(model: Seq2Seq) -> bool:
     """Does the C compute all steps of a converted model? Then other processes may have it."""
     members = model.members if isinstance(model, Ensemble) else [model]
     return all(isinstance(member, NativeTransformer) for member in members)
 
 
 def describe_backend(model: Seq2Seq) -> str:
-    """What computes the steps of a converted model, for people: C, or torch and why."""
-    if in_c(model):
+    """The backend of the steps of a converted model, for people: C, or torch and why."""
+    if is_native(model):
         return "C"
     parameter = next(model.parameters())
-    if parameter.dtype != torch.float32 or not on_cpu(model):
+    if parameter.dtype != torch.float32 or not is_on_cpu(model):
         return "torch: the C computes float32 and int8 on a CPU"
-    return f"torch: {native.why_not() or 'the C does not cover these attentions'}"
+    return f"torch: {native.unavailable_reason() or 'the C does not cover these attentions'}"
 
 
-def on_cpu(model: nn.Module) -> bool:
+def is_on_cpu(model: nn.Module) -> bool:
     return next(model.parameters()).device.type == "cpu"
 
 
-def by_columns(linear: nn.Linear) -> nn.Linear:
+def to_column_major(linear: nn.Linear) -> nn.Linear:
     """The same map with its matrix (O, K) stored by columns: a CPU multiplies the few rows of a
     decoding step by it up to 1.7 times as fast.
     """
@@ -129,7 +131,7 @@ def copy_model(model: Seq2Seq, convert: Callable[[Tensor], Tensor] = lambda x: x
     return copy.deepcopy(model, memo).eval()
 
 
-def with_linears(model: Seq2Seq, build: Callable[[nn.Linear], nn.Module]) -> Seq2Seq:
+def replace_linears(model: Seq2Seq, build: Callable[[nn.Linear], nn.Module]) -> Seq2Seq:
     """Replace each layer that is exactly an `nn.Linear`: a subclass may compute something else."""
     built = {module: build(module) for module in model.modules() if type(module) is nn.Linear}
     for module in list(model.modules()):

@@ -8,10 +8,10 @@ import torch
 from torch import Tensor
 
 from seq2seq.decoding.greedy import IndependentBeams
-from seq2seq.decoding.search import Search
+from seq2seq.decoding.search import Array, Search
 from seq2seq.errors import ConfigError
 
-ALL = 2**31 - 1  # more candidates than any vocabulary has
+ALL_TOKENS = 2**31 - 1  # more candidates than any vocabulary has
 
 
 class SampleState(IndependentBeams):
@@ -21,31 +21,30 @@ class SampleState(IndependentBeams):
     beam or sentence.
     """
 
-    rows = (*IndependentBeams.rows, "temperature", "top_p", "epsilon", "min_p", "seed")
-
     def __init__(self, *arguments: Any):
         super().__init__(*arguments)
-        self.temperature, self.top_p = self.option("temperature"), self.option("top_p")
-        self.epsilon, self.min_p = self.option("epsilon"), self.option("min_p")
-        self.seed = self.option("seed", np.int64)
+        self.temperature = self.option_values("temperature")
+        self.top_p = self.option_values("top_p")
+        self.epsilon, self.min_p = self.option_values("epsilon"), self.option_values("min_p")
+        self.seed = self.option_values("seed", np.int64)
 
-    def choose(self, logp: Tensor) -> Tensor:
+    def choose(self, logp: Tensor, ids: Tensor) -> tuple[Array, Array]:
         K = self.search.beams
         options = (self.temperature, self.top_p, self.epsilon, self.min_p)
-        of_rows = (self.tensor(x.repeat(K))[:, None] for x in options)
-        temperature, top_p, epsilon, min_p = of_rows
+        temperature, top_p, epsilon, min_p = (self.per_row(x)[:, None] for x in options)
         p = (logp.double() / temperature).softmax(-1)
         mass = p.cumsum(-1)
-        # The smallest set of the best that has this mass: without its last one it has less. What is
-        # kept by each option is a number of the best, so it is the smallest of these.
-        kept = (mass - p < top_p) & (p >= epsilon.maximum(min_p * p[:, :1]))
-        kept = kept.sum(1, keepdim=True).clamp(min=1)
+        # The smallest set of the best that has this mass: without its last one it has less. Each
+        # option leaves a number of the best, so all leave the smallest of these.
+        mask = (mass - p < top_p) & (p >= epsilon.maximum(min_p * p[:, :1]))
+        count = mask.sum(1, keepdim=True).clamp(min=1)
         beams = torch.arange(K, device=logp.device)
         seed, draw_ids, length = (
-            self.tensor(x)[:, None] for x in (self.seed, self.draw_ids, self.length)
+            self.to_tensor(x)[:, None] for x in (self.seed, self.draw_ids, self.length)
         )
         u = uniform_draw(seed, draw_ids, beams, length)
-        return (mass <= u.view(-1, 1) * mass.gather(1, kept - 1)).sum(1, keepdim=True)
+        choice = (mass <= u.view(-1, 1) * mass.gather(1, count - 1)).sum(1, keepdim=True)
+        return logp.gather(1, choice).cpu().numpy(), ids.gather(1, choice).cpu().numpy()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +76,7 @@ class Sample(Search):
         **Search.ranges,
         "samples": (1, 1000),
         "temperature": (0.001, 1000),
-        "top_k": (1, ALL),
+        "top_k": (1, ALL_TOKENS),
         "epsilon": (0, 1),
         "min_p": (0, 1),
         "seed": (0, 2**32 - 1),
@@ -109,7 +108,7 @@ class Sample(Search):
 
     @property
     def candidates(self) -> int:
-        return ALL if self.top_k is None else self.top_k
+        return ALL_TOKENS if self.top_k is None else self.top_k
 
 
 def uniform_draw(seed: Tensor, *counters: Tensor) -> Tensor:

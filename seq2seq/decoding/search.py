@@ -1,8 +1,8 @@
-"""What all searches share: their options, the state of the sentences being searched, and the
-hypotheses that result. None of them calls a model; `DecodingBatch` does.
+"""The base of all searches: options, the state of the sentences that are searched, and the
+hypotheses that result. No search calls a model; `DecodingBatch` does.
 
-What a search remembers is small and read in many short operations, so it is in NumPy, wherever the
-model is: on a few rows, an operation of torch takes two to ten times as long.
+The state is small and read in many short operations, so it is in NumPy, wherever the model is: on a
+few rows, an operation of torch takes two to ten times as long.
 """
 
 import math
@@ -18,6 +18,7 @@ from torch import Tensor
 
 from seq2seq.constraints.guide import Guide, Guides
 from seq2seq.errors import ConfigError
+from seq2seq.models.candidates import CandidateRequest
 from seq2seq.symbols import BOS, EOS, NAMES, PAD
 from seq2seq.tables import check_options, check_range
 
@@ -37,60 +38,8 @@ class Hypothesis(NamedTuple):
 FREE = -1  # in place of a forced token: the search chooses
 
 
-@dataclass(frozen=True)
-class CandidateRequest:
-    """The candidates that the next choice needs, for N = B * K rows."""
-
-    count: int  # C: candidates of each row; all tokens if there are fewer
-    forced: Tensor | None = None  # (N,) the token that a row must take, -1 = free; None = all free
-    unending: Tensor | None = None  # (N,) bool: rows that may not end yet; None = all may
-    banned: Tensor | None = None  # (M, 2) pairs of a row and a token that it may not take
-    # (N, R) tokens that are candidates whatever their rank, -1 = none: they come last, and have
-    # probability 0 there if they are among the first C too, or if the row may not take them.
-    required: Tensor | None = None
-    allowed: Tensor | None = None  # (M, 2) pairs of a row and a token: all that such a row may take
-
-    def guided_rows(self) -> Tensor | None:
-        """Rows (M,) for which some token is not like all others; None = there are none."""
-        rows = [pairs[:, 0] for pairs in (self.banned, self.allowed) if pairs is not None]
-        if self.forced is not None:
-            rows.append((self.forced >= 0).nonzero()[:, 0])
-        if self.required is not None:
-            rows.append((self.required >= 0).any(1).nonzero()[:, 0])
-        found = torch.cat(rows).unique() if rows else None
-        return None if found is None or not len(found) else found
-
-    def of_rows(self, rows: Tensor) -> "CandidateRequest":
-        """The request for some of the rows, (N',) ascending."""
-
-        def chosen(x: Tensor | None) -> Tensor | None:
-            return None if x is None else x[rows]
-
-        def renumbered(pairs: Tensor | None) -> Tensor | None:
-            if pairs is None:
-                return None
-            pairs = pairs[torch.isin(pairs[:, 0], rows)]
-            return torch.stack((torch.searchsorted(rows, pairs[:, 0].contiguous()), pairs[:, 1]), 1)
-
-        return CandidateRequest(
-            self.count,
-            chosen(self.forced),
-            chosen(self.unending),
-            renumbered(self.banned),
-            chosen(self.required),
-            renumbered(self.allowed),
-        )
-
-
-class Candidates(NamedTuple):
-    """Next tokens of each row: the best, best first, then those that were required."""
-
-    logp: Tensor  # (N, C + R) log-probabilities, float32 at least
-    ids: Tensor  # (N, C + R)
-
-
 class StepChoice(NamedTuple):
-    """What was chosen in one step, for N = B * K rows."""
+    """The choice of one step, for N = B * K rows."""
 
     parents: Tensor | None  # (N,) the row that each row continues; None = itself
     tokens: Tensor  # (N,) the next token of each row
@@ -99,7 +48,7 @@ class StepChoice(NamedTuple):
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """How hypotheses are chosen: options only, so one search serves any number of states.
+    """The rule by which hypotheses are chosen: options only, so it serves any number of states.
 
     Length limits depend only on the source of the sentence, so a translation does not change with
     its batch. They count tokens with eos, for a source of S pieces without eos.
@@ -125,7 +74,11 @@ class Search:
     search_state: ClassVar[type["SearchState"]]
     # Options in which the searches of the sentences in one batch may differ.
     of_sentence: ClassVar[tuple[str, ...]] = (
-        *("length_ratio", "length_extra", "max_length", "min_length_ratio", "min_length_extra"),
+        "length_ratio",
+        "length_extra",
+        "max_length",
+        "min_length_ratio",
+        "min_length_extra",
         "no_repeat_ngram",
     )
     # The minimum and maximum of each numeric option.
@@ -171,7 +124,7 @@ class Search:
 
     @property
     def candidates(self) -> int:
-        """How many of the best next tokens of each row `SearchState.advance` needs, C."""
+        """The number of best next tokens of each row that `SearchState.advance` needs, C."""
         raise NotImplementedError
 
     @property
@@ -183,7 +136,7 @@ class Search:
         self,
         source_lengths: Tensor,
         *,
-        longest: int | None = None,
+        max_length: int | None = None,
         draw_ids: Tensor | None = None,
         prefixes: Sequence[Sequence[int]] | None = None,
         searches: Sequence["Search"] | None = None,
@@ -192,7 +145,7 @@ class Search:
         """The state of B new sentences with `source_lengths` pieces (B,), eos not counted.
 
         Args:
-            longest: maximum tokens that the model can write, eos included; None = no limit.
+            max_length: maximum tokens that the model can write, eos included; None = no limit.
             draw_ids: random draws depend on these, and on nothing else of the batch, (B,); None = 0
                 to B - 1.
             prefixes: the tokens that each translation must begin with.
@@ -202,25 +155,31 @@ class Search:
         Raises: ValueError for a prefix that contains pad, bos or eos, or is too long for the model.
         """
         for prefix in prefixes or ():
-            check_prefix(prefix, longest)
+            check_prefix(prefix, max_length)
         B = len(source_lengths)
         if draw_ids is None:
             draw_ids = torch.arange(B, device=source_lengths.device)
-        searches, prefixes, guides = (
+        return self.search_state(
             searches or [self] * B,
+            source_lengths,
+            max_length,
+            draw_ids,
             prefixes or [()] * B,
             guides or [None] * B,
         )
-        return self.search_state(searches, source_lengths, longest, draw_ids, prefixes, guides)
 
-    def limit(self, source_length: int, longest: int | None = None, prefix: int = 0) -> int:
+    def limit(self, source_length: int, model_limit: int | None = None, prefix: int = 0) -> int:
         """Maximum tokens of a translation, eos included.
 
         A forced prefix longer than length_ratio * source_length replaces it, which leaves room to
         continue the prefix.
+
+        Args:
+            model_limit: maximum tokens that the model can write; None = no limit.
+            prefix: forced tokens.
         """
         limit = int(max(self.length_ratio * source_length, prefix) + self.length_extra)
-        caps = [cap for cap in (longest, self.max_length) if cap is not None]
+        caps = [cap for cap in (model_limit, self.max_length) if cap is not None]
         return max(1, min([limit, *caps]))
 
     def min_length(self, source_length: int) -> int:
@@ -231,8 +190,8 @@ class Search:
 class SearchState:
     """The live hypotheses of B sentences, K each, and the finished ones of each sentence.
 
-    The first axis of all arrays is the sentence, and sentences share nothing, so they come and go
-    independently, each with its own length.
+    The first axis of every array among the attributes is the sentence, and sentences share nothing,
+    so they come and go independently, each with its own length.
 
     Attributes:
         search: the kind of search.
@@ -244,17 +203,12 @@ class SearchState:
     """
 
     ROOM = 32  # tokens at first; doubled when full
-    # Names of the arrays.
-    rows: ClassVar[tuple[str, ...]] = (
-        *("draw_ids", "source_lengths", "limits", "min_lengths", "prefixes"),
-        *("length", "tokens", "logp", "no_repeat_ngram"),
-    )
 
     def __init__(
         self,
         searches: Sequence[Search],
         source_lengths: Tensor,
-        longest: int | None,
+        max_length: int | None,
         draw_ids: Tensor,
         prefixes: Sequence[Sequence[int]],
         guides: Sequence[Guide | None],
@@ -266,10 +220,9 @@ class SearchState:
         B, K = len(source_lengths), self.search.beams
         pieces: list[int] = self.source_lengths.tolist()
         integers = partial(np.array, dtype=np.int64)
-        each = list(zip(searches, pieces, map(len, prefixes), strict=True))
-        self.limits = integers([search.limit(n, longest, given) for search, n, given in each])
-        minimums = [search.min_length(n) for search, n, _ in each]
-        self.has_minimum = max(minimums) > 1
+        sizes = list(zip(searches, pieces, map(len, prefixes), strict=True))
+        self.limits = integers([search.limit(n, max_length, prefix) for search, n, prefix in sizes])
+        minimums = [search.min_length(n) for search, n, _ in sizes]
         self.min_lengths = np.minimum(integers(minimums), self.limits)
         # (B, P + 1): the longest prefix, too, is followed by a FREE column
         width = 1 + max(map(len, prefixes), default=0)
@@ -278,37 +231,50 @@ class SearchState:
         self.length = np.zeros(B, dtype=np.int64)
         self.tokens = np.zeros((B, K, self.ROOM), dtype=np.int64)
         self.logp = np.zeros((B, K, self.ROOM))
-        self.no_repeat_ngram = self.option("no_repeat_ngram", np.int64)
-        self.forbids_repeats = any(search.no_repeat_ngram for search in searches)
+        self.no_repeat_ngram = self.option_values("no_repeat_ngram", np.int64)
         self.finished: list[list[Hypothesis]] = [[] for _ in range(B)]
         self._steps = 0  # the largest `length`
 
-    def option(self, name: str, dtype: type = np.float64) -> Array:
+    def arrays(self) -> list[tuple[str, Array]]:
+        """All arrays by name, those of derived classes too."""
+        return [(name, x) for name, x in vars(self).items() if isinstance(x, np.ndarray)]
+
+    def option_values(self, name: str, dtype: type = np.float64) -> Array:
         """The value of a numeric option of each sentence, (B,)."""
         return np.array([getattr(search, name) for search in self.searches], dtype=dtype)
 
-    def tensor(self, x: Array) -> Tensor:
-        """For the model. It may share the memory of x."""
+    def to_tensor(self, x: Array) -> Tensor:
+        """A tensor for the model. It may share the memory of x."""
         return torch.from_numpy(x).to(self.device)
+
+    def per_row(self, x: Array) -> Tensor:
+        """Values of the sentences (B,), for each of their rows, (N,)."""
+        return self.to_tensor(x.repeat(self.search.beams))
 
     def request(self) -> CandidateRequest:
         """The candidates that the next `advance` needs."""
-        K = self.search.beams
-        forced = unending = None
-        last = self.prefixes.shape[1] - 1
-        if last:
-            next_of_each = self.prefixes[np.arange(len(self.length)), np.minimum(self.length, last)]
-            forced = self.tensor(next_of_each.repeat(K))
-        if self.has_minimum:
-            unending = self.tensor((self.length + 1 < self.min_lengths).repeat(K))
-        guided = self.guides.pairs(self.device) if self.guides else {}
-        banned = guided.pop("banned", None)
-        if self.forbids_repeats:
-            rows = self.tokens[..., : self._steps].reshape(len(self.length) * K, self._steps)
-            of_rows = (self.tensor(x.repeat(K)) for x in (self.length, self.no_repeat_ngram))
-            again = repeats(self.tensor(rows), *of_rows)
-            banned = again if banned is None else torch.cat((banned, again))
-        return CandidateRequest(self.search.candidates, forced, unending, banned, **guided)
+        forced = self._prefix_tokens() if self.prefixes.shape[1] > 1 else None
+        no_eos = None
+        if np.count_nonzero(self.min_lengths):
+            no_eos = self.per_row(self.length + 1 < self.min_lengths)
+        banned, allowed, required = self.guides.next_tokens(self.device)
+        if np.count_nonzero(self.no_repeat_ngram):
+            repeats = self._repeats()
+            banned = repeats if banned is None else torch.cat((banned, repeats))
+        count = self.search.candidates
+        return CandidateRequest(count, forced, no_eos, banned, allowed, required)
+
+    def _prefix_tokens(self) -> Tensor:
+        """The next token of each row's prefix, FREE after its end, (N,)."""
+        place = np.minimum(self.length, self.prefixes.shape[1] - 1)
+        return self.per_row(self.prefixes[np.arange(len(place)), place])
+
+    def _repeats(self) -> Tensor:
+        """Pairs of a row and a token that would repeat an n-gram, (M, 2)."""
+        B, K = self.tokens.shape[:2]
+        tokens = self.tokens[..., : self._steps].reshape(B * K, self._steps)
+        of_rows = (self.per_row(x) for x in (self.length, self.no_repeat_ngram))
+        return find_repeats(self.to_tensor(tokens), *of_rows)
 
     def advance(self, logp: Tensor, ids: Tensor, weights: Tensor | None = None) -> StepChoice:
         """Choose the next tokens.
@@ -322,8 +288,8 @@ class SearchState:
     def keep(self, sentences: Tensor) -> None:
         """Drop all other sentences and their results; indices (B',), ascending."""
         chosen, index = sentences.tolist(), sentences.cpu().numpy()
-        for name in self.rows:
-            setattr(self, name, getattr(self, name)[index])
+        for name, array in self.arrays():
+            setattr(self, name, array[index])
         self.searches = [self.searches[i] for i in chosen]
         self.finished = [self.finished[i] for i in chosen]
         self.guides.keep(chosen)
@@ -341,13 +307,11 @@ class SearchState:
             raise ValueError(
                 f"only states of one kind of search can merge: {self.search}, {other.search}"
             )
-        for name in self.rows:
-            setattr(self, name, stack(getattr(self, name), getattr(other, name)))
+        for name, array in self.arrays():
+            setattr(self, name, concat_padded(array, getattr(other, name)))
         self.searches += other.searches
         self.finished += other.finished
         self.guides.merge(other.guides)
-        self.has_minimum = self.has_minimum or other.has_minimum
-        self.forbids_repeats = self.forbids_repeats or other.forbids_repeats
         self._steps = max(self._steps, other._steps)
 
     def best_so_far(self, sentence: int) -> list[int]:
@@ -361,10 +325,7 @@ class SearchState:
         Those cut off at the source's limit come after all that ended: an endless repetition can
         score higher. Those cut off at `max_length` may be good beginnings: only the score counts.
         """
-        return [self._ranked(self.finished[i], self.searches[i].max_length) for i in sentences]
-
-    def _ranked(self, finished: list[Hypothesis], cap: int | None) -> list[Hypothesis]:
-        return sorted(finished, key=lambda h: (h.truncated and len(h.ids) != cap, -h.score))
+        return [rank_hypotheses(self.finished[i], self.searches[i].max_length) for i in sentences]
 
     def grow(self) -> None:
         """Count one more token in every row, and make room for it."""
@@ -405,7 +366,12 @@ class SearchState:
             self.finished[sentence].append(hypothesis)
 
 
-def repeats(tokens: Tensor, length: Tensor, sizes: Tensor) -> Tensor:
+def rank_hypotheses(hypotheses: list[Hypothesis], max_length: int | None) -> list[Hypothesis]:
+    """Hypotheses of one sentence, best first, see `SearchState.results`."""
+    return sorted(hypotheses, key=lambda h: (h.truncated and len(h.ids) != max_length, -h.score))
+
+
+def find_repeats(tokens: Tensor, length: Tensor, sizes: Tensor) -> Tensor:
     """The tokens that would end an n-gram which their row has already.
 
     Args:
@@ -425,20 +391,20 @@ def repeats(tokens: Tensor, length: Tensor, sizes: Tensor) -> Tensor:
     return torch.stack((again.nonzero()[:, 0], tokens[again]), 1)
 
 
-def check_prefix(prefix: Sequence[int], longest: int | None) -> None:
+def check_prefix(prefix: Sequence[int], max_length: int | None) -> None:
     """Raises: ValueError for a prefix that no translation can begin with."""
     for symbol in {PAD, BOS, EOS}.intersection(prefix):
         raise ValueError(
             f"a prefix should not contain {NAMES[symbol]}, which no text contains: {prefix}"
         )
-    if longest is not None and len(prefix) >= longest:
+    if max_length is not None and len(prefix) >= max_length:
         raise ValueError(
-            f"a prefix of {len(prefix)} tokens should have at most {longest - 1}: this model "
-            f"writes {longest}, the end included"
+            f"a prefix of {len(prefix)} tokens should have at most {max_length - 1}: this model "
+            f"writes {max_length}, the end included"
         )
 
 
-def stack(first: Array, second: Array) -> Array:
+def concat_padded(first: Array, second: Array) -> Array:
     """Concatenate along the first axis, with the last axis padded to the wider of the two."""
     if first.ndim > 1:
         width = max(first.shape[-1], second.shape[-1])

@@ -9,7 +9,7 @@ from seq2seq.checkpoint import Saved
 from seq2seq.data.padding import pad_rows
 from seq2seq.decoding import build_search, decode
 from seq2seq.models import Seq2Seq
-from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
+from seq2seq.symbols import BOS, EOS, NAMES, NEVER_GENERATED, PAD
 
 BATCH = 32  # sentences
 ALIKE = 0.9  # share of the hypotheses that must be equal if all scores are
@@ -104,8 +104,8 @@ def score_targets(
     """
     source, target = pad_rows([[*row, EOS] for row in rows]), pad_rows([[BOS, *t] for t in targets])
     logits = model.logits(model(source, target[:, :-1]).hidden)
-    symbols = logits.softmax(-1)[..., [PAD, BOS, UNK]].sum(-1)[target[:, 1:] != PAD]
-    logits[..., [PAD, BOS, UNK]] = -torch.inf
+    symbols = logits.softmax(-1)[..., NEVER_GENERATED].sum(-1)[target[:, 1:] != PAD]
+    logits[..., NEVER_GENERATED] = -torch.inf
     logp = logits.log_softmax(-1).gather(2, target[:, 1:, None])[..., 0]
     means = [float(logp[i, : len(t)].mean()) for i, t in enumerate(targets)]
     return means, float(symbols.max())

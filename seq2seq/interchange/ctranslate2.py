@@ -20,7 +20,7 @@ from seq2seq.interchange.libraries import import_library
 from seq2seq.models.transformer import DecoderLayer, Transformer
 from seq2seq.nn.embedding import Embeddings
 from seq2seq.nn.positions import ALiBi, PositionScheme, Rotary, T5Bias
-from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
+from seq2seq.symbols import BOS, EOS, NAMES, NEVER_GENERATED, UNK
 
 POSITIONS = 4096  # rows of the table of a position scheme without a maximum length
 NEVER = -1e4  # a logit that no softmax notices, and that float16 can hold
@@ -202,7 +202,7 @@ def table(position: PositionScheme, dim: int) -> np.ndarray:
 def without_symbols(bias: Tensor) -> np.ndarray:
     """The output bias, with which pad, bos and unk are never chosen, as in our searches."""
     changed = bias.detach().clone()
-    changed[[PAD, BOS, UNK]] = NEVER
+    changed[list(NEVER_GENERATED)] = NEVER
     return to_numpy(changed)
 
 

@@ -80,9 +80,9 @@ def read_folder(path: Path, languages: tuple[str | None, str | None]) -> Importe
     sides = [str(typed or found or "") for typed, found in zip(languages, given, strict=True)]
     beams = read_integer(search, "num_beams", where, 1, 1000, default=1)
     longest = read_integer(config, "max_position_embeddings", where, 2, 2**20, default=512)
+    penalty = search.get("length_penalty", 1.0)
     return imported.assemble(
-        nodes
-        | imported.build_other_nodes(sides, longest, beams, search.get("length_penalty", 1.0)),
+        nodes | imported.build_other_nodes(sides, longest, beams, penalty),
         vocabularies,
         find_start_ids(vocabularies, configs, str(path)),
         Tensors(str(path), without_positions(read_weights(folder), str(path))),

@@ -23,10 +23,9 @@ from seq2seq.interchange.huggingface import huggingface_name
 from seq2seq.interchange.libraries import import_library
 from seq2seq.models.transformer import Transformer
 from seq2seq.nn.positions import Sinusoidal
-from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
+from seq2seq.symbols import BOS, EOS, NAMES, NEVER_GENERATED, PAD, UNK
 from seq2seq.tokenization.tokenizer import Tokenizer
 
-NEVER_CHOSEN = [PAD, BOS, UNK]  # no text contains them
 POSITIONS = 512  # of the longest sentence, at least
 
 
@@ -47,7 +46,7 @@ def export(saved: Saved, folder: Path) -> None:
             "length_penalty": decode.get("length_penalty", 1.0),
             "early_stopping": decode.get("beam_size", 1) > 1,
             "max_length": longest,
-            "bad_words_ids": [[i] for i in dict.fromkeys(places[s] for s in NEVER_CHOSEN)],
+            "bad_words_ids": [[i] for i in dict.fromkeys(places[s] for s in NEVER_GENERATED)],
         },
     )
     sides = {"tokenizer": saved.source, "target_tokenizer": saved.target}
@@ -244,7 +243,7 @@ class HuggingFace:
             early_stopping=beams > 1, length_penalty=1.0, do_sample=False,
         )  # fmt: skip
         logits = self.model(source, attention_mask=mask, decoder_input_ids=found[:, :-1]).logits
-        logits[..., self.places[1][NEVER_CHOSEN]] = -torch.inf
+        logits[..., self.places[1][list(NEVER_GENERATED)]] = -torch.inf
         logp = logits.log_softmax(-1).gather(2, found[:, 1:, None])[..., 0]
         best = []
         for row, values in zip(self.ids[found[:, 1:]].tolist(), logp, strict=True):

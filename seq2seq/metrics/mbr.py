@@ -118,11 +118,11 @@ def count_overlaps(texts: Sequence[Sequence[str]], orders: int) -> Iterator[tupl
         totals = np.maximum(lengths - n + 1, 0)
         yield (
             torch.from_numpy(totals).double(),
-            count_common(owners[at], grams[at], index - first, U),
+            count_matches(owners[at], grams[at], index - first, U),
         )
 
 
-def count_common(owners: Array, grams: Array, occurrences: Array, U: int) -> Tensor:
+def count_matches(owners: Array, grams: Array, occurrences: Array, U: int) -> Tensor:
     """The n-grams that any two of U texts share, from those of all: (M,) each -> (U, U).
 
     The k-th occurrence of an n-gram in a text is a feature. Two texts share as many occurrences as

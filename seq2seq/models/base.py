@@ -3,6 +3,7 @@
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any, ClassVar, NamedTuple
 
+import torch
 from torch import Tensor, nn
 
 from seq2seq.attention import Attention, Memory, Role
@@ -10,6 +11,7 @@ from seq2seq.attention.base import Encoded, TokenAttention
 from seq2seq.attention.pages import PagePool
 from seq2seq.errors import ConfigError
 from seq2seq.functional.context import token_groups
+from seq2seq.models.candidates import CandidateRequest, Candidates, top_candidates
 from seq2seq.models.state import DecodeState
 from seq2seq.nn.embedding import Embeddings
 
@@ -161,3 +163,8 @@ class Seq2Seq(nn.Module):
         """(..., E) -> (..., V), the only product with the target vocabulary."""
         logits: Tensor = self.embeddings.output(hidden)
         return logits
+
+    @torch.no_grad()
+    def candidates(self, hidden: Tensor, request: CandidateRequest) -> Candidates:
+        """The best next tokens of each row: hidden (N, E) -> (N, C + R)."""
+        return top_candidates(self.logits(hidden), request)

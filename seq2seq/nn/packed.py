@@ -1,12 +1,11 @@
-"""Linear layers for inference on a CPU: in bfloat16 with a packed matrix, and in 8-bit integers."""
+"""Linear layers for inference on a CPU in bfloat16, with a packed matrix."""
 
-from functools import cached_property
 from typing import Self
 
 import torch
 from torch import Tensor, nn
 
-from seq2seq.functional.int8 import PACKED_FOR, Int8Weight, int8_linear, int8_weight
+PACKED_FOR = 64  # rows that the packed layout is tuned for; any number works
 
 
 class PackedLinear(nn.Module):
@@ -39,37 +38,3 @@ class PackedLinear(nn.Module):
             return x.new_zeros(*x.shape[:-1], len(self.weight))
         out: Tensor = torch.ops.mkldnn._linear_pointwise(x, self.packed, self.bias, "none", [], "")
         return out
-
-
-class Int8Linear(nn.Module):
-    """A linear map in 8-bit integers: the matrix is rounded once, the inputs row by row at each
-    call. (..., K) -> (..., O) in the type of the input.
-
-    On a CPU only, without gradients, and never saved: it is made from an `nn.Linear`, which stays
-    unchanged.
-    """
-
-    def __init__(self, weight: Int8Weight, bias: Tensor | None):
-        super().__init__()
-        self.int8, self.bias = weight, bias
-        self.in_features, self.out_features = weight.columns.shape
-
-    @classmethod
-    @torch.no_grad()
-    def of(cls, linear: nn.Linear) -> Self:
-        bias = None if linear.bias is None else linear.bias.detach().float()
-        return cls(int8_weight(linear.weight), bias)
-
-    @cached_property
-    def weight(self) -> Tensor:
-        """The rounded matrix (O, K) in float32, for code that reads it without calling the layer;
-        made on first access.
-        """
-        return self.int8.columns.t() * self.int8.scale[:, None]
-
-    def forward(self, x: Tensor) -> Tensor:
-        shape = (*x.shape[:-1], self.out_features)
-        if not x.numel():
-            return x.new_zeros(shape)
-        rows = x.detach().reshape(-1, self.in_features)
-        return int8_linear(rows, self.int8, self.bias).view(shape).to(x.dtype)

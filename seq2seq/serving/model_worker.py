@@ -21,12 +21,13 @@ from seq2seq.decoding.answering import GivenUp
 from seq2seq.alignment.choice import Choice, choice_of_guided_head, guess_choice
 from seq2seq.alignment.saved_choice import load_choice
 from seq2seq.checkpoint.folder import find_checkpoint
-from seq2seq.constraints.request import PLACEHOLDERS, Rules, TextRequest
+from seq2seq.constraints.placeholders import PLACEHOLDERS, Placeholders
+from seq2seq.constraints.request import Rules, TextRequest
 from seq2seq.decoding import engine_options
 from seq2seq.decoding.precision import describe_backend
 from seq2seq.decoding.workers import Workers
 from seq2seq.errors import ConfigError
-from seq2seq.languages import is_spaceless, language_code
+from seq2seq.languages import language_code
 from seq2seq.serving.errors import HTTPError, log_mistake
 from seq2seq.serving.jobs import Found, Job, Place, Text, slices
 from seq2seq.serving.queue import QueuedEngine, Waiting
@@ -105,7 +106,7 @@ class ModelWorker:
         self.arithmetic = Arithmetic(
             precision, self.search.beams, workers * torch.get_num_threads(), decoder.lower(), reason
         )
-        self.rules = Rules(keep=re.compile(PLACEHOLDERS), spaceless=is_spaceless(data["source"]))
+        self.rules = Rules(placeholders=Placeholders(re.compile(PLACEHOLDERS)))
         self.queue = QueuedEngine(self.sentences)
         self.engine = self.translator.text_engine(self.queue, rules=self.rules)
         self.codec = self.engine.codec
@@ -171,7 +172,7 @@ class ModelWorker:
     ) -> Text:
         """A text, with a search that has at least so many beams."""
         beams = max(beams, self.search.beams)
-        if beams == 1 and self.rules.terms(asked):
+        if beams == 1 and self.rules.terms(asked.text, asked.must, asked.must_not):
             beams = BEAMS
         if beams not in self._searches:
             self._searches[beams] = self.translator.search(beam_size=beams)

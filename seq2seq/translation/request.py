@@ -6,8 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
 from seq2seq.alignment.choice import Alignment
-from seq2seq.constraints.lexical import Term
-from seq2seq.constraints.request import TextRequest
+from seq2seq.constraints.request import Groups, Requirements, check_request
 from seq2seq.decoding.request import Request, SentenceRequest, Status
 from seq2seq.decoding.search import Search
 from seq2seq.errors import Seq2SeqError
@@ -88,7 +87,7 @@ class TranslationRequest(Request):
         text: may be blank, and then has no translation, or too long for the model, and then is
             translated in parts.
         prefix: what its translation begins with; the last word may go on unless a space follows.
-        must: groups of phrases; the translation contains one of each group.
+        must: groups of phrases, of each of which it contains one; a word alone is a group, too.
         must_not: phrases that it does not contain.
         search: None = the engine's.
         draw_id: random draws depend on it; None = the number of sentences that the engine for texts
@@ -98,25 +97,25 @@ class TranslationRequest(Request):
         owner: as in `SentenceRequest`.
         place: the name of the text in messages, such as `line 7`.
         ids: its pieces, from `TextCodec.encode`, if whoever made the request knows them already.
-        terms, unsatisfied: what its translation should contain, and not contain; and what of this
-            turned out to be impossible.
+        requirements: of its translation, once it is submitted.
         sentences: what it is decoded as: its parts; again without what could not be satisfied; for
             alternatives, at first their next pieces, then all up to their ends.
         result: what is known of it so far; the whole when it has ended.
+
+    Raises: DataError for values of other types, and for phrases that are empty.
     """
 
     text: str
     prefix: str = ""
-    must: Sequence[Sequence[str]] = ()
-    must_not: Sequence[str] = ()
+    must: Groups = ()
+    must_not: tuple[str, ...] = ()
     search: Search | None = None
     draw_id: int | None = None
     alternatives: int = 0
     owner: Any = None
     place: str = "the text"
     ids: list[int] | None = None
-    terms: list[Term] = field(default_factory=list, init=False)
-    unsatisfied: list[str] = field(default_factory=list, init=False)
+    requirements: Requirements = field(init=False)
     sentences: list[SentenceRequest] = field(default_factory=list, init=False)
     result: Result = field(default_factory=lambda: Result([], []), init=False)
 
@@ -124,11 +123,9 @@ class TranslationRequest(Request):
     def size(self) -> int:
         return len(self.text)
 
-    @property
-    def asked(self) -> TextRequest:
-        """The text and its requirements."""
-        must = tuple(map(tuple, self.must))
-        return TextRequest(self.text, self.prefix, must, tuple(self.must_not))
+    def __post_init__(self) -> None:
+        checked = check_request(self.text, self.prefix, self.must, self.must_not)
+        self.must, self.must_not = checked
 
     def finish(self, translations: Sequence[Translation]) -> None:
         """For its engine: it has these translations, best first."""

@@ -4,8 +4,6 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from functools import partial
 
-from seq2seq.constraints.lexical import Term
-from seq2seq.constraints.spelling import occurrences
 from seq2seq.decoding.beam import Beam
 from seq2seq.decoding.request import SentenceRequest, Status
 from seq2seq.decoding.search import Hypothesis
@@ -66,8 +64,8 @@ class TextEngine(RequestEngine[TranslationRequest]):
 
     def _prepare(self, request: TranslationRequest, ids: list[int]) -> None:
         """Make the sentences of a text. Raises: ConfigError or DataError if it is refused."""
-        request.terms, request.unsatisfied = self.codec.terms_of(request)
-        sentences = self.codec.sentences_of(request, request.terms, ids)
+        request.requirements = self.codec.requirements_of(request)
+        sentences = self.codec.sentences_of(request, request.requirements, ids)
         parts = len(sentences)
         if request.alternatives:
             if parts != 1:
@@ -147,32 +145,23 @@ class TextEngine(RequestEngine[TranslationRequest]):
     def _complete(self, request: TranslationRequest) -> None:
         """End a text, or translate it again without what its best translation does not contain."""
         found = self.codec.translations_of([each.hypotheses or [] for each in request.sentences])
-        if request.terms:
-            # At the length limit, some contain what they must, and some do not. Some contain what
-            # looks like a placeholder of the source and is none.
-            kept, keep = (
-                self.codec.rules.placeholders,
-                self.codec.rules.placeholders(request.text),
-            )
-            found.sort(key=lambda t: (len(self._unmet(request, t)), (kept(t.text) - keep).total()))
-        unmet = self._unmet(request, found[0]) if found else self._violations(request)
-        if unmet:
-            request.unsatisfied += [term.phrases[0] for term in unmet]
-            request.terms = [term for term in request.terms if term not in unmet]
-            self._divide(request, self.codec.sentences_of(request, request.terms))
+        requirements = request.requirements
+        # At the length limit, some contain what they must, and some do not. Some contain what
+        # looks like a placeholder of the source and is none.
+        found.sort(key=lambda translation: requirements.rank(translation.text))
+        if requirements.drop_unsatisfied(found[0].text if found else None):
+            self._divide(request, self.codec.sentences_of(request, requirements))
             self._decode([request])
-            return
-        for rank, translation in enumerate(found if request.terms or request.unsatisfied else ()):
-            missing = [term.phrases[0] for term in self._unmet(request, translation)]
-            missing += self._not_copied(request, translation)
-            found[rank] = translation._replace(unsatisfied=(*request.unsatisfied, *missing))
-        self._end(request, found)
+        else:
+            find = requirements.find_unsatisfied
+            self._end(request, [t._replace(unsatisfied=find(t.text)) for t in found])
 
     def _complete_pieces(self, request: TranslationRequest) -> None:
         """Translate each way to go on, which is one piece long, to its end."""
         (sentence,) = request.sentences
         nexts = (sentence.hypotheses or [])[: request.alternatives]
-        (whole,) = self.codec.sentences_of(request, (), sentence.source[:-1])
+        request.requirements.terms.clear()
+        (whole,) = self.codec.sentences_of(request, request.requirements, sentence.source[:-1])
         going = [replace(whole, prefix=each.ids) for each in nexts if each.truncated]
         self._divide(request, going)
         ended = [each for each in nexts if not each.truncated]
@@ -188,23 +177,3 @@ class TextEngine(RequestEngine[TranslationRequest]):
         found = self.codec.translations_of([[*ended, *bests]])
         best = {each.text: each for each in sorted(found, key=lambda each: each.score)}
         self._end(request, sorted(best.values(), key=lambda each: -each.score))
-
-    def _unmet(self, request: TranslationRequest, translation: Translation) -> list[Term]:
-        """The terms that a translation should contain and does not."""
-        counts = self.codec.vocabulary.counts(request.terms, translation.text)
-        return [term for term, n in zip(request.terms, counts, strict=True) if n < term.minimum]
-
-    def _not_copied(self, request: TranslationRequest, translation: Translation) -> list[str]:
-        """The phrases that no search was asked to copy, and that a translation has too rarely."""
-        _, others = self.codec.rules.copies(request.text)
-        return [p for p, count in others.items() if occurrences(p, translation.text, True) < count]
-
-    def _violations(self, request: TranslationRequest) -> list[Term]:
-        """The terms that no translation obeys, since its beginning does not; or else all."""
-        counts = self.codec.vocabulary.counts(request.terms, request.prefix)
-        over = (
-            term
-            for term, n in zip(request.terms, counts, strict=True)
-            if term.maximum is not None and n > term.maximum
-        )
-        return list(over) or request.terms

@@ -9,7 +9,7 @@ from helpers import assert_equal, gradients, mask_of, position_scheme, randomise
 from torch import Tensor
 
 from seq2seq.attention import Attention, Place, Role, build_attention
-from seq2seq.attention.context import Gate, GlobalContext, HierarchicalContext
+from seq2seq.attention.context import ContextGate, GlobalContext, HierarchicalContext
 from seq2seq.attention.dynamic import DynamicContext
 from seq2seq.attention.memory import JointMemory
 from seq2seq.attention.multihead import MultiHead
@@ -71,14 +71,14 @@ def keys_of(attention: Any, given: Given, n: int, j: int, groups: Tensor | None)
         k = k * (1 + sum(w @ m for w, m in zip(maps, means, strict=True)))
     elif isinstance(attention, GlobalContext):
         mean, change = given.mean(n, j), attention.of_keys
-        if isinstance(change, Gate):
+        if isinstance(change, ContextGate):
             return gated(change, k, mean).view(G, D)
         if change is not None:
             k = k * (1 + change.context.weight @ mean)
     return k.view(G, D)
 
 
-def gated(change: Gate, x: Tensor, mean: Tensor) -> Tensor:
+def gated(change: ContextGate, x: Tensor, mean: Tensor) -> Tensor:
     c = change.context.weight @ mean
     heads = []
     for h, (of_x, of_c) in enumerate(zip(x.view(-1, D), c.view(-1, D), strict=True)):
@@ -94,7 +94,15 @@ def query_of(attention: Any, given: Given, n: int, t: int) -> Tensor:
     if change is not None:
         # The decoder's query knows its prefix; elsewhere all that is attended to is known.
         mean = given.mean(n, t if given.role is Role.DECODER else 0)
-        q = gated(change, q, mean) if isinstance(change, Gate) else q + change.context.weight @ mean
+        q = (
+            gated(change, q, mean)
+            if isinstance(change, ContextGate)
+            else q + change.context.weight @ mean
+        )
+            gated(change, q, mean)
+            if isinstance(change, ContextGate)
+            else q + change.context.weight @ mean
+        )
     return q.view(H, D)
 
 

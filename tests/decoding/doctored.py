@@ -137,7 +137,7 @@ def agree(one: Any, other: Any, precision: str) -> bool:
 
 def main(first: int, count: int) -> int:
     warnings.simplefilter("ignore")
-    assert native.why_not() is None, native.why_not()
+    assert native.unavailable_reason() is None, native.unavailable_reason()
     wrong = 0
     with TemporaryDirectory() as folder:
         path = Path(folder, "any.ckpt")

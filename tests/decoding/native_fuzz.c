@@ -3,11 +3,8 @@
  * Arguments: the count of models, and a seed. */
 #include <stdio.h>
 #include <stdlib.h>
-#include "transformer.c"
-
-void pack_floats(const float *w, int64_t inputs, int64_t outputs, float *packed);
-void pack_integers(const int8_t *w, int64_t inputs, int64_t outputs, int8_t *packed, int32_t *sums);
-int32_t panel_columns(void);
+#include <string.h>
+#include "native.h"
 
 static uint64_t state;
 static void *blocks[100000];
@@ -30,77 +27,77 @@ static float *numbers(int64_t count) {
     return x;
 }
 
-static linear map(int64_t inputs, int64_t outputs, int is_int8) {
-    const int64_t columns = panel_columns(), padded = (outputs + columns - 1) / columns * columns;
-    linear l = {(int32_t)inputs, (int32_t)outputs, is_int8, 0, 0, 0, draw(0, 1) ? numbers(outputs) : 0};
+static Linear map(int64_t inputs, int64_t outputs, int is_int8) {
+    const int64_t columns = s2s_panel_width(), padded = (outputs + columns - 1) / columns * columns;
+    Linear l = {(int32_t)inputs, (int32_t)outputs, is_int8, 0, 0, 0, draw(0, 1) ? numbers(outputs) : 0};
     if (is_int8) {
         int8_t *w = get(inputs * outputs), *packed = get(padded * ((inputs + 3) / 4 * 4));
         int32_t *sums = get(outputs * 4);
         for (int64_t i = 0; i < inputs * outputs; i++) w[i] = (int8_t)draw(-127, 127);
-        pack_integers(w, inputs, outputs, packed, sums);
+        s2s_pack_int8(w, inputs, outputs, packed, sums);
         float *scales = numbers(outputs);
         for (int64_t i = 0; i < outputs; i++) scales[i] /= 500;
-        l.packed = packed, l.sums = sums, l.scales = scales;
+        l.panels = packed, l.weight_sums = sums, l.scales = scales;
     } else {
         float *w = numbers(inputs * outputs), *packed = get(padded * inputs * 4);
-        pack_floats(w, inputs, outputs, packed);
-        l.packed = packed;
+        s2s_pack_float32(w, inputs, outputs, packed);
+        l.panels = packed;
     }
     return l;
 }
 
-static norm any_norm(int64_t dim) {
-    const norm n = {(int32_t)draw(0, 2), 1e-5f, numbers(dim), draw(0, 1) ? numbers(dim) : 0};
+static Norm any_norm(int64_t dim) {
+    const Norm n = {(int32_t)draw(0, 2), 1e-5f, numbers(dim), draw(0, 1) ? numbers(dim) : 0};
     return n;
 }
 
-static attention any_attention(int64_t dim, int64_t heads, int to_itself, int is_int8, int64_t T) {
-    attention a = {0};
+static Attention any_attention(int64_t dim, int64_t heads, int to_itself, int is_int8, int64_t T) {
+    Attention a = {0};
     int64_t groups = heads;
     while (draw(0, 1) && groups > 1) groups = 1;
-    a.heads = (int32_t)heads, a.groups = (int32_t)groups, a.width = (int32_t)(dim / heads);
-    a.in = map(dim, to_itself ? dim + 2 * groups * a.width : dim, is_int8);
-    a.out = map(dim, dim, is_int8);
+    a.n_heads = (int32_t)heads, a.n_kv_heads = (int32_t)groups, a.head_dim = (int32_t)(dim / heads);
+    a.in_proj = map(dim, to_itself ? dim + 2 * groups * a.head_dim : dim, is_int8);
+    a.out_proj = map(dim, dim, is_int8);
     a.norm = any_norm(dim), a.scale = 0.5f;
-    if (to_itself && a.width % 2 == 0 && draw(0, 1)) a.turns = numbers(T * a.width);
+    if (to_itself && a.head_dim % 2 == 0 && draw(0, 1)) a.rope_table = numbers(T * a.head_dim);
     if (to_itself && draw(0, 1)) {
-        const distances any = {numbers(heads * (2 * T + 1)), 2 * T + 1};
-        distances *held = get(sizeof any);
-        *held = any, a.bias = held;
+        const RelativeBias any = {numbers(heads * (2 * T + 1)), 2 * T + 1};
+        RelativeBias *held = get(sizeof any);
+        *held = any, a.relative_bias = held;
     }
     return a;
 }
 
 /* Of layers with a recurrent unit, in a decoder only, or with self-attention. */
-static stack any_stack(int64_t T, int64_t words, int is_recurrent) {
+static Stack any_stack(int64_t T, int64_t words, int is_recurrent) {
     const int64_t heads = draw(1, 4), dim = heads * draw(1, 40), hidden = draw(1, 200);
-    stack s = {(int32_t)dim, (int32_t)draw(1, 3), (int32_t)draw(0, 1), 0, any_norm(dim),
+    Stack s = {(int32_t)dim, (int32_t)draw(1, 3), (int32_t)draw(0, 1), 0, any_norm(dim),
                numbers(words * dim), 1.5f, draw(0, 1) ? numbers(T * dim) : 0, words, T};
-    layer *l = get(s.layers * (int64_t)sizeof *l);
+    Layer *l = get(s.n_layers * (int64_t)sizeof *l);
     const int is_int8 = (int)draw(0, 1);
-    for (int i = 0; i < s.layers; i++) {
-        const recurrence unit = {is_recurrent ? map(dim, 2 * dim, is_int8) : (linear){0}, any_norm(dim)};
-        l[i].unit = unit;
-        l[i].own = is_recurrent ? (attention){0} : any_attention(dim, heads, 1, is_int8, T);
-        l[i].cross = any_attention(dim, heads, 0, is_int8, T);
-        const feed f = {map(dim, hidden, is_int8), draw(0, 1) ? map(dim, hidden, is_int8) : (linear){0},
+    for (int i = 0; i < s.n_layers; i++) {
+        const SSRU unit = {is_recurrent ? map(dim, 2 * dim, is_int8) : (Linear){0}, any_norm(dim)};
+        l[i].ssru = unit;
+        l[i].self_attn = is_recurrent ? (Attention){0} : any_attention(dim, heads, 1, is_int8, T);
+        l[i].cross_attn = any_attention(dim, heads, 0, is_int8, T);
+        const FeedForward f = {map(dim, hidden, is_int8), draw(0, 1) ? map(dim, hidden, is_int8) : (Linear){0},
                         map(hidden, dim, is_int8), any_norm(dim), (int32_t)draw(0, 3)};
-        l[i].feed = f;
+        l[i].ffn = f;
     }
-    s.layer = l;
+    s.layers = l;
     return s;
 }
 
 /* One step of `beams` rows for each of some sentences: with a row each, in slabs, in pages, or in the
  * states of recurrent units. */
-static void try_step(const stack *s, int64_t T, int64_t words) {
+static void try_step(const Stack *s, int64_t T, int64_t words) {
     const int64_t beams = draw(1, 5), B = draw(1, beams > 1 ? 20 : 80), N = B * beams;
     const int64_t S = draw(1, T), length = draw(1, T), pool = N * length + 3;
-    const int64_t kind = s->layer[0].unit.in.packed ? 3 : draw(0, 2);
-    const int64_t D = s->dim / s->layer[0].cross.heads, dim = s->dim;
+    const int64_t kind = s->layers[0].ssru.in_proj.panels ? 3 : draw(0, 2);
+    const int64_t D = s->dim / s->layers[0].cross_attn.n_heads, dim = s->dim;
     int64_t *tokens = get(N * 8), *positions = get(N * 8), *slots = get(N * length * 8);
     uint8_t *visible = get(N * length * beams), *real = get(B * S);
-    memory pasts[3], sources[3];
+    KVCache pasts[3], sources[3];
     float *states[3], *before[3]; /* before: the last row */
     for (int64_t r = 0; r < N; r++) {
         tokens[r] = draw(0, words - 1);
@@ -114,45 +111,61 @@ static void try_step(const stack *s, int64_t T, int64_t words) {
     uint8_t *some = get(N * length); /* of pages: rows of different ages */
     for (int64_t i = 0; i < N * length; i++) some[i] = i % length <= positions[i / length];
     for (int64_t i = 0; i < B * S; i++) real[i] = (uint8_t)(i % S == 0 || draw(0, 3) > 0);
-    for (int i = 0; i < s->layers; i++) {
-        const int64_t G = s->layer[i].own.groups, C = s->layer[i].cross.groups;
+    for (int i = 0; i < s->n_layers; i++) {
+        const int64_t G = s->layers[i].self_attn.n_kv_heads, C = s->layers[i].cross_attn.n_kv_heads;
         const int64_t entries = kind == 1 ? length * beams : length;
         const int64_t rows = kind == 0 ? N : kind == 1 ? B : 1, size = kind == 2 ? pool : entries;
-        const memory past = {numbers(rows * G * size * D), numbers(rows * G * size * D), rows,
+        const KVCache past = {numbers(rows * G * size * D), numbers(rows * G * size * D), rows,
                              G * size * D, size * D, D};
-        const memory source = {numbers(B * C * S * D), numbers(B * C * S * D), B, C * S * D, S * D, D};
+        const KVCache source = {numbers(B * C * S * D), numbers(B * C * S * D), B, C * S * D, S * D, D};
         pasts[i] = past, sources[i] = source, states[i] = numbers(N * dim), before[i] = get(dim * 4);
         memcpy(before[i], states[i] + (N - 1) * dim, (size_t)dim * 4);
     }
-    step batch = {N, tokens, positions, 1, {N, length, 0, 0, 0}, {B, S, real, 0, 0}, pasts, sources, states};
-    if (kind == 1) batch.own.columns = length * beams, batch.own.mask = visible;
-    if (kind == 2) batch.own.mask = some, batch.own.slots = slots, batch.own.slots_stride = length;
-    if (kind == 3) batch.own = (readable){0}, batch.pasts = 0;
-    else batch.states = 0;
+    DecodeStep batch = {N, tokens, positions, 1, {N, length, 0, 0, 0}, {B, S, real, 0, 0}, pasts, sources, states};
+    if (kind == 1) batch.self_view.length = length * beams, batch.self_view.mask = visible;
+    if (kind == 2) batch.self_view.mask = some, batch.self_view.slots = slots, batch.self_view.slots_stride = length;
+    if (kind == 3) batch.self_view = (KVView){0}, batch.self_caches = 0;
+    else batch.ssru_states = 0;
     float *hidden = get(N * dim * 4), *alone = get(dim * 4);
-    int64_t size = decode(s, &batch, hidden, 0, 0);
-    decode(s, &batch, hidden, get(size), size);
+    int64_t size = s2s_decode(s, &batch, hidden, 0, 0);
+    s2s_decode(s, &batch, hidden, get(size), size);
     if (kind == 0 || kind == 3) { /* the last row once more: it writes what it has written */
         const int64_t r = N - 1;
         batch.rows = 1, batch.tokens += r, batch.positions += r;
-        batch.own.lines = kind == 0, batch.source.lines = 1, batch.source.mask += r / beams * S;
-        if (kind == 3) batch.states = before;
-        for (int i = 0; i < s->layers; i++) {
+        batch.self_view.rows = kind == 0, batch.cross_view.rows = 1, batch.cross_view.mask += r / beams * S;
+        if (kind == 3) batch.ssru_states = before;
+        for (int i = 0; i < s->n_layers; i++) {
             pasts[i].keys += r * pasts[i].row_stride, pasts[i].values += r * pasts[i].row_stride;
             sources[i].keys += r / beams * sources[i].row_stride;
             sources[i].values += r / beams * sources[i].row_stride;
             pasts[i].rows = sources[i].rows = 1;
         }
-        size = decode(s, &batch, alone, 0, 0);
-        decode(s, &batch, alone, get(size), size);
+        size = s2s_decode(s, &batch, alone, 0, 0);
+        s2s_decode(s, &batch, alone, get(size), size);
         int differs = memcmp(alone, hidden + r * dim, (size_t)dim * 4);
-        for (int i = 0; kind == 3 && i < s->layers; i++)
+        for (int i = 0; kind == 3 && i < s->n_layers; i++)
             differs |= memcmp(before[i], states[i] + r * dim, (size_t)dim * 4);
         if (differs) printf("a row differs\n"), exit(1);
     }
 }
 
-static void try_encoder(const stack *s, int64_t T, int64_t words) {
+/* Ids and positions beyond the tables: the memory there is not the stack's. */
+static void refuse(const Stack *s, const EncodeBatch *batch, float *states) {
+    const int64_t row = draw(0, batch->rows - 1), size = s2s_encode(s, batch, states, 0, 0);
+    void *work = get(size);
+    const int64_t wrong[] = {-1, draw(0, 1) ? INT64_MAX : INT64_MIN, s->vocab_size, s->max_positions};
+    for (int i = 0; i < 4; i++)
+        for (int is_token = 0; is_token < 2; is_token++) {
+            if (i == (is_token ? 3 : 2)) continue;
+            int64_t *at = (int64_t *)(is_token ? batch->tokens : batch->positions) + row, before = *at;
+            *at = wrong[i];
+            const int64_t error = s2s_encode(s, batch, states, work, size);
+            if (error != (is_token ? -BAD_TOKEN : -BAD_POSITION)) printf("not refused\n"), exit(1);
+            *at = before;
+        }
+}
+
+static void try_encoder(const Stack *s, int64_t T, int64_t words) {
     const int64_t B = draw(1, 9);
     int64_t rows = 0, *lengths = get(B * 8);
     for (int64_t i = 0; i < B; i++) rows += lengths[i] = draw(1, T);
@@ -160,31 +173,32 @@ static void try_encoder(const stack *s, int64_t T, int64_t words) {
     for (int64_t i = 0; i < B; i++)
         for (int64_t t = 0; t < lengths[i]; t++, row++) tokens[row] = draw(0, words - 1), positions[row] = t;
     float *states = get(rows * s->dim * 4), *alone = get(lengths[0] * s->dim * 4);
-    const int64_t size = encode(s, B, lengths, rows, T, tokens, positions, states, 0, 0);
-    encode(s, B, lengths, rows, T, tokens, positions, states, get(size), size);
-    const int64_t less = encode(s, 1, lengths, lengths[0], T, tokens, positions, alone, 0, 0);
-    encode(s, 1, lengths, lengths[0], T, tokens, positions, alone, get(less), less);
+    const EncodeBatch all = {rows, B, T, tokens, positions, lengths};
+    const EncodeBatch first = {lengths[0], 1, T, tokens, positions, lengths};
+    const int64_t size = s2s_encode(s, &all, states, 0, 0), less = s2s_encode(s, &first, alone, 0, 0);
+    s2s_encode(s, &all, states, get(size), size);
+    s2s_encode(s, &first, alone, get(less), less);
     if (memcmp(alone, states, (size_t)(lengths[0] * s->dim) * 4)) printf("a sentence differs\n"), exit(1);
+    refuse(s, &all, states);
 }
 
 static void try_head(void) {
     const int64_t rows = draw(1, 400), inputs = draw(1, 70), outputs = draw(3, 700);
-    const linear w = map(inputs, outputs, (int)draw(0, 1));
+    const Linear w = map(inputs, outputs, (int)draw(0, 1));
     const int64_t C = draw(1, outputs < 64 ? outputs : 64), never[] = {0, 1, 3};
-    uint8_t *unending = get(rows);
-    for (int64_t i = 0; i < rows; i++) unending[i] = (uint8_t)draw(0, 1);
-    const best found = {C, never, 3, 2, draw(0, 1) ? unending : 0, get(rows * C * 4), get(rows * C * 8),
-                        0, 0};
+    uint8_t *no_eos = get(rows);
+    for (int64_t i = 0; i < rows; i++) no_eos[i] = (uint8_t)draw(0, 1);
+    const TopK found = {C, never, 3, 2, draw(0, 1) ? no_eos : 0, get(rows * C * 4), get(rows * C * 8)};
     const float *x = numbers(rows * inputs);
-    const int64_t size = best_outputs(&w, x, rows, &found, 0, 0);
-    best_outputs(&w, x, rows, &found, get(size), size);
+    const int64_t size = s2s_topk(&w, x, rows, &found, 0, 0);
+    s2s_topk(&w, x, rows, &found, get(size), size);
 }
 
 int main(int count, char **arguments) {
     state = count > 2 ? strtoull(arguments[2], 0, 10) : 0;
     for (long i = count > 1 ? strtol(arguments[1], 0, 10) : 20; i > 0; i--) {
         const int64_t T = i % 8 ? draw(1, 30) : draw(1, 300), words = draw(1, 50);
-        const stack decoder = any_stack(T, words, (int)draw(0, 1)), encoder = any_stack(T, words, 0);
+        const Stack decoder = any_stack(T, words, (int)draw(0, 1)), encoder = any_stack(T, words, 0);
         try_step(&decoder, T, words);
         try_encoder(&encoder, T, words);
         try_head();

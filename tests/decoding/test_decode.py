@@ -11,16 +11,15 @@ from toys import TableModel, assert_same
 from seq2seq.decoding import (
     SEARCHES,
     Beam,
-    CandidateRequest,
     Greedy,
     Sample,
     Search,
     build_search,
     decode,
 )
-from seq2seq.decoding.decoding_batch import top_candidates
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
+from seq2seq.models.candidates import CandidateRequest
 from seq2seq.symbols import BOS, EOS, PAD, UNK
 
 LENGTHS = (9, 1, 5, 3, 5)
@@ -134,13 +133,13 @@ def test_a_search_can_be_used_again() -> None:
 
 def test_candidates_are_the_best_by_the_models_probabilities() -> None:
     model, hidden = TableModel(9), torch.randn(3, 9)
-    logp, ids = top_candidates(model, hidden, CandidateRequest(4))
+    logp, ids = model.candidates(hidden, CandidateRequest(4))
     expected = hidden.log_softmax(-1)
     expected[:, [PAD, BOS, UNK]] = -torch.inf
     assert torch.equal(logp, expected.sort(dim=1, descending=True).values[:, :4])
     assert torch.equal(expected.gather(1, ids), logp)
-    assert top_candidates(model, hidden, CandidateRequest(99)).ids.shape == (3, 9)
-    assert top_candidates(model, hidden.bfloat16(), CandidateRequest(4)).logp.dtype is torch.float32
+    assert model.candidates(hidden, CandidateRequest(99)).ids.shape == (3, 9)
+    assert model.candidates(hidden.bfloat16(), CandidateRequest(4)).logp.dtype is torch.float32
 
 
 def test_decoding_leaves_no_trace_in_the_model() -> None:

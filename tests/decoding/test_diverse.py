@@ -52,15 +52,14 @@ class NaiveGroup:
         state = 0
         for token in ids:
             if token != EOS and self.guide is not None:
-                state = self.guide.after(state, token)
+                state = self.guide.next_state(state, token)
         return state
 
     def grown(self, beam: Open) -> list[Open]:
         options = candidates(self.case, self.o, beam.ids)
         if self.guide is not None:
-            state = self.state(beam.ids)
-            forbidden, allowed = self.guide.forbidden(state), self.guide.next_tokens(state)
-            options = [o for o in options if o[1] not in forbidden.tolist()]
+            banned, allowed, _ = self.guide.next_tokens(self.state(beam.ids))
+            options = [o for o in options if o[1] not in banned.tolist()]
             if allowed is not None:
                 options = [o for o in options if o[1] in allowed.tolist()]
         return [Open([*beam.ids, token], [*beam.logp, value]) for value, token in options]

@@ -24,7 +24,7 @@ from seq2seq.errors import CheckpointError, DataError
 
 PROGRAM = Path(__file__).with_name("doctored.py")
 needs_c = pytest.mark.skipif(
-    native.why_not() is not None, reason=f"no native code: {native.why_not()}"
+    native.unavailable_reason() is not None, reason=f"no native code: {native.unavailable_reason()}"
 )
 
 Edit = Callable[[dict[str, Any]], Any]

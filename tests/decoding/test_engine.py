@@ -12,7 +12,6 @@ from toys import TableModel, assert_same
 
 from seq2seq.decoding import (
     Beam,
-    CandidateRequest,
     Engine,
     Hypothesis,
     Search,
@@ -20,10 +19,10 @@ from seq2seq.decoding import (
     build_search,
     decode,
 )
-from seq2seq.decoding.decoding_batch import top_candidates, top_of_rows
 from seq2seq.decoding.request import Status
 from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.models import Seq2Seq
+from seq2seq.models.candidates import CandidateRequest, top_of_rows
 from seq2seq.symbols import PAD
 
 LENGTHS = (6, 1, 4, 9, 3, 5, 2, 6, 18, 3, 4, 8)
@@ -353,7 +352,7 @@ def test_bans_and_required_tokens_change_the_candidates_of_their_rows_only() -> 
     banned = torch.tensor([[1, 8], [1, 7]])
     required = torch.tensor([[5, -1], [8, 6], [8, 4]])
     request = CandidateRequest(2, banned=banned, required=required)
-    values, ids = top_candidates(model, hidden, request)
+    values, ids = model.candidates(hidden, request)
     assert ids[:, 0].tolist()[::2] == [8, 8] and not {7, 8}.intersection(ids[1, :2].tolist())
     for row, tokens in enumerate(required.tolist()):
         for column, token in enumerate(tokens, start=2):

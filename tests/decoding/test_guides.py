@@ -7,9 +7,9 @@ import torch
 from helpers import small_model, source_batch, translate_copies
 from toys import NextLogP, TableModel, assert_same, every_hypothesis
 
-from seq2seq.constraints.guide import in_turns
 from seq2seq.constraints.lexical import Constraint, Term, Vocabulary
 from seq2seq.decoding import Beam, Engine, Greedy, Sample, SentenceRequest, decode
+from seq2seq.decoding.beam import round_robin_order
 from seq2seq.symbols import EOS, UNK
 from seq2seq.tokenization.words import CharacterLevel
 
@@ -135,5 +135,5 @@ def test_guided_sentences_obey_and_leave_their_neighbours_alone(cache: str, beam
 def test_continuations_of_each_progress_take_turns() -> None:
     values = torch.tensor([[-1.0, -2.0, -3.0, -4.0, -torch.inf, -5.0]])
     progress = torch.tensor([[0, 0, 2, 1, 2, 2]])
-    assert in_turns(values, progress).tolist() == [[2, 3, 0, 5, 1, 4]]
-    assert in_turns(values, progress * 0).tolist() == [[0, 1, 2, 3, 5, 4]]
+    assert round_robin_order(values, progress).tolist() == [[2, 3, 0, 5, 1, 4]]
+    assert round_robin_order(values, progress * 0).tolist() == [[0, 1, 2, 3, 5, 4]]

@@ -13,14 +13,13 @@ from toys import TableModel, assert_same
 from seq2seq.decoding import (
     SEARCHES,
     Beam,
-    CandidateRequest,
     Greedy,
     Search,
     SearchState,
     build_search,
     decode,
 )
-from seq2seq.decoding.decoding_batch import top_candidates
+from seq2seq.models.candidates import CandidateRequest
 from seq2seq.symbols import BOS, EOS, PAD, UNK
 
 LENGTHS = (9, 1, 5, 3, 5)
@@ -49,7 +48,7 @@ def test_no_translation_is_shorter_than_the_minimum_of_its_source(
 def test_where_the_maximum_is_less_than_the_minimum_the_end_may_come_last(search: str) -> None:
     """As in a model that cannot write more."""
     built = make(search, min_length_ratio=1.0, min_length_extra=5)
-    search_state = built.start(torch.tensor([8]), longest=4)
+    search_state = built.start(torch.tensor([8]), max_length=4)
     assert {*search_state.limits.tolist(), *search_state.min_lengths.tolist()} == {4}
 
 
@@ -88,11 +87,11 @@ def test_a_prefix_too_long_for_its_source_raises_the_limit() -> None:
     search = Greedy(length_ratio=1.5, length_extra=10)
     assert search.limit(4) == search.limit(4, prefix=6) == 16
     assert search.limit(4, prefix=20) == 30
-    assert search.limit(4, longest=25, prefix=20) == 25
-    assert search.limit(4, longest=9) == 9
+    assert search.limit(4, model_limit=25, prefix=20) == 25
+    assert search.limit(4, model_limit=9) == 9
     capped = Greedy(length_ratio=1.5, length_extra=10, max_length=12)
     assert [capped.limit(0), capped.limit(100), capped.limit(4, prefix=20)] == [10, 12, 12]
-    assert capped.limit(100, longest=9) == 9
+    assert capped.limit(100, model_limit=9) == 9
 
 
 @pytest.mark.parametrize("symbol, name", [(PAD, "<pad>"), (BOS, "<s>"), (EOS, "</s>")])
@@ -102,9 +101,9 @@ def test_symbols_in_a_prefix_are_refused(symbol: int, name: str) -> None:
 
 
 def test_a_prefix_that_a_model_cannot_write_and_end_is_refused() -> None:
-    Greedy().start(torch.tensor([5]), prefixes=[[4] * 5], longest=6)
+    Greedy().start(torch.tensor([5]), prefixes=[[4] * 5], max_length=6)
     with pytest.raises(ValueError, match="prefix of 6 tokens should have at most 5"):
-        Greedy().start(torch.tensor([5]), prefixes=[[4] * 6], longest=6)
+        Greedy().start(torch.tensor([5]), prefixes=[[4] * 6], max_length=6)
 
 
 def step_all(search_state: SearchState, step: int) -> Tensor:
@@ -153,7 +152,7 @@ def test_states_of_another_kind_do_not_merge() -> None:
     lengths = torch.tensor([5])
     search_state = Beam(beam_size=2).start(lengths)
     search_state.merge(Beam(beam_size=2, patience=2.0, length_extra=3).start(lengths))
-    assert search_state.enough.tolist() == [2, 4]  # type: ignore[attr-defined]
+    assert search_state.max_finished.tolist() == [2, 4]  # type: ignore[attr-defined]
     with pytest.raises(ValueError, match="only states of one kind of search can merge"):
         search_state.merge(Beam(beam_size=3).start(lengths))
 
@@ -161,9 +160,9 @@ def test_states_of_another_kind_do_not_merge() -> None:
 def test_a_row_that_may_not_end_has_no_end_among_its_candidates() -> None:
     model, hidden = TableModel(9), torch.randn(3, 9)
     hidden[:, EOS] = 9.0
-    unending = torch.tensor([True, False, True])
-    logp, ids = top_candidates(model, hidden, CandidateRequest(3, unending=unending))
-    free, free_ids = top_candidates(model, hidden, CandidateRequest(4))
+    no_eos = torch.tensor([True, False, True])
+    logp, ids = model.candidates(hidden, CandidateRequest(3, no_eos=no_eos))
+    free, free_ids = model.candidates(hidden, CandidateRequest(4))
     assert (free_ids[:, 0] == EOS).all()
     assert torch.equal(ids[1], free_ids[1, :3])
     for row in (0, 2):
@@ -173,12 +172,10 @@ def test_a_row_that_may_not_end_has_no_end_among_its_candidates() -> None:
 
 def test_a_forced_row_has_its_token_first_and_nothing_after_it() -> None:
     model, hidden = TableModel(9), torch.randn(3, 9)
-    logp, ids = top_candidates(
-        model, hidden, CandidateRequest(4, forced=torch.tensor([UNK, -1, 7]))
-    )
+    logp, ids = model.candidates(hidden, CandidateRequest(4, forced=torch.tensor([UNK, -1, 7])))
     expected = hidden.log_softmax(-1)
     for row, token in ((0, UNK), (2, 7)):
         assert ids[row, 0] == token
         assert logp[row, 0] == expected[row, token]
         assert (logp[row, 1:] == -torch.inf).all()
-    assert torch.equal(logp[1], top_candidates(model, hidden, CandidateRequest(4)).logp[1])
+    assert torch.equal(logp[1], model.candidates(hidden, CandidateRequest(4)).logp[1])

@@ -7,7 +7,6 @@ import math
 import pickle
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from ctypes import CDLL
 from dataclasses import replace
 from itertools import zip_longest
 from typing import Any
@@ -19,26 +18,25 @@ from naive import Case, naive
 from torch import Tensor, nn
 from toys import assert_same, next_logp
 
+from seq2seq.constraints.guide import NextTokens
 from seq2seq.decoding import (
     Engine,
     Hypothesis,
     Request,
     build_search,
     decode,
-    decoding_batch,
     native,
 )
-from seq2seq.decoding.decoding_batch import top_candidates
-from seq2seq.decoding.native.linear import NativeLinear, Packed, Packer
+from seq2seq.decoding.native.linear import NativeLinear, Packer, pack_matrix
 from seq2seq.decoding.native.model import NativeTransformer
+from seq2seq.decoding.native.quantization import quantize_rows
 from seq2seq.decoding.precision import with_precision
-from seq2seq.decoding.search import CandidateRequest
-from seq2seq.functional.int8 import quantize_rows
-from seq2seq.models import Ensemble, Seq2Seq
+from seq2seq.models import Ensemble, Seq2Seq, base
+from seq2seq.models.candidates import CandidateRequest
 from seq2seq.symbols import EOS, PAD
 
 pytestmark = pytest.mark.skipif(
-    native.why_not() is not None, reason=f"no native code: {native.why_not()}"
+    native.unavailable_reason() is not None, reason=f"no native code: {native.unavailable_reason()}"
 )
 
 MODELS = (
@@ -64,12 +62,6 @@ SEARCHES: dict[str, dict[str, Any]] = {
     "sample": {"name": "sample", "samples": 3, "top_k": 5},
     "long": {"name": "greedy", "min_length_extra": 5, "no_repeat_ngram": 2},
 }
-
-
-def functions() -> CDLL:
-    found = native.functions()
-    assert found is not None
-    return found
 
 
 def build(variant: str) -> Seq2Seq:
@@ -235,17 +227,13 @@ class Phrase:
     def __init__(self, requires: bool):
         self.requires = requires
 
-    def after(self, state: int, token: int) -> int:
+    def next_state(self, state: int, token: int) -> int:
         return int(state or token == 7)
 
-    def forbidden(self, state: int) -> Tensor:
-        return torch.tensor([5, EOS] if self.requires and not state else [5])
-
-    def next_tokens(self, state: int) -> Tensor | None:
-        return None
-
-    def useful_tokens(self, state: int) -> Sequence[int]:
-        return [7] if self.requires and not state else []
+    def next_tokens(self, state: int) -> NextTokens:
+        if self.requires and not state:
+            return NextTokens(torch.tensor([5, EOS]), required=[7])
+        return NextTokens(torch.tensor([5]))
 
     def progress(self, state: int) -> int:
         return state
@@ -280,13 +268,13 @@ def test_only_rows_that_need_them_get_all_logits(monkeypatch: pytest.MonkeyPatch
     model, asked = with_precision(build(MODELS[1]), "float32"), requests((3, 5, 4, 6))
     asked[1] = asked[1]._replace(prefix=[5, 7])
     counts: list[int] = []
-    full = decoding_batch.top_candidates
+    full = base.top_candidates
 
-    def counted(model: Seq2Seq, hidden: Tensor, request: CandidateRequest) -> Any:
-        counts.append(len(hidden))
-        return full(model, hidden, request)
+    def counted(logits: Tensor, request: CandidateRequest) -> Any:
+        counts.append(len(logits))
+        return full(logits, request)
 
-    monkeypatch.setattr(decoding_batch, "top_candidates", counted)
+    monkeypatch.setattr(base, "top_candidates", counted)
     translations(model, asked, "beam")
     assert counts == [4, 4]
 
@@ -306,12 +294,12 @@ def test_candidates_of_some_rows_are_those_of_all(seed: int) -> None:
         torch.randint(-9, TARGET_SIZE, (N,)).clamp(min=-1) if seed % 2 else None,
         torch.rand(N) < 0.5 if seed % 3 else None,
         pairs(),
-        torch.randint(-5, TARGET_SIZE, (N, 2)).clamp(min=-1) if seed % 5 else None,
         pairs(),
+        torch.randint(-5, TARGET_SIZE, (N, 2)).clamp(min=-1) if seed % 5 else None,
     )
     hidden = torch.randn(N, 32)
-    found = decoding_batch.find_candidates(model, hidden, request)
-    expected = top_candidates(model, hidden, request)
+    found = model.candidates(hidden, request)
+    expected = Seq2Seq.candidates(model, hidden, request)
     width = found.logp.shape[1]
     torch.testing.assert_close(found.logp, expected.logp[:, :width])
     possible = found.logp > -torch.inf
@@ -373,7 +361,7 @@ def test_numbers_too_large_for_a_norm_are_not_finite_as_on_torch(
 def test_products_are_those_of_torch(rows: int, inputs: int, outputs: int, has_bias: bool) -> None:
     x, linear = torch.randn(rows, inputs), nn.Linear(inputs, outputs, bias=has_bias)
     expected = linear.double()(x.double()).float()
-    packed = Packed.of(functions(), linear.float().weight, linear.bias, int8=False)
+    packed = pack_matrix(native.load_library(), linear.float().weight, linear.bias, int8=False)
     assert torch.allclose(packed.product(x), expected, atol=1e-4, rtol=1e-5)
 
 
@@ -387,15 +375,15 @@ def test_products_of_integers_are_exact(
         x, weight = x.sign(), weight.sign()
     (integers, scale), (of_weight, weight_scale) = quantize_rows(x), quantize_rows(weight)
     exact = integers.double() @ of_weight.double().t()
-    packed = Packed.of(functions(), weight, None, int8=True)
+    packed = pack_matrix(native.load_library(), weight, None, int8=True)
     expected = (exact * scale.double() * weight_scale.double().t()).float()
     assert torch.allclose(packed.product(x), expected, rtol=1e-6, atol=1e-30)
 
 
 def test_parts_of_a_map_share_its_memory() -> None:
-    columns = functions().panel_columns()
+    columns = native.load_library().s2s_panel_width()
     linear = nn.Linear(10, 2 * columns + 5)
-    packed = Packed.of(functions(), linear.weight, linear.bias, int8=False)
+    packed = pack_matrix(native.load_library(), linear.weight, linear.bias, int8=False)
     part = packed.part(columns, columns + 5)
     assert part is not None and packed.part(1, 3) is None
     assert part.panels.data_ptr() == packed.panels[10 * columns :].data_ptr()
@@ -406,14 +394,14 @@ def test_parts_of_a_map_share_its_memory() -> None:
 @pytest.mark.parametrize("shape", [(0, 4), (2, 0, 4), (4,), (2, 3, 4)])
 def test_linear_maps_take_any_shape(shape: tuple[int, ...]) -> None:
     linear = nn.Linear(4, 3)
-    fast = NativeLinear.of(Packer(functions(), False), linear)
+    fast = NativeLinear(Packer(native.load_library(), False), linear)
     x = torch.randn(shape)
     assert torch.allclose(fast(x), linear(x), atol=1e-6)
 
 
 @pytest.mark.parametrize("count", [1, 5, 40])
-@pytest.mark.parametrize("unending", [False, True])
-def test_candidates_are_the_best_of_all(count: int, unending: bool) -> None:
+@pytest.mark.parametrize("no_eos", [False, True])
+def test_candidates_are_the_best_of_all(count: int, no_eos: bool) -> None:
     """Also with equal and infinite logits, and more candidates than finite ones."""
     model = with_precision(build("attn=mha"), "float32")
     assert isinstance(model, NativeTransformer)
@@ -421,23 +409,23 @@ def test_candidates_are_the_best_of_all(count: int, unending: bool) -> None:
     with torch.no_grad():
         head.bias[::7] = -torch.inf
         head.weight[100:200] = head.weight[:100]
-    model.model.embeddings.output = NativeLinear.of(Packer(functions(), False), head)
-    rows = torch.tensor([unending, False, unending])
-    request = CandidateRequest(count, unending=rows if unending else None)
+    model.model.embeddings.output = NativeLinear(Packer(native.load_library(), False), head)
+    rows = torch.tensor([no_eos, False, no_eos])
+    request = CandidateRequest(count, no_eos=rows if no_eos else None)
     hidden = torch.randn(3, 32)
-    actual = model.candidates(hidden, count, request.unending)
-    expected = top_candidates(model.model, hidden, request)
+    actual = model.candidates(hidden, request)
+    expected = model.model.candidates(hidden, request)
     assert torch.allclose(actual.logp, expected.logp, atol=1e-5)
     logp = head(hidden).log_softmax(-1)
     assert torch.allclose(logp.gather(1, actual.ids), actual.logp, atol=1e-5)
-    assert not (actual.ids == EOS)[rows].any() or not unending
+    assert not (actual.ids == EOS)[rows].any() or not no_eos
 
 
 @pytest.mark.parametrize("inputs", [64, 300, 1300])
 @pytest.mark.parametrize("int8", [False, True])
 def test_a_row_is_multiplied_bit_by_bit_as_it_is_alone(inputs: int, int8: bool) -> None:
     x, weight = torch.randn(300, inputs), torch.randn(200, inputs)
-    packed = Packed.of(functions(), weight, None, int8)
+    packed = pack_matrix(native.load_library(), weight, None, int8)
     alone = torch.cat([packed.product(row[None]) for row in x])
     for first, rows in ((0, 300), (1, 241), (2, 240), (30, 14), (7, 13), (5, 6), (4, 5), (9, 2)):
         assert torch.equal(packed.product(x[first : first + rows]), alone[first : first + rows])
@@ -450,7 +438,7 @@ def test_sums_are_more_exact_than_one_after_another(inputs: int) -> None:
     in_order = torch.zeros(40, 50)
     for i in range(inputs):
         in_order.addmm_(x[:, i : i + 1], weight[:, i : i + 1].t())
-    found = Packed.of(functions(), weight, None, False).product(x)
+    found = pack_matrix(native.load_library(), weight, None, False).product(x)
     assert (found - exact).norm() < 0.6 * (in_order - exact).norm()
 
 
@@ -470,5 +458,5 @@ def test_longer_tables_take_the_place_of_shorter_ones_when_they_are_whole(
         return arguments[0] if hook == "embed" else make(*arguments)
 
     monkeypatch.setattr(scheme, str(hook), watched)
-    stack.reach(before + 1)
+    stack.extend_tables(before + 1)
     assert set(seen) == {before} and stack.positions > before

@@ -2,6 +2,7 @@
 
 import multiprocessing
 import os
+import platform
 import stat
 import subprocess
 import time
@@ -16,14 +17,14 @@ from seq2seq.decoding.native import build
 from seq2seq.decoding.native.build import UnavailableError
 
 pytestmark = pytest.mark.skipif(
-    native.why_not() is not None, reason=f"no native code: {native.why_not()}"
+    native.unavailable_reason() is not None, reason=f"no native code: {native.unavailable_reason()}"
 )
 
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """Compile faster, and test only that the object can be loaded."""
-    monkeypatch.setattr(build, "FLAGS", tuple("-O0" if f == "-O3" else f for f in build.FLAGS))
+    monkeypatch.setattr(build, "FLAGS", ["-O0" if f == "-O3" else f for f in build.FLAGS])
     monkeypatch.setattr(build, "TEST", "import ctypes, sys; ctypes.CDLL(sys.argv[1])")
 
 
@@ -63,17 +64,20 @@ def test_one_who_compiles_for_ever_is_not_waited_for(
 ) -> None:
     with build.lock(tmp_path):
         before = time.monotonic()
-        monkeypatch.setattr(build, "PATIENCE", 0.3)
+        monkeypatch.setattr(build, "TIMEOUT", 0.3)
         with build.lock(tmp_path):
             assert time.monotonic() - before >= 0.3
 
 
-@pytest.mark.parametrize("name", ["processor", pytest.param("identity", marks=pytest.mark.slow)])
-def test_an_object_of_another_processor_or_source_is_not_loaded(
+@pytest.mark.parametrize("name", ["processor", pytest.param("FLAGS", marks=pytest.mark.slow)])
+def test_an_object_of_another_processor_or_other_flags_is_not_loaded(
     name: str, tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(build, name, lambda *_: "another")
+        if name == "processor":
+            patch.setattr(platform, name, lambda: "another")
+        else:
+            patch.setattr(build, name, [*build.FLAGS, "-DANOTHER"])
         other = build.build(tmp_path / "cache")
     assert build.build(tmp_path / "cache") != other
 
@@ -91,7 +95,7 @@ def test_a_compiler_that_fails_hangs_or_lies_leaves_torch(
     script: str, reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     compiler(tmp_path / "bin", script, monkeypatch)
-    monkeypatch.setattr(build, "PATIENCE", 1)
+    monkeypatch.setattr(build, "TIMEOUT", 1)
     with pytest.raises(UnavailableError, match=reason):
         build.build(tmp_path / "cache")
     assert list((tmp_path / "cache").iterdir()) == []
@@ -130,7 +134,7 @@ def test_whatever_has_the_name_of_an_object_it_is_compiled_again(
     path.unlink()
     BAD_ENTRIES[name](path)
     assert not build.is_built()
-    assert isinstance(native.load_library.__wrapped__(), CDLL)
+    assert isinstance(native.load_once.__wrapped__(), CDLL)
     assert [each.read_bytes() for each in folder.iterdir()] == [content]
 
 
@@ -148,9 +152,9 @@ def test_an_object_with_a_right_name_and_no_functions_is_compiled_again(
     content = other.read_bytes() if text else b"garbage"
     key = path.stem.partition("-")[0]
     path.unlink()
-    path.with_name(f"{key}-{build.source_digest(content)}.so").write_bytes(content)
+    path.with_name(f"{key}-{build.short_digest(content)}.so").write_bytes(content)
     assert build.is_built()
-    assert isinstance(native.load_library.__wrapped__(), CDLL)
+    assert isinstance(native.load_once.__wrapped__(), CDLL)
     assert list(path.parent.iterdir()) == [path]
 
 
@@ -230,7 +234,7 @@ def test_a_cache_that_cannot_be_written_leaves_torch(
 
 
 def build_and_report(folder: str, results: "multiprocessing.Queue[str]") -> None:
-    build.FLAGS = tuple("-O0" if f == "-O3" else f for f in build.FLAGS)
+    build.FLAGS = ["-O0" if f == "-O3" else f for f in build.FLAGS]
     build.TEST = "pass"
     results.put(str(build.build(Path(folder))))
 
@@ -254,4 +258,6 @@ def test_two_processes_may_compile_at_once(tmp_path: Path, quick: None) -> None:
 
 def test_it_can_be_turned_off(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SEQ2SEQ_NATIVE", "0")
-    assert native.why_not() == "SEQ2SEQ_NATIVE=0" and native.functions() is None
+    assert native.unavailable_reason() == "SEQ2SEQ_NATIVE=0"
+    with pytest.raises(UnavailableError, match="SEQ2SEQ_NATIVE=0"):
+        native.load_library()

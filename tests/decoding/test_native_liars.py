@@ -12,7 +12,7 @@ from seq2seq.decoding.native import build
 from seq2seq.decoding.native.build import SOURCES, UnavailableError
 
 pytestmark = pytest.mark.skipif(
-    native.why_not() is not None, reason=f"no native code: {native.why_not()}"
+    native.unavailable_reason() is not None, reason=f"no native code: {native.unavailable_reason()}"
 )
 
 
@@ -24,58 +24,65 @@ class Lie(NamedTuple):
     new: str
 
 
-ATTENTION, PRODUCT, STEP = "attention.c", "product.c", "transformer.c"
+ATTENTION, LINEAR, EPILOGUE, TOPK = "attention.c", "linear.c", "epilogue.c", "topk.c"
+STEP = "transformer.c"
 SUM = "load(sums)"
-SCALED = "sum = sum * load_part(w->scales + c, n) * scale;"
-FINISH = "finish(w, then, row + r, first, end, scale, sums, y"
-RELU = "case RELU: return choose(x < spread(0), "
+SCALED = "sum = sum * load_partial(map->scales + c, n) * row_scale;"
+TILE = "store_tile(map, epilogue, row, rows,"
+RELU = "case RELU: return blend(x < broadcast(0), "
 PARTS = "memcpy(&v, p, (size_t)n * sizeof *p)"
-WIDE = "store(y, result(w, then, row, c, LANES, scale, load(sums)))"
-PART = "store_part(y, result(w, then, row, c, end - c, scale, load(sums)), end - c)"
+WIDE = "store(y, finish_vector(map, epilogue, row, c, LANES, row_scale, load(sums)))"
+PART = "finish_vector(map, epilogue, row, c, end - c, row_scale, load(sums))"
 LIES = {
     "softmax weights doubled": Lie(ATTENTION, "share = 1 /", "share = 2 /"),
-    "rows beyond 13": Lie(PRODUCT, WIDE, WIDE.replace(SUM, f"{SUM} * (row > 13 ? 1.01f : 1)")),
-    "beams of another sentence": Lie(ATTENTION, "r / (rows / read->lines)", "r % read->lines"),
-    "no largest score subtracted": Lie(ATTENTION, "load(scores + i) - largest", "load(scores + i)"),
+    "rows beyond 13": Lie(EPILOGUE, WIDE, WIDE.replace(SUM, f"{SUM} * (row > 13 ? 1.01f : 1)")),
+    "beams of another sentence": Lie(ATTENTION, "r / (rows / index->rows)", "r % index->rows"),
+    "no largest score subtracted": Lie(ATTENTION, "load(scores + i) - max", "load(scores + i)"),
     "scores scaled": Lie(ATTENTION, "scores[t] = a->scale *", "scores[t] = 1.01f * a->scale *"),
     "masks ignored": Lie(ATTENTION, "if (!mask || mask[i])", "if (1)"),
     "pages ignored": Lie(ATTENTION, "given ? given[i] : i", "given ? given[0] : i"),
     "rotation turned": Lie(ATTENTION, "first * cosines[i] -", "first * cosines[i] +"),
     "bias by distance turned": Lie(ATTENTION, "scores[t] += bias[t", "scores[t] -= bias[t"),
-    "another group": Lie(ATTENTION, "h / sharing *", "h % a->groups *"),
-    "another head": Lie(ATTENTION, "stride + h * D", "stride + (h & ~1) * D"),
+    "another group": Lie(ATTENTION, "h / heads_per_kv *", "h % a->n_kv_heads *"),
+    "another head": Lie(ATTENTION, "queries_stride + h * D", "queries_stride + (h & ~1) * D"),
     "the last value left out": Lie(
         ATTENTION, "t < count; t++)\n        for", "t + 1 < count; t++)\n        for"
     ),
-    "columns at the end": Lie(PRODUCT, PART, PART.replace(SUM, f"{SUM} * 1.01f")),
-    "bias twice": Lie(PRODUCT, "if (w->bias) sum +=", "if (w->bias) sum += 2 *"),
-    "no residual": Lie(PRODUCT, "if (then->added)", "if (then->added && row < 0)"),
-    "no gate": Lie(PRODUCT, "if (then->gate)", "if (then->gate && row < 0)"),
-    "blocks forgotten": Lie(PRODUCT, "block, u == 0,", "block, 1,"),
-    "rows of a second chunk": Lie(PRODUCT, FINISH, FINISH.replace("row + r", "row ? r : row + r")),
-    "inputs that fill no unit": Lie(PRODUCT, "(inputs + 3) / 4 :", "(inputs + 2) / 4 :"),
-    "integers of odd columns": Lie(PRODUCT, SCALED, f"{SCALED} sum[1] *= 1.01f;"),
-    "another relu": Lie(PRODUCT, f"{RELU}spread(0), x)", f"{RELU}0.01f * x, x)"),
-    "another silu": Lie(PRODUCT, "return x * sigmoid(x)", "return x * sigmoid(1.02f * x)"),
-    "another gelu": Lie(PRODUCT, "0.254829592f", "0.2548f"),
-    "symbols that no text has": Lie(PRODUCT, "i < found->nevers", "i + 1 < found->nevers"),
-    "ends too early": Lie(PRODUCT, "found->unending[row] &&", "found->unending[0] &&"),
-    "another order": Lie(PRODUCT, "place > 0 && value", "place > 1 && value"),
-    "sums of probabilities": Lie(PRODUCT, "expf(before - now)", "expf(0.99f * (before - now))"),
-    "no mean subtracted": Lie(STEP, "mean = sum_of(sum) / (float)dim", "mean = 0 * sum_of(sum)"),
-    "another norm": Lie(STEP, "if (n->kind == LAYER_NORM)", "if (n->kind)"),
-    "no epsilon": Lie(STEP, "+ n->epsilon", ""),
-    "no bias of a norm": Lie(STEP, "if (n->bias)", "if (n->bias && r < 0)"),
+    "columns at the end": Lie(EPILOGUE, PART, PART.replace(SUM, f"{SUM} * 1.01f")),
+    "bias twice": Lie(EPILOGUE, "if (map->bias) sum +=", "if (map->bias) sum += 2 *"),
+    "no residual": Lie(EPILOGUE, "if (epilogue->residual)", "if (epilogue->residual && row < 0)"),
+    "no gate": Lie(EPILOGUE, "if (epilogue->gate)", "if (epilogue->gate && row < 0)"),
+    "blocks forgotten": Lie(LINEAR, "units, u == 0,", "units, 1,"),
+    "rows of a second chunk": Lie(LINEAR, TILE, TILE.replace("row,", "0,")),
+    "inputs that fill no unit": Lie(LINEAR, "(in_features + 3) / 4 :", "(in_features + 2) / 4 :"),
+    "integers of odd columns": Lie(EPILOGUE, SCALED, f"{SCALED} sum[1] *= 1.01f;"),
+    "another relu": Lie(EPILOGUE, f"{RELU}broadcast(0), x)", f"{RELU}0.01f * x, x)"),
+    "another silu": Lie(EPILOGUE, "return x * sigmoid(x)", "return x * sigmoid(1.02f * x)"),
+    "another gelu": Lie(EPILOGUE, "0.254829592f", "0.2548f"),
+    "symbols that no text has": Lie(TOPK, "i < topk->banned_count", "i + 1 < topk->banned_count"),
+    "ends too early": Lie(TOPK, "topk->no_eos[row] &&", "topk->no_eos[0] &&"),
+    "another order": Lie(TOPK, "place > 0 && value", "place > 1 && value"),
+    "sums of probabilities": Lie(TOPK, "expf(before - now)", "expf(0.99f * (before - now))"),
+    "no mean subtracted": Lie(
+        STEP, "mean = reduce_sum(sum) / (float)dim", "mean = 0 * reduce_sum(sum)"
+    ),
+    "another norm": Lie(STEP, "if (norm->kind == LAYER_NORM)", "if (norm->kind)"),
+    "no epsilon": Lie(STEP, "+ norm->epsilon", ""),
+    "no bias of a norm": Lie(STEP, "if (norm->bias)", "if (norm->bias && r < 0)"),
     "no position": Lie(STEP, "(place ? place[i] : 0)", "(place && r ? place[i] : 0)"),
-    "embeddings not scaled": Lie(STEP, "* s->words_scale", ""),
+    "embeddings not scaled": Lie(STEP, "* s->embedding_scale", ""),
     "no last norm": Lie(
-        STEP, "normalise(&s->last, hidden, N,", "normalise(&s->last, hidden, N - 1,"
+        STEP,
+        "apply_norm(&s->final_norm, hidden, rows,",
+        "apply_norm(&s->final_norm, hidden, rows - 1,",
     ),
-    "keys in another slot": Lie(STEP, "read->lengths[r] - 1]", "read->lengths[r] / 2]"),
-    "norms after, not before": Lie(STEP, "if (!s->is_pre) normalise(n, x", "if (0) normalise(n, x"),
+    "keys in another slot": Lie(STEP, "index->lengths[r] - 1]", "index->lengths[r] / 2]"),
+    "norms after, not before": Lie(STEP, "if (!s->is_pre_norm) apply_norm(", "if (0) apply_norm("),
     "another gate of the unit": Lie(
-        "recurrence.c", "sigmoid(-g) * load_part(x", "sigmoid(-1.01f * g) * load_part(x"
+        "ssru.c", "sigmoid(-g) * load_partial(x", "sigmoid(-1.01f * g) * load_partial(x"
     ),
+    "ids not compared": Lie(STEP, "token >= s->vocab_size", "token > s->vocab_size"),
+    "positions not compared": Lie(STEP, "if (position < 0 ||", "if ("),
     "another exponential": Lie("vectors.h", "1.0f / 24;", "1.0f / 23;"),
     "lanes lost in sums": Lie("vectors.h", "(sum[2] + sum[3])", "(sum[2] + sum[2])"),
     "numbers lost at the end": Lie("vectors.h", PARTS, PARTS.replace("n *", "(n - (n > 1)) *")),

@@ -10,7 +10,7 @@ from naive import Case, naive
 from toys import TableModel, assert_same
 
 from seq2seq.decoding import Engine, Greedy, Request, build_search, decode
-from seq2seq.decoding.search import repeats
+from seq2seq.decoding.search import find_repeats
 
 PREFIXES = [[], [4, 4, 4], [5, 6, 5], []]
 SEARCHES: list[dict[str, Any]] = [
@@ -91,5 +91,5 @@ def test_pairs_of_rows_and_tokens_are_those_of_lists() -> None:
         expected |= {
             (row, token) for token in range(9) if (*ids[len(ids) - n + 1 :], token) in seen
         }
-    assert {(row, token) for row, token in repeats(tokens, length, sizes).tolist()} == expected
+    assert {(row, token) for row, token in find_repeats(tokens, length, sizes).tolist()} == expected
     assert {row % 6 for row, _ in expected} == {0, 1, 3, 4}  # neither 0 nor more than there are

@@ -6,12 +6,12 @@ from helpers import TARGET_SIZE, presets, small_model, source_batch
 from torch import nn
 
 from seq2seq.decoding import Beam, decode, native
-from seq2seq.decoding.native.linear import NativeLinear, Packed
+from seq2seq.decoding.native.linear import NativeLinear, pack_matrix
+from seq2seq.decoding.native.quantization import MAX_INPUTS, Int8Linear
 from seq2seq.decoding.precision import with_precision
 from seq2seq.errors import ConfigError
-from seq2seq.functional.int8 import LONGEST
 from seq2seq.models import Seq2Seq
-from seq2seq.nn.packed import Int8Linear, PackedLinear
+from seq2seq.nn.packed import PackedLinear
 
 VARIANTS = [f"transformer attn={preset}" for preset in presets("attn")]
 VARIANTS += ["transformer position=t5 model.norm=rmsnorm model.activation=swiglu"]
@@ -130,22 +130,24 @@ def test_another_word_and_integers_elsewhere_than_on_a_cpu_are_refused() -> None
 def test_a_layer_whose_sums_may_not_fit_is_refused_in_integers_by_name() -> None:
     model = small_model("transformer", "attn=mha")
     layer = model.decoder[1].feed
-    for inputs in (LONGEST + 1, 133_145):
+    for inputs in (MAX_INPUTS + 1, 133_145):
         layer.down = nn.Linear(inputs, 32)
         with pytest.raises(ConfigError, match=f"decoder.1.feed.down has {inputs:,} inputs"):
             with_precision(model, "int8")
-    layer.down = nn.Linear(LONGEST, 32)
+    layer.down = nn.Linear(MAX_INPUTS, 32)
     with_precision(model, "int8")
 
 
-@pytest.mark.skipif(native.why_not() is not None, reason=f"no native code: {native.why_not()}")
+@pytest.mark.skipif(
+    native.unavailable_reason() is not None, reason=f"no native code: {native.unavailable_reason()}"
+)
 def test_the_largest_sum_of_integers_that_is_allowed_is_exact() -> None:
-    functions = native.functions()
-    assert functions is not None
     for sign in (1.0, -1.0):
-        packed = Packed.of(functions, torch.full((3, LONGEST), sign), None, int8=True)
-        found = packed.product(torch.ones(2, LONGEST))
-        torch.testing.assert_close(found, torch.full((2, 3), sign * LONGEST))
+        packed = pack_matrix(
+            native.load_library(), torch.full((3, MAX_INPUTS), sign), None, int8=True
+        )
+        found = packed.product(torch.ones(2, MAX_INPUTS))
+        torch.testing.assert_close(found, torch.full((2, 3), sign * MAX_INPUTS))
 
 
 def test_in_bfloat16_linear_maps_are_packed_where_the_processor_can() -> None:

@@ -11,8 +11,9 @@ from naive import Case, candidates, defaults, naive, some_options
 from torch import Tensor
 from toys import TableModel, assert_same, next_logp
 
-from seq2seq.decoding import CandidateRequest, Hypothesis, Search, SearchState, build_search, decode
+from seq2seq.decoding import Hypothesis, Search, SearchState, build_search, decode
 from seq2seq.models import Seq2Seq
+from seq2seq.models.candidates import CandidateRequest
 from seq2seq.symbols import BOS, EOS
 
 every_seed = pytest.mark.parametrize("seed", range(2))
@@ -87,7 +88,7 @@ class Run:
             if is_forced:
                 assert request.forced is not None and request.forced[r] == best[0][1]
             else:
-                assert may_end != bool(request.unending is not None and request.unending[r])
+                assert may_end != bool(request.no_eos is not None and request.no_eos[r])
             best += [(-torch.inf, token) for token in range(9)]
             logp.append([value for value, _ in best[: min(9, request.count)]])
             ids.append([token for _, token in best[: min(9, request.count)]])

@@ -21,7 +21,7 @@ from seq2seq.decoding import worker_process
 from seq2seq.decoding import workers as module
 from seq2seq.decoding.engine import Engine
 from seq2seq.decoding.greedy import Greedy
-from seq2seq.decoding.precision import in_c, with_precision
+from seq2seq.decoding.precision import is_native, with_precision
 from seq2seq.decoding.request import SentenceRequest, Status
 from seq2seq.decoding.shared_factory import receive_factory, share_factory
 from seq2seq.decoding.workers import Workers
@@ -261,7 +261,7 @@ def test_all_map_one_model_and_write_to_none(
     precision: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     model = with_precision(small_model("transformer").float(), precision)
-    if not in_c(model):
+    if not is_native(model):
         pytest.skip("only models of the C can be sent")
     build = partial(Engine, model, Greedy())
     asked, engine = requests(*[4 + i % 9 for i in range(20)]), build()

@@ -25,7 +25,7 @@ from starlette.testclient import TestClient
 
 from seq2seq.cli import serve
 from seq2seq.cli.main import parse_arguments
-from seq2seq.decoding.native import why_not
+from seq2seq.decoding.native import unavailable_reason
 from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.serving import languages
 from seq2seq.serving import routes as app
@@ -438,8 +438,8 @@ def test_the_server_says_what_computes(
     caplog: Any,
 ) -> None:
     (model,) = client.get("/v1/models").json()["models"]
-    assert model["decoder"] == ("torch" if why_not() else "c") and model["reason"] == (
-        why_not() or ""
+    assert model["decoder"] == ("torch" if unavailable_reason() else "c") and model["reason"] == (
+        unavailable_reason() or ""
     )
     assert model["precision"] == "float32" and model["threads"] >= 1
     assert model["beam_size"] == translator.search().beams

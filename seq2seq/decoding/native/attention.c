@@ -1,24 +1,23 @@
-/* Attention of queries, one by one, to keys and values in a memory. */
-#include "native.h"
-#include "vectors.h"
+/* Attention of queries, one by one, to keys and values in a cache. */
+#include "kernels.h"
 #include <math.h>
 
-void list_slots(const readable *from, reading *to) {
-    for (int64_t line = 0; line < from->lines; line++) {
-        const uint8_t *mask = from->mask ? from->mask + line * from->columns : 0;
-        const int64_t *given = from->slots ? from->slots + line * from->slots_stride : 0;
-        int32_t *slots = to->slots + line * to->columns, length = 0;
-        for (int64_t i = 0; i < from->columns; i++)
+void build_kv_index(const KVView *view, KVIndex *index) {
+    for (int64_t row = 0; row < view->rows; row++) {
+        const uint8_t *mask = view->mask ? view->mask + row * view->length : 0;
+        const int64_t *given = view->slots ? view->slots + row * view->slots_stride : 0;
+        int32_t *slots = index->slots + row * index->capacity, length = 0;
+        for (int64_t i = 0; i < view->length; i++)
             if (!mask || mask[i]) slots[length++] = (int32_t)(given ? given[i] : i);
-        to->lengths[line] = length;
+        index->lengths[row] = length;
     }
 }
 
-/* Turn the pairs (x_i, x_{i + D/2}) of some heads (heads, D) by the angles of a position. */
-void rotate(const attention *a, int64_t heads, int64_t position, float *x) {
-    const int64_t half = a->width / 2;
-    const float *cosines = a->turns + position * a->width, *sines = cosines + half;
-    for (int64_t h = 0; h < heads; h++, x += a->width)
+/* Pairs are (x_i, x_{i + D/2}). */
+void apply_rope(const Attention *a, int64_t heads, int64_t position, float *x) {
+    const int64_t half = a->head_dim / 2;
+    const float *cosines = a->rope_table + position * a->head_dim, *sines = cosines + half;
+    for (int64_t h = 0; h < heads; h++, x += a->head_dim)
         for (int64_t i = 0; i < half; i++) {
             const float first = x[i], second = x[i + half];
             x[i] = first * cosines[i] - second * sines[i];
@@ -26,81 +25,80 @@ void rotate(const attention *a, int64_t heads, int64_t position, float *x) {
         }
 }
 
-static float dot(const float *a, const float *b, int64_t width) {
-    vec sum = spread(0);
-    for (int64_t i = 0; i < width; i += LANES)
-        sum += load_part(a + i, width - i) * load_part(b + i, width - i);
-    return sum_of(sum);
+static float dot(const float *a, const float *b, int64_t dim) {
+    vec sum = broadcast(0);
+    for (int64_t i = 0; i < dim; i += LANES)
+        sum += load_partial(a + i, dim - i) * load_partial(b + i, dim - i);
+    return reduce_sum(sum);
 }
 
-/* Scores -> weights that sum to 1. */
+/* Scores -> weights that sum to 1; there is room for whole vectors. */
 static void softmax(float *scores, int64_t count) {
-    vec most = spread(-INFINITY), sum = spread(0);
+    vec most = broadcast(-INFINITY), sum = broadcast(0);
     for (int64_t i = count; i % LANES; i++) scores[i] = -INFINITY;
-    for (int64_t i = 0; i < count; i += LANES) most = larger(load(scores + i), most);
-    const float largest = largest_of(most);
+    for (int64_t i = 0; i < count; i += LANES) most = maximum(load(scores + i), most);
+    const float max = reduce_max(most);
     for (int64_t i = 0; i < count; i += LANES) {
-        const vec each = exponential(load(scores + i) - largest);
+        const vec each = vector_exp(load(scores + i) - max);
         store(scores + i, each);
         sum += each;
     }
-    const float share = 1 / sum_of(sum);
+    const float share = 1 / reduce_sum(sum);
     for (int64_t i = 0; i < count; i += LANES) store(scores + i, load(scores + i) * share);
 }
 
-/* Some vectors of `mean`; inlined for constant `vectors`. */
+/* Some vectors of `weighted_sum`; inlined for constant `vectors`. */
 static inline __attribute__((always_inline)) void
-some_of_mean(int vectors, const float *weights, int64_t count, const float *values, int64_t stride,
-             const int32_t *slots, int64_t width, float *out) {
+weighted_vectors(int vectors, const float *weights, int64_t count, const float *values,
+                 int64_t stride, const int32_t *slots, int64_t dim, float *out) {
     vec sum[4] = {{0}};
     for (int64_t t = 0; t < count; t++)
         for (int i = 0; i < vectors; i++)
-            sum[i] += weights[t] * load_part(values + slots[t] * stride + i * LANES,
-                                             vectors == 1 ? width : LANES);
+            sum[i] += weights[t] * load_partial(values + slots[t] * stride + i * LANES,
+                                                vectors == 1 ? dim : LANES);
     for (int i = 0; i < vectors; i++)
-        store_part(out + i * LANES, sum[i], vectors == 1 ? width : LANES);
+        store_partial(out + i * LANES, sum[i], vectors == 1 ? dim : LANES);
 }
 
-/* out (D) = the mean of values with these weights. */
-static void mean(const float *weights, int64_t count, const float *values, int64_t stride,
-                 const int32_t *slots, int64_t width, float *out) {
-    while (width > 0) {
-        const int vectors = width >= 4 * LANES ? 4 : width >= 2 * LANES ? 2 : 1;
+/* out (dim,) = the sum of the values in these slots, times their weights (count,). */
+static void weighted_sum(const float *weights, int64_t count, const float *values, int64_t stride,
+                         const int32_t *slots, int64_t dim, float *out) {
+    while (dim > 0) {
+        const int vectors = dim >= 4 * LANES ? 4 : dim >= 2 * LANES ? 2 : 1;
         switch (vectors) {
-        case 4: some_of_mean(4, weights, count, values, stride, slots, width, out); break;
-        case 2: some_of_mean(2, weights, count, values, stride, slots, width, out); break;
-        default: some_of_mean(1, weights, count, values, stride, slots, width, out);
+        case 4: weighted_vectors(4, weights, count, values, stride, slots, dim, out); break;
+        case 2: weighted_vectors(2, weights, count, values, stride, slots, dim, out); break;
+        default: weighted_vectors(1, weights, count, values, stride, slots, dim, out);
         }
-        width -= vectors * LANES, values += vectors * LANES, out += vectors * LANES;
+        dim -= vectors * LANES, values += vectors * LANES, out += vectors * LANES;
     }
 }
 
-/* Queries (rows, `stride` numbers apart, of which the first H D are the heads) -> out (rows, H D),
- * zeros where a row reads nothing. `scores` has room for one line and LANES more. */
-void attend(const attention *a, const float *queries, int64_t stride, int64_t rows,
-            const memory *store, const reading *read, const int64_t *positions,
-            int64_t positions_step, float *out, float *scores) {
-    const int64_t D = a->width, sharing = a->heads / a->groups;
-    const distances *by_distance = a->bias; /* read once: another thread may replace it */
+void attend(const Attention *a, const float *queries, int64_t queries_stride, int64_t rows,
+            const KVCache *cache, const KVIndex *index, const int64_t *positions,
+            int64_t positions_stride, float *out, float *scores) {
+    const int64_t D = a->head_dim, heads_per_kv = a->n_heads / a->n_kv_heads;
+    const RelativeBias *relative = a->relative_bias; /* read once: another thread may replace it */
     for (int64_t r = 0; r < rows; r++) {
-        const int64_t line = r / (rows / read->lines);
-        const int64_t row = r / (rows / store->rows), count = read->lengths[line];
-        const int32_t *slots = read->slots + line * read->columns;
-        for (int64_t h = 0; h < a->heads; h++) {
-            const float *query = queries + r * stride + h * D;
-            const int64_t place =
-                row * store->row_stride + h / sharing * store->group_stride;
+        const int64_t index_row = r / (rows / index->rows), cache_row = r / (rows / cache->rows);
+        const int64_t count = index->lengths[index_row];
+        const int32_t *slots = index->slots + index_row * index->capacity;
+        for (int64_t h = 0; h < a->n_heads; h++) {
+            const float *query = queries + r * queries_stride + h * D;
+            const int64_t head =
+                cache_row * cache->row_stride + h / heads_per_kv * cache->head_stride;
+            const float *keys = cache->keys + head, *values = cache->values + head;
             for (int64_t t = 0; t < count; t++)
-                scores[t] = a->scale * dot(query, store->keys + place + slots[t] * store->slot_stride, D);
-            if (by_distance) {
-                const int64_t middle = h * by_distance->stride + by_distance->stride / 2;
-                const float *bias = by_distance->added + middle;
-                const int64_t here = positions[r * positions_step];
+                scores[t] = a->scale * dot(query, keys + slots[t] * cache->slot_stride, D);
+            if (relative) {
+                const int64_t middle = h * relative->stride + relative->stride / 2;
+                const float *bias = relative->bias + middle;
+                const int64_t here = positions[r * positions_stride];
                 for (int64_t t = 0; t < count; t++) scores[t] += bias[t - here];
             }
             softmax(scores, count);
-            mean(scores, count, store->values + place, store->slot_stride, slots, D,
-                 out + (r * a->heads + h) * D);
+            weighted_sum(scores, count, values, cache->slot_stride, slots, D,
+                         out + (r * a->n_heads + h) * D);
         }
     }
 }

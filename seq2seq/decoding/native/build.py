@@ -1,7 +1,7 @@
 """The C of this folder as a library: compiled by the system's compiler when it is first wanted, and
 kept in a cache that belongs to the user.
 
-An object that is loaded was compiled from these sources, with these flags, by this compiler and on
+A library that is loaded was compiled from these sources, with these flags, by this compiler and on
 this processor, has the content that it had then, and has passed this test (`self_test`) in another
 process: all this is in its name.
 """
@@ -20,16 +20,19 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from seq2seq.errors import Seq2SeqError
+
 SOURCES = Path(__file__).parent
-FLAGS = ("-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-DNDEBUG", "-fPIC", "-shared")
-PATIENCE = 120  # seconds for the compiler, and for the test
-# Another process tests the object first: there, what crashes harms nobody.
+FLAGS = ["-std=gnu11", "-O3", "-march=native", "-fno-math-errno", "-DNDEBUG", "-fPIC", "-shared"]
+FLAGS += ["-fvisibility=hidden"]  # but for what native.h declares
+TIMEOUT = 120  # seconds for the compiler, and for the test
+# Another process tests the library first: there, what crashes harms nobody.
 TEST = "import sys; sys.path[:] = sys.argv[2:]; from seq2seq.decoding.native import self_test; "
 TEST += "sys.exit(self_test.main(sys.argv[1]))"
 HOUR, MONTH = 3600, 30 * 24 * 3600  # seconds
 
 
-class UnavailableError(Exception):
+class UnavailableError(Seq2SeqError):
     """There is no native code here; the message says why, for people."""
 
 
@@ -39,16 +42,14 @@ def cache_folder() -> Path:
 
 
 def build(folder: Path | None = None) -> Path:
-    """The compiled object, from the cache where it is there. Raises: UnavailableError."""
-    if os.name != "posix":
-        raise UnavailableError(f"not on {platform.system()}")
+    """The compiled library, from the cache where it is there. Raises: UnavailableError."""
     compiler = shutil.which("cc")
     if compiler is None:
         raise UnavailableError("no C compiler: cc is not found")
     try:
         folder = cache_folder() if folder is None else folder
         check_private(folder)
-        key = describe_build(compiler)
+        key = library_key(compiler)
         if path := find_library(folder, key):
             return path
         with lock(folder):
@@ -58,11 +59,9 @@ def build(folder: Path | None = None) -> Path:
 
 
 def is_built() -> bool:
-    """Is the object for this machine in the cache?"""
+    """Is the library for this machine in the cache?"""
     compiler = shutil.which("cc")
-    return (
-        compiler is not None and find_library(cache_folder(), describe_build(compiler)) is not None
-    )
+    return compiler is not None and find_library(cache_folder(), library_key(compiler)) is not None
 
 
 @contextmanager
@@ -70,7 +69,7 @@ def lock(folder: Path) -> Iterator[None]:
     """Wait until no other process compiles there, but not longer than one may take."""
     import fcntl  # not on Windows
 
-    file, end = os.open(folder, os.O_RDONLY), time.monotonic() + PATIENCE
+    file, end = os.open(folder, os.O_RDONLY), time.monotonic() + TIMEOUT
     try:
         while time.monotonic() < end:
             try:
@@ -84,17 +83,17 @@ def lock(folder: Path) -> Iterator[None]:
 
 
 def find_library(folder: Path, key: str) -> Path | None:
-    """The object of that key with the content that it was kept with, if there is one."""
+    """The library of that key with the content that it was kept with, if there is one."""
     for path in sorted(folder.glob(f"{key}-*.so")):
         with suppress(OSError):  # not readable
-            if path.is_file() and path.stem == f"{key}-{source_digest(path.read_bytes())}":
+            if path.is_file() and path.stem == f"{key}-{short_digest(path.read_bytes())}":
                 if time.time() - path.stat().st_mtime > HOUR:
                     os.utime(path)  # it is in use: see `clean`
                 return path
     return None
 
 
-def remove_old(path: Path) -> None:
+def remove_path(path: Path) -> None:
     """Remove whatever is there."""
     if path.is_dir() and not path.is_symlink():
         shutil.rmtree(path)
@@ -110,7 +109,7 @@ def clean(folder: Path, key: str) -> None:
         age = time.time() - path.lstat().st_mtime
         if path.name.startswith(f"{key}-") or age > (MONTH if path.suffix == ".so" else HOUR):
             with suppress(OSError):  # it may belong to somebody else
-                remove_old(path)
+                remove_path(path)
 
 
 def check_private(folder: Path) -> None:
@@ -121,26 +120,22 @@ def check_private(folder: Path) -> None:
         raise UnavailableError(f"{folder} should be a folder of your own, with mode 0700")
 
 
-def describe_build(compiler: str) -> str:
-    """What an object depends on."""
-    path = Path(compiler).resolve()
-    found = path.stat()
-    about = [processor(), str(path), str(found.st_size), str(found.st_mtime_ns), *FLAGS]
+def library_key(compiler: str) -> str:
+    """A digest of all that a library depends on: the processor as far as what it can execute
+    differs, the compiler, its flags, the sources and their test.
+    """
+    cpu, path = Path("/proc/cpuinfo"), Path(compiler).resolve()
+    about = [platform.machine(), platform.processor(), str(path), *FLAGS]
+    if cpu.exists():
+        first = cpu.read_text(encoding="utf-8", errors="replace").split("\n\n")[0]
+        about += [line for line in first.splitlines() if "MHz" not in line]
+    about += [str(path.stat().st_size), str(path.stat().st_mtime_ns)]
     sources = [*sorted(SOURCES.glob("*.[ch]")), SOURCES / "self_test.py"]
-    texts = [path.read_text(encoding="utf-8") for path in sources]
-    return source_digest("\0".join([*about, *texts]).encode())
+    about += [source.read_text(encoding="utf-8") for source in sources]
+    return short_digest("\0".join(about).encode())
 
 
-def processor() -> str:
-    """The processor, as far as what it can execute differs."""
-    lines = []
-    if Path("/proc/cpuinfo").exists():
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
-        lines = [line for line in text.split("\n\n")[0].splitlines() if "MHz" not in line]
-    return "\n".join([platform.machine(), platform.processor(), *lines])
-
-
-def source_digest(content: bytes) -> str:
+def short_digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:32]
 
 
@@ -154,7 +149,7 @@ def compile_library(compiler: str, folder: Path, key: str) -> Path:
         test = [sys.executable, "-I", "-c", TEST, str(path), str(SOURCES.parents[2]), *sys.path]
         run(test, temporary, "the test of the native code")
         clean(folder, key)
-        final = folder / f"{key}-{source_digest(path.read_bytes())}.so"
+        final = folder / f"{key}-{short_digest(path.read_bytes())}.so"
         with path.open("rb") as written:
             os.fsync(written.fileno())
         path.replace(final)
@@ -174,12 +169,12 @@ def run(command: list[str], folder: str, name: str) -> None:
             start_new_session=True,
         )
         try:
-            code = process.wait(timeout=PATIENCE)
+            code = process.wait(timeout=TIMEOUT)
         except BaseException as error:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
             if isinstance(error, subprocess.TimeoutExpired):
-                raise UnavailableError(f"{name} took longer than {PATIENCE} s") from error
+                raise UnavailableError(f"{name} took longer than {TIMEOUT} s") from error
             raise
     if code:
         said = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()

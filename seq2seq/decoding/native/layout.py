@@ -1,50 +1,97 @@
-"""The structures and functions of the C, as its own text declares them."""
+"""The structures and functions of the C, read from native.h: its first comment has the grammar."""
 
 import re
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from ctypes import CDLL, POINTER, Structure, c_float, c_int32, c_int64, c_void_p
-from keyword import iskeyword
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, NamedTuple, NoReturn
 
 import torch
 from torch import Tensor
 
 from seq2seq.decoding.native.build import SOURCES
-from seq2seq.errors import DataError
 
-HEADERS_FIRST = sorted(SOURCES.glob("*.[ch]"), key=lambda path: path.suffix, reverse=True)
-TEXT = "".join(path.read_text(encoding="utf-8") for path in HEADERS_FIRST)
-TEXT = re.sub(r"/\*.*?\*/", "", TEXT, flags=re.DOTALL)
-NUMBERS = {"float": c_float, "int": c_int32, "int32_t": c_int32, "int64_t": c_int64}
-structs = SimpleNamespace()  # structs.step is the `step` of the C
-
-
-def struct_fields(declaration: str) -> list[tuple[str, Any]]:
-    """Names and types in a line such as `const float *x, *y`. All pointers to numbers are of one
-    type. A name that is a word of Python gets a _ at its end.
-    """
-    kind, names = declaration.replace("const ", "").strip().split(maxsplit=1)
-    struct = getattr(structs, kind, None)
-    pointer = POINTER(struct) if struct else c_void_p
-    types = NUMBERS.get(kind, struct), pointer, POINTER(c_void_p)
-    found = ((each.strip(" *"), types[each.count("*")]) for each in names.split(","))
-    return [(name + "_" * iskeyword(name), kind) for name, kind in found]
+NUMBERS: dict[str, Any] = {"float": c_float, "int32_t": c_int32, "int64_t": c_int64}
+ONLY_POINTED_TO = ("int8_t", "uint8_t", "void")
+SKIPPED = re.compile(r"/\*.*?\*/|^#(?:define|endif|ifndef|include)\b[^\n]*|\bconst\b", re.S | re.M)
+STATEMENT = re.compile(
+    r"\s*(?:enum \{([\w\s,]*)\};"
+    r"|typedef struct \{([^{}]*)\} (\w+);"
+    r"|S2S_API (void|\w+_t) (\w+)\(([^(){};]*)\);)"
+)
+NAME = r"(?:\*\s*){0,2}\w+"
+DECLARATION = re.compile(rf"\s*(\w+)\s+({NAME}(?:\s*,\s*{NAME})*)\s*")
 
 
-for body, name in re.findall(r"typedef struct \{(.*?)\} (\w+);", TEXT, re.DOTALL):
-    members = [field for line in body.split(";")[:-1] for field in struct_fields(line)]
-    setattr(structs, name, type(name, (Structure,), {"_fields_": members}))
+class Header(NamedTuple):
+    """The declarations of a C header, each under its name there."""
+
+    constants: SimpleNamespace
+    structs: SimpleNamespace
+    functions: dict[str, tuple[Any, list[Any]]]  # types of the result and of the parameters
 
 
-def parse_struct(library: CDLL) -> CDLL:
-    """The library, whose functions know their types."""
-    for result, name, parameters in re.findall(r"^(\w+) (\w+)\(([^)]*)\) \{", TEXT, re.MULTILINE):
+def parse_header(text: str) -> Header:
+    """Raises: ValueError for what the grammar does not allow, with its line."""
+    text = SKIPPED.sub(lambda skipped: "\n" * skipped[0].count("\n"), text)
+    header, end = Header(SimpleNamespace(), SimpleNamespace(), {}), 0
+    while text[end:].strip():
+        found = STATEMENT.match(text, end)
+        if found is None:
+            refuse(text, end, "an enum, a typedef struct or a function of S2S_API")
+        constants, members, struct, result, function, parameters = found.groups()
+        end = found.end()
+        if constants is not None:
+            numbers = enumerate(re.findall(r"\w+", constants))
+            vars(header.constants).update({name: i for i, name in numbers})
+        elif struct is not None:
+            fields = [*parse_fields(text, *found.span(2), ";", header.structs)]
+            setattr(header.structs, struct, type(struct, (Structure,), {"_fields_": fields}))
+        else:
+            start = found.end(6) if parameters == "void" else found.start(6)
+            fields = [*parse_fields(text, start, found.end(6), ",", header.structs)]
+            header.functions[function] = NUMBERS.get(result), [kind for _, kind in fields]
+    return header
+
+
+def parse_fields(
+    text: str, start: int, end: int, separator: str, structs: SimpleNamespace
+) -> Iterator[tuple[str, Any]]:
+    """Names and types of members or parameters. Pointers to numbers are all of one type."""
+    for declaration in filter(str.strip, text[start:end].split(separator)):
+        found = DECLARATION.fullmatch(declaration)
+        kind, names = found.groups() if found else ("", "")
+        struct = getattr(structs, kind, None)
+        types = [NUMBERS.get(kind, struct), POINTER(struct) if struct else c_void_p]
+        is_known = struct or kind in NUMBERS or kind in ONLY_POINTED_TO
+        for name in names.split(","):
+            stars = name.count("*")
+            if not is_known or (kind in ONLY_POINTED_TO and not stars):
+                refuse(text, text.index(declaration, start), "a number, a struct or pointers")
+            yield name.strip("* "), [*types, POINTER(c_void_p)][stars]
+
+
+def refuse(text: str, start: int, allowed: str) -> NoReturn:
+    """Raises: ValueError."""
+    start += len(text[start:]) - len(text[start:].lstrip())
+    line = text.count("\n", 0, start) + 1
+    raise ValueError(
+        f"native.h, line {line}: {text[start:].splitlines()[0]!r} should be {allowed}; its first "
+        "comment has the grammar"
+    )
+
+
+HEADER = parse_header((SOURCES / "native.h").read_text(encoding="utf-8"))
+constants, structs = HEADER.constants, HEADER.structs
+
+
+def open_library(path: str) -> CDLL:
+    """The library, whose functions know their types. Raises: OSError or AttributeError."""
+    library = CDLL(path)
+    for name, (result, parameters) in HEADER.functions.items():
         function = getattr(library, name)
-        function.restype = NUMBERS.get(result)
-        types = [] if parameters == "void" else map(struct_fields, parameters.split(","))
-        function.argtypes = [kind for ((_, kind),) in types]
+        function.restype, function.argtypes = result, parameters
     return library
 
 
@@ -52,28 +99,21 @@ def address(tensor: Tensor | None) -> int | None:
     return None if tensor is None else tensor.data_ptr()
 
 
-def check_step(indices: Tensor, rows: int, name: str) -> None:
-    """Raises: DataError if an index is no row of a table: the C reads what it is told."""
-    values = indices.flatten().tolist()  # quick for the few ids of a step
-    if values and not 0 <= min(values) <= max(values) < rows:
-        wrong = next(value for value in values if not 0 <= value < rows)
-        raise DataError(f"{name} {wrong} was given to a model of {rows:,}")
-
-
-class Work(threading.local):
+class Workspace(threading.local):
     """The scratch memory of a thread, for all models."""
 
     size, address = 0, 0
 
-    def run(self, function: Callable[..., int], *arguments: Any) -> None:
+    def run(self, function: Callable[..., int], *arguments: Any) -> int:
         """Call a function that takes scratch memory and its size, and does nothing but return the
-        bytes that it needs if they are too few.
+        bytes that it needs if they are too few. Returns: these, or a negative error.
         """
-        needed = function(*arguments, self.address, self.size)
+        needed: int = function(*arguments, self.address, self.size)
         if needed > self.size:
             self.held = torch.empty(2 * needed + 64, dtype=torch.uint8)
             self.size, self.address = 2 * needed, (self.held.data_ptr() + 63) // 64 * 64
             function(*arguments, self.address, self.size)
+        return needed
 
 
-WORK = Work()
+WORKSPACE = Workspace()

@@ -1,19 +1,20 @@
-"""Linear maps whose matrices are in the layout of the C."""
+"""Linear maps computed by the C, their matrices in its layout."""
 
 from collections.abc import Iterable
 from ctypes import CDLL
 from functools import cached_property
-from typing import Any, Self
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from seq2seq.decoding.native.layout import WORK, address, structs
-from seq2seq.functional.int8 import quantize_rows
+from seq2seq.decoding.native import load_library
+from seq2seq.decoding.native.layout import WORKSPACE, address, structs
+from seq2seq.decoding.native.quantization import pack_int8, quantize_rows
 
 
-class Packed:
-    """A matrix (O, K), in float32 or rounded to 8 bits as in `functional.int8`, and a bias.
+class PackedMatrix:
+    """A matrix (O, K), in float32 or rounded to 8 bits, and a bias.
 
     Args:
         panels: as the C packs them.
@@ -25,110 +26,101 @@ class Packed:
 
     def __init__(
         self,
-        functions: CDLL,
+        library: CDLL,
         shape: tuple[int, int],
         panels: Tensor,
         scales: Tensor | None,
         sums: Tensor | None,
         bias: Tensor | None,
     ):
-        self.functions, self.held = functions, (panels, scales, sums, bias)
-        self.panels, self.scales, self.sums, self.bias = self.held
+        self.library, self.tensors = library, (panels, scales, sums, bias)
+        self.panels, self.scales, self.bias = panels, scales, bias
         self.outputs, self.inputs = shape
-        is_int8 = scales is not None
-        self.struct = structs.linear(self.inputs, self.outputs, is_int8, *map(address, self.held))
+        addresses = map(address, self.tensors)
+        self.struct = structs.Linear(self.inputs, self.outputs, scales is not None, *addresses)
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return unpickled, ((self.outputs, self.inputs), *self.held)
+        return load_matrix, ((self.outputs, self.inputs), *self.tensors)
 
-    @classmethod
-    def of(cls, functions: CDLL, weight: Tensor, bias: Tensor | None, int8: bool) -> Self:
-        outputs, inputs = weight.shape
-        padded = -(-outputs // functions.panel_columns()) * functions.panel_columns()
-        size = max(1, padded * (-(-inputs // 4) if int8 else inputs))
-        bias = None if bias is None else bias.detach().float().contiguous()
-        if int8:
-            rows, scales = quantize_rows(weight.detach())
-            panels = torch.empty(size, dtype=torch.int32)
-            sums = torch.empty(outputs, dtype=torch.int32)
-            of_rows = address(panels), address(sums)
-            functions.pack_integers(address(rows), inputs, outputs, *of_rows)
-            return cls(functions, (outputs, inputs), panels, scales.flatten(), sums, bias)
-        rows, panels = weight.detach().contiguous(), torch.empty(size)
-        functions.pack_floats(address(rows), inputs, outputs, address(panels))
-        return cls(functions, (outputs, inputs), panels, None, None, bias)
-
-    def part(self, first: int, count: int) -> "Packed | None":
+    def part(self, first: int, count: int) -> "PackedMatrix | None":
         """The map of some outputs, in the same memory; None if they begin within a panel."""
-        columns = self.functions.panel_columns()
-        if first % columns:
+        width = self.library.s2s_panel_width()
+        if first % width:
             return None
-        panels = self.panels[len(self.panels) // -(-self.outputs // columns) * (first // columns) :]
-        of_outputs = (None if x is None else x[first : first + count] for x in self.held[1:])
-        return Packed(self.functions, (count, self.inputs), panels, *of_outputs)
+        panels = self.panels[len(self.panels) // -(-self.outputs // width) * (first // width) :]
+        of_outputs = (None if x is None else x[first : first + count] for x in self.tensors[1:])
+        return PackedMatrix(self.library, (count, self.inputs), panels, *of_outputs)
 
     def product(self, x: Tensor) -> Tensor:
         """x (R, K) float32 -> (R, O)."""
         x, y = x.contiguous(), x.new_empty(len(x), self.outputs)
-        WORK.run(self.functions.outputs, self.struct, address(x), len(x), address(y))
+        WORKSPACE.run(self.library.s2s_linear, self.struct, address(x), len(x), address(y))
         return y
 
 
-def unpickled(shape: tuple[int, int], *held: Any) -> Packed:
-    from seq2seq.decoding import native  # which needs this module
+def load_matrix(shape: tuple[int, int], *tensors: Any) -> PackedMatrix:
+    return PackedMatrix(load_library(), shape, *tensors)
 
-    return Packed(native.is_required(), shape, *held)
+
+def pack_matrix(library: CDLL, weight: Tensor, bias: Tensor | None, int8: bool) -> PackedMatrix:
+    """The matrix (O, K) in panels, rounded in int8."""
+    outputs, inputs = weight.shape
+    width = library.s2s_panel_width()
+    padded = -(-outputs // width) * width
+    bias = None if bias is None else bias.detach().float().contiguous()
+    if int8:
+        return PackedMatrix(library, (outputs, inputs), *pack_int8(library, weight, padded), bias)
+    rows, panels = weight.detach().contiguous(), torch.empty(max(1, padded * inputs))
+    library.s2s_pack_float32(address(rows), inputs, outputs, address(panels))
+    return PackedMatrix(library, (outputs, inputs), panels, None, None, bias)
 
 
 class Packer:
     """Packs the linear maps of a model.
 
     Args:
-        made: those of the same maps in the same order, packed by another process.
+        packed: those of the same maps in the same order, from another process.
 
     Attributes:
-        made: in the order of their making.
-        known: the part of each map.
+        matrices: in the order of their making.
+        parts: the part of each map.
     """
 
-    def __init__(self, functions: CDLL, int8: bool, made: Iterable[Packed] = ()):
-        self.functions, self.int8 = functions, int8
-        self._given = iter(made)
-        self.made: list[Packed] = []
-        self.known: dict[nn.Module, Packed] = {}
+    def __init__(self, library: CDLL, int8: bool, packed: Iterable[PackedMatrix] = ()):
+        self.library, self.int8 = library, int8
+        self._packed = iter(packed)
+        self.matrices: list[PackedMatrix] = []
+        self.parts: dict[nn.Module, PackedMatrix] = {}
 
-    def __call__(self, *maps: Any) -> Packed:
+    def pack(self, *maps: Any) -> PackedMatrix:
         """Several maps of the same inputs as one, of which each is a part."""
-        whole = next(self._given, None) or self._packed(*maps)
-        self.made.append(whole)
+        whole = next(self._packed, None)
+        if whole is None:
+            biases = [torch.zeros(m.out_features) if m.bias is None else m.bias for m in maps]
+            bias = torch.cat(biases) if any(m.bias is not None for m in maps) else None
+            weight = torch.cat([m.weight for m in maps])
+            whole = pack_matrix(self.library, weight, bias, self.int8)
+        self.matrices.append(whole)
         first = 0
         for each in maps:
             part = whole.part(first, each.out_features)
             if part is not None:
-                self.known[each] = part
+                self.parts[each] = part
             first += each.out_features
         return whole
-
-    def _packed(self, *maps: Any) -> Packed:
-        biases = [torch.zeros(m.out_features) if m.bias is None else m.bias for m in maps]
-        bias = torch.cat(biases) if any(m.bias is not None for m in maps) else None
-        return Packed.of(self.functions, torch.cat([m.weight for m in maps]), bias, self.int8)
 
 
 class NativeLinear(nn.Module):
     """A linear map computed by the C, (..., K) -> (..., O) in the type of the input. On a CPU only,
-    without gradients, and never saved: it is made from an `nn.Linear`, which stays unchanged.
+    without gradients, and never saved: it is made from an `nn.Linear`, which stays unchanged, in
+    the same memory if it is packed already.
     """
 
-    def __init__(self, packed: Packed, weight: Tensor):
+    def __init__(self, packer: Packer, linear: nn.Linear):
         super().__init__()
-        self.packed, self.bias, self.given = packed, packed.bias, weight.detach()
-        self.out_features, self.in_features = weight.shape
-
-    @classmethod
-    def of(cls, packer: Packer, linear: nn.Linear) -> Self:
-        """The layer, in the same memory if it is packed already."""
-        return cls(packer.known.get(linear) or packer(linear), linear.weight)
+        self.packed = packer.parts.get(linear) or packer.pack(linear)
+        self.bias, self.given = self.packed.bias, linear.weight.detach()
+        self.out_features, self.in_features = linear.weight.shape
 
     @cached_property
     def weight(self) -> Tensor:

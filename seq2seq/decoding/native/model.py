@@ -11,18 +11,17 @@ from seq2seq.attention.base import Encoded
 from seq2seq.attention.memory import DenseMemory, Memory, StateMemory
 from seq2seq.attention.paged import PagedMemory, PagedSource
 from seq2seq.attention.slab import SlabMemory
-from seq2seq.decoding.native import is_required
-from seq2seq.decoding.native.layout import WORK, address, structs
-from seq2seq.decoding.native.linear import Packed, Packer
+from seq2seq.decoding.native import load_library
+from seq2seq.decoding.native.layout import WORKSPACE, address, structs
+from seq2seq.decoding.native.linear import PackedMatrix, Packer
 from seq2seq.decoding.native.stacks import NativeStack
-from seq2seq.decoding.search import Candidates
 from seq2seq.models.base import Decoded, Layers, Seq2Seq
+from seq2seq.models.candidates import CandidateRequest, Candidates
 from seq2seq.models.transformer import Transformer
-from seq2seq.symbols import BOS, EOS, PAD, UNK
+from seq2seq.symbols import EOS, NEVER_GENERATED, PAD
 
-MOST = 64  # candidates that are found while the head is computed
-NEVER = torch.tensor([PAD, BOS, UNK])  # symbols that no text contains
-SIDES = ("encoder", "decoder")
+MAX_CANDIDATES = 64  # that are found while the head is computed
+BANNED = torch.tensor(NEVER_GENERATED)
 
 
 class NativeTransformer(Seq2Seq):
@@ -37,16 +36,20 @@ class NativeTransformer(Seq2Seq):
         super().__init__()
         self.model, self.embeddings = model, model.embeddings
         self.max_length, self.group_marks = model.max_length, model.group_marks
-        self.packer, self.functions = packer, packer.functions
-        self.encoder, self.decoder = (NativeStack(packer, model, side) for side in SIDES)
-        own = self.decoder.struct.layer[0].own
-        self._known: dict[str, tuple[Tensor, Any]] = {}  # for `_stores`
-        example = torch.empty(1, 1, own.groups, own.width)
+        self.packer, self.library = packer, packer.library
+        self.encoder = NativeStack(packer, model, "encoder")
+        self.decoder = NativeStack(packer, model, "decoder")
+        # The keys and values of the source in all layers: k and v of the first, and so on.
+        crosses = [layer.cross for layer in model.decoder]
+        self.source_kv = packer.pack(*(m for cross in crosses for m in (cross.k, cross.v)))
+        self._caches: dict[str, tuple[Tensor, Any]] = {}  # by `_cache_structs`
+        attention = self.decoder.layers[0].self_attn
+        example = torch.empty(1, 1, attention.n_kv_heads, attention.head_dim)
         self._like = {"k": example, "v": example}  # the keys and values of a token in each row
 
     def __reduce__(self) -> tuple[Any, ...]:
         """Another process gets the same matrices, and makes structures of its own."""
-        return unpickled, (self.model, self.packer.made, self.packer.int8)
+        return load_transformer, (self.model, self.packer.matrices, self.packer.int8)
 
     def encode(self, source: Tensor) -> Encoded:
         self._check_length(source.shape[1], "source")
@@ -57,12 +60,16 @@ class NativeTransformer(Seq2Seq):
         tokens = source.contiguous() if is_full else source[mask]
         positions = positions.repeat(B) if is_full else positions.expand(B, S)[mask]
         states = torch.empty(len(positions), dim)
-        self.encoder.reach(S)
-        self.encoder.check(tokens, positions)
-        WORK.run(
-            *(self.functions.encode, self.encoder.struct, B, address(lengths), len(positions), S),
-            *(address(tokens), address(positions), address(states)),
+        batch = structs.EncodeBatch(
+            rows=len(positions),
+            sentences=B,
+            max_length=S,
+            tokens=address(tokens),
+            positions=address(positions),
+            lengths=address(lengths),
         )
+        self.encoder.extend_tables(S)
+        self.encoder.run(self.library.s2s_encode, tokens, positions, batch, address(states))
         if not is_full:
             real, states = states, states.new_zeros(B, S, dim)
             states[mask] = real
@@ -74,11 +81,11 @@ class NativeTransformer(Seq2Seq):
     def memories(self, encoded: Encoded, beams: int) -> tuple[list[Memory], list[Memory]]:
         """As the model's; keys and values of all layers are one product."""
         B, S, _ = encoded.states.shape
-        L, own = len(self.model.decoder), self.decoder.struct.layer[0].cross
-        assert self.decoder.of_source is not None
-        of_all = self.decoder.of_source.product(encoded.states.flatten(0, 1))
+        L, attention = len(self.model.decoder), self.decoder.layers[0].cross_attn
+        of_all = self.source_kv.product(encoded.states.flatten(0, 1))
         # (2 L, B, G, S, D)
-        parts = of_all.view(B, S, 2 * L, own.groups, own.width).permute(2, 0, 3, 1, 4).contiguous()
+        shape = B, S, 2 * L, attention.n_kv_heads, attention.head_dim
+        parts = of_all.view(shape).permute(2, 0, 3, 1, 4).contiguous()
         streams = parts.transpose(2, 3).unbind()
         sources: list[Memory] = [
             DenseMemory.of({"k": streams[2 * i], "v": streams[2 * i + 1]}, encoded.mask)
@@ -98,86 +105,110 @@ class NativeTransformer(Seq2Seq):
             return self.model.decode(tokens, sources, pasts, positions, need_weights)
         N, dim = tokens.shape[0], self.decoder.dim
         tokens, positions = tokens.contiguous(), positions.contiguous()
-        step = structs.step(N, tokens.data_ptr(), positions.data_ptr(), positions.dim() - 1)
-        step.source, also_held = readable(sources[0], sources[0].rows)
-        step.sources = self._stores(sources, "sources")
+        step = structs.DecodeStep(N, tokens.data_ptr(), positions.data_ptr(), positions.dim() - 1)
+        step.cross_view, source_held = kv_view(sources[0], sources[0].rows)
+        step.cross_caches = self._cache_structs(sources, "sources")
         if type(pasts[0]) is StateMemory:
-            held = states_of(pasts, N, dim)
-            step.states = (c_void_p * len(held))(*map(address, held))
-            self.decoder.reach(int(positions.max()) + 1)
+            held = ssru_states(pasts, N, dim)
+            step.ssru_states = (c_void_p * len(held))(*map(address, held))
+            self.decoder.extend_tables(int(positions.max()) + 1)
         else:
-            held = self._grow(step, pasts)
-        self.decoder.check(tokens, positions)
+            held = self._extend_caches(step, pasts)
         hidden = torch.empty(N, 1, dim)
-        WORK.run(self.functions.decode, self.decoder.struct, step, hidden.data_ptr())
+        self.decoder.run(self.library.s2s_decode, tokens, positions, step, hidden.data_ptr())
         return Decoded(hidden, None)
 
-    def _grow(self, step: Any, pasts: Sequence[Any]) -> Any:
+    def _extend_caches(self, step: Any, pasts: Sequence[Any]) -> Any:
         """Have room for a token in every row. Returns: what must stay alive."""
-        own, rows = pasts[0], step.rows // pasts[0].beams
+        first, rows = pasts[0], step.rows // pasts[0].beams
         like = self._like  # other threads may decode, too
         if like["k"].shape[0] != rows:
             example = like["k"][:1].expand(rows, -1, -1, -1)
             self._like = like = {"k": example, "v": example}
         for past in pasts:
-            past.extend(like, own.beams)
-        step.own, held = readable(own, step.rows)
-        step.pasts = self._stores(pasts, "pasts")
-        self.decoder.reach(step.own.columns // own.beams)
+            past.extend(like, first.beams)
+        step.self_view, held = kv_view(first, step.rows)
+        step.self_caches = self._cache_structs(pasts, "pasts")
+        self.decoder.extend_tables(step.self_view.length // first.beams)
         return held
 
-    def _stores(self, memories: Sequence[Any], kind: str) -> Any:
-        """Where the keys and values of each layer are: found again only when they have moved."""
-        known, array = self._known.get(kind, (None, None))
+    def _cache_structs(self, memories: Sequence[Any], kind: str) -> Any:
+        """The keys and values of each layer for the C, described anew only when they have moved."""
+        known, array = self._caches.get(kind, (None, None))
         first = memories[0].storage["k"]
         if first is not known:
-            array = (structs.memory * len(memories))()
+            array = (structs.KVCache * len(memories))()
             for i, memory in enumerate(memories):
                 k, v = memory.storage["k"], memory.storage["v"]
-                array[i] = structs.memory(address(k), address(v), k.shape[0], *k.stride()[:3])
-            self._known[kind] = first, array
+                array[i] = structs.KVCache(address(k), address(v), k.shape[0], *k.stride()[:3])
+            self._caches[kind] = first, array
         return array
 
     def logits(self, hidden: Tensor) -> Tensor:
         return self.model.logits(hidden)
 
-    def candidates(self, hidden: Tensor, count: int, unending: Tensor | None = None) -> Candidates:
-        """`top_candidates` of hidden states (N, E), at most `MOST`, without writing all logits.
-
-        Args:
-            unending: rows that may not end yet, (N,) bool; None = all may.
+    def candidates(self, hidden: Tensor, request: CandidateRequest) -> Candidates:
+        """As the model's. Rows for which some token is special, as while they have a prefix to
+        follow, take the logits of all tokens; the others are as without them.
         """
+        if request.count > MAX_CANDIDATES:
+            return super().candidates(hidden, request)
+        constrained = request.constrained_rows()
+        if constrained is None:
+            return self._top_candidates(hidden, request.count, request.no_eos)
+        full = super().candidates(hidden[constrained], request.select_rows(constrained))
+        if len(constrained) == len(hidden):
+            return full
+        is_free = torch.ones(len(hidden), dtype=torch.bool).index_fill_(0, constrained, False)
+        no_eos = None if request.no_eos is None else request.no_eos[is_free]
+        found = self._top_candidates(hidden[is_free], request.count, no_eos)
+        # What is required of constrained rows comes last, and has probability 0 elsewhere.
+        shape, C = (len(hidden), full.ids.shape[1]), found.ids.shape[1]
+        logp, ids = torch.full(shape, -torch.inf), torch.zeros(shape, dtype=torch.long)
+        logp[constrained], ids[constrained] = full
+        logp[is_free, :C], ids[is_free, :C] = found
+        return Candidates(logp, ids)
+
+    def _top_candidates(self, hidden: Tensor, count: int, no_eos: Tensor | None) -> Candidates:
+        """The best of each row, by the C: no logits are written."""
         head: Any = self.model.embeddings.output
         N, C = hidden.shape[0], min(count, head.packed.outputs)
         hidden = hidden.contiguous()
-        values, ids = torch.empty(N, C), torch.empty(N, C, dtype=torch.int64)
-        best = structs.best(
-            *(C, address(NEVER), NEVER.shape[0], EOS, address(unending)),
-            *(values.data_ptr(), ids.data_ptr()),
+        logp, ids = torch.empty(N, C), torch.empty(N, C, dtype=torch.int64)
+        topk = structs.TopK(
+            k=C,
+            banned=BANNED.data_ptr(),
+            banned_count=len(NEVER_GENERATED),
+            eos=EOS,
+            no_eos=address(no_eos),
+            log_probs=logp.data_ptr(),
+            ids=ids.data_ptr(),
         )
-        WORK.run(self.functions.best_outputs, head.packed.struct, hidden.data_ptr(), N, best)
-        return Candidates(values, ids)
+        WORKSPACE.run(self.library.s2s_topk, head.packed.struct, hidden.data_ptr(), N, topk)
+        return Candidates(logp, ids)
 
 
-def readable(memory: Any, rows: int) -> tuple[Any, Any]:
-    """What rows read of a memory, line by line, and what must stay alive for that."""
+def kv_view(memory: Any, rows: int) -> tuple[Any, Any]:
+    """The slots of a memory that rows read, for the C, and what must stay alive for that."""
     if type(memory) in (PagedMemory, PagedSource):  # `isinstance` of a protocol is slow
         view = memory.table.view
         mask, where = view.mask, (view.slots.data_ptr(), view.slots.stride(0))
-        return structs.readable(rows, view.slots.shape[1], address(mask), *where), view
+        return structs.KVView(rows, view.slots.shape[1], address(mask), *where), view
     mask = memory.table.read if type(memory) is SlabMemory else memory.mask
     if mask is not None:
         mask = mask.contiguous()
-    return structs.readable(rows, memory.length, address(mask)), mask
+    return structs.KVView(rows, memory.length, address(mask)), mask
 
 
-def states_of(pasts: Sequence[Any], rows: int, dim: int) -> list[Tensor]:
-    """What recurrent layers remember, (N, E) each, for the C to write; zeros at first."""
+def ssru_states(pasts: Sequence[Any], rows: int, dim: int) -> list[Tensor]:
+    """The states of recurrent layers, (N, E) each, for the C to write; zeros at first."""
     for past in pasts:
         c = past.state.get("c")
         past.state = {"c": torch.zeros(rows, dim) if c is None else c.contiguous()}
     return [past.state["c"] for past in pasts]
 
 
-def unpickled(model: Transformer, made: Sequence[Packed], int8: bool) -> NativeTransformer:
-    return NativeTransformer(model, Packer(is_required(), int8, made))
+def load_transformer(
+    model: Transformer, matrices: Sequence[PackedMatrix], int8: bool
+) -> NativeTransformer:
+    return NativeTransformer(model, Packer(load_library(), int8, matrices))

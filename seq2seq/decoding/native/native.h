@@ -1,120 +1,158 @@
-/* What the files of this folder share. Matrices are float32 and row-major, without gaps. */
+/* The interface of this library: what Python fills in, and the functions that it calls.
+ *
+ * layout.py reads this file, and no other, so that types are declared once. Beside comments and
+ * lines that begin with #, it accepts
+ *
+ *     enum { NAME, NAME };                              numbered from 0
+ *     typedef struct { TYPE name, *name; } Name;        members, each line ended by a semicolon
+ *     S2S_API TYPE name(TYPE name, TYPE *name);         or (void)
+ *
+ * where TYPE is float, int8_t, uint8_t, int32_t, int64_t, void or a struct above, `const` may stand
+ * anywhere, and * before a name as often as needed. All else is refused by its line.
+ *
+ * Matrices are row-major and without gaps; shapes stand in brackets. Functions that need scratch
+ * memory take `workspace` and its size in bytes, and return the bytes that they need: if these are
+ * more, nothing else was done. A negative number is an error: -BAD_TOKEN, for example. */
 #ifndef NATIVE_H
 #define NATIVE_H
 
 #include <stdint.h>
 
-/* A linear map y = x W^T + bias, with W in the layout of product.c. */
-typedef struct {
-    int32_t inputs, outputs;
-    int32_t is_int8;
-    const void *packed;
-    const float *scales; /* of int8: that of each output */
-    const int32_t *sums; /* of int8: the sum of the integers of each output */
-    const float *bias;   /* or NULL */
-} linear;
+#define S2S_API __attribute__((visibility("default")))
 
-/* The best outputs of each row, instead of all. */
-typedef struct {
-    int64_t count;           /* C, at most `outputs` */
-    const int64_t *never;    /* outputs that are not chosen */
-    int64_t nevers, eos;
-    const uint8_t *unending; /* (rows,), or NULL: rows that do not choose `eos` either */
-    float *values;           /* (rows, C), best first */
-    int64_t *ids;            /* (rows, C) */
-    float *largest;          /* (rows,), of all outputs; of `best_outputs`, as `sums` */
-    float *sums;             /* (rows,), of e^(value - largest) of all outputs */
-} best;
-
+enum { NO_ERROR, BAD_TOKEN, BAD_POSITION };
+enum { NO_NORM, LAYER_NORM, RMS_NORM };
 enum { NO_ACTIVATION, RELU, GELU, SILU };
 
-/* What follows a product, in this order: bias, activation, times `gate`, plus `added`. */
+/* A linear map y = x W^T + bias. */
 typedef struct {
-    int32_t activation;
-    const float *gate;  /* (rows, outputs) or NULL */
-    const float *added; /* (rows, outputs) or NULL; may be the result itself */
-    const best *best;   /* or NULL; else nothing but these is written */
-} after;
-
-enum { NO_NORM, LAYER_NORM, RMS_NORM };
+    int32_t in_features, out_features;
+    int32_t is_int8;
+    const void *panels;         /* W, as s2s_pack_float32 or s2s_pack_int8 wrote it; NULL: no map */
+    const float *scales;        /* (out_features,), in int8: W = integers * scales */
+    const int32_t *weight_sums; /* (out_features,), in int8: of the integers */
+    const float *bias;          /* (out_features,) or NULL */
+} Linear;
 
 typedef struct {
-    int32_t kind;
+    int32_t kind; /* LAYER_NORM, ... */
     float epsilon;
-    const float *weight, *bias; /* bias or NULL */
-} norm;
+    const float *weight, *bias; /* (dim,); bias or NULL */
+} Norm;
 
-/* What is added to scores in each head: (H, stride), by key's minus query's position from the middle
- * on. Nobody changes one: longer ones take its place, whole, while other threads read it. */
+/* A number that is added to each score, by head and by the key's minus the query's position (ALiBi,
+ * T5). Nobody changes a table: a longer one takes its place, whole, while other threads read it. */
 typedef struct {
-    const float *added;
+    const float *bias; /* (n_heads, stride), distance 0 in the middle of a row */
     int64_t stride;
-} distances;
+} RelativeBias;
 
-/* Attention of H query heads to G heads of keys and values, D numbers each; G divides H. */
+/* Attention of n_heads query heads to n_kv_heads heads of keys and values. */
 typedef struct {
-    linear in, out; /* in: queries; in self-attention also keys and values, side by side */
-    norm norm;
-    int32_t heads, groups, width;
-    float scale;        /* of the scores */
-    const float *turns; /* (positions, D), cosines before sines, of rotary positions; or NULL */
-    const distances *bias; /* or NULL */
-} attention;
+    Linear in_proj;  /* queries; in self-attention also keys and values, side by side */
+    Linear out_proj;
+    Norm norm;
+    int32_t n_heads, n_kv_heads, head_dim; /* n_kv_heads divides n_heads */
+    float scale;                           /* of the scores */
+    const float *rope_table;           /* (position, head_dim), cosines before sines; or NULL */
+    const RelativeBias *relative_bias; /* or NULL */
+} Attention;
 
-/* What may stand in the place of the decoder's self-attention: see recurrence.c. */
+/* The recurrent unit that may stand for the decoder's self-attention: see ssru.c. */
 typedef struct {
-    linear in; /* x and gates, side by side; in.packed = NULL if there is none */
-    norm norm;
-} recurrence;
+    Linear in_proj; /* x and gates, side by side; without panels if there is no such unit */
+    Norm norm;
+} SSRU;
 
 /* The feed-forward network. */
 typedef struct {
-    linear up, gate, down; /* gate.packed = NULL if there is none */
-    norm norm;
-    int32_t activation;
-} feed;
+    Linear up, gate, down; /* gate without panels if there is none */
+    Norm norm;
+    int32_t activation; /* RELU, ... */
+} FeedForward;
 
-/* Keys and values: those of group g in slot s of row r are the D numbers from
- * r * row_stride + g * group_stride + s * slot_stride on. Pages are one row for all. */
+/* A layer of the encoder or of the decoder; the encoder's have no cross-attention. */
+typedef struct {
+    Attention self_attn, cross_attn;
+    SSRU ssru; /* or self_attn */
+    FeedForward ffn;
+} Layer;
+
+/* The encoder, or the decoder. */
+typedef struct {
+    int32_t dim, n_layers;
+    int32_t is_pre_norm; /* do norms stand before the sub-layers, not after? */
+    const Layer *layers; /* (n_layers,) */
+    Norm final_norm;
+    const float *token_embedding; /* (vocab_size, dim) */
+    float embedding_scale;
+    const float *position_embedding; /* (max_positions, dim), or NULL */
+    int64_t vocab_size;
+    int64_t max_positions; /* rows of all tables of positions */
+} Stack;
+
+/* The keys and values of a layer, (row, head, slot, head_dim) with these strides and the last one
+ * without gaps. Pages are one row, for all. */
 typedef struct {
     float *keys, *values;
-    int64_t rows, row_stride, group_stride, slot_stride;
-} memory;
+    int64_t rows, row_stride, head_stride, slot_stride;
+} KVCache;
 
-/* Which slots the rows read, in the order of their positions: the first `columns`, or those of
- * `slots`; of these, those where `mask` is set. Several rows of a batch may share a line. */
+/* The slots of a cache that each row reads, in the order of their positions: the first `length`, or
+ * those of `slots`; of these, those where `mask` is set. Rows of a batch may share a row here. */
 typedef struct {
-    int64_t lines, columns;
-    const uint8_t *mask;  /* (lines, columns) or NULL */
-    const int64_t *slots; /* (lines, slots_stride) or NULL */
+    int64_t rows, length;
+    const uint8_t *mask;  /* (rows, length), or NULL */
+    const int64_t *slots; /* (rows, slots_stride), of which `length` count; or NULL */
     int64_t slots_stride;
-} readable;
+} KVView;
 
-/* The same as lists. */
+/* Sentences to encode, without padding, one after another. */
 typedef struct {
-    int64_t lines, columns;
-    int32_t *slots;   /* (lines, columns), of which the first `lengths` count */
-    int32_t *lengths; /* (lines,) */
-} reading;
+    int64_t rows, sentences, max_length; /* rows: tokens of all sentences */
+    const int64_t *tokens, *positions;   /* (rows,) */
+    const int64_t *lengths;              /* (sentences,) */
+} EncodeBatch;
 
-/* Room for results that are needed for a while. */
+/* A step of the decoder: one new token in each row. */
 typedef struct {
-    char *next; /* NULL: nothing is reserved, only counted */
-    int64_t size;
-} arena;
+    int64_t rows;
+    const int64_t *tokens, *positions; /* (rows,) */
+    int64_t positions_stride;          /* 0: all rows are at the first position */
+    KVView self_view, cross_view;      /* self_view: the new token's slot included, last */
+    const KVCache *self_caches, *cross_caches; /* (n_layers,); self_caches or ssru_states */
+    float *const *ssru_states;                 /* (n_layers,) of (rows, dim), at first 0 */
+} DecodeStep;
 
-void *reserve(arena *room, int64_t bytes);
+/* The k best next tokens of each row. */
+typedef struct {
+    int64_t k; /* at most the outputs there are */
+    const int64_t *banned; /* (banned_count,), tokens that are never chosen */
+    int64_t banned_count, eos;
+    const uint8_t *no_eos; /* (rows,), rows that do not choose `eos` either; or NULL */
+    float *log_probs;      /* (rows, k), best first */
+    int64_t *ids;          /* (rows, k) */
+} TopK;
 
-int64_t product_work(int64_t rows, int64_t inputs);
-void product(const linear *w, const float *x, int64_t rows, const after *then, float *y,
-             void *work);
+/* Outputs are packed in panels of so many. */
+S2S_API int32_t s2s_panel_width(void);
+/* The panels of W (out_features, in_features), filled up with zeros; in int8 also its rows' sums. */
+S2S_API void s2s_pack_float32(const float *weight, int64_t in_features, int64_t out_features,
+                              float *panels);
+S2S_API void s2s_pack_int8(const int8_t *weight, int64_t in_features, int64_t out_features,
+                           int8_t *panels, int32_t *weight_sums);
 
-void normalise(const norm *n, const float *x, int64_t rows, int64_t dim, float *y);
-void list_slots(const readable *from, reading *to);
-void rotate(const attention *a, int64_t heads, int64_t position, float *x);
-void attend(const attention *a, const float *queries, int64_t stride, int64_t rows,
-            const memory *store, const reading *read, const int64_t *positions,
-            int64_t positions_step, float *out, float *scores);
-void recur(const float *x, int64_t rows, int64_t dim, float *c, float *y);
+/* x (rows, in_features) -> y (rows, out_features). */
+S2S_API int64_t s2s_linear(const Linear *map, const float *x, int64_t rows, float *y,
+                           void *workspace, int64_t size);
+/* Hidden states of all tokens, (rows, dim). */
+S2S_API int64_t s2s_encode(const Stack *encoder, const EncodeBatch *batch, float *hidden,
+                           void *workspace, int64_t size);
+/* Hidden states of the new tokens, (rows, dim); caches, or states, are extended in place. */
+S2S_API int64_t s2s_decode(const Stack *decoder, const DecodeStep *step, float *hidden,
+                           void *workspace, int64_t size);
+/* Of the softmax of head(hidden), hidden (rows, in_features), the best of each row. */
+S2S_API int64_t s2s_topk(const Linear *head, const float *hidden, int64_t rows, const TopK *topk,
+                         void *workspace, int64_t size);
 
 #endif

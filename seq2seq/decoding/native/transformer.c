@@ -1,272 +1,276 @@
-/* A step of a Transformer's decoder, and its encoder. */
-#include "native.h"
-#include "vectors.h"
-#include <assert.h>
+/* The encoder of a Transformer, and a step of its decoder. */
+#include "kernels.h"
 #include <math.h>
 
-/* A layer of the decoder; the encoder's have no `cross`. What the decoder wrote is read by `own`, or
- * remembered by `unit`. */
-typedef struct {
-    attention own, cross;
-    recurrence unit;
-    feed feed;
-} layer;
-
-typedef struct {
-    int32_t dim, layers, is_pre; /* is_pre: do norms stand before the sub-layers, not after? */
-    const layer *layer;
-    norm last;
-    const float *words;  /* (vocabulary, dim) */
-    float words_scale;
-    const float *places; /* (positions, dim), added to words; or NULL */
-    int64_t vocabulary, positions; /* ids, and positions in all tables, are below these */
-} stack;
-
-/* What a step of the decoder reads: one new token in each row. */
-typedef struct {
-    int64_t rows;
-    const int64_t *tokens, *positions; /* (rows,) */
-    int64_t positions_step;            /* 0: all rows are at the first position */
-    readable own, source;              /* own: the new token included, last */
-    const memory *pasts, *sources;     /* of each layer */
-    float *const *states;              /* of each `unit`, (rows, dim), at first 0; or NULL */
-} step;
-
-void *reserve(arena *room, int64_t bytes) {
+void *arena_alloc(Arena *arena, int64_t bytes) {
     bytes = (bytes + 63) / 64 * 64;
-    char *place = room->next;
-    if (place) room->next += bytes;
-    room->size += bytes;
-    return place;
+    char *start = arena->next;
+    if (start) arena->next += bytes;
+    arena->size += bytes;
+    return start;
 }
 
-static float *floats(arena *room, int64_t rows, int64_t columns) {
-    return reserve(room, rows * columns * (int64_t)sizeof(float));
+static float *alloc_floats(Arena *arena, int64_t rows, int64_t columns) {
+    return arena_alloc(arena, rows * columns * (int64_t)sizeof(float));
 }
 
-static reading lists(arena *room, const readable *of) {
-    reading read = {of->lines, of->columns, 0, 0};
-    read.slots = reserve(room, of->lines * of->columns * 4);
-    read.lengths = reserve(room, of->lines * 4);
-    return read;
-}
-
-void normalise(const norm *n, const float *x, int64_t rows, int64_t dim, float *y) {
-    if (n->kind == NO_NORM) {
-        if (x != y) memcpy(y, x, (size_t)(rows * dim) * sizeof *x);
-        return;
-    }
-    for (int64_t r = 0; r < rows; r++, x += dim, y += dim) {
-        vec sum = spread(0), squares = spread(0);
-        if (n->kind == LAYER_NORM)
-            for (int64_t i = 0; i < dim; i += LANES) sum += load_part(x + i, dim - i);
-        const float mean = sum_of(sum) / (float)dim;
-        for (int64_t i = 0; i < dim; i += LANES) {
-            vec centred = load_part(x + i, dim - i) - mean;
-            for (int64_t j = dim - i; j < LANES; j++) centred[j] = 0;
-            squares += centred * centred;
-        }
-        const float variance = sum_of(squares) / (float)dim;
-        /* Numbers too large to be squared are no model's: as on torch, what follows is not finite. */
-        const int overflows = n->kind == LAYER_NORM && !isfinite(variance);
-        const float scale = overflows ? NAN : 1 / sqrtf(variance + n->epsilon);
-        for (int64_t i = 0; i < dim; i += LANES) {
-            vec v = (load_part(x + i, dim - i) - mean) * scale * load_part(n->weight + i, dim - i);
-            if (n->bias) v += load_part(n->bias + i, dim - i);
-            store_part(y + i, v, dim - i);
-        }
-    }
-}
-
-static void embed(const stack *s, const int64_t *tokens, const int64_t *positions, int64_t step,
-                  int64_t rows, float *x) {
-    for (int64_t r = 0; r < rows; r++) {
-        assert(0 <= tokens[r] && tokens[r] < s->vocabulary);
-        assert(0 <= positions[r * step] && positions[r * step] < s->positions);
-        const float *word = s->words + tokens[r] * s->dim;
-        const float *place = s->places ? s->places + positions[r * step] * s->dim : 0;
-        for (int64_t i = 0; i < s->dim; i++)
-            *x++ = word[i] * s->words_scale + (place ? place[i] : 0);
-    }
+static KVIndex alloc_kv_index(Arena *arena, const KVView *view) {
+    KVIndex index = {view->rows, view->length, 0, 0};
+    index.slots = arena_alloc(arena, view->rows * view->length * 4);
+    index.lengths = arena_alloc(arena, view->rows * 4);
+    return index;
 }
 
 /* The buffers of a batch of rows. */
 typedef struct {
-    float *y, *queries, *read, *hidden, *gates, *scores;
-    void *work;
-} buffers;
+    float *normed;   /* (row, dim), of a sub-layer's input */
+    float *qkv;      /* (row, head, head_dim), queries before keys and values; or an SSRU's input */
+    float *context;  /* (row, head, head_dim), what attention read */
+    float *hidden;   /* (row, feature of the feed-forward network) */
+    float *gates;    /* the same */
+    float *scores;   /* (slot,), of one query and head, and a vector more */
+    void *workspace; /* of linear maps */
+} Buffers;
 
-static int64_t larger_of(int64_t a, int64_t b) { return a > b ? a : b; }
+static int64_t max_of(int64_t a, int64_t b) { return a > b ? a : b; }
 
-static buffers buffers_of(arena *room, const stack *s, int64_t rows, int64_t longest) {
-    int64_t queries = s->dim, hidden = s->dim;
-    for (int32_t i = 0; i < s->layers; i++) {
-        queries = larger_of(queries, s->layer[i].own.in.outputs);
-        queries = larger_of(queries, s->layer[i].unit.in.outputs);
-        hidden = larger_of(hidden, s->layer[i].feed.up.outputs);
+static Buffers alloc_buffers(Arena *arena, const Stack *s, int64_t rows, int64_t max_length) {
+    int64_t qkv = s->dim, hidden = s->dim;
+    for (int32_t i = 0; i < s->n_layers; i++) {
+        qkv = max_of(qkv, s->layers[i].self_attn.in_proj.out_features);
+        qkv = max_of(qkv, s->layers[i].ssru.in_proj.out_features);
+        hidden = max_of(hidden, s->layers[i].ffn.up.out_features);
     }
-    buffers b;
-    b.y = floats(room, rows, s->dim);
-    b.queries = floats(room, rows, queries);
-    b.read = floats(room, rows, s->dim);
-    b.hidden = floats(room, rows, hidden);
-    b.gates = floats(room, rows, hidden);
-    b.scores = floats(room, 1, longest + LANES);
-    b.work = reserve(room, product_work(rows, larger_of(hidden, queries)));
+    Buffers b;
+    b.normed = alloc_floats(arena, rows, s->dim);
+    b.qkv = alloc_floats(arena, rows, qkv);
+    b.context = alloc_floats(arena, rows, s->dim);
+    b.hidden = alloc_floats(arena, rows, hidden);
+    b.gates = alloc_floats(arena, rows, hidden);
+    b.scores = alloc_floats(arena, 1, max_length + LANES);
+    b.workspace = arena_alloc(arena, linear_workspace(rows, max_of(hidden, qkv)));
     return b;
 }
 
-/* What a sub-layer reads of x: x itself, or its norm. */
-static const float *entered(const stack *s, const norm *n, const float *x, int64_t rows,
-                            const buffers *b) {
-    if (!s->is_pre) return x;
-    normalise(n, x, rows, s->dim, b->y);
-    return b->y;
+/* Ids and positions come from outside: nothing is read at one that its table lacks. */
+static int64_t check_ids(const Stack *s, int64_t rows, const int64_t *tokens,
+                         const int64_t *positions, int64_t positions_stride) {
+    for (int64_t r = 0; r < rows; r++) {
+        const int64_t token = tokens[r], position = positions[r * positions_stride];
+        if (token < 0 || token >= s->vocab_size) return -BAD_TOKEN;
+        if (position < 0 || position >= s->max_positions) return -BAD_POSITION;
+    }
+    return NO_ERROR;
 }
 
-/* x += what the last map of a sub-layer makes of `from`. */
-static void leave(const stack *s, const norm *n, const linear *out, const float *from, float *x,
-                  int64_t rows, const buffers *b) {
-    const after add = {.added = x};
-    product(out, from, rows, &add, x, b->work);
-    if (!s->is_pre) normalise(n, x, rows, s->dim, x);
+static void embed(const Stack *s, const int64_t *tokens, const int64_t *positions,
+                  int64_t positions_stride, int64_t rows, float *x) {
+    const float *places = s->position_embedding;
+    for (int64_t r = 0; r < rows; r++) {
+        const float *token = s->token_embedding + tokens[r] * s->dim;
+        const float *place = places ? places + positions[r * positions_stride] * s->dim : 0;
+        for (int64_t i = 0; i < s->dim; i++)
+            *x++ = token[i] * s->embedding_scale + (place ? place[i] : 0);
+    }
 }
 
-static void feed_forward(const stack *s, const feed *f, float *x, int64_t rows, const buffers *b) {
-    const float *y = entered(s, &f->norm, x, rows, b);
-    after up = {.activation = f->activation};
-    if (f->gate.packed) {
-        const after nothing = {.activation = NO_ACTIVATION};
-        product(&f->gate, y, rows, &nothing, b->gates, b->work);
+void apply_norm(const Norm *norm, const float *x, int64_t rows, int64_t dim, float *y) {
+    if (norm->kind == NO_NORM) {
+        if (x != y) memcpy(y, x, (size_t)(rows * dim) * sizeof *x);
+        return;
+    }
+    for (int64_t r = 0; r < rows; r++, x += dim, y += dim) {
+        vec sum = broadcast(0), squares = broadcast(0);
+        if (norm->kind == LAYER_NORM)
+            for (int64_t i = 0; i < dim; i += LANES) sum += load_partial(x + i, dim - i);
+        const float mean = reduce_sum(sum) / (float)dim;
+        for (int64_t i = 0; i < dim; i += LANES) {
+            vec centred = load_partial(x + i, dim - i) - mean;
+            for (int64_t j = dim - i; j < LANES; j++) centred[j] = 0;
+            squares += centred * centred;
+        }
+        const float variance = reduce_sum(squares) / (float)dim;
+        /* Numbers too large to be squared: as on torch, what follows is not finite. */
+        const int overflows = norm->kind == LAYER_NORM && !isfinite(variance);
+        const float scale = overflows ? NAN : 1 / sqrtf(variance + norm->epsilon);
+        for (int64_t i = 0; i < dim; i += LANES) {
+            const vec weight = load_partial(norm->weight + i, dim - i);
+            vec v = (load_partial(x + i, dim - i) - mean) * scale * weight;
+            if (norm->bias) v += load_partial(norm->bias + i, dim - i);
+            store_partial(y + i, v, dim - i);
+        }
+    }
+}
+
+/* The input of a sub-layer: x (rows, dim) itself, or its norm. */
+static const float *pre_norm(const Stack *s, const Norm *norm, const float *x, int64_t rows,
+                             const Buffers *b) {
+    if (!s->is_pre_norm) return x;
+    apply_norm(norm, x, rows, s->dim, b->normed);
+    return b->normed;
+}
+
+static void post_norm(const Stack *s, const Norm *norm, float *x, int64_t rows) {
+    if (!s->is_pre_norm) apply_norm(norm, x, rows, s->dim, x);
+}
+
+/* x += the last map of a sub-layer, of y. */
+static void add_residual(const Stack *s, const Norm *norm, const Linear *out_proj, const float *y,
+                         float *x, int64_t rows, const Buffers *b) {
+    const Epilogue add = {.residual = x};
+    linear_forward(out_proj, y, rows, &add, x, b->workspace);
+    post_norm(s, norm, x, rows);
+}
+
+static void ffn_layer(const Stack *s, const FeedForward *ffn, float *x, int64_t rows,
+                      const Buffers *b) {
+    const float *y = pre_norm(s, &ffn->norm, x, rows, b);
+    Epilogue up = {.activation = ffn->activation};
+    if (ffn->gate.panels) {
+        const Epilogue nothing = {.activation = NO_ACTIVATION};
+        linear_forward(&ffn->gate, y, rows, &nothing, b->gates, b->workspace);
         up.gate = b->gates;
     }
-    product(&f->up, y, rows, &up, b->hidden, b->work);
-    leave(s, &f->norm, &f->down, b->hidden, x, rows, b);
+    linear_forward(&ffn->up, y, rows, &up, b->hidden, b->workspace);
+    add_residual(s, &ffn->norm, &ffn->down, b->hidden, x, rows, b);
 }
 
 /* Queries, in self-attention with keys and values beside them, with their positions. */
-static void project(const stack *s, const attention *a, const float *x, int64_t rows,
-                    const int64_t *positions, int64_t step, const buffers *b) {
-    const after nothing = {.activation = NO_ACTIVATION};
-    product(&a->in, entered(s, &a->norm, x, rows, b), rows, &nothing, b->queries, b->work);
-    if (a->turns)
-        for (int64_t r = 0; r < rows; r++)
-            rotate(a, a->heads + a->groups, positions[r * step], b->queries + r * a->in.outputs);
+static void project_qkv(const Stack *s, const Attention *a, const float *x, int64_t rows,
+                        const int64_t *positions, int64_t positions_stride, const Buffers *b) {
+    const Epilogue nothing = {.activation = NO_ACTIVATION};
+    const float *y = pre_norm(s, &a->norm, x, rows, b);
+    linear_forward(&a->in_proj, y, rows, &nothing, b->qkv, b->workspace);
+    if (!a->rope_table) return;
+    for (int64_t r = 0; r < rows; r++) {
+        float *heads = b->qkv + r * a->in_proj.out_features;
+        apply_rope(a, a->n_heads + a->n_kv_heads, positions[r * positions_stride], heads);
+    }
 }
 
-/* Write the new keys and values of each row to the last slot that it reads. */
-static void remember(const attention *a, int64_t rows, const memory *past, const reading *read,
-                     const float *queries) {
-    const int64_t D = a->width, G = a->groups;
+/* Writes the new keys and values of each row to the last slot that it reads. */
+static void write_cache(const Attention *a, int64_t rows, const KVCache *cache,
+                        const KVIndex *index, const float *qkv) {
+    const int64_t D = a->head_dim, G = a->n_kv_heads;
     for (int64_t r = 0; r < rows; r++) {
-        const float *keys = queries + r * a->in.outputs + a->heads * D, *values = keys + G * D;
-        const int64_t slot = read->slots[r * read->columns + read->lengths[r] - 1];
-        const int64_t place = r / (rows / past->rows) * past->row_stride + slot * past->slot_stride;
+        const float *keys = qkv + r * a->in_proj.out_features + a->n_heads * D;
+        const float *values = keys + G * D;
+        const int64_t slot = index->slots[r * index->capacity + index->lengths[r] - 1];
+        const int64_t row = r / (rows / cache->rows);
+        const int64_t start = row * cache->row_stride + slot * cache->slot_stride;
         for (int64_t g = 0; g < G; g++) {
-            const int64_t at = place + g * past->group_stride;
-            memcpy(past->keys + at, keys + g * D, (size_t)D * sizeof(float));
-            memcpy(past->values + at, values + g * D, (size_t)D * sizeof(float));
+            const int64_t at = start + g * cache->head_stride;
+            memcpy(cache->keys + at, keys + g * D, (size_t)D * sizeof(float));
+            memcpy(cache->values + at, values + g * D, (size_t)D * sizeof(float));
         }
     }
 }
 
-/* What stands for self-attention where a row remembers one vector c. */
-static void recall(const stack *s, const recurrence *u, int64_t rows, float *c, float *x,
-                   const buffers *b) {
-    const after nothing = {.activation = NO_ACTIVATION};
-    product(&u->in, entered(s, &u->norm, x, rows, b), rows, &nothing, b->queries, b->work);
-    recur(b->queries, rows, s->dim, c, x);
-    if (!s->is_pre) normalise(&u->norm, x, rows, s->dim, x);
+/* Attention of queries to a cache, and the rest of the sub-layer. */
+static void attend_cache(const Stack *s, const Attention *a, const DecodeStep *step,
+                         const KVCache *cache, const KVIndex *index, float *x, const Buffers *b) {
+    attend(a, b->qkv, a->in_proj.out_features, step->rows, cache, index, step->positions,
+           step->positions_stride, b->context, b->scores);
+    add_residual(s, &a->norm, &a->out_proj, b->context, x, step->rows, b);
 }
 
-/* Decode one token of every row: hidden (rows, dim). Returns: the bytes that `work` must have; if
- * it has less, nothing else is done. */
-int64_t decode(const stack *s, const step *batch, float *hidden, void *work, int64_t size) {
-    arena room = {work, 0};
-    const int64_t N = batch->rows;
-    reading own = lists(&room, &batch->own), source = lists(&room, &batch->source);
-    const buffers b =
-        buffers_of(&room, s, N, larger_of(batch->own.columns, batch->source.columns));
-    if (room.size > size) return room.size;
-    list_slots(&batch->own, &own);
-    list_slots(&batch->source, &source);
-    embed(s, batch->tokens, batch->positions, batch->positions_step, N, hidden);
-    for (int32_t i = 0; i < s->layers; i++) {
-        const layer *l = s->layer + i;
-        if (l->unit.in.packed) {
-            recall(s, &l->unit, N, batch->states[i], hidden, &b);
-        } else {
-            project(s, &l->own, hidden, N, batch->positions, batch->positions_step, &b);
-            remember(&l->own, N, batch->pasts + i, &own, b.queries);
-            attend(&l->own, b.queries, l->own.in.outputs, N, batch->pasts + i, &own,
-                   batch->positions, batch->positions_step, b.read, b.scores);
-            leave(s, &l->own.norm, &l->own.out, b.read, hidden, N, &b);
-        }
+static void self_attention_layer(const Stack *s, const Attention *a, const DecodeStep *step,
+                                 const KVCache *cache, const KVIndex *index, float *x,
+                                 const Buffers *b) {
+    project_qkv(s, a, x, step->rows, step->positions, step->positions_stride, b);
+    write_cache(a, step->rows, cache, index, b->qkv);
+    attend_cache(s, a, step, cache, index, x, b);
+}
 
-        project(s, &l->cross, hidden, N, batch->positions, batch->positions_step, &b);
-        attend(&l->cross, b.queries, l->cross.in.outputs, N, batch->sources + i, &source,
-               batch->positions, batch->positions_step, b.read, b.scores);
-        leave(s, &l->cross.norm, &l->cross.out, b.read, hidden, N, &b);
+static void cross_attention_layer(const Stack *s, const Attention *a, const DecodeStep *step,
+                                  const KVCache *cache, const KVIndex *index, float *x,
+                                  const Buffers *b) {
+    project_qkv(s, a, x, step->rows, step->positions, step->positions_stride, b);
+    attend_cache(s, a, step, cache, index, x, b);
+}
 
-        feed_forward(s, &l->feed, hidden, N, &b);
+/* The recurrent unit in the place of self-attention; its states c are (rows, dim). */
+static void ssru_layer(const Stack *s, const SSRU *ssru, int64_t rows, float *c, float *x,
+                       const Buffers *b) {
+    const Epilogue nothing = {.activation = NO_ACTIVATION};
+    const float *y = pre_norm(s, &ssru->norm, x, rows, b);
+    linear_forward(&ssru->in_proj, y, rows, &nothing, b->qkv, b->workspace);
+    ssru_step(b->qkv, rows, s->dim, c, x);
+    post_norm(s, &ssru->norm, x, rows);
+}
+
+int64_t s2s_decode(const Stack *s, const DecodeStep *step, float *hidden, void *workspace,
+                   int64_t size) {
+    const int64_t rows = step->rows, stride = step->positions_stride;
+    const int64_t error = check_ids(s, rows, step->tokens, step->positions, stride);
+    if (error) return error;
+
+    /* Scratch memory. */
+    Arena arena = {workspace, 0};
+    KVIndex self_index = alloc_kv_index(&arena, &step->self_view);
+    KVIndex cross_index = alloc_kv_index(&arena, &step->cross_view);
+    const int64_t max_length = max_of(step->self_view.length, step->cross_view.length);
+    const Buffers b = alloc_buffers(&arena, s, rows, max_length);
+    if (arena.size > size) return arena.size;
+
+    /* What each row reads, the same in all layers. */
+    build_kv_index(&step->self_view, &self_index);
+    build_kv_index(&step->cross_view, &cross_index);
+
+    /* Tokens and positions -> vectors. */
+    embed(s, step->tokens, step->positions, stride, rows, hidden);
+
+    for (int32_t i = 0; i < s->n_layers; i++) {
+        const Layer *l = s->layers + i;
+        if (l->ssru.in_proj.panels)
+            ssru_layer(s, &l->ssru, rows, step->ssru_states[i], hidden, &b);
+        else
+            self_attention_layer(s, &l->self_attn, step, step->self_caches + i, &self_index,
+                                 hidden, &b);
+        cross_attention_layer(s, &l->cross_attn, step, step->cross_caches + i, &cross_index,
+                              hidden, &b);
+        ffn_layer(s, &l->ffn, hidden, rows, &b);
     }
-    normalise(&s->last, hidden, N, s->dim, hidden);
-    return room.size;
+    apply_norm(&s->final_norm, hidden, rows, s->dim, hidden);
+    return arena.size;
 }
 
-/* Encode sentences without padding, one after another: tokens (rows,) at `positions` (rows,), the
- * first `lengths[0]` of the first sentence, and so on -> states (rows, dim). As `decode`. */
-int64_t encode(const stack *s, int64_t sentences, const int64_t *lengths, int64_t rows,
-               int64_t longest, const int64_t *tokens, const int64_t *positions, float *states,
-               void *work, int64_t size) {
-    arena room = {work, 0};
-    const readable all = {1, longest, 0, 0, 0};
-    reading read = lists(&room, &all);
-    const buffers b = buffers_of(&room, s, rows, longest);
-    if (room.size > size) return room.size;
-    list_slots(&all, &read);
-    embed(s, tokens, positions, 1, rows, states);
-    for (int32_t i = 0; i < s->layers; i++) {
-        const attention *a = &s->layer[i].own;
-        project(s, a, states, rows, positions, 1, &b);
-        int64_t first = 0;
-        for (int64_t n = 0; n < sentences; first += lengths[n++]) {
-            float *queries = b.queries + first * a->in.outputs;
-            float *keys = queries + a->heads * a->width;
-            const memory store = {keys, keys + a->groups * a->width, 1, 0, a->width, a->in.outputs};
-            *read.lengths = (int32_t)lengths[n];
-            attend(a, queries, a->in.outputs, lengths[n], &store, &read, positions + first, 1,
-                   b.read + first * s->dim, b.scores);
-        }
-        leave(s, &a->norm, &a->out, b.read, states, rows, &b);
-        feed_forward(s, &s->layer[i].feed, states, rows, &b);
+/* Self-attention within each sentence: keys and values are read where they are, beside queries. */
+static void encoder_attention_layer(const Stack *s, const Attention *a, const EncodeBatch *batch,
+                                    KVIndex *index, float *x, const Buffers *b) {
+    const int64_t stride = a->in_proj.out_features;
+    project_qkv(s, a, x, batch->rows, batch->positions, 1, b);
+    int64_t first = 0;
+    for (int64_t n = 0; n < batch->sentences; first += batch->lengths[n++]) {
+        const int64_t length = batch->lengths[n];
+        float *queries = b->qkv + first * stride, *keys = queries + a->n_heads * a->head_dim;
+        float *values = keys + a->n_kv_heads * a->head_dim;
+        const KVCache cache = {keys, values, 1, 0, a->head_dim, stride};
+        *index->lengths = (int32_t)length;
+        attend(a, queries, stride, length, &cache, index, batch->positions + first, 1,
+               b->context + first * s->dim, b->scores);
     }
-    normalise(&s->last, states, rows, s->dim, states);
-    return room.size;
+    add_residual(s, &a->norm, &a->out_proj, b->context, x, batch->rows, b);
 }
 
-/* y (rows, outputs) = x (rows, inputs) W^T + bias. As `decode`. */
-int64_t outputs(const linear *w, const float *x, int64_t rows, float *y, void *work, int64_t size) {
-    const int64_t needed = product_work(rows, w->inputs);
-    const after nothing = {.activation = NO_ACTIVATION};
-    if (needed <= size) product(w, x, rows, &nothing, y, work);
-    return needed;
-}
+int64_t s2s_encode(const Stack *s, const EncodeBatch *batch, float *hidden, void *workspace,
+                   int64_t size) {
+    const int64_t rows = batch->rows;
+    const int64_t error = check_ids(s, rows, batch->tokens, batch->positions, 1);
+    if (error) return error;
 
-/* Log-probabilities of the best outputs of each row: x (rows, inputs). As `decode`. */
-int64_t best_outputs(const linear *w, const float *x, int64_t rows, const best *found, void *work,
-                     int64_t size) {
-    arena room = {work, 0};
-    best all = *found;
-    all.largest = floats(&room, 1, rows);
-    all.sums = floats(&room, 1, rows);
-    void *of_product = reserve(&room, product_work(rows, w->inputs));
-    if (room.size > size) return room.size;
-    const after only = {.best = &all};
-    product(w, x, rows, &only, 0, of_product);
-    for (int64_t r = 0; r < rows; r++) {
-        const float log_sum = all.largest[r] + logf(all.sums[r]);
-        for (int64_t i = 0; i < all.count; i++) all.values[r * all.count + i] -= log_sum;
+    Arena arena = {workspace, 0};
+    const KVView all = {1, batch->max_length, 0, 0, 0};
+    KVIndex index = alloc_kv_index(&arena, &all);
+    const Buffers b = alloc_buffers(&arena, s, rows, batch->max_length);
+    if (arena.size > size) return arena.size;
+
+    build_kv_index(&all, &index);
+    embed(s, batch->tokens, batch->positions, 1, rows, hidden);
+    for (int32_t i = 0; i < s->n_layers; i++) {
+        encoder_attention_layer(s, &s->layers[i].self_attn, batch, &index, hidden, &b);
+        ffn_layer(s, &s->layers[i].ffn, hidden, rows, &b);
     }
-    return room.size;
+    apply_norm(&s->final_norm, hidden, rows, s->dim, hidden);
+    return arena.size;
 }

@@ -7,18 +7,18 @@
 #include <string.h>
 
 #if defined(__AVX512F__)
-enum { BYTES = 64 };
+enum { VECTOR_BYTES = 64 };
 #elif defined(__AVX__)
-enum { BYTES = 32 };
+enum { VECTOR_BYTES = 32 };
 #else
-enum { BYTES = 16 };
+enum { VECTOR_BYTES = 16 };
 #endif
-enum { LANES = BYTES / 4 };
+enum { LANES = VECTOR_BYTES / 4 };
 
-typedef float vec __attribute__((vector_size(BYTES)));
-typedef int32_t ivec __attribute__((vector_size(BYTES)));
-typedef int8_t bvec __attribute__((vector_size(BYTES)));
-typedef int8_t narrow __attribute__((vector_size(LANES))); /* a byte for each lane */
+typedef float vec __attribute__((vector_size(VECTOR_BYTES)));
+typedef int32_t ivec __attribute__((vector_size(VECTOR_BYTES)));
+typedef int8_t i8vec __attribute__((vector_size(VECTOR_BYTES)));
+typedef int8_t i8lanes __attribute__((vector_size(LANES))); /* a byte for each lane */
 
 static inline vec load(const float *p) {
     vec v;
@@ -26,7 +26,7 @@ static inline vec load(const float *p) {
     return v;
 }
 
-static inline ivec iload(const float *p) {
+static inline ivec load_int(const float *p) {
     ivec v;
     memcpy(&v, p, sizeof v);
     return v;
@@ -34,50 +34,50 @@ static inline ivec iload(const float *p) {
 
 static inline void store(float *p, vec v) { memcpy(p, &v, sizeof v); }
 
-static inline vec spread(float x) { return x - (vec){0}; }
+static inline vec broadcast(float x) { return x - (vec){0}; }
 
-static inline ivec ispread(int32_t x) { return x - (ivec){0}; }
+static inline ivec broadcast_int(int32_t x) { return x - (ivec){0}; }
 
 /* Each lane of a where the mask is set (all its bits), else that of b. */
-static inline vec choose(ivec mask, vec a, vec b) {
+static inline vec blend(ivec mask, vec a, vec b) {
     return (vec)((mask & (ivec)a) | (~mask & (ivec)b));
 }
 
-/* b where neither is larger, as with NaN. */
-static inline vec larger(vec a, vec b) { return choose(a > b, a, b); }
+/* The larger of each lane; b where neither is, as with NaN. */
+static inline vec maximum(vec a, vec b) { return blend(a > b, a, b); }
 
 /* The first n numbers of p, 1 <= n; lanes after them are zero. */
-static inline vec load_part(const float *p, int64_t n) {
+static inline vec load_partial(const float *p, int64_t n) {
     vec v = {0};
     if (n >= LANES) return load(p);
     memcpy(&v, p, (size_t)n * sizeof *p);
     return v;
 }
 
-static inline void store_part(float *p, vec v, int64_t n) {
+static inline void store_partial(float *p, vec v, int64_t n) {
     if (n >= LANES) store(p, v);
     else memcpy(p, &v, (size_t)n * sizeof *p);
 }
 
 /* Is any lane of a comparison true? */
-static inline int any(ivec mask) {
-    int64_t parts[BYTES / 8], found = 0;
+static inline int any_true(ivec mask) {
+    int64_t parts[VECTOR_BYTES / 8], found = 0;
     memcpy(parts, &mask, sizeof mask);
-    for (int i = 0; i < BYTES / 8; i++) found |= parts[i];
+    for (int i = 0; i < VECTOR_BYTES / 8; i++) found |= parts[i];
     return found != 0;
 }
 
 /* The sum of all lanes, four of them at a time. */
-static inline float sum_of(vec v) {
+static inline float reduce_sum(vec v) {
     typedef float four __attribute__((vector_size(16)));
-    four parts[BYTES / 16], sum;
+    four parts[VECTOR_BYTES / 16], sum;
     memcpy(parts, &v, sizeof v);
     sum = parts[0];
-    for (int i = 1; i < BYTES / 16; i++) sum += parts[i];
+    for (int i = 1; i < VECTOR_BYTES / 16; i++) sum += parts[i];
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
-static inline float largest_of(vec v) {
+static inline float reduce_max(vec v) {
     float most[4], parts[LANES];
     store(parts, v);
     for (int i = 0; i < 4; i++) most[i] = parts[i];
@@ -89,14 +89,14 @@ static inline float largest_of(vec v) {
 
 /* e^x for x <= 0 to 2 units in the last place: 2^n times the series of e^r, |r| <= ln(2) / 2. From
  * -87 down it is e^-87, which vanishes beside 1. NaN stays NaN. */
-static inline vec exponential(vec x) {
-    const vec magic = spread(12582912.0f); /* adding 1.5 * 2^23 rounds to an integer */
-    const vec inside = larger(spread(-87.0f), x);
+static inline vec vector_exp(vec x) {
+    const vec magic = broadcast(12582912.0f); /* adding 1.5 * 2^23 rounds to an integer */
+    const vec inside = maximum(broadcast(-87.0f), x);
     const vec rounded = inside * 1.44269504f + magic;
     const vec power = (vec)(((ivec)rounded << 23) + (127 << 23));
     const vec n = rounded - magic;
     const vec r = inside - n * 0.693145752f - n * 1.42860677e-6f;
-    vec series = spread(1.0f / 5040);
+    vec series = broadcast(1.0f / 5040);
     series = series * r + 1.0f / 720;
     series = series * r + 1.0f / 120;
     series = series * r + 1.0f / 24;
@@ -108,8 +108,8 @@ static inline vec exponential(vec x) {
 }
 
 static inline vec sigmoid(vec x) {
-    const vec tail = exponential(-larger(x, -x));
-    return choose(x < spread(0), tail, spread(1)) / (1.0f + tail);
+    const vec tail = vector_exp(-maximum(x, -x));
+    return blend(x < broadcast(0), tail, broadcast(1)) / (1.0f + tail);
 }
 
 #endif

@@ -6,17 +6,18 @@ from collections.abc import AsyncIterator, Sequence
 from itertools import chain
 from typing import Any
 
+from seq2seq.text_engine import Translation
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
 from seq2seq.alignment.choice import Alignment, Choice
-from seq2seq.constraints.request import MOST_CHARACTERS, TextRequest
+from seq2seq.constraints.placeholders import MAX_CHARACTERS
+from seq2seq.constraints.request import TextRequest
 from seq2seq.documents.document import Split
 from seq2seq.serving.errors import ClientDisconnected, HTTPError
 from seq2seq.serving.languages import name_of
 from seq2seq.serving.service import Service, Task
 from seq2seq.symbols import EOS, NAMES
-from seq2seq.text_engine import Translation
 
 
 async def models(service: Service, request: Request) -> Any:
@@ -44,8 +45,8 @@ async def translate(service: Service, request: Request, entry: dict[str, Any]) -
     task = task_of(service, entry, None if entry["split"] else "none")
     asked = TextRequest("", entry["prefix"], entry["must"], entry["must_not"]).validate()
     length = sum(map(len, chain(asked.must_not, *asked.must)))
-    if length > MOST_CHARACTERS:
-        most = f"at most {MOST_CHARACTERS:,} are searched for at once"
+    if length > MAX_CHARACTERS:
+        most = f"at most {MAX_CHARACTERS:,} are searched for at once"
         raise HTTPError(413, f"must and must_not have {length:,} characters; {most}")
     if len(task.cut.sentences) != 1 and (asked.prefix or asked.must):
         raise HTTPError(400, "prefix and must are for a text of one sentence; or add split=false")
@@ -163,7 +164,7 @@ def translation_entry(translation: Translation, labels: Sequence[str]) -> dict[s
     return {
         **{"text": translation.text, "score": translation.score},
         **{"confidence": translation.confidence, "truncated": translation.truncated},
-        **({"unmet": translation.unmet} if translation.unmet else {}),
+        **({"unmet": translation.unsatisfied} if translation.unsatisfied else {}),
         "tokens": list(zip(pieces, translation.token_logp, strict=True)),
     }
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from seq2seq.constraints.spelling import Spelling, occurrences
+from seq2seq.constraints.spelling import Spelling, count_occurrences
 from seq2seq.errors import ConfigError
 from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
 from seq2seq.tokenization.registry import TOKENIZERS
@@ -347,5 +347,5 @@ def test_an_empty_phrase_is_refused(phrase: str) -> None:
     ],
 )
 def test_a_phrase_occurs_as_whole_words(phrase: str, text: str, there: bool) -> None:
-    assert occurrences(phrase, text) == there
-    assert (occurrences(phrase, text, anywhere=True) > 0) == (phrase in text)
+    assert count_occurrences(phrase, text) == there
+    assert (count_occurrences(phrase, text, anywhere=True) > 0) == (phrase in text)

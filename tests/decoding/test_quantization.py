@@ -4,23 +4,20 @@ from collections.abc import Callable
 
 import pytest
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
-from seq2seq.functional import int8
-from seq2seq.functional.int8 import (
-    Int8Weight,
+from seq2seq.decoding.native import quantization
+from seq2seq.decoding.native.quantization import (
+    Int8Linear,
+    Int8Matrix,
     float_product,
-    int8_linear,
-    int8_weight,
     int_mm_product,
     is_exact,
     packed_product,
-    packed_weight,
     quantize_rows,
-    scaled_product,
 )
 
-Product = Callable[[Tensor, Int8Weight], Tensor]
+Product = Callable[[Tensor, Int8Matrix], Tensor]
 
 # Rows, inputs, outputs; the last two have sums that float32 cannot hold, and one row.
 SHAPES = [
@@ -38,12 +35,22 @@ def integers(*shape: int) -> Tensor:
     return torch.randint(-127, 128, shape, dtype=torch.int8)
 
 
+def layer(weight: Tensor, bias: Tensor) -> Int8Linear:
+    linear = nn.Linear(*reversed(weight.shape))
+    linear.weight, linear.bias = nn.Parameter(weight), nn.Parameter(bias)
+    return Int8Linear(linear)
+
+
+def any_product(x: Tensor, matrix: Int8Matrix) -> Tensor:
+    return matrix.product(x)
+
+
 def scales_beside(x: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
     """Half a step of each row of x (R, 1) and of the weight (1, O): the largest rounding error."""
     return x.abs().amax(1, keepdim=True) / 254, weight.abs().amax(1)[None] / 254
 
 
-@pytest.mark.parametrize("product", [packed_product, int_mm_product, float_product, scaled_product])
+@pytest.mark.parametrize("product", [packed_product, int_mm_product, float_product, any_product])
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 @pytest.mark.parametrize("extreme", [False, True])
 def test_products_are_those_of_long_integers(
@@ -59,9 +66,9 @@ def test_products_are_those_of_long_integers(
         x, w = x.sign() * 127, w.sign() * 127
         x[0], w[0] = 127, 127
     scale = torch.rand(outputs)
-    weight = packed_weight(w, scale, use_packed=is_exact(packed_product))
+    matrix = Int8Matrix.of(w, scale, use_packed=is_exact(packed_product))
     expected = (x.long()[:, None] * w.long()[None]).sum(-1)
-    assert torch.equal(product(x, weight), expected.float() * scale)
+    assert torch.equal(product(x, matrix), expected.float() * scale)
 
 
 @pytest.mark.parametrize("size", [1e-20, 1e-3, 1.0, 1e30])
@@ -79,7 +86,7 @@ def test_the_error_of_a_linear_map_is_what_its_scales_allow(
 ) -> None:
     rows, inputs, outputs = shape
     x, w, b = torch.randn(rows, inputs), torch.randn(outputs, inputs), torch.randn(outputs)
-    actual = int8_linear(x, int8_weight(w), b).double()
+    actual = layer(w, b)(x).double()
     of_x, of_w = scales_beside(x.double(), w.double())
     allowed = (
         of_x * w.double().abs().sum(1)[None]
@@ -93,45 +100,45 @@ def test_the_error_of_a_linear_map_is_what_its_scales_allow(
 
 def test_a_row_does_not_depend_on_the_others_however_many_there_are() -> None:
     x, b = torch.randn(320, 256) * torch.logspace(-4, 4, 320)[:, None], torch.randn(300)
-    weight = int8_weight(torch.randn(300, 256))
-    together = int8_linear(x, weight, b)
+    linear = layer(torch.randn(300, 256), b)
+    together = linear(x)
     for rows in (slice(5, 6), slice(3, 5), slice(10, 74), slice(100, 307)):
-        assert torch.equal(int8_linear(x[rows], weight, b), together[rows])
+        assert torch.equal(linear(x[rows]), together[rows])
 
 
 def test_zeros_give_the_bias_and_huge_inputs_stay_finite() -> None:
-    weight, b = int8_weight(torch.randn(6, 8)), torch.randn(6)
+    b = torch.randn(6)
     x = torch.zeros(4, 8)
     x[1], x[2] = 1e35, -1e-35
-    actual = int8_linear(x, weight, b)
+    actual = layer(torch.randn(6, 8), b)(x)
     assert torch.equal(actual[0], b) and torch.equal(actual[3], b)
     assert actual.isfinite().all()
-    assert torch.equal(int8_linear(x, int8_weight(torch.zeros(6, 8)), b), b.expand(4, 6))
+    assert torch.equal(layer(torch.zeros(6, 8), b)(x), b.expand(4, 6))
 
 
 @pytest.mark.parametrize("bad", [torch.nan, torch.inf, -torch.inf])
 def test_what_is_not_finite_spoils_only_its_row(bad: float) -> None:
     x, w, b = torch.randn(70, 256), torch.randn(300, 256), torch.randn(300)
-    expected = int8_linear(x, int8_weight(w), b)
+    expected = layer(w, b)(x)
     others = torch.arange(70) != 3
     spoilt = x.clone()
     spoilt[3, 5] = bad
-    actual = int8_linear(spoilt, int8_weight(w), b)
+    actual = layer(w, b)(spoilt)
     assert not actual[3].isfinite().any()
     assert torch.equal(actual[others], expected[others])
     w[7, 0] = bad  # an output whose weights diverged
-    actual = int8_linear(x, int8_weight(w), b)
+    actual = layer(w, b)(x)
     assert not actual[:, 7].isfinite().any()
     assert actual[:, :7].isfinite().all()
 
 
 def test_a_kernel_that_is_missing_or_wrong_is_not_used() -> None:
-    def missing(x: Tensor, weight: Int8Weight) -> Tensor:
+    def missing(x: Tensor, matrix: Int8Matrix) -> Tensor:
         return torch.ops.onednn.no_such_kernel(x)
 
-    def saturating(x: Tensor, weight: Int8Weight) -> Tensor:
-        sums = (x[:, :, None].int() * weight.columns[None].int()).clamp(-16000, 16000).sum(1)
-        return sums.float() * weight.scale
+    def saturating(x: Tensor, matrix: Int8Matrix) -> Tensor:
+        sums = (x[:, :, None].int() * matrix.columns[None].int()).clamp(-16000, 16000).sum(1)
+        return sums.float() * matrix.scale
 
     assert not is_exact(missing)
     assert not is_exact(saturating)
@@ -142,8 +149,41 @@ def test_without_integer_kernels_the_result_is_the_same(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     x, w, b = torch.randn(128, 256), torch.randn(256, 256), torch.randn(256)
-    expected = int8_linear(x, int8_weight(w), b)
-    monkeypatch.setattr(int8, "is_exact", lambda product: False)
-    weight = int8_weight(w)
-    assert weight.packed is None
-    assert torch.equal(int8_linear(x, weight, b), expected)
+    expected = layer(w, b)(x)
+    monkeypatch.setattr(quantization, "is_exact", lambda product: False)
+    linear = layer(w, b)
+    assert linear.matrix.packed is None
+    assert torch.equal(linear(x), expected)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+@pytest.mark.parametrize("shape", [(5,), (1, 5), (2, 3, 5), (2, 0, 5), (0, 5)], ids=str)
+def test_an_integer_layer_takes_and_gives_the_shapes_and_types_of_a_linear(
+    shape: tuple[int, ...], bias: bool
+) -> None:
+    linear = nn.Linear(5, 7, bias=bias)
+    layer = Int8Linear(linear)
+    for dtype in (torch.float32, torch.float64, torch.bfloat16):
+        x = torch.randn(shape).to(dtype).requires_grad_()
+        actual, expected = layer(x), linear.to(dtype)(x)
+        assert actual.shape == expected.shape and actual.dtype == dtype
+        assert not actual.requires_grad
+        torch.testing.assert_close(actual, expected.detach(), atol=0.1, rtol=0.1)
+
+
+def test_reading_the_matrix_gives_the_rounded_one() -> None:
+    linear = nn.Linear(16, 9)
+    layer = Int8Linear(linear)
+    step = linear.weight.detach().abs().amax(1, keepdim=True) / 127
+    assert ((layer.weight - linear.weight).abs() <= step * 0.50001).all()
+    x = torch.eye(16)  # values that rounding leaves unchanged
+    torch.testing.assert_close(layer(x), x @ layer.weight.t() + linear.bias)
+
+
+def test_an_integer_layer_saves_nothing_and_leaves_the_linear_as_it_is() -> None:
+    linear = nn.Linear(4, 3)
+    before = linear.weight.detach().clone()
+    layer = Int8Linear(linear)
+    layer(torch.randn(2, 4))
+    assert not layer.state_dict() and not list(layer.parameters())
+    assert torch.equal(linear.weight, before)

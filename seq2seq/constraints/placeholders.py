@@ -1,0 +1,78 @@
+"""Placeholders: what is copied from a text to its translation as it is."""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+
+from seq2seq.constraints.lexical import Term
+from seq2seq.constraints.spelling import count_occurrences
+from seq2seq.environment import limit_time
+from seq2seq.errors import Seq2SeqError
+
+# What is no language: {name}, %s and %(x)d, addresses of pages and mail, tags. Linear time: only
+# the 64 characters before an @ are read from several places.
+PLACEHOLDERS = (
+    r"\{[^{}\s]*+\}|%(?:\(\w++\))?+[-+#0]*+\d*+(?:\.\d++)?+[sdifgrxX]\b|"
+    r"https?://[^\s<>\"]*[\w/]|"
+    r"(?:(?<![\w.+-])[\w.+-]++|[\w.+-]{1,64}+)@[\w-]++(?:\.[\w-]++)++|</?[A-Za-z][^<>]*+>"
+)
+
+SECONDS = 1.0  # of computing, in which a pattern must have read a text
+# Of the phrases that a search must copy from a sentence, or that a client asks for: each is encoded
+# in all contexts.
+MAX_REQUIRED, MAX_CHARACTERS = 50, 2_000
+
+
+@dataclass(frozen=True)
+class Placeholders:
+    """The matches of a pattern in a text; none without a pattern."""
+
+    pattern: re.Pattern[str] | None = None
+
+    def find(self, text: str) -> Counter[str]:
+        """The placeholders of a text, and how often each occurs, in their order.
+
+        Raises: Seq2SeqError if the pattern takes too long, see `limit_time`.
+        """
+        if self.pattern is None:
+            return Counter()
+        try:
+            with limit_time(SECONDS):
+                phrases = (match[0].strip() for match in self.pattern.finditer(text))
+                return Counter(phrase for phrase in phrases if phrase)
+        except TimeoutError:
+            raise Seq2SeqError(
+                f"--keep {self.pattern.pattern!r} takes more than {SECONDS:g} s for "
+                f"{text[:40]!r}..., {len(text):,} characters: it tries too many ways to match. "
+                "Repeat nothing that repeats, as (a+)+ does, or let it give nothing back: (?:a+)++"
+            ) from None
+
+    def terms(self, text: str) -> list[Term]:
+        """The terms of the first placeholders of a text, by which a search copies them."""
+        required, _ = split_required(self.find(text))
+        return [term for phrase in required for term in copy_terms(phrase, text)]
+
+
+def split_required(placeholders: Counter[str]) -> tuple[list[str], dict[str, int]]:
+    """The first placeholders, which a search must copy; and the others, which are only looked for
+    in a translation, with their counts.
+    """
+    required: list[str] = []
+    others: dict[str, int] = {}
+    room = MAX_CHARACTERS
+    for phrase, count in placeholders.items():
+        if len(required) < MAX_REQUIRED and len(phrase) <= room:
+            required.append(phrase)
+            room -= len(phrase)
+        else:
+            others[phrase] = count
+    return required, others
+
+
+def copy_terms(phrase: str, text: str) -> list[Term]:
+    """The terms of a translation that contains a phrase as often as a text does: as whole words,
+    and elsewhere.
+    """
+    whole, everywhere = count_occurrences(phrase, text), count_occurrences(phrase, text, True)
+    at_most = Term((phrase,), 0 if whole else everywhere, everywhere, anywhere=True)
+    return [Term((phrase,), whole), at_most] if whole else [at_most]

@@ -1,0 +1,65 @@
+/* What the C files share among themselves, and nobody else sees. */
+#ifndef KERNELS_H
+#define KERNELS_H
+
+#include "native.h"
+#include "vectors.h"
+
+/* Columns of a panel, and of a block: see linear.c. */
+enum { NR_VECTORS = LANES == 16 ? 4 : 2, NR = NR_VECTORS * LANES, NC = 4 * NR };
+
+/* Scratch memory, handed out from the front. */
+typedef struct {
+    char *next;   /* NULL: nothing is handed out, only counted */
+    int64_t size; /* bytes handed out */
+} Arena;
+
+void *arena_alloc(Arena *arena, int64_t bytes);
+
+/* What is done with the results of a linear map while they are in the cache, in this order: bias,
+ * activation, times `gate`, plus `residual`. */
+typedef struct {
+    int32_t activation;
+    const float *gate;     /* (rows, out_features), or NULL */
+    const float *residual; /* (rows, out_features), or NULL; may be the result itself */
+    const TopK *topk;      /* or NULL; else of each row only this is written, and */
+    float *max, *sum_exp;  /* (rows,): the largest result, and the sum of e^(result - max) */
+} Epilogue;
+
+/* y (rows, out_features) = x (rows, in_features) W^T and what follows it. */
+void linear_forward(const Linear *map, const float *x, int64_t rows, const Epilogue *epilogue,
+                    float *y, void *workspace);
+int64_t linear_workspace(int64_t rows, int64_t in_features);
+
+/* The sums (rows, NC) of a block, from row `row` and column `first` to `end`, are complete: turns
+ * them into results. row_scales: (rows,), in int8. */
+void store_tile(const Linear *map, const Epilogue *epilogue, int64_t row, int64_t rows,
+                const float *row_scales, int64_t first, int64_t end, const float *sums, float *y);
+/* Looks at the results of a row in columns `first` to `end`; they have room for whole vectors. */
+void update_topk(const Epilogue *epilogue, int64_t row, int64_t first, int64_t end,
+                 float *results);
+
+/* x (rows, dim) -> y (rows, dim), which may be x. */
+void apply_norm(const Norm *norm, const float *x, int64_t rows, int64_t dim, float *y);
+
+/* A KVView as lists of slots. */
+typedef struct {
+    int64_t rows, capacity;
+    int32_t *slots;   /* (rows, capacity) */
+    int32_t *lengths; /* (rows,), how many count */
+} KVIndex;
+
+void build_kv_index(const KVView *view, KVIndex *index);
+/* Rotates heads (heads, head_dim) by a position, in place. */
+void apply_rope(const Attention *a, int64_t heads, int64_t position, float *x);
+/* queries: (rows, queries_stride), of which the first are (n_heads, head_dim) ->
+ * out: (rows, n_heads, head_dim), zeros where a row reads nothing.
+ * scores: (index->capacity + LANES,), scratch. */
+void attend(const Attention *a, const float *queries, int64_t queries_stride, int64_t rows,
+            const KVCache *cache, const KVIndex *index, const int64_t *positions,
+            int64_t positions_stride, float *out, float *scores);
+
+/* x and gates side by side (rows, 2, dim); changes the states c and adds to y, (rows, dim). */
+void ssru_step(const float *x, int64_t rows, int64_t dim, float *c, float *y);
+
+#endif

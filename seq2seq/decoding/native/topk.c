@@ -1,0 +1,73 @@
+/* The best outputs of each row of a large map, found while it is multiplied: the logits are never
+ * written. */
+#include "kernels.h"
+#include <math.h>
+
+/* Puts a value where it belongs in a list, best first; the last is dropped. */
+static void insert(float value, int64_t id, int64_t k, float *values, int64_t *ids) {
+    int64_t place = k - 1;
+    for (; place > 0 && value > values[place - 1]; place--)
+        values[place] = values[place - 1], ids[place] = ids[place - 1];
+    values[place] = value, ids[place] = id;
+}
+
+/* Adds a block to the largest result of a row and to the sum of e^(result - largest). Returns: the
+ * largest result of the block. */
+static float update_log_sum(const float *results, int64_t count, float *max, float *sum_exp) {
+    vec most = broadcast(-INFINITY), sum = broadcast(0);
+    for (int64_t c = 0; c < count; c += LANES) most = maximum(load(results + c), most);
+    const float before = *max, here = reduce_max(most);
+    const float now = here > before ? here : before, zero = now > -INFINITY ? now : 0;
+    for (int64_t c = 0; c < count; c += LANES) sum += vector_exp(load(results + c) - zero);
+    if (now > before) *sum_exp *= before > -INFINITY ? expf(before - now) : 0;
+    *sum_exp += reduce_sum(sum);
+    *max = now;
+    return here;
+}
+
+/* What this row may not choose cannot be found. */
+static void ban(const TopK *topk, int64_t row, int64_t first, int64_t end, float *results) {
+    for (int64_t i = 0; i < topk->banned_count; i++)
+        if (topk->banned[i] >= first && topk->banned[i] < end)
+            results[topk->banned[i] - first] = -INFINITY;
+    if (topk->no_eos && topk->no_eos[row] && topk->eos >= first && topk->eos < end)
+        results[topk->eos - first] = -INFINITY;
+}
+
+void update_topk(const Epilogue *epilogue, int64_t row, int64_t first, int64_t end,
+                 float *results) {
+    const TopK *topk = epilogue->topk;
+    const int64_t count = end - first, k = topk->k;
+    float *values = topk->log_probs + row * k;
+    int64_t *ids = topk->ids + row * k;
+    if (first == 0) {
+        epilogue->max[row] = -INFINITY, epilogue->sum_exp[row] = 0;
+        for (int64_t i = 0; i < k; i++) values[i] = -INFINITY, ids[i] = i;
+    }
+    for (int64_t c = count; c % LANES; c++) results[c] = -INFINITY;
+    const float most =
+        update_log_sum(results, count, epilogue->max + row, epilogue->sum_exp + row);
+    if (most <= values[k - 1]) return;
+    ban(topk, row, first, end, results);
+    for (int64_t c = 0; c < count; c += LANES) {
+        if (!any_true(load(results + c) > broadcast(values[k - 1]))) continue;
+        for (int64_t i = c; i < c + LANES; i++)
+            if (results[i] > values[k - 1]) insert(results[i], first + i, k, values, ids);
+    }
+}
+
+int64_t s2s_topk(const Linear *head, const float *hidden, int64_t rows, const TopK *topk,
+                 void *workspace, int64_t size) {
+    Arena arena = {workspace, 0};
+    Epilogue epilogue = {.topk = topk};
+    epilogue.max = arena_alloc(&arena, rows * (int64_t)sizeof(float));
+    epilogue.sum_exp = arena_alloc(&arena, rows * (int64_t)sizeof(float));
+    void *rest = arena_alloc(&arena, linear_workspace(rows, head->in_features));
+    if (arena.size > size) return arena.size;
+    linear_forward(head, hidden, rows, &epilogue, 0, rest);
+    for (int64_t r = 0; r < rows; r++) {
+        const float log_sum = epilogue.max[r] + logf(epilogue.sum_exp[r]);
+        for (int64_t i = 0; i < topk->k; i++) topk->log_probs[r * topk->k + i] -= log_sum;
+    }
+    return arena.size;
+}

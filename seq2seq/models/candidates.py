@@ -1,0 +1,145 @@
+"""The next tokens that a search may choose from: its request, and the answer of a model.
+
+A request holds, as data, all that a search knows of the next tokens of each row: a prefix to
+follow, a minimum length, repetitions that are banned, what its constraints ban, allow and require.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import torch
+from torch import Tensor
+
+from seq2seq.symbols import EOS, NEVER_GENERATED
+
+# Columns of which at first only the largest is compared. `topk` is fast if a row has more than 64 C
+# of these chunks: with 8,000 pieces and the 10 candidates of 5 beams, chunks of at most 12.
+CHUNK = 10
+
+
+@dataclass(frozen=True)
+class CandidateRequest:
+    """The candidates that the next choice of a search needs, for N = B * K rows.
+
+    Attributes:
+        count: C, candidates of each row; all tokens if there are fewer.
+        forced: (N,) the token that a row must take, -1 = free; None = all are free.
+        no_eos: (N,) bool: rows that may not end yet; None = all may.
+        banned: (M, 2) pairs of a row and a token that it may not take.
+        allowed: (M, 2) pairs of a row and a token: all that such a row may take.
+        required: (N, R) tokens that are candidates whatever their rank, -1 = none. They come last,
+            and have probability 0 there if they are among the first C too, or if the row may not
+            take them.
+    """
+
+    count: int
+    forced: Tensor | None = None
+    no_eos: Tensor | None = None
+    banned: Tensor | None = None
+    allowed: Tensor | None = None
+    required: Tensor | None = None
+
+    def constrained_rows(self) -> Tensor | None:
+        """Rows (M,) in which some token other than eos is not like all others; None = no row."""
+        rows = [pairs[:, 0] for pairs in (self.banned, self.allowed) if pairs is not None]
+        if self.forced is not None:
+            rows.append((self.forced >= 0).nonzero()[:, 0])
+        if self.required is not None:
+            rows.append((self.required >= 0).any(1).nonzero()[:, 0])
+        constrained = torch.cat(rows).unique() if rows else None
+        return None if constrained is None or not len(constrained) else constrained
+
+    def select_rows(self, rows: Tensor) -> "CandidateRequest":
+        """The request for some of the rows, (N',) ascending."""
+
+        def select(x: Tensor | None) -> Tensor | None:
+            return None if x is None else x[rows]
+
+        def select_pairs(pairs: Tensor | None) -> Tensor | None:
+            if pairs is None:
+                return None
+            pairs = pairs[torch.isin(pairs[:, 0], rows)]
+            return torch.stack((torch.searchsorted(rows, pairs[:, 0].contiguous()), pairs[:, 1]), 1)
+
+        return CandidateRequest(
+            self.count,
+            select(self.forced),
+            select(self.no_eos),
+            select_pairs(self.banned),
+            select_pairs(self.allowed),
+            select(self.required),
+        )
+
+
+class Candidates(NamedTuple):
+    """Next tokens of each row: the best, best first, then those that were required."""
+
+    logp: Tensor  # (N, C + R) log-probabilities, float32 at least
+    ids: Tensor  # (N, C + R)
+
+
+def top_candidates(logits: Tensor, request: CandidateRequest) -> Candidates:
+    """The most probable next tokens of each row: logits (N, V), overwritten -> (N, C + R).
+
+    Symbols that no text contains are excluded; probabilities are those of the model, not
+    renormalised without them. A forced row has its token first, and all its other candidates have
+    probability 0.
+    """
+    logp = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    # In place: a second tensor (N, V) would not fit in the caches.
+    torch.log_softmax(logp, -1, out=logp)
+    forced = request.forced
+    forced_logp = None if forced is None else logp.gather(1, forced.clamp(min=0)[:, None])
+    for symbol in NEVER_GENERATED:
+        logp[:, symbol] = -torch.inf
+    if request.no_eos is not None:
+        logp[:, EOS].masked_fill_(request.no_eos, -torch.inf)
+    if request.banned is not None:
+        logp[tuple(request.banned.T)] = -torch.inf
+    if request.allowed is not None:
+        rows, tokens = request.allowed.T
+        kept = logp[rows, tokens]
+        logp[rows] = -torch.inf
+        logp[rows, tokens] = kept
+    best, ids = top_of_rows(logp, request.count)
+    if request.required is not None:
+        best, ids = with_required(logp, best, ids, request.required)
+    if forced is not None and forced_logp is not None:
+        rows = forced >= 0
+        best.masked_fill_(rows[:, None], -torch.inf)
+        best[:, :1] = torch.where(rows[:, None], forced_logp, best[:, :1])
+        ids[:, 0] = torch.where(rows, forced, ids[:, 0])
+    return Candidates(best, ids)
+
+
+def with_required(logp: Tensor, best: Tensor, ids: Tensor, required: Tensor) -> Candidates:
+    """Candidates (N, C) and the required tokens (N, R) of each row: those among the candidates
+    already, and -1, have probability 0 in their second place.
+    """
+    again = (required[:, :, None] == ids[:, None]).any(2) | (required < 0)
+    of_required = logp.gather(1, required.clamp(min=0)).masked_fill(again, -torch.inf)
+    tokens = required.clamp(min=0)
+    return Candidates(torch.cat((best, of_required), 1), torch.cat((ids, tokens), 1))
+
+
+def top_of_rows(x: Tensor, count: int) -> tuple[Tensor, Tensor]:
+    """`topk`, exact up to the order of equal values: (N, V) -> values and columns, (N, C) each.
+
+    The C largest values of a row lie in the C chunks with the largest maxima, so only these are
+    searched. A chunk takes every w-th column, so that the maxima of all chunks are found as fast as
+    the row can be read.
+    """
+    V = x.shape[1]
+    w = V // CHUNK
+    if w < 4 * count:
+        best, columns = x.topk(min(count, V))
+        return best, columns
+    maxima = x[:, : w * CHUNK].unflatten(1, (CHUNK, w)).amax(1)
+    chunks = maxima.topk(count, sorted=False).indices  # (N, C)
+    within = torch.arange(0, w * CHUNK, w, device=x.device)
+    columns = (chunks[:, :, None] + within).flatten(1)  # (N, C * CHUNK)
+    if w * CHUNK < V:
+        rest = torch.arange(w * CHUNK, V, device=x.device).expand(len(x), -1)
+        columns = torch.cat((columns, rest), dim=1)
+    best, places = x.gather(1, columns).topk(count)
+    return best, columns.gather(1, places)
