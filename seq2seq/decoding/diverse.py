@@ -69,7 +69,7 @@ class DiverseState(BeamState):
                 ids[of_group],
                 self.greedy[of_group],
                 guides,
-                -penalty * count_matches(ids[of_group], earlier),
+                -penalty * count_among(ids[of_group], earlier),
             )
             best = selected.best_open(K)
             tokens = np.where(best.values == -np.inf, FREE, best.tokens)
@@ -95,7 +95,7 @@ class DiverseState(BeamState):
         return results
 
 
-def count_matches(tokens: Array, others: Array) -> Array:
+def count_among(tokens: Array, others: Array) -> Array:
     """The count of each token (B, ...) among others of its sentence, (B, M) -> (B, ...)."""
     order = torch.from_numpy(np.sort(others, axis=1))
     flat = torch.from_numpy(np.ascontiguousarray(tokens).reshape(len(tokens), -1))

@@ -85,8 +85,7 @@ class Seq2Seq(nn.Module):
     @property
     def can_merge(self) -> bool:
         """Can sentences that start now be decoded together with others that started before?"""
-        pasts = (a for a in self.attentions if a.place.role is Role.DECODER)
-        return all(attention.can_merge for attention in pasts)
+        return all(a.can_merge for a in self.attentions if a.place.role is Role.DECODER)
 
     def encode(self, source: Tensor) -> Encoded:
         """Source ids (B, S) -> what the decoder attends to."""

@@ -39,7 +39,7 @@ class CandidateRequest:
     allowed: Tensor | None = None
     required: Tensor | None = None
 
-    def constrained_rows(self) -> Tensor | None:
+    def rows_with_constraints(self) -> Tensor | None:
         """Rows (M,) in which some token other than eos is not like all others; None = no row."""
         rows = [pairs[:, 0] for pairs in (self.banned, self.allowed) if pairs is not None]
         if self.forced is not None:

@@ -99,10 +99,6 @@ def query_of(attention: Any, given: Given, n: int, t: int) -> Tensor:
             if isinstance(change, ContextGate)
             else q + change.context.weight @ mean
         )
-            gated(change, q, mean)
-            if isinstance(change, ContextGate)
-            else q + change.context.weight @ mean
-        )
     return q.view(H, D)
 
 

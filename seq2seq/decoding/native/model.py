@@ -153,7 +153,7 @@ class NativeTransformer(Seq2Seq):
         """
         if request.count > MAX_CANDIDATES:
             return super().candidates(hidden, request)
-        constrained = request.constrained_rows()
+        constrained = request.rows_with_constraints()
         if constrained is None:
             return self._top_candidates(hidden, request.count, request.no_eos)
         full = super().candidates(hidden[constrained], request.select_rows(constrained))
