@@ -68,7 +68,7 @@ def clean_line(text: str) -> str:
 
 
 class TranslationScore(NamedTuple):
-    """How probable a model finds a given translation.
+    """The probability that a model gives a translation.
 
     Attributes:
         log_probability: natural, summed over all pieces, end included; None for a pair that cannot
@@ -111,7 +111,7 @@ def log_probabilities(model: Seq2Seq, pairs: Sequence[Pair]) -> list[Tensor]:
 
 @torch.no_grad()
 def cross_weights(model: Seq2Seq, pairs: Sequence[Pair]) -> list[Tensor]:
-    """Where the model looks in the source when it writes each target piece.
+    """The weights of cross-attention when the model writes each target piece.
 
     Returns: for each pair, in order, (L, H, T + 1, S + 1) on the CPU for L layers of H heads, T
         target and S source pieces; the last row wrote the end, the last column is the source's end.

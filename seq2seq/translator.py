@@ -1,8 +1,8 @@
 """A trained model for people: text in, text out."""
 
+import sys
 import warnings
-from collections import deque
-from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, partial
 from itertools import repeat
 from pathlib import Path
@@ -16,7 +16,7 @@ from seq2seq.alignment.choice import SHIFTS, Alignment
 from seq2seq.alignment.links import Span, Word, spans_to_words, word_weights, words
 from seq2seq.attention import ATTENTION
 from seq2seq.constraints.lexical import Vocabulary
-from seq2seq.constraints.request import Rules, TextRequest
+from seq2seq.constraints.request import Rules
 from seq2seq.decoding import (
     SEARCHES,
     Engine,
@@ -26,8 +26,8 @@ from seq2seq.decoding import (
     check_coverage,
     engine_options,
 )
-from seq2seq.decoding.engine import SentenceEngine
 from seq2seq.decoding.precision import is_native, with_precision
+from seq2seq.decoding.sentence_engine import MAX_UNANSWERED, SentenceEngine
 from seq2seq.decoding.workers import Workers
 from seq2seq.environment import usable_cores
 from seq2seq.errors import ConfigError
@@ -37,16 +37,14 @@ from seq2seq.models.ensemble import Mean
 from seq2seq.scoring import Pair, TranslationScore, cross_weights, log_probabilities, read_pairs
 from seq2seq.symbols import EOS, NAMES
 from seq2seq.tables import check_range, options_of
-from seq2seq.text_engine import TextCodec, TextEngine, Translation
 from seq2seq.tokenization.tokenizer import Tokenizers
+from seq2seq.translation.codec import TextCodec
+from seq2seq.translation.problems import warn_of_problems
+from seq2seq.translation.request import DIVERGED, Result, Translation, TranslationRequest
+from seq2seq.translation.text_engine import TextEngine
 
 # Requests that make it worth starting a process, which takes about as long as importing torch.
 WORTH_A_PROCESS = 256
-SHOWN = 10  # line numbers, or phrases, listed in a warning
-DIVERGED = (
-    "the output of the model is not finite (NaN or infinity). Its weights are damaged, or its "
-    "training diverged"
-)
 
 
 class Translator:
@@ -125,7 +123,8 @@ class Translator:
             options: of the search: `beam_size=4`, `length_penalty=0.6`; see `search`.
         """
         engine = self.engine(self.search(**options), workers=workers)
-        return [best[0].text if best else "" for best in self.stream(texts, engine, prefixes)]
+        results = self.stream(texts, engine, prefixes)
+        return [best[0].text if best else "" for best, _ in results]
 
     def search(self, name: str | None = None, **options: Any) -> Search:
         """The search of the model's configuration, with these options changed.
@@ -167,7 +166,8 @@ class Translator:
             options: of conf/decode; None = as configured. `cache`: `auto`, `dense` or `paged`;
                 `rows`, `pages`, `page_size`: see `Engine`; `precision`: `float32`, `bfloat16` or
                 `int8`; `workers`: maximum number of processes, one thread each; `auto` is one per
-                CPU core, and none for a few sentences. None are started with 1 or on a GPU.
+                CPU core, and none for a few sentences. None are started with 1, on a GPU, or on
+                another system than Linux.
 
         Raises: ConfigError for invalid values.
         """
@@ -182,7 +182,7 @@ class Translator:
         model = self.convert(precision)
         engine = Engine(model, search, guide, **values)
         count, minimum = (usable_cores(), WORTH_A_PROCESS) if workers == "auto" else (workers, 1)
-        if count == 1 or self.device.type != "cpu":
+        if count == 1 or self.device.type != "cpu" or sys.platform != "linux":
             return engine
         if is_native(model):  # as it is, so that all processes share it
             build = partial(Engine, model, search, guide, **values)
@@ -197,11 +197,14 @@ class Translator:
         return self._converted[precision]
 
     def text_engine(
-        self, engine: SentenceEngine, max_source: int | None = None, rules: Rules | None = None
+        self,
+        engine: SentenceEngine | Search,
+        max_source: int | None = None,
+        rules: Rules | None = None,
     ) -> TextEngine:
-        """The engine for texts over an engine for sentences, with `submit`, `step` and `cancel`;
-        `max_source` and `rules` as in `stream`.
-        """
+        """The engine for texts over an engine for sentences; arguments as in `stream`."""
+        if isinstance(engine, Search):
+            engine = Engine(self.convert("float32"), engine, self.vocabulary.guide)
         codec = TextCodec(
             Tokenizers(self.source, self.target),
             self._limit(max_source),
@@ -214,36 +217,34 @@ class Translator:
 
     def stream(
         self,
-        texts: Iterable[str | TextRequest | None],
+        texts: Iterable[str | TranslationRequest],
         engine: SentenceEngine | Search,
         prefixes: str | Iterable[str] = "",
         *,
         rules: Rules | None = None,
         max_source: int | None = None,
-        ready: Callable[[], bool] = lambda: True,
-        look_ahead: int = 2**16,
-    ) -> Generator[list[Translation] | None, None, None]:
-        """All hypotheses of each text, best first, in the order of the texts; none for an empty
-        text, None for a text that cannot be translated.
+        max_unanswered: int = MAX_UNANSWERED,
+    ) -> Iterator[Result]:
+        """The result of each text, in order.
 
         Translates any number of texts in constant memory: an engine reads ahead as far as it needs
-        for batches of similar lengths. No translation depends on which texts share its batch. A
-        warning names each text without a translation of finite probability; another, at the end,
-        those whose best translation the length limit cut off.
+        for batches of similar lengths. No translation depends on which texts share its batch.
+        Warnings tell the problems of the results, too.
 
         Args:
             texts: read as they are needed, from an open file for example: line endings are not part
-                of a text. None stands for a text that could not be read. A `TextRequest` says what
-                else its translation must be like.
+                of a text. A `TranslationRequest` says what its translation must be like.
             engine: from `engine` above; a search means an engine in this process with default
                 options.
-            prefixes: what translations must begin with: one for all, or one for each text.
+            prefixes: what the translations of strings must begin with: one for all, or one for each
+                text.
             rules: what all translations must be like.
             max_source: pieces (with eos) beyond which a text is cut and translated in parts; None
                 = as in training.
-            ready: can another text, or the end, be read without waiting? If not, the texts already
-                read are translated first.
-            look_ahead: maximum texts that are read before the first is answered.
+            max_unanswered: maximum texts that are read before the first is answered.
+
+        Raises: ConfigError for a text that can never be translated, such as one with a prefix that
+            the model cannot write.
         """
         if isinstance(texts, str):
             raise TypeError("texts should be a list, and this is one string: give [text]")
@@ -251,45 +252,14 @@ class Translator:
             pairs = zip(texts, repeat(prefixes), strict=False)
         else:
             pairs = zip(texts, prefixes, strict=True)
-        refused: deque[bool] = deque()
-
-        def read() -> Iterator[TextRequest]:
-            for text, prefix in pairs:
-                refused.append(text is None)
-                asked = text if isinstance(text, TextRequest) else TextRequest(text or "")
-                yield asked._replace(prefix=asked.prefix or prefix)
-
-        if isinstance(engine, Search):
-            engine = Engine(self.convert("float32"), engine, self.vocabulary.guide)
-        answers = self.text_engine(engine, max_source, rules).translate(
-            read(), ready=ready, max_unanswered=look_ahead
+        requests = (
+            TranslationRequest(text, prefix, place=f"line {n}") if isinstance(text, str) else text
+            for n, (text, prefix) in enumerate(pairs, start=1)
         )
-        first, truncated = [], 0  # lines that the limit cut off: the first ones, and their count
-        for line_no, translations in enumerate(answers, start=1):
-            if translations and translations[0].truncated:
-                first += [line_no] if truncated < SHOWN else []
-                truncated += 1
-            if translations is None:
-                warnings.warn(
-                    f"line {line_no} has no translation of finite probability: {DIVERGED}",
-                    stacklevel=2,
-                )
-            elif translations and translations[0].unsatisfied:
-                named = [f"'{words}'" for words in translations[0].unsatisfied]
-                more = [f"{len(named) - SHOWN:,} more"] * (len(named) > SHOWN)
-                warnings.warn(
-                    f"line {line_no} has no translation that obeys what is asked of "
-                    f"{' and '.join([*named[:SHOWN], *more])}: left out",
-                    stacklevel=2,
-                )
-            yield None if refused.popleft() else translations
-        if truncated:
-            lines = ", ".join(map(str, first)) + ", ..." * (truncated > SHOWN)
-            warnings.warn(
-                f"cut off at the length limit: {truncated:,} translation(s), of line {lines}. To "
-                "allow longer ones, raise --length-ratio (and --max-length, if given)",
-                stacklevel=2,
-            )
+        ended = self.text_engine(engine, max_source, rules).translate(
+            requests, max_unanswered=max_unanswered
+        )
+        return (request.result for request in warn_of_problems(ended))
 
     def alternatives(
         self,
@@ -298,20 +268,21 @@ class Translator:
         count: int = 5,
         engine: SentenceEngine | Search | None = None,
     ) -> list[Translation]:
-        """The best ways to go on after the beginning of a translation, see
-        `TextEngine.submit_alternatives`; best first.
+        """The best ways to go on after the beginning of a translation that differ in their next
+        piece, each to its end; best first.
 
         Args:
+            beginning: of the translation; the last word may be completed unless a space follows.
+            count: maximum number of them.
             engine: that completes them, as in `stream`; None = the configured search.
+
+        Raises: ConfigError for a text of several parts, or none, and as `stream`.
         """
-        if engine is None or isinstance(engine, Search):
-            engine = Engine(self.convert("float32"), engine or self.search(), self.vocabulary.guide)
-        texts = self.text_engine(engine)
-        texts.submit_alternatives(text, beginning, count)
-        while texts.busy:
-            for _, found in texts.step():
-                return found or []
-        return []
+        request = TranslationRequest(text, beginning, alternatives=count)
+        for _ in self.text_engine(engine or self.search()).translate([request]):
+            if request.error:
+                raise request.error
+        return request.result.translations
 
     def _limit(self, max_source: int | None) -> int:
         """Maximum pieces of a text, with its end and without its tag."""
@@ -331,7 +302,7 @@ class Translator:
         return self.model.max_source
 
     def align(self, source: str, target: str | None = None, *, units: str = "words") -> Alignment:
-        """Where the model looks while it writes `target`, by default its translation of `source`.
+        """The alignment of `source` with `target`, by default its translation.
 
         One pass over the given pair: the weights are those of teacher forcing.
 
@@ -377,7 +348,7 @@ class Translator:
                     yield None
 
     def score(self, sources: Iterable[str], targets: Iterable[str]) -> list[TranslationScore]:
-        """How probable each target is as the translation of its source, in order.
+        """The probability of each target as the translation of its source, in order.
 
         Raises: ValueError if there are more of one than of the other.
         """

@@ -1,6 +1,7 @@
 """Builders shared by the tests: configurations as a run composes them, small modules, batches."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any, TypeVar
@@ -13,6 +14,8 @@ from torch import Tensor, nn
 
 from seq2seq.alignment.links import Link, LinkCounts
 from seq2seq.attention.roles import resolve_roles
+from seq2seq.decoding import Engine, Hypothesis, SentenceRequest
+from seq2seq.decoding.sentence_engine import SentenceEngine
 from seq2seq.models import MODELS, Seq2Seq, build_model
 from seq2seq.nn.positions import POSITIONS
 from seq2seq.symbols import EOS, PAD
@@ -164,3 +167,21 @@ def error_rate(
 ) -> float:
     """The alignment error rate of a corpus."""
     return LinkCounts.total(map(LinkCounts.of, predicted, sure, possible)).aer
+
+
+def translate_copies(
+    engine: SentenceEngine, requests: Iterable[SentenceRequest], **options: Any
+) -> Iterator[list[Hypothesis]]:
+    """The hypotheses of each request, which may be given to other engines, too."""
+    for ended in engine.translate(map(replace, requests), **options):
+        if ended.error:
+            raise ended.error
+        yield ended.hypotheses or []
+
+
+def answer_all(hypotheses: list[Hypothesis], engine: Engine) -> list[SentenceRequest]:
+    """In place of `Engine.advance`: the same answer to all."""
+    requests, engine._requests = list(engine._requests.values()), {}
+    for request in requests:
+        request.finish([*hypotheses])
+    return requests

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import test_cli
 import torch
+from helpers import answer_all
 from test_cli import SENTENCES, Command, refused
 
 from seq2seq.cli import documents
@@ -63,12 +64,8 @@ def test_placeholders_are_kept_if_the_search_can_do_so(seq2seq: Command, run: Pa
 def test_a_sentence_without_translation_stays_and_is_named(
     seq2seq: Command, run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def damaged(engine: Engine) -> None:
-        """In place of `Engine.advance`."""
-        for i in list(engine._recipients):
-            engine.answer(i, [Hypothesis([], float("nan"), (float("nan"),))])
-
-    monkeypatch.setattr(Engine, "advance", damaged)
+    hypotheses = [Hypothesis([], float("nan"), float("nan"))]
+    monkeypatch.setattr(Engine, "advance", lambda engine: answer_all(hypotheses, engine))
     ended = seq2seq("translate", run, "--document", stdin=TEXT.encode())
     assert (ended.code, ended.out.decode()) == (1, TEXT)
     assert "warning: sentence 2 has no translation" in ended.err and "line" not in ended.err

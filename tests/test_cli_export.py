@@ -31,7 +31,7 @@ def test_an_exported_run_translates_as_the_run_does_by_the_printed_code(
         exec(code, {})
     long = {"name": "beam", "beam_size": 5, "length_ratio": 0, "length_extra": 256}
     long["stopping"] = "count"  # as CTranslate2 does
-    (best,) = Translator.load(run, device="cpu").stream(SENTENCES[:1], build_search(long))
+    ((best, _),) = Translator.load(run, device="cpu").stream(SENTENCES[:1], build_search(long))
     assert best and printed.getvalue() == best[0].text + "\n"
 
 
@@ -83,7 +83,7 @@ def test_a_run_becomes_a_folder_of_transformers_with_a_card(
     batch = tokenizer(SENTENCES[:1], return_tensors="pt", return_token_type_ids=False)
     found = model.generate(**batch, num_beams=1, max_new_tokens=20, max_length=None)
     options = {"name": "greedy", "length_ratio": 0, "length_extra": 20}
-    (best,) = Translator.load(run, device="cpu").stream(SENTENCES[:1], build_search(options))
+    ((best, _),) = Translator.load(run, device="cpu").stream(SENTENCES[:1], build_search(options))
     assert target.batch_decode(found, skip_special_tokens=True) == [best[0].text]
 
 

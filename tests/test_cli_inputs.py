@@ -10,10 +10,10 @@ import test_cli
 from test_cli import SENTENCES, Command, refused
 
 from seq2seq.cli.files import InputPath
-from seq2seq.cli.main import parsers
+from seq2seq.cli.main import COMMANDS, command_parser
 
 run, seq2seq, test_set = test_cli.run, test_cli.seq2seq, test_cli.test_set
-COMMANDS = parsers()[1]
+PARSERS = {name: command_parser(name) for name in COMMANDS}
 FILES = ("RUN", "--source", "FILE", "--target", "FILE")
 # What a command needs beside an option.
 BESIDE = {
@@ -30,14 +30,14 @@ BESIDE = {
 }
 READ = [
     (name, action)
-    for name, parser in COMMANDS.items()
+    for name, parser in PARSERS.items()
     for action in parser._actions
     if action.type is InputPath and action.option_strings
 ]
 
 
 def test_every_option_that_names_a_file_says_whether_it_is_read() -> None:
-    for name, parser in COMMANDS.items():
+    for name, parser in PARSERS.items():
         for action in parser._actions:
             named = (
                 action.metavar in ("FILE", "PATH", "FOLDER", "SRC", "REF") or action.type is Path

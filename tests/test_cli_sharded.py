@@ -7,7 +7,6 @@ import os
 import re
 import shutil
 import signal
-import warnings
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -18,6 +17,7 @@ from test_cli import SENTENCES, Command, refused
 
 from seq2seq import durable
 from seq2seq.cli import sharded
+from seq2seq.cli import shards as shards_module
 
 run, seq2seq = test_cli.run, test_cli.seq2seq
 FAST = ("--beam-size", 1, "--max-length", 12)
@@ -190,7 +190,7 @@ def test_who_begins_a_folder_says_how_it_is_translated(
     seq2seq: Command, run: Path, texts: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another machine creates the note between the look at it and its creation."""
-    create = sharded.create_text
+    create = shards_module.create_text
     written: list[dict[str, object]] = []
 
     def create_later(path: Path, text: str) -> None:
@@ -199,7 +199,7 @@ def test_who_begins_a_folder_says_how_it_is_translated(
         create(path, text)
 
     others: dict[str, object] = {"max_length": 13, "shard_lines": 5}
-    monkeypatch.setattr(sharded, "create_text", create_later)
+    monkeypatch.setattr(shards_module, "create_text", create_later)
     words = refused(seq2seq(*typed(run, texts, *FAST)))
     assert "begun with other options (" in words
     assert "--max-length" in words and "--shard-lines" in words
@@ -252,13 +252,11 @@ def test_lines_of_a_shard_are_bounded_in_bytes(
     seq2seq(*typed(run, texts, *sampled))
     whole = joined(texts)
     shutil.rmtree(texts.parent / "out")
-    monkeypatch.setattr(sharded, "BYTES", 5)
+    monkeypatch.setattr(shards_module, "BYTES", 5)
     ended = seq2seq(*typed(run, texts, "--shard-lines", 100, *sampled))
     assert joined(texts) == whole
-    files = sharded.InputFiles(texts, texts.parent / "out", 100)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the line that is too long
-        lines = [block for file in files.files for _, block in files.shards(file)]
+    files = shards_module.InputFiles(texts, texts.parent / "out", 100)
+    lines = [block for file in files.files for _, block in files.shards(file)]
     sizes = [[len((line or "").encode()) for line in block] for block in lines]
     assert all(sum(block[:-1]) < 5 for block in sizes)
     assert f"in {len(lines)} shards translated" in ended.err
@@ -344,7 +342,7 @@ def test_other_options_and_other_files_than_text_are_refused(
     assert "z.png is not UTF-8 text" in refused(seq2seq(*typed(run, texts, *FAST)))
     for part in ("0/2", "3/2", "1"):
         with pytest.raises(argparse.ArgumentTypeError, match="should be like 1/8"):
-            sharded.shard(part)
+            sharded.parse_part(part)
 
 
 @pytest.mark.skipif(find_spec("ray") is not None, reason="ray is installed")

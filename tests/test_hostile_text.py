@@ -20,7 +20,6 @@ from hypothesis import strategies as st
 from piece_models import model_bytes
 
 import seq2seq
-from seq2seq.cli.sharded import LINE_NUMBERS
 from seq2seq.constraints.placeholders import PLACEHOLDERS, Placeholders
 from seq2seq.constraints.spelling import count_occurrences, is_inside_word
 from seq2seq.documents.document import Document
@@ -74,7 +73,6 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "cautions": lambda text: cautions([text], {"a": [text]}),
     "occurrences": lambda text: [count_occurrences(text[:n], text) for n in (99, LENGTH // 2)],
     "pieces of other programs": lambda text: imported_tokenizer().encode_batch([text]),
-    "line numbers": lambda text: LINE_NUMBERS.sub("", text),
 }
 
 

@@ -233,6 +233,6 @@ def test_argos_translates_alike(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     search = build_search({"name": "greedy", "length_ratio": 0.0, "length_extra": 256})
     texts = ["ab a b c", "c ab", "b aaab", "c"]
     ours = Translator(saved, device="cpu").stream(texts, search)
-    for text, (best, *_) in zip(texts, ours, strict=True):
+    for text, ((best, *_), _) in zip(texts, ours, strict=True):
         [theirs] = translate.apply_packaged_translation(installed, text, engine, alone, 1)
         assert theirs.value == best.text

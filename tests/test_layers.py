@@ -25,7 +25,7 @@ FLOORS = {
     "serving": 7,  # a service
     "translator": 6,
     "average": 5,
-    "text_engine": 5,
+    "translation": 5,  # texts, as requests to decode their sentences
     "constraints": 3,  # what is asked of a translation
     "training": 5,
     "interchange": 5,

@@ -2,6 +2,7 @@
 
 import random
 import re
+from dataclasses import replace
 from itertools import islice
 from typing import Any
 
@@ -10,12 +11,13 @@ from tiny_runs import demo_lines, demo_run
 
 from seq2seq.constraints.lexical import Constraint, Term
 from seq2seq.constraints.placeholders import PLACEHOLDERS, Placeholders
-from seq2seq.constraints.request import Rules, TextRequest
+from seq2seq.constraints.request import Rules
 from seq2seq.constraints.spelling import count_occurrences
-from seq2seq.decoding import Beam, Engine, Greedy, Request, Search
+from seq2seq.decoding import Beam, Engine, Greedy, Search
+from seq2seq.decoding.request import SentenceRequest, Status
 from seq2seq.errors import ConfigError
 from seq2seq.symbols import EOS
-from seq2seq.text_engine import Translation
+from seq2seq.translation.request import Result, TranslationRequest
 from seq2seq.translator import Translator
 
 LIMIT = 24  # pieces of a part
@@ -30,9 +32,9 @@ def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
     return translator
 
 
-def plain(translations: list[Translation] | None) -> list[tuple[str, Any]]:
-    assert translations is not None
-    return [(t.text, pytest.approx(t.score, abs=1e-9)) for t in translations]
+def plain(result: Result) -> list[tuple[str, Any]]:
+    assert not result.failed
+    return [(t.text, pytest.approx(t.score, abs=1e-9)) for t in result.translations]
 
 
 @pytest.mark.filterwarnings("ignore:line .* is longer than")
@@ -51,38 +53,40 @@ def test_every_caller_gets_its_texts_once(translator: Translator, cache: str, ca
     ]
     sentences = Engine(translator.model, SEARCHES[0], cache=cache, rows=8)
     callers = [translator.text_engine(sentences, LIMIT) for _ in range(2)]
-    submitted: list[dict[int, tuple[int, int]]] = [{}, {}]  # of each caller: id -> search, text
-    answered: list[set[int]] = [set(), set()]
+    # Of each caller: its request -> search and text.
+    submitted: list[dict[TranslationRequest, tuple[int, int]]] = [{}, {}]
+    answered: list[set[TranslationRequest]] = [set(), set()]
     stream = enumerate(
         translator.stream(TEXTS * (1 + calls // 100), sentences, "A", max_source=LIMIT)
     )
     generator = random.Random(0)
 
     def step(which: int) -> None:
-        for i, translations in callers[which].step():
-            search, text = submitted[which][i]
-            assert i not in answered[which]
-            answered[which].add(i)
-            assert plain(translations) == expected[search][text]
+        for request in callers[which].advance():
+            search, text = submitted[which][request]
+            assert request not in answered[which]
+            answered[which].add(request)
+            assert plain(request.result) == expected[search][text]
 
     for _ in range(calls):
         which, choice = generator.randrange(2), generator.randrange(5)
         if choice < 2:
             search, text = generator.randrange(len(SEARCHES)), generator.randrange(len(TEXTS))
-            i = callers[which].submit(TEXTS[text], "A", SEARCHES[search])
-            submitted[which][i] = search, text
+            request = TranslationRequest(TEXTS[text], "A", search=SEARCHES[search])
+            callers[which].submit([request])
+            submitted[which][request] = search, text
         elif choice == 2 and submitted[which]:
-            i = generator.choice([*submitted[which]])
-            callers[which].cancel(i)
-            if i not in answered[which]:
-                del submitted[which][i]
+            request = generator.choice([*submitted[which]])
+            callers[which].cancel([request])
+            if request.status is Status.CANCELLED:
+                del submitted[which][request]
         elif choice == 3:
             step(which)
         elif choice == 4:
-            for place, translations in islice(stream, 1):
-                assert plain(translations) == expected[0][place % len(TEXTS)]
-    for place, translations in stream:
-        assert plain(translations) == expected[0][place % len(TEXTS)]
+            for place, result in islice(stream, 1):
+                assert plain(result) == expected[0][place % len(TEXTS)]
+    for place, result in stream:
+        assert plain(result) == expected[0][place % len(TEXTS)]
     while any(caller.busy for caller in callers):
         step(0)
         step(1)
@@ -90,17 +94,21 @@ def test_every_caller_gets_its_texts_once(translator: Translator, cache: str, ca
     assert not sentences.busy
 
 
-def test_a_text_becomes_requests_and_hypotheses_become_text(translator: Translator) -> None:
+def test_a_text_becomes_sentences(translator: Translator) -> None:
     codec = translator.text_engine(Engine(translator.model, Greedy()), LIMIT).codec
 
-    def requests(text: str, prefix: str = "", ids: list[int] | None = None) -> list[Request]:
-        return codec.requests_of(codec.requirements(TextRequest(text, prefix)), ids)
+    def sentences_of(
+        text: str, prefix: str = "", ids: list[int] | None = None
+    ) -> list[SentenceRequest]:
+        request = TranslationRequest(text, prefix)
+        return codec.sentences_of(request, codec.requirements_of(request), ids)
 
-    assert requests("") == requests(" \n") == []
-    short, long = requests("Ja."), requests(TEXTS[-2], "A dog ")
-    assert len(short) == 1 < len(long) and all(len(r.source) <= LIMIT for r in long)
+    assert sentences_of("") == sentences_of(" \n") == []
+    (short,), long = sentences_of("Ja."), sentences_of(TEXTS[-2], "A dog ")
+    assert len(long) > 1 and all(len(r.source) <= LIMIT for r in long)
     # Encoded with others, it is the same.
-    assert requests("Ja.", ids=codec.encode([TEXTS[1], "Ja."])[1]) == short
+    ids = codec.encode([TEXTS[1], "Ja."])[1]
+    assert sentences_of("Ja.", ids=ids)[0].source == short.source
     begin = codec.tokenizers.target.encode_batch(["A dog"])[0]
     assert [r.prefix for r in long] == [begin, *[[]] * (len(long) - 1)]
 
@@ -117,16 +125,19 @@ def test_options_out_of_range_are_refused_from_python_too(translator: Translator
         Beam(beam_size=0)
 
 
-def texts_of(translator: Translator, requests: list[TextRequest], **options: Any) -> list[str]:
-    search = Beam(beam_size=4)
-    return [best[0].text for best in translator.stream(requests, search, **options) if best]
+def texts_of(
+    translator: Translator, requests: list[TranslationRequest], **options: Any
+) -> list[str]:
+    copies = map(replace, requests)
+    results = translator.stream(copies, Beam(beam_size=4), **options)
+    return [best[0].text for best, _ in results if best]
 
 
 def test_a_translation_obeys_what_is_asked_of_it(translator: Translator) -> None:
     sources, banned = demo_lines("test", "de", 12), ("The", "not", "s")
     words = [re.findall(r"\w+", text) for text in demo_lines("test", "en", 12)]
     asked = [
-        TextRequest(source, must=((last,), (first, "xyzzy")), must_not=banned)
+        TranslationRequest(source, must=((last,), (first, "xyzzy")), must_not=banned)
         for source, (first, *_, last) in zip(sources, words, strict=True)
         if not {first, last}.intersection(banned)
     ]
@@ -135,24 +146,27 @@ def test_a_translation_obeys_what_is_asked_of_it(translator: Translator) -> None
         assert all(any(count_occurrences(word, text) for word in group) for group in request.must)
         assert not any(count_occurrences(word, text) for word in banned)
     # Beside others, all are the same.
-    plain = texts_of(translator, [TextRequest(source) for source in sources])
-    both = texts_of(translator, [*asked, *(TextRequest(source) for source in sources)])
+    free = [TranslationRequest(source) for source in sources]
+    plain, both = texts_of(translator, free), texts_of(translator, [*asked, *free])
     assert len(asked) > 5 and both == [*obeying, *plain]
 
 
 def test_what_no_translation_can_contain_is_said_and_left_out(translator: Translator) -> None:
     source = demo_lines("test", "de", 1)[0]
-    alone = texts_of(translator, [TextRequest(source, must=(("dog",),))])
+    alone = texts_of(translator, [TranslationRequest(source, must=(("dog",),))])
     huge = " ".join(["dog"] * 200)
-    request = TextRequest(source, must=(("dog",), ("cat",), (huge,)), must_not=("cat",))
+    request = TranslationRequest(
+        source, must=(("dog",), ("cat",), (huge,)), must_not=("cat",), place="line 1"
+    )
     with pytest.warns(
         UserWarning, match="line 1 has no translation that obeys what is asked of 'cat' and 'dog "
     ):
-        (best,) = translator.stream([request], Beam(beam_size=4))
-    assert best is not None and best[0].unsatisfied == ("cat", huge)
+        ((best, problems),) = translator.stream([replace(request)], Beam(beam_size=4))
+    assert best[0].unsatisfied == ("cat", huge)
+    assert problems[0].kind == "unsatisfied"
     assert "cat" not in best[0].text and [best[0].text] == alone
     with pytest.raises(ConfigError, match="several beams: decode.beam_size=5"):
-        next(translator.stream([request], Greedy()))
+        next(translator.stream([replace(request)], Greedy()))
 
 
 @pytest.mark.parametrize("word", ["café", "Łódź", "日本", "😀"])
@@ -160,7 +174,7 @@ def test_letters_of_several_pieces_are_required_and_banned(
     translator: Translator, word: str
 ) -> None:
     source = demo_lines("test", "de", 1)[0]
-    (text,) = texts_of(translator, [TextRequest(source, must=((word,),))])
+    (text,) = texts_of(translator, [TranslationRequest(source, must=((word,),))])
     assert count_occurrences(word, text) == 1
     guide = translator.vocabulary.guide(Constraint((Term((word,), 0, 0),)))
     state = 0
@@ -173,7 +187,7 @@ def test_letters_of_several_pieces_are_required_and_banned(
 
 def test_what_the_beginning_breaks_is_left_out_alone(translator: Translator) -> None:
     source = demo_lines("test", "de", 1)[0]
-    request = TextRequest(source, "A small dog ", (("puppy",),), ("dog", "the"))
+    request = TranslationRequest(source, "A small dog ", (("puppy",),), ("dog", "the"))
     with pytest.warns(UserWarning, match="obeys what is asked of 'dog': left out"):
         (text,) = texts_of(translator, [request])
     assert text.startswith("A small dog ") and count_occurrences("puppy", text)
@@ -186,25 +200,26 @@ def test_a_beginning_is_continued_as_it_is_typed(translator: Translator, search:
     sources, references = (demo_lines("test", language, 25) for language in ("de", "en"))
     cut = [text[: generator.randrange(1, len(text))] for text in references]
     answers = list(translator.stream(sources, search, cut))
-    for beginning, best in zip(cut, answers, strict=True):
-        assert best is not None and best[0].text.startswith(beginning)
+    for beginning, (best, _) in zip(cut, answers, strict=True):
+        assert best[0].text.startswith(beginning)
     # With a space it closes a word: nothing else can follow the words before it.
     closed = [f"{text.split(' ')[0]} " for text in references]
-    for beginning, best in zip(closed, translator.stream(sources, search, closed), strict=True):
-        assert best is not None and best[0].text.startswith(beginning)
+    results = translator.stream(sources, search, closed)
+    for beginning, (best, _) in zip(closed, results, strict=True):
+        assert best[0].text.startswith(beginning)
 
 
 def test_alternatives_differ_after_the_beginning_and_the_first_is_the_best(
     translator: Translator,
 ) -> None:
     source, search = demo_lines("test", "de", 1)[0], Beam(beam_size=4)
-    ((best, *_),) = translator.stream([source], search)  # type: ignore[misc]
+    (((best, *_), _),) = translator.stream([source], search)
     beginning = f"{best.text.split(' ')[0]} "
     found = translator.alternatives(source, beginning, 3, search)
     assert len(found) == 3 == len({each.text for each in found})
     assert all(each.text.startswith(beginning) for each in found)
     assert [each.score for each in found] == sorted((each.score for each in found), reverse=True)
-    ((expected, *_),) = translator.stream([source], search, beginning)  # type: ignore[misc]
+    (((expected, *_), _),) = translator.stream([source], search, beginning)
     assert found[0].score >= expected.score - 1e-9
     with pytest.raises(ConfigError, match="one sentence"):
         translator.alternatives("")
@@ -217,7 +232,7 @@ def test_placeholders_that_no_search_had_to_copy_are_named_if_they_are_missing(
     monkeypatch.setattr("seq2seq.constraints.placeholders.MAX_REQUIRED", 1)
     text = TEXTS[0].removesuffix(".") + " %s %d." + " {never}" * 2
     rules = Rules(placeholders=Placeholders(re.compile(PLACEHOLDERS)))
-    [found] = translator.stream([text], Beam(beam_size=2), rules=rules)
+    ((found, _),) = translator.stream([text], Beam(beam_size=2), rules=rules)
     assert found
     for translation in found:
         missing = {p for p in ("%s", "%d", "{never}") if p not in translation.text}

@@ -1,7 +1,7 @@
 import math
 import random
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import count, cycle, takewhile
 from pathlib import Path
 
@@ -14,16 +14,17 @@ from seq2seq.decoding import (
     Engine,
     Greedy,
     Hypothesis,
-    Request,
+    SentenceRequest,
     build_search,
     workers,
 )
-from seq2seq.decoding.answering import EngineBase
+from seq2seq.decoding.sentence_engine import SentenceEngine
 from seq2seq.errors import CheckpointError, ConfigError
 from seq2seq.metrics.scores import score_corpus
 from seq2seq.symbols import BOS, EOS
 from seq2seq.tokenization.splitting import split_into_parts
-from seq2seq.translator import Translation, Translator, find_device
+from seq2seq.translation.request import Result, Translation, TranslationRequest
+from seq2seq.translator import Translator, find_device
 
 SENTENCES = demo_lines("test", "de", 40)
 
@@ -33,10 +34,10 @@ def translator(tmp_path_factory: pytest.TempPathFactory) -> Translator:
     return Translator.load(demo_run(tmp_path_factory.getbasetemp()), device="cpu")
 
 
-def assert_same(actual: list[list[Translation]], expected: list[list[Translation]]) -> None:
+def assert_same(actual: list[Result], expected: list[Result]) -> None:
     """The same hypotheses in the same order, with scores that agree up to rounding."""
-    assert [[t.text for t in text] for text in actual] == [[t.text for t in e] for e in expected]
-    for some, others in zip(actual, expected, strict=True):
+    for (some, _), (others, _) in zip(actual, expected, strict=True):
+        assert [t.text for t in some] == [t.text for t in others]
         assert [t.score for t in some] == pytest.approx([t.score for t in others], abs=1e-4)
 
 
@@ -50,7 +51,7 @@ def test_a_translation_does_not_depend_on_its_neighbours(
 ) -> None:
     search = translator.search(beam_size=beam_size)
     together = list(translator.stream(SENTENCES, search))
-    alone = list(translator.stream(SENTENCES, search, look_ahead=1))
+    alone = list(translator.stream(SENTENCES, search, max_unanswered=1))
     assert_same(alone, together)
 
 
@@ -67,7 +68,7 @@ def test_the_end_of_a_line_is_no_part_of_a_text(translator: Translator) -> None:
 def test_a_translation_does_not_depend_on_the_order(translator: Translator) -> None:
     search = translator.search()
     order = random.sample(range(len(SENTENCES)), len(SENTENCES))
-    shuffled = list(translator.stream([SENTENCES[i] for i in order], search, look_ahead=7))
+    shuffled = list(translator.stream([SENTENCES[i] for i in order], search, max_unanswered=7))
     expected = list(translator.stream(SENTENCES, search))
     assert_same(shuffled, [expected[i] for i in order])
 
@@ -79,7 +80,7 @@ def test_the_model_on_disk_translates_as_the_model_in_training(
     sources, references = (demo_lines("valid", side, 8) for side in ("de", "en"))
     limits = {name: translator.config["decode"][name] for name in ("length_ratio", "length_extra")}
     greedy = build_search({"name": "greedy", **limits})
-    written = [texts[0].text for texts in translator.stream(sources, greedy)]
+    written = [best[0].text for best, _ in translator.stream(sources, greedy)]
     (bleu, *_) = score_corpus(written, references, language="en")
     best = max(metrics(demo_run(tmp_path_factory.getbasetemp()), "valid/bleu"))
     assert best > 0
@@ -88,15 +89,9 @@ def test_the_model_on_disk_translates_as_the_model_in_training(
 
 def test_there_are_as_many_translations_as_texts(translator: Translator) -> None:
     texts = ["", "Ein Hund läuft.", " \t\u2028\x85", "Ja.", "\n", ""]
-    translations = list(translator.stream(texts, translator.search(), look_ahead=2))
-    assert [bool(hypotheses) for hypotheses in translations] == [
-        False,
-        True,
-        False,
-        True,
-        False,
-        False,
-    ]
+    results = translator.stream(texts, translator.search(), max_unanswered=2)
+    found = [bool(result.translations) for result in results]
+    assert found == [False, True, False, True, False, False]
 
 
 def test_no_texts_have_no_translations(translator: Translator) -> None:
@@ -105,7 +100,7 @@ def test_no_texts_have_no_translations(translator: Translator) -> None:
 
 def test_texts_are_read_as_they_are_needed(translator: Translator) -> None:
     texts = iter(["Ja."] * 100)
-    next(translator.stream(texts, translator.search(beam_size=1), look_ahead=10))
+    next(translator.stream(texts, translator.search(beam_size=1), max_unanswered=10))
     assert len(list(texts)) == 90
 
 
@@ -135,7 +130,7 @@ def test_texts_are_read_as_they_are_needed(translator: Translator) -> None:
 @pytest.mark.filterwarnings("ignore:line 1 is longer than")
 def test_any_text_has_one_translation(translator: Translator, text: str) -> None:
     search = build_search({"name": "greedy", "length_ratio": 0.1, "length_extra": 1})
-    (translations,) = translator.stream([text], search)
+    ((translations, _),) = translator.stream([text], search)
     assert len(translations) == 1
 
 
@@ -144,10 +139,12 @@ def test_a_long_text_is_translated_sentence_by_sentence(translator: Translator) 
     longest = max(len(ids) for ids in translator.source.encode_batch(sentences))
     search = translator.search()
     with pytest.warns(UserWarning, match="line 1 is longer than .* translated in 3 parts"):
-        (translations,) = translator.stream([" ".join(sentences)], search, max_source=longest + 4)
+        ((translations, _),) = translator.stream(
+            [" ".join(sentences)], search, max_source=longest + 4
+        )
     # A part keeps the space after its last sentence.
     parts = [f"{sentences[0]} ", f"{sentences[1]} ", sentences[2]]
-    expected = [texts[0] for texts in translator.stream(parts, search)]
+    expected = [best[0] for best, _ in translator.stream(parts, search)]
     best = translations[0]
     assert best.text == " ".join(part.text.strip() for part in expected)
     assert best.score == pytest.approx(sum(part.score for part in expected) / 3, abs=1e-4)
@@ -159,7 +156,7 @@ def test_white_space_that_fills_a_part_is_not_translated(translator: Translator)
     real = [part for part in parts if part.strip()]
     assert 1 < len(real) < len(parts)
     with pytest.warns(UserWarning, match=f"line 1 is longer .* {len(real)} parts"):
-        (translations,) = translator.stream([text], translator.search(), max_source=20)
+        ((translations, _),) = translator.stream([text], translator.search(), max_source=20)
     assert translations[0].text == " ".join(part.strip() for part in translator.translate(real))
 
 
@@ -170,34 +167,38 @@ def test_a_source_longer_than_the_learnt_positions_is_cut_whatever_is_asked_for(
     save_model(tmp_path / "best.ckpt", *TINY_MODEL, *chosen)
     short = Translator.load(tmp_path, device="cpu")
     with pytest.warns(UserWarning, match="line 1 is longer than 30 pieces"):
-        (translations,) = short.stream([" ".join(SENTENCES[:4])], short.search(), max_source=1000)
+        ((translations, _),) = short.stream(
+            [" ".join(SENTENCES[:4])], short.search(), max_source=1000
+        )
     assert len(translations) == 1
     with pytest.raises(ConfigError, match="longer than the 30 positions"):
         short.align(" ".join(SENTENCES[:4]), "A dog.")
 
 
-class Echo(EngineBase[Request, list[Hypothesis]]):
-    """An engine that gives each source back, and reads `ahead` requests before it does."""
+class Echo(SentenceEngine):
+    """An engine that gives each source back, and reads `window` requests before it does."""
 
-    waiting = False
+    waiting = busy = False
+    active_rows = 0
 
-    def __init__(self, ahead: int = 1):
-        super().__init__()
-        self.look_ahead = ahead
-        self.heard: list[Request] = []
+    def __init__(self, window: int = 1):
+        self.window = window
+        self.heard: list[SentenceRequest] = []
 
-    def submit_all(
-        self, items: Sequence[Request], answers: dict[int, list[Hypothesis]] | None = None
-    ) -> list[int]:
-        self.heard += items
-        ids = [self.expect(answers) for _ in items]
-        for i, (source, *_) in zip(ids, items, strict=True):
-            log_probabilities = [-0.5] * len(source)
-            self.answer(i, [Hypothesis(source[:-1], -1.0, -2.0, token_logp=log_probabilities)])
-        return ids
+    def check(self, request: SentenceRequest) -> None:
+        """All can be answered."""
 
-    def advance(self) -> None:
-        """All are answered at once."""
+    def submit(self, requests: Sequence[SentenceRequest]) -> None:
+        self.heard += requests
+        for request in requests:
+            source, log_probabilities = request.source, [-0.5] * len(request.source)
+            request.finish([Hypothesis(source[:-1], -1.0, -2.0, token_logp=log_probabilities)])
+
+    def cancel(self, requests: Iterable[SentenceRequest]) -> None:
+        """All have ended."""
+
+    def advance(self) -> list[SentenceRequest]:
+        return []
 
 
 def test_what_is_read_and_not_answered_is_all_that_is_kept(translator: Translator) -> None:
@@ -216,8 +217,8 @@ def test_what_is_read_and_not_answered_is_all_that_is_kept(translator: Translato
             yield text
             read += 1
 
-    for i, translations in enumerate(translator.stream(texts(), Echo(50))):
-        assert [f.text for f in translations or []] == ([str(i)] if i % 3 else [])
+    for i, (translations, _) in enumerate(translator.stream(texts(), Echo(50))):
+        assert [f.text for f in translations] == ([str(i)] if i % 3 else [])
         assert read - i <= 50
     assert i == 19_999
     assert peak <= 50 + 3
@@ -227,23 +228,23 @@ def test_a_file_of_empty_lines_needs_no_engine_and_no_memory(translator: Transla
     engine = Echo()
     read = count()
     texts = ("" for _ in takewhile(lambda n: n < 1_000, read))
-    translations = translator.stream(texts, engine, look_ahead=10)
-    assert next(translations) == []
+    results = translator.stream(texts, engine, max_unanswered=10)
+    assert next(results) == ([], [])
     assert next(read) <= 11
-    assert list(translations) == [[]] * 998 and not engine.heard  # `read` was asked once more here
+    assert list(results) == [([], [])] * 998 and not engine.heard  # `read` was asked once more here
 
 
 def test_a_slow_writer_is_answered_before_the_next_line(translator: Translator) -> None:
     asked = []
 
-    def texts() -> Iterator[str]:
+    def texts() -> Iterator[TranslationRequest]:
         for text in ("Ja.", "", "Nein."):
             asked.append(text)
-            yield text
+            yield TranslationRequest(text)
 
-    translations = translator.stream(texts(), Echo(100), ready=lambda: False)
+    ended = translator.text_engine(Echo(100)).translate(texts(), ready=lambda: False)
     for i, text in enumerate(("Ja.", "", "Nein.")):
-        assert [f.text for f in next(translations) or []] == ([text] if text else [])
+        assert [f.text for f in next(ended).result.translations] == ([text] if text else [])
         assert len(asked) == i + 1
 
 
@@ -253,9 +254,9 @@ def test_one_huge_line_costs_what_its_parts_cost(translator: Translator) -> None
     alone, among = Echo(64), Echo(64)
     expected = list(translator.stream(ordinary, alone))
     with pytest.warns(UserWarning, match="line 501 is longer than 128 pieces") as warned:
-        translations = list(translator.stream([*ordinary[:500], huge, *ordinary[500:]], among))
+        results = list(translator.stream([*ordinary[:500], huge, *ordinary[500:]], among))
     assert len(warned) == 1
-    assert translations[:500] + translations[501:] == expected
+    assert results[:500] + results[501:] == expected
     pieces = len(translator.source.encode_batch([huge])[0])
     of_huge = among.heard[500 : 500 + len(among.heard) - len(alone.heard)]
     assert [r.source for r in alone.heard[500:]] == [
@@ -303,7 +304,7 @@ def test_a_prefix_that_the_model_cannot_write_is_refused(tmp_path: Path) -> None
 
 
 def test_a_translation_has_the_probability_of_each_piece(translator: Translator) -> None:
-    (translations,) = translator.stream(["Ja."], Echo())
+    ((translations, _),) = translator.stream(["Ja."], Echo())
     ids = translator.source.encode_batch(["Ja."])[0]
     assert translations == [Translation("Ja.", -1.0, [*ids, EOS], (-0.5,) * (len(ids) + 1))]
     assert translations[0].confidence == pytest.approx(math.exp(-0.5))
@@ -342,12 +343,12 @@ def test_the_parts_of_a_text_are_joined_rank_by_rank(translator: Translator) -> 
     )
     first = [Hypothesis(a, -1.0, -1.0), Hypothesis(b, -2.0, -2.0)]
     second = [Hypothesis(ids, score, score) for ids, score in ((c, -3.0), (d, -5.0), (e, -6.0))]
-    joined = codec.translation_of([first, second])
+    joined = codec.translations_of([first, second])
     assert [(t.text, t.score) for t in joined] == [("A C", -2.0), ("B D", -3.5)]
     assert joined[0].ids == [*a, EOS, *c, EOS]
-    alone = codec.translation_of([first])
+    alone = codec.translations_of([first])
     assert [(t.text, t.score) for t in alone] == [("A ", -1.0), ("B", -2.0)]
-    assert codec.translation_of([]) == []
+    assert codec.translations_of([]) == []
 
 
 def test_what_is_asked_for_replaces_what_the_model_was_configured_with(
@@ -450,5 +451,7 @@ def test_a_source_longer_than_its_attention_can_read_is_cut(
     save_model(tmp_path / "best.ckpt", *model, *chosen)
     short = Translator.load(tmp_path, device="cpu")
     with pytest.warns(UserWarning, match="line 1 is longer than 30 pieces"):
-        (translations,) = short.stream([" ".join(SENTENCES[:4])], short.search(), max_source=1000)
+        ((translations, _),) = short.stream(
+            [" ".join(SENTENCES[:4])], short.search(), max_source=1000
+        )
     assert len(translations) == 1

@@ -11,7 +11,7 @@ from decoding_bench.candidates import BatchSize, Candidate
 from decoding_bench.floor import Floor, Record
 from seq2seq import checkpoint, decoding
 from seq2seq.data.padding import pad_rows
-from seq2seq.decoding import Request, Search, build_search
+from seq2seq.decoding import Search, SentenceRequest, build_search
 from seq2seq.decoding.precision import with_precision
 from seq2seq.models import Seq2Seq
 from seq2seq.symbols import EOS, PAD
@@ -93,8 +93,8 @@ def translated(
 ) -> list[list[int]]:
     """The best hypothesis of each row of ids, by our engine."""
     engine = decoding.Engine(model, search, **options)
-    requests = (Request(row) for row in rows)
-    return [best[0].ids for best in engine.translate(requests)]
+    requests = (SentenceRequest(row) for row in rows)
+    return [each.hypotheses[0].ids for each in engine.translate(requests) if each.hypotheses]
 
 
 class Bare(Engine):

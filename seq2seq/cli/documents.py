@@ -2,16 +2,15 @@
 
 import argparse
 import io
-import re
 import sys
 import warnings
 from contextlib import ExitStack, suppress
+from itertools import chain
 from typing import TYPE_CHECKING, cast
 
 from seq2seq.cli.lines import decode_leniently
-from seq2seq.cli.options import typed
-from seq2seq.cli.requirements import best_by_risk
-from seq2seq.cli.status import print_stats
+from seq2seq.cli.options import option_name
+from seq2seq.cli.requirements import rank_by_risk
 from seq2seq.documents.document import Document
 from seq2seq.documents.sentences import BETTER, has_better
 from seq2seq.environment import delay_interrupts
@@ -19,9 +18,8 @@ from seq2seq.errors import ConfigError, DataError
 from seq2seq.unpacked import BLOCK, Readable, TextBytes
 
 if TYPE_CHECKING:
-    from seq2seq.constraints.request import Rules
-    from seq2seq.decoding import Engine, Search
-    from seq2seq.decoding.workers import Workers
+    from seq2seq.decoding import Search
+    from seq2seq.translation.text_engine import TextEngine
     from seq2seq.translator import Translator
 
 LONGEST = 2**24  # bytes, of a document in memory
@@ -38,7 +36,7 @@ def check_documents(arguments: argparse.Namespace) -> None:
     """Raises: ConfigError for an option that needs another, or is of single sentences."""
     if arguments.html and not arguments.document:
         raise ConfigError("--html is for whole texts: add --document")
-    given = [typed(name) for name in OF_SENTENCES if getattr(arguments, name)]
+    given = [option_name(name) for name in OF_SENTENCES if getattr(arguments, name)]
     if arguments.document and given:
         raise ConfigError(f"{given[0]} is for single sentences: leave it or --document out")
 
@@ -54,27 +52,29 @@ def keep_placeholders(arguments: argparse.Namespace, search: "Search") -> None:
 
 
 def translate_documents(
-    arguments: argparse.Namespace,
-    translator: "Translator",
-    engine: "Engine | Workers",
-    rules: "Rules",
+    arguments: argparse.Namespace, translator: "Translator", texts: "TextEngine"
 ) -> int:
     """Write the texts, or what the input holds, with their sentences translated.
 
     A sentence without a translation stays as it is. Returns: the exit code.
     """
+    from seq2seq.translation.problems import warn_of_problems
+    from seq2seq.translation.request import TranslationRequest
+
     source, target = (translator.config["data"][side] for side in ("source", "target"))
-    texts = arguments.texts or [read_document(arguments)]
-    documents = [Document.of(text, source, html=arguments.html) for text in texts]
+    given = arguments.texts or [read_document(arguments)]
+    documents = [Document.of(text, source, html=arguments.html) for text in given]
     if has_better(source):
         warnings.warn(BETTER, stacklevel=2)
-    sentences = [sentence for document in documents for sentence in document.sentences]
-    with warnings.catch_warnings(record=True) as told:
-        results = translator.stream(sentences, engine, rules=rules, max_source=arguments.max_source)
-        found = [best_by_risk(each, arguments, target) for each in results]
-    for each in told:  # a sentence is a line to what translates it
-        warnings.warn(re.sub(r"\bline (?=\d)", "sentence ", str(each.message)), stacklevel=2)
-    best = iter([each[0].text if each else s for each, s in zip(found, sentences, strict=True)])
+    sentences = chain.from_iterable(document.sentences for document in documents)
+    requests = [
+        TranslationRequest(sentence, place=f"sentence {number}")
+        for number, sentence in enumerate(sentences, start=1)
+    ]
+    for request in warn_of_problems(texts.translate(requests)):
+        if arguments.mbr:
+            rank_by_risk(request.result.translations, arguments, target)
+    best = (r.result.translations[0].text if r.result.translations else r.text for r in requests)
     with ExitStack() as stack:
         output = sys.stdout
         if arguments.output:
@@ -84,9 +84,7 @@ def translate_documents(
             with delay_interrupts():
                 output.write(document.join([next(best) for _ in document.sentences], target))
                 output.write("\n" if arguments.texts else "")
-    if arguments.stats:
-        print_stats(engine)
-    return int(None in found)
+    return int(any(request.error for request in requests))
 
 
 def read_document(arguments: argparse.Namespace) -> str:

@@ -17,8 +17,8 @@ from seq2seq.symbols import EOS, NAMES
 from seq2seq.unpacked import BLOCK, Readable, TextBytes
 
 if TYPE_CHECKING:
-    from seq2seq.text_engine import Translation
     from seq2seq.tokenization.tokenizer import Tokenizer
+    from seq2seq.translation.request import Translation, TranslationRequest
 
 # Maximum bytes of a line with its ending: the pieces of a longer one would fill the memory.
 LONGEST_INPUT_LINE = 2**20
@@ -29,17 +29,19 @@ class InputLines:
     """The lines of a stream without their endings, read as they are needed.
 
     A line ends with LF or CR LF. Gzip is decompressed. Invalid UTF-8 becomes U+FFFD, with a warning
-    that names line and byte. A line of 1 MiB or more becomes None, with a warning.
+    that names line and byte. A line of 1 MiB or more becomes None.
 
     Args:
         name: of the stream, for messages.
+        place: of a line, before its number.
 
     Iterating raises: DataError for input that is clearly not text, and for damaged gzip.
     """
 
-    def __init__(self, stream: Readable, name: str = "standard input"):
+    def __init__(self, stream: Readable, name: str = "standard input", place: str = "line"):
         self._stream = stream
         self._text = TextBytes(stream, name)
+        self._place = place
         self._rest = b""  # read, but not yielded yet
         self._patience = PATIENCE
         self.bytes = 0  # of the lines that were yielded
@@ -49,14 +51,9 @@ class InputLines:
             if len(raw) >= LONGEST_INPUT_LINE and raw[-1:] != b"\n":
                 while (rest := self._line()) and rest[-1:] != b"\n":
                     pass
-                warnings.warn(
-                    f"line {line_no} has {LONGEST_INPUT_LINE:,} bytes or more and is not "
-                    "translated: is there one sentence per line?",
-                    stacklevel=2,
-                )
                 yield None
-                continue
-            yield strip_line_end(decode_leniently(raw, f"line {line_no}"))
+            else:
+                yield strip_line_end(decode_leniently(raw, f"{self._place} {line_no}"))
 
     def ready(self) -> bool:
         """Is another line, or the end, there without a long wait for the writer?
@@ -124,8 +121,8 @@ def write_line(text: str, stream: TextIO) -> None:
         stream.flush()
 
 
-# (line number, translations from the best, or None if there is no translation) -> lines.
-Format = Callable[[int, "list[Translation] | None"], list[str]]
+# (line number, its request, which has ended) -> lines.
+Format = Callable[[int, "TranslationRequest"], list[str]]
 
 
 def format_of(arguments: argparse.Namespace, target: "Tokenizer") -> Format:
@@ -135,19 +132,20 @@ def format_of(arguments: argparse.Namespace, target: "Tokenizer") -> Format:
     return partial(table_lines, nbest=arguments.nbest) if arguments.nbest else text_lines
 
 
-def text_lines(line_no: int, translations: "list[Translation] | None") -> list[str]:
+def text_lines(line_no: int, request: "TranslationRequest") -> list[str]:
     """The best translation alone; an empty line if there is none."""
-    return [one_line(translations[0].text) if translations else ""]
+    found = request.result.translations
+    return [one_line(found[0].text) if found else ""]
 
 
-def table_lines(line_no: int, translations: "list[Translation] | None", *, nbest: int) -> list[str]:
+def table_lines(line_no: int, request: "TranslationRequest", *, nbest: int) -> list[str]:
     """Line number, score and text of several translations, separated by tabs."""
-    best = (translations or [])[:nbest]
+    best = request.result.translations[:nbest]
     return [f"{line_no}\t{t.score:.4f}\t{one_line(t.text)}" for t in best]
 
 
 def json_lines(
-    line_no: int, translations: "list[Translation] | None", *, nbest: int | None, labels: list[str]
+    line_no: int, request: "TranslationRequest", *, nbest: int | None, labels: list[str]
 ) -> list[str]:
     """An object for each translation.
 
@@ -156,21 +154,22 @@ def json_lines(
     Args:
         labels: the text of each piece, by id.
     """
-    if not translations:
-        text = None if translations is None else ""
+    found = request.result.translations
+    if not found:
+        text = None if request.error else ""
         unknown = dict.fromkeys(("score", "confidence", "truncated", "tokens"))
         return [] if nbest else [json.dumps({"line": line_no, "text": text, **unknown})]
-    best = translations[: nbest or 1]
+    best = found[: nbest or 1]
     return [json.dumps(json_entry(line_no, t, labels), ensure_ascii=False) for t in best]
 
 
 def json_entry(line_no: int, translation: "Translation", labels: list[str]) -> dict[str, Any]:
     pieces = [NAMES[EOS] if i == EOS else labels[i] for i in translation.ids]
-    unmet = {"unmet": translation.unsatisfied} if translation.unsatisfied else {}
+    unsatisfied = {"unmet": translation.unsatisfied} if translation.unsatisfied else {}
     return {
         "line": line_no,
         "text": translation.text,
-        **unmet,
+        **unsatisfied,
         "score": translation.score,
         "confidence": translation.confidence,
         "truncated": translation.truncated,

@@ -74,31 +74,28 @@ class Parser(argparse.ArgumentParser):
 
 def parse_arguments(words: list[str]) -> argparse.Namespace:
     """Parse a command line, with options before, after or between the texts."""
-    root, commands = parsers()
-    # argparse can intermix options and texts only in a parser without subcommands.
-    if words and words[0] in commands:
-        return commands[words[0]].parse_intermixed_args(words[1:])
-    return root.parse_args(words)
-
-
-def parsers() -> tuple[argparse.ArgumentParser, dict[str, argparse.ArgumentParser]]:
-    """The root parser, and the parsers of the commands by name."""
+    if words and words[0] in COMMANDS:
+        # argparse can intermix options and texts only in a parser without subcommands.
+        return command_parser(words[0]).parse_intermixed_args(words[1:])
     root = Parser(prog="seq2seq", description=__doc__)
     root.add_argument("--version", action="version", version=__version__)
     commands = root.add_subparsers(metavar="COMMAND", required=True)
     commands.add_parser("train", help="train a model; `seq2seq train --help` shows its options")
-    by_name: dict[str, argparse.ArgumentParser] = {}
     for name, module in COMMANDS.items():
-        command = commands.add_parser(
-            name,
-            help=module.HELP,
-            description=module.__doc__,
-            formatter_class=argparse.RawDescriptionHelpFormatter,  # keeps the line breaks
-        )
-        module.add_arguments(command)
-        command.set_defaults(run=module.run)
-        by_name[name] = command
-    return root, by_name
+        commands.add_parser(name, help=module.HELP)
+    return root.parse_args(words)
+
+
+def command_parser(name: str) -> argparse.ArgumentParser:
+    module = COMMANDS[name]
+    parser = Parser(
+        prog=f"seq2seq {name}",
+        description=module.__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,  # keeps the line breaks
+    )
+    module.add_arguments(parser)
+    parser.set_defaults(run=module.run)
+    return parser
 
 
 def show_warning(message: Warning | str, *_: object, **__: object) -> None:

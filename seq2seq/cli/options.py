@@ -15,12 +15,22 @@ if TYPE_CHECKING:
 REQUIREMENTS = ("glossary", "ignore_case", "keep", "mbr", "utility")
 ENSEMBLE = ("with", "weights", "mean")
 ANY = (
-    *("length_ratio", "length_extra", "max_length", "min_length_ratio", "min_length_extra"),
+    "length_ratio",
+    "length_extra",
+    "max_length",
+    "min_length_ratio",
+    "min_length_extra",
     "no_repeat_ngram",
 )
 BEAM = (
-    *("beam_size", "length_penalty", "penalty_form", "coverage", "patience", "stopping"),
-    *("beam_groups", "diversity_penalty"),
+    "beam_size",
+    "length_penalty",
+    "penalty_form",
+    "coverage",
+    "patience",
+    "stopping",
+    "beam_groups",
+    "diversity_penalty",
 )
 SAMPLE = ("temperature", "top_k", "top_p", "epsilon", "min_p", "seed")
 ENGINE = ("batch_size", "cache", "precision", "workers")
@@ -149,7 +159,7 @@ def search_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
     """
     given = {name: getattr(arguments, name) for name in (*ANY, *BEAM, *SAMPLE)}
     given = {name: value for name, value in given.items() if value is not None}
-    beam, sample = ([typed(n) for n in names if n in given] for names in (BEAM, SAMPLE))
+    beam, sample = ([option_name(n) for n in names if n in given] for names in (BEAM, SAMPLE))
     drawn = ["--sample"] * arguments.sample + sample
     if beam and drawn:
         raise ConfigError(
@@ -177,7 +187,7 @@ def model_paths(path: str | Path, arguments: argparse.Namespace) -> list[Path]:
     Raises: ConfigError for options of an ensemble without another model.
     """
     others: list[Path] = getattr(arguments, "with") or []
-    given = [typed(name) for name in ENSEMBLE if getattr(arguments, name) is not None]
+    given = [option_name(name) for name in ENSEMBLE if getattr(arguments, name) is not None]
     if given and not others:
         raise ConfigError(f"{given[0]} is for several models: add --with PATH, or leave it out")
     return [Path(path), *others]
@@ -196,7 +206,7 @@ def open_models(path: str | Path, arguments: argparse.Namespace) -> "Translator"
     return Translator.ensemble(paths, device=device, tag=tag, **given)
 
 
-def of_models(arguments: argparse.Namespace) -> list[str]:
+def options_of_models(arguments: argparse.Namespace) -> list[str]:
     """The options that were given and that only models understand."""
     names = (
         "device",
@@ -212,10 +222,10 @@ def of_models(arguments: argparse.Namespace) -> list[str]:
     )
     values = ((name, getattr(arguments, name)) for name in names)
     # Not `in (None, False)`, which holds of a 0 that was typed as well.
-    return [typed(n) for n, v in values if not (v is None or v is False or v == "auto")]
+    return [option_name(n) for n, v in values if not (v is None or v is False or v == "auto")]
 
 
-def typed(name: str) -> str:
+def option_name(name: str) -> str:
     """An option as it is typed."""
     return f"--{name.replace('_', '-')}"
 
@@ -225,7 +235,7 @@ def with_typed_options(message: str, arguments: argparse.Namespace) -> str:
 
     def option(match: re.Match[str]) -> str:
         name = "nbest" if match[1] == "samples" else match[1]
-        return f"{typed(name)} " if hasattr(arguments, name) else match[0]
+        return f"{option_name(name)} " if hasattr(arguments, name) else match[0]
 
     if hasattr(arguments, "beam_size"):
         message = message.replace("decode=greedy", "--beam-size 1")

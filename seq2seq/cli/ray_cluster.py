@@ -17,31 +17,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2seq.cli import status
-from seq2seq.cli.sharded import (
-    InputFiles,
-    Lines,
-    Shard,
-    begin_files,
-    finish,
-    missing,
-    translate_shards,
-)
+from seq2seq.cli.sharded import begin_files, finish, missing_shards, translate_shards
+from seq2seq.cli.shards import InputFiles, Lines, Shard
 from seq2seq.errors import ConfigError, DataError, Seq2SeqError, format_count
 
 if TYPE_CHECKING:
-    from seq2seq.constraints.request import Rules
-    from seq2seq.decoding.engine import SentenceEngine
+    from seq2seq.decoding import Engine
+    from seq2seq.decoding.workers import Workers
+    from seq2seq.translation.text_engine import TextEngine
     from seq2seq.translator import Translator
 
-Opened = tuple["Translator", "SentenceEngine", "Rules"]
+Opened = tuple["Translator", "Engine | Workers", "TextEngine"]
 Open = Callable[[argparse.Namespace], Opened]
 Result = tuple[Shard, bool, list[str]]  # whether a line failed, and what was said of lines
 TRIES = 3  # of a shard whose actor dies
 
 
 class ShardTranslator:
-    """What an actor does. The model is opened with the first shard, so that an error belongs to it,
-    as any other.
+    """The work of an actor. The model is opened with the first shard, so that an error belongs to
+    it, as any other.
     """
 
     def __init__(self, arguments: argparse.Namespace, open_model: Open):
@@ -54,8 +48,9 @@ class ShardTranslator:
         if self.opened is None:
             torch.set_num_threads(1)
             self.opened = self.open_model(self.arguments)
+        translator, _, texts = self.opened
         with warnings.catch_warnings(record=True) as told:
-            [(_, failed)] = translate_shards([(shard, lines)], self.arguments, *self.opened)
+            [(_, failed)] = translate_shards([(shard, lines)], self.arguments, translator, texts)
         return shard, failed, [str(each.message) for each in told]
 
 
@@ -181,7 +176,7 @@ def shards_done(
             warnings.warn(message, stacklevel=2)
         yield shard, failed
 
-    for shard, lines in missing(arguments, files):
+    for shard, lines in missing_shards(arguments, files):
         if not free:
             yield from results()
         each = free.pop()

@@ -164,7 +164,8 @@ def score_test_set(translator: "Translator", test: TestText) -> "Tested":
     from seq2seq.pages.report import Tested
 
     sources, references = (list(side) for side in zip(*test.pairs, strict=True))
-    translations = list(translator.stream(sources, translator.engine()))
+    results = translator.stream(sources, translator.engine())
+    translations = [result.translations for result in results]
     hypotheses = [nbest[0].text if nbest else "" for nbest in translations]
     confidences = [nbest[0].confidence if nbest else None for nbest in translations]
     languages = translator.config["data"]["source"], translator.config["data"]["target"]

@@ -1,26 +1,30 @@
-"""What translations must be like: the options, and what they ask of an engine for texts."""
+"""Requirements of translations: their options, and the requests and rules that say them."""
 
 import argparse
 import re
-import warnings
-from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from seq2seq.cli.files import InputPath
+from seq2seq.cli.lines import LONGEST_INPUT_LINE
 from seq2seq.cli.options import positive
-from seq2seq.errors import ConfigError, DataError, Seq2SeqError
+from seq2seq.errors import ConfigError, DataError
 from seq2seq.languages import is_spaceless
 from seq2seq.unpacked import without_marks
 
 if TYPE_CHECKING:
-    from seq2seq.constraints.request import Rules, TextRequest
+    from seq2seq.constraints.request import Rules
     from seq2seq.decoding import Search
-    from seq2seq.text_engine import Translation
+    from seq2seq.translation.request import Translation, TranslationRequest
     from seq2seq.translator import Translator
+
+TOO_LONG = (
+    f"has {LONGEST_INPUT_LINE:,} bytes or more and is not translated: is there one sentence per "
+    "line?"
+)
 
 
 def add_requirements(command: argparse.ArgumentParser) -> None:
-    """The options of `rules_of` and `best_by_risk`."""
+    """The options of `rules_of` and `rank_by_risk`."""
     add = command.add_argument_group("requirements").add_argument
     add(
         "--glossary",
@@ -56,7 +60,7 @@ def check_beams(arguments: argparse.Namespace, search: "Search") -> None:
 
 
 def rules_of(arguments: argparse.Namespace, translator: "Translator", search: "Search") -> "Rules":
-    """What all translations must be like.
+    """The requirements of all translations.
 
     Raises: ConfigError for an invalid pattern, and for a search that cannot find what must be
         there; DataError for a damaged glossary.
@@ -80,43 +84,45 @@ def rules_of(arguments: argparse.Namespace, translator: "Translator", search: "S
     return Rules(glossary, Placeholders(pattern))
 
 
-def requests_of(
-    lines: Iterable[str | None], check: "Callable[[TextRequest], None]"
-) -> Iterator["TextRequest | None"]:
-    """The requests of JSON lines; None, with a warning, for a line that `check` refuses, or that is
-    none.
+def request_of(line: str | None, place: str, arguments: argparse.Namespace) -> "TranslationRequest":
+    """The request that a line of the input is, None for one that is too long to read; of JSON, if
+    the arguments say so.
     """
-    from seq2seq.constraints.request import TextRequest
+    from seq2seq.constraints.request import parse_request
+    from seq2seq.translation.request import Problem, TranslationRequest
 
-    for line_no, line in enumerate(lines, start=1):
-        try:
-            if line is None:
-                yield None
-                continue
-            line = without_marks(line)
-            request = TextRequest.from_json(line) if line.strip() else TextRequest("")
-            check(request)
-            yield request
-        except (ConfigError, DataError) as error:
-            warnings.warn(f"line {line_no}: {error}", stacklevel=2)
-            yield None
-        except Seq2SeqError as error:  # of the pattern: no other line would be better
-            raise Seq2SeqError(f"line {line_no}: {error}") from error
+    if line is None:
+        request = TranslationRequest("", place=place)
+        request.fail(DataError(TOO_LONG), Problem("unreadable", TOO_LONG))
+        return request
+    if not arguments.json_input:
+        return TranslationRequest(line, arguments.prefix, place=place)
+    line = without_marks(line)
+    try:
+        entry = parse_request(line) if line.strip() else {"text": ""}
+        if entry.get("prefix", "") == "":
+            entry["prefix"] = arguments.prefix
+        return TranslationRequest(**entry, place=place)
+    except DataError as error:
+        request = TranslationRequest("", place=place)
+        request.refuse(error)
+        return request
 
 
-def best_by_risk(
-    translations: "list[Translation] | None", arguments: argparse.Namespace, language: str
-) -> "list[Translation] | None":
-    """For --mbr N, of N translations that contain as much of what they must as the best, the one of
-    the highest expected utility first.
+def rank_by_risk(
+    translations: "list[Translation]", arguments: argparse.Namespace, language: str
+) -> None:
+    """For --mbr N, of N translations that contain as much of what they must as the best, put the
+    one of the highest expected utility first.
     """
-    if not (translations and arguments.mbr):
-        return translations
+    if len(translations) < 2:
+        return
     from seq2seq.metrics.mbr import minimum_bayes_risk
 
-    several = [
-        t for t in translations[: arguments.mbr] if t.unsatisfied == translations[0].unsatisfied
+    unsatisfied = translations[0].unsatisfied
+    places = [
+        i for i, t in enumerate(translations[: arguments.mbr]) if t.unsatisfied == unsatisfied
     ]
-    texts = [each.text for each in several]
-    best = several[minimum_bayes_risk(texts, arguments.utility or "chrf", language).best]
-    return [best, *(each for each in translations if each is not best)]
+    texts = [translations[i].text for i in places]
+    best = minimum_bayes_risk(texts, arguments.utility or "chrf", language).best
+    translations.insert(0, translations.pop(places[best]))

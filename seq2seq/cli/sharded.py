@@ -7,122 +7,50 @@ holds a hash of its lines: where a file has changed, its shards are missing.
 
 import argparse
 import gzip
-import hashlib
-import json
 import os
 import re
 import sys
 import warnings
-import zlib
-from bisect import bisect_right
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections import deque
+from collections.abc import Iterable, Iterator
 from contextlib import suppress
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
 from seq2seq.cli import status
 from seq2seq.cli.files import InputPath, check_apart, inputs_of
-from seq2seq.cli.lines import InputLines, format_of
-from seq2seq.cli.options import (
-    ANY,
-    BEAM,
-    ENSEMBLE,
-    REQUIREMENTS,
-    SAMPLE,
-    model_paths,
-    positive,
-    typed,
+from seq2seq.cli.lines import format_of
+from seq2seq.cli.options import option_name, positive
+from seq2seq.cli.requirements import rank_by_risk, request_of
+from seq2seq.cli.shards import (
+    LINES,
+    SHARDS,
+    InputFiles,
+    Lines,
+    Shard,
+    files_below,
+    read_options,
+    read_shard,
+    record_options,
+    shard_lines,
 )
-from seq2seq.cli.requirements import best_by_risk, requests_of
-from seq2seq.durable import create_text, replacing
+from seq2seq.durable import replacing
 from seq2seq.errors import ConfigError, DataError, format_count
 from seq2seq.unpacked import check_text
 
 if TYPE_CHECKING:
-    from seq2seq.constraints.request import Rules, TextRequest
-    from seq2seq.decoding.engine import SentenceEngine
-    from seq2seq.text_engine import Translation
+    from seq2seq.translation.request import TranslationRequest
+    from seq2seq.translation.text_engine import TextEngine
     from seq2seq.translator import Translator
 
-SHARDS = ".shards"  # in the folder of the output
-# In SHARDS: what they were translated with. Hidden, since the shards of an input of that name are
-# there, too, and inputs are not hidden; earlier versions wrote the second.
-NOTES = (".options.json", "options.json")
 OF_OTHERS = ("texts", "input", "output", "document", "alternatives")
 OF_FILES = ("output_dir", "shard", "shard_lines", "merge", "ray")
-# Options on which translations depend.
-DECISIVE = (
-    *("tag", "prefix", "max_source", "nbest", "json", "json_input", "precision", "sample"),
-    *(*REQUIREMENTS, *ENSEMBLE[1:], *ANY, *BEAM, *SAMPLE),
-)
-LINES, BYTES = 1000, 2**24  # of a shard at most, or a line more: they are in memory
 NAMED = 5  # shards in a message
-LINE_NUMBERS = re.compile(r"(^|of )line ([\d, ]*\d)")
-
-Results = Generator["list[Translation] | None", None, None]
-Lines = list[str | None]
-
-
-class Shard(NamedTuple):
-    """Consecutive lines of a file; `path` is where their translations are."""
-
-    file: Path
-    first: int
-    lines: int
-    path: Path
 
 
 class IncompleteError(Exception):
     """A file of which shards are missing."""
-
-
-class InputFiles:
-    """The lines of all files below a folder, in shards.
-
-    Attributes:
-        size: bytes of all files.
-        bytes: how many of them were read.
-    """
-
-    def __init__(self, folder: Path, output: Path, lines: int):
-        self.folder, self.output, self.lines = folder, output, lines
-        self.files = sorted(files_below(folder))
-        self.size = sum(file.stat().st_size for file in self.files)
-        self.bytes = 0
-
-    def shards(self, file: Path) -> Iterator[tuple[Shard, Lines]]:
-        """The shards of a file and their lines. Raises: as `InputLines`."""
-        from seq2seq.data.windows import windows  # only here: tokenizers take a moment
-
-        before, first = self.bytes, 1
-        folder = self.output / SHARDS / file.relative_to(self.folder)
-        with file.open("rb") as stream:
-            blocks = windows(InputLines(stream, str(file)), self.lines, line_bytes, BYTES)
-            while True:
-                with warnings.catch_warnings(record=True) as told:
-                    block = next(blocks, [])
-                for each in told:
-                    warnings.warn(f"{file}, {each.message}", stacklevel=2)
-                self.bytes = before + stream.tell()
-                if not block:
-                    return
-                named = hashlib.blake2b(repr(block).encode(errors="replace"), digest_size=8)
-                path = folder / f"{first:010d}.{named.hexdigest()}.gz"
-                yield Shard(file, first, len(block), path), block
-                first += len(block)
-
-
-def line_bytes(line: str | None) -> int:
-    return len((line or "").encode())
-
-
-def files_below(folder: Path) -> Iterator[Path]:
-    """All files but hidden ones."""
-    for where, folders, names in os.walk(folder):
-        folders[:] = (name for name in folders if not name.startswith("."))
-        paths = (Path(where, name) for name in names if not name.startswith("."))
-        yield from (path for path in paths if path.is_file())
 
 
 def add_files(command: argparse.ArgumentParser) -> None:
@@ -136,7 +64,7 @@ def add_files(command: argparse.ArgumentParser) -> None:
     add("--output-dir", type=Path, metavar="FOLDER", help="for --files: where they are written")
     add(
         "--shard",
-        type=shard,
+        type=parse_part,
         metavar="I/N",
         help="for --files: do part I of N, on N machines; by default those of a Slurm array",
     )
@@ -151,14 +79,14 @@ def add_files(command: argparse.ArgumentParser) -> None:
     )
 
 
-def shard(text: str) -> tuple[int, int]:
+def parse_part(text: str) -> tuple[int, int]:
     match = re.fullmatch(r"(\d+)/(\d+)", text)
     if not match or not 1 <= int(match[1]) <= int(match[2]):
         raise argparse.ArgumentTypeError(f"{text!r} should be like 1/8, 2/8, ..., 8/8")
     return int(match[1]), int(match[2])
 
 
-def of_array() -> tuple[int, int]:
+def part_of_array() -> tuple[int, int]:
     """The part that a task of a Slurm array does; all, where there is none.
 
     Raises: ConfigError for an array with gaps.
@@ -185,10 +113,10 @@ def check_files(arguments: argparse.Namespace) -> None:
     """
     folder, output = arguments.files, arguments.output_dir
     if folder is None:
-        if given := [typed(name) for name in OF_FILES if getattr(arguments, name)]:
+        if given := [option_name(name) for name in OF_FILES if getattr(arguments, name)]:
             raise ConfigError(f"{given[0]} is for many files: add --files FOLDER")
         return
-    if given := [typed(name) for name in OF_OTHERS if getattr(arguments, name)]:
+    if given := [option_name(name) for name in OF_OTHERS if getattr(arguments, name)]:
         what = "texts" if given[0] == "--texts" else given[0]
         raise ConfigError(f"{what} cannot be joined with --files: leave one out")
     if arguments.ray and arguments.workers is not None:
@@ -221,8 +149,7 @@ def check_files(arguments: argparse.Namespace) -> None:
 def translate_files(
     arguments: argparse.Namespace,
     translator: "Translator",
-    engine: "SentenceEngine",
-    rules: "Rules",
+    texts: "TextEngine",
 ) -> int:
     """Translate the shards of this machine's part that are missing; join all if it does them all.
 
@@ -230,25 +157,27 @@ def translate_files(
     """
     files = begin_files(arguments)
     bar = None if arguments.quiet or sys.stderr is None else files
-    wanted = missing(arguments, files)
-    return finish(arguments, translate_shards(wanted, arguments, translator, engine, rules, bar))
+    wanted = missing_shards(arguments, files)
+    return finish(arguments, translate_shards(wanted, arguments, translator, texts, bar))
 
 
 def begin_files(arguments: argparse.Namespace) -> InputFiles:
     """The files, cut as the options say that all machines translate them with.
 
-    Raises: as `check_note`.
+    Raises: as `record_options`.
     """
-    check_note(arguments)
+    record_options(arguments)
     return InputFiles(arguments.files, arguments.output_dir, shard_lines(arguments))
 
 
-def missing(arguments: argparse.Namespace, files: InputFiles) -> Iterator[tuple[Shard, Lines]]:
+def missing_shards(
+    arguments: argparse.Namespace, files: InputFiles
+) -> Iterator[tuple[Shard, Lines]]:
     """The shards of this machine's part that are not there, and their lines."""
-    part, parts = arguments.shard or of_array()
+    part, parts = arguments.shard or part_of_array()
     shards = (each for file in files.files for each in files.shards(file))
     for index, (shard, block) in enumerate(shards):
-        if index % parts == part - 1 and content(shard, bool(arguments.nbest)) is None:
+        if index % parts == part - 1 and read_shard(shard, bool(arguments.nbest)) is None:
             yield shard, block
 
 
@@ -265,7 +194,7 @@ def finish(arguments: argparse.Namespace, results: Iterable[tuple[Shard, bool]])
         lines, shards, failed = lines + shard.lines, shards + 1, failed or one_failed
     done = f"{format_count(lines, 'line')} in {format_count(shards, 'shard')}"
     print(f"{done} translated", file=sys.stderr)
-    _, parts = arguments.shard or of_array()
+    _, parts = arguments.shard or part_of_array()
     return merge(arguments) or int(failed) if parts == 1 else int(failed)
 
 
@@ -273,8 +202,7 @@ def translate_shards(
     wanted: Iterable[tuple[Shard, Lines]],
     arguments: argparse.Namespace,
     translator: "Translator",
-    engine: "SentenceEngine",
-    rules: "Rules",
+    texts: "TextEngine",
     read: status.Input | None = None,
 ) -> Iterator[tuple[Shard, bool]]:
     """Translate and write shards.
@@ -285,88 +213,36 @@ def translate_shards(
 
     Yields: each shard, once it is written, and whether a line of it failed.
     """
-    asked: list[tuple[int, Shard]] = []  # with the number of lines asked for before
+    from seq2seq.translation.problems import warn_of_problems
 
-    def lines() -> Iterator[str | None]:
-        total = 0
+    begun: deque[Shard] = deque()
+
+    def requests() -> "Iterator[TranslationRequest]":
         for shard, block in wanted:
-            asked.append((total, shard))
-            total += shard.lines
-            yield from block
+            begun.append(shard)
+            for line_no, line in enumerate(block, shard.first):
+                request = request_of(line, f"{shard.file}, line {line_no}", arguments)
+                # Random draws depend on the line, whatever was translated before.
+                request.draw_id = line_no - 1
+                yield request
 
-    def place(line_no: int) -> tuple[Shard, int]:
-        """The shard and the line in its file of a line that was asked for, counted from 1."""
-        before, shard = asked[bisect_right(asked, line_no - 1, key=lambda each: each[0]) - 1]
-        return shard, shard.first + line_no - 1 - before
-
-    check = translator.text_engine(engine, arguments.max_source, rules).check
-    given = requests_of(lines(), check) if arguments.json_input else lines()
-    results = translator.stream(
-        with_draws(given, place),
-        engine,
-        arguments.prefix,
-        rules=rules,
-        max_source=arguments.max_source,
-    )
-    results = with_places(results, place)
+    ended = warn_of_problems(texts.translate(requests()), lenient=arguments.json_input)
     if read is not None:
-        results = status.with_progress(results, read)
-    formatted, language = (
-        format_of(arguments, translator.target),
-        translator.config["data"]["target"],
-    )
-    for done, first in enumerate(results):
-        shard, text, failed = asked[done][1], [], False
-        for line_no, each in enumerate([first, *islice(results, shard.lines - 1)], shard.first):
-            failed = failed or each is None
-            best = best_by_risk(each, arguments, language) if arguments.mbr else each
-            text += [f"{line}\n" for line in formatted(line_no, best)]
+        ended = status.with_progress(ended, read)
+    formatted = format_of(arguments, translator.target)
+    language = translator.config["data"]["target"]
+    for first in ended:
+        shard, text, failed = begun.popleft(), [], False
+        of_shard = chain([first], islice(ended, shard.lines - 1))
+        for line_no, request in enumerate(of_shard, shard.first):
+            failed = failed or request.error is not None
+            if arguments.mbr:
+                rank_by_risk(request.result.translations, arguments, language)
+            text += [f"{line}\n" for line in formatted(line_no, request)]
         shard.path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(shard.path) as output:
             output.write(gzip.compress("".join(text).encode(), mtime=0))
         yield shard, failed
-
-
-def with_draws(
-    texts: "Iterable[str | TextRequest | None]", place: Callable[[int], tuple[Shard, int]]
-) -> "Iterator[TextRequest | None]":
-    """Requests whose random draws depend on their line, whatever was translated before."""
-    from seq2seq.constraints.request import TextRequest
-
-    for line_no, text in enumerate(texts, start=1):
-        request = TextRequest(text) if isinstance(text, str) else text
-        yield request and request._replace(draw_id=place(line_no)[1] - 1)
-
-
-def with_places(results: Results, place: Callable[[int], tuple[Shard, int]]) -> Results:
-    """Pass the results on; name the files in warnings of lines."""
-
-    def named(match: re.Match[str]) -> str:
-        places = (place(int(number)) for number in match[2].split(", "))
-        return match[1] + ", ".join(f"{shard.file}, line {line}" for shard, line in places)
-
-    more = True
-    while more:
-        with warnings.catch_warnings(record=True) as told:
-            found = [*islice(results, 1)]
-        for each in told:
-            warnings.warn(LINE_NUMBERS.sub(named, str(each.message)), stacklevel=2)
-        yield from found
-        more = bool(found)
-
-
-def content(shard: Shard, several: bool) -> bytes | None:
-    """The translations of a shard; None if it is missing or damaged.
-
-    Args:
-        several: has it several lines, or none, for a line?
-    """
-    try:
-        packed = shard.path.read_bytes()
-        text = gzip.decompress(packed)  # nothing for nothing
-    except (OSError, EOFError, zlib.error):
-        return None
-    return text if packed and (several or text.count(b"\n") == shard.lines) else None
 
 
 def merge(arguments: argparse.Namespace) -> int:
@@ -387,7 +263,7 @@ def merge(arguments: argparse.Namespace) -> int:
             warnings.simplefilter("ignore")  # of lines: whoever translated them was told
             before = len(absent)
             for shard, _ in files.shards(file):
-                text = content(shard, several)
+                text = read_shard(shard, several)
                 if text is None:
                     absent.append(f"{file}, line {shard.first}")
                 elif len(absent) == before:
@@ -420,54 +296,4 @@ def name_orphans(arguments: argparse.Namespace) -> None:
             f"{format_count(len(orphans), 'file')} without a source in {folder}: "
             f"{', '.join(orphans[:NAMED])}{more}. Delete what is no longer wanted",
             stacklevel=2,
-        )
-
-
-def read_options(output: Path) -> dict[str, Any]:
-    """What the shards of a folder were translated with; nothing where there are none.
-
-    Raises: DataError if the file that says so is damaged.
-    """
-    for path in (output / SHARDS / name for name in NOTES):
-        with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
-            try:
-                return dict(json.loads(path.read_bytes()))
-            except (ValueError, TypeError) as error:
-                raise DataError(
-                    f"{path} is damaged, so nobody knows how the shards beside it were translated: "
-                    f"delete {output / SHARDS} to translate all again"
-                ) from error
-    return {}
-
-
-def shard_lines(arguments: argparse.Namespace) -> int:
-    lines = arguments.shard_lines or read_options(arguments.output_dir).get("shard_lines")
-    return int(lines or LINES)
-
-
-def check_note(arguments: argparse.Namespace) -> None:
-    """Write down what translations depend on, once: other machines read it.
-
-    Raises: ConfigError if it was something else; DataError if it is damaged.
-    """
-    from seq2seq.checkpoint.folder import find_checkpoint
-    from seq2seq.data.file_memo import sha256_of
-
-    values = {name: getattr(arguments, name) for name in DECISIVE}
-    given = {name: value for name, value in values.items() if value not in (None, False, "")}
-    if arguments.glossary:
-        given["glossary"] = sha256_of(arguments.glossary)
-    given["path"] = [sha256_of(find_checkpoint(p)) for p in model_paths(arguments.path, arguments)]
-    given["shard_lines"] = shard_lines(arguments)
-    now, folder = json.loads(json.dumps(given)), arguments.output_dir / SHARDS
-    if not read_options(arguments.output_dir):
-        folder.mkdir(parents=True, exist_ok=True)
-        with suppress(FileExistsError):  # another machine was faster
-            create_text(folder / NOTES[0], json.dumps(now))
-    known = read_options(arguments.output_dir)
-    if differing := [n for n in {**known, **now} if known.get(n) != now.get(n)]:
-        names = ", ".join("the model" if name == "path" else typed(name) for name in differing)
-        raise ConfigError(
-            f"--output-dir {arguments.output_dir} was begun with other options ({names}): type "
-            "those, or another folder"
         )

@@ -13,9 +13,9 @@ translated, which also sets the exit code to 1. Messages go to stderr.
 
 import argparse
 import sys
-import warnings
-from collections.abc import Generator, Iterable
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, closing
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
@@ -35,7 +35,7 @@ from seq2seq.cli.files import (
     inputs_of,
     warn_of_files,
 )
-from seq2seq.cli.lines import Format, InputLines, as_utf8, format_of, write_line
+from seq2seq.cli.lines import InputLines, as_utf8, format_of, write_line
 from seq2seq.cli.options import (
     add_engine,
     add_ensemble,
@@ -44,17 +44,17 @@ from seq2seq.cli.options import (
     engine_arguments,
     natural_number,
     open_models,
+    option_name,
     positive,
     search_arguments,
-    typed,
 )
 from seq2seq.cli.ray_cluster import translate_on_ray
 from seq2seq.cli.requirements import (
     add_requirements,
-    best_by_risk,
     check_beams,
     check_requirements,
-    requests_of,
+    rank_by_risk,
+    request_of,
     rules_of,
 )
 from seq2seq.cli.sharded import add_files, check_files, merge, translate_files
@@ -62,10 +62,10 @@ from seq2seq.errors import ConfigError
 from seq2seq.unpacked import Readable
 
 if TYPE_CHECKING:
-    from seq2seq.constraints.request import Rules
-    from seq2seq.decoding.engine import Engine, SentenceEngine
+    from seq2seq.decoding.engine import Engine
     from seq2seq.decoding.workers import Workers
-    from seq2seq.text_engine import Translation
+    from seq2seq.translation.request import TranslationRequest
+    from seq2seq.translation.text_engine import TextEngine
     from seq2seq.translator import Translator
 
 HELP = "translate texts, or stdin to stdout"
@@ -114,44 +114,13 @@ def run(arguments: argparse.Namespace) -> int:
         return merge(arguments)
     if arguments.ray:
         return translate_on_ray(arguments, partial(open_engine, search=search, options=options))
-    translator, engine, rules = open_engine(arguments, search, options)
+    translator, engine, texts = open_engine(arguments, search, options)
     if arguments.document:
-        return translate_documents(arguments, translator, engine, rules)
-    if arguments.files:
-        code = translate_files(arguments, translator, engine, rules)
-        if arguments.stats:
-            status.print_stats(engine)
-        return code
-    with ExitStack() as stack:
-        lines = None
-        if arguments.input:
-            file = stack.enter_context(arguments.input.open("rb"))
-            lines = InputLines(file, str(arguments.input))
-        elif not arguments.texts:
-            lines = InputLines(cast(Readable, sys.stdin.buffer))
-        texts: Iterable[str | None] = lines or arguments.texts
-        check_request = translator.text_engine(engine, arguments.max_source, rules).check
-        results: Generator[list[Translation] | None, None, None] = translator.stream(
-            requests_of(texts, check_request) if arguments.json_input else texts,
-            engine,
-            arguments.prefix,
-            rules=rules,
-            max_source=arguments.max_source,
-            ready=lines.ready if lines else lambda: True,
-        )
-        stack.enter_context(closing(results))
-        output = sys.stdout
-        if arguments.output:
-            opened = arguments.output.open("w", encoding="utf-8", newline="\n")
-            output = stack.enter_context(opened)
-        if lines and not arguments.quiet and status.should_show(output):
-            results = stack.enter_context(closing(status.with_progress(results, lines)))
-        if arguments.alternatives:
-            results = find_alternatives(texts, translator, engine, arguments)
-        language = translator.config["data"]["target"]
-        results = (best_by_risk(each, arguments, language) for each in results)
-        arguments.nbest = arguments.alternatives or arguments.nbest
-        code = write(results, output, format_of(arguments, translator.target))
+        code = translate_documents(arguments, translator, texts)
+    elif arguments.files:
+        code = translate_files(arguments, translator, texts)
+    else:
+        code = translate_lines(arguments, translator, texts)
     if arguments.stats:
         status.print_stats(engine)
     return code
@@ -159,14 +128,70 @@ def run(arguments: argparse.Namespace) -> int:
 
 def open_engine(
     arguments: argparse.Namespace, search: dict[str, Any], options: dict[str, Any]
-) -> "tuple[Translator, Engine | Workers, Rules]":
-    """The model, an engine for it, and the rules for all texts; arguments as `check` returns."""
+) -> "tuple[Translator, Engine | Workers, TextEngine]":
+    """The model, an engine for it, and one for texts; arguments as `decoding_options` returns."""
     translator = open_models(arguments.path, arguments)
     chosen = translator.search(**search)
     check_beams(arguments, chosen)
     keep_placeholders(arguments, chosen)
     rules = rules_of(arguments, translator, chosen)
-    return translator, translator.engine(chosen, **options), rules
+    engine = translator.engine(chosen, **options)
+    return translator, engine, translator.text_engine(engine, arguments.max_source, rules)
+
+
+def translate_lines(
+    arguments: argparse.Namespace, translator: "Translator", texts: "TextEngine"
+) -> int:
+    """Write the translation of each line as soon as it is there. Returns: the exit code."""
+    from seq2seq.translation.problems import warn_of_problems
+
+    with ExitStack() as stack:
+        lines = None
+        if arguments.input:
+            file = stack.enter_context(arguments.input.open("rb"))
+            lines = InputLines(file, str(arguments.input))
+        elif not arguments.texts:
+            lines = InputLines(cast(Readable, sys.stdin.buffer))
+        requests = (
+            request_of(text, f"line {line_no}", arguments)
+            for line_no, text in enumerate(lines or arguments.texts, start=1)
+        )
+        if arguments.alternatives:
+            ended = find_alternatives(requests, texts, arguments)
+        else:
+            ended = texts.translate(requests, ready=lines.ready if lines else lambda: True)
+        # Where each line asks for something of its own, the others are translated all the same.
+        lenient = bool(arguments.json_input or arguments.alternatives)
+        ended = stack.enter_context(closing(warn_of_problems(ended, lenient=lenient)))
+        output = sys.stdout
+        if arguments.output:
+            opened = arguments.output.open("w", encoding="utf-8", newline="\n")
+            output = stack.enter_context(opened)
+        if lines and not arguments.quiet and status.should_show(output):
+            ended = stack.enter_context(closing(status.with_progress(ended, lines)))
+        return write_results(ended, output, arguments, translator)
+
+
+def write_results(
+    ended: "Iterable[TranslationRequest]",
+    output: TextIO,
+    arguments: argparse.Namespace,
+    translator: "Translator",
+) -> int:
+    """Write results one by one. Returns: the exit code."""
+    arguments.nbest = arguments.alternatives or arguments.nbest
+    formatted, language = (
+        format_of(arguments, translator.target),
+        translator.config["data"]["target"],
+    )
+    failed = False
+    for line_no, request in enumerate(ended, start=1):
+        failed = failed or request.error is not None
+        if arguments.mbr:
+            rank_by_risk(request.result.translations, arguments, language)
+        for line in formatted(line_no, request):
+            write_line(line, output)
+    return int(failed)
 
 
 def decoding_options(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
@@ -176,7 +201,7 @@ def decoding_options(arguments: argparse.Namespace) -> tuple[dict[str, Any], dic
         raise ConfigError("--alternatives K and --at N belong together: --alternatives 5 --at 3")
     if arguments.alternatives:
         others = ("json_input", "mbr", "nbest", "glossary", "keep", "prefix", "max_source")
-        if given := [typed(name) for name in others if getattr(arguments, name)]:
+        if given := [option_name(name) for name in others if getattr(arguments, name)]:
             raise ConfigError(f"{given[0]} cannot be joined with --alternatives: leave it out")
     check_documents(arguments)
     check_files(arguments)
@@ -202,29 +227,14 @@ def decoding_options(arguments: argparse.Namespace) -> tuple[dict[str, Any], dic
 
 
 def find_alternatives(
-    texts: Iterable[str | None],
-    translator: "Translator",
-    engine: "SentenceEngine",
-    arguments: argparse.Namespace,
-) -> Generator["list[Translation] | None", None, None]:
-    """The ways to go on after the first words of the translation of each text."""
-    for line_no, text in enumerate(texts, start=1):
-        best = next(translator.stream([text], engine))
-        words = best[0].text.split(" ") if best else []
-        beginning = " ".join([*words[: arguments.at], *[""] * (0 < arguments.at < len(words))])
-        try:
+    requests: "Iterable[TranslationRequest]", texts: "TextEngine", arguments: argparse.Namespace
+) -> "Iterator[TranslationRequest]":
+    """The requests for ways to go on after the first words of the translation of each text."""
+    for request in texts.translate(requests, max_unanswered=1):
+        if request.result.translations:
+            words = request.result.translations[0].text.split(" ")
+            beginning = [*words[: arguments.at], *[""] * (0 < arguments.at < len(words))]
             count = arguments.alternatives
-            yield best and translator.alternatives(text or "", beginning, count, engine)
-        except ConfigError as error:
-            warnings.warn(f"line {line_no}: {error}", stacklevel=2)
-            yield None
-
-
-def write(results: Iterable["list[Translation] | None"], output: TextIO, formatted: Format) -> int:
-    """Write each result as soon as it is ready. Returns: the exit code."""
-    failed = False
-    for line_no, translations in enumerate(results, start=1):
-        failed = failed or translations is None
-        for line in formatted(line_no, translations):
-            write_line(line, output)
-    return int(failed)
+            request = replace(request, prefix=" ".join(beginning), alternatives=count)
+            (request,) = texts.translate([request])
+        yield request

@@ -63,26 +63,6 @@ def check_phrases(phrases: object) -> tuple[str, ...]:
     return tuple(listed)
 
 
-class TextRequest(NamedTuple):
-    """A text, and what its translation must be like."""
-
-    text: str
-    prefix: str = ""  # what it begins with
-    must: Groups = ()
-    must_not: tuple[str, ...] = ()  # phrases that it does not contain
-    draw_id: int | None = None  # random draws depend on it; None = on how many requests came before
-
-    @classmethod
-    def from_json(cls, line: str) -> "TextRequest":
-        """The request that a JSON object describes. Raises: as `parse_request`, `check_request`."""
-        return cls(**parse_request(line)).validate()
-
-    def validate(self) -> "TextRequest":
-        """The same with tuples for lists. Raises: as `check_request`."""
-        must, must_not = check_request(self.text, self.prefix, self.must, self.must_not)
-        return self._replace(must=must, must_not=must_not)
-
-
 class Rules(NamedTuple):
     """The requirements of all translations whose source gives cause."""
 

@@ -7,9 +7,10 @@ from seq2seq.constraints.guide import Guide
 from seq2seq.decoding.beam import Beam
 from seq2seq.decoding.decoding_batch import decode
 from seq2seq.decoding.diverse import DiverseBeam
-from seq2seq.decoding.engine import Engine, Request, check_required
+from seq2seq.decoding.engine import Engine, check_required
 from seq2seq.decoding.greedy import Greedy
 from seq2seq.decoding.precision import PRECISIONS, with_precision
+from seq2seq.decoding.request import SentenceRequest
 from seq2seq.decoding.sample import Sample
 from seq2seq.decoding.search import Hypothesis, Search, SearchState, StepChoice
 from seq2seq.errors import ConfigError
@@ -19,7 +20,6 @@ from seq2seq.tables import Table, check_options, check_range, options_of
 __all__ = [
     "ENGINE_OPTIONS",
     "SEARCHES",
-    "Answering",
     "StepChoice",
     "Beam",
     "DiverseBeam",
@@ -27,7 +27,7 @@ __all__ = [
     "SearchState",
     "Greedy",
     "Hypothesis",
-    "Request",
+    "SentenceRequest",
     "Sample",
     "Search",
     "build_engine",
@@ -47,7 +47,7 @@ def build_engine(
     model: Seq2Seq,
     precision: str,
     search: Search,
-    guide: Callable[[Any], Guide] | None = None,
+    guide: Callable[[Any], Guide],
     **options: Any,
 ) -> Engine:
     """An engine for the model converted to `precision`; other options as in `Engine`.

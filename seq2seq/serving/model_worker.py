@@ -16,6 +16,7 @@ from queue import SimpleQueue
 from typing import Any, NamedTuple, Self
 
 import torch
+from seq2seq.decoding.answering import GivenUp
 
 from seq2seq.alignment.choice import Choice, choice_of_guided_head, guess_choice
 from seq2seq.alignment.saved_choice import load_choice
@@ -23,7 +24,6 @@ from seq2seq.checkpoint.folder import find_checkpoint
 from seq2seq.constraints.placeholders import PLACEHOLDERS, Placeholders
 from seq2seq.constraints.request import Rules, TextRequest
 from seq2seq.decoding import engine_options
-from seq2seq.decoding.answering import GivenUp
 from seq2seq.decoding.precision import describe_backend
 from seq2seq.decoding.workers import Workers
 from seq2seq.errors import ConfigError

@@ -7,9 +7,10 @@ import pytest
 from seq2seq.constraints.glossary import Glossary
 from seq2seq.constraints.lexical import Constraint, Term, Vocabulary
 from seq2seq.constraints.placeholders import MAX_CHARACTERS, Placeholders
-from seq2seq.constraints.request import Requirements, Rules, TextRequest
+from seq2seq.constraints.request import Requirements, Rules, parse_request
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.tokenization.words import CharacterLevel
+from seq2seq.translation.request import TranslationRequest
 
 TOKENIZER = CharacterLevel().train(["ab cd{}"] * 3)
 BRACES = Rules(placeholders=Placeholders(re.compile(r"\{\w+\}")))
@@ -17,9 +18,11 @@ BRACES = Rules(placeholders=Placeholders(re.compile(r"\{\w+\}")))
 
 def test_a_json_object_becomes_a_request() -> None:
     line = '{"text": "A", "must": [["house", "houses"], "green"], "must_not": ["x"], "prefix": "B"}'
-    expected = TextRequest("A", "B", (("house", "houses"), ("green",)), ("x",))
-    assert TextRequest.from_json(line) == expected
-    assert TextRequest.from_json('{"text": ""}') == TextRequest("")
+    request = TranslationRequest(**parse_request(line))
+    assert (request.text, request.prefix) == ("A", "B")
+    assert (request.must, request.must_not) == ((("house", "houses"), ("green",)), ("x",))
+    blank = TranslationRequest(**parse_request('{"text": ""}'))
+    assert (blank.text, blank.prefix, blank.must, blank.must_not) == ("", "", (), ())
 
 
 @pytest.mark.parametrize(
@@ -38,7 +41,7 @@ def test_a_json_object_becomes_a_request() -> None:
 )
 def test_another_line_is_refused_in_words(line: str, message: str) -> None:
     with pytest.raises(DataError, match=re.escape(message)):
-        TextRequest.from_json(line)
+        TranslationRequest(**parse_request(line))
 
 
 def test_what_is_asked_for_twice_is_there_twice() -> None:

@@ -119,10 +119,10 @@ def outcome(path: Path, is_native: bool, options: dict[str, Any]) -> Any:
         engine = translator.engine(
             search, workers=1, precision=options["precision"], cache=options["cache"]
         )
-        found = list(translator.stream(TEXTS, engine))
+        results = list(translator.stream(TEXTS, engine))
     except Seq2SeqError as error:
         return str(error)
-    return [best and (best[0].text, best[0].score) for best in found]
+    return [best and (best[0].text, best[0].score) for best, _ in results]
 
 
 def agree(one: Any, other: Any, precision: str) -> bool:

@@ -3,50 +3,45 @@
 import os
 import signal
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from seq2seq.decoding.answering import EngineBase
-from seq2seq.decoding.engine import Request, Stats
+from seq2seq.decoding.engine import Stats
+from seq2seq.decoding.request import SentenceRequest, Status
 from seq2seq.decoding.search import Hypothesis
+from seq2seq.decoding.sentence_engine import SentenceEngine
 from seq2seq.errors import ConfigError
 
 
-class Echo(EngineBase[Request, list[Hypothesis]]):
+class Echo(SentenceEngine):
     """An engine that gives the source back, and does what its first piece says. One that begins
     with -3 is never answered.
     """
 
-    look_ahead = 100
+    window, max_rows, active_rows, model = 100, 8, 0, None
 
     def __init__(self) -> None:
-        super().__init__()
         self.stats = Stats()
-        self.requests: dict[int, Request] = {}
+        self.requests: dict[int, SentenceRequest] = {}
 
     @property
-    def max_rows(self) -> int:
-        return 8
-
-    @property
-    def waiting(self) -> bool:
+    def busy(self) -> bool:
         return bool(self.requests)
 
-    def check(self, request: Request) -> None:
+    waiting = busy
+
+    def check(self, request: SentenceRequest) -> None:
         """All can be answered."""
 
-    def submit_all(
-        self, items: Sequence[Request], answers: dict[int, list[Hypothesis]] | None = None
-    ) -> list[int]:
-        ids = [self.expect(answers) for _ in items]
-        self.requests.update(zip(ids, items, strict=True))
-        return ids
+    def submit(self, requests: Sequence[SentenceRequest]) -> None:
+        self.requests.update((request.id, request) for request in requests)
 
-    def cancel(self, *ids: int) -> None:
-        super().cancel(*ids)
-        for i in ids:
-            self.requests.pop(i, None)
+    def cancel(self, requests: Iterable[SentenceRequest]) -> None:
+        for request in requests:
+            if mine := self.requests.pop(request.id, None):
+                mine.status = Status.CANCELLED
 
-    def advance(self) -> None:
+    def advance(self) -> list[SentenceRequest]:
+        ended = []
         for i, request in list(self.requests.items()):
             first = request.source[0]
             if first == -9:
@@ -58,5 +53,6 @@ class Echo(EngineBase[Request, list[Hypothesis]]):
             if first == -3:
                 continue
             self.stats += Stats(1)
-            self.answer(i, [Hypothesis([*request.source, os.getpid()], 0.0, 0.0)])
-            del self.requests[i]
+            request.finish([Hypothesis([*request.source, os.getpid()], 0.0, 0.0)])
+            ended.append(self.requests.pop(i))
+        return ended

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import pytest
 import torch
-from helpers import small_model, source_batch
+from helpers import small_model, source_batch, translate_copies
 from naive import Beam as Open
 from naive import Case, beam_score, can_win, candidates, defaults, hypothesis, limit_of, ranked
 from test_guides import obeys, random_constraint
@@ -24,7 +24,7 @@ from seq2seq.decoding import (
     DiverseBeam,
     Engine,
     Hypothesis,
-    Request,
+    SentenceRequest,
     build_search,
     decode,
 )
@@ -221,7 +221,7 @@ def test_neighbours_of_other_penalties_and_constraints_change_nothing(
     vocabulary = Vocabulary(tokenizer, False)
     rows = [[token for token in row if token] for row in source_batch(*range(2, 11)).tolist()]
     requests = [
-        Request(
+        SentenceRequest(
             row,
             prefix=[5, 6] if i % 4 == 1 else (),
             constraint=random_constraint(generator) if i % 4 > 1 else None,
@@ -238,7 +238,7 @@ def test_neighbours_of_other_penalties_and_constraints_change_nothing(
     first = requests[0].search
     assert first is not None
     engine = Engine(model, first, vocabulary.guide, cache=cache, rows=4 * beams, page_size=4)
-    for request, hypotheses in zip(requests, engine.translate(requests), strict=True):
+    for request, hypotheses in zip(requests, translate_copies(engine, requests), strict=True):
         guides = None if request.constraint is None else [vocabulary.guide(request.constraint)]
         assert request.search is not None
         (alone,) = decode(

@@ -2,22 +2,24 @@
 
 import random
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import islice
 
 import pytest
 import torch
-from helpers import small_model, source_batch
+from helpers import small_model, source_batch, translate_copies
 from toys import TableModel, assert_same
 
 from seq2seq.decoding import (
     Beam,
     Engine,
     Hypothesis,
-    Request,
     Search,
+    SentenceRequest,
     build_search,
     decode,
 )
+from seq2seq.decoding.request import Status
 from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.models import Seq2Seq
 from seq2seq.models.candidates import CandidateRequest, top_of_rows
@@ -37,12 +39,14 @@ def make_search(beams: int) -> Search:
     return build_search({**name, "length_ratio": 1.5, "length_extra": 6})
 
 
-def make_requests(lengths: Sequence[int] = LENGTHS) -> list[Request]:
+def make_requests(lengths: Sequence[int] = LENGTHS) -> list[SentenceRequest]:
     rows = source_batch(*lengths).tolist()
-    return [Request([token for token in row if token != PAD]) for row in rows]
+    return [SentenceRequest([token for token in row if token != PAD]) for row in rows]
 
 
-def alone(model: Seq2Seq, requests: list[Request], search: Search) -> list[list[Hypothesis]]:
+def alone(
+    model: Seq2Seq, requests: list[SentenceRequest], search: Search
+) -> list[list[Hypothesis]]:
     return [decode(model, torch.tensor([r.source]), search, [r.prefix])[0] for r in requests]
 
 
@@ -56,7 +60,7 @@ def needed(model: Seq2Seq, search: Search) -> int:
     for pages in range(1, 1000):
         engine = Engine(model, search, cache="paged", pages=pages, page_size=4)
         try:
-            engine.submit(make_requests((max(LENGTHS),))[0])
+            engine.check(make_requests((max(LENGTHS),))[0])
         except ConfigError:
             continue
         return pages
@@ -71,10 +75,10 @@ def test_translations_do_not_depend_on_how_many_are_decoded_at_once(
 ) -> None:
     model, search, requests = small_model(name).double(), make_search(beams), make_requests()
     expected = alone(model, requests, search)
-    for rows, look_ahead in ((1, 3), (12, 5), (320, 2000)):
+    for rows, window in ((1, 3), (12, 5), (320, 2000)):
         engine = Engine(model, search, cache=cache, rows=rows)
-        engine.look_ahead = look_ahead
-        assert_all_same(list(engine.translate(iter(requests))), expected)
+        engine.window = window
+        assert_all_same(list(translate_copies(engine, requests)), expected)
 
 
 @every_model
@@ -88,7 +92,7 @@ def test_sentences_that_had_to_give_up_their_pages_are_translated_all_the_same(
     preempted = 0
     for pages in (minimum, minimum + 3, minimum * 2):
         engine = Engine(model, search, cache="paged", rows=64, pages=pages, page_size=4)
-        assert_all_same(list(engine.translate(requests)), expected)
+        assert_all_same(list(translate_copies(engine, requests)), expected)
         assert engine.pool is not None and engine.pool.free == pages
         preempted += engine.stats.preempted
         assert engine.stats.admitted == len(requests) + engine.stats.preempted
@@ -102,18 +106,14 @@ def test_sentences_may_come_at_any_time(cache: str, seed: int) -> None:
     model, search, requests = small_model("transformer").double(), make_search(3), make_requests()
     engine = Engine(model, search, cache=cache, rows=9, page_size=4)
     generator = random.Random(seed)
-    coming = list(enumerate(requests))
+    coming, ended = list(requests), list[SentenceRequest]()
     generator.shuffle(coming)
-    places: dict[int, int] = {}
-    results: dict[int, list[Hypothesis]] = {}
     while coming or engine.busy:
-        for _ in range(min(len(coming), generator.randrange(3))):
-            place, request = coming.pop()
-            places[engine.submit(request)] = place
-        for request_id, hypotheses in engine.step():
-            results[places[request_id]] = hypotheses
+        engine.submit([coming.pop() for _ in range(min(len(coming), generator.randrange(3)))])
+        ended += engine.advance()
+    assert {request.id for request in ended} == {request.id for request in requests}
     expected = alone(model, requests, search)
-    assert_all_same([results[i] for i in range(len(requests))], expected)
+    assert_all_same([request.hypotheses or [] for request in requests], expected)
 
 
 SEARCHES_OF_CALLERS = (
@@ -144,7 +144,7 @@ def test_every_caller_gets_its_answers_once_whatever_the_others_do(
     """
     model, own, generator = small_model("transformer").double(), make_search(2), random.Random(seed)
     requests = [
-        request._replace(search=search, draw_id=i)
+        replace(request, search=search, draw_id=i)
         for i, request in enumerate(make_requests())
         for search in SEARCHES_OF_CALLERS
     ]
@@ -153,21 +153,20 @@ def test_every_caller_gets_its_answers_once_whatever_the_others_do(
         for r in requests
     ]
     engine = Engine(model, own, cache=cache, rows=9, page_size=4)
-    engine.look_ahead = 5
+    engine.window = 5
     streams: list[Iterator[tuple[int, list[Hypothesis]]]] = []
-    submitted: dict[int, int] = {}
-    answered: set[int] = set()
+    submitted: dict[SentenceRequest, int] = {}  # ours that are not cancelled
+    done: set[SentenceRequest] = set()  # the others that `advance` has returned, too
 
     def stream() -> Iterator[tuple[int, list[Hypothesis]]]:
         order = generator.sample(range(len(requests)), 12)
-        answers = engine.translate([requests[i] for i in order])
+        answers = translate_copies(engine, [requests[i] for i in order])
         yield from zip(order, answers, strict=True)
 
     def step() -> None:
-        for request_id, hypotheses in engine.step():
-            assert request_id not in answered
-            answered.add(request_id)
-            assert_same(hypotheses, expected[submitted[request_id]])
+        for request in engine.advance():
+            assert request not in done and request.status is Status.DONE
+            done.add(request)
 
     for _ in range(calls):
         choice = generator.choice(("stream", "read", "read", "close", "submit", "cancel", "step"))
@@ -181,12 +180,16 @@ def test_every_caller_gets_its_answers_once_whatever_the_others_do(
             streams.pop(generator.randrange(len(streams))).close()  # type: ignore[attr-defined]
         elif choice == "submit":
             place = generator.randrange(len(requests))
-            submitted[engine.submit(requests[place])] = place
+            request = replace(requests[place])
+            engine.submit([request])
+            submitted[request] = place
         elif choice == "cancel" and submitted:
-            request_id = generator.choice([*submitted])
-            engine.cancel(request_id)
-            if request_id not in answered:
-                del submitted[request_id]
+            request = generator.choice([*submitted])
+            ended = request.ended
+            engine.cancel([request])
+            assert request.status is (Status.DONE if ended else Status.CANCELLED)
+            if not ended:
+                del submitted[request]
         elif choice == "step":
             step()
     for one in streams:
@@ -194,7 +197,8 @@ def test_every_caller_gets_its_answers_once_whatever_the_others_do(
             assert_same(hypotheses, expected[place])
     while engine.busy:
         step()
-    assert answered == set(submitted)
+    for request, place in submitted.items():
+        assert_same(request.hypotheses or [], expected[place])
     assert engine.pool is None or engine.pool.used == 0
 
 
@@ -206,26 +210,28 @@ def test_searches_of_one_kind_share_a_batch() -> None:
     ]
     engine = Engine(model, make_search(1))
     for request, search in zip(requests, searches, strict=True):
-        engine.submit(request._replace(search=search))
-    answers: dict[int, list[Hypothesis]] = {}
+        request.search = search
+        engine.submit([request])
     while engine.busy:
-        answers.update(engine.step())
+        engine.advance()
         assert len(engine._batches) <= 1
-    for i, (request, search) in enumerate(zip(requests, searches, strict=True)):
-        assert_same(answers[i], alone(model, [request], search)[0])
+    for request, search in zip(requests, searches, strict=True):
+        assert_same(request.hypotheses or [], alone(model, [request], search)[0])
     assert Beam(beam_size=2).kind != Beam(beam_size=3).kind != make_search(1).kind
 
 
 @every_cache
 def test_a_cancelled_sentence_gives_its_pages_back_at_once(cache: str) -> None:
     engine = Engine(small_model("transformer"), make_search(3), cache=cache, page_size=4)
-    first, second = (engine.submit(request) for request in make_requests((5, 9)))
-    engine.step()
+    first, second = make_requests((5, 9))
+    engine.submit([first, second])
+    engine.advance()
+    assert first.status is second.status is Status.RUNNING
     used = 0 if engine.pool is None else engine.pool.used
-    engine.cancel(second)
+    engine.cancel([second])
     assert engine.pool is None or 0 < engine.pool.used < used
-    engine.cancel(first, first, 99)
-    assert not engine.busy and engine.step() == []
+    engine.cancel([first, first, *make_requests((3,))])
+    assert not engine.busy and engine.advance() == []
     assert engine.pool is None or engine.pool.used == 0
 
 
@@ -234,32 +240,34 @@ def test_an_engine_goes_on_when_all_that_is_left_of_a_batch_was_answered(cache: 
     """Answered sentences stay in a dense batch until one in eight is done."""
     model, search = small_model("transformer"), make_search(1)
     engine, requests = Engine(model, search, cache=cache), make_requests((1, *[9] * 23))
-    ids = engine.submit_all(requests)
-    answers: list[int] = []
-    while not answers:
-        answers = [i for i, _ in engine.step()]
-    assert len(answers) < len(ids)
-    engine.cancel(*ids)
-    assert_all_same(list(engine.translate(requests[:2])), alone(model, requests[:2], search))
+    engine.submit(requests)
+    while not (ended := engine.advance()):
+        pass
+    assert len(ended) < len(requests)
+    engine.cancel(requests)
+    found = list(translate_copies(engine, requests[:2]))
+    assert_all_same(found, alone(model, requests[:2], search))
     assert not engine.busy
 
 
 def test_sentences_start_in_the_order_in_which_they_arrive() -> None:
     engine = Engine(small_model("transformer"), make_search(1), cache="paged", rows=2)
-    ids = [engine.submit(request) for request in make_requests((3, 9, 5, 7, 4))]
+    requests = make_requests((3, 9, 5, 7, 4))
+    for request in requests:
+        engine.submit([request])
     started: list[int] = []
     while engine.busy:
-        engine.step()
+        engine.advance()
         started += [i for i in engine._started if i not in started]
-    assert started == ids
+    assert started == [request.id for request in requests]
 
 
 @every_cache
 def test_what_is_given_begins_the_translation(cache: str) -> None:
     model, search = small_model("transformer").double(), make_search(3)
     prefixes = [(), (5, 6), (7,), (5, 5, 5, 5)] * 3
-    requests = [r._replace(prefix=p) for r, p in zip(make_requests(), prefixes, strict=True)]
-    results = list(Engine(model, search, cache=cache, rows=12).translate(requests))
+    requests = [replace(r, prefix=p) for r, p in zip(make_requests(), prefixes, strict=True)]
+    results = list(translate_copies(Engine(model, search, cache=cache, rows=12), requests))
     assert_all_same(results, alone(model, requests, search))
     for hypotheses, prefix in zip(results, prefixes, strict=True):
         assert all(tuple(h.ids[: len(prefix)]) == prefix for h in hypotheses)
@@ -269,14 +277,14 @@ def test_what_is_given_begins_the_translation(cache: str) -> None:
 def test_no_more_is_read_ahead_than_was_allowed(cache: str) -> None:
     read = 0
 
-    def count() -> Iterator[Request]:
+    def count() -> Iterator[SentenceRequest]:
         nonlocal read
-        for request in make_requests() * 3:
+        for request in map(replace, make_requests() * 3):
             read += 1
             yield request
 
     engine = Engine(small_model("transformer"), make_search(2), cache=cache, rows=4)
-    engine.look_ahead = 6
+    engine.window = 6
     for answered, _ in enumerate(engine.translate(count())):
         # those that are decoded, and those that wait
         assert read <= answered + 2 * 6
@@ -289,30 +297,30 @@ def test_an_engine_whose_answers_nobody_reads_any_more_can_be_used_again(cache: 
     engine = Engine(model, search, cache=cache, rows=8)
     answers = engine.translate(requests)
     next(answers)
-    answers.close()
+    answers.close()  # type: ignore[attr-defined]
     assert not engine.busy
     assert engine.pool is None or engine.pool.used == 0
-    assert_all_same(list(engine.translate(requests)), alone(model, requests, search))
+    assert_all_same(list(translate_copies(engine, requests)), alone(model, requests, search))
 
 
 @every_cache
 def test_nothing_to_translate_gives_nothing(cache: str) -> None:
     engine = Engine(small_model("transformer"), make_search(2), cache=cache)
-    assert list(engine.translate([])) == [] and engine.step() == []
+    assert list(engine.translate([])) == [] and engine.advance() == []
 
 
 def test_a_sentence_that_can_never_fit_is_refused_at_once() -> None:
     engine = Engine(small_model("transformer"), make_search(4), cache="paged", pages=20)
-    engine.submit(make_requests((3,))[0])
+    engine.check(make_requests((3,))[0])
     with pytest.raises(ConfigError, match=r"400 pieces .* pages, and there are 20"):
-        engine.submit(make_requests((400,))[0])
+        engine.check(make_requests((400,))[0])
 
 
 @every_cache
 def test_the_engine_counts_what_it_did(cache: str) -> None:
     model, search, requests = small_model("transformer"), make_search(4), make_requests()
     engine = Engine(model, search, cache=cache, rows=16)
-    results = list(engine.translate(requests))
+    results = list(translate_copies(engine, requests))
     stats = engine.stats
     assert stats.sentences == stats.admitted == len(requests)
     assert stats.tokens == sum(len(hypotheses[0].token_logp) for hypotheses in results)
@@ -361,14 +369,16 @@ def test_an_error_drops_all_sentences_and_tells_every_caller(
 ) -> None:
     model, search, requests = small_model("transformer").double(), make_search(2), make_requests()
     engine = Engine(model, search, cache=cache, rows=8)
-    answers = engine.translate(requests)
+    answers = translate_copies(engine, requests)
     next(answers)
-    engine.submit(requests[0])
+    engine.submit([requests[0]])
     with monkeypatch.context() as patched:
         patched.setattr(model, "step", lambda *_: torch.ones(2) @ torch.ones(3))
         with pytest.raises(RuntimeError, match="size"):
-            engine.step()
+            engine.advance()
     assert not engine.busy and (engine.pool is None or engine.pool.used == 0)
+    assert requests[0].status is Status.FAILED and isinstance(requests[0].error, Seq2SeqError)
+    assert "dropped all its work" in str(requests[0].error)
     with pytest.raises(Seq2SeqError, match="dropped all its work"):
         list(answers)
-    assert_all_same(list(engine.translate(requests)), alone(model, requests, search))
+    assert_all_same(list(translate_copies(engine, requests)), alone(model, requests, search))

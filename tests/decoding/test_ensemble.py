@@ -7,11 +7,26 @@ from itertools import product
 
 import pytest
 import torch
-from helpers import SOURCE_SIZE, TARGET_SIZE, model_config, randomised, small_model, source_batch
+from helpers import (
+    SOURCE_SIZE,
+    TARGET_SIZE,
+    model_config,
+    randomised,
+    small_model,
+    source_batch,
+    translate_copies,
+)
 from naive import Case, naive
 from toys import NextLogP, assert_same, next_logp
 
-from seq2seq.decoding import Engine, Hypothesis, Request, build_search, check_coverage, decode
+from seq2seq.decoding import (
+    Engine,
+    Hypothesis,
+    SentenceRequest,
+    build_search,
+    check_coverage,
+    decode,
+)
 from seq2seq.decoding.engine import Cache
 from seq2seq.decoding.precision import with_precision
 from seq2seq.errors import ConfigError
@@ -60,10 +75,10 @@ def mean_of(each: Sequence[NextLogP], weights: Sequence[float], mean: Mean) -> N
     return logp
 
 
-def make_requests() -> list[Request]:
+def make_requests() -> list[SentenceRequest]:
     rows = source_batch(*LENGTHS).tolist()
     return [
-        Request([token for token in row if token != PAD], prefix=[7, 8][: i % 3], draw_id=i)
+        SentenceRequest([token for token in row if token != PAD], prefix=[7, 8][: i % 3], draw_id=i)
         for i, row in enumerate(rows)
     ]
 
@@ -81,7 +96,7 @@ def test_it_finds_what_a_naive_search_over_the_mean_of_its_members_finds(
 ) -> None:
     members, weights, requests = mixed(), (1.0, 0.5, 2.5), make_requests()
     engine = Engine(Ensemble(members, weights, mean), build_search(options), cache=cache, rows=12)
-    for request, found in zip(requests, engine.translate(iter(requests)), strict=True):
+    for request, found in zip(requests, translate_copies(engine, requests), strict=True):
         each = [next_logp(member, torch.tensor(request.source)) for member in members]
         case = Case(
             mean_of(each, weights, mean),
@@ -95,12 +110,12 @@ def test_it_finds_what_a_naive_search_over_the_mean_of_its_members_finds(
 def test_it_is_decoded_in_pages_that_are_too_few_for_all() -> None:
     ensemble, requests = Ensemble(mixed()), make_requests()
     search = build_search(SEARCHES[1])
-    expected = list(Engine(ensemble, search, cache="dense").translate(iter(requests)))
+    expected = list(translate_copies(Engine(ensemble, search, cache="dense"), requests))
     longest = max(len(request.source) for request in requests)
     pages = ensemble.pages_for(4, longest, search.limit(longest - 1), search.beams)
     assert pages == mixed()[0].pages_for(4, longest, search.limit(longest - 1), search.beams)
     engine = Engine(ensemble, search, cache="paged", pages=pages, page_size=4)
-    for found, right in zip(engine.translate(iter(requests)), expected, strict=True):
+    for found, right in zip(translate_copies(engine, requests), expected, strict=True):
         assert_same(found, right)
     assert engine.stats.preempted and engine.pool is not None
     assert engine.pool.free == engine.pool.pages
@@ -113,7 +128,7 @@ def test_copies_of_a_model_decode_as_the_model_does(mean: Mean, cache: Cache) ->
     search = build_search(SEARCHES[1])
 
     def translate(model: Seq2Seq) -> list[list[Hypothesis]]:
-        return list(Engine(model, search, cache=cache).translate(iter(requests)))
+        return list(translate_copies(Engine(model, search, cache=cache), requests))
 
     joined = translate(Ensemble([model, model, model], [0.2, 0.3, 5.0], mean))
     for found, right in zip(joined, translate(model), strict=True):
@@ -140,8 +155,9 @@ def test_memories_of_all_kinds_stand_side_by_side(others: tuple[str, ...]) -> No
     ensemble, source = Ensemble(members), source_batch(*LENGTHS)
     found = {
         cache: list(
-            Engine(ensemble, build_search(SEARCHES[1]), cache=cache, rows=9).translate(
-                [Request([t for t in row if t != PAD]) for row in source.tolist()]
+            translate_copies(
+                Engine(ensemble, build_search(SEARCHES[1]), cache=cache, rows=9),
+                [SentenceRequest([t for t in row if t != PAD]) for row in source.tolist()],
             )
         )
         for cache in CACHES

@@ -4,11 +4,11 @@ import random
 
 import pytest
 import torch
-from helpers import small_model, source_batch
+from helpers import small_model, source_batch, translate_copies
 from toys import NextLogP, TableModel, assert_same, every_hypothesis
 
 from seq2seq.constraints.lexical import Constraint, Term, Vocabulary
-from seq2seq.decoding import Beam, Engine, Greedy, Request, Sample, decode
+from seq2seq.decoding import Beam, Engine, Greedy, Sample, SentenceRequest, decode
 from seq2seq.decoding.beam import round_robin_order
 from seq2seq.symbols import EOS, UNK
 from seq2seq.tokenization.words import CharacterLevel
@@ -119,11 +119,11 @@ def test_guided_sentences_obey_and_leave_their_neighbours_alone(cache: str, beam
     constraints = [random_constraint(generator) if i % 3 else None for i in range(12)]
     rows = [[token for token in row if token] for row in source_batch(*range(2, 14)).tolist()]
     requests = [
-        Request(row, constraint=constraint)
+        SentenceRequest(row, constraint=constraint)
         for row, constraint in zip(rows, constraints, strict=True)
     ]
     engine = Engine(model, search, vocabulary.guide, cache=cache, rows=4 * beams, page_size=4)
-    for request, hypotheses in zip(requests, engine.translate(requests), strict=True):
+    for request, hypotheses in zip(requests, translate_copies(engine, requests), strict=True):
         guides = None if request.constraint is None else [vocabulary.guide(request.constraint)]
         alone = decode(model, torch.tensor([request.source]), search, guides=guides)[0]
         assert_same(hypotheses, alone)

@@ -2,9 +2,12 @@
 
 import multiprocessing
 import os
-from collections.abc import Iterator
+import pickle
+import re
+from collections.abc import Iterable, Iterator
 from functools import partial
 from itertools import count, islice
+from multiprocessing.reduction import send_handle
 from pathlib import Path
 from queue import SimpleQueue
 from typing import Any
@@ -12,15 +15,15 @@ from typing import Any
 import pytest
 import torch
 from echo import Echo
-from helpers import small_model
+from helpers import small_model, translate_copies
 
+from seq2seq.decoding import worker_process
 from seq2seq.decoding import workers as module
-from seq2seq.decoding.answering import GivenUp
-from seq2seq.decoding.engine import Engine, Request
-from seq2seq.decoding.engine_factory import EngineFactory
+from seq2seq.decoding.engine import Engine
 from seq2seq.decoding.greedy import Greedy
 from seq2seq.decoding.precision import is_native, with_precision
-from seq2seq.decoding.search import Hypothesis
+from seq2seq.decoding.request import SentenceRequest, Status
+from seq2seq.decoding.shared_factory import receive_factory, share_factory
 from seq2seq.decoding.workers import Workers
 from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.symbols import EOS
@@ -31,8 +34,26 @@ def echo(min_requests: int = 1) -> Workers:
     return Workers(build(), build, 2, min_requests=min_requests)
 
 
-def requests(*firsts: int) -> list[Request]:
-    return [Request([first, EOS]) for first in firsts]
+def requests(*firsts: int) -> list[SentenceRequest]:
+    return [SentenceRequest([first, EOS]) for first in firsts]
+
+
+def firsts_of(requests: Iterable[SentenceRequest]) -> list[int]:
+    """What an echo of each begins with."""
+    return [request.hypotheses[0].ids[0] for request in requests if request.hypotheses]
+
+
+def writers_of(requests: Iterable[SentenceRequest]) -> set[int]:
+    """The processes that answered."""
+    return {request.hypotheses[0].ids[-1] for request in requests if request.hypotheses}
+
+
+def finish(workers: Workers) -> list[SentenceRequest]:
+    """What ends until there is no more work."""
+    ended = []
+    while workers.busy:
+        ended += workers.advance()
+    return ended
 
 
 @pytest.fixture
@@ -49,12 +70,12 @@ def alive(workers: Workers) -> list[int]:
 
 
 def test_answers_come_in_the_order_of_the_requests(echoes: Workers) -> None:
-    answers = list(echoes.translate(requests(*range(21))))
-    assert [hypotheses[0].ids[0] for hypotheses in answers] == list(range(21))
-    writers = {hypotheses[0].ids[-1] for hypotheses in answers}
+    ended = list(echoes.translate(requests(*range(21))))
+    assert firsts_of(ended) == list(range(21))
+    writers = writers_of(ended)
     assert len(writers) == 2 and os.getpid() not in writers
     # They stay for the next call.
-    assert {h[0].ids[-1] for h in echoes.translate(requests(*range(21)))} == writers
+    assert writers_of(echoes.translate(requests(*range(21)))) == writers
     assert echoes.stats.sentences == 42
     echoes.close()
     assert not alive(echoes)
@@ -64,11 +85,11 @@ def test_they_translate_as_an_engine_does_token_for_token(monkeypatch: pytest.Mo
     monkeypatch.setattr(module, "SHARE", 6)
     build = partial(Engine, small_model("transformer"), Greedy())
     sources = [torch.randint(4, 13, (i % 7 + 1,)).tolist() for i in range(40)]
-    asked = [Request([*source, EOS]) for source in sources]
+    asked = [SentenceRequest([*source, EOS]) for source in sources]
     workers = Workers(build(), build, 2)
-    answers = list(workers.translate(asked))
+    answers = list(translate_copies(workers, asked))
     workers.close()
-    for some, others in zip(answers, build().translate(asked), strict=True):
+    for some, others in zip(answers, translate_copies(build(), asked), strict=True):
         assert [h.ids for h in some] == [h.ids for h in others]
         assert some[0].score == pytest.approx(others[0].score, abs=1e-9)
 
@@ -76,54 +97,58 @@ def test_they_translate_as_an_engine_does_token_for_token(monkeypatch: pytest.Mo
 def test_no_process_is_started_for_a_few_requests() -> None:
     for min_requests, firsts in ((1, (1,)), (3, (1, 2, 3, 4, 5)), (1, ())):
         workers = echo(min_requests)
-        answers = list(workers.translate(requests(*firsts)))
+        answers = list(translate_copies(workers, requests(*firsts)))
         assert [h[0].ids for h in answers] == [[first, EOS, os.getpid()] for first in firsts]
         assert not workers._workers
 
 
 def test_what_is_read_ahead_is_bounded(echoes: Workers) -> None:
     read = count()
-    endless = (Request([next(read), EOS]) for _ in count())
-    answers = echoes.translate(endless, max_unanswered=20)
-    assert [h[0].ids[0] for h in islice(answers, 50)] == list(range(50))
+    endless = (SentenceRequest([next(read), EOS]) for _ in count())
+    ended = echoes.translate(endless, max_unanswered=20)
+    assert firsts_of(islice(ended, 50)) == list(range(50))
     assert next(read) <= 50 + 20
-    answers.close()  # type: ignore[attr-defined]
+    ended.close()  # type: ignore[attr-defined]
     assert not echoes.busy
     # Their abandoned work is not taken for the answer to another call.
-    assert [h[0].ids[0] for h in echoes.translate(requests(7, 8))] == [7, 8]
+    assert firsts_of(echoes.translate(requests(7, 8))) == [7, 8]
 
 
 def test_a_cancelled_request_leaves_its_worker_at_once(echoes: Workers) -> None:
-    stuck = echoes.submit_all(requests(-3, -3, -3, -3))  # all that two workers may have
-    waiting = echoes.submit_all(requests(1, 2, 3))
+    stuck, waiting = requests(-3, -3, -3, -3), requests(1, 2, 3)
+    echoes.submit(stuck)  # all that two workers may have
+    echoes.submit(waiting)
     echoes._deal()
     assert all(len(worker.unanswered) == 2 for worker in echoes._workers)
-    echoes.cancel(*stuck, waiting[1])
-    answers: dict[int, list[Hypothesis]] = {}
-    while echoes.busy:
-        answers.update(echoes.step())
-    assert {i: h[0].ids[0] for i, h in answers.items()} == {waiting[0]: 1, waiting[2]: 3}
+    echoes.cancel([*stuck, waiting[1]])
+    ended = finish(echoes)
+    assert {request.id for request in ended} == {waiting[0].id, waiting[2].id}
+    assert sorted(firsts_of(ended)) == [1, 3]
+    assert {request.status for request in stuck} == {waiting[1].status} == {Status.CANCELLED}
 
 
-def test_an_engine_with_given_ids_forgets_what_was_cancelled() -> None:
+def test_a_worker_answers_by_the_ids_that_its_requests_have_elsewhere() -> None:
     engine: Any = Echo()
-    renumbered = module.Renumbered(engine)
-    renumbered.send(module.Command([(7, Request([1, EOS])), (5, Request([-3, EOS]))]))
-    renumbered.send(module.Command([(6, Request([2, EOS]))], cancelled={5, 99}))
-    assert [(i, h[0].ids[0]) for i, h in renumbered.step()] == [(7, 1), (6, 2)]
-    assert not engine.busy and not renumbered._ids
+    first, stuck, second = requests(1, -3, 2)
+    first.owner = first.on_end = lambda: 0  # what cannot be sent, and need not be
+    commands: Any = SimpleQueue()
+    for submitted, cancelled in (((first, stuck), ()), ((second,), (stuck, *requests(9)))):
+        command = worker_process.Command(submitted, cancelled)
+        commands.put(pickle.loads(pickle.dumps(command)))
+    reply = worker_process.work(engine, commands)
+    assert isinstance(reply, worker_process.Reply) and not engine.busy
+    assert [(i, h[0].ids[0]) for i, h in reply.answers] == [(first.id, 1), (second.id, 2)]
 
 
 def test_several_streams_of_workers_get_their_own_answers(echoes: Workers) -> None:
     streams = [echoes.translate(requests(*range(i, i + 20))) for i in (0, 100, 200)]
-    single = echoes.submit(Request([7, EOS]))
+    (single,) = requests(7)
+    echoes.submit([single])
     for i in range(20):
-        assert [next(stream)[0].ids[0] for stream in streams] == [i, 100 + i, 200 + i]
+        assert firsts_of(map(next, streams)) == [i, 100 + i, 200 + i]
     assert [list(stream) for stream in streams] == [[], [], []]
-    answers = dict(echoes.step())
-    while echoes.busy:
-        answers.update(echoes.step())
-    assert answers[single][0].ids[0] == 7 and len(answers) == 1
+    finish(echoes)
+    assert firsts_of([single]) == [7]
 
 
 def kill(worker: module.Worker) -> None:
@@ -133,34 +158,27 @@ def kill(worker: module.Worker) -> None:
 
 def test_what_ends_its_workers_is_given_up_and_the_others_are_answered(echoes: Workers) -> None:
     asked = requests(0, 1, -9, 2, 3, -9, 4, 5, 6)
-    ids = echoes.submit_all(asked)
-    answers: dict[int, list[Hypothesis]] = {}
-    given_up: set[int] = set()
-    while echoes.busy:
-        try:
-            answers.update(echoes.step())
-        except GivenUp as error:
-            given_up.update(error.ids)
-    assert given_up == {ids[2], ids[5]}
-    assert {i: h[0].ids[0] for i, h in answers.items()} == {
-        i: request.source[0] for i, request in zip(ids, asked, strict=True) if i not in given_up
-    }
-    assert os.getpid() not in {h[0].ids[-1] for h in answers.values()}
+    echoes.submit(asked)
+    ended = finish(echoes)
+    assert len(ended) == len(asked) == len(set(ended))
+    assert [request for request in asked if request.error] == [asked[2], asked[5]]
+    assert firsts_of(asked) == [0, 1, 2, 3, 4, 5, 6]
+    assert os.getpid() not in writers_of(asked)
     assert not echoes._deaths and not echoes.waiting
-    # One alone does not end this process either; a file ends with a message.
-    with pytest.raises(Seq2SeqError, match="given up.* ended with code -9 .* --workers 1"):
-        list(echoes.translate(requests(0, -9)))
-    assert [h[0].ids[0] for h in echoes.translate(requests(7, 8))] == [7, 8]
+    # One alone does not end this process either.
+    _, given_up = echoes.translate(requests(0, -9))
+    message = r"given up.* ended with code -9 .* --workers 1"
+    assert given_up.status is Status.FAILED and re.match(message, str(given_up.error))
+    assert firsts_of(echoes.translate(requests(7, 8))) == [7, 8]
 
 
 def test_the_work_of_a_killed_worker_is_done_by_others(echoes: Workers) -> None:
     list(echoes.translate(requests(0, 1)))
     for worker in list(echoes._workers):  # between two calls
         kill(worker)
-    answers = echoes.translate(requests(*range(40)))
     found = []
-    for place, hypotheses in enumerate(answers):
-        found.append(hypotheses[0].ids[0])
+    for place, ended in enumerate(echoes.translate(requests(*range(40)))):
+        found += firsts_of([ended])
         if place % 10 == 5:  # at work
             kill(echoes._workers[place // 10 % 2])
     assert found == [*range(40)]
@@ -169,14 +187,15 @@ def test_the_work_of_a_killed_worker_is_done_by_others(echoes: Workers) -> None:
 
 
 def test_who_cancels_does_not_mind_that_a_worker_is_dead(echoes: Workers) -> None:
-    stuck = echoes.submit_all(requests(-3, -3, -3, -3))
+    stuck = requests(-3, -3, -3, -3)
+    echoes.submit(stuck)
     echoes._deal()
     kill(echoes._workers[0])
-    echoes.cancel(*stuck[:2])
-    assert echoes.busy and sorted(echoes._recipients) == stuck[2:]
-    echoes.cancel(*stuck[2:])
+    echoes.cancel(stuck[:2])
+    assert echoes.busy and not any(request.ended for request in stuck[2:])
+    echoes.cancel(stuck[2:])
     assert not echoes.busy and not echoes._deaths
-    assert [h[0].ids[0] for h in echoes.translate(requests(7, 8))] == [7, 8]
+    assert firsts_of(echoes.translate(requests(7, 8))) == [7, 8]
 
 
 def test_workers_that_die_before_they_can_work_are_an_error(
@@ -184,9 +203,9 @@ def test_workers_that_die_before_they_can_work_are_an_error(
 ) -> None:
     begin = module.Worker.begin
 
-    def die(worker: module.Worker, recipe: Any) -> None:
+    def die(worker: module.Worker, factory: int) -> None:
         kill(worker)
-        begin(worker, recipe)
+        begin(worker, factory)
 
     monkeypatch.setattr(module.Worker, "begin", die)
     with pytest.raises(Seq2SeqError, match="ended with code -9"):
@@ -208,13 +227,13 @@ def test_an_error_that_cannot_be_pickled_is_told_in_words() -> None:
         pass
 
     class Refusing(Echo):
-        def advance(self) -> None:
+        def advance(self) -> list[SentenceRequest]:
             raise Local("only here")
 
-    orders: Any = SimpleQueue()
-    orders.put(module.Command([(0, Request([1, EOS]))]))
+    commands: Any = SimpleQueue()
+    commands.put(worker_process.Command(requests(1)))
     engine: Any = Refusing()
-    answer = module.work(module.Renumbered(engine), orders)
+    answer = worker_process.work(engine, commands)
     assert type(answer) is RuntimeError and "Local: only here" in str(answer)
 
 
@@ -249,26 +268,23 @@ def test_all_map_one_model_and_write_to_none(
     monkeypatch.setattr(module, "SHARE", 4)
     workers = Workers(build(), build, 2)
     try:
-        assert list(workers.translate(asked)) == list(engine.translate(asked))
+        found = list(translate_copies(workers, asked))
+        assert found == list(translate_copies(engine, asked))
         size = sum(x.nbytes for x in model.parameters())
         assert all(shared_pages(pid) >= size for pid in alive(workers))
     finally:
         workers.close()
 
 
-@pytest.mark.parametrize("shares", [False, True])
-def test_a_recipe_arrives_as_it_was_sent(shares: bool, monkeypatch: pytest.MonkeyPatch) -> None:
-    if not shares:
-        monkeypatch.delattr(os, "memfd_create", raising=False)
-    elif not hasattr(os, "memfd_create"):
-        pytest.skip("no memory without a name")
+@pytest.mark.skipif(not hasattr(os, "memfd_create"), reason="no memory without a name")
+def test_a_factory_arrives_as_it_was_sent() -> None:
     ours, theirs = multiprocessing.Pipe()
     x = torch.arange(5.0)
-    with EngineFactory(partial(torch.add, x, 1)) as recipe:
+    with share_factory(partial(torch.add, x, 1)) as factory:
         for _ in range(2):
-            recipe.send(ours, os.getpid())
+            send_handle(ours, factory, os.getpid())
     for _ in range(2):
-        build = EngineFactory.receive(theirs)
+        build = receive_factory(theirs)
         assert torch.equal(build(), x + 1)
         build.args[0].zero_()  # type: ignore[attr-defined]
     ours.close(), theirs.close()

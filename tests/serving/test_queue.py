@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as some
-
 from seq2seq.decoding.answering import GivenUp
+
 from seq2seq.decoding.engine import Request, SentenceEngine
 from seq2seq.decoding.search import Hypothesis
 from seq2seq.serving.queue import MEASURED, QUANTUM, VALID, FairQueue, QueuedEngine, Waiting

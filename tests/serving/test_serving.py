@@ -102,7 +102,7 @@ def test_all_protocols_translate_as_the_translator_does(
 
 
 def test_ours_tells_all_that_the_model_knows(client: TestClient, translator: Translator) -> None:
-    (best,) = translator.stream(TEXTS[:1], translator.search())
+    ((best, _),) = translator.stream(TEXTS[:1], translator.search())
     assert best is not None
     answer = ask(client, "/v1/translate", nbest=3, links=True).json()
     (sentence,) = answer["sentences"]

@@ -27,7 +27,7 @@ from seq2seq.cli.options import (
     add_search,
     engine_arguments,
     model_paths,
-    of_models,
+    options_of_models,
     search_arguments,
 )
 from seq2seq.cli.requirements import add_requirements, check_requirements
@@ -128,7 +128,7 @@ def run(arguments: argparse.Namespace) -> int:
     paths, files = split_files(arguments)
     check_arguments(arguments, paths)
     test_set = read_test_set(*files)
-    check_systems(paths, test_set, of_models(arguments))
+    check_systems(paths, test_set, options_of_models(arguments))
     from seq2seq.metrics.text_checks import cautions, usual_metrics  # sacreBLEU takes a moment
 
     names = arguments.metrics or usual_metrics(test_set.first)

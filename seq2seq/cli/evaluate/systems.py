@@ -11,7 +11,7 @@ from seq2seq.cli.evaluate.testset import TestSet, check_hypotheses
 from seq2seq.cli.files import is_archive
 from seq2seq.cli.lines import one_line
 from seq2seq.cli.options import engine_arguments, model_paths, open_models, search_arguments
-from seq2seq.cli.requirements import best_by_risk, check_beams, rules_of
+from seq2seq.cli.requirements import check_beams, rank_by_risk, rules_of
 from seq2seq.data.text import check_rereadable, read_lines, similar_names
 from seq2seq.errors import ConfigError
 
@@ -102,12 +102,16 @@ def translate(path: Path, test_set: TestSet, arguments: argparse.Namespace) -> S
     rules = rules_of(arguments, translator, chosen)
     engine = translator.engine(chosen, **options)
     language = translator.config["data"]["target"]
-    found = translator.stream(test_set.source, engine, rules=rules)
-    results = [best_by_risk(each, arguments, language) for each in found]
+    results = list(translator.stream(test_set.source, engine, rules=rules))
+    for result in results:
+        if arguments.mbr:
+            rank_by_risk(result.translations, arguments, language)
     if arguments.stats:
         status.print_stats(engine)
+    bests = [result.translations[0] if result.translations else None for result in results]
     # As in a file, so that both have the same score.
-    lines = [one_line(nbest[0].text) if nbest else "" for nbest in results]
-    truncated = sum(nbest[0].truncated for nbest in results if nbest)
+    lines = [one_line(best.text) if best else "" for best in bests]
+    truncated = sum(best.truncated for best in bests if best)
+    failed = any(result.failed for result in results)
     name = " + ".join(map(str, model_paths(path, arguments)))
-    return System(name, lines, translator.config, None in results, truncated)
+    return System(name, lines, translator.config, failed, truncated)

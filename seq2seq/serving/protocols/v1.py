@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator, Sequence
 from itertools import chain
 from typing import Any
 
+from seq2seq.text_engine import Translation
 from starlette.requests import Request
 from starlette.responses import StreamingResponse
 
@@ -17,7 +18,6 @@ from seq2seq.serving.errors import ClientDisconnected, HTTPError
 from seq2seq.serving.languages import name_of
 from seq2seq.serving.service import Service, Task
 from seq2seq.symbols import EOS, NAMES
-from seq2seq.text_engine import Translation
 
 
 async def models(service: Service, request: Request) -> Any:

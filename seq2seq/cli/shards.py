@@ -1,0 +1,160 @@
+"""Shards on disk: the lines that each has of a file, where its translations are, and what all of
+them were translated with.
+"""
+
+import argparse
+import gzip
+import hashlib
+import json
+import os
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from seq2seq.cli.lines import InputLines
+from seq2seq.cli.options import ANY, BEAM, ENSEMBLE, REQUIREMENTS, SAMPLE, model_paths, option_name
+from seq2seq.durable import create_text
+from seq2seq.errors import ConfigError, DataError
+
+SHARDS = ".shards"  # in the folder of the output
+# In SHARDS: the options they were translated with. Hidden, since the shards of an input of that
+# name are there, too, and inputs are not hidden; earlier versions wrote the second.
+OPTION_FILES = (".options.json", "options.json")
+# Options on which translations depend.
+DECISIVE = (
+    "tag",
+    "prefix",
+    "max_source",
+    "nbest",
+    "json",
+    "json_input",
+    "precision",
+    "sample",
+    *REQUIREMENTS,
+    *ENSEMBLE[1:],
+    *ANY,
+    *BEAM,
+    *SAMPLE,
+)
+LINES, BYTES = 1000, 2**24  # of a shard at most, or a line more: they are in memory
+
+Lines = list[str | None]
+
+
+class Shard(NamedTuple):
+    """Consecutive lines of a file; `path` is where their translations are."""
+
+    file: Path
+    first: int
+    lines: int
+    path: Path
+
+
+class InputFiles:
+    """The lines of all files below a folder, in shards.
+
+    Attributes:
+        size: bytes of all files.
+        bytes: how many of them were read.
+    """
+
+    def __init__(self, folder: Path, output: Path, lines: int):
+        self.folder, self.output, self.lines = folder, output, lines
+        self.files = sorted(files_below(folder))
+        self.size = sum(file.stat().st_size for file in self.files)
+        self.bytes = 0
+
+    def shards(self, file: Path) -> Iterator[tuple[Shard, Lines]]:
+        """The shards of a file and their lines. Raises: as `InputLines`."""
+        from seq2seq.data.windows import windows  # only here: tokenizers take a moment
+
+        before, first = self.bytes, 1
+        folder = self.output / SHARDS / file.relative_to(self.folder)
+        with file.open("rb") as stream:
+            lines = InputLines(stream, str(file), f"{file}, line")
+            for block in windows(lines, self.lines, line_bytes, BYTES):
+                self.bytes = before + stream.tell()
+                named = hashlib.blake2b(repr(block).encode(errors="replace"), digest_size=8)
+                path = folder / f"{first:010d}.{named.hexdigest()}.gz"
+                yield Shard(file, first, len(block), path), block
+                first += len(block)
+
+
+def line_bytes(line: str | None) -> int:
+    return len((line or "").encode())
+
+
+def files_below(folder: Path) -> Iterator[Path]:
+    """All files but hidden ones."""
+    for where, folders, names in os.walk(folder):
+        folders[:] = (name for name in folders if not name.startswith("."))
+        paths = (Path(where, name) for name in names if not name.startswith("."))
+        yield from (path for path in paths if path.is_file())
+
+
+def read_shard(shard: Shard, several: bool) -> bytes | None:
+    """The translations of a shard; None if it is missing or damaged.
+
+    Args:
+        several: has it several lines, or none, for a line?
+    """
+    try:
+        packed = shard.path.read_bytes()
+        text = gzip.decompress(packed)  # nothing for nothing
+    except (OSError, EOFError, zlib.error):
+        return None
+    return text if packed and (several or text.count(b"\n") == shard.lines) else None
+
+
+def read_options(output: Path) -> dict[str, Any]:
+    """The options that the shards of a folder were translated with; none where there are none.
+
+    Raises: DataError if the file that says so is damaged.
+    """
+    for path in (output / SHARDS / name for name in OPTION_FILES):
+        with suppress(FileNotFoundError, NotADirectoryError, IsADirectoryError):
+            try:
+                return dict(json.loads(path.read_bytes()))
+            except (ValueError, TypeError) as error:
+                raise DataError(
+                    f"{path} is damaged, so nobody knows how the shards beside it were translated: "
+                    f"delete {output / SHARDS} to translate all again"
+                ) from error
+    return {}
+
+
+def shard_lines(arguments: argparse.Namespace) -> int:
+    lines = arguments.shard_lines or read_options(arguments.output_dir).get("shard_lines")
+    return int(lines or LINES)
+
+
+def record_options(arguments: argparse.Namespace) -> None:
+    """Write down what translations depend on, once: other machines read it.
+
+    Raises: ConfigError if it was something else; DataError if it is damaged.
+    """
+    from seq2seq.checkpoint.folder import find_checkpoint
+    from seq2seq.data.file_memo import sha256_of
+
+    values = {name: getattr(arguments, name) for name in DECISIVE}
+    given = {name: value for name, value in values.items() if value not in (None, False, "")}
+    if arguments.glossary:
+        given["glossary"] = sha256_of(arguments.glossary)
+    given["path"] = [sha256_of(find_checkpoint(p)) for p in model_paths(arguments.path, arguments)]
+    given["shard_lines"] = shard_lines(arguments)
+    now, folder = json.loads(json.dumps(given)), arguments.output_dir / SHARDS
+    if not read_options(arguments.output_dir):
+        folder.mkdir(parents=True, exist_ok=True)
+        with suppress(FileExistsError):  # another machine was faster
+            create_text(folder / OPTION_FILES[0], json.dumps(now))
+    known = read_options(arguments.output_dir)
+    if differing := [n for n in {**known, **now} if known.get(n) != now.get(n)]:
+        names = ", ".join(
+            "the model" if name == "path" else option_name(name) for name in differing
+        )
+        raise ConfigError(
+            f"--output-dir {arguments.output_dir} was begun with other options ({names}): type "
+            "those, or another folder"
+        )

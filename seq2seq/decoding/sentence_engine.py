@@ -1,0 +1,135 @@
+"""The interface of engines: requests are submitted now and end later, in any order."""
+
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice
+from typing import Generic, TypeVar
+
+from seq2seq.decoding.request import Request, SentenceRequest
+
+R = TypeVar("R", bound=Request)
+
+MAX_SIZE = 2**20  # characters of the requests that `translate` submits together
+MAX_UNANSWERED = 2**16  # requests of a stream that wait for the first of them to end
+
+
+class RequestEngine(ABC, Generic[R]):
+    """Works on the requests of any number of callers, each of which looks at its own.
+
+    `translate` is for a file. A server submits a request whenever one arrives, calls `advance` as
+    long as the engine is `busy`, and `cancel` when a request is no longer wanted. All of them may
+    be mixed, and several streams be read in turn.
+
+    Attributes:
+        window: requests that `translate` reads and submits together.
+    """
+
+    window: int
+
+    @property
+    @abstractmethod
+    def busy(self) -> bool:
+        """Is there a request that `advance` has something to do for?"""
+
+    @property
+    @abstractmethod
+    def waiting(self) -> bool:
+        """Is there a request that has not been started?"""
+
+    @abstractmethod
+    def submit(self, requests: Sequence[R]) -> None:
+        """Put requests at the end of the queue, arranged so that they are done fast."""
+
+    @abstractmethod
+    def cancel(self, requests: Iterable[R]) -> None:
+        """Drop requests that have not ended: what they hold is free at once."""
+
+    @abstractmethod
+    def advance(self) -> list[R]:
+        """Work a little, for all callers: one step of the decoder, if there is one here.
+
+        Returns: the requests that are now done or failed. After an error is raised, such as one for
+            lack of memory, all requests have failed.
+        """
+
+    def translate(
+        self,
+        requests: Iterable[R],
+        *,
+        ready: Callable[[], bool] = lambda: True,
+        max_unanswered: int = MAX_UNANSWERED,
+    ) -> Iterator[R]:
+        """Each request when it has ended, in their order. They are read as they are needed.
+
+        When the caller stops iterating, requests that were read but have not ended are dropped.
+
+        Args:
+            requests: that are not submitted yet.
+            ready: can another request, or the end, be read without waiting? If not, the caller gets
+                those already read first.
+            max_unanswered: maximum requests that are read before the first of them has ended.
+        """
+        source = iter(requests)
+        order: deque[R] = deque()  # that the caller has not got
+        more, exhausted = True, False
+        try:
+            while True:
+                room = min(self.window, max_unanswered - len(order))
+                if not exhausted and (not order or (more and room > 0 and not self.waiting)):
+                    portion, size = [], 0
+                    for request in islice(source, room):
+                        portion.append(request)
+                        size += request.size
+                        more = ready()
+                        if not more or size >= MAX_SIZE:
+                            break
+                    exhausted = not portion
+                    order.extend(portion)
+                    self.submit(portion)
+                if not order:
+                    return
+                self.advance()
+                while order and order[0].ended:
+                    yield order.popleft()
+        finally:
+            if order:
+                self.cancel(order)
+
+
+class SentenceEngine(RequestEngine[SentenceRequest]):
+    """Decodes sentences: an engine, a queue in front of one, or processes that have one each.
+
+    A sentence should be one that `check` accepts. Whoever makes a request checks it, once.
+
+    Attributes:
+        count: processes.
+        max_rows: maximum number of hypotheses decoded at once.
+    """
+
+    count = 1
+    max_rows: int
+
+    @property
+    @abstractmethod
+    def active_rows(self) -> int:
+        """Hypotheses that are decoded now; any thread may ask."""
+
+    @abstractmethod
+    def check(self, request: SentenceRequest) -> None:
+        """Check that a request can be answered.
+
+        Raises: ConfigError if its pages would not fit in the pool even if it were alone, and for a
+            search that cannot find what it must contain; ValueError for a prefix that no
+            translation can begin with.
+        """
+
+    def best_so_far(self, request: SentenceRequest) -> list[int]:
+        """The ids of the best translation so far, which may still change; none if unknown."""
+        return []
+
+    def close(self) -> None:
+        """End the processes that work for it, if there are any."""
+
+    def wake(self) -> None:
+        """Let an `advance` that waits for other processes return, from another thread."""

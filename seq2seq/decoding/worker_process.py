@@ -1,0 +1,174 @@
+"""A process with an engine of its own: how others see it, and what it does."""
+
+import gc
+import multiprocessing
+import pickle
+import queue
+import threading
+import traceback
+import warnings
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing import forkserver, resource_tracker
+from multiprocessing.connection import Connection
+from multiprocessing.context import ForkServerContext
+from multiprocessing.reduction import send_handle
+from typing import NamedTuple
+
+import torch
+
+from seq2seq.decoding.engine import Engine
+from seq2seq.decoding.request import SentenceRequest, Status
+from seq2seq.decoding.search import Hypothesis
+from seq2seq.decoding.shared_factory import receive_factory
+from seq2seq.decoding.stats import Stats
+from seq2seq.environment import delay_interrupts, keep_memory
+from seq2seq.errors import Seq2SeqError
+
+
+class Command(NamedTuple):
+    """A message to a worker. The requests that it gets are copies with the same ids."""
+
+    submitted: Sequence[SentenceRequest] = ()
+    cancelled: Sequence[SentenceRequest] = ()
+
+
+class Reply(NamedTuple):
+    """A message from a worker."""
+
+    answers: list[tuple[int, list[Hypothesis]]]  # ids of requests, and their hypotheses
+    warnings: list[tuple[str, type[Warning]]]
+    stats: Stats  # of all its work so far
+
+
+class Died(Seq2SeqError):
+    """A worker process has ended during its work."""
+
+
+class Worker:
+    """A process with an engine, as the process sees it that has started it.
+
+    Attributes:
+        unanswered: requests that it was sent, by id.
+        suspect: the id of a request that it works on, or did, without any other.
+    """
+
+    def __init__(self, context: ForkServerContext):
+        self.connection, theirs = context.Pipe()
+        self.process = context.Process(target=serve_engine, args=(theirs,), daemon=True)
+        self.process.start()
+        theirs.close()
+        self.unanswered: dict[int, SentenceRequest] = {}
+        self.suspect: int | None = None
+        self.stats = Stats()
+
+    def begin(self, factory: int) -> None:
+        """Send the file of `share_factory`. Raises: Died, as the methods below."""
+        with self._alive():
+            send_handle(self.connection, factory, self.process.pid)
+
+    def send(self, command: Command) -> None:
+        for request in command.submitted:
+            request.status = Status.RUNNING
+            self.unanswered[request.id] = request
+        for request in command.cancelled:
+            self.unanswered.pop(request.id, None)
+        with self._alive():
+            self.connection.send(command)
+
+    def receive(self) -> list[SentenceRequest]:
+        """Wait for the next requests that are done. Raises: whatever the engine raised."""
+        with self._alive():
+            reply: Reply | BaseException = self.connection.recv()
+        if isinstance(reply, BaseException):
+            raise reply
+        for message, category in reply.warnings:
+            warnings.warn(message, category, stacklevel=2)
+        self.stats = reply.stats
+        done = []
+        for request_id, hypotheses in reply.answers:
+            if request := self.unanswered.pop(request_id, None):  # else it was cancelled
+                request.finish(hypotheses)
+                done.append(request)
+        return done
+
+    @contextmanager
+    def _alive(self) -> Iterator[None]:
+        """A broken pipe means that the process has ended: say how."""
+        try:
+            yield
+        except (EOFError, OSError) as error:
+            self.process.join(timeout=10)
+            raise Died(
+                f"a worker process ended with code {self.process.exitcode} during its work. -9 "
+                "means that it was killed, usually because memory ran out: use fewer workers, or "
+                "--workers 1, which starts no process"
+            ) from error
+
+    def end(self) -> None:
+        self.connection.close()
+        self.process.terminate()
+        self.process.join()
+
+
+def start_server() -> ForkServerContext:
+    """The context that starts processes: a server that has imported torch once for all of them."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload([__name__])
+    # Ctrl-C is for this process, which ends the others: they inherit that it is deferred. The
+    # tracker starts first, because its start would end the deferral.
+    resource_tracker.ensure_running()
+    with delay_interrupts():
+        forkserver.ensure_running()
+    return context
+
+
+def serve_engine(connection: Connection) -> None:
+    """A worker: receives how to build its engine, then commands until the other side closes."""
+    gc.freeze()  # a collection would write to, and so copy, all objects that workers share
+    torch.set_num_threads(1)
+    keep_memory()
+    try:
+        engine = receive_factory(connection)()
+        commands: queue.SimpleQueue[Command | None] = queue.SimpleQueue()
+        threading.Thread(target=receive_commands, args=(connection, commands), daemon=True).start()
+        while (reply := work(engine, commands)) is not None:
+            connection.send(reply)
+    except (EOFError, OSError):
+        return
+
+
+def receive_commands(connection: Connection, commands: "queue.SimpleQueue[Command | None]") -> None:
+    """Always ready to receive, so that neither side waits for the other to read; None at the
+    end.
+    """
+    try:
+        while True:
+            commands.put(connection.recv())
+    except (EOFError, OSError):
+        commands.put(None)
+
+
+def work(engine: Engine, commands: "queue.SimpleQueue[Command | None]") -> Reply | Exception | None:
+    """Carry out commands until there are answers, or an error. None if no more will come."""
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            ended: list[SentenceRequest] = []
+            while not ended:
+                while not engine.busy or not commands.empty():
+                    command = commands.get()
+                    if command is None:
+                        return None
+                    engine.submit(command.submitted)
+                    engine.cancel(command.cancelled)
+                ended = engine.advance()
+        except Exception as error:
+            error.add_note(f"In a worker process:\n{traceback.format_exc()}")
+            try:
+                copy: Exception = pickle.loads(pickle.dumps(error))
+                return copy
+            except Exception:  # an error that cannot be pickled
+                return RuntimeError("".join(traceback.format_exception(error)))
+    answers = [(request.id, request.hypotheses or []) for request in ended]
+    return Reply(answers, [(str(w.message), w.category) for w in caught], engine.stats)

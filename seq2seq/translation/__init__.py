@@ -1,0 +1,1 @@
+"""Texts to translate: the request, its sentences, and their translations joined to a result."""

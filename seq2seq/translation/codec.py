@@ -1,0 +1,108 @@
+"""From texts to the sentences that are decoded, and from hypotheses to texts."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from seq2seq.constraints.lexical import Vocabulary
+from seq2seq.constraints.request import Requirements, Rules
+from seq2seq.decoding.request import SentenceRequest
+from seq2seq.decoding.search import Hypothesis
+from seq2seq.scoring import clean_line
+from seq2seq.symbols import EOS
+from seq2seq.tokenization.splitting import split_into_parts
+from seq2seq.tokenization.tokenizer import Tokenizers
+from seq2seq.translation.request import Translation, TranslationRequest
+
+MOST_JOINED = 20  # translations of a text in parts: a hundred parts may have a hundred each
+
+
+@dataclass(frozen=True)
+class TextCodec:
+    """From texts to sentences to decode, and back.
+
+    Attributes:
+        tokenizers: the model's.
+        limit: maximum pieces of a part, with its end and without its tag.
+        max_length: maximum pieces that the model can write, the end included; None = no limit.
+        between: what stands between the translations of two parts.
+        vocabulary: of the target.
+        rules: what all translations must be like.
+    """
+
+    tokenizers: Tokenizers
+    limit: int
+    max_length: int | None
+    between: str
+    vocabulary: Vocabulary
+    rules: Rules = Rules()
+
+    def encode(self, texts: Sequence[str]) -> list[list[int]]:
+        """The pieces of each text."""
+        return self.tokenizers.source.encode_batch([clean_line(text) for text in texts])
+
+    def requirements_of(self, request: TranslationRequest) -> Requirements:
+        """The requirements of the translation of a text. Raises: as `Requirements`."""
+        return Requirements(
+            self.rules,
+            self.vocabulary,
+            request.text,
+            clean_line(request.prefix),
+            request.must,
+            request.must_not,
+            self.max_length,
+        )
+
+    def sentences_of(
+        self,
+        request: TranslationRequest,
+        requirements: Requirements,
+        ids: list[int] | None = None,
+    ) -> list[SentenceRequest]:
+        """The sentences to decode: one; several if the text is too long; none if it is blank.
+
+        Args:
+            ids: from `encode`; None = not known yet.
+        """
+        source, text = self.tokenizers.source, clean_line(request.text)
+        rows = [ids if ids is not None else self.encode([text])[0]]
+        if len(rows[0]) - len(source.prefix) > self.limit - 1:
+            # White space alone has no translation.
+            rows = source.encode_batch(
+                [part for part in split_into_parts(text, source, self.limit - 1) if part.strip()]
+            )
+        elif not text.strip():
+            rows = []
+        return [
+            SentenceRequest(
+                [*row, EOS],
+                [] if part else requirements.forced,
+                request.search,
+                requirements.constraint(part),
+                owner=request.owner,
+            )
+            for part, row in enumerate(rows)
+        ]
+
+    def translations_of(self, parts: Sequence[list[Hypothesis]]) -> list[Translation]:
+        """The translations of a text from the hypotheses of its parts: joined rank by rank, as many
+        as all parts have, and of several parts at most `MOST_JOINED`. Those whose probability is
+        not finite are left out.
+        """
+        finite = [[h for h in part if math.isfinite(h.score)] for part in parts]
+        ranks = list(zip(*finite, strict=False))[: MOST_JOINED if len(parts) > 1 else None]
+        texts = iter(self.tokenizers.target.decode_batch([h.ids for rank in ranks for h in rank]))
+        return [
+            Translation(
+                self.join([next(texts) for _ in rank]),
+                sum(h.score for h in rank) / len(rank),
+                [i for h in rank for i in (h.ids if h.truncated else [*h.ids, EOS])],
+                tuple(value for h in rank for value in h.token_logp),
+                any(h.truncated for h in rank),
+            )
+            for rank in ranks
+        ]
+
+    def join(self, texts: list[str]) -> str:
+        """The translation of a text from those of its parts."""
+        return texts[0] if len(texts) == 1 else self.between.join(text.strip() for text in texts)

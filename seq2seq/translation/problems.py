@@ -1,0 +1,49 @@
+"""The problems of texts, told to people."""
+
+import warnings
+from collections.abc import Generator, Iterable
+
+from seq2seq.translation.request import SHOWN, TranslationRequest
+
+
+def warn_of_problems(
+    requests: Iterable[TranslationRequest], *, lenient: bool = False
+) -> Generator[TranslationRequest, None, None]:
+    """Pass requests on that have ended, in order, and warn of their problems by their places; at
+    the end, of those whose best translation the length limit cut off.
+
+    Args:
+        lenient: is a text that is refused a problem like any other, not an error?
+
+    Raises: the error of a request that has failed for no problem with its text.
+    """
+    truncated: list[str] = []  # places, the first ones
+    count = 0
+    for request in requests:
+        problems = {problem.kind: problem for problem in request.result.problems}
+        if problem := problems.pop("truncated", None):
+            truncated += [request.place] if count < SHOWN else []
+            count += 1
+        error = request.error
+        if error and (not request.result.failed or ("refused" in problems and not lenient)):
+            raise type(error)(f"{request.place}: {error}") from error
+        for problem in problems.values():
+            warnings.warn(problem.at(request.place), stacklevel=3)
+        yield request
+    if count:
+        places = join_places(truncated) + ", ..." * (count > SHOWN)
+        warnings.warn(
+            f"cut off at the length limit: {count:,} translation(s), of {places}. To allow longer "
+            "ones, raise --length-ratio (and --max-length, if given)",
+            stacklevel=3,
+        )
+
+
+def join_places(places: list[str]) -> str:
+    """Places that end in numbers, such as `line 1, 3`: what is before a number is named once."""
+    parts = [place.rpartition(" ") for place in places]
+    befores = [None, *(before for before, _, _ in parts)]
+    return ", ".join(
+        number if before == previous else place
+        for place, (before, _, number), previous in zip(places, parts, befores, strict=False)
+    )

@@ -1,0 +1,160 @@
+"""A text to translate, from the place where it comes in until its result goes out."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal, NamedTuple
+
+from seq2seq.alignment.choice import Alignment
+from seq2seq.constraints.request import Groups, Requirements, check_request
+from seq2seq.decoding.request import Request, SentenceRequest, Status
+from seq2seq.decoding.search import Search
+from seq2seq.errors import Seq2SeqError
+
+SHOWN = 10  # phrases that a message names
+DIVERGED = (
+    "the output of the model is not finite (NaN or infinity). Its weights are damaged, or its "
+    "training diverged"
+)
+
+Kind = Literal["unreadable", "refused", "parts", "unsatisfied", "diverged", "truncated"]
+
+
+class Translation(NamedTuple):
+    """One translation of one text."""
+
+    text: str
+    score: float  # log-probability / length penalty; of a text in parts, the mean over parts
+    ids: list[int] = []  # its pieces, the end included; of a text in parts, those of all parts
+    token_logp: tuple[float, ...] = ()  # log-probability of each
+    truncated: bool = False  # did the length limit end it, or a part of it?
+    unsatisfied: tuple[str, ...] = ()  # what it should contain and does not, since it cannot
+    alignment: Alignment | None = None  # with its source, where this was asked for
+
+    @property
+    def confidence(self) -> float:
+        """The geometric mean of the probabilities of its pieces, in [0, 1] at any length; 1 without
+        pieces, as their product is.
+        """
+        return math.exp(sum(self.token_logp) / max(len(self.token_logp), 1))
+
+
+class Problem(NamedTuple):
+    """A trouble with a text. The message goes on after the name of its place.
+
+    Kinds: `unreadable` (nobody could read it), `refused` (it cannot be answered), `parts` (it is
+    long, and was translated in parts), `unsatisfied` (no translation contains all that it must),
+    `diverged` (none has a finite probability), `truncated` (the length limit cut off the best one).
+    """
+
+    kind: Kind
+    message: str
+
+    def at(self, place: str) -> str:
+        """The message with the name of the place, such as `line 7`, before it."""
+        return f"{place}{': ' if self.kind == 'refused' else ' '}{self.message}"
+
+
+class Result(NamedTuple):
+    """The answer to a text.
+
+    Attributes:
+        translations: best first; none for a blank text, and if it failed.
+        problems: in the order in which they were met.
+    """
+
+    translations: list[Translation]
+    problems: list[Problem]
+
+    @property
+    def failed(self) -> bool:
+        """Is there no translation, though the text is not blank?"""
+        return any(
+            problem.kind in ("unreadable", "refused", "diverged") for problem in self.problems
+        )
+
+
+@dataclass(eq=False, slots=True)
+class TranslationRequest(Request):
+    """A text to translate, what its translation must be like, and the result.
+
+    It is made once, where the text comes in, and is the same until the result goes out. If it can
+    never be answered, it fails when it is submitted, with an `error` and a problem of the kind
+    `refused`; if no translation has a finite probability, with one of the kind `diverged`; if the
+    engine breaks down, with no problem but an `error`.
+
+    Attributes:
+        text: may be blank, and then has no translation, or too long for the model, and then is
+            translated in parts.
+        prefix: what its translation begins with; the last word may go on unless a space follows.
+        must: groups of phrases, of each of which it contains one; a word alone is a group, too.
+        must_not: phrases that it does not contain.
+        search: None = the engine's.
+        draw_id: random draws depend on it; None = the number of sentences that the engine for texts
+            was given before.
+        alternatives: how many ways to go on after the prefix are wanted, which differ in their next
+            piece; 0 = its translations.
+        owner: as in `SentenceRequest`.
+        place: the name of the text in messages, such as `line 7`.
+        ids: its pieces, from `TextCodec.encode`, if whoever made the request knows them already.
+        requirements: of its translation, once it is submitted.
+        sentences: what it is decoded as: its parts; again without what could not be satisfied; for
+            alternatives, at first their next pieces, then all up to their ends.
+        result: what is known of it so far; the whole when it has ended.
+
+    Raises: DataError for values of other types, and for phrases that are empty.
+    """
+
+    text: str
+    prefix: str = ""
+    must: Groups = ()
+    must_not: tuple[str, ...] = ()
+    search: Search | None = None
+    draw_id: int | None = None
+    alternatives: int = 0
+    owner: Any = None
+    place: str = "the text"
+    ids: list[int] | None = None
+    requirements: Requirements = field(init=False)
+    sentences: list[SentenceRequest] = field(default_factory=list, init=False)
+    result: Result = field(default_factory=lambda: Result([], []), init=False)
+
+    @property
+    def size(self) -> int:
+        return len(self.text)
+
+    def __post_init__(self) -> None:
+        checked = check_request(self.text, self.prefix, self.must, self.must_not)
+        self.must, self.must_not = checked
+
+    def finish(self, translations: Sequence[Translation]) -> None:
+        """For its engine: it has these translations, best first."""
+        if self.sentences and not translations:
+            message = f"has no translation of finite probability: {DIVERGED}"
+            self.fail(Seq2SeqError(f"the text {message}"), Problem("diverged", message))
+            return
+        self.status = Status.DONE
+        self.result.translations.extend(translations)
+        best = translations[0] if translations else Translation("", 0.0)
+        if best.unsatisfied:
+            named = [f"'{words}'" for words in best.unsatisfied]
+            more = [f"{len(named) - SHOWN:,} more"] * (len(named) > SHOWN)
+            message = "has no translation that obeys what is asked of "
+            message += f"{' and '.join([*named[:SHOWN], *more])}: left out"
+            self.result.problems.append(Problem("unsatisfied", message))
+        if best.truncated:
+            message = "has a translation that the length limit cut off"
+            self.result.problems.append(Problem("truncated", message))
+
+    def refuse(self, error: Exception) -> None:
+        """For its engine, and for whoever reads texts: it can never be answered."""
+        self.fail(error, Problem("refused", str(error)))
+
+    def fail(self, error: Exception, problem: Problem | None = None) -> None:
+        """There is no answer, because of a problem with the text if that is given.
+
+        Whoever made a request may say so too, for example of a line that cannot be read: it may
+        then be submitted like any other.
+        """
+        self.status, self.error = Status.FAILED, error
+        self.result.problems.extend([problem] if problem else [])

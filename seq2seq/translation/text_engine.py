@@ -1,0 +1,179 @@
+"""An engine for texts: it decodes their sentences, and joins what is found."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+
+from seq2seq.decoding.beam import Beam
+from seq2seq.decoding.request import SentenceRequest, Status
+from seq2seq.decoding.search import Hypothesis
+from seq2seq.decoding.sentence_engine import RequestEngine, SentenceEngine
+from seq2seq.errors import ConfigError, DataError, Seq2SeqError
+from seq2seq.translation.codec import TextCodec
+from seq2seq.translation.request import Problem, Translation, TranslationRequest
+
+Step = Callable[[TranslationRequest], None]
+
+
+class TextEngine(RequestEngine[TranslationRequest]):
+    """Translates texts, each in one sentence or in parts. What a translation must contain and
+    cannot is named in its result, and left out.
+
+    Args:
+        engine: decodes the sentences. It may have other callers.
+        codec: the model's.
+    """
+
+    def __init__(self, engine: SentenceEngine, codec: TextCodec):
+        self.engine, self.codec, self.window = engine, codec, engine.window
+        self._submitted = 0  # sentences so far
+        # The texts that have not ended, and what follows when all their sentences have.
+        self._next: dict[TranslationRequest, Step] = {}
+        self._moved: list[TranslationRequest] = []  # once for each sentence that has ended
+        self._ended: list[TranslationRequest] = []  # for the next `advance`
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._next or self._ended)
+
+    @property
+    def waiting(self) -> bool:
+        return self.engine.waiting
+
+    def submit(self, requests: Sequence[TranslationRequest]) -> None:
+        """Put texts at the end of the queue, encoded together; those that have ended are left out.
+
+        Raises: Seq2SeqError if the pattern of what is copied takes too long, as it would for other
+            texts. Then none is submitted.
+        """
+        requests = [request for request in requests if not request.ended]
+        unknown = [request for request in requests if request.ids is None]
+        rows = iter(self.codec.encode([request.text for request in unknown]))
+        for request in requests:
+            try:
+                self._prepare(request, next(rows) if request.ids is None else request.ids)
+            except (ConfigError, DataError) as error:
+                request.refuse(error)
+            except Seq2SeqError as error:
+                raise Seq2SeqError(f"{request.place}: {error}") from error
+        for request in requests:
+            self._next[request] = self._complete_pieces if request.alternatives else self._complete
+            if request.ended or not request.sentences:
+                self._end(request, [])
+        self._decode([request for request in requests if not request.ended])
+
+    def _prepare(self, request: TranslationRequest, ids: list[int]) -> None:
+        """Make the sentences of a text. Raises: ConfigError or DataError if it is refused."""
+        request.requirements = self.codec.requirements_of(request)
+        sentences = self.codec.sentences_of(request, request.requirements, ids)
+        parts = len(sentences)
+        if request.alternatives:
+            if parts != 1:
+                raise ConfigError(
+                    "alternatives are found for a text of one part: give one sentence"
+                )
+            beams = min(request.alternatives, self.codec.tokenizers.target.size)
+            sentences[0].search = Beam(beam_size=beams, length_ratio=0, length_extra=1)
+        elif parts > 1:
+            message = f"is longer than {self.codec.limit} pieces: translated in {parts} parts"
+            request.result.problems.append(Problem("parts", message))
+        self._divide(request, sentences)
+
+    def _divide(self, request: TranslationRequest, sentences: list[SentenceRequest]) -> None:
+        """Let a text have these sentences next. Raises: ConfigError as `SentenceEngine.check`."""
+        for sentence in sentences:
+            self.engine.check(sentence)
+            sentence.on_end = partial(self._moved.append, request)
+        request.sentences = sentences
+
+    def _decode(self, requests: Sequence[TranslationRequest]) -> None:
+        """Submit the sentences of texts."""
+        for request in requests:
+            first = self._submitted if request.draw_id is None else request.draw_id
+            for draw_id, sentence in enumerate(request.sentences, first):
+                sentence.draw_id = draw_id
+            self._submitted += len(request.sentences)
+        self.engine.submit([each for request in requests for each in request.sentences])
+
+    def cancel(self, requests: Iterable[TranslationRequest]) -> None:
+        dropped = [request for request in requests if self._next.pop(request, None)]
+        for request in dropped:
+            request.status = Status.CANCELLED
+        self.engine.cancel([sentence for request in dropped for sentence in request.sentences])
+
+    def best_so_far(self, request: TranslationRequest) -> str:
+        """The best translation so far; it may still change until the request has ended."""
+        rows = [
+            each.hypotheses[0].ids if each.hypotheses else self.engine.best_so_far(each)
+            for each in request.sentences
+        ]
+        return self.codec.join(self.codec.tokenizers.target.decode_batch(rows))
+
+    def advance(self) -> list[TranslationRequest]:
+        """One step of the engine, for all its callers."""
+        try:
+            self.engine.advance()
+        finally:
+            moved = dict.fromkeys(self._moved)
+            self._moved.clear()
+            for request in moved:
+                if request in self._next:
+                    self._move(request)
+        ended, self._ended = self._ended, []
+        return ended
+
+    def _move(self, request: TranslationRequest) -> None:
+        """Do what follows if all sentences of a text have ended, or one has failed."""
+        if error := next((each.error for each in request.sentences if each.error), None):
+            self.engine.cancel(request.sentences)
+            request.fail(error)
+            self._end(request)
+        elif all(sentence.ended for sentence in request.sentences):
+            try:
+                self._next[request](request)
+            except ConfigError as error:
+                request.refuse(error)
+                self._end(request)
+
+    def _end(self, request: TranslationRequest, translations: Sequence[Translation] = ()) -> None:
+        """Hand a text out: with its translations, unless it has failed."""
+        if not request.ended:
+            request.finish(translations)
+        del self._next[request]
+        self._ended.append(request)
+
+    def _complete(self, request: TranslationRequest) -> None:
+        """End a text, or translate it again without what its best translation does not contain."""
+        found = self.codec.translations_of([each.hypotheses or [] for each in request.sentences])
+        requirements = request.requirements
+        # At the length limit, some contain what they must, and some do not. Some contain what
+        # looks like a placeholder of the source and is none.
+        found.sort(key=lambda translation: requirements.rank(translation.text))
+        if requirements.drop_unsatisfied(found[0].text if found else None):
+            self._divide(request, self.codec.sentences_of(request, requirements))
+            self._decode([request])
+        else:
+            find = requirements.find_unsatisfied
+            self._end(request, [t._replace(unsatisfied=find(t.text)) for t in found])
+
+    def _complete_pieces(self, request: TranslationRequest) -> None:
+        """Translate each way to go on, which is one piece long, to its end."""
+        (sentence,) = request.sentences
+        nexts = (sentence.hypotheses or [])[: request.alternatives]
+        request.requirements.terms.clear()
+        (whole,) = self.codec.sentences_of(request, request.requirements, sentence.source[:-1])
+        going = [replace(whole, prefix=each.ids) for each in nexts if each.truncated]
+        self._divide(request, going)
+        ended = [each for each in nexts if not each.truncated]
+        self._next[request] = partial(self._complete_alternatives, ended)
+        if going:
+            self._decode([request])
+        else:
+            self._next[request](request)
+
+    def _complete_alternatives(self, ended: list[Hypothesis], request: TranslationRequest) -> None:
+        """End a text with the ways that ended at once, and the best of each that went on."""
+        bests = [each.hypotheses[0] for each in request.sentences if each.hypotheses]
+        found = self.codec.translations_of([[*ended, *bests]])
+        best = {each.text: each for each in sorted(found, key=lambda each: each.score)}
+        self._end(request, sorted(best.values(), key=lambda each: -each.score))
