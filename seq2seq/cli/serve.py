@@ -46,28 +46,41 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         "--keys",
         type=InputPath,
         metavar="FILE",
-        help="a key per line, one of which clients must send",
+        help="keys, one a line; clients must send one of them",
     )
-    add("--no-auth", action="store_true", help="let anyone who reaches the address translate")
+    add("--no-auth", action="store_true", help="allow anyone who reaches the address to translate")
     add("--tls-cert", type=InputPath, metavar="FILE", help="serve https, with this certificate")
     add(
         "--tls-key",
         type=InputPath,
         metavar="FILE",
-        help="its private key, if that is in another file",
+        help="the private key, if it is in another file",
     )
-    add("--cors", **again, metavar="ORIGIN", help="pages of this origin may ask; may be repeated")
-    add("--allow-host", **again, metavar="NAME", help="answer under this name; may be repeated")
+    add(
+        "--cors",
+        **again,
+        metavar="ORIGIN",
+        help="pages of this origin may send requests; may be repeated",
+    )
+    add(
+        "--allow-host", **again, metavar="NAME", help="answer to this name as well; may be repeated"
+    )
     add(
         "--trusted-proxy",
         **again,
         metavar="ADDRESS",
-        help="believe this proxy, or network of proxies, who the client is; may be repeated",
+        help="trust this proxy, or network of proxies, to name the client; may be repeated",
     )
     add = command.add_argument_group("limits").add_argument
-    add("--queue", type=positive, default=40960, metavar="N", help="pieces that wait (%(default)s)")
+    add(
+        "--queue",
+        type=positive,
+        default=40960,
+        metavar="N",
+        help="maximum pieces that wait (%(default)s)",
+    )
     add("--deadline", type=positive, default=30, metavar="S", help="seconds to wait (%(default)s)")
-    connections = "connections that wait for a request, and requests at once (%(default)s)"
+    connections = "maximum open connections, and requests at once (%(default)s)"
     add("--connections", type=positive, default=512, metavar="N", help=connections)
 
 
@@ -92,8 +105,8 @@ def serve_models(arguments: argparse.Namespace, models: dict[str, Path]) -> None
 
     if not (arguments.keys or arguments.no_auth or is_loopback(arguments.host)):
         raise ConfigError(
-            f"at {arguments.host}, others reach the server: give a file with keys, --keys FILE; or "
-            "let everyone translate, --no-auth"
+            f"at {arguments.host}, others reach the server: give a file with keys, --keys FILE; "
+            "or let everyone translate, --no-auth"
         )
     keys = read_keys(arguments.keys) if arguments.keys else None
     access = access_of(arguments, keys)
@@ -120,14 +133,14 @@ def serve_models(arguments: argparse.Namespace, models: dict[str, Path]) -> None
 
 
 def access_of(arguments: argparse.Namespace, keys: list[bytes] | None) -> "Access":
-    """From where the service may be asked. Raises: ConfigError for what is no name or address."""
-    from seq2seq.serving.auth import LOOPBACK, Access, read_hosts, read_proxies
+    """From where requests are answered. Raises: ConfigError for what is no name or address."""
+    from seq2seq.serving.auth import LOOPBACK, Access, parse_hosts, parse_proxies
 
     hosts = None  # any: where others ask, names are not known; and a strange page has no key
     if arguments.allow_host or (not keys and is_loopback(arguments.host)):
         own = f"[{arguments.host}]" if ":" in arguments.host else arguments.host
-        hosts = read_hosts([*LOOPBACK, own, *arguments.allow_host])
-    return Access(hosts, arguments.cors, read_proxies(arguments.trusted_proxy))
+        hosts = parse_hosts([*LOOPBACK, own, *arguments.allow_host])
+    return Access(hosts, arguments.cors, parse_proxies(arguments.trusted_proxy))
 
 
 def models_of(arguments: argparse.Namespace) -> dict[str, Path]:

@@ -1,4 +1,4 @@
-"""Access: the names of the server, the origins of pages elsewhere, proxies, and keys."""
+"""Access: the names of the server, the origins of other pages, proxies, and keys."""
 
 import codecs
 import hmac
@@ -10,6 +10,7 @@ from pathlib import Path
 
 from starlette.datastructures import Headers
 from starlette.requests import Request
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from seq2seq.errors import ConfigError
 from seq2seq.serving.errors import HTTPError
@@ -21,11 +22,11 @@ LOOPBACK = ("localhost", "127.0.0.1", "[::1]")
 
 @dataclass(frozen=True)
 class Access:
-    """From where the service may be asked.
+    """From where requests are answered.
 
     Attributes:
-        hosts: by which it may be called in the Host of a request; None = any.
-        origins: of pages elsewhere that may ask, from browsers; `*` means all.
+        hosts: names of the server in the Host of a request, in lower case; None = any.
+        origins: of other pages that may send requests from browsers; `*` means all.
         proxies: addresses and networks of proxies, whose X-Forwarded-For is believed.
     """
 
@@ -34,7 +35,7 @@ class Access:
     proxies: Sequence[str] = ()
 
 
-def read_hosts(names: Sequence[str]) -> frozenset[str]:
+def parse_hosts(names: Sequence[str]) -> frozenset[str]:
     """The hosts that were typed, as `check_host` compares them.
 
     Raises: ConfigError if one is more than a name or an address, such as one with a port.
@@ -49,7 +50,7 @@ def read_hosts(names: Sequence[str]) -> frozenset[str]:
     return frozenset(name.lower() for name in names)
 
 
-def read_proxies(texts: Sequence[str]) -> list[str]:
+def parse_proxies(texts: Sequence[str]) -> list[str]:
     """The addresses and networks of a list of texts, each of which may name several.
 
     Raises: ConfigError if one is neither.
@@ -66,47 +67,87 @@ def read_proxies(texts: Sequence[str]) -> list[str]:
     return proxies
 
 
-def check_host(headers: Headers, hosts: Collection[str] | None) -> None:
-    """A page can make a browser believe that the name of its own server is this machine (DNS
-    rebinding), and then reads what this server answers. The browser still sends the name.
+class GuardMiddleware:
+    """Refuses requests by their heads, before the application sees them.
 
     Args:
-        hosts: by which the server may be called, in lower case; None = any.
+        max_requests: answered at once; beyond it, only those for the health of the server are.
+    """
 
-    Raises: Refusal for another host, for none, and for more than one.
+    def __init__(self, app: ASGIApp, access: Access, max_requests: int):
+        self.app, self.access, self.max_requests = app, access, max_requests
+        self.requests = 0  # that are being answered
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        app = self.app
+        self.requests += 1
+        try:
+            if scope["type"] == "http":
+                self._check(scope)
+        except HTTPError as error:
+            app = error.response()
+        try:
+            await app(scope, receive, send)
+        finally:
+            self.requests -= 1
+
+    def _check(self, scope: Scope) -> None:
+        headers = Headers(scope=scope)
+        check_host(headers, self.access.hosts)
+        if scope["method"] == "POST":
+            check_origin(headers, self.access.origins)
+        if self.requests > self.max_requests and not scope["path"].startswith("/health/"):
+            message = f"{self.max_requests:,} requests are being answered already"
+            raise HTTPError(503, message, {"retry-after": "1", "connection": "close"})
+
+
+def check_host(headers: Headers, hosts: Collection[str] | None) -> None:
+    """Refuse a request that calls the server by a name that it does not have.
+
+    A page can make a browser believe that the name of its own server is this machine (DNS
+    rebinding), and then read what this server answers. The browser still sends that name.
+
+    Args:
+        hosts: names of the server, in lower case; None = any.
+
+    Raises: HTTPError for another host, for none, and for more than one.
     """
     if hosts is None:
         return
-    given = headers.getlist("host")
-    match = HOST.fullmatch(given[0].strip().lower()) if len(given) == 1 else None
+    values = headers.getlist("host")
+    match = HOST.fullmatch(values[0].strip().lower()) if len(values) == 1 else None
     if not match:
         raise HTTPError(400, "the request should name the server, as in Host: localhost")
-    if match[1] not in hosts:
+    host = match[1]
+    if host not in hosts:
         raise HTTPError(
             421,
-            f"this server is not asked as {match[1][:200]}: use {sorted(hosts)[0]}, or start it "
-            f"with --allow-host {match[1][:200]}",
+            f"this server does not answer as {host[:200]}: use {sorted(hosts)[0]}, or start it "
+            f"with --allow-host {host[:200]}",
         )
 
 
 def check_origin(headers: Headers, origins: Collection[str]) -> None:
-    """A browser sends forms of any page to any server, without asking. It says so in Sec-Fetch-Site
-    or, if it is old or the server is not trustworthy to it, in Origin alone. Programs send neither.
+    """Refuse a request that a page of another site has made.
+
+    A browser sends forms of any page to any server, without asking. It says so in Sec-Fetch-Site
+    or, if it is old or does not trust the server, in Origin alone. Programs send neither.
 
     Args:
-        origins: that may ask; `*` means all.
+        origins: whose pages may send requests; `*` means all.
 
-    Raises: Refusal for a page of another origin than the server's own.
+    Raises: HTTPError for a page of another origin than the server's own and these.
     """
     origin, site = headers.get("origin", ""), headers.get("sec-fetch-site", "")
-    own = site in ("same-origin", "none")
-    if not site:
-        own = not origin or origin.partition("://")[2].lower() == headers.get("host", "").lower()
-    if not (own or "*" in origins or (origin and origin in origins)):
+    if site:
+        is_own = site in ("same-origin", "none")
+    else:
+        is_own = not origin or origin.partition("://")[2].lower() == headers.get("host", "").lower()
+    if not (is_own or "*" in origins or (origin and origin in origins)):
         raise HTTPError(
             403,
-            f"pages of {origin[:200] or 'other sites'} may not ask: start the server with --cors "
-            f"{origin[:200] or 'ORIGIN'}, or use the server's own page",
+            f"pages of {origin[:200] or 'other sites'} may not send requests: start the server "
+            f"with --cors {origin[:200] or 'ORIGIN'}, or use the server's own page",
         )
 
 
@@ -121,14 +162,16 @@ def read_keys(path: Path) -> list[bytes]:
     return keys
 
 
-def header_key(request: Request) -> str:
-    """The key in the header of a request; empty if there is none."""
-    return request.headers.get("authorization", "").partition(" ")[2].strip()
+def authorize(keys: Collection[bytes] | None, key: str, request: Request) -> str:
+    """The client that a request comes from: its key, or its address if no key is needed.
 
-
-def authorize(keys: Collection[bytes] | None, given: str) -> None:
-    """Raises: Refusal if a key is needed, and the given one is none of the keys."""
+    Raises: HTTPError if a key is needed, and this is none of the keys.
+    """
+    if keys is None:
+        address = request.client
+        return address.host if address else ""
     # All are compared, so that the time does not say which is similar.
-    same = [hmac.compare_digest(given.strip().encode(), known) for known in keys or ()]
-    if keys is not None and not any(same):
+    matches = [hmac.compare_digest(key.strip().encode(), known) for known in keys]
+    if not any(matches):
         raise HTTPError(403, "a key is needed: Authorization: Bearer KEY")
+    return key.strip()

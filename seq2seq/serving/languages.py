@@ -1,4 +1,4 @@
-"""The languages of models, for people; and which of them a text is in."""
+"""English names of languages, and detection of the language of a text."""
 
 import re
 from collections.abc import Sequence
@@ -7,62 +7,60 @@ from typing import Any, NamedTuple
 
 from seq2seq.errors import ConfigError
 
-NAMES: dict[str, str] = dict(
-    re.findall(
-        r"(\w+) (\w+)",
-        "ar Arabic, bg Bulgarian, cs Czech, da Danish, de German, el Greek, en English, es Spanish,"
-        "et Estonian, fa Persian, fi Finnish, fr French, he Hebrew, hi Hindi, hr Croatian,"
-        "hu Hungarian, id Indonesian, is Icelandic, it Italian, ja Japanese, ko Korean,"
-        "lt Lithuanian, lv Latvian, nb Norwegian, nl Dutch, pl Polish, pt Portuguese, ro Romanian,"
-        "ru Russian, sk Slovak, sl Slovenian, sv Swedish, th Thai, tr Turkish, uk Ukrainian,"
-        "vi Vietnamese, zh Chinese",
-    )
+LANGUAGES = (
+    "ar Arabic, bg Bulgarian, cs Czech, da Danish, de German, el Greek, en English, "
+    "es Spanish, et Estonian, fa Persian, fi Finnish, fr French, he Hebrew, hi Hindi, "
+    "hr Croatian, hu Hungarian, id Indonesian, is Icelandic, it Italian, ja Japanese, "
+    "ko Korean, lt Lithuanian, lv Latvian, nb Norwegian, nl Dutch, pl Polish, pt Portuguese, "
+    "ro Romanian, ru Russian, sk Slovak, sl Slovenian, sv Swedish, th Thai, tr Turkish, "
+    "uk Ukrainian, vi Vietnamese, zh Chinese"
 )
-NO_DETECTOR = (
-    "the language of a text is found with py3langid: pip install 'seq2seq-attention-zoo[detect]'"
-)
-
-
-SURE = 100  # times as probable as every served language, a language is believed that is not served
+NAMES = dict(each.split() for each in LANGUAGES.split(", "))  # in English, by code
+NO_DETECTOR = "languages are detected by py3langid: pip install 'seq2seq-attention-zoo[detect]'"
+FOREIGN_RATIO = 100  # how much more probable than the best candidate another language must be
+MAX_CHARACTERS = 1000  # that are read of a text to detect its language
 TAG = re.compile("<[^<>]*>")
-READ = 1000  # characters from which the language of a text shows
 
 
-class Detected(NamedTuple):
-    """A language, and its probability among all that the detector knows; 0 = nothing is known."""
+class DetectedLanguage(NamedTuple):
+    """A language, and its probability among all that the detector knows; 0 = unknown."""
 
     language: str
     confidence: float
 
 
-def name_of(code: str) -> str:
+def english_name(code: str) -> str:
     """The English name of a language; the code itself if it is not known."""
     return NAMES.get(code, code)
 
 
-def detect(text: str, languages: Sequence[str], *, html: bool = False) -> Detected:
-    """The one of some languages that a text is most probably in; or another one, if the text is
-    much more probably in that, which no short or ambiguous text is.
+def detect(text: str, candidates: Sequence[str], *, html: bool = False) -> DetectedLanguage:
+    """The most probable candidate; or another language if that is much more probable, which is not
+    the case for short or ambiguous texts.
 
     Args:
-        html: the text has tags, which do not count.
+        candidates: codes of languages.
+        html: the text has tags, which are ignored.
 
-    Raises: ConfigError if there are several and no detector is installed, or it knows none of them.
+    Raises: ConfigError if there are several candidates and no detector is installed, or it knows
+        none of them.
     """
     detector = load_detector()
-    text = TAG.sub(" ", text)[:READ] if html else text[:READ]
-    shares = dict(detector.rank(text)) if detector else {}
-    shares.pop("zxx", None)  # no language
-    known = [code for code in languages if code in shares]
+    text = TAG.sub(" ", text)[:MAX_CHARACTERS] if html else text[:MAX_CHARACTERS]
+    probabilities = dict(detector.rank(text)) if detector else {}
+    probabilities.pop("zxx", None)  # no language
+    known = [code for code in candidates if code in probabilities]
     if not known:
-        if len(set(languages)) == 1:
-            return Detected(languages[0], 0.0)
-        unknown = f"the detector knows none of {', '.join(languages)}: name the source"
+        if len(set(candidates)) == 1:
+            return DetectedLanguage(candidates[0], 0.0)
+        unknown = f"the detector knows none of {', '.join(candidates)}: name the source"
         raise ConfigError(unknown if detector else NO_DETECTOR)
-    best, likely = max(known, key=shares.__getitem__), max(shares, key=shares.__getitem__)
-    if len(known) == len(languages) and shares[likely] >= SURE * shares[best]:
+    best = max(known, key=probabilities.__getitem__)
+    likely = max(probabilities, key=probabilities.__getitem__)
+    is_foreign = probabilities[likely] >= FOREIGN_RATIO * probabilities[best]
+    if is_foreign and len(known) == len(candidates):
         best = likely
-    return Detected(best, float(shares[best]))
+    return DetectedLanguage(best, float(probabilities[best]))
 
 
 @cache

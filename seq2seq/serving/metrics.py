@@ -1,4 +1,4 @@
-"""What is seen from outside: counts and times, as Prometheus reads them, and the access log."""
+"""Metrics for Prometheus, the access log, and the headers of all responses."""
 
 import logging
 import time
@@ -9,7 +9,6 @@ from prometheus_client import (
     Counter,
     Histogram,
     disable_created_metrics,
-    generate_latest,
 )
 from prometheus_client.core import (
     CounterMetricFamily,
@@ -25,12 +24,12 @@ from seq2seq.serving.service import Service
 
 log = logging.getLogger("seq2seq.access")
 
-# What is said of each model: gauges, and counters since it was loaded.
+# Of each model: its gauges, and its counters since it was loaded.
 GAUGES: dict[str, tuple[str, Callable[[ModelWorker], float]]] = {
-    "alive": ("1 if the engine can work, 0 if it has ended.", lambda m: m.alive),
-    "queue_pieces": ("Of texts that are accepted and not answered.", lambda m: m.pieces),
-    "queue_seconds": ("Age of the oldest request that is not answered.", lambda m: m.age),
-    "lanes": ("Hypotheses that are decoded.", lambda m: m.sentences.active_rows),
+    "alive": ("1 if the engine can work, 0 if it has ended.", lambda m: m.thread.alive),
+    "queue_pieces": ("Of texts that are accepted and not answered.", lambda m: m.backlog.pieces),
+    "queue_seconds": ("Age of the oldest request that is not answered.", lambda m: m.backlog.age),
+    "rows": ("Hypotheses that are being decoded.", lambda m: m.sentences.active_rows),
     "pages": ("Pages of the cache in use.", lambda m: m.sentences.pages),
 }
 COUNTERS: dict[str, tuple[str, Callable[[ModelWorker], float]]] = {
@@ -40,7 +39,7 @@ COUNTERS: dict[str, tuple[str, Callable[[ModelWorker], float]]] = {
     "preempted": ("Sentences that had to start again.", lambda m: m.sentences.stats.preempted),
 }
 BUCKETS = (0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
-CONTENT = (
+CONTENT_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; "
     "img-src 'self' data:; base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
@@ -48,14 +47,14 @@ HEADERS = {
     "x-content-type-options": "nosniff",
     "x-frame-options": "DENY",
     "referrer-policy": "no-referrer",
-    "content-security-policy": CONTENT,
+    "content-security-policy": CONTENT_POLICY,
     "cache-control": "no-store",
 }
-ENCODED = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
+ENCODED_HEADERS = [(name.encode(), value.encode()) for name, value in HEADERS.items()]
 
 
 class EngineCollector(Collector):
-    """What engines are doing, read when it is asked for; no engine is waited for."""
+    """Metrics of the engines, read on request; no engine is waited for."""
 
     def __init__(self, service: Service):
         self.service = service
@@ -67,58 +66,61 @@ class EngineCollector(Collector):
                 for model in self.service.models.values():
                     metric.add_metric([model.name], read(model))
                 yield metric
-        about = InfoMetricFamily("seq2seq_model", "What it computes with.", labels=["model"])
+        about = InfoMetricFamily("seq2seq_model", "How each model computes.", labels=["model"])
         for model in self.service.models.values():
             arithmetic = {name: str(value) for name, value in model.arithmetic._asdict().items()}
             about.add_metric([model.name], arithmetic)
         yield about
 
 
+def build_registry(service: Service) -> CollectorRegistry:
+    """A registry with the metrics of the engines."""
+    disable_created_metrics()
+    registry = CollectorRegistry()
+    registry.register(EngineCollector(service))
+    return registry
+
+
 class MetricsMiddleware:
-    """Counts and logs the requests of an application, and adds headers to its answers. The log says
-    no more than paths that exist, codes and times: no text, and no query.
+    """Counts and logs the requests of an application, and adds headers to its answers. The log
+    contains only existing paths, codes and times: no text, and no query.
 
     Args:
+        registry: gets the counts and times of requests.
         paths: that exist.
     """
 
-    def __init__(self, app: ASGIApp, service: Service, paths: frozenset[str]):
+    def __init__(self, app: ASGIApp, registry: CollectorRegistry, paths: frozenset[str]):
         self.app, self.paths = app, paths
-        disable_created_metrics()
-        self.registry = CollectorRegistry()
-        self.registry.register(EngineCollector(service))
         self.requests = Counter(
-            "seq2seq_requests", "Requests answered.", ["path", "code"], registry=self.registry
+            "seq2seq_requests", "Requests answered.", ["path", "code"], registry=registry
         )
         self.seconds = Histogram(
             "seq2seq_request_seconds",
             "From the head of a request to the end of its answer.",
             ["path"],
             buckets=BUCKETS,
-            registry=self.registry,
+            registry=registry,
         )
-
-    def text(self) -> bytes:
-        content: bytes = generate_latest(self.registry)
-        return content
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
-        began, code = time.perf_counter(), 499  # of a client that went before it was answered
+        started_at = time.perf_counter()
+        code = 499  # of a client that disconnects before the answer
 
-        async def noted(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             nonlocal code
             if message["type"] == "http.response.start":
                 code = message["status"]
-                message["headers"] = [*message["headers"], *ENCODED]
+                message["headers"] = [*message["headers"], *ENCODED_HEADERS]
             await send(message)
 
         try:
-            await self.app(scope, receive, noted)
+            await self.app(scope, receive, send_with_headers)
         finally:
-            seconds = time.perf_counter() - began
+            seconds = time.perf_counter() - started_at
             path = scope["path"] if scope["path"] in self.paths else "other"
             self.requests.labels(path, code).inc()
             self.seconds.labels(path).observe(seconds)

@@ -1,15 +1,14 @@
-"""Sentences that wait for an engine: whose turn it is, how much may wait, and how long it takes."""
+"""Waiting for an engine: how much may wait, whose turn it is, and how long it takes."""
 
+import sys
 import time
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
-from seq2seq.decoding.answering import GivenUp
-from seq2seq.decoding.engine import Request, SentenceEngine
-from seq2seq.decoding.search import Hypothesis
-
-Owner = tuple[Hashable, Hashable]  # a client, and one of its requests
+from seq2seq.decoding.request import SentenceRequest, Status
+from seq2seq.decoding.sentence_engine import SentenceEngine
+from seq2seq.serving.client_request import ClientRequest
 
 QUANTUM = 64  # pieces that a client may start before it is the turn of the next: 2 or 3 sentences
 MEASURED = 2.0  # seconds of a full engine that are enough to judge its speed by
@@ -20,57 +19,102 @@ ALL = "too much waits to be translated: try again a little later"
 OWN = "your other texts take all the room that you may have: wait until they are translated"
 
 
+class Backlog:
+    """The requests that a model has accepted and not answered, oldest first."""
+
+    def __init__(self) -> None:
+        self.requests: dict[ClientRequest, None] = {}
+
+    @property
+    def pieces(self) -> int:
+        return sum(request.pieces for request in self.requests)
+
+    def pieces_by_client(self, cap: int = sys.maxsize) -> Counter[str]:
+        """Pieces of each client, of each request at most `cap`."""
+        pieces: Counter[str] = Counter()
+        for request in self.requests:
+            pieces[request.client] += min(request.pieces, cap)
+        return pieces
+
+    @property
+    def age(self) -> float:
+        """Seconds since the oldest request was accepted."""
+        oldest = next(iter(self.requests), None)
+        return time.monotonic() - oldest.accepted_at if oldest else 0.0
+
+    def refusal(self, client: str, pieces: int, limit: int) -> str:
+        """The reason to refuse a request for lack of room; empty if there is room.
+
+        Together, all requests may have `limit` pieces. Of a request, half of that counts at most,
+        so that none is refused for its length alone; and of a client, so that its surplus does not
+        keep others out. A client has more than half only while nobody else waits.
+        """
+        half = limit // 2
+        others = self.pieces_by_client(half)
+        own = others.pop(client, 0)
+        if own and own + pieces > (half if others else limit):
+            return OWN
+        total = sum(min(each, half) for each in others.values()) + min(own + pieces, half)
+        return ALL if total > limit else ""
+
+    def pieces_until(self, client: str, pieces: int) -> int:
+        """Pieces that are translated until a new request of so many is, if turns are taken: of each
+        request of the same client no more than its own, and of each other client no more than of
+        this one.
+        """
+        own = pieces + self.pieces_by_client(pieces)[client]
+        others = self.pieces_by_client()
+        others.pop(client, 0)
+        return own + sum(min(each, own) for each in others.values())
+
+
 class FairQueue:
-    """Ids of sentences, in an order in which nobody waits for all sentences of somebody else.
+    """Sentences in an order in which nobody waits for all sentences of somebody else.
 
     Clients take turns. In its turn a client starts `QUANTUM` pieces, or one sentence more (deficit
-    round robin); what it starts too much is taken from its next turns. The requests of one client
-    take turns too, sentence by sentence, and the sentences of a request stay in order. So between
-    two turns of a client, any other starts less than `QUANTUM` pieces and one sentence. All methods
-    take constant time, but for skipping a client with a long sentence for some turns.
+    round robin); its surplus is taken from its next turns. The requests of one client take turns
+    too, sentence by sentence, and the sentences of a request stay in order. So between two turns of
+    a client, any other starts less than `QUANTUM` pieces and one sentence. All methods take
+    constant time, but for skipping a client with a long sentence for some turns.
     """
 
     def __init__(self) -> None:
-        # client -> request -> id -> pieces; the first is next.
-        self._clients: OrderedDict[Hashable, OrderedDict[Hashable, OrderedDict[int, int]]] = (
-            OrderedDict()
-        )
-        self._credits: dict[Hashable, int] = {}  # pieces that a client may still start
-        self._owners: dict[int, Owner] = {}
+        # client -> request -> its sentences; the first is next.
+        self._clients: OrderedDict[
+            str, OrderedDict[ClientRequest, OrderedDict[SentenceRequest, None]]
+        ] = OrderedDict()
+        self._credits: dict[str, int] = {}  # pieces that a client may still start
 
-    def __len__(self) -> int:
-        return len(self._owners)
+    def __bool__(self) -> bool:
+        return bool(self._clients)
 
-    def push(self, i: int, owner: Owner, pieces: int) -> None:
+    def push(self, sentence: SentenceRequest) -> None:
         """Put a sentence at the end of its request."""
-        client, request = owner
+        client = sentence.owner.client
         if client not in self._clients:
             self._clients[client], self._credits[client] = OrderedDict(), QUANTUM
-        self._clients[client].setdefault(request, OrderedDict())[i] = pieces
-        self._owners[i] = owner
+        self._clients[client].setdefault(sentence.owner, OrderedDict())[sentence] = None
 
-    def remove(self, i: int) -> None:
+    def remove(self, sentence: SentenceRequest) -> None:
         """Take out a sentence, wherever it is."""
-        client, request = self._owners.pop(i)
-        requests = self._clients[client]
-        del requests[request][i]
+        request = sentence.owner
+        requests = self._clients[request.client]
+        del requests[request][sentence]
         if not requests[request]:
             del requests[request]
         if not requests:
-            del self._clients[client], self._credits[client]
+            del self._clients[request.client], self._credits[request.client]
 
-    def pop(self, skipped: Owner | None = None) -> tuple[int, Owner] | None:
-        """Take out the next sentence.
+    def pop(self, skipped: ClientRequest | None = None) -> SentenceRequest | None:
+        """Take out the next sentence; None if there is no other.
 
         Args:
             skipped: a request whose sentences stay.
-
-        Returns: its id, and whose it is; None if there is no other.
         """
         while self._clients:
             client, requests = next(iter(self._clients.items()))
-            if skipped and skipped[0] == client and skipped[1] in requests:
-                requests.move_to_end(skipped[1])
+            if skipped and skipped in requests:
+                requests.move_to_end(skipped)
                 if len(requests) == 1:
                     if len(self._clients) == 1:
                         return None
@@ -82,10 +126,10 @@ class FairQueue:
                 continue
             request, sentences = next(iter(requests.items()))
             requests.move_to_end(request)
-            i, pieces = next(iter(sentences.items()))
-            self._credits[client] -= pieces
-            self.remove(i)
-            return i, (client, request)
+            sentence = next(iter(sentences))
+            self._credits[client] -= len(sentence.source)
+            self.remove(sentence)
+            return sentence
         return None
 
 
@@ -93,8 +137,8 @@ class Speed:
     """The speed of an engine when it is full.
 
     A sentence that was one of N hypotheses for t seconds has used t / N of the engine's time. This
-    is known as soon as the first are answered, and does not count what a batch leaves unused that
-    only few sentences wait for.
+    is known as soon as the first are done, and does not count what a batch leaves unused that only
+    few sentences wait for.
     """
 
     def __init__(self, clock: Callable[[], float]):
@@ -102,7 +146,7 @@ class Speed:
         self._state = (0.0, 0.0, 0.0)  # pieces, the seconds that they took, when this was measured
 
     def measure(self, pieces: int, seconds: float) -> None:
-        """Add what a sentence has used; with K hypotheses, its pieces are counted K times."""
+        """Add a sentence and the time that it used; with K hypotheses, its pieces count K times."""
         pieces_so_far, seconds_so_far, _ = self._state
         weight = 0.5 if seconds_so_far > REMEMBERED else 1.0
         self._state = (
@@ -113,28 +157,26 @@ class Speed:
 
     def pieces_per_second(self) -> float | None:
         """None if too little was measured lately. Any thread may ask."""
-        pieces, seconds, when = self._state
-        if seconds < MEASURED or self._clock() - when > VALID:
+        pieces, seconds, measured_at = self._state
+        if seconds < MEASURED or self._clock() - measured_at > VALID:
             return None
         return pieces / seconds
 
 
-class Started(NamedTuple):
-    """A sentence that the engine has."""
+class Start(NamedTuple):
+    """The circumstances in which the engine got a sentence."""
 
-    id: int  # ours
-    owner: Owner
-    request: Request
-    since: float
+    time: float
+    beams: int  # its hypotheses
     rows: int  # hypotheses that the engine then had
 
 
 class QueuedEngine(SentenceEngine):
     """Hands sentences on to an engine when it has room, those of all clients in turn.
 
-    The engine gets what it can decode at once, and an eighth more, which waits for the next places.
-    One request has at most three quarters of the places; so if it is alone, the sentences of the
-    next one need not wait until some of its own are translated.
+    The engine gets as many as it can decode at once, and an eighth more, which wait for the next
+    free rows. One request has at most three quarters of the rows; so if it is alone, the sentences
+    of the next one need not wait until some of its own are translated.
 
     Args:
         engine: has no other caller.
@@ -145,172 +187,87 @@ class QueuedEngine(SentenceEngine):
     """
 
     def __init__(self, engine: SentenceEngine, clock: Callable[[], float] = time.perf_counter):
-        super().__init__()
-        self.engine, self.look_ahead = engine, engine.look_ahead
+        self.engine, self.window, self.count = engine, engine.window, engine.count
+        self.max_rows = engine.max_rows
         self.speed = Speed(clock)
         self._clock = clock
         self._queue = FairQueue()
-        self._requests: dict[int, Request] = {}  # that wait, by id
-        self._started: dict[int, Started] = {}  # by the id that the engine has given
-        self._theirs: dict[int, int] = {}  # these ids, by ours
-        self._answers: dict[int, list[Hypothesis]] = {}  # by their ids
-        self._rows = 0  # hypotheses that the engine has
-        self._rows_of: Counter[Owner] = Counter()
-        self._widest: Owner | None = None  # who has all that it may have
+        self._started: dict[SentenceRequest, Start] = {}  # those that the engine has
+        self._rows = 0  # their hypotheses
+        self._widest: ClientRequest | None = None  # has all the rows that it may have
 
     @property
-    def max_rows(self) -> int:
-        return self.engine.max_rows
+    def active_rows(self) -> int:
+        return self.engine.active_rows
+
+    @property
+    def busy(self) -> bool:
+        return bool(self._queue or self._started)
 
     @property
     def waiting(self) -> bool:
         return bool(self._queue) or self.engine.waiting
 
-    def check(self, request: Request) -> None:
+    def check(self, request: SentenceRequest) -> None:
         self.engine.check(request)
 
-    def submit_all(
-        self, items: Sequence[Request], answers: dict[int, list[Hypothesis]] | None = None
-    ) -> list[int]:
-        """Put sentences at the end of the queues of their owners. Raises: as `submit`."""
-        for request in items:
-            self.check(request)
-        ids = [self.expect(answers) for _ in items]
-        for i, request in zip(ids, items, strict=True):
-            self._requests[i] = request
-            self._queue.push(i, request.owner or (None, None), len(request.source))
-        return ids
+    def submit(self, requests: Sequence[SentenceRequest]) -> None:
+        """Put sentences at the end of the queues of their owners, which are `ClientRequest`s."""
+        for request in requests:
+            self._queue.push(request)
 
-    def cancel(self, *ids: int) -> None:
-        super().cancel(*ids)
-        for i in ids:
-            if i in self._requests:
-                del self._requests[i]
-                self._queue.remove(i)
-        theirs = [self._theirs[i] for i in ids if i in self._theirs]
-        for i in theirs:
-            self._end(i)
-        self.engine.cancel(*theirs)
+    def cancel(self, requests: Iterable[SentenceRequest]) -> None:
+        started = []
+        for request in requests:
+            if request in self._started:
+                started.append(request)
+                self._release(request)
+            elif not request.ended:
+                self._queue.remove(request)
+                request.status = Status.CANCELLED
+        self.engine.cancel(started)
 
-    def best_so_far(self, request_id: int) -> list[int]:
-        theirs = self._theirs.get(request_id)
-        return [] if theirs is None else self.engine.best_so_far(theirs)
+    def best_so_far(self, request: SentenceRequest) -> list[int]:
+        return self.engine.best_so_far(request)
 
-    def wake(self) -> None:
-        self.engine.wake()
-
-    def close(self) -> None:
-        self.engine.close()
-
-    def advance(self) -> None:
-        self._hand_over()
+    def advance(self) -> list[SentenceRequest]:
         try:
-            self.engine.advance()
-        except GivenUp as error:
-            ids = [self._end(i) for i in error.ids if i in self._started]
-            super().cancel(*ids)
-            raise GivenUp(str(error), ids) from error
-        except BaseException:  # the engine has dropped all that it had
-            self.cancel(*self._theirs)
+            self._hand_over()
+            ended = self.engine.advance()
+        except BaseException as error:  # all that the engine had has failed
+            for request in list(self._started):
+                self._release(request)
+            while waiting := self._queue.pop():
+                waiting.fail(error if isinstance(error, Exception) else RuntimeError(repr(error)))
             raise
-        for i, hypotheses in self._answers.items():
-            self.answer(self._end(i, answered=True), hypotheses)
-        self._answers.clear()
+        for request in ended:
+            self._release(request)
+        return ended
 
     def _hand_over(self) -> None:
         """Submit as many sentences as the engine has room for."""
-        most = self.engine.max_rows * 9 // 8
-        portion: list[tuple[int, Owner, Request]] = []
-        while self._rows < most and (taken := self._queue.pop(self._widest)):
-            i, owner = taken
-            request = self._requests.pop(i)
-            portion.append((i, owner, request))
-            beams = beams_of(request)
+        limit = self.max_rows * 9 // 8
+        portion: list[tuple[SentenceRequest, int]] = []
+        while self._rows < limit and (request := self._queue.pop(self._widest)):
+            beams = request.search.beams if request.search else 1
+            portion.append((request, beams))
             self._rows += beams
-            self._rows_of[owner] += beams
-            if self._rows_of[owner] * 4 >= self.engine.max_rows * 3:
-                self._widest = owner
-        if not portion:
-            return
-        requests = [request._replace(owner=None) for _, _, request in portion]
-        theirs = self.engine.submit_all(requests, self._answers)
-        now = self._clock()
-        for their_id, (i, owner, request) in zip(theirs, portion, strict=True):
-            self._theirs[i] = their_id
-            self._started[their_id] = Started(i, owner, request, now, self._rows)
+            request.owner.rows += beams
+            if request.owner.rows * 4 >= self.max_rows * 3:
+                self._widest = request.owner
+        if portion:
+            now = self._clock()
+            self._started |= {each: Start(now, beams, self._rows) for each, beams in portion}
+            self.engine.submit([request for request, _ in portion])
 
-    def _end(self, their_id: int, answered: bool = False) -> int:
-        """Forget a sentence that the engine no longer has. Returns: our id."""
-        sentence = self._started.pop(their_id)
-        beams, owner = beams_of(sentence.request), sentence.owner
-        del self._theirs[sentence.id]
-        self._rows -= beams
-        self._rows_of[owner] -= beams
-        if owner == self._widest and self._rows_of[owner] * 8 <= self.engine.max_rows * 5:
+    def _release(self, request: SentenceRequest) -> None:
+        """Free the rows of a sentence that the engine no longer has."""
+        owner: ClientRequest = request.owner
+        start = self._started.pop(request)
+        self._rows -= start.beams
+        owner.rows -= start.beams
+        if owner is self._widest and owner.rows * 8 <= self.max_rows * 5:
             self._widest = None
-        if not self._rows_of[owner]:
-            del self._rows_of[owner]
-        if answered and sentence.rows * 2 >= self.engine.max_rows:
-            used = (self._clock() - sentence.since) * beams / sentence.rows
-            self.speed.measure(len(sentence.request.source) * beams, used)
-        return sentence.id
-
-
-def beams_of(request: Request) -> int:
-    return request.search.beams if request.search else 1
-
-
-class Waiting:
-    """The pieces that a model has accepted and not answered, by client and request."""
-
-    def __init__(self) -> None:
-        self.pieces = 0
-        self._clients: dict[Hashable, dict[Hashable, int]] = {}
-
-    def add(self, owner: Owner, pieces: int) -> None:
-        client, request = owner
-        self.pieces += pieces
-        self._clients.setdefault(client, {})[request] = pieces
-
-    def answer(self, owner: Owner, pieces: int) -> None:
-        """Take away what is answered of a request."""
-        client, request = owner
-        if request in self._clients.get(client, {}):
-            self.pieces -= pieces
-            self._clients[client][request] -= pieces
-
-    def remove(self, owner: Owner) -> None:
-        """Take away all of a request."""
-        client, request = owner
-        self.pieces -= self._clients[client].pop(request)
-        if not self._clients[client]:
-            del self._clients[client]
-
-    def refuses(self, client: Hashable, pieces: int, limit: int) -> str:
-        """The reason to refuse a request for lack of room; empty if there is room.
-
-        Together, all requests may have `limit` pieces. Of a request, half of that counts at most,
-        so that none is refused for its length alone; and of a client, so that what it has too much
-        does not keep others out. A client has more than half only while nobody else waits.
-        """
-        half = limit // 2
-        if self.pieces + pieces <= half:
-            return ""
-        held = {
-            each: sum(min(left, half) for left in requests.values())
-            for each, requests in self._clients.items()
-        }
-        own = held.pop(client, 0)
-        others = sum(min(each, half) for each in held.values())
-        if own and own + pieces > (half if held else limit):
-            return OWN
-        return ALL if others + min(own + pieces, half) > limit else ""
-
-    def before(self, client: Hashable, pieces: int) -> int:
-        """Pieces that are translated before a request of so many is, and its own, if turns are
-        taken: of each request of the same client no more than of this one, and of each client no
-        more than of this one.
-        """
-        own = pieces + sum(min(each, pieces) for each in self._clients.get(client, {}).values())
-        others = (each for other, each in self._clients.items() if other != client)
-        return own + sum(min(sum(requests.values()), own) for requests in others)
+        if request.status is Status.DONE and start.rows * 2 >= self.max_rows:
+            seconds = (self._clock() - start.time) * start.beams / start.rows
+            self.speed.measure(len(request.source) * start.beams, seconds)

@@ -1,9 +1,10 @@
-"""The process: it listens, loads and reloads, drains when it is told to stop, and ends."""
+"""The process of the service: it listens, loads and reloads models, drains, and ends."""
 
 import asyncio
 import logging
 import signal
 import socket
+from collections.abc import Callable, Coroutine
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -17,11 +18,9 @@ from seq2seq.serving.service import Service
 
 log = logging.getLogger("seq2seq.serving")
 
-Files = tuple[Path | None, Path | None]
-
-PATIENCE = 10  # seconds that the head of a request may take, and a connection without any
-# What uvicorn knows of a connection, though it does not promise to: its request, and the timer that
-# runs when that has been answered.
+PATIENCE = 10  # seconds in which the head of a request must arrive
+# Attributes of uvicorn's connections that it does not promise: the request, and the timer that runs
+# after its answer.
 CONNECTION = ("cycle", "timeout_keep_alive_task", "transport")
 
 
@@ -43,19 +42,20 @@ def open_socket(host: str, port: int) -> socket.socket:
 
 
 class Server(uvicorn.Server):
-    """Loads when it has begun to listen; SIGHUP loads again; the first SIGTERM or Ctrl-C drains.
+    """Loads the models when it listens; SIGHUP loads them again; the first SIGTERM or Ctrl-C
+    drains it, and the second ends it.
 
     Attributes:
-        failure: why the first load failed, which ends the server.
+        failure: the error of the first load, which ends the server.
     """
 
     def __init__(self, config: uvicorn.Config, service: Service):
         super().__init__(config)
         self.service = service
         self.failure: Exception | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
-        self._seen: dict[Any, Any] = {}  # connections, and their requests when they were looked at
-        self._idle: set[Any] = set()  # those without a request when there were too many
+        self._tasks: set[asyncio.Task[None]] = set()  # a task without a reference may be collected
+        self._last_requests: dict[Any, Any] = {}  # by connection, when they were looked at
+        self._idle: set[Any] = set()  # connections without a request, when there were too many
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
@@ -64,21 +64,21 @@ class Server(uvicorn.Server):
         if not self._sees_connections:
             version = uvicorn.__version__
             log.warning(
-                "connections without a request stay: uvicorn %s does not show them", version
+                "connections without a request stay open: uvicorn %s does not show them", version
             )
-        if hasattr(signal, "SIGHUP"):
-            self._loop.add_signal_handler(signal.SIGHUP, self._begin, "_load")
-        self._begin("_load")
+        self._loop.add_signal_handler(signal.SIGHUP, self._run, self._load)
+        self._run(self._load)
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         if self.service.draining or not self.started:
             self.should_exit = self.force_exit = True
         else:
             self.service.draining = True
-            self._loop.call_soon_threadsafe(self._begin, "_drain")
+            self._loop.call_soon_threadsafe(self._run, self._drain)
 
-    def _begin(self, what: str) -> None:
-        task = asyncio.ensure_future(getattr(self, what)())
+    def _run(self, function: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        """Run a function beside everything else."""
+        task = asyncio.ensure_future(function())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
@@ -93,50 +93,51 @@ class Server(uvicorn.Server):
             self.should_exit = True
 
     async def _drain(self) -> None:
-        log.info("draining: what was accepted is answered, nothing else is accepted")
+        log.info("draining: accepted requests are answered, new ones are refused")
         await self.service.drain()
         self.should_exit = True
 
     async def on_tick(self, counter: int) -> bool:
-        """Ten times a second."""
+        """Called ten times a second."""
         if self._sees_connections:
             self._close_connections(counter % (10 * PATIENCE) == 0)
         stop: bool = await super().on_tick(counter)
         return stop
 
     def _close_connections(self, late: bool) -> None:
-        """Close connections without a request, if there are more connections than are kept.
+        """Close connections without a request, if there are more connections than may be open.
 
         Args:
-            late: also close those whose request does not come, or only half of it, since this was
-                asked last; those that have been answered may wait for the next one.
+            late: also close those from which no request, or only half of one, has come since this
+                was true before; those that wait for their next request stay open.
         """
         connections: set[Any] = self.server_state.connections
         surplus = max(0, len(connections) - self.service.limits.connections)
         if not surplus and not late:
             return
-        now = {each: each.cycle for each in connections}
+        requests = {each: each.cycle for each in connections}
         idle = [
             each
-            for each, request in now.items()
+            for each, request in requests.items()
             if request is None or getattr(request, "response_complete", False)
         ]
-        # A new one may be about to send its request: it has until this is asked again.
+        # A new one may be about to send its request: it has until the next call.
         closed = [each for each in idle if each in self._idle][:surplus]
         self._idle = set(idle)
         if late:
             closed += [
                 each
                 for each in idle
-                if not each.timeout_keep_alive_task and self._seen.get(each, each) is now[each]
+                if not each.timeout_keep_alive_task
+                and self._last_requests.get(each, each) is requests[each]
             ]
-            self._seen = now
+            self._last_requests = requests
         for each in set(closed):
             each.transport.close()
 
 
 def can_see_connections(config: uvicorn.Config, state: Any) -> bool:
-    """Are the attributes there that `Server` reads of connections?
+    """True if connections of uvicorn have the attributes that `Server` reads.
 
     Args:
         config: after it was loaded.
@@ -153,12 +154,12 @@ def can_see_connections(config: uvicorn.Config, state: Any) -> bool:
 def build_server(
     service: Service,
     access: Access = Access(),  # noqa: B008
-    tls: Files = (None, None),
+    tls: tuple[Path | None, Path | None] = (None, None),
 ) -> Server:
     """The server of a service.
 
     Args:
-        access: from where the service may be asked.
+        access: from where requests are answered.
         tls: a certificate and its private key, for https.
     """
     config = uvicorn.Config(
@@ -185,8 +186,8 @@ def serve(server: Server, listening: socket.socket) -> None:
     """
     host, port = listening.getsockname()[:2]
     scheme = "https" if server.config.is_ssl else "http"
-    shown = f"[{host}]" if ":" in host else host
-    log.info("listening at %s://%s:%d", scheme, shown, port)
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+    log.info("listening at %s://%s", scheme, address)
     server.run([listening])
     if server.failure:
         raise server.failure

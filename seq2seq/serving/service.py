@@ -1,53 +1,53 @@
-"""What all protocols share: models, limits, and the way of a text to its translations."""
+"""The service: its models and limits, and the way of a text to its translations."""
 
 import asyncio
 import gc
 import logging
-import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any
 
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive
 
-from seq2seq.constraints.request import TextRequest
-from seq2seq.documents.document import Split
+from seq2seq.documents.document import Document, Split
 from seq2seq.documents.sentences import BETTER, has_better
-from seq2seq.errors import ConfigError, Seq2SeqError
+from seq2seq.errors import ConfigError
 from seq2seq.languages import language_code
-from seq2seq.serving.auth import header_key, read_keys
-from seq2seq.serving.errors import ClientDisconnected, HTTPError
-from seq2seq.serving.jobs import Found, Text
-from seq2seq.serving.languages import NO_DETECTOR, Detected, detect, load_detector, name_of
+from seq2seq.serving.auth import read_keys
+from seq2seq.serving.client_request import ClientRequest
+from seq2seq.serving.errors import HTTPError
+from seq2seq.serving.languages import (
+    NO_DETECTOR,
+    DetectedLanguage,
+    detect,
+    english_name,
+    load_detector,
+)
 from seq2seq.serving.model_worker import ModelWorker
-from seq2seq.serving.texts import Cut, cut
 from seq2seq.symbols import EOS
-from seq2seq.text_engine import Translation
-from seq2seq.translator import DIVERGED
+from seq2seq.translation.request import Translation, TranslationRequest
 
-Result = TypeVar("Result")
-
-SMALL = 512  # pieces of a request that is tried, however slow others were, if it is alone
+EMPTY = Translation("", 0.0, [EOS], (0.0,))
 
 log = logging.getLogger("seq2seq.serving")
 
 
 @dataclass(frozen=True)
 class Limits:
-    """Maximums.
+    """Limits of what the service does at a time.
 
     Attributes:
         queue: pieces of all texts that a model has accepted and not answered; of one client, half
             of it counts at most. By default, this half has room for a text of as many characters
             as are allowed.
+        deadline: seconds until an answer, unless the client names its own.
         characters: of all texts of a request.
         beam_size: beams, and alternatives.
         body: bytes.
-        patience: seconds until a body must be there.
-        deadline: seconds until an answer, unless the client says it.
-        connections: that are kept, and requests that are answered at once.
+        patience: seconds until a body must have arrived.
+        connections: open connections, and requests that are answered at once.
     """
 
     queue: int = 40_960
@@ -59,34 +59,48 @@ class Limits:
     connections: int = 512
 
 
-class Task(NamedTuple):
-    """A text of a request: the model for it, its sentences, and its language if it was detected."""
+@dataclass
+class ClientText:
+    """A text of a client's request, and the translations of its sentences.
+
+    Attributes:
+        detected: its language, if that was not given.
+    """
 
     model: ModelWorker
-    cut: Cut
-    detected: Detected | None
+    document: Document
+    sentences: list[TranslationRequest]
+    detected: DetectedLanguage | None
 
-    def whole(self, found: Sequence[list[Translation]], rank: int = 0) -> str:
+    def translations(self) -> list[list[Translation]]:
+        """Of each sentence, at least one: a sentence without any pieces has an empty one."""
+        return [each.result.translations or [EMPTY] for each in self.sentences]
+
+    def translation(self, rank: int = 0) -> str:
         """The text of the translations of a rank, or of the last one if a sentence has fewer."""
-        return self.cut.join([each[min(rank, len(each) - 1)].text for each in found])
+        return self.join([each[min(rank, len(each) - 1)].text for each in self.translations()])
 
-    def others(self, found: Sequence[list[Translation]], count: int) -> list[str]:
+    def alternatives(self, count: int) -> list[str]:
         """The texts of the next ranks, at most `count`, each only once."""
-        ranks = range(1, min(count + 1, max(map(len, found), default=0)))
-        return list(dict.fromkeys(self.whole(found, rank) for rank in ranks))
+        ranks = range(1, min(count + 1, max(map(len, self.translations()), default=0)))
+        return list(dict.fromkeys(map(self.translation, ranks)))
+
+    def join(self, translations: Sequence[str]) -> str:
+        """The text of some translations of its sentences."""
+        return self.document.join(translations, self.model.target)
 
 
 class Service:
-    """Models by name, and who may ask them what.
+    """The models by name, the limits, and the keys of clients.
 
     Args:
-        builders: for each name, what loads the model.
+        builders: functions that load the models, by name.
         keys: one of which every client must send; None = nobody needs any.
         keys_file: from which they are read again by each load but the first.
 
     Attributes:
         models: in the order of the builders; none while they are loaded.
-        draining: is what comes now turned away?
+        draining: are new requests refused?
         characters: translated since the start.
     """
 
@@ -105,8 +119,8 @@ class Service:
         self._loading = asyncio.Lock()
 
     async def load(self) -> None:
-        """Load all models, and then put them in the place of those that are there, which answer
-        what they have accepted. Raises: Seq2SeqError, and then no model has changed.
+        """Load all models, and then let them replace the old ones, which answer what they have
+        accepted. Raises: Seq2SeqError, and then no model has changed.
         """
         async with self._loading:
             if self.models:
@@ -125,7 +139,7 @@ class Service:
             if any(has_better(model.source) for model in loaded.values()):
                 log.warning(BETTER)
             for model in loaded.values():
-                model.start()
+                model.thread.start()
             replaced, self.models = self.models, loaded
         for model in loaded.values():
             pair = f"{model.source}-{model.target}"
@@ -146,29 +160,44 @@ class Service:
                 log.error("keys not read again, so they are as they were: %s", error)
 
     async def drain(self) -> None:
-        """Answer what was accepted, and nothing else."""
+        """Answer what was accepted, and refuse everything else."""
         self.draining = True
         await asyncio.gather(*(model.close() for model in self.models.values()))
 
-    def client_of(self, request: Request, key: str = "") -> str:
-        """Whose request this is: a key, in the header or else the given one; or the address if none
-        is needed.
-        """
-        if self.keys is not None:
-            return header_key(request) or key.strip()
-        host, _ = request.scope.get("client") or ("", 0)
-        return str(host)
+    def check_length(self, *texts: str) -> None:
+        """Raises: HTTPError for too many characters."""
+        length, limit = sum(map(len, texts)), self.limits.characters
+        if length > limit:
+            raise HTTPError(413, f"{length:,} characters; at most {limit:,} are translated at once")
 
-    def ready(self) -> list[ModelWorker]:
-        """The models. Raises: Refusal if no request is accepted now."""
+    def find_models(
+        self, source: str = "auto", target: str = "", name: str = ""
+    ) -> list[ModelWorker]:
+        """The models for some languages; arguments as in `split`.
+
+        Raises: HTTPError if there is none, or if no request is accepted now.
+        """
         if self.draining:
             headers = {"retry-after": "5", "connection": "close"}
             raise HTTPError(503, "the server is about to stop", headers)
-        if not self.models:
+        models = list(self.models.values())
+        if not models:
             raise HTTPError(503, "the models are being loaded", {"retry-after": "5"})
-        return list(self.models.values())
+        source_code, target_code = language_code(source), language_code(target)
+        matching = [
+            model
+            for model in models
+            if name in ("", model.name)
+            and target_code in ("", model.target)
+            and source_code in ("auto", model.source)
+        ]
+        if not matching:
+            known = ", ".join(f"{m.source} to {m.target} ({m.name})" for m in models)
+            what = f"model {name[:50]!r}" if name else f"{source[:20]!r} to {target[:20]!r}"
+            raise HTTPError(400, f"{what} is not supported. Supported: {known}")
+        return matching
 
-    def tasks(
+    def split(
         self,
         texts: Sequence[str],
         source: str,
@@ -177,169 +206,112 @@ class Service:
         name: str = "",
         html: bool = False,
         split: Split | None = None,
-    ) -> list[Task]:
-        """What is to be done for some texts: for each, the first model that has its languages.
+        **wishes: Any,
+    ) -> list[ClientText]:
+        """Split texts into sentences, each text for the first model that has its languages.
 
         Args:
             source: a language, or `auto`.
             target: a language; empty = any.
             name: of the model; empty = any.
-            html, split: as in `cut`.
+            html, split: as in `Document.of`.
+            wishes: what the translations of all sentences must be like, see `TranslationRequest`.
 
-        Raises: Refusal if there is no such model, for too many characters, and for a text in a
+        Raises: HTTPError if there is no such model, for too many characters, and for a text in a
             language of no model, unless the model is named; ConfigError if a language cannot be
             detected.
         """
-        models = self.ready()
-        self.check_length(texts)
-        source_code, target_code = language_code(source), language_code(target)
-        fit = [
-            model
-            for model in models
-            if name in ("", model.name)
-            and target_code in ("", model.target)
-            and source_code in ("auto", model.source)
-        ]
-        if not fit:
-            known = ", ".join(f"{m.source} to {m.target} ({m.name})" for m in models)
-            what = f"model {name[:50]!r}" if name else f"{source[:20]!r} to {target[:20]!r}"
-            raise HTTPError(400, f"{what} is not supported. Supported: {known}")
-        tasks: list[Task] = []
-        for text in texts:
-            found = None
-            if source_code == "auto":
-                found = detect(text, [model.source for model in fit], html=html)
-            model = next((m for m in fit if not found or m.source == found.language), fit[0])
-            if found and found.language != model.source and not name:
-                supported = ", ".join(dict.fromkeys(m.source for m in fit))
-                raise HTTPError(
-                    400,
-                    f"text {len(tasks) + 1} seems to be {name_of(found.language)}, from which "
-                    f"nothing is translated here. Supported: {supported}. If it is one of these, "
-                    "name the source language instead of auto",
-                )
-            if not model.alive:
-                raise model.ended()
-            parts = cut(text, model.source, model.target, html=html, split=split)
-            tasks.append(Task(model, parts, found))
-        return tasks
-
-    def check_length(self, texts: Sequence[str]) -> None:
-        """Raises: Refusal for too many characters."""
-        if (length := sum(map(len, texts))) > (most := self.limits.characters):
-            raise HTTPError(413, f"{length:,} characters; at most {most:,} are translated at once")
+        self.check_length(*texts)
+        models = self.find_models(source, target, name)
+        client_texts: list[ClientText] = []
+        for text_no, text in enumerate(texts, start=1):
+            model, detected = models[0], None
+            if language_code(source) == "auto":
+                detected = detect(text, [each.source for each in models], html=html)
+                matching = [each for each in models if each.source == detected.language]
+                if not (matching or name):
+                    raise foreign_text(text_no, detected, models)
+                model = (matching or models)[0]
+            document = Document.of(text, model.source, html=html, split=split)
+            sentences = [TranslationRequest(each, **wishes) for each in document.sentences]
+            client_texts.append(ClientText(model, document, sentences, detected))
+        return client_texts
 
     def submit(
         self,
-        tasks: Sequence[Task],
-        asked: TextRequest = TextRequest(""),  # noqa: B008
+        texts: Sequence[ClientText],
+        request: Request,
         *,
         beams: int = 1,
-        ways: int = 0,
-        watch: Callable[[list[str]], None] | None = None,
-        linked: int = 0,
-        client: str = "",
+        links: int = 0,
         seconds: float | None = None,
-    ) -> "asyncio.Future[list[list[Found]]]":
-        """Accept a request.
+    ) -> Coroutine[Any, Any, None]:
+        """Accept a request, and begin to translate its texts.
 
         Args:
-            tasks: its texts.
-            asked: what the translations of all sentences must be like.
             beams: of the search, at least.
-            ways: as in `Text`.
-            watch: is told the best translations so far of all sentences, if they have one model.
-            linked: translations of each sentence whose words are linked.
-            client: of `client_of`.
+            links: translations of each sentence whose words are linked.
             seconds: until the answer must be there; None = as for all.
 
-        Returns: for `answer`.
-        Raises: Refusal if there is no room, or too little time.
+        Returns: ends when all texts are translated, or with an error; cancels the request if the
+            client disconnects or the time is over.
+        Raises: HTTPError if there is no room, or too little time.
         """
-        texts: dict[ModelWorker, list[Text]] = {}
-        for model, (sentences, _), _ in tasks:
-            of_model = texts.setdefault(model, [])
-            for sentence, ids in zip(sentences, model.codec.encode(sentences), strict=True):
-                asked_of = asked._replace(text=sentence)
-                of_model.append(model.text(asked_of, ids, beams, ways, linked))
-        for model in texts:
-            pieces = sum(text.pieces for text in texts[model])
-            self._check_room(model, client, pieces, seconds or self.limits.deadline)
-        self.characters += sum(len(each) for task in tasks for each in task.cut.sentences)
-        future = asyncio.gather(*(model.submit(texts[model], watch, client) for model in texts))
-        future.add_done_callback(retrieve_error)
-        return future
-
-    def _check_room(self, model: ModelWorker, client: str, pieces: int, seconds: float) -> None:
-        """Raises: Refusal if a model has no room for a request, or cannot answer it in time."""
-        if reason := model.waiting.refuses(client, pieces, self.limits.queue):
-            raise HTTPError(429, reason, {"retry-after": str(max(1, math.ceil(model.age)))})
-        needed = model.seconds(client, pieces)
-        if needed > seconds and (model.pieces or pieces > SMALL):
-            raise HTTPError(
-                429,
-                f"this takes about {needed:.0f} seconds, and should take {seconds:g} at most: give "
-                "it in smaller parts, allow more time (deadline), or try again later",
-                {"retry-after": str(math.ceil(needed - seconds))},
-            )
-
-    async def answer(
-        self,
-        tasks: Sequence[Task],
-        future: "asyncio.Future[list[list[Found]]]",
-        receive: Receive,
-        seconds: float | None = None,
-    ) -> list[list[list[Translation]]]:
-        """Wait for what `submit` returned: of each task, of each sentence, the translations.
-
-        Raises: Gone, Refusal if the time is over, and whatever the engine raised.
-        """
-        found = await result_or_timeout(future, receive, seconds or self.limits.deadline)
-        models = dict.fromkeys(task.model for task in tasks)
-        of_model = {model: iter(each) for model, each in zip(models, found, strict=True)}
-        return [
-            [translations(next(of_model[task.model])) for _ in task.cut.sentences] for task in tasks
-        ]
+        seconds = seconds or self.limits.deadline
+        requests: dict[ModelWorker, ClientRequest] = {}
+        for text in texts:
+            if text.model not in requests:
+                requests[text.model] = ClientRequest(request.state.client, links)
+            text.model.add(requests[text.model], text.sentences, beams)
+        for model, part in requests.items():
+            model.check_room(part, self.limits.queue, seconds)
+        self.characters += sum(len(each.text) for text in texts for each in text.sentences)
+        parts = [model.submit(part) for model, part in requests.items() if part.sentences]
+        answer = asyncio.gather(*parts)
+        answer.add_done_callback(retrieve_error)
+        return wait_for_answer(answer, request.receive, seconds)
 
 
-async def result_or_timeout(
-    future: "asyncio.Future[Result]", receive: Receive, seconds: float
-) -> Result:
-    """The result of a future, which is cancelled when the client goes or the time is over.
+def foreign_text(
+    text_no: int, detected: DetectedLanguage, models: Sequence[ModelWorker]
+) -> HTTPError:
+    """The refusal of a text in a language that none of the models translates from."""
+    supported = ", ".join(dict.fromkeys(each.source for each in models))
+    return HTTPError(
+        400,
+        f"text {text_no} seems to be {english_name(detected.language)}, from which nothing is "
+        f"translated here. Supported: {supported}. If it is one of these, name the source language "
+        "instead of auto",
+    )
 
-    Raises: Gone or Refusal then, and whatever the future raises.
+
+async def wait_for_answer(answer: "asyncio.Future[Any]", receive: Receive, seconds: float) -> None:
+    """Wait for an answer, which is cancelled when the client disconnects or the time is over.
+
+    Raises: ClientDisconnect or HTTPError then, and whatever the answer raises.
     """
-    gone = asyncio.ensure_future(wait_for_disconnect(receive))
+    disconnect = asyncio.ensure_future(wait_for_disconnect(receive))
     try:
-        await asyncio.wait((future, gone), timeout=seconds, return_when=asyncio.FIRST_COMPLETED)
-        if future.done():
-            return future.result()
-        raise (
-            ClientDisconnected
-            if gone.done()
-            else HTTPError(504, f"not translated within {seconds:g} seconds")
+        await asyncio.wait(
+            (answer, disconnect), timeout=seconds, return_when=asyncio.FIRST_COMPLETED
         )
+        if answer.done():
+            answer.result()
+        elif disconnect.done():
+            raise ClientDisconnect
+        else:
+            raise HTTPError(504, f"not translated within {seconds:g} seconds")
     finally:
-        gone.cancel()
-        future.cancel()
+        disconnect.cancel()
+        answer.cancel()
 
 
-def retrieve_error(future: "asyncio.Future[Any]") -> None:
-    """Of errors after the client has gone, nobody needs to be told."""
-    if not future.cancelled():
-        future.exception()
+def retrieve_error(answer: "asyncio.Future[Any]") -> None:
+    """Keep asyncio from logging an error of an answer that nobody waits for any more."""
+    if not answer.cancelled():
+        answer.exception()
 
 
 async def wait_for_disconnect(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-
-
-def translations(found: Found) -> list[Translation]:
-    """At least one: what is only marks that are no text has an empty one.
-
-    Raises: Seq2SeqError if the model has none.
-    """
-    if found is None:
-        raise Seq2SeqError(f"there is no translation of finite probability: {DIVERGED}")
-    return found or [Translation("", 0.0, [EOS], (0.0,))]

@@ -1,4 +1,4 @@
-"""Bodies of requests: read with patience, and checked against openapi.yaml, which so is true."""
+"""Bodies of requests: read within a time limit, and validated against openapi.yaml."""
 
 import asyncio
 import json
@@ -16,7 +16,7 @@ from seq2seq.serving.errors import HTTPError
 
 DESCRIPTION = Path(__file__).parent / "openapi.yaml"
 JSON, FORM = "application/json", "application/x-www-form-urlencoded"
-KINDS: dict[str, tuple[type, ...]] = {
+TYPES: dict[str, tuple[type, ...]] = {
     "string": (str,),
     "boolean": (bool,),
     "integer": (int, float),
@@ -29,126 +29,141 @@ KINDS: dict[str, tuple[type, ...]] = {
 
 @cache
 def load_description() -> Any:
-    return yaml.safe_load(DESCRIPTION.read_text(encoding="utf-8"))
+    """The content of openapi.yaml, with schemas in place of references to them."""
+    description = yaml.safe_load(DESCRIPTION.read_text(encoding="utf-8"))  # takes 0.1 s
+    return insert_schemas(description, description["components"]["schemas"])
 
 
-def resolve_reference(schema: Any) -> Any:
-    """A schema, or the one that it refers to."""
-    name = schema.get("$ref", "").rpartition("/")[2]
-    return load_description()["components"]["schemas"][name] if name else schema
+def insert_schemas(node: Any, schemas: Any) -> Any:
+    """A part of the description, with schemas in place of references to them."""
+    if isinstance(node, list):
+        return [insert_schemas(each, schemas) for each in node]
+    if not isinstance(node, dict):
+        return node
+    node = schemas.get(node.get("$ref", "").rpartition("/")[2], node)
+    return {name: insert_schemas(each, schemas) for name, each in node.items()}
 
 
-def takes_entry(path: str, method: str) -> bool:
-    """Does a body come with the requests of a path?"""
-    return "requestBody" in load_description()["paths"].get(path, {}).get(method.lower(), {})
+def describe_body(path: str, method: str) -> Any:
+    """The description of the body of a request; None if none is read."""
+    return load_description()["paths"][path][method.lower()].get("requestBody")
 
 
-async def read_entry(request: Request, method: str, maximum: int, seconds: float) -> dict[str, Any]:
-    """The body of a request, with defaults for what it does not say.
+async def read_entry(
+    request: Request, description: Any, max_bytes: int, seconds: float
+) -> dict[str, Any]:
+    """The body of a request, with defaults for the fields that it lacks.
 
-    Raises: Refusal unless it is as described for the path; if it is too long or too slow.
+    Args:
+        description: of `describe_body`.
+
+    Raises: HTTPError unless it is as described; if it is too long or too slow.
     """
-    body = await read_body(request, maximum, seconds)
-    expected = load_description()["paths"][request.scope["path"]][method.lower()]["requestBody"]
-    described = expected["content"]
+    body = await read_body(request, max_bytes, seconds)
+    content = description["content"]
     kind = request.headers.get("content-type", JSON).partition(";")[0].strip().lower()
-    if not body and not expected["required"]:
+    if not body and not description["required"]:
         kind = FORM  # an empty one
-    if kind not in described:
-        raise HTTPError(415, f"{kind[:80]!r} is not read here. Supported: {', '.join(described)}")
-    schema = resolve_reference(described[kind]["schema"])
+    if kind not in content:
+        raise HTTPError(415, f"{kind[:80]!r} is not supported. Supported: {', '.join(content)}")
+    schema = content[kind]["schema"]
     try:
         text = body.decode("utf-8")
-        if kind == JSON:
-            entry = json.loads(text)
-        else:
-            fields = parse_qs(text, True, errors="strict", max_num_fields=200)
-            known = schema["properties"]
-            entry = {name: of_form(each, known.get(name, {})) for name, each in fields.items()}
+        entry = json.loads(text) if kind == JSON else parse_form(text, schema)
     except UnicodeDecodeError as error:
         raise HTTPError(400, f"the body is not UTF-8: {error.reason}") from None
     except (ValueError, RecursionError) as error:
         raise HTTPError(400, f"the body cannot be read as {kind}: {error}") from None
-    checked_entry: dict[str, Any] = validate(entry, schema, "the body")
-    return checked_entry
+    validated: dict[str, Any] = validate(entry, schema, "the body")
+    return validated
 
 
-async def read_body(request: Request, maximum: int, seconds: float) -> bytes:
-    """A body. One that is too long is read to its end, so that the client comes to read the answer,
-    but not kept.
+async def read_body(request: Request, max_bytes: int, seconds: float) -> bytes:
+    """The body of a request. One that is too long is read to its end, so that the client comes to
+    read the answer, but not kept.
     """
     body, size = bytearray(), 0
     try:
         async with asyncio.timeout(seconds):
             async for chunk in request.stream():
                 size += len(chunk)
-                if size <= maximum:
+                if size <= max_bytes:
                     body += chunk
     except TimeoutError:
-        close = {"connection": "close"}
-        raise HTTPError(408, f"the body did not come within {seconds:g} seconds", close) from None
-    if size > maximum:
-        raise HTTPError(413, f"the body has {size:,} bytes; at most {maximum:,} are read")
+        message = f"the body did not arrive within {seconds:g} seconds"
+        raise HTTPError(408, message, {"connection": "close"}) from None
+    if size > max_bytes:
+        raise HTTPError(413, f"the body has {size:,} bytes; at most {max_bytes:,} are read")
     return bytes(body)
 
 
-def of_form(values: list[str], schema: Any) -> Any:
-    """The value of a field of a form, by its type."""
-    kind = schema.get("type")
+def parse_form(text: str, schema: Any) -> dict[str, Any]:
+    """The fields of a form, with values of the types that their schemas name, where possible.
+
+    Raises: ValueError if it cannot be read.
+    """
+    known = schema["properties"]
+    fields = parse_qs(text, keep_blank_values=True, errors="strict", max_num_fields=200)
+    return {name: parse_values(each, known.get(name, {})) for name, each in fields.items()}
+
+
+def parse_values(values: list[str], schema: Any) -> Any:
+    """The value of a field of a form: a list, or the last one."""
+    kind, last = schema.get("type"), values[-1]
     if kind == "array":
         return values
-    if kind == "boolean" and values[-1] in ("0", "1"):
-        return values[-1] == "1"
+    if kind == "boolean" and last in ("0", "1"):
+        return last == "1"
     if kind in ("integer", "number", "boolean"):
         with suppress(ValueError):
-            return json.loads(values[-1])
-    return values[-1]
+            return json.loads(last)
+    return last
 
 
 def validate(value: Any, schema: Any, name: str) -> Any:
     """A value, with defaults for the fields that it lacks.
 
-    Raises: Refusal if it does not fit the schema: 413 for what is too long, else 400.
+    Raises: HTTPError if it does not match the schema: 413 for what is too long, else 400.
     """
-    options = [
-        resolve_reference(option) for option in schema.get("anyOf", [resolve_reference(schema)])
-    ]
-    fit = [option for option in options if type(value) in KINDS[option["type"]]]
-    if not fit:
-        kinds = " or ".join(option["type"] for option in options)
+    options = schema.get("anyOf", [schema])
+    schema = next((each for each in options if type(value) in TYPES[each["type"]]), None)
+    if schema is None:
+        kinds = " or ".join(each["type"] for each in options)
         raise HTTPError(400, f"{name} should be of type {kinds}")
-    schema = fit[0]
-    if isinstance(value, dict):
-        return validate_fields(value, schema)
-    most = schema.get("maxItems", schema.get("maxLength"))
-    if most is not None and len(value) > most:
-        raise HTTPError(413, f"{name} has a length of {len(value):,}; at most {most:,} are read")
-    if isinstance(value, list):
-        if len(value) < schema.get("minItems", 0):
-            raise HTTPError(400, f"{name} is an empty list")
-        return [validate(each, schema["items"], f"each of {name}") for each in value]
-    if isinstance(value, str):
-        validate_text(value, schema, name)
-    elif isinstance(value, int | float) and not isinstance(value, bool):
-        low, high = schema["minimum"], schema["maximum"]
-        whole = schema["type"] == "integer"
-        if not low <= value <= high or (whole and value != int(value)):
-            raise HTTPError(400, f"{name} should be of type {schema['type']}, from {low} to {high}")
-        return int(value) if whole else value
+    maximum = schema.get("maxItems", schema.get("maxLength"))
+    if maximum is not None and len(value) > maximum:
+        raise HTTPError(413, f"{name} has a length of {len(value):,}; at most {maximum:,} are read")
+    match schema["type"]:
+        case "object":
+            return validate_fields(value, schema)
+        case "array":
+            if len(value) < schema.get("minItems", 0):
+                raise HTTPError(400, f"{name} is an empty list")
+            return [validate(each, schema["items"], f"each of {name}") for each in value]
+        case "string":
+            validate_text(value, schema, name)
+        case "integer" | "number" as kind:
+            low, high = schema["minimum"], schema["maximum"]
+            if not low <= value <= high or (kind == "integer" and value != int(value)):
+                raise HTTPError(400, f"{name} should be of type {kind}, from {low} to {high}")
+            return int(value) if kind == "integer" else value
     return value
 
 
 def validate_fields(entry: dict[str, Any], schema: Any) -> dict[str, Any]:
+    """An object with validated fields, and defaults for those that it lacks."""
     known = schema["properties"]
     if unknown := sorted(entry.keys() - known.keys()):
         raise HTTPError(400, f"{unknown[0][:50]!r} is not supported. Supported: {', '.join(known)}")
     if missing := sorted(set(schema["required"]) - entry.keys()):
         raise HTTPError(400, f"{missing[0]} is missing")
     defaults = {name: field["default"] for name, field in known.items() if "default" in field}
-    return {**defaults, **{name: validate(v, known[name], name) for name, v in entry.items()}}
+    values = {name: validate(value, known[name], name) for name, value in entry.items()}
+    return defaults | values
 
 
 def validate_text(value: str, schema: Any, name: str) -> None:
+    """Raises: HTTPError if a text is no Unicode, or none of those that are allowed."""
     try:
         value.encode("utf-8")
     except UnicodeEncodeError:

@@ -210,7 +210,7 @@ def test_clients_that_leave_free_what_they_held(server: Running) -> None:
             time.sleep(0.01)
         connection.close()
     assert server.translate(TEXTS[0])[0] == 200
-    for name in ("seq2seq_queue_pieces", "seq2seq_lanes", "seq2seq_pages"):
+    for name in ("seq2seq_queue_pieces", "seq2seq_rows", "seq2seq_pages"):
         server.wait_for(lambda name=name: server.gauge(name) == 0)
 
 

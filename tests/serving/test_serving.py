@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 from urllib.parse import urlencode
 
 import pytest
@@ -21,6 +21,7 @@ from tiny_runs import demo_lines, demo_run
 pytest.importorskip("starlette", reason="pip install -e '.[serve]'")
 pytest.importorskip("prometheus_client")
 
+from starlette.requests import Request
 from starlette.testclient import TestClient
 
 from seq2seq.cli import serve
@@ -102,8 +103,8 @@ def test_all_protocols_translate_as_the_translator_does(
 
 
 def test_ours_tells_all_that_the_model_knows(client: TestClient, translator: Translator) -> None:
-    ((best, _),) = translator.stream(TEXTS[:1], translator.search())
-    assert best is not None
+    (result,) = translator.stream(TEXTS[:1], translator.search())
+    best = result.translations
     answer = ask(client, "/v1/translate", nbest=3, links=True).json()
     (sentence,) = answer["sentences"]
     assert [each["text"] for each in sentence["translations"]] == [t.text for t in best[:3]]
@@ -228,15 +229,14 @@ def test_what_cannot_be_done_is_refused_with_what_can(
 def test_what_is_served_is_what_is_described(client: TestClient) -> None:
     described = yaml.safe_load(client.get("/openapi.yaml").text)
     paths = {(path, method) for path, methods in described["paths"].items() for method in methods}
-    operation = ("/health/live", "/health/ready", "/metrics")
     assert paths == {
         *((path, "post") for path in app.POST),
-        *((path, "get") for path in (*app.GET, *operation)),
+        *((path, "get") for path in app.GET),
     }
     for path, method in paths:
         known_codes = described["paths"][path][method]["responses"]
         assert {"200"} <= set(known_codes)
-    for path in (*app.GET, *operation):
+    for path in app.GET:
         assert client.get(path).status_code == 200
     assert client.get("/v2/languages?type=all").status_code == 400
     assert client.get("/nothing").json()["error"] and client.get("/translate").status_code == 405
@@ -246,9 +246,8 @@ def test_what_is_served_is_what_is_described(client: TestClient) -> None:
 def busy(service: Service, client: TestClient) -> Iterator[threading.Event]:
     """The engine waits until the event is set."""
     assert client.portal
-    go = threading.Event()
-    job: Any = None
-    service.models["demo"].order(lambda _: bool(go.wait()) and None, job)
+    go, thread = threading.Event(), service.models["demo"].thread
+    client.portal.call(lambda: [thread.call(thread.compute, go.wait)])
     yield go
     go.set()
 
@@ -258,7 +257,7 @@ def test_requests_beyond_the_queue_and_the_deadline_are_turned_away(
 ) -> None:
     model = service.models["demo"]
     late = ask(client, "/v1/translate", deadline=0.1)
-    assert late.status_code == 504 and model.pieces == 0
+    assert late.status_code == 504 and model.backlog.pieces == 0
     answers: list[Any] = []
     threads = [
         threading.Thread(target=lambda: answers.append(ask(client, "/translate", q=TEXTS)))
@@ -266,7 +265,7 @@ def test_requests_beyond_the_queue_and_the_deadline_are_turned_away(
     ]
     for thread in threads:
         thread.start()
-    accepted = max(1, LIMITS.queue // sum(len(ids) for ids in model.codec.encode(TEXTS)))
+    accepted = max(1, LIMITS.queue // sum(len(ids) for ids in model.engine.codec.encode(TEXTS)))
     while len(answers) < 6 - accepted:
         time.sleep(0.01)
     assert {answer.status_code for answer in answers} == {429}
@@ -276,14 +275,14 @@ def test_requests_beyond_the_queue_and_the_deadline_are_turned_away(
     metrics = dict(
         line.rsplit(" ", 1) for line in client.get("/metrics").text.splitlines() if line[0] != "#"
     )
-    assert float(metrics['seq2seq_queue_pieces{model="demo"}']) == model.pieces > 0
+    assert float(metrics['seq2seq_queue_pieces{model="demo"}']) == model.backlog.pieces > 0
     assert float(metrics['seq2seq_queue_seconds{model="demo"}']) > 0
     assert 'seq2seq_requests_total{code="504",path="/v1/translate"}' in metrics
     busy.set()
     for thread in threads:
         thread.join()
     assert sorted(answer.status_code for answer in answers)[0] == 200
-    assert model.pieces == 0 == model.sentences.active_rows == model.sentences.pages
+    assert model.backlog.pieces == 0 == model.sentences.active_rows == model.sentences.pages
 
 
 def test_clients_that_leave_at_any_time_leave_nothing_behind(
@@ -291,39 +290,46 @@ def test_clients_that_leave_at_any_time_leave_nothing_behind(
 ) -> None:
     model = service.models["demo"]
 
+    async def silence() -> Any:
+        await asyncio.sleep(600)
+
     async def leave() -> None:
-        futures = []
+        answers = []
         for turn in range(60):
-            tasks = service.tasks(TEXTS[: turn % 3 + 1], "de", "en")
+            ways = turn % 5 // 4 * 2
+            texts = service.split(TEXTS[: turn % 3 + 1], "de", "en", alternatives=ways)
+            request = Request({"type": "http", "state": {"client": "one"}}, silence)
             with suppress(HTTPError):
-                futures.append(service.submit(tasks, ways=turn % 5 // 4 * 2))
+                answer = service.submit(texts, request, links=turn % 3)
+                answers.append(asyncio.ensure_future(answer))
             await asyncio.sleep(0.005 * (turn % 4))
             if turn % 7:
-                futures[len(futures) // 2].cancel()
-        for future in futures:
+                answers[len(answers) // 2].cancel()
+        for each in answers:
             with suppress(asyncio.CancelledError):
-                await future
-        carried_out, job = threading.Event(), cast(Any, None)
-        model.order(lambda _: carried_out.set(), job)  # after what was ordered before
-        await asyncio.to_thread(carried_out.wait)
+                await each
+        await model.thread.call(
+            model.thread.compute, lambda: None
+        )  # after all that was posted before
 
     assert client.portal
     client.portal.call(leave)
-    assert model.pieces == 0 == model.sentences.active_rows == model.sentences.pages
-    assert not (model._places or model._waiting or model._watched or model.engine.busy)
+    assert model.backlog.pieces == 0 == model.sentences.active_rows == model.sentences.pages
+    assert not (model.thread._active or model.backlog.requests or model.engine.busy)
+    assert not model.thread._results
 
 
 def test_an_error_of_the_engine_is_told_and_the_next_request_is_answered(
     service: Service, client: TestClient, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
     engine: Any = service.models["demo"].sentences
-    advance = engine._advance
+    step = engine._step
 
     def fail() -> None:
-        monkeypatch.setattr(engine, "_advance", advance)
+        monkeypatch.setattr(engine, "_step", step)
         raise RuntimeError(f"out of memory in {TEXTS[0]}")
 
-    monkeypatch.setattr(engine, "_advance", fail)
+    monkeypatch.setattr(engine, "_step", fail)
     answer = ask(client, "/translate")
     assert answer.status_code == 500 and "log" in answer.json()["error"]
     assert "RuntimeError" in caplog.text and TEXTS[0] not in caplog.text
@@ -345,7 +351,7 @@ def test_a_load_that_fails_changes_nothing(service: Service, client: TestClient)
     client.portal.call(service.load)
     assert service.models["demo"] is not before["demo"]
     assert ask(client, "/translate").status_code == 200
-    assert not before["demo"]._thread.is_alive()
+    assert not before["demo"].thread._thread.is_alive()
 
 
 def test_with_keys_each_protocol_wants_one_in_its_own_way(service: Service) -> None:

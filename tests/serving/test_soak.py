@@ -67,7 +67,7 @@ def leave(server: Running, generator: random.Random) -> None:
 
 
 def check_empty(server: Running) -> None:
-    for name in ("seq2seq_queue_pieces", "seq2seq_lanes", "seq2seq_pages"):
+    for name in ("seq2seq_queue_pieces", "seq2seq_rows", "seq2seq_pages"):
         server.wait_for(lambda name=name: server.gauge(name) == 0)
 
 

@@ -15,11 +15,11 @@ pytest.importorskip("prometheus_client")
 from starlette.testclient import TestClient
 
 from seq2seq.errors import ConfigError, Seq2SeqError
-from seq2seq.serving import routes as app
-from seq2seq.serving.jobs import ALIGNED
+from seq2seq.serving import routes
 from seq2seq.serving.model_worker import ModelWorker
 from seq2seq.serving.queue import Speed
 from seq2seq.serving.service import Limits, Service
+from seq2seq.serving.word_links import MAX_PADDED
 
 TEXTS = demo_lines("test", "de", 20)
 BOOK = " ".join(TEXTS * 20)  # 400 sentences
@@ -38,7 +38,7 @@ def service(trained: Path) -> Service:
 
 @pytest.fixture(scope="module")
 def client(service: Service) -> Iterator[TestClient]:
-    with TestClient(app.build_app(service)) as client:
+    with TestClient(routes.build_app(service)) as client:
         assert client.portal
         client.portal.call(service.load)
         yield client
@@ -71,22 +71,26 @@ def wait_for(condition: Callable[[], Any]) -> None:
 
 
 @pytest.fixture
-def busy(model: ModelWorker) -> Iterator[threading.Event]:
+def busy(client: TestClient, model: ModelWorker) -> Iterator[threading.Event]:
     """The engine waits until the event is set."""
-    go, job = threading.Event(), None
-    order: Any = model.order
-    order(lambda _: go.wait() and None, job)
+    go, thread = threading.Event(), model.thread
+    assert client.portal
+    client.portal.call(lambda: [thread.call(thread.compute, go.wait)])
     yield go
     go.set()
 
 
 @pytest.mark.parametrize("whole", [True, False])
 def test_a_book_is_translated_while_others_are_and_holds_nobody_up(
-    client: TestClient, service: Service, model: ModelWorker, busy: threading.Event, whole: bool
+    client: TestClient,
+    model: ModelWorker,
+    busy: threading.Event,
+    whole: bool,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """400 sentences, or one sentence of as many parts, in any protocol's way."""
     text = BOOK if not whole else BOOK.replace(".", "").replace("?", "").replace("!", "")
-    assert sum(map(len, model.codec.encode([text]))) > LIMITS.queue
+    assert sum(map(len, model.engine.codec.encode([text]))) > LIMITS.queue
     order: list[str] = []
 
     def long() -> Any:
@@ -95,14 +99,14 @@ def test_a_book_is_translated_while_others_are_and_holds_nobody_up(
         return answer
 
     other, others = later(lambda: ask(client, text=TEXTS[1]))
-    wait_for(lambda: model.pieces)
-    (host,) = model.waiting._clients
+    wait_for(lambda: model.backlog.pieces)
+    (host,) = model.backlog.pieces_by_client()
     # The book is of another client, who is not refused although somebody else waits.
-    service.client_of = lambda *_: "reader"  # type: ignore[method-assign]
+    monkeypatch.setattr(routes, "authorize", lambda *_: "reader")
     reading, read = later(long)
-    wait_for(lambda: len(model.waiting._clients) == 2)
-    del service.client_of  # type: ignore[method-assign]
-    assert model.waiting._clients.keys() == {host, "reader"}
+    wait_for(lambda: len(model.backlog.requests) == 2)
+    monkeypatch.undo()
+    assert model.backlog.pieces_by_client().keys() == {host, "reader"}
     busy.set()
     wait_for(lambda: others)
     for place in range(3):
@@ -115,7 +119,7 @@ def test_a_book_is_translated_while_others_are_and_holds_nobody_up(
     if not whole:
         alone = [ask(client, text=each).json()["sentences"][0] for each in TEXTS]
         assert read[0].json()["sentences"] == alone * 20
-    assert model.pieces == 0 == model.sentences.active_rows == model.sentences.pages
+    assert model.backlog.pieces == 0 == model.sentences.active_rows == model.sentences.pages
 
 
 def test_what_cannot_be_done_in_time_is_refused_before_the_work(
@@ -127,7 +131,7 @@ def test_what_cannot_be_done_in_time_is_refused_before_the_work(
     steps = model.sentences.stats.steps
     late = ask(client, text=BOOK)
     assert late.status_code == 429 and model.sentences.stats.steps == steps
-    pieces = sum(map(len, model.codec.encode(TEXTS))) * 20
+    pieces = sum(map(len, model.engine.codec.encode(TEXTS))) * 20
     assert f"about {pieces / 10:.0f} seconds" in late.json()["error"]
     assert "smaller parts" in late.json()["error"]
     assert abs(int(late.headers["retry-after"]) - (pieces / 10 - 30)) <= 1
@@ -142,7 +146,9 @@ def test_links_are_made_between_steps_counted_and_ended(
     held, steps = threading.Event(), []
 
     def watched(pairs: Any) -> Any:
-        padded = max(len(ids) for pair in pairs for ids in model.codec.encode(pair)) * len(pairs)
+        padded = max(len(ids) for pair in pairs for ids in model.engine.codec.encode(pair)) * len(
+            pairs
+        )
         sizes.append(padded if len(pairs) > 1 else 0)
         steps.append(model.sentences.stats.steps)
         held.wait(0.05)
@@ -152,14 +158,14 @@ def test_links_are_made_between_steps_counted_and_ended(
     text = " ".join(TEXTS * 2)
     linking, linked = later(lambda: ask(client, text=text, nbest=2, links=True))
     wait_for(lambda: sizes)
-    pieces = sum(map(len, model.codec.encode(TEXTS))) * 2
-    assert pieces < model.pieces < pieces * 4  # what is not linked yet still counts
+    pieces = sum(map(len, model.engine.codec.encode(TEXTS))) * 2
+    assert pieces < model.backlog.pieces < pieces * 4  # what is not linked yet still counts
     assert ask(client).status_code == 200 and not linked  # the next one need not wait
     held.set()
     linking.join()
-    assert linked[0].status_code == 200 and model.pieces == 0
+    assert linked[0].status_code == 200 and model.backlog.pieces == 0
     # The target's pieces are counted as generated; encoded again, they can be a few more.
-    assert len(sizes) > 5 and max(sizes) <= 2 * ALIGNED
+    assert len(sizes) > 5 and max(sizes) <= 2 * MAX_PADDED
     assert len(set(steps)) > 1
     monkeypatch.setattr(model.translator, "alignments", lambda pairs: list(alignments(pairs)))
     again = ask(client, text=text, nbest=2, links=True).json()
@@ -174,34 +180,27 @@ def test_links_are_made_between_steps_counted_and_ended(
     sizes.clear()
     monkeypatch.setattr(model.translator, "alignments", slow)
     late = ask(client, text=text, nbest=2, links=True, deadline=0.5)
-    assert late.status_code == 504 and model.pieces == 0
+    assert late.status_code == 504 and model.backlog.pieces == 0
     count = len(sizes)
     assert ask(client).status_code == 200
-    assert len(sizes) <= count + 1 and not model._aligning
+    assert len(sizes) <= count + 1
 
 
-def test_an_error_in_an_order_or_a_slice_belongs_to_its_job(
+def test_an_error_of_a_call_or_a_slice_belongs_to_its_request(
     client: TestClient, model: ModelWorker, monkeypatch: pytest.MonkeyPatch, caplog: Any
 ) -> None:
     def fail(*_: Any, **__: Any) -> Any:
         raise RuntimeError(f"cannot do {TEXTS[0]}")
 
-    for owner, name in (
-        (model.engine, "submit"),
-        (model.engine, "submit_alternatives"),
-        (model.translator, "alignments"),
-    ):
+    for owner, name in ((model.engine, "submit"), (model.translator, "alignments")):
         caplog.clear()
         monkeypatch.setattr(owner, name, fail)
-        if name == "submit_alternatives":
-            answer = client.post("/v1/alternatives", json={"text": TEXTS[0]})
-        else:
-            answer = ask(client, links=True)
+        answer = ask(client, links=True)
         assert answer.status_code == 500, name
         assert "RuntimeError" in caplog.text and TEXTS[0] not in caplog.text
         monkeypatch.undo()
         assert ask(client, links=True).status_code == 200
-        assert model.pieces == 0 == model.sentences.active_rows == model.sentences.pages
+        assert model.backlog.pieces == 0 == model.sentences.active_rows == model.sentences.pages
 
     # Dropping what nobody waits for can fail, too.
     caplog.clear()
@@ -234,15 +233,15 @@ def test_an_engine_that_has_ended_is_seen_and_a_load_replaces_it(
     def fail(*_: Any) -> None:
         raise kind
 
-    monkeypatch.setattr(model, "_step", fail)
+    monkeypatch.setattr(model.engine, "advance", fail)
     if kind is MemoryError:  # of the handler, too
-        monkeypatch.setattr(model, "_fail", fail)
+        monkeypatch.setattr(model.thread, "_fail", fail)
     answers = [later(lambda: ask(client)) for _ in range(3)]
     for thread, _ in answers:
         thread.join()
     assert {answer.status_code for _, (answer,) in answers} == {503}
     assert "'demo' has stopped" in answers[0][1][0].json()["error"]
-    assert model.pieces == 0 and not model._thread.is_alive()
+    assert model.backlog.pieces == 0 and not model.thread._thread.is_alive()
     ready = client.get("/health/ready")
     assert ready.status_code == 503 and "'demo'" in ready.json()["error"]
     assert ask(client).status_code == 503
@@ -253,6 +252,29 @@ def test_an_engine_that_has_ended_is_seen_and_a_load_replaces_it(
     client.portal.call(service.load)
     assert client.get("/health/ready").status_code == 200 == ask(client).status_code
     assert 'seq2seq_alive{model="demo"} 1.0' in client.get("/metrics").text
+
+
+def test_an_engine_that_ends_while_words_are_linked_is_told(
+    client: TestClient, service: Service, model: ModelWorker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: Any) -> None:
+        raise SystemExit
+
+    monkeypatch.setattr(model.translator, "alignments", fail)
+    answer = ask(client, links=True)
+    assert answer.status_code == 503 and "'demo' has stopped" in answer.json()["error"]
+    assert model.backlog.pieces == 0
+    assert client.portal
+    client.portal.call(service.load)
+    assert ask(client, links=True).status_code == 200
+
+
+def test_a_book_is_seen_while_it_is_translated(client: TestClient, model: ModelWorker) -> None:
+    headers = {"accept": "text/event-stream"}
+    entry = {"text": BOOK, "deadline": 600}
+    events = client.post("/v1/translate", json=entry, headers=headers).text.split("\n\n")
+    names = [event.partition("\n")[0] for event in events[:-1]]
+    assert names[0] == "event: partial" and names[-1] == "event: done"
 
 
 def test_a_load_that_fails_closes_what_it_has_built(
@@ -299,7 +321,7 @@ def test_a_load_reads_the_keys_again_and_keeps_them_if_it_cannot(
     guarded.models = service.models
 
     def codes(*keys: str) -> list[int]:
-        with TestClient(app.build_app(guarded)) as client:
+        with TestClient(routes.build_app(guarded)) as client:
             headers = [{"authorization": f"Bearer {key}"} for key in keys]
             return [client.get("/v1/models", headers=each).status_code for each in headers]
 

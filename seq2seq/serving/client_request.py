@@ -1,0 +1,39 @@
+"""A request of a client, as its model sees it."""
+
+import asyncio
+import time
+from dataclasses import dataclass, field
+
+from seq2seq.translation.request import TranslationRequest
+
+
+@dataclass(eq=False)
+class ClientRequest:
+    """Sentences that a model translates for a client, and that are answered together.
+
+    Attributes:
+        client: a key or an address; clients take turns.
+        links: maximum translations of each sentence whose words are linked.
+        sentences: each with its size in the queue: its pieces, times the work that they need.
+        pieces: the size of what is not answered yet, in the queue.
+        translated: count of sentences.
+        rows: hypotheses of its sentences that the engine has.
+        accepted_at: seconds of `time.monotonic`.
+        answer: ends when all sentences have; of the engine's thread.
+    """
+
+    client: str
+    links: int = 0
+    sentences: dict[TranslationRequest, int] = field(default_factory=dict)
+    pieces: int = 0
+    translated: int = 0
+    rows: int = 0
+    accepted_at: float = field(default_factory=time.monotonic)
+    answer: "asyncio.Future[None]" = field(init=False)
+
+    def finish(self, sentence: TranslationRequest) -> bool:
+        """Note that a sentence is translated. Returns: are all of them?"""
+        self.translated += 1
+        if not self.links:  # there is more to do for it
+            self.pieces -= self.sentences[sentence]
+        return self.translated == len(self.sentences)

@@ -1,0 +1,186 @@
+"""The thread that works with an engine, while the front of the service waits for clients."""
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Sequence
+from queue import SimpleQueue
+from typing import Any
+
+from seq2seq.decoding.sentence_engine import SentenceEngine
+from seq2seq.serving.client_request import ClientRequest
+from seq2seq.serving.errors import HTTPError, log_traceback
+from seq2seq.translation.request import TranslationRequest
+from seq2seq.translation.text_engine import TextEngine
+
+log = logging.getLogger("seq2seq.serving")
+
+Call = tuple[Callable[..., None], tuple[Any, ...]]
+
+
+class EngineThread:
+    """Advances an engine, and between two steps does what the front calls it for.
+
+    The front is a thread with an event loop. An error is the answer to the requests that it belongs
+    to, and this thread goes on; if it cannot, it answers all of them with an error.
+
+        await thread.call(thread.translate, request)
+        result = await thread.call(thread.compute, function, argument)
+
+    Args:
+        engine: that nobody else uses from now on.
+        sentences: may make it wait for other processes.
+        name: of the model.
+
+    Attributes:
+        alive: is it able to work?
+    """
+
+    def __init__(self, engine: TextEngine, sentences: SentenceEngine, name: str):
+        self.engine, self.sentences, self.name = engine, sentences, name
+        self.alive = True
+        self._active: set[ClientRequest] = set()  # the engine has sentences of them
+        self._calls: SimpleQueue[Call | None] = SimpleQueue()
+        self._results: set[asyncio.Future[Any]] = set()  # of calls, not known yet
+        self._loop: asyncio.AbstractEventLoop
+        self._thread = threading.Thread(target=self._run, name=f"engine of {name}", daemon=True)
+
+    # For the front.
+
+    def start(self) -> None:
+        """Begin to work for the event loop that runs."""
+        self._loop = asyncio.get_running_loop()
+        self._thread.start()
+
+    async def stop(self) -> None:
+        """Wait until it has carried out all calls, and has ended."""
+        self._calls.put(None)
+        if self._thread.ident is not None:
+            await asyncio.to_thread(self._thread.join)
+
+    def call(self, method: Callable[..., None], *arguments: Any) -> "asyncio.Future[Any]":
+        """Call one of the methods below in this thread.
+
+        Returns: its result, or the error that it meets.
+        Raises: HTTPError if the thread has ended.
+        """
+        if not self.alive:
+            raise self.death()
+        result = self._loop.create_future()
+        self._results.add(result)
+        result.add_done_callback(self._results.discard)
+        self._calls.put((method, (result, *arguments)))
+        self.sentences.wake()
+        return result
+
+    def death(self) -> HTTPError:
+        """The answer to all requests after the thread has ended without being told to."""
+        return HTTPError(
+            503,
+            f"model {self.name!r} has stopped working, and the server's log says where: load it "
+            "again (SIGHUP), or start the server again",
+            {"retry-after": "30"},
+        )
+
+    def _end_calls(self) -> None:
+        set_results([(result, self.death()) for result in self._results])
+
+    # For `call`.
+
+    def translate(self, answer: "asyncio.Future[None]", request: ClientRequest) -> None:
+        """Translate the sentences of a request. The answer comes when all are translated."""
+        if answer.done():
+            return
+        request.answer = answer
+        self._active.add(request)
+        try:
+            self.engine.submit(list(request.sentences))
+        except Exception as error:
+            self._fail(request, error)
+
+    def cancel(self, result: "asyncio.Future[None]", request: ClientRequest) -> None:
+        """Drop the sentences of a request that are not translated yet."""
+        self._drop(request)
+        self._tell([(result, None)])
+
+    def compute(
+        self, result: "asyncio.Future[Any]", function: Callable[..., Any], *arguments: Any
+    ) -> None:
+        """Call a function."""
+        if not result.done():
+            try:
+                value = function(*arguments)
+            except Exception as error:
+                value = error
+            self._tell([(result, value)])
+
+    # The thread itself.
+
+    def _run(self) -> None:
+        try:
+            while self._carry_out_calls():
+                self._advance()
+        except BaseException as error:
+            self.alive = False
+            log.critical("the engine of %s has ended", self.name)
+            log_traceback(error)
+            self._loop.call_soon_threadsafe(self._end_calls)
+
+    def _carry_out_calls(self) -> bool:
+        """Carry out all calls; wait for one if the engine has nothing to do. False at the end."""
+        while not (self.engine.busy and self._calls.empty()):
+            call = self._calls.get()
+            if call is None:
+                return False
+            method, arguments = call
+            method(*arguments)
+        return True
+
+    def _advance(self) -> None:
+        try:
+            self._finish(self.engine.advance())
+        except Exception as error:  # such as lack of memory: the engine has dropped everything
+            for request in list(self._active):
+                self._fail(request, error)
+
+    def _finish(self, ended: Sequence[TranslationRequest]) -> None:
+        """Answer the requests whose last sentences have ended."""
+        complete: list[ClientRequest] = []
+        for sentence in ended:
+            request: ClientRequest = sentence.owner
+            if request not in self._active:  # it was dropped
+                continue
+            if sentence.error:
+                self._fail(request, sentence.error)
+            elif request.finish(sentence):
+                complete.append(request)
+        if complete:
+            self._tell([(request.answer, None) for request in complete])
+            self._active.difference_update(complete)
+
+    def _fail(self, request: ClientRequest, error: Exception) -> None:
+        """Answer a request with an error."""
+        self._drop(request)
+        self._tell([(request.answer, error)])
+
+    def _drop(self, request: ClientRequest) -> None:
+        self._active.discard(request)
+        try:
+            self.engine.cancel(request.sentences)
+        except Exception as error:
+            log_traceback(error)
+
+    def _tell(self, results: Sequence[tuple["asyncio.Future[Any]", Any]]) -> None:
+        """Let the front set the results, or errors, of futures."""
+        self._loop.call_soon_threadsafe(set_results, results)
+
+
+def set_results(results: Sequence[tuple["asyncio.Future[Any]", Any]]) -> None:
+    """Set the results, or errors, of futures that still wait for them."""
+    for future, result in results:
+        if future.done():
+            continue
+        if isinstance(result, Exception):
+            future.set_exception(result)
+        else:
+            future.set_result(result)
