@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import TARGET_SIZE, small_model, source_batch
+from helpers import TARGET_SIZE, small_model, source_batch, translate_copies
 from naive import Case, naive
 from torch import Tensor, nn
 from toys import assert_same, next_logp
@@ -22,7 +22,7 @@ from seq2seq.constraints.guide import NextTokens
 from seq2seq.decoding import (
     Engine,
     Hypothesis,
-    Request,
+    SentenceRequest,
     build_search,
     decode,
     native,
@@ -75,16 +75,16 @@ def on_torch(model: Seq2Seq, precision: str, monkeypatch: pytest.MonkeyPatch) ->
         return with_precision(model, precision)
 
 
-def requests(lengths: Sequence[int] = LENGTHS) -> list[Request]:
+def requests(lengths: Sequence[int] = LENGTHS) -> list[SentenceRequest]:
     rows = source_batch(*lengths).tolist()
-    return [Request([token for token in row if token != PAD]) for row in rows]
+    return [SentenceRequest([token for token in row if token != PAD]) for row in rows]
 
 
 def translations(
-    model: Seq2Seq, asked: list[Request], search: str, **options: Any
+    model: Seq2Seq, asked: list[SentenceRequest], search: str, **options: Any
 ) -> list[list[Hypothesis]]:
     engine = Engine(model, build_search(SEARCHES[search]), **options)
-    return list(engine.translate(iter(asked)))
+    return list(translate_copies(engine, asked))
 
 
 def assert_close(actual: list[list[Hypothesis]], expected: list[list[Hypothesis]]) -> None:
@@ -208,7 +208,7 @@ def test_too_few_pages_change_nothing() -> None:
     model, asked = with_precision(build(MODELS[1]), "float32"), requests()
     expected = translations(model, asked, "beam")
     engine = Engine(model, build_search(SEARCHES["beam"]), cache="paged", pages=60, page_size=4)
-    for one, other in zip(engine.translate(iter(asked)), expected, strict=True):
+    for one, other in zip(translate_copies(engine, asked), expected, strict=True):
         assert_same(one, other)
     assert engine.stats.preempted > 0
 

@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 import torch
-from helpers import small_model, source_batch
+from helpers import small_model, source_batch, translate_copies
 from naive import Case, naive
 from toys import TableModel, assert_same
 
-from seq2seq.decoding import Engine, Greedy, Request, build_search, decode
+from seq2seq.decoding import Engine, Greedy, SentenceRequest, build_search, decode
 from seq2seq.decoding.search import find_repeats
 
 PREFIXES = [[], [4, 4, 4], [5, 6, 5], []]
@@ -53,11 +53,11 @@ def test_sentences_of_one_batch_may_forbid_other_sizes(options: dict[str, Any], 
     model, source = small_model("transformer").double(), source_batch(9, 4, 7, 9, 2, 6)
     searches = [build_search({**options, "no_repeat_ngram": size}) for size in (0, 2, 1, 3, 0, 2)]
     requests = [
-        Request(row[row > 0].tolist(), search=search, draw_id=i)
+        SentenceRequest(row[row > 0].tolist(), search=search, draw_id=i)
         for i, (row, search) in enumerate(zip(source, searches, strict=True))
     ]
     engine = Engine(model, searches[0], cache=cache, rows=9, page_size=4)
-    for request, result in zip(requests, engine.translate(requests), strict=True):
+    for request, result in zip(requests, translate_copies(engine, requests), strict=True):
         (alone,) = decode(
             model,
             torch.tensor([request.source]),

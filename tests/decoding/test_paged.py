@@ -4,12 +4,19 @@ import random
 
 import pytest
 import torch
-from helpers import assert_equal, every_attention, marked, small_model, source_batch
+from helpers import (
+    assert_equal,
+    every_attention,
+    marked,
+    small_model,
+    source_batch,
+    translate_copies,
+)
 from torch import Tensor
 
 from seq2seq.attention.paged import PagedMemory
 from seq2seq.attention.pages import PagePool
-from seq2seq.decoding.engine import Engine, Request
+from seq2seq.decoding import Engine, SentenceRequest
 from seq2seq.decoding.greedy import Greedy
 from seq2seq.models import DecodeState, Seq2Seq
 from seq2seq.symbols import BOS, PAD
@@ -187,10 +194,10 @@ def test_sentences_in_slabs_go_on_as_each_would_alone(variant: str) -> None:
 @pytest.mark.parametrize("preset", ["page_local", "longformer"])
 def test_windows_are_decoded_in_dense_batches_whatever_the_cache(preset: str) -> None:
     model = small_model("transformer", f"attn={preset}")
-    requests = [Request(row[row != PAD].tolist()) for row in source_batch(9, 2, 5, 7, 3)]
+    requests = [SentenceRequest(row[row != PAD].tolist()) for row in source_batch(9, 2, 5, 7, 3)]
     dense, paged = (Engine(model, Greedy(), cache=cache, rows=2) for cache in ("dense", "paged"))
     assert paged.pool is None
-    assert list(paged.translate(requests)) == list(dense.translate(requests))
+    assert list(translate_copies(paged, requests)) == list(translate_copies(dense, requests))
     assert Engine(small_model("transformer"), Greedy(), cache="paged").pool is not None
 
 
