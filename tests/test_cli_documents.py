@@ -86,7 +86,6 @@ def test_several_texts_are_best_by_risk(seq2seq: Command, run: Path) -> None:
         (["--document", "--json"], "--json is for single sentences"),
         (["--document", "--prefix", "A"], "--prefix is for single sentences"),
         (["--document", "--json-input"], "--json-input is for single sentences"),
-        (["--document", "--alternatives", "2", "--at", "1"], "--alternatives is for single"),
     ],
 )
 def test_what_is_of_single_sentences_is_refused(

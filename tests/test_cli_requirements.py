@@ -1,7 +1,6 @@
 """What translations must be like, as it is typed: JSON lines, glossaries, placeholders, risk."""
 
 import json
-import math
 from pathlib import Path
 
 import pytest
@@ -145,26 +144,6 @@ def test_minimum_risk_chooses_among_those_that_obey(
     assert all(("puppy" in each["text"]) != ("unmet" in each) for each in others)
 
 
-def test_a_line_without_alternatives_is_empty_and_no_other_is_lost(
-    seq2seq: Command, run: Path
-) -> None:
-    stdin = "\n".join([SENTENCES[0], SENTENCES[1] * 60, SENTENCES[2]]).encode()
-    ended = seq2seq("translate", run, *BEAMS, "--alternatives", 2, "--at", 0, stdin=stdin)
-    assert ended.code == 1 and "warning: line 2: alternatives are found for a text" in ended.err
-    assert [line.split("\t")[0] for line in ended.lines] == ["1", "1", "3", "3"]
-
-
-def test_alternatives_begin_alike_and_go_on_differently(seq2seq: Command, run: Path) -> None:
-    (best,) = seq2seq("translate", run, SENTENCES[0], *BEAMS).lines
-    ended = seq2seq("translate", run, SENTENCES[0], *BEAMS, "--alternatives", 3, "--at", 1)
-    rows = [line.split("\t") for line in ended.lines]
-    beginning = best.split(" ")[0]
-    assert len(rows) == 3 == len({text for _, _, text in rows})
-    assert all(line_no == "1" and text.startswith(beginning) for line_no, _, text in rows)
-    scores = [float(score) for _, score, _ in rows]
-    assert scores == sorted(scores, reverse=True) and all(map(math.isfinite, scores))
-
-
 @pytest.mark.parametrize(
     ("typed", "message"),
     [
@@ -175,12 +154,6 @@ def test_alternatives_begin_alike_and_go_on_differently(seq2seq: Command, run: P
         (("--ignore-case",), "--ignore-case is for the terms of a --glossary: add one"),
         (("--utility", "bleu"), "--utility is for --mbr: add --mbr 64"),
         (("--mbr", "8", "--beam-size", "5"), "--mbr 8 needs as many beams: add --beam-size 8"),
-        (("--at", "1"), "--alternatives K and --at N belong together"),
-        (
-            ("--alternatives", "2", "--at", "1", "--mbr", "2"),
-            "--mbr cannot be joined with --alternatives",
-        ),
-        (("--alternatives", "2", "--at", "1", "--keep", "x"), "--keep cannot be joined with"),
         (("--keep", ""), "--keep should be a regular expression, or placeholders: it is blank"),
         (("--mbr", "64", "--nbest", "100", "--beam-size", "5"), "--nbest 100 needs as many beams"),
         (("--epsilon", "2"), "--epsilon 2 should be"),

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from seq2seq.translator import Translator
 
 LONGEST = 2**24  # bytes, of a document in memory
-OF_SENTENCES = ("nbest", "json", "json_input", "prefix", "alternatives")
+OF_SENTENCES = ("nbest", "json", "json_input", "prefix")
 
 
 def add_documents(command: argparse.ArgumentParser) -> None:

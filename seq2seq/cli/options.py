@@ -2,8 +2,10 @@
 
 import argparse
 import re
+from collections.abc import Callable, Mapping
+from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from seq2seq.cli.files import InputPath
 from seq2seq.environment import usable_cores
@@ -12,28 +14,99 @@ from seq2seq.errors import ConfigError
 if TYPE_CHECKING:
     from seq2seq.translator import Translator
 
+
+def numeric(text: str) -> float:
+    """Keeps 99 as 99, for messages."""
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)
+
+
+def positive(text: str) -> int:
+    value = int(text)
+    if value < 1:
+        raise argparse.ArgumentTypeError(f"{value} should be at least 1")
+    if value >= 2**31:
+        raise argparse.ArgumentTypeError(f"{value} is too large")
+    return value
+
+
+def natural_number(text: str) -> int:
+    return 0 if text == "0" else positive(text)
+
+
+def weight_list(text: str) -> list[float]:
+    try:
+        return [numeric(weight) for weight in text.split(",")]
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(
+            f"{text!r} should be numbers with commas between them: 0.7,0.3"
+        ) from error
+
+
+def workers(text: str) -> int | str:
+    if text == "auto":
+        return text
+    count, cores = positive(text), usable_cores()
+    if count > max(2, cores):  # two are allowed on one core, for a try
+        raise argparse.ArgumentTypeError(
+            f"{count} processes on {cores} core(s) would wait for each other: {cores}, or auto"
+        )
+    return count
+
+
+class Option(NamedTuple):
+    """An option of the command line: `kind` reads its value, or holds the possible ones."""
+
+    kind: Callable[[str], object] | tuple[str, ...]
+    metavar: str | None
+    help: str
+
+
+# Named as in conf/decode; where one is not given, the configuration of the model says it.
+BEAM = {
+    "beam_size": Option(positive, "K", "number of beams; 1 is greedy"),
+    "length_penalty": Option(numeric, "A", "score = log-probability / length^A"),
+    "penalty_form": Option(("power", "gnmt"), None, "gnmt: ((5 + length) / 6)^A"),
+    "coverage": Option(numeric, "B", "penalty on unattended source pieces"),
+    "patience": Option(numeric, "P", "P * K hypotheses must finish"),
+    "stopping": Option(("score", "count"), None, "end when none can still win, or P * K finished"),
+    "beam_groups": Option(positive, "G", "groups of K / G beams that avoid each other's pieces"),
+    "diversity_penalty": Option(numeric, "L", "for --beam-groups: cost of a piece for each beam"),
+}
+ANY = {
+    "length_ratio": Option(numeric, "R", "maximum pieces: R * S + E for S source pieces"),
+    "length_extra": Option(int, "E", "see --length-ratio"),
+    "max_length": Option(positive, "N", "maximum pieces, the end included, whatever R * S + E is"),
+    "min_length_ratio": Option(numeric, "R", "minimum pieces: R * S + E"),
+    "min_length_extra": Option(int, "E", "see --min-length-ratio"),
+    "no_repeat_ngram": Option(int, "N", "no N pieces in a row occur twice; 0: any may"),
+}
+SAMPLE = {
+    "temperature": Option(numeric, "T", "for --sample: below 1 is less random"),
+    "top_k": Option(positive, "K", "for --sample: the K best pieces only"),
+    "top_p": Option(numeric, "P", "for --sample: best pieces up to probability P"),
+    "epsilon": Option(numeric, "P", "for --sample: pieces of probability P or more"),
+    "min_p": Option(numeric, "F", "for --sample: F times the best or more"),
+    "seed": Option(int, "N", "for --sample: random seed"),
+}
+ENGINE = {
+    "batch_size": Option(positive, "N", "maximum sentences decoded at once by each process"),
+    "cache": Option(("auto", "dense", "paged"), None, "layout of the key/value cache"),
+    "precision": Option(("float32", "bfloat16", "int8"), None, "precision of the arithmetic"),
+    "workers": Option(workers, "N", "processes of one thread; auto: one per core, if worth it"),
+}
 REQUIREMENTS = ("glossary", "ignore_case", "keep", "mbr", "utility")
 ENSEMBLE = ("with", "weights", "mean")
-ANY = (
-    "length_ratio",
-    "length_extra",
-    "max_length",
-    "min_length_ratio",
-    "min_length_extra",
-    "no_repeat_ngram",
-)
-BEAM = (
-    "beam_size",
-    "length_penalty",
-    "penalty_form",
-    "coverage",
-    "patience",
-    "stopping",
-    "beam_groups",
-    "diversity_penalty",
-)
-SAMPLE = ("temperature", "top_k", "top_p", "epsilon", "min_p", "seed")
-ENGINE = ("batch_size", "cache", "precision", "workers")
+
+
+def add_options(group: argparse._ArgumentGroup, options: Mapping[str, Option]) -> None:
+    for name, (kind, metavar, text) in options.items():
+        if isinstance(kind, tuple):
+            group.add_argument(option_name(name), choices=kind, help=text)
+        else:
+            group.add_argument(option_name(name), type=kind, metavar=metavar, help=text)
 
 
 def add_model(command: argparse.ArgumentParser, nargs: str | None = None) -> None:
@@ -77,79 +150,16 @@ def add_ensemble(command: argparse.ArgumentParser) -> None:
 
 
 def add_search(command: argparse.ArgumentParser) -> None:
-    """Options named as in conf/decode; the default is the model's configuration."""
-    add = command.add_argument_group("search").add_argument
-    add("--beam-size", type=positive, metavar="K", help="number of beams; 1 is greedy")
-    add("--length-penalty", type=numeric, metavar="A", help="score = log-probability / length^A")
-    add("--penalty-form", choices=("power", "gnmt"), help="gnmt: ((5 + length) / 6)^A")
-    add("--coverage", type=numeric, metavar="B", help="penalty on unattended source pieces")
-    add("--patience", type=numeric, metavar="P", help="P * K hypotheses must finish")
-    add(
-        "--stopping",
-        choices=("score", "count"),
-        help="score: when no open hypothesis can still win; count: when P * K have finished",
-    )
-    add(
-        "--beam-groups",
-        type=positive,
-        metavar="G",
-        help="diverse beam search: G groups of K / G beams that avoid each other's pieces",
-    )
-    add(
-        "--diversity-penalty",
-        type=numeric,
-        metavar="L",
-        help="diverse beam search: what a piece costs for each beam of earlier groups that has it",
-    )
-    add(
-        "--length-ratio",
-        type=numeric,
-        metavar="R",
-        help="maximum pieces: R * S + E for S source pieces",
-    )
-    add("--length-extra", type=int, metavar="E", help="see --length-ratio")
-    add(
-        "--max-length",
-        type=positive,
-        metavar="N",
-        help="maximum pieces of any translation, its end included, even where R * S + E is more",
-    )
-    add("--min-length-ratio", type=numeric, metavar="R", help="minimum pieces: R * S + E")
-    add("--min-length-extra", type=int, metavar="E", help="see --min-length-ratio")
-    add(
-        "--no-repeat-ngram",
-        type=int,
-        metavar="N",
-        help="no N pieces in a row occur twice in a translation; 0: any may",
-    )
-    add("--sample", action="store_true", help="sample instead of searching for the best")
-    add("--temperature", type=numeric, metavar="T", help="for --sample: below 1 is less random")
-    add("--top-k", type=positive, metavar="K", help="for --sample: the K best pieces only")
-    add("--top-p", type=numeric, metavar="P", help="for --sample: best pieces up to probability P")
-    add(
-        "--epsilon", type=numeric, metavar="P", help="for --sample: pieces of probability P or more"
-    )
-    add("--min-p", type=numeric, metavar="F", help="for --sample: F times the best or more")
-    add("--seed", type=int, metavar="N", help="for --sample: random seed")
+    group = command.add_argument_group("search")
+    add_options(group, {**BEAM, **ANY})
+    group.add_argument("--sample", action="store_true", help="sample, do not search for the best")
+    add_options(group, SAMPLE)
 
 
 def add_engine(command: argparse.ArgumentParser) -> None:
-    add = command.add_argument_group("engine").add_argument
-    add(
-        "--batch-size",
-        type=positive,
-        metavar="N",
-        help="maximum sentences decoded at once by each process: fewer take less memory",
-    )
-    add("--cache", choices=("auto", "dense", "paged"), help="layout of the key/value cache")
-    add("--precision", choices=("float32", "bfloat16", "int8"), help="precision of the arithmetic")
-    add(
-        "--workers",
-        type=workers,
-        metavar="N",
-        help="single-threaded processes; auto: one per CPU core, none for a few sentences",
-    )
-    add("--stats", action="store_true", help="at the end, print engine statistics to stderr")
+    group = command.add_argument_group("engine")
+    add_options(group, ENGINE)
+    group.add_argument("--stats", action="store_true", help="print engine statistics to stderr")
 
 
 def search_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
@@ -208,18 +218,8 @@ def open_models(path: str | Path, arguments: argparse.Namespace) -> "Translator"
 
 def options_of_models(arguments: argparse.Namespace) -> list[str]:
     """The options that were given and that only models understand."""
-    names = (
-        "device",
-        "tag",
-        *REQUIREMENTS,
-        *ENSEMBLE,
-        *ANY,
-        *BEAM,
-        "sample",
-        *SAMPLE,
-        *ENGINE,
-        "stats",
-    )
+    tables = (REQUIREMENTS, ENSEMBLE, ANY, BEAM, SAMPLE, ENGINE)
+    names = ["device", "tag", "sample", "stats", *chain.from_iterable(tables)]
     values = ((name, getattr(arguments, name)) for name in names)
     # Not `in (None, False)`, which holds of a 0 that was typed as well.
     return [option_name(n) for n, v in values if not (v is None or v is False or v == "auto")]
@@ -240,44 +240,3 @@ def with_typed_options(message: str, arguments: argparse.Namespace) -> str:
     if hasattr(arguments, "beam_size"):
         message = message.replace("decode=greedy", "--beam-size 1")
     return re.sub(r"\bdecode\.(\w+)=", option, message)
-
-
-def numeric(text: str) -> float:
-    """Keeps 99 as 99, for messages."""
-    try:
-        return int(text)
-    except ValueError:
-        return float(text)
-
-
-def positive(text: str) -> int:
-    value = int(text)
-    if value < 1:
-        raise argparse.ArgumentTypeError(f"{value} should be at least 1")
-    if value >= 2**31:
-        raise argparse.ArgumentTypeError(f"{value} is too large")
-    return value
-
-
-def natural_number(text: str) -> int:
-    return 0 if text == "0" else positive(text)
-
-
-def weight_list(text: str) -> list[float]:
-    try:
-        return [numeric(weight) for weight in text.split(",")]
-    except ValueError as error:
-        raise argparse.ArgumentTypeError(
-            f"{text!r} should be numbers with commas between them: 0.7,0.3"
-        ) from error
-
-
-def workers(text: str) -> int | str:
-    if text == "auto":
-        return text
-    count, cores = positive(text), usable_cores()
-    if count > max(2, cores):  # two are allowed on one core, for a try
-        raise argparse.ArgumentTypeError(
-            f"{count} processes on {cores} core(s) would wait for each other: {cores}, or auto"
-        )
-    return count

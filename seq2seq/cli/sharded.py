@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from seq2seq.translation.text_engine import TextEngine
     from seq2seq.translator import Translator
 
-OF_OTHERS = ("texts", "input", "output", "document", "alternatives")
+OF_OTHERS = ("texts", "input", "output", "document")
 OF_FILES = ("output_dir", "shard", "shard_lines", "merge", "ray")
 NAMED = 5  # shards in a message
 

@@ -10,6 +10,7 @@ import os
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
+from itertools import chain
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -23,21 +24,8 @@ SHARDS = ".shards"  # in the folder of the output
 # name are there, too, and inputs are not hidden; earlier versions wrote the second.
 OPTION_FILES = (".options.json", "options.json")
 # Options on which translations depend.
-DECISIVE = (
-    "tag",
-    "prefix",
-    "max_source",
-    "nbest",
-    "json",
-    "json_input",
-    "precision",
-    "sample",
-    *REQUIREMENTS,
-    *ENSEMBLE[1:],
-    *ANY,
-    *BEAM,
-    *SAMPLE,
-)
+DECISIVE = ["tag", "prefix", "max_source", "nbest", "json", "json_input", "precision", "sample"]
+DECISIVE += chain(REQUIREMENTS, ENSEMBLE[1:], ANY, BEAM, SAMPLE)
 LINES, BYTES = 1000, 2**24  # of a shard at most, or a line more: they are in memory
 
 Lines = list[str | None]

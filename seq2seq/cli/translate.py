@@ -13,9 +13,8 @@ translated, which also sets the exit code to 1. Messages go to stderr.
 
 import argparse
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from contextlib import ExitStack, closing
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
@@ -42,9 +41,7 @@ from seq2seq.cli.options import (
     add_model,
     add_search,
     engine_arguments,
-    natural_number,
     open_models,
-    option_name,
     positive,
     search_arguments,
 )
@@ -93,13 +90,6 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     )
     add_documents(command)
     add_files(command)
-    add("--alternatives", type=positive, metavar="K", help="print K ways to go on")
-    add(
-        "--at",
-        type=natural_number,
-        metavar="N",
-        help="for --alternatives: after N words of the translation",
-    )
     add("--max-source", type=positive, metavar="N", help="split lines of over N pieces")
     add("--quiet", action="store_true", help="show no progress")
     add_requirements(command)
@@ -156,13 +146,9 @@ def translate_lines(
             request_of(text, f"line {line_no}", arguments)
             for line_no, text in enumerate(lines or arguments.texts, start=1)
         )
-        if arguments.alternatives:
-            ended = find_alternatives(requests, texts, arguments)
-        else:
-            ended = texts.translate(requests, ready=lines.ready if lines else lambda: True)
+        ended = texts.translate(requests, ready=lines.ready if lines else lambda: True)
         # Where each line asks for something of its own, the others are translated all the same.
-        lenient = bool(arguments.json_input or arguments.alternatives)
-        ended = stack.enter_context(closing(warn_of_problems(ended, lenient=lenient)))
+        ended = stack.enter_context(closing(warn_of_problems(ended, lenient=arguments.json_input)))
         output = sys.stdout
         if arguments.output:
             opened = arguments.output.open("w", encoding="utf-8", newline="\n")
@@ -179,7 +165,6 @@ def write_results(
     translator: "Translator",
 ) -> int:
     """Write results one by one. Returns: the exit code."""
-    arguments.nbest = arguments.alternatives or arguments.nbest
     formatted, language = (
         format_of(arguments, translator.target),
         translator.config["data"]["target"],
@@ -197,12 +182,6 @@ def write_results(
 def decoding_options(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
     """The arguments of the search and of the engine. Raises: ConfigError for a mistake."""
     search, engine = search_arguments(arguments), engine_arguments(arguments)
-    if (arguments.at is None) != (arguments.alternatives is None):
-        raise ConfigError("--alternatives K and --at N belong together: --alternatives 5 --at 3")
-    if arguments.alternatives:
-        others = ("json_input", "mbr", "nbest", "glossary", "keep", "prefix", "max_source")
-        if given := [option_name(name) for name in others if getattr(arguments, name)]:
-            raise ConfigError(f"{given[0]} cannot be joined with --alternatives: leave it out")
     check_documents(arguments)
     check_files(arguments)
     check_requirements(arguments)
@@ -224,17 +203,3 @@ def decoding_options(arguments: argparse.Namespace) -> tuple[dict[str, Any], dic
     stdin = [] if arguments.input or arguments.texts else [STDIN]
     check_written(arguments.output, *inputs_of(arguments), *stdin)
     return search, engine
-
-
-def find_alternatives(
-    requests: "Iterable[TranslationRequest]", texts: "TextEngine", arguments: argparse.Namespace
-) -> "Iterator[TranslationRequest]":
-    """The requests for ways to go on after the first words of the translation of each text."""
-    for request in texts.translate(requests, max_unanswered=1):
-        if request.result.translations:
-            words = request.result.translations[0].text.split(" ")
-            beginning = [*words[: arguments.at], *[""] * (0 < arguments.at < len(words))]
-            count = arguments.alternatives
-            request = replace(request, prefix=" ".join(beginning), alternatives=count)
-            (request,) = texts.translate([request])
-        yield request
