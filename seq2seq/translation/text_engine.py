@@ -74,10 +74,10 @@ class TextEngine(RequestEngine[TranslationRequest]):
                 )
             beams = min(request.alternatives, self.codec.tokenizers.target.size)
             sentences[0].search = Beam(beam_size=beams, length_ratio=0, length_extra=1)
-        elif parts > 1:
+        self._divide(request, sentences)
+        if parts > 1:
             message = f"is longer than {self.codec.limit} pieces: translated in {parts} parts"
             request.result.problems.append(Problem("parts", message))
-        self._divide(request, sentences)
 
     def _divide(self, request: TranslationRequest, sentences: list[SentenceRequest]) -> None:
         """Let a text have these sentences next. Raises: ConfigError as `SentenceEngine.check`."""
