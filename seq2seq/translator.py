@@ -3,7 +3,7 @@
 import sys
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from functools import cached_property, partial
+from functools import partial
 from itertools import repeat
 from pathlib import Path
 from typing import Any, Literal
@@ -65,6 +65,7 @@ class Translator:
         self.target = saved.target
         self.model = (saved.build() if model is None else model).to(self.device)
         self.vocabulary = Vocabulary(self.target, is_spaceless(self.config["data"]["target"]))
+        self._max_source = self.model.max_source
         self._converted: dict[str, Seq2Seq] = {}  # by precision
 
     @classmethod
@@ -211,7 +212,7 @@ class Translator:
             self.model.max_length,
             "" if self.vocabulary.spaceless else " ",
             self.vocabulary,
-            rules or Rules(),
+            rules,
         )
         return TextEngine(engine, codec)
 
@@ -295,11 +296,6 @@ class Translator:
             )
         # A text that positions or attention cannot cover is cut like any other that is too long.
         return min(limit, self._max_source or limit) - tags
-
-    @cached_property
-    def _max_source(self) -> int | None:
-        """The model's, for which all of its modules are looked at."""
-        return self.model.max_source
 
     def align(self, source: str, target: str | None = None, *, units: str = "words") -> Alignment:
         """The alignment of `source` with `target`, by default its translation.

@@ -15,9 +15,10 @@ from seq2seq.constraints.request import Rules
 from seq2seq.constraints.spelling import count_occurrences
 from seq2seq.decoding import Beam, Engine, Greedy, Search
 from seq2seq.decoding.request import SentenceRequest, Status
-from seq2seq.errors import ConfigError
+from seq2seq.errors import ConfigError, DataError, Seq2SeqError
 from seq2seq.symbols import EOS
-from seq2seq.translation.request import Result, TranslationRequest
+from seq2seq.translation.problems import join_places, warn_of_problems
+from seq2seq.translation.request import Problem, Result, TranslationRequest
 from seq2seq.translator import Translator
 
 LIMIT = 24  # pieces of a part
@@ -237,3 +238,51 @@ def test_placeholders_that_no_search_had_to_copy_are_named_if_they_are_missing(
     for translation in found:
         missing = {p for p in ("%s", "%d", "{never}") if p not in translation.text}
         assert "%d" in missing and set(translation.unsatisfied) == missing
+
+
+def test_a_text_that_is_refused_fails_alone_and_says_why(translator: Translator) -> None:
+    engine = translator.text_engine(Engine(translator.model, Greedy()), LIMIT)
+    unreadable = TranslationRequest("", place="line 3")
+    unreadable.fail(DataError("x"), Problem("unreadable", "cannot be read"))
+    asked = [
+        TranslationRequest(TEXTS[0], must=(("dog",),), place="line 1"),
+        TranslationRequest("", place="line 2"),
+        unreadable,
+        TranslationRequest(TEXTS[-2], place="line 4"),
+    ]
+    assert list(engine.translate(asked)) == asked
+    refused, blank, _, long = asked
+    assert [request.status for request in asked] == ["failed", "done", "failed", "done"]
+    assert isinstance(refused.error, ConfigError) and refused.result.failed
+    assert blank.result == ([], []) and long.result.problems[0].kind == "parts"
+    assert long.result.problems[0].at("line 4").startswith("line 4 is longer than 24 pieces: ")
+    with pytest.warns(UserWarning) as told:
+        assert list(warn_of_problems(asked, lenient=True)) == asked
+    words = [str(each.message).split(":")[0] for each in told]
+    assert words[:2] == ["line 1", "line 3 cannot be read"]
+    with pytest.raises(ConfigError, match="line 1: a translation that must contain something"):
+        next(warn_of_problems(asked))
+
+
+def test_a_text_fails_with_one_of_its_sentences_and_others_do_not(translator: Translator) -> None:
+    sentences = Engine(translator.model, Greedy())
+    engine = translator.text_engine(sentences, LIMIT)
+    long, other = TranslationRequest(TEXTS[-2]), TranslationRequest(TEXTS[0])
+    engine.submit([long, other])
+    lost, *rest = long.sentences
+    sentences.cancel([lost])
+    lost.fail(Seq2SeqError("given up"))
+    ended = []
+    while engine.busy:
+        ended += engine.advance()
+    assert ended == [long, other] and str(long.error) == "given up"
+    assert {sentence.status for sentence in rest} == {Status.CANCELLED}
+    assert other.result.translations and not sentences.busy
+    with pytest.raises(Seq2SeqError, match="the text: given up"):
+        list(warn_of_problems([long], lenient=True))
+
+
+def test_places_are_named_as_briefly_as_they_can_be() -> None:
+    assert join_places(["line 1", "line 3", "b.txt, line 4", "b.txt, line 5", "line 6"]) == (
+        "line 1, 3, b.txt, line 4, 5, line 6"
+    )

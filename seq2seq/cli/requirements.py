@@ -59,8 +59,10 @@ def check_beams(arguments: argparse.Namespace, search: "Search") -> None:
             raise ConfigError(f"--{name} {number} needs as many beams: add --beam-size {number}")
 
 
-def rules_of(arguments: argparse.Namespace, translator: "Translator", search: "Search") -> "Rules":
-    """The requirements of all translations.
+def rules_of(
+    arguments: argparse.Namespace, translator: "Translator", search: "Search"
+) -> "Rules | None":
+    """The requirements of all translations; None = none.
 
     Raises: ConfigError for an invalid pattern, and for a search that cannot find what must be
         there; DataError for a damaged glossary.
@@ -70,8 +72,9 @@ def rules_of(arguments: argparse.Namespace, translator: "Translator", search: "S
     from seq2seq.constraints.request import Rules
     from seq2seq.decoding import check_required
 
-    if arguments.glossary or arguments.keep:
-        check_required(search)
+    if not (arguments.glossary or arguments.keep):
+        return None
+    check_required(search)
     keep = PLACEHOLDERS if arguments.keep == "placeholders" else arguments.keep
     try:
         pattern = re.compile(keep) if keep else None

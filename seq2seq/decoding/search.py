@@ -7,7 +7,8 @@ few rows, an operation of torch takes two to ten times as long.
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from copy import copy
+from dataclasses import dataclass, fields
 from functools import cached_property, partial
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -112,10 +113,11 @@ class Search:
         """This search without the options of single sentences: searches of one kind can share a
         batch.
         """
-        defaults: dict[str, Any] = {
-            f.name: f.default for f in fields(self) if f.name in self.of_sentence
-        }
-        return replace(self, **defaults)
+        kind = copy(self)  # whose options were checked
+        for field in fields(self):
+            if field.name in self.of_sentence:
+                object.__setattr__(kind, field.name, field.default)
+        return kind
 
     @property
     def beams(self) -> int:

@@ -27,7 +27,7 @@ class TextCodec:
         max_length: maximum pieces that the model can write, the end included; None = no limit.
         between: what stands between the translations of two parts.
         vocabulary: of the target.
-        rules: what all translations must be like.
+        rules: the requirements of all translations; None = none.
     """
 
     tokenizers: Tokenizers
@@ -35,16 +35,21 @@ class TextCodec:
     max_length: int | None
     between: str
     vocabulary: Vocabulary
-    rules: Rules = Rules()
+    rules: Rules | None = None
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The pieces of each text."""
         return self.tokenizers.source.encode_batch([clean_line(text) for text in texts])
 
-    def requirements_of(self, request: TranslationRequest) -> Requirements:
-        """The requirements of the translation of a text. Raises: as `Requirements`."""
+    def requirements_of(self, request: TranslationRequest) -> Requirements | None:
+        """The requirements of the translation of a text, if there are any.
+
+        Raises: as `Requirements`.
+        """
+        if not (self.rules or request.prefix or request.must or request.must_not):
+            return None
         return Requirements(
-            self.rules,
+            self.rules or Rules(),
             self.vocabulary,
             request.text,
             clean_line(request.prefix),
@@ -56,7 +61,7 @@ class TextCodec:
     def sentences_of(
         self,
         request: TranslationRequest,
-        requirements: Requirements,
+        requirements: Requirements | None,
         ids: list[int] | None = None,
     ) -> list[SentenceRequest]:
         """The sentences to decode: one; several if the text is too long; none if it is blank.
@@ -76,9 +81,9 @@ class TextCodec:
         return [
             SentenceRequest(
                 [*row, EOS],
-                [] if part else requirements.forced,
+                [] if part or requirements is None else requirements.forced,
                 request.search,
-                requirements.constraint(part),
+                None if requirements is None else requirements.constraint(part),
                 owner=request.owner,
             )
             for part, row in enumerate(rows)

@@ -97,7 +97,7 @@ class TranslationRequest(Request):
         owner: as in `SentenceRequest`.
         place: the name of the text in messages, such as `line 7`.
         ids: its pieces, from `TextCodec.encode`, if whoever made the request knows them already.
-        requirements: of its translation, once it is submitted.
+        requirements: of its translation, once it is submitted; None = none.
         sentences: what it is decoded as: its parts; again without what could not be satisfied; for
             alternatives, at first their next pieces, then all up to their ends.
         result: what is known of it so far; the whole when it has ended.
@@ -115,7 +115,7 @@ class TranslationRequest(Request):
     owner: Any = None
     place: str = "the text"
     ids: list[int] | None = None
-    requirements: Requirements = field(init=False)
+    requirements: Requirements | None = field(default=None, init=False)
     sentences: list[SentenceRequest] = field(default_factory=list, init=False)
     result: Result = field(default_factory=lambda: Result([], []), init=False)
 

@@ -74,10 +74,10 @@ class TextEngine(RequestEngine[TranslationRequest]):
                 )
             beams = min(request.alternatives, self.codec.tokenizers.target.size)
             sentences[0].search = Beam(beam_size=beams, length_ratio=0, length_extra=1)
-        elif parts > 1:
+        self._divide(request, sentences)
+        if parts > 1:
             message = f"is longer than {self.codec.limit} pieces: translated in {parts} parts"
             request.result.problems.append(Problem("parts", message))
-        self._divide(request, sentences)
 
     def _divide(self, request: TranslationRequest, sentences: list[SentenceRequest]) -> None:
         """Let a text have these sentences next. Raises: ConfigError as `SentenceEngine.check`."""
@@ -145,22 +145,24 @@ class TextEngine(RequestEngine[TranslationRequest]):
     def _complete(self, request: TranslationRequest) -> None:
         """End a text, or translate it again without what its best translation does not contain."""
         found = self.codec.translations_of([each.hypotheses or [] for each in request.sentences])
-        requirements = request.requirements
-        # At the length limit, some contain what they must, and some do not. Some contain what
-        # looks like a placeholder of the source and is none.
-        found.sort(key=lambda translation: requirements.rank(translation.text))
-        if requirements.drop_unsatisfied(found[0].text if found else None):
-            self._divide(request, self.codec.sentences_of(request, requirements))
-            self._decode([request])
-        else:
+        if requirements := request.requirements:
+            # At the length limit, some contain what they must, and some do not. Some contain what
+            # looks like a placeholder of the source and is none.
+            found.sort(key=lambda translation: requirements.rank(translation.text))
+            if requirements.drop_unsatisfied(found[0].text if found else None):
+                self._divide(request, self.codec.sentences_of(request, requirements))
+                self._decode([request])
+                return
             find = requirements.find_unsatisfied
-            self._end(request, [t._replace(unsatisfied=find(t.text)) for t in found])
+            found = [each._replace(unsatisfied=find(each.text)) for each in found]
+        self._end(request, found)
 
     def _complete_pieces(self, request: TranslationRequest) -> None:
         """Translate each way to go on, which is one piece long, to its end."""
         (sentence,) = request.sentences
         nexts = (sentence.hypotheses or [])[: request.alternatives]
-        request.requirements.terms.clear()
+        if request.requirements:
+            request.requirements.terms.clear()
         (whole,) = self.codec.sentences_of(request, request.requirements, sentence.source[:-1])
         going = [replace(whole, prefix=each.ids) for each in nexts if each.truncated]
         self._divide(request, going)
