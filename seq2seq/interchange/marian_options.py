@@ -5,6 +5,7 @@ are those of Marian's src/common/config_parser.cpp, to version 1.12.
 """
 
 from collections.abc import Mapping
+from importlib.resources import files
 from typing import Any
 
 from seq2seq.errors import DataError
@@ -59,46 +60,9 @@ ORDER = [f"transformer-{name}" for name in ("preprocess", "postprocess", "postpr
 ORDERS = {("", "an", ""): "post", ("n", "a", "n"): "pre"}
 READ = {*ONLY, *NUMBERS.split(), *ORDER, "dec-cell", "transformer-heads"}
 
-# Options of other types of models: these are not read if the type is transformer, its decoder has
-# self-attention or SSRU, positions are sinusoids, and ulr is off.
-OF_OTHERS = """
-bert-class-symbol bert-mask-symbol bert-masking-fraction bert-sep-symbol bert-train-type-embeddings
-bert-type-vocab-size char-conv-filters-num char-conv-filters-widths char-highway char-stride
-comet-augment-bad comet-dropout comet-final-sigmoid comet-mix comet-mix-norm
-comet-mix-transformation comet-mixup comet-mixup-reg comet-pool comet-pooler-ffn comet-prepend-zero
-comet-stop-grad comet-use-separator dec-cell-base-depth dec-cell-high-depth dim-rnn enc-cell
-enc-cell-depth enc-type separator-symbol skip transformer-aan-activation transformer-aan-depth
-transformer-aan-nogate transformer-dim-aan ulr-dim-emb ulr-dropout ulr-keys-vectors
-ulr-query-vectors ulr-softmax-temperature ulr-trainable-transformation
-"""
-# Options of training, of its data, and of the machine that it ran on.
-OF_TRAINING = """
-after after-batches after-epochs all-caps-every check-gradient-nan check-nan clip-norm cost-scaling
-cost-type cpu-threads custom-fallbacks data-threads data-weighting data-weighting-type devices
-disp-first disp-freq disp-label-counts dropout-rnn dropout-src dropout-trg dynamic-gradient-scaling
-early-stopping early-stopping-epsilon early-stopping-on embedding-fix-src embedding-fix-trg
-embedding-normalization embedding-vectors english-title-case-every exponential-smoothing
-exponential-smoothing-replace-freq factor-weight fp16 fp16-fallback-to-fp32 grad-dropping-momentum
-grad-dropping-rate grad-dropping-warmup gradient-checkpointing gradient-norm-average-window
-guided-alignment guided-alignment-cost guided-alignment-weight interpolate-env-vars keep-best
-label-smoothing learn-rate log log-level log-time-zone logical-epoch lr-decay lr-decay-freq
-lr-decay-inv-sqrt lr-decay-repeat-warmup lr-decay-reset-optimizer lr-decay-start lr-decay-strategy
-lr-report lr-warmup lr-warmup-at-reload lr-warmup-cycle lr-warmup-start-rate max-length
-max-length-crop maxi-batch maxi-batch-sort mini-batch mini-batch-fit mini-batch-fit-step
-mini-batch-round-up mini-batch-track-lr mini-batch-warmup mini-batch-words mini-batch-words-ref
-model multi-loss-type multi-node multi-node-overlap no-nccl no-optimizer-reload no-reload
-no-restore-corpus no-shuffle normalize-gradient normalize-gradient-by-ratio num-devices optimizer
-optimizer-delay optimizer-params overwrite overwrite-checkpoint precision pretrained-model
-quantize-biases quantize-bits quantize-log-based quantize-optimization-steps quiet quiet-translation
-quiet-validation relative-paths save-freq seed sentencepiece-alphas sentencepiece-max-lines
-sentencepiece-options sharding shuffle shuffle-in-ram sigterm sqlite sqlite-drop sync-freq sync-sgd
-task tempdir throw-on-divergence train-embedder-rank train-sets transformer-depth-scaling
-transformer-dropout transformer-dropout-attention transformer-dropout-ffn
-transformer-guided-alignment-layer tsv tsv-fields unlikelihood-loss valid-freq valid-log
-valid-max-length valid-metrics valid-mini-batch valid-reset-all valid-reset-stalled
-valid-script-args valid-script-path valid-sets valid-translation-output version vocabs workspace
-"""
-NOTHING = frozenset((OF_OTHERS + OF_TRAINING).split())
+# Options that change nothing in such a model.
+TEXT = files("seq2seq.interchange").joinpath("marian_options.txt").read_text(encoding="utf-8")
+NOTHING = frozenset(line for line in TEXT.splitlines() if line and not line.startswith("#"))
 
 
 def convert_options(
