@@ -10,7 +10,6 @@ from unittest.mock import MagicMock
 
 import pytest
 import torch
-import yaml
 from interchange_models import marian_folder, texts_of
 from test_export import lively_model
 from tiny_runs import plan_of
@@ -20,7 +19,6 @@ from seq2seq.decoding import build_search
 from seq2seq.errors import ConfigError
 from seq2seq.interchange.agreement import compare_translations, random_rows
 from seq2seq.interchange.argos import export as export_argos
-from seq2seq.interchange.card import build_card
 from seq2seq.interchange.coverage import check_exportable
 from seq2seq.interchange.huggingface import read_folder
 from seq2seq.interchange.huggingface_export import HuggingFace, export, list_marian_gaps
@@ -132,32 +130,6 @@ def test_what_they_lack_is_refused_by_name(overrides: str, reason: str, tmp_path
     with pytest.raises(ConfigError) as refusal:
         check_exportable(model, "Hugging Face", list_marian_gaps)
     assert reason in str(refusal.value)
-
-
-def test_the_card_says_what_the_run_recorded(tmp_path: Path) -> None:
-    saved = lively_model(tmp_path / "a.ckpt", "model.tie=all")
-    assert build_card(saved, tmp_path).count("Not recorded.") == 2
-    result = {"monitor": "bleu", "value": 12.5, "steps": 300}
-    (tmp_path / "result.json").write_text(json.dumps(result))
-    file = {"path": "/x/train.de", "sha256": "0123456789abcdef"}
-    parts = {"train": {"corpora": [{"kept": 1200, "files": [file]}]}}
-    (tmp_path / "data.json").write_text(json.dumps({"parts": parts}))
-    text = build_card(saved, tmp_path)
-    front = text.split("---")[1]
-    assert yaml.safe_load(front)["language"] == ["de", "en"]
-    assert "pipeline_tag: translation" in front
-    assert "bleu of the validation set: 12.5 (`nrefs:1|" in text and "after 300 updates" in text
-    assert "- train: 1,200 pairs of train.de (sha256 0123456789ab)" in text
-
-
-@pytest.mark.parametrize(
-    "code", ["no", "yes", "on", "off", "null", "~", "12", "1e3", "a: b", "\u00e9"]
-)
-def test_the_card_keeps_what_means_something_else_in_yaml(code: str, tmp_path: Path) -> None:
-    saved = lively_model(tmp_path / "a.ckpt", "model.tie=all")
-    saved.config["data"]["source"] = code
-    front = build_card(saved, tmp_path).split("---")[1]
-    assert yaml.safe_load(front)["language"] == [code, "en"]
 
 
 def package(folder: Path) -> tuple[Any, Path]:

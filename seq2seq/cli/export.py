@@ -61,13 +61,10 @@ def run(arguments: argparse.Namespace) -> int:
     if output.exists() and (not output.is_dir() or any(output.iterdir())):
         raise ConfigError(f"-o {output} exists: give a folder that is new or empty")
     from seq2seq import checkpoint  # only here: torch takes a second
-    from seq2seq.checkpoint.folder import find_checkpoint
 
     saved = checkpoint.read(arguments.path)
     rows, whence = read_sources(saved, arguments.check, arguments.sentences)
-    agreements = WRITERS[arguments.format](
-        saved, output, rows, find_checkpoint(Path(arguments.path))
-    )
+    agreements = WRITERS[arguments.format](saved, output, rows)
     if not agreements:
         package = NEEDED[arguments.format]
         print(printable(f"{output}: written, and not compared: pip install {package}"))
@@ -85,9 +82,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def to_ctranslate2(
-    saved: "Saved", folder: Path, rows: list[list[int]], _: Path
-) -> list["Agreement"]:
+def to_ctranslate2(saved: "Saved", folder: Path, rows: list[list[int]]) -> list["Agreement"]:
     from seq2seq.interchange.agreement import compare_translations
     from seq2seq.interchange.ctranslate2 import CTranslate2, export
 
@@ -95,16 +90,11 @@ def to_ctranslate2(
     return compare_translations(saved, CTranslate2(saved, folder).translate, rows)
 
 
-def to_huggingface(
-    saved: "Saved", folder: Path, rows: list[list[int]], file: Path
-) -> list["Agreement"]:
+def to_huggingface(saved: "Saved", folder: Path, rows: list[list[int]]) -> list["Agreement"]:
     from seq2seq.interchange.agreement import compare_translations
-    from seq2seq.interchange.card import build_card
     from seq2seq.interchange.huggingface_export import HuggingFace, export
 
     export(saved, folder)
-    text = build_card(saved, file.parent).replace("FOLDER", folder.name)
-    (folder / "README.md").write_text(text, encoding="utf-8")
     try:
         engine = HuggingFace(saved, folder)
     except ConfigError:  # written all the same: it needs no such package
@@ -112,7 +102,7 @@ def to_huggingface(
     return compare_translations(saved, engine.translate, rows)
 
 
-def to_argos(saved: "Saved", path: Path, rows: list[list[int]], _: Path) -> list["Agreement"]:
+def to_argos(saved: "Saved", path: Path, rows: list[list[int]]) -> list["Agreement"]:
     from seq2seq.interchange.argos import export
 
     if path.suffix != ".argosmodel":
