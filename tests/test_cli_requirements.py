@@ -152,7 +152,6 @@ def test_minimum_risk_chooses_among_those_that_obey(
         (("--keep", "x", "--sample"), "found by a search of several beams"),
         (("--glossary", "nowhere.tsv"), "nowhere.tsv"),
         (("--ignore-case",), "--ignore-case is for the terms of a --glossary: add one"),
-        (("--utility", "bleu"), "--utility is for --mbr: add --mbr 64"),
         (("--mbr", "8", "--beam-size", "5"), "--mbr 8 needs as many beams: add --beam-size 8"),
         (("--keep", ""), "--keep should be a regular expression, or placeholders: it is blank"),
         (("--mbr", "64", "--nbest", "100", "--beam-size", "5"), "--nbest 100 needs as many beams"),

@@ -39,13 +39,10 @@ def add_requirements(command: argparse.ArgumentParser) -> None:
         help="copy what matches as it is; placeholders: {name}, %%s, addresses and tags",
     )
     add("--mbr", type=positive, metavar="N", help="choose among N by minimum Bayes risk")
-    add("--utility", choices=("chrf", "bleu"), help="for --mbr: what is expected to be highest")
 
 
 def check_requirements(arguments: argparse.Namespace) -> None:
     """Raises: ConfigError for an option that needs another."""
-    if arguments.utility and not arguments.mbr:
-        raise ConfigError("--utility is for --mbr: add --mbr 64")
     if arguments.keep is not None and not arguments.keep.strip():
         raise ConfigError("--keep should be a regular expression, or placeholders: it is blank")
     if arguments.ignore_case and not arguments.glossary:
@@ -112,11 +109,19 @@ def request_of(line: str | None, place: str, arguments: argparse.Namespace) -> "
         return request
 
 
+<<<<<<< HEAD
 def rank_by_risk(
     translations: "list[Translation]", arguments: argparse.Namespace, language: str
 ) -> None:
     """For --mbr N, of N translations that contain as much of what they must as the best, put the
     one of the highest expected utility first.
+=======
+def best_by_risk(
+    translations: "list[Translation] | None", arguments: argparse.Namespace
+) -> "list[Translation] | None":
+    """For --mbr N, of N translations that contain as much of what they must as the best, the one of
+    the highest expected chrF first.
+>>>>>>> 9de35e6 (Measure the risk of translations in chrF alone)
     """
     if len(translations) < 2:
         return
@@ -126,6 +131,12 @@ def rank_by_risk(
     places = [
         i for i, t in enumerate(translations[: arguments.mbr]) if t.unsatisfied == unsatisfied
     ]
+<<<<<<< HEAD
     texts = [translations[i].text for i in places]
     best = minimum_bayes_risk(texts, arguments.utility or "chrf", language).best
     translations.insert(0, translations.pop(places[best]))
+=======
+    texts = [each.text for each in several]
+    best = several[minimum_bayes_risk(texts).best]
+    return [best, *(each for each in translations if each is not best)]
+>>>>>>> 9de35e6 (Measure the risk of translations in chrF alone)

@@ -4,7 +4,7 @@ Sources: Kumar and Byrne 2004 (N04-1022); Eikema and Aziz 2020 (2020.coling-main
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -13,9 +13,6 @@ from numpy.typing import NDArray
 from sacrebleu.metrics.chrf import CHRF
 from torch import Tensor
 
-from seq2seq.metrics.registry import ORDER, build_bleu
-from seq2seq.tables import Table
-
 Array = NDArray[np.int64]
 BLOCK = 1 << 22  # elements of the largest matrix of n-grams
 
@@ -23,27 +20,23 @@ BLOCK = 1 << 22  # elements of the largest matrix of n-grams
 class Decision(NamedTuple):
     """The decision of minimum Bayes risk for one sentence."""
 
-    best: int  # index of the hypothesis with the highest expected utility; of equal ones, the first
-    expected: list[float]  # the expected utility of each hypothesis, 0 to 100
+    best: int  # index of the hypothesis with the highest expected chrF; of equal ones, the first
+    expected: list[float]  # the expected chrF of each hypothesis, 0 to 100
 
 
-def minimum_bayes_risk(
-    hypotheses: Sequence[str], utility: str = "chrf", language: str | None = None
-) -> Decision:
-    """The hypothesis with the highest mean utility against all hypotheses, itself included.
+def minimum_bayes_risk(hypotheses: Sequence[str]) -> Decision:
+    """The hypothesis with the highest mean chrF against all hypotheses, itself included.
 
     Args:
         hypotheses: of one sentence; one that occurs n times weighs n.
-        utility: `chrf` or `bleu`, both of sentences, as sacreBLEU computes them.
-        language: of the hypotheses, which chooses the tokenizer of BLEU.
 
-    Raises: ConfigError for an unknown utility, ValueError if there are no hypotheses.
+    Raises: ValueError if there are no hypotheses.
     """
     if not hypotheses:
         raise ValueError("there should be at least one hypothesis to choose from")
     counts = Counter(hypotheses)
     weights = torch.tensor(list(counts.values())).double() / len(hypotheses)
-    means = UTILITIES.find(utility)(list(counts), language) @ weights
+    means = pairwise_chrf(list(counts)) @ weights
     by_text = dict(zip(counts, means.tolist(), strict=True))
     expected = [by_text[text] for text in hypotheses]
     # Rounded: sums in another order may differ in the last digits.
@@ -51,11 +44,11 @@ def minimum_bayes_risk(
     return Decision(best, expected)
 
 
-def pairwise_chrf(texts: Sequence[str], language: str | None = None) -> Tensor:
+def pairwise_chrf(texts: Sequence[str]) -> Tensor:
     """sacreBLEU's sentence chrF of each text against each: row = hypothesis, column = reference;
     (U, U), 0 to 100.
 
-    Means are over the orders of which both texts have n-grams. `language` makes no difference.
+    Means are over the orders of which both texts have n-grams.
     Source: Popovic 2015 (W15-3049).
     """
     precision = recall = orders = torch.zeros((), dtype=torch.float64)
@@ -70,36 +63,9 @@ def pairwise_chrf(texts: Sequence[str], language: str | None = None) -> Tensor:
     return 100 * scores.nan_to_num(0.0)  # 0 / 0: nothing in common
 
 
-def pairwise_bleu(texts: Sequence[str], language: str | None = None) -> Tensor:
-    """sacreBLEU's sentence BLEU of each text against each, as in `pairwise_chrf`.
-
-    With effective order (only orders of which the hypothesis has n-grams count) and exponential
-    smoothing: the i-th order without a match counts 2^-i matches. Without any match it is 0.
-    Source: Chen and Cherry 2014 (W14-3346).
-    """
-    tokenizer = build_bleu(language).tokenizer
-    words = [tokenizer(text.rstrip()).split() for text in texts]
-    lengths = torch.tensor([len(each) for each in words]).double()
-    log_sum = misses = found = orders = torch.zeros((), dtype=torch.float64)
-    for totals, matches in count_overlaps(words, ORDER):
-        counted = (totals > 0)[:, None]
-        misses = misses + (matches == 0)
-        smoothed = torch.where(matches == 0, 0.5**misses, matches) / totals.clamp(min=1)[:, None]
-        log_sum = log_sum + smoothed.log().where(counted, 0.0)
-        orders, found = orders + counted, found + matches
-    brevity = (1 - lengths / lengths.clamp(min=1)[:, None]).clamp(max=0)
-    scores = 100 * (brevity + log_sum / orders.clamp(min=1)).exp()
-    return scores.where(found > 0, 0.0)
-
-
-UTILITIES: Table[Callable[[Sequence[str], str | None], Tensor]] = Table(
-    "utility", {"chrf": pairwise_chrf, "bleu": pairwise_bleu}
-)
-
-
-def count_overlaps(texts: Sequence[Sequence[str]], orders: int) -> Iterator[tuple[Tensor, Tensor]]:
+def count_overlaps(texts: Sequence[str], orders: int) -> Iterator[tuple[Tensor, Tensor]]:
     """For n from 1 to `orders`: how many n-grams each text has, (U,), and how many of them any two
-    have in common, (U, U); float64. A text is a sequence of symbols.
+    have in common, (U, U); float64.
     """
     U, numbers = len(texts), dict[str, int]()
     symbols = np.array([numbers.setdefault(s, len(numbers)) for t in texts for s in t], np.int64)
