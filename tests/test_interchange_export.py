@@ -73,7 +73,6 @@ def test_their_library_finds_the_same_hypotheses(overrides: list[str], tmp_path:
     engine = HuggingFace(saved, tmp_path / "hf")
     for agreement in compare_translations(saved, engine.translate, random_rows(saved, 10)):
         assert agreement.equal >= 9 and agreement.difference < 1e-5
-        assert agreement.symbols > 0.1
 
 
 def test_their_tokenizer_gives_the_ids_of_ours(tmp_path: Path) -> None:

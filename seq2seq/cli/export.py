@@ -75,7 +75,8 @@ def run(arguments: argparse.Namespace) -> int:
     for agreement in agreements:
         if not agreement.holds:
             raise ConfigError(
-                f"{output} does not translate as this model does: {explain_disagreement(agreement)}"
+                f"{output} does not translate as this model does: do not use it (only beams over "
+                "words, of tokenizer=word, are known to differ: docs/export.md)"
             )
     if arguments.format == "ctranslate2":
         print(printable(USAGE.format(folder=output)))
@@ -111,21 +112,6 @@ def to_argos(saved: "Saved", path: Path, rows: list[list[int]]) -> list["Agreeme
 
 
 WRITERS = {"ctranslate2": to_ctranslate2, "hf": to_huggingface, "argos": to_argos}
-
-
-def explain_disagreement(agreement: "Agreement") -> str:
-    """The likely cause of a disagreement."""
-    if agreement.same_function and agreement.symbols > 0.01:
-        return (
-            f"it gives <unk> and other symbols a probability of up to {agreement.symbols:.2f}, "
-            "which the other program's beam search redistributes to the other pieces, and ours "
-            "does not. Greedy translations are the same; a tokenizer that knows every piece "
-            "(tokenizer=bpe) needs no <unk>"
-        )
-    return (
-        "do not use it. If the model is fully trained, please report its options and the "
-        "version of the other program"
-    )
 
 
 def read_sources(saved: "Saved", given: Path | None, limit: int) -> tuple[list[list[int]], str]:

@@ -9,7 +9,7 @@ from seq2seq.checkpoint import Saved
 from seq2seq.data.padding import pad_rows
 from seq2seq.decoding import build_search, decode
 from seq2seq.models import Seq2Seq
-from seq2seq.symbols import BOS, EOS, NAMES, NEVER_GENERATED, PAD
+from seq2seq.symbols import BOS, EOS, NAMES, NEVER_GENERATED
 
 BATCH = 32  # sentences
 ALIKE = 0.9  # share of the hypotheses that must be equal if all scores are
@@ -30,7 +30,6 @@ class Agreement(NamedTuple):
     sentences: int
     equal: int  # hypotheses that are equal in every piece, or equally good
     difference: float  # the largest between the scores that both programs give one hypothesis
-    symbols: float  # the largest probability of pad, bos and unk together, which are never chosen
 
     @property
     def same_function(self) -> bool:
@@ -68,17 +67,16 @@ def compare_searches(
     model: Seq2Seq, translate: Translate, rows: Sequence[list[int]], beams: int
 ) -> Agreement:
     limit = min(max(map(len, rows)) * 3 // 2 + 10, model.max_length or 256)
-    equal, difference, symbols = 0, 0.0, 0.0
+    equal, difference = 0, 0.0
     for first in range(0, len(rows), BATCH):
         batch = rows[first : first + BATCH]
         theirs = translate(batch, beams, limit)
-        forced, probable = score_targets(model, batch, [ids for ids, _ in theirs])
-        symbols = max(symbols, probable)
-        own, _ = score_targets(model, batch, search_as_theirs(model, batch, beams, limit))
+        forced = score_targets(model, batch, [ids for ids, _ in theirs])
+        own = score_targets(model, batch, search_as_theirs(model, batch, beams, limit))
         for (_, score), true, mine in zip(theirs, forced, own, strict=True):
             equal += abs(mine - true) <= TIE
             difference = max(difference, abs(score - true))
-    return Agreement(beams, len(rows), equal, difference, symbols)
+    return Agreement(beams, len(rows), equal, difference)
 
 
 def search_as_theirs(
@@ -98,17 +96,13 @@ def search_as_theirs(
 @torch.no_grad()
 def score_targets(
     model: Seq2Seq, rows: Sequence[list[int]], targets: Sequence[list[int]]
-) -> tuple[list[float], float]:
-    """The mean log-probability of the pieces of given targets, without pad, bos and unk; and the
-    largest probability that these three have together.
-    """
+) -> list[float]:
+    """The mean log-probability of the pieces of given targets, without pad, bos and unk."""
     source, target = pad_rows([[*row, EOS] for row in rows]), pad_rows([[BOS, *t] for t in targets])
     logits = model.logits(model(source, target[:, :-1]).hidden)
-    symbols = logits.softmax(-1)[..., NEVER_GENERATED].sum(-1)[target[:, 1:] != PAD]
     logits[..., NEVER_GENERATED] = -torch.inf
     logp = logits.log_softmax(-1).gather(2, target[:, 1:, None])[..., 0]
-    means = [float(logp[i, : len(t)].mean()) for i, t in enumerate(targets)]
-    return means, float(symbols.max())
+    return [float(logp[i, : len(t)].mean()) for i, t in enumerate(targets)]
 
 
 def random_rows(saved: Saved, count: int) -> list[list[int]]:
