@@ -66,7 +66,6 @@ def translate_documents(
     documents = [Document.of(text, source, html=arguments.html) for text in given]
     if has_better(source):
         warnings.warn(BETTER, stacklevel=2)
-<<<<<<< HEAD
     sentences = chain.from_iterable(document.sentences for document in documents)
     requests = [
         TranslationRequest(sentence, place=f"sentence {number}")
@@ -74,17 +73,8 @@ def translate_documents(
     ]
     for request in warn_of_problems(texts.translate(requests)):
         if arguments.mbr:
-            rank_by_risk(request.result.translations, arguments, target)
+            rank_by_risk(request.result.translations, arguments)
     best = (r.result.translations[0].text if r.result.translations else r.text for r in requests)
-=======
-    sentences = [sentence for document in documents for sentence in document.sentences]
-    with warnings.catch_warnings(record=True) as told:
-        results = translator.stream(sentences, engine, rules=rules, max_source=arguments.max_source)
-        found = [best_by_risk(each, arguments) for each in results]
-    for each in told:  # a sentence is a line to what translates it
-        warnings.warn(re.sub(r"\bline (?=\d)", "sentence ", str(each.message)), stacklevel=2)
-    best = iter([each[0].text if each else s for each, s in zip(found, sentences, strict=True)])
->>>>>>> 9de35e6 (Measure the risk of translations in chrF alone)
     with ExitStack() as stack:
         output = sys.stdout
         if arguments.output:

@@ -14,7 +14,6 @@ from seq2seq.errors import ConfigError
 if TYPE_CHECKING:
     from seq2seq.translator import Translator
 
-<<<<<<< HEAD
 
 def numeric(text: str) -> float:
     """Keeps 99 as 99, for messages."""
@@ -98,10 +97,7 @@ ENGINE = {
     "precision": Option(("float32", "bfloat16", "int8"), None, "precision of the arithmetic"),
     "workers": Option(workers, "N", "processes of one thread; auto: one per core, if worth it"),
 }
-REQUIREMENTS = ("glossary", "ignore_case", "keep", "mbr", "utility")
-=======
 REQUIREMENTS = ("glossary", "ignore_case", "keep", "mbr")
->>>>>>> 9de35e6 (Measure the risk of translations in chrF alone)
 ENSEMBLE = ("with", "weights", "mean")
 
 

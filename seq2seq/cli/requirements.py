@@ -109,19 +109,9 @@ def request_of(line: str | None, place: str, arguments: argparse.Namespace) -> "
         return request
 
 
-<<<<<<< HEAD
-def rank_by_risk(
-    translations: "list[Translation]", arguments: argparse.Namespace, language: str
-) -> None:
+def rank_by_risk(translations: "list[Translation]", arguments: argparse.Namespace) -> None:
     """For --mbr N, of N translations that contain as much of what they must as the best, put the
-    one of the highest expected utility first.
-=======
-def best_by_risk(
-    translations: "list[Translation] | None", arguments: argparse.Namespace
-) -> "list[Translation] | None":
-    """For --mbr N, of N translations that contain as much of what they must as the best, the one of
-    the highest expected chrF first.
->>>>>>> 9de35e6 (Measure the risk of translations in chrF alone)
+    one of the highest expected chrF first.
     """
     if len(translations) < 2:
         return
@@ -131,12 +121,6 @@ def best_by_risk(
     places = [
         i for i, t in enumerate(translations[: arguments.mbr]) if t.unsatisfied == unsatisfied
     ]
-<<<<<<< HEAD
     texts = [translations[i].text for i in places]
-    best = minimum_bayes_risk(texts, arguments.utility or "chrf", language).best
+    best = minimum_bayes_risk(texts).best
     translations.insert(0, translations.pop(places[best]))
-=======
-    texts = [each.text for each in several]
-    best = several[minimum_bayes_risk(texts).best]
-    return [best, *(each for each in translations if each is not best)]
->>>>>>> 9de35e6 (Measure the risk of translations in chrF alone)

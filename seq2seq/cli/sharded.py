@@ -228,28 +228,16 @@ def translate_shards(
 
     ended = warn_of_problems(texts.translate(requests()), lenient=arguments.json_input)
     if read is not None:
-<<<<<<< HEAD
         ended = status.with_progress(ended, read)
     formatted = format_of(arguments, translator.target)
-    language = translator.config["data"]["target"]
     for first in ended:
         shard, text, failed = begun.popleft(), [], False
         of_shard = chain([first], islice(ended, shard.lines - 1))
         for line_no, request in enumerate(of_shard, shard.first):
             failed = failed or request.error is not None
             if arguments.mbr:
-                rank_by_risk(request.result.translations, arguments, language)
+                rank_by_risk(request.result.translations, arguments)
             text += [f"{line}\n" for line in formatted(line_no, request)]
-=======
-        results = status.with_progress(results, read)
-    formatted = format_of(arguments, translator.target)
-    for done, first in enumerate(results):
-        shard, text, failed = asked[done][1], [], False
-        for line_no, each in enumerate([first, *islice(results, shard.lines - 1)], shard.first):
-            failed = failed or each is None
-            best = best_by_risk(each, arguments) if arguments.mbr else each
-            text += [f"{line}\n" for line in formatted(line_no, best)]
->>>>>>> 9de35e6 (Measure the risk of translations in chrF alone)
         shard.path.parent.mkdir(parents=True, exist_ok=True)
         with replacing(shard.path) as output:
             output.write(gzip.compress("".join(text).encode(), mtime=0))

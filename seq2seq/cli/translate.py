@@ -106,49 +106,11 @@ def run(arguments: argparse.Namespace) -> int:
         return translate_on_ray(arguments, partial(open_engine, search=search, options=options))
     translator, engine, texts = open_engine(arguments, search, options)
     if arguments.document:
-<<<<<<< HEAD
         code = translate_documents(arguments, translator, texts)
     elif arguments.files:
         code = translate_files(arguments, translator, texts)
     else:
         code = translate_lines(arguments, translator, texts)
-=======
-        return translate_documents(arguments, translator, engine, rules)
-    if arguments.files:
-        code = translate_files(arguments, translator, engine, rules)
-        if arguments.stats:
-            status.print_stats(engine)
-        return code
-    with ExitStack() as stack:
-        lines = None
-        if arguments.input:
-            file = stack.enter_context(arguments.input.open("rb"))
-            lines = InputLines(file, str(arguments.input))
-        elif not arguments.texts:
-            lines = InputLines(cast(Readable, sys.stdin.buffer))
-        texts: Iterable[str | None] = lines or arguments.texts
-        check_request = translator.text_engine(engine, arguments.max_source, rules).check
-        results: Generator[list[Translation] | None, None, None] = translator.stream(
-            requests_of(texts, check_request) if arguments.json_input else texts,
-            engine,
-            arguments.prefix,
-            rules=rules,
-            max_source=arguments.max_source,
-            ready=lines.ready if lines else lambda: True,
-        )
-        stack.enter_context(closing(results))
-        output = sys.stdout
-        if arguments.output:
-            opened = arguments.output.open("w", encoding="utf-8", newline="\n")
-            output = stack.enter_context(opened)
-        if lines and not arguments.quiet and status.should_show(output):
-            results = stack.enter_context(closing(status.with_progress(results, lines)))
-        if arguments.alternatives:
-            results = find_alternatives(texts, translator, engine, arguments)
-        results = (best_by_risk(each, arguments) for each in results)
-        arguments.nbest = arguments.alternatives or arguments.nbest
-        code = write(results, output, format_of(arguments, translator.target))
->>>>>>> 9de35e6 (Measure the risk of translations in chrF alone)
     if arguments.stats:
         status.print_stats(engine)
     return code
@@ -203,15 +165,12 @@ def write_results(
     translator: "Translator",
 ) -> int:
     """Write results one by one. Returns: the exit code."""
-    formatted, language = (
-        format_of(arguments, translator.target),
-        translator.config["data"]["target"],
-    )
+    formatted = format_of(arguments, translator.target)
     failed = False
     for line_no, request in enumerate(ended, start=1):
         failed = failed or request.error is not None
         if arguments.mbr:
-            rank_by_risk(request.result.translations, arguments, language)
+            rank_by_risk(request.result.translations, arguments)
         for line in formatted(line_no, request):
             write_line(line, output)
     return int(failed)

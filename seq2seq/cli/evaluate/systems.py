@@ -101,16 +101,10 @@ def translate(path: Path, test_set: TestSet, arguments: argparse.Namespace) -> S
     check_beams(arguments, chosen)
     rules = rules_of(arguments, translator, chosen)
     engine = translator.engine(chosen, **options)
-<<<<<<< HEAD
-    language = translator.config["data"]["target"]
     results = list(translator.stream(test_set.source, engine, rules=rules))
     for result in results:
         if arguments.mbr:
-            rank_by_risk(result.translations, arguments, language)
-=======
-    found = translator.stream(test_set.source, engine, rules=rules)
-    results = [best_by_risk(each, arguments) for each in found]
->>>>>>> 9de35e6 (Measure the risk of translations in chrF alone)
+            rank_by_risk(result.translations, arguments)
     if arguments.stats:
         status.print_stats(engine)
     bests = [result.translations[0] if result.translations else None for result in results]
