@@ -4,7 +4,7 @@ A search asks which tokens a guide bans, allows and requires after those chosen 
 know nothing of words, and whoever computes probabilities needs to know nothing of guides.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -47,34 +47,26 @@ class RowTokens(NamedTuple):
 
 
 class Guides:
-    """The guides of B sentences, None for those without, and the states of K hypotheses of each."""
+    """The guides of sentences, and the states of the K hypotheses of each.
+
+    Attributes:
+        sentences: how many there are, with guides or without: B.
+        guided: those that have a guide, by their index.
+    """
 
     def __init__(self, guides: Sequence[Guide | None], beams: int):
-        self.guides = list(guides)
-        self.states = [[0] * beams for _ in guides]
-
-    def __bool__(self) -> bool:
-        return any(guide is not None for guide in self.guides)
-
-    def requires(self, sentence: int) -> bool:
-        """Must the hypotheses of a sentence contain something?"""
-        guide = self.guides[sentence]
-        return guide is not None and guide.requires
-
-    def _with_guide(self) -> Iterator[tuple[int, Guide, list[int]]]:
-        """Each sentence that has a guide, the guide, and the states of its hypotheses."""
-        each = enumerate(zip(self.guides, self.states, strict=True))
-        return ((i, guide, states) for i, (guide, states) in each if guide is not None)
+        self.sentences, self.beams = len(guides), beams
+        self.guided = {
+            i: (guide, [0] * beams) for i, guide in enumerate(guides) if guide is not None
+        }
 
     def next_tokens(self, device: torch.device) -> RowTokens:
-        """The tokens that may follow in each of the N = B * K rows."""
-        if not self:
-            return RowTokens()
-        K = len(self.states[0])
+        """The tokens that may follow in each of the N = B * K rows; there is a guide."""
+        K = self.beams
         banned: list[Tensor] = []
         allowed: list[Tensor] = []
-        required: list[Sequence[int]] = [()] * (len(self.guides) * K)
-        for sentence, guide, states in self._with_guide():
+        required: list[Sequence[int]] = [()] * (self.sentences * K)
+        for sentence, (guide, states) in self.guided.items():
             for row, state in enumerate(states, start=sentence * K):
                 tokens = guide.next_tokens(state)
                 banned.append(with_row(row, tokens.banned))
@@ -97,7 +89,7 @@ class Guides:
             mask: bool, (B, K, C); for the others the result is 0.
         """
         progress = np.zeros_like(ids)
-        for i, guide, states in self._with_guide():
+        for i, (guide, states) in self.guided.items():
             if not guide.requires:
                 continue
             for k, state in enumerate(states):
@@ -110,20 +102,21 @@ class Guides:
 
     def advance(self, beams: NDArray[Any] | None, tokens: NDArray[Any]) -> None:
         """Each hypothesis continues that of a beam, (B, K), None = itself, with a token, (B, K)."""
-        for i, guide, states in self._with_guide():
+        for i, (guide, states) in self.guided.items():
             before = states if beams is None else [states[k] for k in beams[i].tolist()]
             pairs = zip(before, tokens[i].tolist(), strict=True)
-            self.states[i] = [next_state(guide, state, token) for state, token in pairs]
+            self.guided[i] = guide, [next_state(guide, state, token) for state, token in pairs]
 
     def keep(self, sentences: Sequence[int]) -> None:
         """Drop all other sentences."""
-        self.guides = [self.guides[i] for i in sentences]
-        self.states = [self.states[i] for i in sentences]
+        kept = enumerate(sentences)
+        self.guided = {i: self.guided[old] for i, old in kept if old in self.guided}
+        self.sentences = len(sentences)
 
     def merge(self, other: Self) -> None:
         """Append the other's sentences to these."""
-        self.guides += other.guides
-        self.states += other.states
+        self.guided |= {self.sentences + i: each for i, each in other.guided.items()}
+        self.sentences += other.sentences
 
 
 def next_state(guide: Guide, state: int, token: int) -> int:

@@ -69,6 +69,11 @@ class Rules(NamedTuple):
     glossary: Glossary = Glossary()
     placeholders: Placeholders = Placeholders()
 
+    def concern(self, text: str) -> bool:
+        """Does a text give cause? Raises: as `terms`."""
+        has_terms = self.glossary.entries and self.glossary.alternatives(text)
+        return bool(has_terms or self.placeholders.find(text))
+
     def terms(self, text: str, must: Groups = (), must_not: Sequence[str] = ()) -> list[Term]:
         """The terms of the translation of a text.
 

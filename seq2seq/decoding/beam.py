@@ -100,7 +100,7 @@ def select_continuations(
     if bias is not None:
         ranks = values + bias.reshape(B, K * C)
         first = first + (gains + bias)[np.arange(B), beam].argmax(1)
-    if guides:
+    if guides and guides.guided:
         progress = guides.progress(ids, np.isfinite(values).reshape(ids.shape)).reshape(B, K * C)
         order = round_robin_order(torch.from_numpy(ranks), torch.from_numpy(progress))
         best = order[:, : 2 * K].numpy()
@@ -140,8 +140,8 @@ class BeamState(SearchState):
         self.count = np.zeros_like(self.length)
         self.best = np.full(B, -np.inf)
         # No greedy search finds what is required, and it would not end without.
-        none = [self.search.stopping == "count" or self.guides.requires(i) for i in range(B)]
-        self.greedy = -np.array(none, dtype=np.int64)
+        self.greedy = np.zeros(B, dtype=np.int64) - (self.search.stopping == "count")
+        self.greedy[[i for i, (guide, _) in self.guides.guided.items() if guide.requires]] = -1
         S = int(self.source_lengths.max()) + 1 if self.search.reads_weights else 0
         self.coverage = np.zeros((B, K, S))
 
@@ -192,7 +192,8 @@ class BeamState(SearchState):
                 setattr(self, name, getattr(self, name)[rows, selected.beams])
             parents = self.to_tensor((selected.beams + K * rows).ravel())
         self.write(selected.tokens, selected.gains)
-        self.guides.advance(selected.beams, selected.tokens)
+        if self.guides.guided:
+            self.guides.advance(selected.beams, selected.tokens)
         return parents, selected.tokens
 
     def _find_decided(self) -> Array:

@@ -111,7 +111,8 @@ class Engine(SentenceEngine):
 
     def check(self, request: SentenceRequest) -> None:
         max_length = self.model.max_length
-        check_prefix(request.prefix, max_length)
+        if request.prefix:
+            check_prefix(request.prefix, max_length)
         search = request.search or self.search
         if request.constraint is not None and request.constraint.requires:
             check_required(search)
@@ -152,7 +153,8 @@ class Engine(SentenceEngine):
         try:
             with torch.no_grad():
                 self._admit()
-                self._reserve()
+                if self.pool:
+                    self._reserve()
                 return self._step()
         except BaseException as error:
             requests = [*self._requests.values()]
@@ -187,7 +189,7 @@ class Engine(SentenceEngine):
         """Start waiting sentences where there is room."""
         if self._started and self.pool is None:
             return
-        vacant = self.max_rows - self.active_rows
+        vacant = self.max_rows - (self.active_rows if self._started else 0)
         if self._started and vacant * 8 < self.max_rows:
             return
         chosen: dict[Search, list[SentenceRequest]] = {}  # by the kind of their search
@@ -236,7 +238,7 @@ class Engine(SentenceEngine):
 
     def _reserve(self) -> None:
         """Make room for the next tokens, if need be by sending the youngest back to the queue."""
-        for batch in list(self._batches.values()) if self.pool else ():
+        for batch in list(self._batches.values()):
             while len(batch) and not batch.reserve():
                 youngest, its_batch = self._started.popitem()
                 its_batch.keep(self._started)

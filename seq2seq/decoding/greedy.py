@@ -31,7 +31,8 @@ class IndependentBeams(SearchState):
         values, tokens = (x.reshape(self.live.shape) for x in self.choose(logp, ids))
         self.grow()
         self.write(tokens, values)
-        self.guides.advance(None, tokens)
+        if self.guides.guided:
+            self.guides.advance(None, tokens)
         over = (tokens == EOS) | (self.length >= self.limits)[:, None]
         ended = over & self.live
         if np.count_nonzero(ended):

@@ -156,7 +156,7 @@ class Search:
 
         Raises: ValueError for a prefix that contains pad, bos or eos, or is too long for the model.
         """
-        for prefix in prefixes or ():
+        for prefix in filter(len, prefixes or ()):
             check_prefix(prefix, max_length)
         B = len(source_lengths)
         if draw_ids is None:
@@ -259,7 +259,9 @@ class SearchState:
         no_eos = None
         if np.count_nonzero(self.min_lengths):
             no_eos = self.per_row(self.length + 1 < self.min_lengths)
-        banned, allowed, required = self.guides.next_tokens(self.device)
+        banned = allowed = required = None
+        if self.guides.guided:
+            banned, allowed, required = self.guides.next_tokens(self.device)
         if np.count_nonzero(self.no_repeat_ngram):
             repeats = self._repeats()
             banned = repeats if banned is None else torch.cat((banned, repeats))

@@ -144,7 +144,8 @@ class Seq2Seq(nn.Module):
         place.
         """
         n = tokens.shape[1]
-        self._check_length(state.length + n, "target")
+        if self.max_length is not None:
+            self._check_length(state.length + n, "target")
         positions = state.begin(n)
         decoded = self.decode(tokens, state.source, state.past, positions, need_weights)
         state.end(n)

@@ -96,7 +96,7 @@ class DecodeState:
 
         Raises: ValueError if there are too few pages; `reserve` first, to avoid this.
         """
-        if not self.reserve(n):
+        if isinstance(self._targets, SlotTable) and not self.reserve(n):
             raise ValueError(
                 f"too few pages for {n} more tokens of {len(self.lengths)} sentences: call "
                 "`reserve` first, and `keep` fewer sentences if it returns False"

@@ -127,12 +127,10 @@ class ModelWorker:
         await self.thread.stop()
         self.sentences.close()
 
-    def add(
-        self, request: ClientRequest, sentences: Sequence[TranslationRequest], beams: int
-    ) -> None:
+    def add(self, request: ClientRequest, texts: Sequence[TranslationRequest], beams: int) -> None:
         """Add sentences to a request: encoded, and with a search of at least so many beams."""
-        rows = self.engine.codec.encode([sentence.text for sentence in sentences])
-        for sentence, ids in zip(sentences, rows, strict=True):
+        rows = self.engine.codec.encode([sentence.text for sentence in texts])
+        for sentence, ids in zip(texts, rows, strict=True):
             search = self._search(sentence, beams)
             sentence.ids, sentence.search, sentence.owner = ids, search, request
             work = search.beams / self.search.beams * max(1, sentence.alternatives) + request.links

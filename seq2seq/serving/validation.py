@@ -158,8 +158,7 @@ def validate_fields(entry: dict[str, Any], schema: Any) -> dict[str, Any]:
     if missing := sorted(set(schema["required"]) - entry.keys()):
         raise HTTPError(400, f"{missing[0]} is missing")
     defaults = {name: field["default"] for name, field in known.items() if "default" in field}
-    values = {name: validate(value, known[name], name) for name, value in entry.items()}
-    return defaults | values
+    return defaults | {name: validate(value, known[name], name) for name, value in entry.items()}
 
 
 def validate_text(value: str, schema: Any, name: str) -> None:

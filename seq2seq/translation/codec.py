@@ -46,7 +46,8 @@ class TextCodec:
 
         Raises: as `Requirements`.
         """
-        if not (self.rules or request.prefix or request.must or request.must_not):
+        asks = request.prefix or request.must or request.must_not
+        if not (asks or (self.rules and self.rules.concern(request.text))):
             return None
         return Requirements(
             self.rules or Rules(),

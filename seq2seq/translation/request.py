@@ -124,8 +124,10 @@ class TranslationRequest(Request):
         return len(self.text)
 
     def __post_init__(self) -> None:
-        checked = check_request(self.text, self.prefix, self.must, self.must_not)
-        self.must, self.must_not = checked
+        is_plain = type(self.text) is type(self.prefix) is str
+        if not is_plain or (self.must, self.must_not) != ((), ()):
+            checked = check_request(self.text, self.prefix, self.must, self.must_not)
+            self.must, self.must_not = checked
 
     def finish(self, translations: Sequence[Translation]) -> None:
         """For its engine: it has these translations, best first."""
