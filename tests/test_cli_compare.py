@@ -125,7 +125,6 @@ def test_tokenized_references_are_scored_as_they_stand_as_well(
     assert ended.lines[3] == f"BLEU-tokenized {expected['score']:.1f}"
     assert ended.lines[7] == expected["signature"] and "tok:none" in ended.lines[7]
     assert "references look tokenized" in ended.err
-    assert "references look lower-cased" in ended.err
     only = seq2seq("evaluate", path, files.source, files.reference, "--metrics", "bleu")
     assert [line.split()[0] for line in only.lines[:1]] == ["BLEU"] and len(only.lines) == 3
 

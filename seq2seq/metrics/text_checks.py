@@ -1,4 +1,4 @@
-"""Does a text look tokenized, lower-cased, spaceless? Then its scores are easily misread."""
+"""Does a text look tokenized, or spaceless? Then its scores are easily misread."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -17,23 +17,12 @@ SPACELESS = re.compile(
     r"\U00020000-\U0003ffff]"
 )
 SHARE_TOKENIZED = 0.2  # of the lines; in raw text it is hardly one in a hundred
-SHARE_CASED = 0.5  # of the lines, where the script has capitals
-SHARE_UPPER = 0.01  # of the lines that have letters of two cases; in raw text nearly all
 
 
 def looks_tokenized(lines: Iterable[str]) -> bool:
     """Are punctuation and endings split off in many of the lines?"""
     marked = [bool(TOKENIZED.search(line)) for line in lines if line.strip()]
     return bool(marked) and sum(marked) > SHARE_TOKENIZED * len(marked)
-
-
-def looks_lowercased(lines: Iterable[str]) -> bool:
-    """Are there hardly any capitals in lines of a script that has them?"""
-    lines = [line for line in lines if line.strip()]
-    cased = [line for line in lines if line.lower() != line.upper()]
-    capitals = sum(line != line.lower() for line in cased)
-    # Of fewer cased lines, the text is Chinese or Arabic, with a few names.
-    return len(cased) > SHARE_CASED * len(lines) and capitals <= SHARE_UPPER * len(cased)
 
 
 def looks_spaceless(lines: Iterable[str]) -> bool:
@@ -63,32 +52,16 @@ def cautions(
             "the references have no spaces between words, and BLEU and TER were not told the "
             "language: they take a whole clause for one word. Type --language zh, or ja, th..."
         )
-    tokenized, lowercased = looks_tokenized(references), looks_lowercased(references)
-    if tokenized:
+    if tokenized := looks_tokenized(references):
         notes.append(
             "the references look tokenized: BLEU splits them once more, so it compares with no "
             "published number. bleu-tokenized of --metrics takes words as they stand, as papers on "
             "tokenized files do. Neither compares with scores on the raw text of the test set"
-        )
-    if lowercased:
-        notes.append(
-            "the references look lower-cased: the scores compare only with others on lower-cased "
-            "references, and are higher than those of cased text"
         )
     for name, lines in systems.items():
         if not tokenized and looks_tokenized(lines):
             notes.append(
                 f"the translations of {name} look tokenized, and the references do not: detokenize "
                 "them first, or BLEU and chrF are too low"
-            )
-        if not lowercased and looks_lowercased(lines):
-            notes.append(
-                f"the translations of {name} look lower-cased, and the references do not: BLEU and "
-                "chrF tell capitals from small letters"
-            )
-        if lowercased and any(line != line.lower() for line in lines):
-            notes.append(
-                f"the translations of {name} have capitals, and the references do not: each of "
-                "them costs points"
             )
     return notes
