@@ -1,6 +1,7 @@
 """`seq2seq report`, and its page in a real browser."""
 
 import json
+import re
 import shutil
 from pathlib import Path
 
@@ -47,7 +48,7 @@ def test_a_report_tells_all_of_a_run(
     headings = window.run("[...document.querySelectorAll('h2')].map(h => h.textContent)")
     assert headings == HEADINGS
     assert missing(window) == {}
-    assert window.run("document.querySelectorAll('.chart').length") >= 6
+    assert window.run("document.querySelectorAll('.chart').length") >= 4
     assert window.run("document.querySelector('h1').textContent") == run.name
     assert window.requests == [path.as_uri()] and window.complaints == []
 
@@ -99,6 +100,20 @@ def test_the_scores_are_those_of_evaluate(
     for name, value in rows:
         assert value == f"{scores[name]['score']:.1f}"
     assert [name for name, _ in rows] == ["BLEU", "chrF", "TER"]
+
+
+def test_the_table_of_lengths_is_that_of_evaluate(
+    seq2seq: Command, run: Path, pairs: tuple[Path, Path], tmp_path: Path
+) -> None:
+    path = tmp_path / "report.html"
+    seq2seq("report", run, "--source", pairs[0], "--reference", pairs[1], "-o", path)
+    (inside,) = re.findall("Length of the source</h2>(.*?)</section>", path.read_text(), re.DOTALL)
+    rows = [re.findall("<td[^>]*>(.*?)</td>", row) for row in inside.split("<tr>")[2:]]
+    lines = seq2seq("evaluate", run, *pairs, "--lengths").lines
+    buckets = lines[lines.index("BLEU by words of the source") + 1 :]
+    assert rows and [[row[0], row[2], row[1]] for row in rows] == [
+        line.split()[:3] for line in buckets
+    ]
 
 
 def test_tokenized_references_are_scored_as_they_stand_as_well(

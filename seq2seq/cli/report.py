@@ -156,10 +156,9 @@ def find_test(arguments: argparse.Namespace, data: Mapping[str, Any]) -> TestTex
 def score_test_set(translator: "Translator", test: TestText) -> "Tested":
     """Translate, and score the corpus, each length and each sentence."""
     from seq2seq.metrics.assessment import Assessor
-    from seq2seq.metrics.buckets import score_by_length
     from seq2seq.metrics.registry import find_metrics
     from seq2seq.metrics.scores import usual_resamples
-    from seq2seq.metrics.sentence_quality import SentenceQuality, length_ratio, sentence_quality
+    from seq2seq.metrics.sentence_quality import SentenceQuality, sentence_quality
     from seq2seq.metrics.text_checks import cautions, usual_metrics
     from seq2seq.pages.report import Tested
 
@@ -182,7 +181,6 @@ def score_test_set(translator: "Translator", test: TestText) -> "Tested":
         test.total,
         [SentenceQuality(*row) for row in zip(*columns, strict=True)],
         assessor.assess(hypotheses),
-        score_by_length(sources, hypotheses, [references], length_ratio, languages[0]),
         known,
     )
 

@@ -20,6 +20,11 @@ class LengthBucket(NamedTuple):
     sentences: int
     score: float
 
+    @property
+    def range(self) -> str:
+        """Its lengths as text: `11-20`, or `51+`."""
+        return f"{self.low}+" if self.high is None else f"{self.low}-{self.high}"
+
 
 def length_unit(language: str | None) -> str:
     """The unit in which sources of this language are measured."""

@@ -5,8 +5,6 @@ from typing import NamedTuple
 
 from sacrebleu.metrics.chrf import CHRF
 
-from seq2seq.metrics.registry import References
-
 
 class SentenceQuality(NamedTuple):
     """A translation of a sentence of a test set.
@@ -34,15 +32,6 @@ def sentence_quality(hypotheses: Sequence[str], references: Sequence[str]) -> li
     metric = CHRF()
     pairs = zip(hypotheses, references, strict=True)
     return [metric.sentence_score(hypothesis, [reference]).score for hypothesis, reference in pairs]
-
-
-def length_ratio(hypotheses: Sequence[str], references: References) -> float:
-    """Characters of the translations per character of the first references, without white space."""
-    written, expected = (
-        sum(len("".join((text or "").split())) for text in texts)
-        for texts in (hypotheses, references[0])
-    )
-    return written / max(expected, 1)
 
 
 def extremes(

@@ -28,14 +28,6 @@ class Series(NamedTuple):
     best: Point | None = None
 
 
-class Bar(NamedTuple):
-    """A bar of a chart, and what is written below its label."""
-
-    label: str
-    value: float
-    note: str
-
-
 class Axes(NamedTuple):
     """The ticks of both axes; the outer ones bound the chart."""
 
@@ -67,33 +59,6 @@ def line_chart(series: Sequence[Series], *, x: str, y: str, until: float) -> str
     return chart_svg(drawn, axes, x, y)
 
 
-def bar_chart(bars: Sequence[Bar], *, x: str, y: str, level: float | None = None) -> str:
-    """Bars from zero.
-
-    Args:
-        level: height of a line across, to compare with.
-    """
-    heights = [0.0, *(bar.value for bar in bars), *([] if level is None else [level])]
-    axes = Axes((0, len(bars)), round_ticks(heights))
-    drawn = draw_rules_and_ticks(axes, vertical=False)
-    for n, bar in enumerate(bars):
-        left, right = axes.across(n + 0.18), axes.across(n + 0.82)
-        top, foot = axes.up(bar.value), axes.up(0)
-        middle = (left + right) / 2
-        drawn.append(
-            f'<rect class="bar" x="{left:.1f}" y="{top:.1f}" width="{right - left:.1f}" '
-            f'height="{foot - top:.1f}" rx="1.5"><title>{escape(bar.note)}</title></rect>'
-        )
-        inside = foot - top > 20
-        where = (top + 15, "value middle") if inside else (top - 5, "value above middle")
-        drawn.append(draw_label(middle, where[0], f"{bar.value:.3g}", where[1]))
-        drawn.append(draw_label(middle, foot + 15, bar.label, "tick middle"))
-    if level is not None:
-        height = axes.up(level)
-        drawn.append(f'<path class="level" d="M{LEFT} {height:.1f}H{WIDTH - RIGHT}"/>')
-    return chart_svg(drawn, axes, x, y)
-
-
 def share_along(value: float, ticks: Sequence[float]) -> float:
     return (value - ticks[0]) / (ticks[-1] - ticks[0])
 
@@ -115,13 +80,13 @@ def spread_apart(heights: Sequence[float], gap: float = 14) -> list[float]:
     return placed
 
 
-def draw_rules_and_ticks(axes: Axes, vertical: bool = True) -> list[str]:
+def draw_rules_and_ticks(axes: Axes) -> list[str]:
     drawn = []
     for tick in axes.y:
         height = axes.up(tick)
         drawn.append(f'<path class="rule" d="M{LEFT} {height:.1f}H{WIDTH - RIGHT}"/>')
         drawn.append(draw_label(LEFT - 7, height + 4, f"{tick:,.6g}", "tick end"))
-    for tick in axes.x if vertical else ():
+    for tick in axes.x:
         drawn.append(
             draw_label(axes.across(tick), HEIGHT - BOTTOM + 16, f"{tick:,.6g}", "tick middle")
         )

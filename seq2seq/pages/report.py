@@ -10,9 +10,8 @@ from typing import Any, NamedTuple, TypeVar
 
 from seq2seq.errors import Seq2SeqError, format_count
 from seq2seq.metrics.assessment import Assessment
-from seq2seq.metrics.buckets import LengthBucket
 from seq2seq.metrics.sentence_quality import SentenceQuality, extremes
-from seq2seq.pages.charts import Bar, bar_chart, learning_curves
+from seq2seq.pages.charts import learning_curves
 from seq2seq.pages.labels import to_label
 from seq2seq.pages.page import build_page, read_part, write_file
 
@@ -28,7 +27,6 @@ class Tested(NamedTuple):
     Attributes:
         name: of its files.
         total: count of its sentences; the first of them were translated.
-        ratios: characters of the translations per character of the references, by source length.
         cautions: what to know before these scores are compared with others.
     """
 
@@ -36,7 +34,6 @@ class Tested(NamedTuple):
     total: int
     judged: Sequence[SentenceQuality]
     assessment: Assessment
-    ratios: Sequence[LengthBucket]
     cautions: Sequence[str]
 
 
@@ -139,27 +136,12 @@ def html_table(head: Sequence[str], rows: Iterable[Sequence[str]], numbers: Cont
 
 def lengths_section(tested: Tested) -> str:
     assessment = tested.assessment
-    x = f"{assessment.length_unit} of the source"
-    name = assessment.scores[0].name
-    overall = assessment.scores[0].value
-    charts = (
-        bar_chart(build_bars(assessment.lengths), x=x, y=name, level=overall),
-        bar_chart(build_bars(tested.ratios), x=x, y="length of translation / reference", level=1.0),
-    )
+    head = (f"{assessment.length_unit.capitalize()} of the source", "Sentences")
+    rows = [(b.range, f"{b.sentences:,}", f"{b.score:.1f}") for b in assessment.lengths]
     return (
-        '<p class="note">A model that breaks down on long sentences, or writes too little, shows '
-        f"it here. The dashed lines are the {name} of all sentences, and equal lengths.</p>"
-        f'<div class="charts">{"".join(charts)}</div>'
+        '<p class="note">A model that breaks down on long sentences shows it here.</p>'
+        f"{html_table((*head, assessment.scores[0].name), rows, numbers=(1, 2))}"
     )
-
-
-def build_bars(buckets: Sequence[LengthBucket]) -> list[Bar]:
-    def label(bucket: LengthBucket) -> str:
-        if bucket.high is None:
-            return f"{bucket.low}+"
-        return f"{bucket.low}–{bucket.high}" if bucket.low else f"≤ {bucket.high}"
-
-    return [Bar(label(b), b.score, format_count(b.sentences, "sentence")) for b in buckets]
 
 
 def sentences_section(tested: Tested) -> str:

@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from seq2seq.metrics.sentence_quality import (
     SentenceQuality,
     extremes,
-    length_ratio,
     sentence_quality,
 )
 
@@ -47,9 +46,3 @@ def test_no_sentence_is_among_the_worst_and_the_best(
         assert max(j.quality for j in worst) <= min(j.quality for j in best)
         assert worst[0].quality == min(j.quality for j in rows)
         assert best[0].quality == max(j.quality for j in rows)
-
-
-def test_the_ratio_of_lengths_counts_characters_but_no_white_space() -> None:
-    assert length_ratio(["a b", "c"], [["a b c", "d e f"]]) == 3 / 6
-    assert length_ratio(["你好"], [["你 好"]]) == 1
-    assert length_ratio([""], [[None]]) == 0

@@ -43,7 +43,7 @@ def findings_lines(findings: Findings, *, lengths: bool) -> Iterator[str]:
             yield f"{name}{of} by {assessment.length_unit} of the source"
             for bucket in assessment.lengths:
                 counted = format_count(bucket.sentences, "sentence")
-                yield f"{format_range(bucket.low, bucket.high):>8} {bucket.score:6.1f}  {counted}"
+                yield f"{bucket.range:>8} {bucket.score:6.1f}  {counted}"
 
 
 def single_lines(findings: Findings) -> Iterator[str]:
@@ -100,12 +100,6 @@ def pad_columns(rows: Sequence[Sequence[str]]) -> Iterator[str]:
     widths = [max(map(len, column)) for column in zip_longest(*rows, fillvalue="")]
     for row in rows:
         yield "  ".join(map(str.ljust, row, widths)).rstrip()
-
-
-def format_range(low: int, high: int | None) -> str:
-    if high is None:
-        return f"{low}+"
-    return f"{low}" if low == high else f"{low}-{high}"
 
 
 def findings_entry(findings: Findings) -> dict[str, Any]:
