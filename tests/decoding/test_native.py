@@ -216,7 +216,7 @@ def test_too_few_pages_change_nothing() -> None:
 @pytest.mark.parametrize("variant", BOTH_KINDS)
 def test_prefixes_are_continued_as_on_torch(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     model = build(variant)
-    asked = [each._replace(prefix=[5, 7, 4][:i]) for i, each in enumerate(requests((3, 5, 4, 6)))]
+    asked = [replace(each, prefix=[5, 7, 4][:i]) for i, each in enumerate(requests((3, 5, 4, 6)))]
     expected = translations(on_torch(model, "float32", monkeypatch), asked, "beam")
     assert_close(translations(with_precision(model, "float32"), asked, "beam"), expected)
 
@@ -250,13 +250,13 @@ def test_a_special_sentence_changes_no_bit_of_its_neighbours(
     kind = build_search(SEARCHES[search])
     longer = build_search({**SEARCHES[search], "min_length_extra": 4})
     special = [
-        *(request._replace(prefix=[8, 6, 4, 9][:n]) for n, request in enumerate(requests())),
-        *(request._replace(constraint=Phrase(False)) for request in requests()[:3]),
-        *(request._replace(search=replace(kind, no_repeat_ngram=2)) for request in requests()[:3]),
-        *(request._replace(search=longer) for request in requests()[:3]),
+        *(replace(request, prefix=[8, 6, 4, 9][:n]) for n, request in enumerate(requests())),
+        *(replace(request, constraint=Phrase(False)) for request in requests()[:3]),
+        *(replace(request, search=replace(kind, no_repeat_ngram=2)) for request in requests()[:3]),
+        *(replace(request, search=longer) for request in requests()[:3]),
     ]
     if search == "beam":
-        special += [request._replace(constraint=Phrase(True)) for request in requests()[:3]]
+        special += [replace(request, constraint=Phrase(True)) for request in requests()[:3]]
     alone = translations(model, plain, search, cache=cache)
     mixed = [each for pair in zip_longest(plain, special) for each in pair if each is not None]
     together = translations(model, mixed, search, cache=cache, rows=64)
@@ -266,7 +266,7 @@ def test_a_special_sentence_changes_no_bit_of_its_neighbours(
 def test_only_rows_that_need_them_get_all_logits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each prefix only as long as it is, whatever the batch."""
     model, asked = with_precision(build(MODELS[1]), "float32"), requests((3, 5, 4, 6))
-    asked[1] = asked[1]._replace(prefix=[5, 7])
+    asked[1] = replace(asked[1], prefix=[5, 7])
     counts: list[int] = []
     full = base.top_candidates
 
