@@ -1,4 +1,4 @@
-"""The plan of the package: what may import what, how many files a folder holds, how much code.
+"""The plan of the package: what may import what, and how much code there is.
 
 Every module imports from lower floors or its own package only. Imports are read with `ast`, so one
 counts wherever it stands, inside a function too.
@@ -92,24 +92,28 @@ LIBRARIES = {
 # Lines of code of each package: blank lines, comments and docstrings are not counted. A commit that
 # raises one says why.
 BUDGETS = {
-    "attention": 2115,
-    "training": 2162,
-    "cli": 3160,
-    "data": 3154,
-    "tokenization": 1000,
-    "constraints": 1000,
-    "functional": 1400,
-    "decoding": 2576,
-    "pages": 670,
-    "metrics": 600,
-    "models": 615,
-    "alignment": 370,
-    "interchange": 1330,
-    "nn": 270,
-    "modules on the top level": 1605,
-    "serving": 1641,
-    "documents": 180,
+    "cli": 2929,
+    "decoding": 2527,
+    "training": 2105,
+    "attention": 1988,
+    "data": 1760,
+    "serving": 1582,
+    "functional": 1275,
+    "interchange": 1228,
+    "tokenization": 922,
+    "C": 887,
+    "modules on the top level": 882,
+    "models": 707,
+    "constraints": 702,
+    "pages": 599,
+    "metrics": 393,
+    "alignment": 378,
+    "translation": 328,
+    "checkpoint": 288,
+    "nn": 247,
+    "documents": 178,
 }
+LONGEST_FILE = 300
 
 MODULES = sorted(PACKAGE.rglob("*.py"))
 
@@ -226,10 +230,32 @@ def test_comments_docstrings_and_blank_lines_are_no_code(tmp_path: Path) -> None
     assert lines_of_code(path) == 4
 
 
+def lines_of_c(path: Path) -> int:
+    """Lines that hold anything but comments and white space."""
+    text = re.sub(
+        r"/\*.*?\*/", lambda comment: "\n" * comment[0].count("\n"), path.read_text(), flags=re.S
+    )
+    return sum(bool(line.split("//")[0].strip()) for line in text.splitlines())
+
+
+def test_comments_and_blank_lines_are_no_c(tmp_path: Path) -> None:
+    path = tmp_path / "code.c"
+    path.write_text("/* A\n B */\nint a; // C\n\n// D\nint b; /* E */\n")
+    assert lines_of_c(path) == 2
+
+
 def test_every_package_keeps_to_its_budget() -> None:
     lines: Counter[str] = Counter()
     for path in MODULES:
         parts = path.relative_to(PACKAGE).parts
         lines[parts[0] if len(parts) > 1 else "modules on the top level"] += lines_of_code(path)
+    lines["C"] = sum(lines_of_c(path) for path in PACKAGE.rglob("*.[ch]"))
     over = {name: count for name, count in lines.items() if count > BUDGETS.get(name, 0)}
     assert not over, f"more lines of code than BUDGETS allows: {over}"
+
+
+def test_no_file_is_too_long_to_be_read_at_once() -> None:
+    lines = {path: lines_of_code(path) for path in MODULES}
+    lines |= {path: lines_of_c(path) for path in PACKAGE.rglob("*.[ch]")}
+    long = {path.name: count for path, count in lines.items() if count > LONGEST_FILE}
+    assert not long, f"files of more than {LONGEST_FILE} lines of code: {long}"

@@ -19,10 +19,10 @@ TREES = {
 }
 
 HELD = {
-    "names with two homes": 15,
-    "functions named by participles": 39,
-    "docstrings that open with a question": 91,
-    "unpacked literals": 34,
+    "names with two homes": 0,
+    "functions named by participles": 3,
+    "docstrings that open with a question": 0,
+    "unpacked literals": 0,
 }
 
 # One verb for each command, protocol or format is a convention: the module says which one it is.
