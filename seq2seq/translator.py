@@ -204,11 +204,19 @@ class Translator:
         rules: Rules | None = None,
     ) -> TextEngine:
         """The engine for texts over an engine for sentences; arguments as in `stream`."""
+        limit = self.config["data"]["max_length"] if max_source is None else max_source
+        tags = len(self.source.prefix)
+        if limit < 2 + tags:
+            raise ConfigError(
+                f"--max-source {limit} leaves no room for a piece and the end: give {2 + tags} or "
+                "more"
+            )
         if isinstance(engine, Search):
             engine = Engine(self.convert("float32"), engine, self.vocabulary.guide)
         codec = TextCodec(
             Tokenizers(self.source, self.target),
-            self._limit(max_source),
+            # A text that positions or attention cannot cover is cut like any other too long one.
+            min(limit, self._max_source or limit) - tags,
             self.model.max_length,
             "" if self.vocabulary.spaceless else " ",
             self.vocabulary,
@@ -284,18 +292,6 @@ class Translator:
             if request.error:
                 raise request.error
         return request.result.translations
-
-    def _limit(self, max_source: int | None) -> int:
-        """Maximum pieces of a text, with its end and without its tag."""
-        limit = self.config["data"]["max_length"] if max_source is None else max_source
-        tags = len(self.source.prefix)
-        if limit < 2 + tags:
-            raise ConfigError(
-                f"--max-source {limit} leaves no room for a piece and the end: give {2 + tags} or "
-                "more"
-            )
-        # A text that positions or attention cannot cover is cut like any other that is too long.
-        return min(limit, self._max_source or limit) - tags
 
     def align(self, source: str, target: str | None = None, *, units: str = "words") -> Alignment:
         """The alignment of `source` with `target`, by default its translation.

@@ -72,7 +72,13 @@ class TextBytes(io.RawIOBase):
         """Up to `size` bytes, as soon as there is one; none at the end."""
         try:
             if self._text is None:
-                self._text = self._begin()
+                text = PutBack(self._stream.read1)
+                self._packed = bool(text.head) and GZIP.startswith(text.head[:2])
+                if self._packed:
+                    text = PutBack(gzip.GzipFile(fileobj=cast(IO[bytes], text)).read1)
+                if problem := recognize_format(text.head):
+                    raise DataError(f"{self._name} is not UTF-8 text: it {problem}")
+                self._text = text
             return self._text.read(size)
         except (EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise DataError(
@@ -87,15 +93,6 @@ class TextBytes(io.RawIOBase):
 
     def readable(self) -> bool:
         return True
-
-    def _begin(self) -> "PutBack":
-        text = PutBack(self._stream.read1)
-        self._packed = bool(text.head) and GZIP.startswith(text.head[:2])
-        if self._packed:
-            text = PutBack(gzip.GzipFile(fileobj=cast(IO[bytes], text)).read1)
-        if problem := recognize_format(text.head):
-            raise DataError(f"{self._name} is not UTF-8 text: it {problem}")
-        return text
 
 
 class PutBack:

@@ -66,6 +66,10 @@ class MultiHead(TokenAttention):
     """
 
     supports = frozenset({"rotate", "bias"})
+    q: nn.Module  # projections
+    k: nn.Module
+    v: nn.Module
+    out: nn.Module
 
     def __init__(
         self,
@@ -103,13 +107,13 @@ class MultiHead(TokenAttention):
         self.reads_queries = self.score.reads_queries
         self.out_dim = dim if project else source_dim
 
-        def linear(inputs: int, outputs: int, gain: float = 1.0) -> nn.Module:
-            return projection(inputs, outputs, bias, gain) if project else nn.Identity()
-
-        self.q = linear(dim, dim, 0.5**0.5 * self.score.size)
-        self.k = linear(source_dim, groups * width, 0.5**0.5 * self.score.size)
-        self.v = linear(source_dim, groups * width, 0.5**0.5)
-        self.out = linear(dim, dim)
+        if not project:
+            self.q, self.k, self.v, self.out = (nn.Identity() for _ in range(4))
+            return
+        self.q = projection(dim, dim, bias, 0.5**0.5 * self.score.size)
+        self.k = projection(source_dim, groups * width, bias, 0.5**0.5 * self.score.size)
+        self.v = projection(source_dim, groups * width, bias, 0.5**0.5)
+        self.out = projection(dim, dim, bias)
 
     def lr_multipliers(self) -> dict[nn.Parameter, float]:
         size = self.score.size

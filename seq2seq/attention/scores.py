@@ -39,9 +39,6 @@ class Score(nn.Module):
     reads_queries: ClassVar[bool] = True  # do the weights depend on the query?
     size: float = 1.0  # of the projections before it, see `Attention.lr_multipliers`
 
-    def __init__(self, widths: Widths):
-        super().__init__()
-
     def keys(self, k: Tensor) -> Tensor:
         """Keys as they are remembered: (N, S, G, D) -> (N, S, heads, width)."""
         return k
@@ -60,21 +57,15 @@ class Score(nn.Module):
         return formulas.dot(query, k, scale)
 
 
-class Dot(Score):
-    """e = q . k. Source: Luong et al. 2015, arXiv:1508.04025.
-
-    A sum of D products has sqrt(D) times the size of one. Projections that start, and learn, at
-    D^(-1/4) of the usual size make it behave like `scaled_dot`: see `Attention.lr_multipliers`.
-    Without projections, as in an RNN, nothing is changed.
-    """
+class ScaledDot(Score):
+    """e = q . k / sqrt(D). Source: Vaswani et al. 2017, arXiv:1706.03762."""
 
     is_dot = True
     rotates = True
-    scale = 1.0
 
     def __init__(self, widths: Widths):
-        super().__init__(widths)
-        self.size = widths.query**-0.25
+        super().__init__()
+        self.scale = widths.query**-0.5
         if widths.query != widths.key:
             raise ConfigError(
                 f"this score needs one width, not {widths.query} for queries and {widths.key} "
@@ -85,12 +76,17 @@ class Dot(Score):
         return Dotted(q, self.scale)
 
 
-class ScaledDot(Dot):
-    """e = q . k / sqrt(D). Source: Vaswani et al. 2017, arXiv:1706.03762."""
+class Dot(ScaledDot):
+    """e = q . k. Source: Luong et al. 2015, arXiv:1508.04025.
+
+    A sum of D products has sqrt(D) times the size of one. Projections that start, and learn, at
+    D^(-1/4) of the usual size make it behave like `scaled_dot`: see `Attention.lr_multipliers`.
+    Without projections, as in an RNN, nothing is changed.
+    """
 
     def __init__(self, widths: Widths):
         super().__init__(widths)
-        self.size, self.scale = 1.0, widths.query**-0.5
+        self.size, self.scale = widths.query**-0.25, 1.0
 
 
 class General(Score):
@@ -104,7 +100,7 @@ class General(Score):
     rotates = True
 
     def __init__(self, widths: Widths):
-        super().__init__(widths)
+        super().__init__()
         H, D, A, projected = widths
         self.size = D**-0.25  # as for `Dot`
         if projected:
@@ -127,7 +123,7 @@ class Additive(Score):
     """
 
     def __init__(self, widths: Widths):
-        super().__init__(widths)
+        super().__init__()
         H, D, key_width, _ = widths
         self.wq, self.wk = xavier(H, D, D), xavier(H, D, key_width)
         self.b = nn.Parameter(torch.zeros(H, D))
@@ -150,7 +146,7 @@ class Concatenated(Score):
     weight: nn.Parameter  # (H, hidden width, D + width of a key), the hidden axis left out if 1
 
     def __init__(self, widths: Widths):
-        super().__init__(widths)
+        super().__init__()
         self.parts = [widths.query, widths.key]
 
     def _halves(self) -> tuple[Tensor, ...]:
@@ -196,7 +192,7 @@ class ConcatLinear(Concatenated):
         return q + k.transpose(-2, -1)
 
 
-class Gaussian(Dot):
+class Gaussian(ScaledDot):
     """e = -w / 2 |q - k|^2 with a w > 0 for each head, learnt as its logarithm.
 
     w starts at 1 / sqrt(D), where the score is near the scaled dot product. As a dot product it is
@@ -206,7 +202,6 @@ class Gaussian(Dot):
 
     def __init__(self, widths: Widths):
         super().__init__(widths)
-        self.size = 1.0
         w = torch.full((widths.heads,), widths.query**-0.5)
         self.log_w = nn.Parameter(w.log())
 

@@ -149,14 +149,11 @@ def add_ensemble(command: argparse.ArgumentParser) -> None:
     )
 
 
-def add_search(command: argparse.ArgumentParser) -> None:
+def add_decoding(command: argparse.ArgumentParser) -> None:
     group = command.add_argument_group("search")
     add_options(group, {**BEAM, **ANY})
     group.add_argument("--sample", action="store_true", help="sample, do not search for the best")
     add_options(group, SAMPLE)
-
-
-def add_engine(command: argparse.ArgumentParser) -> None:
     group = command.add_argument_group("engine")
     add_options(group, ENGINE)
     group.add_argument("--stats", action="store_true", help="print engine statistics to stderr")

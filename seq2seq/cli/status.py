@@ -4,7 +4,7 @@ import math
 import sys
 from collections.abc import Generator, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Protocol, TextIO, TypeVar
+from typing import TYPE_CHECKING, ClassVar, Protocol, TypeVar
 
 from seq2seq.errors import format_count
 from seq2seq.progress import Tally, show_tally
@@ -57,8 +57,3 @@ def with_progress(
     tally = ResultTally("translating", unit, texts=texts)
     with show_tally(tally, sys.stderr):
         yield from tally.count(results)
-
-
-def should_show(output: TextIO) -> bool:
-    """Show progress? Not where the translations themselves appear on a terminal."""
-    return sys.stderr is not None and not output.isatty()

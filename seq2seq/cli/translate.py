@@ -36,10 +36,9 @@ from seq2seq.cli.files import (
 )
 from seq2seq.cli.lines import InputLines, as_utf8, format_of, write_line
 from seq2seq.cli.options import (
-    add_engine,
+    add_decoding,
     add_ensemble,
     add_model,
-    add_search,
     engine_arguments,
     open_models,
     positive,
@@ -94,8 +93,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add("--quiet", action="store_true", help="show no progress")
     add_requirements(command)
     add_ensemble(command)
-    add_search(command)
-    add_engine(command)
+    add_decoding(command)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -153,7 +151,8 @@ def translate_lines(
         if arguments.output:
             opened = arguments.output.open("w", encoding="utf-8", newline="\n")
             output = stack.enter_context(opened)
-        if lines and not arguments.quiet and status.should_show(output):
+        # No progress where the translations themselves appear on a terminal.
+        if lines and not (arguments.quiet or sys.stderr is None or output.isatty()):
             ended = stack.enter_context(closing(status.with_progress(ended, lines)))
         return write_results(ended, output, arguments, translator)
 

@@ -1,20 +1,22 @@
 """The Transformer: encoder and decoder stacks with a choice of attention in every role."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
 
-from seq2seq.attention import Attention, Memory, Place, Role, build_attention
+from seq2seq.attention import Memory, Place, Role, build_attention
 from seq2seq.attention.base import Encoded
 from seq2seq.models.base import Attentions, Decoded, Layers, Seq2Seq, wants_layer
 from seq2seq.nn.dropout import Dropout
 from seq2seq.nn.embedding import Embeddings
-from seq2seq.nn.layer import LayerOptions
-from seq2seq.nn.positions import Positions, PositionScheme
+from seq2seq.nn.layer import FeedForward, LayerOptions, Residual, build_norm
+from seq2seq.nn.positions import Positions
 from seq2seq.symbols import PAD
 from seq2seq.tables import check_range
+
+Places = Mapping[Role, Place]
 
 
 class Transformer(Seq2Seq):
@@ -51,21 +53,20 @@ class Transformer(Seq2Seq):
         self.max_length = position.encoder.max_length
         self.dropout = Dropout(layer.dropout)
         dim = embeddings.dim
-        inside: dict[Role, PositionScheme] = {}
+        places = {role: Place(role, dim, dim) for role in Role}
         if position.encoder.hook in ("rotate", "bias"):
-            inside = {Role.ENCODER: position.encoder, Role.DECODER: position.decoder}
-
-        def attend(role: Role) -> Attention[Any]:
-            return build_attention(attention[role], Place(role, dim, dim, inside.get(role)))
-
+            places[Role.ENCODER] = Place(Role.ENCODER, dim, dim, position.encoder)
+            places[Role.DECODER] = Place(Role.DECODER, dim, dim, position.decoder)
         self.encoder = nn.ModuleList(
-            EncoderLayer(attend(Role.ENCODER), layer, dim) for _ in range(encoder_layers)
+            EncoderLayer(attention, places, layer) for _ in range(encoder_layers)
         )
         self.decoder = nn.ModuleList(
-            DecoderLayer(attend(Role.DECODER), attend(Role.CROSS), layer, dim)
-            for _ in range(decoder_layers)
+            DecoderLayer(attention, places, layer) for _ in range(decoder_layers)
         )
-        self.encoder_norm, self.decoder_norm = layer.final_norm(dim), layer.final_norm(dim)
+        self.encoder_norm: nn.Module = nn.Identity()
+        self.decoder_norm: nn.Module = nn.Identity()
+        if layer.norm_order == "pre":  # else every layer is normalised already
+            self.encoder_norm, self.decoder_norm = build_norm(dim, layer), build_norm(dim, layer)
 
     def encode(self, source: Tensor) -> Encoded:
         self._check_length(source.shape[1], "source")
@@ -114,10 +115,13 @@ class Transformer(Seq2Seq):
 class EncoderLayer(nn.Module):
     """Self-attention, then the feed-forward network."""
 
-    def __init__(self, attention: Attention[Any], options: LayerOptions, dim: int):
+    def __init__(self, attention: Attentions, places: Places, options: LayerOptions):
         super().__init__()
-        self.attention, self.feed = attention, options.feed_forward(dim)
-        self.around_attention, self.around_feed = options.residual(dim), options.residual(dim)
+        place = places[Role.ENCODER]
+        self.attention = build_attention(attention[Role.ENCODER], place)
+        self.feed = FeedForward(place.dim, options)
+        self.around_attention = Residual(place.dim, options)
+        self.around_feed = Residual(place.dim, options)
 
     def forward(self, x: Tensor, mask: Tensor, groups: Tensor | None = None) -> Tensor:
         y = self.around_attention.pre_norm(x)
@@ -128,14 +132,16 @@ class EncoderLayer(nn.Module):
 class DecoderLayer(nn.Module):
     """Causal self-attention, cross-attention, then the feed-forward network."""
 
-    def __init__(
-        self, attention: Attention[Any], cross: Attention[Any], options: LayerOptions, dim: int
-    ):
+    def __init__(self, attention: Attentions, places: Places, options: LayerOptions):
         super().__init__()
-        self.attention, self.cross, self.feed = attention, cross, options.feed_forward(dim)
-        self.around_attention, self.around_cross = options.residual(dim), options.residual(dim)
-        self.around_feed = options.residual(dim)
-        if not cross.reads_queries and self.around_cross.pre:
+        place = places[Role.DECODER]
+        self.attention = build_attention(attention[Role.DECODER], place)
+        self.cross = build_attention(attention[Role.CROSS], places[Role.CROSS])
+        self.feed = FeedForward(place.dim, options)
+        self.around_attention = Residual(place.dim, options)
+        self.around_cross = Residual(place.dim, options)
+        self.around_feed = Residual(place.dim, options)
+        if not self.cross.reads_queries and self.around_cross.pre:
             # The output of this norm is not used, and a parameter without gradient stops DDP.
             self.around_cross.norm = nn.Identity()
 

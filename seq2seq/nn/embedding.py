@@ -5,7 +5,7 @@ from typing import Literal
 from torch import Tensor, nn
 
 from seq2seq.errors import ConfigError
-from seq2seq.nn.dropout import WordDropout
+from seq2seq.nn.dropout import drop_words
 from seq2seq.tables import check_range
 
 Tie = Literal["none", "target", "all"]
@@ -39,6 +39,7 @@ class Embeddings(nn.Module):
     ):
         super().__init__()
         check_range("model.dim", dim, 1)
+        check_range("model.word_dropout", word_dropout, 0, 1)
         if tie == "all" and source_size != target_size:
             raise ConfigError(
                 f"model.tie=all needs one vocabulary, not {source_size} and {target_size} pieces: "
@@ -46,7 +47,7 @@ class Embeddings(nn.Module):
             )
         self.dim = dim
         self.scale = dim**0.5 if scale else 1.0
-        self.word_dropout = WordDropout(word_dropout)
+        self.word_dropout = word_dropout
         self.target = nn.Embedding(target_size, dim)
         self.source = self.target if tie == "all" else nn.Embedding(source_size, dim)
         self.output = nn.Linear(dim, target_size)
@@ -59,10 +60,10 @@ class Embeddings(nn.Module):
 
     def embed_source(self, ids: Tensor) -> Tensor:
         """(B, S) ids -> (B, S, E)."""
-        embedded: Tensor = self.word_dropout(self.source(ids) * self.scale, ids)
-        return embedded
+        x: Tensor = self.source(ids) * self.scale
+        return drop_words(x, ids, self.word_dropout) if self.training else x
 
     def embed_target(self, ids: Tensor) -> Tensor:
         """(N, T) ids -> (N, T, E)."""
-        embedded: Tensor = self.word_dropout(self.target(ids) * self.scale, ids)
-        return embedded
+        x: Tensor = self.target(ids) * self.scale
+        return drop_words(x, ids, self.word_dropout) if self.training else x

@@ -12,6 +12,8 @@ from seq2seq.nn.dropout import Dropout
 from seq2seq.tables import check_range
 
 Activation = Literal["relu", "gelu", "silu", "swiglu"]
+NormName = Literal["layernorm", "rmsnorm"]
+NormOrder = Literal["pre", "post"]
 
 
 def relu(x: Tensor) -> Tensor:
@@ -27,80 +29,14 @@ ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
 }
 
 
-class FeedForward(nn.Module):
-    """W2 f(W1 x), f = ReLU, GELU or SiLU; or W2 (silu(W1 x) * W3 x), SwiGLU. (..., E) -> (..., E).
-
-    Args:
-        dim: E.
-        hidden: width between the two maps. SwiGLU has three matrices, so it costs the same at two
-            thirds of the width.
-        activation: relu (Vaswani et al. 2017), gelu (arXiv:1606.08415, exact), silu (x sigmoid(x),
-            also called swish, arXiv:1710.05941), swiglu (arXiv:2002.05202).
-        dropout: after the activation.
-    """
-
-    def __init__(self, dim: int, hidden: int, activation: Activation, dropout: float):
-        super().__init__()
-        self.up = nn.Linear(dim, hidden)
-        self.gate = nn.Linear(dim, hidden) if activation == "swiglu" else None
-        self.down = nn.Linear(hidden, dim)
-        self.activation = ACTIVATIONS[activation]
-        self.dropout = Dropout(dropout)
-        for linear in filter(None, (self.up, self.gate, self.down)):
-            nn.init.xavier_uniform_(linear.weight)
-            nn.init.zeros_(linear.bias)
-
-    def forward(self, x: Tensor) -> Tensor:
-        hidden = self.activation(self.up(x))
-        if self.gate is not None:
-            hidden = hidden * self.gate(x)
-        out: Tensor = self.down(self.dropout(hidden))
-        return out
-
-
-NormName = Literal["layernorm", "rmsnorm"]
-NormOrder = Literal["pre", "post"]
-
-
-EPS = {"layernorm": 1e-5, "rmsnorm": 1e-6}
-
-
-def build_norm(name: NormName, dim: int, eps: float | None = None) -> nn.Module:
-    """LayerNorm (Ba et al. 2016, arXiv:1607.06450) or RMSNorm (Zhang and Sennrich 2019,
-    arXiv:1910.07467).
-    """
-    kind = nn.LayerNorm if name == "layernorm" else nn.RMSNorm
-    return kind(dim, eps=EPS[name] if eps is None else eps)
-
-
-class Residual(nn.Module):
-    """Around a sub-layer f: x + dropout(f(norm(x))) in the `pre` order, norm(x + dropout(f(x))) in
-    the `post` order of the paper.
-    """
-
-    def __init__(self, norm: nn.Module, order: NormOrder, dropout: float):
-        super().__init__()
-        self.norm = norm
-        self.pre = order == "pre"
-        self.dropout = Dropout(dropout)
-
-    def pre_norm(self, x: Tensor) -> Tensor:
-        """The input of the sub-layer."""
-        return self.norm(x) if self.pre else x
-
-    def add_residual(self, x: Tensor, y: Tensor) -> Tensor:
-        """The sum of x, which entered, and y, what the sub-layer made of it."""
-        x = x + self.dropout(y)
-        return x if self.pre else self.norm(x)
-
-
 @dataclass(frozen=True, kw_only=True)
 class LayerOptions:
     """The options of the layers of both stacks, except their attentions.
 
     Attributes:
         ffn_dim: inner width of the feed-forward networks.
-        activation: relu, gelu, silu or swiglu.
+        activation: relu (Vaswani et al. 2017), gelu (arXiv:1606.08415, exact), silu (x sigmoid(x),
+            also called swish, arXiv:1710.05941) or swiglu (arXiv:2002.05202).
         norm: layernorm or rmsnorm.
         norm_eps: added to the variance; None is 1e-5, for rmsnorm 1e-6.
         norm_order: `pre` normalises what enters a sub-layer (stable), `post` what leaves it (the
@@ -125,17 +61,60 @@ class LayerOptions:
         check_range("model.dropout", self.dropout, 0, 1)
         check_range("model.activation_dropout", self.activation_dropout, 0, 1)
 
-    def feed_forward(self, dim: int) -> FeedForward:
-        """A feed-forward network for vectors of width `dim`."""
-        inside = self.dropout if self.activation_dropout is None else self.activation_dropout
-        return FeedForward(dim, self.ffn_dim, self.activation, inside)
 
-    def residual(self, dim: int) -> Residual:
-        """The residual connection around a sub-layer."""
-        return Residual(build_norm(self.norm, dim, self.norm_eps), self.norm_order, self.dropout)
+class FeedForward(nn.Module):
+    """W2 f(W1 x), f = ReLU, GELU or SiLU; or W2 (silu(W1 x) * W3 x), SwiGLU. (..., E) -> (..., E).
 
-    def final_norm(self, dim: int) -> nn.Module:
-        """The norm after a stack; in the post order, every layer is normalised already."""
-        return (
-            build_norm(self.norm, dim, self.norm_eps) if self.norm_order == "pre" else nn.Identity()
-        )
+    SwiGLU has three matrices, so it costs the same at two thirds of the inner width.
+    """
+
+    def __init__(self, dim: int, options: LayerOptions):
+        super().__init__()
+        self.up = nn.Linear(dim, options.ffn_dim)
+        self.gate = nn.Linear(dim, options.ffn_dim) if options.activation == "swiglu" else None
+        self.down = nn.Linear(options.ffn_dim, dim)
+        self.activation = ACTIVATIONS[options.activation]
+        inside = options.activation_dropout
+        self.dropout = Dropout(options.dropout if inside is None else inside)
+        for linear in filter(None, (self.up, self.gate, self.down)):
+            nn.init.xavier_uniform_(linear.weight)
+            nn.init.zeros_(linear.bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        hidden = self.activation(self.up(x))
+        if self.gate is not None:
+            hidden = hidden * self.gate(x)
+        out: Tensor = self.down(self.dropout(hidden))
+        return out
+
+
+EPS = {"layernorm": 1e-5, "rmsnorm": 1e-6}
+
+
+def build_norm(dim: int, options: LayerOptions) -> nn.Module:
+    """LayerNorm (Ba et al. 2016, arXiv:1607.06450) or RMSNorm (Zhang and Sennrich 2019,
+    arXiv:1910.07467).
+    """
+    kind = nn.LayerNorm if options.norm == "layernorm" else nn.RMSNorm
+    return kind(dim, eps=EPS[options.norm] if options.norm_eps is None else options.norm_eps)
+
+
+class Residual(nn.Module):
+    """Around a sub-layer f: x + dropout(f(norm(x))) in the `pre` order, norm(x + dropout(f(x))) in
+    the `post` order of the paper.
+    """
+
+    def __init__(self, dim: int, options: LayerOptions):
+        super().__init__()
+        self.norm = build_norm(dim, options)
+        self.pre = options.norm_order == "pre"
+        self.dropout = Dropout(options.dropout)
+
+    def pre_norm(self, x: Tensor) -> Tensor:
+        """The input of the sub-layer."""
+        return self.norm(x) if self.pre else x
+
+    def add_residual(self, x: Tensor, y: Tensor) -> Tensor:
+        """The sum of x, which entered, and y, what the sub-layer made of it."""
+        x = x + self.dropout(y)
+        return x if self.pre else self.norm(x)

@@ -30,7 +30,17 @@ class Tokenizer:
             raise DataError(
                 f"the tokenizer has the ids {ids} for {', '.join(NAMES)}; expected 0, 1, 2, 3."
             )
-        check_ids(library)
+        every, size = sorted(library.get_vocab().values()), library.get_vocab_size()
+        if every != list(range(size)):
+            missing = min({*range(size)} - {*every}, default=size)
+            raise DataError(
+                f"the ids of the tokenizer's {size:,} pieces should be 0 to {size - 1}, each once: "
+                f"there is no {missing}, and the largest is {max(every)}"
+            )
+        if library.padding or library.truncation:
+            raise DataError(
+                "the tokenizer pads or cuts texts, which should have all of their pieces"
+            )
         # Without this, "<s>" in a sentence becomes the symbol. The library does not save it.
         library.encode_special_tokens = True
         self._library = library
@@ -129,21 +139,6 @@ class Tokenizer:
     def pieces(self, text: str) -> list[str]:
         """The text of each piece, by `spans`: a label for every id."""
         return [text[start:end] for start, end in self.spans(text)]
-
-
-def check_ids(library: tokenizers.Tokenizer) -> None:
-    """Raises: DataError unless every id that the tokenizer can give is a row of a matrix with as
-    many rows as it has pieces.
-    """
-    ids, size = sorted(library.get_vocab().values()), library.get_vocab_size()
-    if ids != list(range(size)):
-        missing = min({*range(size)} - {*ids}, default=size)
-        raise DataError(
-            f"the ids of the tokenizer's {size:,} pieces should be 0 to {size - 1}, each once: "
-            f"there is no {missing}, and the largest is {max(ids)}"
-        )
-    if library.padding or library.truncation:
-        raise DataError("the tokenizer pads or cuts texts, which should have all of their pieces")
 
 
 class Tokenizers(NamedTuple):

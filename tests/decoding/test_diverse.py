@@ -14,7 +14,7 @@ from test_guides import obeys, random_constraint
 from test_searches import Run, table_cases
 from toys import TableModel, assert_same
 
-from seq2seq.cli.options import add_search, search_arguments
+from seq2seq.cli.options import add_decoding, search_arguments
 from seq2seq.cli.requirements import add_requirements
 from seq2seq.constraints.guide import Guide
 from seq2seq.constraints.lexical import Vocabulary
@@ -302,7 +302,7 @@ def test_what_makes_no_groups_is_refused(options: dict[str, Any], words: str) ->
 
 def test_options_of_the_command_choose_it_unless_tokens_are_drawn() -> None:
     parser = argparse.ArgumentParser()
-    add_search(parser)
+    add_decoding(parser)
     add_requirements(parser)
     arguments = parser.parse_args(["--beam-groups", "2", "--diversity-penalty", "0.3"])
     given = search_arguments(arguments)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from seq2seq.attention import Attention
 from seq2seq.models import Seq2Seq
-from seq2seq.nn.dropout import Dropout, WordDropout
+from seq2seq.nn.dropout import Dropout, drop_words
 from seq2seq.nn.layer import FeedForward
 from seq2seq.symbols import BOS, EOS, PAD, UNK
 
@@ -28,7 +28,7 @@ def hidden(model: Seq2Seq, seed: int = 1) -> Tensor:
 def word_dropout(p: float) -> tuple[Tensor, Tensor]:
     """Which of many words were dropped, (rows, places), and what became of the others' ones."""
     ids = torch.randint(UNK, 50, (400, 100))
-    x = WordDropout(p)(torch.ones(400, 100, 3), ids)
+    x = drop_words(torch.ones(400, 100, 3), ids, p)
     gone = (x == 0).all(-1)
     assert torch.equal(gone, (x == 0).any(-1))
     return gone, x[~gone]
@@ -42,19 +42,19 @@ def test_word_dropout_drops_whole_words_with_its_probability_and_leaves_the_othe
 
 def test_word_dropout_draws_for_each_occurrence_of_a_word() -> None:
     torch.manual_seed(1)
-    x = WordDropout(0.5)(torch.ones(1, 64, 2), torch.full((1, 64), 7))
+    x = drop_words(torch.ones(1, 64, 2), torch.full((1, 64), 7), 0.5)
     assert 0 < (x == 0).all(-1).sum() < 64
 
 
 def test_begin_end_and_padding_are_never_dropped() -> None:
     ids = torch.tensor([BOS, EOS, PAD]).repeat(100, 1)
     x = torch.randn(100, 3, 2)
-    assert torch.equal(WordDropout(0.9)(x, ids), x)
+    assert torch.equal(drop_words(x, ids, 0.9), x)
 
 
 def test_a_word_that_was_dropped_gets_no_gradient() -> None:
     x = torch.randn(4, 30, 2, requires_grad=True)
-    out = WordDropout(0.5)(x, torch.full((4, 30), 7))
+    out = drop_words(x, torch.full((4, 30), 7), 0.5)
     out.sum().backward()
     assert x.grad is not None
     assert_equal(x.grad, (out != 0).to(x.dtype))

@@ -12,7 +12,7 @@ from seq2seq.errors import ConfigError
 from seq2seq.functional.positions import rotate, sinusoid
 from seq2seq.nn.dropout import Dropout
 from seq2seq.nn.embedding import Embeddings
-from seq2seq.nn.layer import FeedForward, Residual, build_norm
+from seq2seq.nn.layer import FeedForward, LayerOptions, Residual, build_norm
 
 
 def randn(*shape: int) -> Tensor:
@@ -28,7 +28,10 @@ ACTIVATIONS = {
 
 @pytest.mark.parametrize("activation", ACTIVATIONS)
 def test_a_feed_forward_network_is_its_formula(activation: Any) -> None:
-    feed, x = randomised(FeedForward(6, 10, activation, dropout=0.1)), randn(2, 3, 6)
+    feed, x = (
+        randomised(FeedForward(6, LayerOptions(ffn_dim=10, activation=activation, dropout=0.1))),
+        randn(2, 3, 6),
+    )
     inner = (x @ feed.up.weight.T + feed.up.bias).clone()
     inner = inner.detach().apply_(ACTIVATIONS[activation])
     if activation == "swiglu":
@@ -41,7 +44,10 @@ def test_a_feed_forward_network_is_its_formula(activation: Any) -> None:
 def test_without_gradients_a_feed_forward_network_is_the_same_and_leaves_its_input(
     activation: Any,
 ) -> None:
-    feed, x = randomised(FeedForward(6, 10, activation, dropout=0.0)), randn(2, 3, 6)
+    feed, x = (
+        randomised(FeedForward(6, LayerOptions(ffn_dim=10, activation=activation, dropout=0.0))),
+        randn(2, 3, 6),
+    )
     expected, before = feed(x), x.clone()
     with torch.no_grad():
         assert torch.equal(feed(x), expected)
@@ -50,7 +56,8 @@ def test_without_gradients_a_feed_forward_network_is_the_same_and_leaves_its_inp
 
 def test_layer_norm_and_rms_norm_are_their_formulas() -> None:
     x = 3 * randn(2, 5, 8) + 1
-    layer, rms = randomised(build_norm("layernorm", 8)), randomised(build_norm("rmsnorm", 8))
+    layer = randomised(build_norm(8, LayerOptions(ffn_dim=1)))
+    rms = randomised(build_norm(8, LayerOptions(ffn_dim=1, norm="rmsnorm")))
     assert isinstance(layer, nn.LayerNorm) and isinstance(rms, nn.RMSNorm)
     mean, square = x.mean(-1, keepdim=True), x.square().mean(-1, keepdim=True)
     centred = (x - mean) / (square - mean.square() + 1e-5).sqrt()
@@ -61,14 +68,16 @@ def test_layer_norm_and_rms_norm_are_their_formulas() -> None:
 def test_pre_norm_normalises_what_enters_and_post_norm_what_leaves() -> None:
     x, norm = randn(2, 5, 8), randomised(nn.LayerNorm(8))
     sublayer = randomised(nn.Linear(8, 8))
-    pre, post = (Residual(norm, order, dropout=0.1).eval() for order in ("pre", "post"))
+    pre = Residual(8, LayerOptions(ffn_dim=1, norm_order="pre")).eval()
+    post = Residual(8, LayerOptions(ffn_dim=1, norm_order="post")).eval()
+    pre.norm = post.norm = norm
     around = [r.add_residual(x, sublayer(r.pre_norm(x))) for r in (pre, post)]
     assert_equal(around, [x + sublayer(norm(x)), norm(x + sublayer(x))])
 
 
 def test_the_residual_drops_what_the_sublayer_adds_and_not_the_input() -> None:
     x = torch.ones(1000)
-    added = Residual(nn.Identity(), "pre", dropout=0.5).add_residual(x, x) - x
+    added = Residual(1000, LayerOptions(ffn_dim=1, dropout=0.5)).add_residual(x, x) - x
     assert set(added.tolist()) == {0.0, 2.0}
 
 

@@ -21,10 +21,9 @@ from seq2seq.cli.evaluate.systems import (
 from seq2seq.cli.evaluate.testset import USAGE, TestSet, read_test_set, split_files
 from seq2seq.cli.files import InputPath, check_written, inputs_of
 from seq2seq.cli.options import (
+    add_decoding,
     add_device,
-    add_engine,
     add_ensemble,
-    add_search,
     engine_arguments,
     model_paths,
     options_of_models,
@@ -56,8 +55,7 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add_comparison(command)
     add_requirements(command)
     add_ensemble(command)
-    add_search(command)
-    add_engine(command)
+    add_decoding(command)
 
 
 def add_scores(command: argparse.ArgumentParser) -> None:

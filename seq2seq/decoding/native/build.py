@@ -48,7 +48,10 @@ def build(folder: Path | None = None) -> Path:
         raise UnavailableError("no C compiler: cc is not found")
     try:
         folder = cache_folder() if folder is None else folder
-        check_private(folder)
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        found = folder.lstat()
+        if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+            raise UnavailableError(f"{folder} should be a folder of your own, with mode 0700")
         key = library_key(compiler)
         if path := find_library(folder, key):
             return path
@@ -110,14 +113,6 @@ def clean(folder: Path, key: str) -> None:
         if path.name.startswith(f"{key}-") or age > (MONTH if path.suffix == ".so" else HOUR):
             with suppress(OSError):  # it may belong to somebody else
                 remove_path(path)
-
-
-def check_private(folder: Path) -> None:
-    """Make the folder. Raises: UnavailableError if others could write to it."""
-    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
-        raise UnavailableError(f"{folder} should be a folder of your own, with mode 0700")
 
 
 def library_key(compiler: str) -> str:

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple, NoReturn
 
 import torch
-from torch import Tensor
 
 from seq2seq.decoding.native.build import SOURCES
 
@@ -93,10 +92,6 @@ def open_library(path: str) -> CDLL:
         function = getattr(library, name)
         function.restype, function.argtypes = result, parameters
     return library
-
-
-def address(tensor: Tensor | None) -> int | None:
-    return None if tensor is None else tensor.data_ptr()
 
 
 class Workspace(threading.local):

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.decoding.native import load_library
-from seq2seq.decoding.native.layout import WORKSPACE, address, structs
+from seq2seq.decoding.native.layout import WORKSPACE, structs
 from seq2seq.decoding.native.quantization import pack_int8, quantize_rows
 
 
@@ -36,7 +36,7 @@ class PackedMatrix:
         self.library, self.tensors = library, (panels, scales, sums, bias)
         self.panels, self.scales, self.bias = panels, scales, bias
         self.outputs, self.inputs = shape
-        addresses = map(address, self.tensors)
+        addresses = (x if x is None else x.data_ptr() for x in self.tensors)
         self.struct = structs.Linear(self.inputs, self.outputs, scales is not None, *addresses)
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -54,7 +54,7 @@ class PackedMatrix:
     def product(self, x: Tensor) -> Tensor:
         """x (R, K) float32 -> (R, O)."""
         x, y = x.contiguous(), x.new_empty(len(x), self.outputs)
-        WORKSPACE.run(self.library.s2s_linear, self.struct, address(x), len(x), address(y))
+        WORKSPACE.run(self.library.s2s_linear, self.struct, x.data_ptr(), len(x), y.data_ptr())
         return y
 
 
@@ -71,7 +71,7 @@ def pack_matrix(library: CDLL, weight: Tensor, bias: Tensor | None, int8: bool) 
     if int8:
         return PackedMatrix(library, (outputs, inputs), *pack_int8(library, weight, padded), bias)
     rows, panels = weight.detach().contiguous(), torch.empty(max(1, padded * inputs))
-    library.s2s_pack_float32(address(rows), inputs, outputs, address(panels))
+    library.s2s_pack_float32(rows.data_ptr(), inputs, outputs, panels.data_ptr())
     return PackedMatrix(library, (outputs, inputs), panels, None, None, bias)
 
 

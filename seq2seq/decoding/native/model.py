@@ -12,7 +12,7 @@ from seq2seq.attention.memory import DenseMemory, Memory, StateMemory
 from seq2seq.attention.paged import PagedMemory, PagedSource
 from seq2seq.attention.slab import SlabMemory
 from seq2seq.decoding.native import load_library
-from seq2seq.decoding.native.layout import WORKSPACE, address, structs
+from seq2seq.decoding.native.layout import WORKSPACE, structs
 from seq2seq.decoding.native.linear import PackedMatrix, Packer
 from seq2seq.decoding.native.stacks import NativeStack
 from seq2seq.models.base import Decoded, Layers, Seq2Seq
@@ -64,12 +64,12 @@ class NativeTransformer(Seq2Seq):
             rows=len(positions),
             sentences=B,
             max_length=S,
-            tokens=address(tokens),
-            positions=address(positions),
-            lengths=address(lengths),
+            tokens=tokens.data_ptr(),
+            positions=positions.data_ptr(),
+            lengths=lengths.data_ptr(),
         )
         self.encoder.extend_tables(S)
-        self.encoder.run(self.library.s2s_encode, tokens, positions, batch, address(states))
+        self.encoder.run(self.library.s2s_encode, tokens, positions, batch, states.data_ptr())
         if not is_full:
             real, states = states, states.new_zeros(B, S, dim)
             states[mask] = real
@@ -110,7 +110,7 @@ class NativeTransformer(Seq2Seq):
         step.cross_caches = self._cache_structs(sources, "sources")
         if type(pasts[0]) is StateMemory:
             held = ssru_states(pasts, N, dim)
-            step.ssru_states = (c_void_p * len(held))(*map(address, held))
+            step.ssru_states = (c_void_p * len(held))(*(state.data_ptr() for state in held))
             self.decoder.extend_tables(int(positions.max()) + 1)
         else:
             held = self._extend_caches(step, pasts)
@@ -140,7 +140,8 @@ class NativeTransformer(Seq2Seq):
             array = (structs.KVCache * len(memories))()
             for i, memory in enumerate(memories):
                 k, v = memory.storage["k"], memory.storage["v"]
-                array[i] = structs.KVCache(address(k), address(v), k.shape[0], *k.stride()[:3])
+                strides = k.stride()[:3]
+                array[i] = structs.KVCache(k.data_ptr(), v.data_ptr(), k.shape[0], *strides)
             self._caches[kind] = first, array
         return array
 
@@ -180,7 +181,7 @@ class NativeTransformer(Seq2Seq):
             banned=BANNED.data_ptr(),
             banned_count=len(NEVER_GENERATED),
             eos=EOS,
-            no_eos=address(no_eos),
+            no_eos=None if no_eos is None else no_eos.data_ptr(),
             log_probs=logp.data_ptr(),
             ids=ids.data_ptr(),
         )
@@ -192,12 +193,14 @@ def kv_view(memory: Any, rows: int) -> tuple[Any, Any]:
     """The slots of a memory that rows read, for the C, and what must stay alive for that."""
     if type(memory) in (PagedMemory, PagedSource):  # `isinstance` of a protocol is slow
         view = memory.table.view
-        mask, where = view.mask, (view.slots.data_ptr(), view.slots.stride(0))
-        return structs.KVView(rows, view.slots.shape[1], address(mask), *where), view
+        mask = None if view.mask is None else view.mask.data_ptr()
+        slots = view.slots.data_ptr(), view.slots.stride(0)
+        return structs.KVView(rows, view.slots.shape[1], mask, *slots), view
     mask = memory.table.read if type(memory) is SlabMemory else memory.mask
-    if mask is not None:
-        mask = mask.contiguous()
-    return structs.KVView(rows, memory.length, address(mask)), mask
+    if mask is None:
+        return structs.KVView(rows, memory.length), None
+    mask = mask.contiguous()
+    return structs.KVView(rows, memory.length, mask.data_ptr()), mask
 
 
 def ssru_states(pasts: Sequence[Any], rows: int, dim: int) -> list[Tensor]:

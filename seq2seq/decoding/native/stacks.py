@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.scores import Dot, ScaledDot
 from seq2seq.attention.ssru import SSRU
-from seq2seq.decoding.native.layout import WORKSPACE, address, constants, structs
+from seq2seq.decoding.native.layout import WORKSPACE, constants, structs
 from seq2seq.decoding.native.linear import Packer
 from seq2seq.errors import DataError
 from seq2seq.models.transformer import Transformer
@@ -35,23 +35,19 @@ def is_covered(model: nn.Module) -> TypeGuard[Transformer]:
     if type(model) is not Transformer:
         return False
     self_attn = [layer.attention for layer in model.decoder]
-    others = [layer.attention for layer in model.encoder] + [layer.cross for layer in model.decoder]
+    plain = [layer.attention for layer in model.encoder] + [layer.cross for layer in model.decoder]
+    if any(type(each) is not SSRU for each in self_attn):
+        plain += self_attn
     layers = [*model.encoder, *model.decoder]
     norms = [m for m in model.modules() if isinstance(m, (nn.LayerNorm, nn.RMSNorm))]
     return (
-        all(map(is_plain, others))
-        and (all(map(is_plain, self_attn)) or all(type(each) is SSRU for each in self_attn))
+        all(type(each) is MultiHead and isinstance(each.q, nn.Linear) for each in plain)
+        and all(type(each.score) in (Dot, ScaledDot) for each in plain)
         and all(type(layer.feed) is FeedForward for layer in layers)
         and {type(model.encoder_position), type(model.decoder_position)} <= {*SCHEMES}
         and all(type(norm) in NORMS for norm in norms)
         and all(x.dtype == torch.float32 and x.device.type == "cpu" for x in model.parameters())
     )
-
-
-def is_plain(attention: nn.Module) -> bool:
-    if type(attention) is not MultiHead or not isinstance(attention.q, nn.Linear):
-        return False
-    return type(attention.score) in (Dot, ScaledDot)
 
 
 class NativeStack:
@@ -93,30 +89,28 @@ class NativeStack:
         if positions <= self.positions:
             return
         with self._lock:
-            if positions > self.positions:
-                self._make_tables(self.position.max_length or max(positions, 2 * self.positions))
-
-    def _make_tables(self, P: int) -> None:
-        """Make tables for P positions."""
-        scheme, places = self.position, torch.arange(P)
-        if scheme.hook == "embed":
-            zeros = torch.zeros(1, P, self.dim)
-            self.struct.position_embedding = self._keep(scheme.embed(zeros, places)[0])
-        for layer in self.layers:
-            attention = layer.self_attn
-            if scheme.hook == "rotate" and attention.n_heads:
-                half = attention.head_dim // 2
-                ones = torch.cat((torch.ones(P, half), torch.zeros(P, half)), 1)
-                table = scheme.rotate(ones[None, None], places)[0, 0]
-                attention.rope_table = self._keep(table)
-            if scheme.hook == "bias" and attention.n_heads:
-                bias = scheme.bias(torch.arange(-P, P + 1)[None], attention.n_heads)
-                assert bias is not None
-                relative = structs.RelativeBias(self._keep(bias[:, 0]), 2 * P + 1)
-                self.held.append(relative)
-                attention.relative_bias = pointer(relative)
-        # Last, since who sees it reads the tables.
-        self.struct.max_positions = self.positions = P
+            if positions <= self.positions:  # another thread has made them meanwhile
+                return
+            scheme = self.position
+            P = scheme.max_length or max(positions, 2 * self.positions)
+            places = torch.arange(P)
+            if scheme.hook == "embed":
+                zeros = torch.zeros(1, P, self.dim)
+                self.struct.position_embedding = self._keep(scheme.embed(zeros, places)[0])
+            for attention in (layer.self_attn for layer in self.layers if layer.self_attn.n_heads):
+                if scheme.hook == "rotate":
+                    half = attention.head_dim // 2
+                    ones = torch.cat((torch.ones(P, half), torch.zeros(P, half)), 1)
+                    table = scheme.rotate(ones[None, None], places)[0, 0]
+                    attention.rope_table = self._keep(table)
+                if scheme.hook == "bias":
+                    bias = scheme.bias(torch.arange(-P, P + 1)[None], attention.n_heads)
+                    assert bias is not None
+                    relative = structs.RelativeBias(self._keep(bias[:, 0]), 2 * P + 1)
+                    self.held.append(relative)
+                    attention.relative_bias = pointer(relative)
+            # Last, since who sees it reads the tables.
+            self.struct.max_positions = self.positions = P
 
     def run(
         self, function: Callable[..., int], tokens: Tensor, positions: Tensor, *arguments: Any
@@ -130,10 +124,10 @@ class NativeStack:
             wrong = int(given.min()) if given.min() < 0 else int(given.max())
             raise DataError(f"{name} of {wrong} was given to a model of {rows:,}")
 
-    def _keep(self, tensor: Tensor) -> int | None:
+    def _keep(self, tensor: Tensor) -> int:
         tensor = tensor.detach().contiguous()
         self.held.append(tensor)
-        return address(tensor)
+        return tensor.data_ptr()
 
     def _fill(self, struct: Any, layer: Any) -> None:
         attention, feed, pack = layer.attention, layer.feed, self.packer.pack
