@@ -12,8 +12,8 @@ from seq2seq.data.text import strip_line_end
 from seq2seq.data.windows import batch_by_length, windows
 from seq2seq.models import Seq2Seq
 from seq2seq.symbols import BOS, EOS, PAD
+from seq2seq.text_stream import without_marks
 from seq2seq.tokenization.tokenizer import Tokenizers
-from seq2seq.unpacked import without_marks
 
 BATCH_PIECES = 4096  # padded pieces of the longer side in one batch
 ROWS = 256  # of one product with the vocabulary

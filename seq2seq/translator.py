@@ -34,9 +34,9 @@ from seq2seq.errors import ConfigError
 from seq2seq.languages import is_spaceless
 from seq2seq.models import Ensemble, Seq2Seq
 from seq2seq.models.ensemble import Mean
+from seq2seq.registry import check_range, options_of
 from seq2seq.scoring import Pair, TranslationScore, cross_weights, log_probabilities, read_pairs
 from seq2seq.symbols import EOS, NAMES
-from seq2seq.tables import check_range, options_of
 from seq2seq.tokenization.tokenizer import Tokenizers
 from seq2seq.translation.codec import TextCodec
 from seq2seq.translation.problems import warn_of_problems

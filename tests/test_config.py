@@ -22,7 +22,7 @@ from seq2seq.errors import Seq2SeqError
 from seq2seq.models import FOR_ATTENTION, MODELS
 from seq2seq.nn.embedding import Embeddings
 from seq2seq.nn.positions import POSITIONS
-from seq2seq.tables import options_of
+from seq2seq.registry import options_of
 from seq2seq.tokenization.registry import TOKENIZERS
 from seq2seq.training.config.explain import explain_config_error
 from seq2seq.training.config.plan import NODES, PLAIN_NODES, REFERRED, Plan, check_config

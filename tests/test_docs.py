@@ -16,7 +16,7 @@ from hydra import compose, initialize_config_dir
 from torch import Tensor
 
 from seq2seq.attention import ATTENTION, Attention, Role
-from seq2seq.attention.pages import PagePool
+from seq2seq.attention.page_pool import PagePool
 from seq2seq.models import build_model
 from seq2seq.symbols import BOS, EOS, PAD
 from seq2seq.training.config.plan import check_config

@@ -17,8 +17,8 @@ from seq2seq.documents.sentences import (
     MAX_CHARACTERS,
     ends_by_library,
     ends_by_rule,
-    has_better,
     has_library,
+    lacks_library,
 )
 
 DEMO = Path(__file__).resolve().parents[1] / "data" / "demo"
@@ -298,6 +298,6 @@ def test_a_failure_of_the_library_costs_no_text(monkeypatch: pytest.MonkeyPatch)
 
 def test_what_would_help_is_known_where_it_is_missing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sentences_module, "has_library", lambda: False)
-    assert has_better("en") and not has_better("zh")
+    assert lacks_library("en") and not lacks_library("zh")
     monkeypatch.setattr(sentences_module, "has_library", lambda: True)
-    assert not has_better("en")
+    assert not lacks_library("en")

@@ -45,8 +45,8 @@ FLOORS = {
     "kernels": 0,  # code for GPUs
     "languages": 0,
     "errors": 0,
-    "unpacked": 0,
-    "tables": 0,
+    "text_stream": 0,
+    "registry": 0,
     "symbols": 0,
     "environment": 0,
     "progress": 0,
@@ -59,8 +59,8 @@ WALLS = {("serving", "training")}
 
 # The arrows that do not point down, or not to another floor.
 ARROWS = {
-    ("tables", "errors"),
-    ("unpacked", "errors"),
+    ("registry", "errors"),
+    ("text_stream", "errors"),
     ("progress", "environment"),  # a thread that Ctrl-C is not for
     # The front door offers what stands far above it, and imports it only when it is asked for.
     ("__init__", "translator"),
@@ -92,25 +92,25 @@ LIBRARIES = {
 # Lines of code of each package: blank lines, comments and docstrings are not counted. A commit that
 # raises one says why.
 BUDGETS = {
-    "cli": 2929,
-    "decoding": 2527,
-    "training": 2105,
-    "attention": 1988,
+    "cli": 2922,
+    "decoding": 2523,
+    "training": 2107,
+    "attention": 1989,
     "data": 1760,
-    "serving": 1582,
+    "serving": 1586,
     "functional": 1275,
     "interchange": 1228,
     "tokenization": 922,
     "C": 887,
-    "modules on the top level": 882,
-    "models": 707,
+    "modules on the top level": 878,
+    "models": 714,
     "constraints": 702,
     "pages": 599,
     "metrics": 393,
     "alignment": 378,
     "translation": 328,
     "checkpoint": 288,
-    "nn": 247,
+    "nn": 235,
     "documents": 178,
 }
 LONGEST_FILE = 300
@@ -191,7 +191,7 @@ def test_private_names_are_found_wherever_they_stand(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "unit",
-    ["errors", "unpacked", "tables", "symbols", "environment", "durable", "functional"],
+    ["errors", "text_stream", "registry", "symbols", "environment", "durable", "functional"],
 )
 def test_the_lowest_floors_use_nothing_but_python_and_torch(unit: str) -> None:
     allowed = {*sys.stdlib_module_names, "seq2seq"} | ({"torch"} if unit == "functional" else set())

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.errors import DataError
-from seq2seq.unpacked import TextBytes, without_marks
+from seq2seq.text_stream import TextBytes, without_marks
 
 Span = tuple[int, int]
 Link = tuple[int, int]

@@ -17,7 +17,7 @@ from typing import Any, Literal
 from seq2seq.alignment.choice import SHIFTS, Choice
 from seq2seq.durable import write_text
 from seq2seq.errors import DataError
-from seq2seq.tables import matches
+from seq2seq.registry import matches
 
 OPTIONS: dict[str, Any] = {
     "shift": int,

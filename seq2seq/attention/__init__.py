@@ -25,7 +25,7 @@ from seq2seq.attention.reformer import Reformer
 from seq2seq.attention.ssru import SSRU
 from seq2seq.environment import training_command
 from seq2seq.errors import ConfigError
-from seq2seq.tables import Table, check_options
+from seq2seq.registry import Table, check_options
 
 ATTENTION: Table[type[Attention[Any]]] = Table(
     "attention",

@@ -182,7 +182,7 @@ class ContextShift(ContextScale):
     """x + W mean, W zero at first."""
 
     def forward(self, x: Tensor, means: Tensor) -> Tensor:
-        """As of `ContextScale`."""
+        """Shapes as in `ContextScale.forward`."""
         return torch.add(x, self.context(means))
 
 
@@ -197,7 +197,7 @@ class ContextGate(nn.Module):
         self.b = nn.Parameter(torch.zeros(heads, width))
 
     def forward(self, x: Tensor, means: Tensor) -> Tensor:
-        """As of `ContextScale`."""
+        """Shapes as in `ContextScale.forward`."""
         x, c = (y.unflatten(-1, (self.heads, -1)) for y in (x, self.context(means)))
         return gate(x, c, self.a, self.b).flatten(2)
 

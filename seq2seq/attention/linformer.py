@@ -11,7 +11,7 @@ from seq2seq.attention.memory import StateMemory
 from seq2seq.errors import ConfigError
 from seq2seq.functional import fused_attention
 from seq2seq.functional.lowrank import project_length
-from seq2seq.tables import check_range
+from seq2seq.registry import check_range
 
 
 class Linformer(HeadedAttention[StateMemory]):

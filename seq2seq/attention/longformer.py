@@ -13,7 +13,7 @@ from seq2seq.attention.windowed import WindowedAttention
 from seq2seq.functional import explicit_attention
 from seq2seq.functional.local import window_attention
 from seq2seq.functional.scores import dot
-from seq2seq.tables import check_range
+from seq2seq.registry import check_range
 
 
 class Longformer(WindowedAttention):

@@ -11,7 +11,7 @@ from seq2seq.attention.memory import TokenMemory
 from seq2seq.attention.multihead import MultiHead
 from seq2seq.attention.scores import xavier
 from seq2seq.functional.luong_local import local_attention, predict_centres
-from seq2seq.tables import check_range
+from seq2seq.registry import check_range
 
 
 class LocalMonotonic(MultiHead):

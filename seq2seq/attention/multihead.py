@@ -22,9 +22,9 @@ from seq2seq.attention.memory import TokenMemory
 from seq2seq.attention.scores import SCORES, Widths
 from seq2seq.errors import ConfigError
 from seq2seq.functional import explicit_attention, flash_attention, fused_attention
-from seq2seq.functional.decode import are_few, decode_attention
+from seq2seq.functional.decode import decode_attention, use_decode_attention
 from seq2seq.functional.softmax import intersect_masks, past_mask
-from seq2seq.tables import check_range
+from seq2seq.registry import check_range
 
 Kernel = Literal["auto", "explicit", "fused", "flash"]
 
@@ -197,7 +197,7 @@ class MultiHead(TokenAttention):
         dropout = self.dropout_now
         weights = None
         writes = need_weights or self._writes_weights(dropout, q)
-        few = self.kernel == "auto" and dropout == 0 and are_few(q)
+        few = self.kernel == "auto" and dropout == 0 and use_decode_attention(q)
         if causal and (writes or few or positions.dim() > 1):
             mask, causal = (
                 intersect_masks(mask, past_mask(positions, q.shape[2], k.shape[2])),

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.attention.memory import Memory, TokenMemory, tokens_of, with_tokens
-from seq2seq.attention.pages import PagePool, Slots, SlotTable
+from seq2seq.attention.page_pool import PagePool, Slots, SlotTable
 
 
 class PagedMemory(TokenMemory):

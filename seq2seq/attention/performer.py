@@ -14,7 +14,7 @@ from seq2seq.functional.features import (
     orthogonal_features,
     relu_map,
 )
-from seq2seq.tables import check_range
+from seq2seq.registry import check_range
 
 
 class Performer(FeatureAttention):

@@ -26,7 +26,7 @@ from seq2seq.functional.lsh_rings import (
     read_rings,
     write_rings,
 )
-from seq2seq.tables import check_range
+from seq2seq.registry import check_range
 
 
 class Reformer(HeadedAttention[StateMemory]):

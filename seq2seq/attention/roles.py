@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from seq2seq.attention import ATTENTION, Role, split_name
 from seq2seq.errors import ConfigError
-from seq2seq.tables import check_options
+from seq2seq.registry import check_options
 
 
 class Assignment(NamedTuple):

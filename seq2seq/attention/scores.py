@@ -7,7 +7,7 @@ from torch import Tensor, nn
 
 from seq2seq.errors import ConfigError
 from seq2seq.functional import scores as formulas
-from seq2seq.tables import Table
+from seq2seq.registry import Table
 
 
 class Dotted(NamedTuple):

@@ -30,7 +30,7 @@ from seq2seq.checkpoint.folder import find_checkpoint
 from seq2seq.data.groups import group_marks
 from seq2seq.errors import CheckpointError, ConfigError, DataError
 from seq2seq.models import Seq2Seq, build_model
-from seq2seq.tables import matches
+from seq2seq.registry import matches
 from seq2seq.tokenization.tokenizer import Tokenizer
 
 FORMAT = 1

@@ -12,10 +12,10 @@ from seq2seq.cli.lines import decode_leniently
 from seq2seq.cli.options import option_name
 from seq2seq.cli.requirements import rank_by_risk
 from seq2seq.documents.document import Document
-from seq2seq.documents.sentences import BETTER, has_better
+from seq2seq.documents.sentences import LIBRARY_ADVICE, lacks_library
 from seq2seq.environment import delay_interrupts
 from seq2seq.errors import ConfigError, DataError
-from seq2seq.unpacked import BLOCK, Readable, TextBytes
+from seq2seq.text_stream import BLOCK, Readable, TextBytes
 
 if TYPE_CHECKING:
     from seq2seq.decoding import Search
@@ -42,13 +42,12 @@ def check_documents(arguments: argparse.Namespace) -> None:
 
 
 def keep_placeholders(arguments: argparse.Namespace, search: "Search") -> None:
-    """Let a search that can do so keep the placeholders of documents, if nothing else was asked."""
+    """Let a search that can do so keep the placeholders of documents."""
     from seq2seq.decoding import check_required
 
-    if arguments.document and arguments.keep is None:
-        with suppress(ConfigError):
-            check_required(search)
-            arguments.keep = "placeholders"
+    with suppress(ConfigError):
+        check_required(search)
+        arguments.keep = "placeholders"
 
 
 def translate_documents(
@@ -64,8 +63,8 @@ def translate_documents(
     source, target = (translator.config["data"][side] for side in ("source", "target"))
     given = arguments.texts or [read_document(arguments)]
     documents = [Document.of(text, source, html=arguments.html) for text in given]
-    if has_better(source):
-        warnings.warn(BETTER, stacklevel=2)
+    if lacks_library(source):
+        warnings.warn(LIBRARY_ADVICE, stacklevel=2)
     sentences = chain.from_iterable(document.sentences for document in documents)
     requests = [
         TranslationRequest(sentence, place=f"sentence {number}")

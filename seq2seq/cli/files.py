@@ -10,7 +10,7 @@ from pathlib import Path
 
 from seq2seq.data.text import similar_names
 from seq2seq.errors import ConfigError
-from seq2seq.unpacked import check_text
+from seq2seq.text_stream import check_text
 
 ARCHIVE = b"PK\x03\x04"  # the first bytes of a checkpoint
 STDIN, STDOUT = Path("/dev/stdin"), Path("/dev/stdout")
@@ -120,14 +120,14 @@ def check_writable(path: Path) -> None:
 
 def check_apart(outputs: Iterable[Path], called: str, read: Iterable[Path | None]) -> None:
     """Raises: ConfigError if an output is a file that is read, by whatever name or link."""
-    known = {identity(path): path for path in read if path is not None and path.exists()}
+    known = {device_and_inode(path): path for path in read if path is not None and path.exists()}
     for output in outputs:
         # No pipe and no terminal.
-        if output.is_file() and (path := known.get(identity(output))) is not None:
+        if output.is_file() and (path := known.get(device_and_inode(output))) is not None:
             raise ConfigError(f"{called} would overwrite {path}, which is read: give another name")
 
 
-def identity(path: Path) -> tuple[int, int]:
+def device_and_inode(path: Path) -> tuple[int, int]:
     """The disk of a file and its number there, which all of its names have in common."""
     status = path.stat()
     return status.st_dev, status.st_ino

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TextIO
 from seq2seq.data.text import strip_line_end
 from seq2seq.environment import delay_interrupts
 from seq2seq.symbols import EOS, NAMES
-from seq2seq.unpacked import BLOCK, Readable, TextBytes
+from seq2seq.text_stream import BLOCK, Readable, TextBytes
 
 if TYPE_CHECKING:
     from seq2seq.tokenization.tokenizer import Tokenizer

@@ -132,7 +132,7 @@ def find_part(data: Mapping[str, Any], part: str) -> "list[Component]":
 
 
 def find_test(arguments: argparse.Namespace, data: Mapping[str, Any]) -> TestText:
-    """The test set: the given files, else those of the run's configuration."""
+    """The given files, else the run's test set, else its validation set."""
     if arguments.source:
         files = arguments.source, arguments.reference
         pairs = list(zip(*map(read_lines, files), strict=True))

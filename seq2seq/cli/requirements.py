@@ -9,7 +9,7 @@ from seq2seq.cli.lines import LONGEST_INPUT_LINE
 from seq2seq.cli.options import positive
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.languages import is_spaceless
-from seq2seq.unpacked import without_marks
+from seq2seq.text_stream import without_marks
 
 if TYPE_CHECKING:
     from seq2seq.constraints.request import Rules

@@ -37,7 +37,7 @@ from seq2seq.cli.shards import (
 )
 from seq2seq.durable import replacing
 from seq2seq.errors import ConfigError, DataError, format_count
-from seq2seq.unpacked import check_text
+from seq2seq.text_stream import check_text
 
 if TYPE_CHECKING:
     from seq2seq.translation.request import TranslationRequest

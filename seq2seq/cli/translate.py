@@ -55,7 +55,7 @@ from seq2seq.cli.requirements import (
 )
 from seq2seq.cli.sharded import add_files, check_files, merge, translate_files
 from seq2seq.errors import ConfigError
-from seq2seq.unpacked import Readable
+from seq2seq.text_stream import Readable
 
 if TYPE_CHECKING:
     from seq2seq.decoding.engine import Engine
@@ -121,7 +121,8 @@ def open_engine(
     translator = open_models(arguments.path, arguments)
     chosen = translator.search(**search)
     check_beams(arguments, chosen)
-    keep_placeholders(arguments, chosen)
+    if arguments.document and arguments.keep is None:
+        keep_placeholders(arguments, chosen)
     rules = rules_of(arguments, translator, chosen)
     engine = translator.engine(chosen, **options)
     return translator, engine, translator.text_engine(engine, arguments.max_source, rules)
@@ -193,9 +194,11 @@ def decoding_options(arguments: argparse.Namespace) -> tuple[dict[str, Any], dic
             f"seq2seq translate {arguments.path} < FILE"
         )
     arguments.texts = [as_utf8(text, f"text {n}") for n, text in enumerate(arguments.texts, 1)]
-    arguments.prefix = as_utf8(arguments.prefix, "--prefix")
-    mend = f"To translate its content: seq2seq translate {arguments.path} -i FILE"
-    warn_of_files(arguments.texts, mend)
+    if arguments.prefix:
+        arguments.prefix = as_utf8(arguments.prefix, "--prefix")
+    if arguments.texts:
+        mend = f"To translate its content: seq2seq translate {arguments.path} -i FILE"
+        warn_of_files(arguments.texts, mend)
     stdin = [] if arguments.input or arguments.texts else [STDIN]
     check_written(arguments.output, *inputs_of(arguments), *stdin)
     return search, engine

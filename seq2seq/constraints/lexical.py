@@ -26,7 +26,7 @@ class Term(NamedTuple):
     anywhere: bool = False  # also within words; if not, they are whole words
 
     def allows(self, count: int) -> bool:
-        """May a text end with so many occurrences?"""
+        """Does a finished text with this many occurrences satisfy the term?"""
         return self.minimum <= count and (self.maximum is None or count <= self.maximum)
 
 

@@ -69,8 +69,8 @@ class Rules(NamedTuple):
     glossary: Glossary = Glossary()
     placeholders: Placeholders = Placeholders()
 
-    def concern(self, text: str) -> bool:
-        """Does a text give cause? Raises: as `terms`."""
+    def apply_to(self, text: str) -> bool:
+        """Is anything required of the translation of this text? Raises: as `terms`."""
         has_terms = self.glossary.entries and self.glossary.alternatives(text)
         return bool(has_terms or self.placeholders.find(text))
 
@@ -90,17 +90,17 @@ class Rules(NamedTuple):
 
 
 class Requirements:
-    """The requirements of the translation of one text. Terms that no translation satisfies are
-    dropped while it is searched for.
+    """The requirements of the translation of one text. A term that no translation can satisfy is
+    dropped during the search.
 
     Args:
         max_length: maximum pieces that the model can write, the end included; None = no limit.
-        must, must_not: of `check_request`.
+        must, must_not: as `check_request` returns them.
 
     Attributes:
         forced: the pieces that it begins with.
         beginning: the bytes that it begins with, if pieces after those must write some of them.
-        terms: those that searches are made to satisfy.
+        terms: what the search must satisfy.
         dropped: phrases that no translation can contain.
 
     Raises: ConfigError if the model cannot write the prefix and go on.

@@ -18,7 +18,7 @@ from seq2seq.data.text import (
     similar_names,
 )
 from seq2seq.errors import ConfigError, DataError
-from seq2seq.unpacked import without_marks
+from seq2seq.text_stream import without_marks
 
 Pair = tuple[str, str]
 

@@ -7,7 +7,7 @@ from typing import Any
 
 from seq2seq.data.formats import TextFormat, find_format
 from seq2seq.errors import ConfigError
-from seq2seq.tables import check_options
+from seq2seq.registry import check_options
 
 Spec = str | list[str] | dict[str, Any]
 

@@ -13,7 +13,7 @@ from itertools import islice
 from pathlib import Path
 
 from seq2seq.errors import ConfigError, DataError
-from seq2seq.unpacked import BLOCK, TextBytes, without_marks
+from seq2seq.text_stream import BLOCK, TextBytes, without_marks
 
 # A longer "line" means the file is not one sentence per line; refusing it bounds the memory.
 LONGEST_LINE = 2**24

@@ -15,7 +15,7 @@ from seq2seq.decoding.sample import Sample
 from seq2seq.decoding.search import Hypothesis, Search, SearchState, StepChoice
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
-from seq2seq.tables import Table, check_options, check_range, options_of
+from seq2seq.registry import Table, check_options, check_range, options_of
 
 __all__ = [
     "ENGINE_OPTIONS",

@@ -8,7 +8,7 @@ from time import perf_counter_ns
 import torch
 from torch import Tensor
 
-from seq2seq.attention.pages import PagePool
+from seq2seq.attention.page_pool import PagePool
 from seq2seq.constraints.guide import Guide
 from seq2seq.decoding.search import Hypothesis, Search, SearchState
 from seq2seq.decoding.stats import Stats

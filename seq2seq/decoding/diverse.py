@@ -25,7 +25,7 @@ class DiverseState(BeamState):
         diversity_penalty: of each group, (B * G,).
     """
 
-    search: "Group"
+    search: "GroupBeam"
 
     def __init__(
         self,
@@ -104,7 +104,7 @@ def count_among(tokens: Array, others: Array) -> Array:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Group(Beam):
+class GroupBeam(Beam):
     """The search of one group: `beam_size` is that of the group."""
 
     of_sentence = (*Beam.of_sentence, "diversity_penalty")
@@ -125,7 +125,7 @@ class Group(Beam):
 
 
 @dataclass(frozen=True, kw_only=True)
-class DiverseBeam(Group):
+class DiverseBeam(GroupBeam):
     """G groups of K / G beams, of which later ones avoid the tokens of earlier ones (Vijayakumar et
     al. 2016, arXiv:1610.02424, with their Hamming diversity).
 
@@ -165,8 +165,8 @@ class DiverseBeam(Group):
             )
 
     @property
-    def group(self) -> Group:
+    def group(self) -> GroupBeam:
         """The search of each group."""
         options: dict[str, Any] = {f.name: getattr(self, f.name) for f in fields(self)}
         size = self.beam_size // self.groups
-        return Group(**{**options, "beam_size": size, "beam_groups": self.groups})
+        return GroupBeam(**{**options, "beam_size": size, "beam_groups": self.groups})

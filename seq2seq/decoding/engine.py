@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 import torch
 
-from seq2seq.attention.pages import PagePool
+from seq2seq.attention.page_pool import PagePool
 from seq2seq.constraints.guide import Guide
 from seq2seq.data.padding import pad_rows
 from seq2seq.decoding.beam import Beam

@@ -24,7 +24,13 @@ class IndependentBeams(SearchState):
         self.live = np.ones(self.tokens.shape[:2], dtype=bool)
 
     def choose(self, logp: Tensor, ids: Tensor) -> tuple[Array, Array]:
-        """The candidate that each row takes: (N, C), best first -> log-probability, id, (N, 1)."""
+        """Choose a candidate for each row.
+
+        Args:
+            logp, ids: of the candidates, best first, (N, C).
+
+        Returns: log-probability and id of those chosen, (N, 1) each.
+        """
         raise NotImplementedError
 
     def advance(self, logp: Tensor, ids: Tensor, weights: Tensor | None = None) -> StepChoice:

@@ -17,7 +17,7 @@ from seq2seq.decoding.native.stacks import is_covered
 from seq2seq.errors import ConfigError
 from seq2seq.models import Ensemble, Seq2Seq
 from seq2seq.nn.packed import PackedLinear
-from seq2seq.tables import Table
+from seq2seq.registry import Table
 
 
 def with_precision(model: Seq2Seq, precision: str) -> Seq2Seq:

@@ -20,8 +20,8 @@ from torch import Tensor
 from seq2seq.constraints.guide import Guide, Guides
 from seq2seq.errors import ConfigError
 from seq2seq.models.candidates import CandidateRequest
+from seq2seq.registry import check_options, check_range
 from seq2seq.symbols import BOS, EOS, NAMES, PAD
-from seq2seq.tables import check_options, check_range
 
 Array = NDArray[Any]
 

@@ -11,7 +11,7 @@ from itertools import accumulate
 from seq2seq.languages import is_spaceless, language_code
 
 LIBRARY = "sentencex"
-BETTER = (
+LIBRARY_ADVICE = (
     f"sentences are found by simple rules, which know few abbreviations. Those of {LIBRARY} are "
     "better: pip install 'seq2seq-attention-zoo[sentences]'"
 )
@@ -46,8 +46,8 @@ def has_library() -> bool:
     return importlib.util.find_spec(LIBRARY) is not None
 
 
-def has_better(language: str | None) -> bool:
-    """Do only simple rules find the sentences of a language that has better ones (`BETTER`)?"""
+def lacks_library(language: str | None) -> bool:
+    """Is a library missing that knows the ends of sentences in a language better than our rules?"""
     return not is_spaceless(language) and not has_library()
 
 

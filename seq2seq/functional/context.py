@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.functional.shapes import check
-from seq2seq.functional.softmax import widened
+from seq2seq.functional.softmax import upcast
 
 
 class PrefixSums(NamedTuple):
@@ -116,7 +116,7 @@ def summands(x: Tensor, mask: Tensor | None) -> tuple[Tensor, Tensor]:
     """The tokens in float32 at least, zero where the mask is False; and ones and zeros (N, S, 1)
     that count them.
     """
-    wide = widened(x)
+    wide = upcast(x)
     if mask is None:
         return wide, wide.new_ones(*x.shape[:2], 1)
     # Not a product with the mask: padding may hold infinities.

@@ -4,13 +4,13 @@ import torch
 from torch import Tensor
 
 from seq2seq.functional.shapes import check
-from seq2seq.functional.softmax import widened
+from seq2seq.functional.softmax import upcast
 
 # For more queries the fused kernel, which never holds all scores, is faster.
 FEW = 16
 
 
-def are_few(q: Tensor) -> bool:
+def use_decode_attention(q: Tensor) -> bool:
     """Should `decode_attention` compute these queries (B, H, T, D)?"""
     return not torch.is_grad_enabled() and q.shape[2] <= FEW
 
@@ -43,7 +43,7 @@ def decode_attention(
     # -> (B G, H / G * T, D): the query heads of a group are further queries of its key head
     grouped = (q * scale).reshape(B * G, H // G * T, -1)
     keys, values = k.reshape(B * G, S, -1), v.reshape(B * G, S, -1)
-    scores = widened(torch.bmm(grouped, keys.transpose(1, 2))).view(B, H, T, S)
+    scores = upcast(torch.bmm(grouped, keys.transpose(1, 2))).view(B, H, T, S)
     if bias is not None:
         scores += bias.to(scores.dtype)
     if mask is not None:

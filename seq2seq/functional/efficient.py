@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.functional.shapes import check
-from seq2seq.functional.softmax import masked_softmax, widened
+from seq2seq.functional.softmax import masked_softmax, upcast
 
 
 def position_softmax(k: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -19,7 +19,7 @@ def position_softmax(k: Tensor, mask: Tensor | None = None) -> Tensor:
     Returns: (B, H, D, S), float32 at least.
     """
     return masked_softmax(
-        widened(k).transpose(-2, -1), None if mask is None else mask[:, None, None]
+        upcast(k).transpose(-2, -1), None if mask is None else mask[:, None, None]
     )
 
 
@@ -34,7 +34,7 @@ def efficient_context(k: Tensor, v: Tensor, mask: Tensor | None = None) -> Tenso
     """
     check("B H S D, B H S M", k=k, v=v)
     with torch.autocast(v.device.type, enabled=False):
-        return position_softmax(k, mask) @ widened(v)
+        return position_softmax(k, mask) @ upcast(v)
 
 
 def efficient_attention(q: Tensor, context: Tensor) -> Tensor:
@@ -49,7 +49,7 @@ def efficient_attention(q: Tensor, context: Tensor) -> Tensor:
     """
     check("B H T D, B H D M", q=q, context=context)
     with torch.autocast(q.device.type, enabled=False):
-        return widened(q).softmax(-1) @ context
+        return upcast(q).softmax(-1) @ context
 
 
 def efficient_weights(q: Tensor, k: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -64,4 +64,4 @@ def efficient_weights(q: Tensor, k: Tensor, mask: Tensor | None = None) -> Tenso
     """
     check("B H T D, B H S D", q=q, k=k)
     with torch.autocast(q.device.type, enabled=False):
-        return widened(q).softmax(-1) @ position_softmax(k, mask)
+        return upcast(q).softmax(-1) @ position_softmax(k, mask)

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.functional.shapes import check
-from seq2seq.functional.softmax import widened
+from seq2seq.functional.softmax import upcast
 
 
 class Features(NamedTuple):
@@ -50,7 +50,7 @@ def elu_features(x: Tensor) -> Tensor:
     Returns: the shape of x, float32 at least.
     Source: Katharopoulos et al. 2020, arXiv:2006.16236.
     """
-    x = widened(x)
+    x = upcast(x)
     # Both branches are differentiated: the exponential that is not taken must not overflow.
     return torch.where(x > 0, x + 1, x.clamp(max=0).exp())
 
@@ -104,7 +104,7 @@ def orthogonal_features(count: int, width: int) -> Tensor:
 def project_features(x: Tensor, w: Tensor) -> tuple[Tensor, Tensor]:
     """x' = x / D^(1/4) and w . x': (B, H, T, D), (F, D) -> (B, H, T, D), (B, H, T, F)."""
     sizes = check("B H T D, F D", x=x, w=w)
-    small = widened(x) * sizes["D"] ** -0.25
+    small = upcast(x) * sizes["D"] ** -0.25
     with torch.autocast(x.device.type, enabled=False):
         return small, small @ w.to(small.dtype).T
 

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.functional.shapes import check
-from seq2seq.functional.softmax import widened
+from seq2seq.functional.softmax import upcast
 from seq2seq.functional.tiles import Tiles, Tiling, products, take_tile
 
 # The fastest sizes measured on a CPU, for few heads and for many.
@@ -196,7 +196,7 @@ def gradient(
 
 def fold(x: Tensor, groups: int) -> Tensor:
     """(B, H, T, W) -> (B * G, H / G, T, W), float32 at least: query heads beside their key head."""
-    return widened(x).reshape(x.shape[0] * groups, x.shape[1] // groups, *x.shape[2:])
+    return upcast(x).reshape(x.shape[0] * groups, x.shape[1] // groups, *x.shape[2:])
 
 
 def take_rows(x: Tensor, rows: slice) -> Tensor:

@@ -8,11 +8,11 @@ import torch
 from torch import Tensor
 from torch.nn.functional import linear
 
-from seq2seq.functional.decode import are_few, decode_attention
+from seq2seq.functional.decode import decode_attention, use_decode_attention
 from seq2seq.functional.fused import fused_attention
 from seq2seq.functional.scores import dot
 from seq2seq.functional.shapes import check
-from seq2seq.functional.softmax import causal_mask, explicit_attention, intersect_masks, widened
+from seq2seq.functional.softmax import causal_mask, explicit_attention, intersect_masks, upcast
 
 
 def rms_norm(x: Tensor, gain: Tensor, eps: float = 1e-6) -> Tensor:
@@ -21,7 +21,7 @@ def rms_norm(x: Tensor, gain: Tensor, eps: float = 1e-6) -> Tensor:
     Returns: in the shape and type of `x`.
     Source: Zhang and Sennrich 2019, arXiv:1910.07467.
     """
-    wide = widened(x)
+    wide = upcast(x)
     scale = (wide.square().mean(-1, keepdim=True) + eps).rsqrt()
     return (wide * scale * gain.to(wide.dtype)).to(x.dtype)
 
@@ -84,7 +84,7 @@ def latent_attention(
     if causal:
         mask = intersect_masks(mask, causal_mask(T, S, S - T, device=q.device))
     weights = None
-    if fused and dropout == 0 and are_few(q):
+    if fused and dropout == 0 and use_decode_attention(q):
         out = decode_attention(q, k, v, scale=scale, mask=mask, bias=bias)
     else:
         out, weights = explicit_attention(

@@ -17,7 +17,7 @@ from torch.nn.functional import pad
 from seq2seq.functional.features import FeatureMap, Features
 from seq2seq.functional.scores import run_checkpointed
 from seq2seq.functional.shapes import check
-from seq2seq.functional.softmax import widened
+from seq2seq.functional.softmax import upcast
 
 # Tokens whose weights are written out at once in the causal form, so that the weights of a chunk
 # (C x C) and the sums before it (F x M) have about the same size.
@@ -139,7 +139,7 @@ def linear_weights(
             products = causal_products(queries, keys.values, keys.level)
         else:
             end = None if keys.level is None else keys.level[..., -1:]
-            products = queries @ rescaled(keys.values, keys.level, end).transpose(-2, -1)
+            products = queries @ rescale(keys.values, keys.level, end).transpose(-2, -1)
     return normalize(torch.cat((products, products.sum(-1, keepdim=True)), dim=-1), phi.eps)
 
 
@@ -147,9 +147,9 @@ def segment_sums(k: Features, v: Tensor, before: Sums | None) -> Sums:
     """Sums with the keys of one more segment: k (B, H, S, F), v (B, H, S, M)."""
     end = None if k.level is None else k.level[:, :, -1:]
     with torch.autocast(v.device.type, enabled=False):
-        total = rescaled(k.values, k.level, end).transpose(-2, -1) @ append_ones(v)
+        total = rescale(k.values, k.level, end).transpose(-2, -1) @ append_ones(v)
         if before is not None:
-            total = total + rescaled(before.total, before.level, end)
+            total = total + rescale(before.total, before.level, end)
     return Sums(total, end)
 
 
@@ -179,10 +179,10 @@ def causal_segment(
         first = level[:, :, :1, :1] if first is None else first[..., None]
         start = torch.cat((first, end[:, :, :-1]), dim=2)  # (B, H, n, 1)
     with torch.autocast(v.device.type, enabled=False):
-        sums = rescaled(keys, level, end).transpose(-2, -1) @ values  # (B, H, n, F, M + 1)
+        sums = rescale(keys, level, end).transpose(-2, -1) @ values  # (B, H, n, F, M + 1)
         past, total = prefix_sums(sums, start, end, None if before is None else before.total)
         near = causal_products(queries, keys, level) @ values
-        seen = near + rescaled(queries @ past, start, level)
+        seen = near + rescale(queries @ past, start, level)
     out = normalize(seen.flatten(2, 3)[:, :, :T], eps)
     return out, Sums(total, None if k.level is None else k.level[..., -1:])
 
@@ -222,12 +222,12 @@ def prefix_sums(
     for chunk, added in enumerate(sums.unbind(2)):
         past.append(total)
         if start is not None and end is not None:
-            total = rescaled(total, start[:, :, chunk], end[:, :, chunk])
+            total = rescale(total, start[:, :, chunk], end[:, :, chunk])
         total = total + added
     return torch.stack(past, dim=2), total
 
 
-def rescaled(x: Tensor, at: Tensor | None, to: Tensor | None) -> Tensor:
+def rescale(x: Tensor, at: Tensor | None, to: Tensor | None) -> Tensor:
     """x (..., T, F) moved from levels `at` (..., T) `to` levels that are not below them."""
     return x if at is None or to is None else x * (at - to).exp()[..., None]
 
@@ -239,7 +239,7 @@ def normalize(seen: Tensor, eps: float) -> Tensor:
 
 def append_ones(v: Tensor) -> Tensor:
     """(..., S, M) -> (..., S, M + 1): a column of ones sums the keys beside the values."""
-    v = widened(v)
+    v = upcast(v)
     return torch.cat((v, torch.ones_like(v[..., :1])), dim=-1)
 
 

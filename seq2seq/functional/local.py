@@ -13,7 +13,7 @@ from torch.nn.functional import pad
 
 from seq2seq.functional.dropout import dropout as drop
 from seq2seq.functional.shapes import check
-from seq2seq.functional.softmax import masked_softmax, widened
+from seq2seq.functional.softmax import masked_softmax, upcast
 
 # What is added to scores, from the distance j - i of key j and query i: (C, Q, W) -> (C, H, Q, W).
 Bias = Callable[[Tensor], Tensor | None]
@@ -229,7 +229,7 @@ def add_bias(scores: Tensor, bias: Bias | None, distance: Tensor) -> Tensor:
     """Scores (B, H, C, Q, W) in float32 at least, with the bias of their distances, (1, Q, W) or
     (C, Q, W).
     """
-    scores = widened(scores)
+    scores = upcast(scores)
     added = None if bias is None else bias(distance)  # (1 or C, H, Q, W)
     return scores if added is None else scores + added.transpose(0, 1).to(scores.dtype)
 

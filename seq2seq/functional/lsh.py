@@ -15,7 +15,7 @@ from seq2seq.functional.dropout import dropout as drop
 from seq2seq.functional.positions import distances
 from seq2seq.functional.scores import dot
 from seq2seq.functional.shapes import check
-from seq2seq.functional.softmax import causal_mask, masked_softmax, widened
+from seq2seq.functional.softmax import causal_mask, masked_softmax, upcast
 
 # Elements of keys and values that are laid out at once: 16 MiB of float32. Larger blocks are
 # allocated by the system and freed each time, which takes longer than computing with them.
@@ -24,7 +24,7 @@ MAX_ELEMENTS = 2**22
 
 def unit_vectors(x: Tensor) -> Tensor:
     """x / |x| over the last axis. A zero vector stays zero, and its gradient is zero."""
-    wide = widened(x)
+    wide = upcast(x)
     square = wide.square().sum(-1, keepdim=True)
     there = square > 0
     return (wide * square.where(there, 1).rsqrt()).where(there, 0).to(x.dtype)
@@ -46,7 +46,7 @@ def hash_buckets(x: Tensor, rotations: Tensor) -> Tensor:
     """
     check("B H T D, R H D half", x=x, rotations=rotations)
     with torch.autocast(x.device.type, enabled=False):
-        wide = widened(x)
+        wide = upcast(x)
         turned = torch.einsum("bhtd,rhdn->bhrtn", wide, rotations.to(wide.dtype))
     return torch.cat((turned, -turned), dim=-1).argmax(-1)
 
@@ -104,7 +104,7 @@ def lsh_weights(
     """
     T = q.shape[2]
     count = rounds_seen(buckets, chunk, mask=mask, causal=causal)
-    wide = widened(dot(q, k))
+    wide = upcast(dot(q, k))
     added = count.clamp(min=1).to(wide.dtype).log()
     if bias is not None:
         added = added + bias[:, distances(torch.arange(T, device=q.device), T) + T - 1]
@@ -234,7 +234,7 @@ def attend_round(
     outs, zs = [], []
     for query, plus, see, *parts in zip(*(x.split(n) for x in columns), strict=True):
         key, value = torch.cat(parts[::2], dim=1), torch.cat(parts[1::2], dim=1)
-        scores = widened(query @ key.mT) + plus
+        scores = upcast(query @ key.mT) + plus
         weights = masked_softmax(scores, see).to(value.dtype)
         outs.append(drop(weights, dropout) @ value)
         zs.append(scores.masked_fill(~see, torch.finfo(scores.dtype).min).logsumexp(-1))

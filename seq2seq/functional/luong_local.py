@@ -7,7 +7,7 @@ from seq2seq.functional.dropout import dropout as drop
 from seq2seq.functional.positions import distances
 from seq2seq.functional.scores import project_per_head
 from seq2seq.functional.shapes import check
-from seq2seq.functional.softmax import attend, intersect_masks, masked_softmax, widened
+from seq2seq.functional.softmax import attend, intersect_masks, masked_softmax, upcast
 
 
 def predict_centres(q: Tensor, wp: Tensor, vp: Tensor, lengths: Tensor) -> Tensor:
@@ -24,8 +24,8 @@ def predict_centres(q: Tensor, wp: Tensor, vp: Tensor, lengths: Tensor) -> Tenso
     """
     check("B H T D, H A D, H A, B", q=q, wp=wp, vp=vp, lengths=lengths)
     with torch.autocast(q.device.type, enabled=False):
-        hidden = project_per_head(widened(q), widened(wp)).tanh()
-        share = torch.einsum("bhta,ha->bht", hidden, widened(vp)).sigmoid()
+        hidden = project_per_head(upcast(q), upcast(wp)).tanh()
+        share = torch.einsum("bhta,ha->bht", hidden, upcast(vp)).sigmoid()
     return lengths[:, None, None] * share
 
 
@@ -65,8 +65,8 @@ def local_attention(
     distance = distances(centres, scores.shape[-1])
     seen = intersect_masks(mask, distance.abs() <= radius)
     check("B H T S, B G S M", scores=scores, v=v)
-    weights = masked_softmax(widened(scores), seen)
+    weights = masked_softmax(upcast(scores), seen)
     if gaussian:
-        weights = weights * torch.exp(-2 * (widened(distance) / radius).square())
+        weights = weights * torch.exp(-2 * (upcast(distance) / radius).square())
     weights = weights.to(scores.dtype)
     return attend(drop(weights, dropout), v), weights

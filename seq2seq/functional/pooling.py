@@ -9,7 +9,7 @@ from torch import Tensor
 from seq2seq.functional.shapes import check
 
 
-def normalised(similarities: Tensor, mask: Tensor | None = None) -> Tensor:
+def normalise(similarities: Tensor, mask: Tensor | None = None) -> Tensor:
     """Similarities divided by their sum: the weights of Nadaraya-Watson regression.
 
     Those of exp(e) are softmax(e), so for the Gaussian kernel both normalisers agree. Scores that
@@ -35,7 +35,7 @@ def uniform(q: Tensor, k: Tensor, mask: Tensor | None = None) -> Tensor:
         mask: bool, broadcastable to (B, H, T, S); True = may attend.
     """
     sizes = check("B H T D, B G S C", q=q, k=k)
-    return normalised(q.new_ones([sizes[letter] for letter in "BHTS"]), mask)
+    return normalise(q.new_ones([sizes[letter] for letter in "BHTS"]), mask)
 
 
 def nearest(q: Tensor, k: Tensor, count: int, mask: Tensor | None = None) -> Tensor:
@@ -60,4 +60,4 @@ def nearest(q: Tensor, k: Tensor, count: int, mask: Tensor | None = None) -> Ten
             distance = distance.masked_fill(~mask, torch.inf)
         order = distance.argsort(dim=-1, stable=True)[..., :count]
         chosen = torch.zeros_like(distance).scatter(-1, order, 1.0)
-        return normalised(chosen, mask)
+        return normalise(chosen, mask)

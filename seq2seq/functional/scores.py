@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from seq2seq.functional.shapes import check, check_head_groups
-from seq2seq.functional.softmax import widened
+from seq2seq.functional.softmax import upcast
 
 # Elements that a score with an axis beside T and S holds at once: 64 MiB of float32.
 MAX_ELEMENTS = 2**24
@@ -127,7 +127,7 @@ def gaussian(q: Tensor, k: Tensor, w: Tensor, max_elements: int = MAX_ELEMENTS) 
     Source: Nadaraya 1964, Theory of Probability and Its Applications 9; Watson 1964, Sankhya A 26.
     """
     sizes = check("B H T D, B G S D, H", q=q, k=k, w=w)
-    q, k, w = (widened(x) for x in (q, k, w))
+    q, k, w = (upcast(x) for x in (q, k, w))
     keys = k.repeat_interleave(sizes["H"] // sizes["G"], dim=1)
 
     def score(queries: Tensor) -> Tensor:
@@ -148,7 +148,7 @@ def gaussian_key_bias(k: Tensor, w: Tensor) -> Tensor:
 
     Returns: (B, H, 1, S), float32 at least.
     """
-    square = widened(k).square().sum(-1).repeat_interleave(w.shape[0] // k.shape[1], dim=1)
+    square = upcast(k).square().sum(-1).repeat_interleave(w.shape[0] // k.shape[1], dim=1)
     bias = (-w[:, None] / 2 * square)[:, :, None]
     return bias - bias.detach().amax(-1, keepdim=True) if bias.numel() else bias
 

@@ -9,7 +9,7 @@ from seq2seq.functional.dropout import dropout as drop
 from seq2seq.functional.shapes import check
 
 
-def widened(x: Tensor) -> Tensor:
+def upcast(x: Tensor) -> Tensor:
     """x in float32, or unchanged in float64."""
     return x.to(torch.promote_types(x.dtype, torch.float32))
 
@@ -29,7 +29,7 @@ def masked_softmax(
 
     Returns: (..., T, S) in the type of `scores`.
     """
-    wide = widened(scores)
+    wide = upcast(scores)
     if bias is not None:
         wide = wide + bias.to(wide.dtype)
     if mask is None:

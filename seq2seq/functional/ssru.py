@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.functional.shapes import check
-from seq2seq.functional.softmax import widened
+from seq2seq.functional.softmax import upcast
 
 
 def gated_means(x: Tensor, gate: Tensor, before: Tensor | None = None) -> Tensor:
@@ -28,8 +28,8 @@ def gated_means(x: Tensor, gate: Tensor, before: Tensor | None = None) -> Tensor
     Returns: (N, T, E), float32 at least.
     """
     check("N T E, N T E", x=x, gate=gate)
-    gate = widened(gate)
-    stays, states = torch.sigmoid(gate), torch.sigmoid(-gate) * widened(x)
+    gate = upcast(gate)
+    stays, states = torch.sigmoid(gate), torch.sigmoid(-gate) * upcast(x)
     if before is not None:
         states = torch.cat((states[:, :1] + stays[:, :1] * before[:, None], states[:, 1:]), dim=1)
     reach = 1

@@ -15,7 +15,7 @@ from seq2seq.models.state import DecodeState
 from seq2seq.models.transformer import Transformer
 from seq2seq.nn.embedding import Embeddings
 from seq2seq.nn.positions import POSITIONS, Positions
-from seq2seq.tables import Table, check_options, options_of
+from seq2seq.registry import Table, check_options, options_of
 
 MODELS: Table[Any] = Table("model", {"transformer": Transformer, "rnn": RNN, "rnn_luong": LuongRNN})
 

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from seq2seq.attention import Attention, Memory, Role
 from seq2seq.attention.base import Encoded, TokenAttention
-from seq2seq.attention.pages import PagePool
+from seq2seq.attention.page_pool import PagePool
 from seq2seq.errors import ConfigError
 from seq2seq.functional.context import token_groups
 from seq2seq.models.candidates import CandidateRequest, Candidates, top_candidates

@@ -18,8 +18,8 @@ from seq2seq.models.base import Attentions, Decoded, Layers, Seq2Seq, wants_laye
 from seq2seq.nn.dropout import Dropout
 from seq2seq.nn.embedding import Embeddings
 from seq2seq.nn.positions import Positions
+from seq2seq.registry import check_range
 from seq2seq.symbols import PAD
-from seq2seq.tables import check_range
 
 Cell = Literal["gru", "lstm"]
 Attend = Callable[[Tensor], Attended]  # queries (N, 1, E) to the source

@@ -6,8 +6,8 @@ import torch
 from torch import Tensor
 
 from seq2seq.attention.memory import Memory, tokens_of
+from seq2seq.attention.page_pool import PagePool, SlotTable
 from seq2seq.attention.paged import source_table, to_pages
-from seq2seq.attention.pages import PagePool, SlotTable
 from seq2seq.attention.slab import BeamTable, to_slabs
 
 
@@ -102,7 +102,7 @@ class DecodeState:
                 "`reserve` first, and `keep` fewer sentences if it returns False"
             )
         if len(set(self.lengths)) <= 1:
-            positions = position_range(self.length, n, self.device)
+            positions = position_range(max(self.lengths, default=0), n, self.device)
         else:
             positions = torch.arange(n, device=self.device)
             starts = torch.tensor(self.lengths, device=self.device)

@@ -13,8 +13,8 @@ from seq2seq.nn.dropout import Dropout
 from seq2seq.nn.embedding import Embeddings
 from seq2seq.nn.layer import FeedForward, LayerOptions, Residual, build_norm
 from seq2seq.nn.positions import Positions
+from seq2seq.registry import check_range
 from seq2seq.symbols import PAD
-from seq2seq.tables import check_range
 
 Places = Mapping[Role, Place]
 

@@ -4,8 +4,8 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.functional import dropout
+from seq2seq.registry import check_range
 from seq2seq.symbols import EOS
-from seq2seq.tables import check_range
 
 
 class Dropout(nn.Module):

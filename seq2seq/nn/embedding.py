@@ -6,7 +6,7 @@ from torch import Tensor, nn
 
 from seq2seq.errors import ConfigError
 from seq2seq.nn.dropout import drop_words
-from seq2seq.tables import check_range
+from seq2seq.registry import check_range
 
 Tie = Literal["none", "target", "all"]
 

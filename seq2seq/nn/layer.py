@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torch.nn.functional import gelu, silu
 
 from seq2seq.nn.dropout import Dropout
-from seq2seq.tables import check_range
+from seq2seq.registry import check_range
 
 Activation = Literal["relu", "gelu", "silu", "swiglu"]
 NormName = Literal["layernorm", "rmsnorm"]

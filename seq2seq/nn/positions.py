@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from seq2seq.errors import ConfigError
 from seq2seq.functional.positions import alibi, bucket_starts, rotate, sinusoid, t5_buckets
-from seq2seq.tables import Table, check_range
+from seq2seq.registry import Table, check_range
 
 
 class PositionScheme(nn.Module):

@@ -15,8 +15,10 @@ MEASURED = 2.0  # seconds of a full engine that are enough to judge its speed by
 REMEMBERED = 20.0  # seconds of a full engine after which older ones count half
 VALID = 60.0  # seconds after which a speed must be measured anew
 
-ALL = "too much waits to be translated: try again a little later"
-OWN = "your other texts take all the room that you may have: wait until they are translated"
+QUEUE_FULL = "too much waits to be translated: try again a little later"
+CLIENT_QUEUE_FULL = (
+    "your other texts take all the room that you may have: wait until they are translated"
+)
 
 
 class Backlog:
@@ -53,9 +55,9 @@ class Backlog:
         others = self.pieces_by_client(half)
         own = others.pop(client, 0)
         if own and own + pieces > (half if others else limit):
-            return OWN
+            return CLIENT_QUEUE_FULL
         total = sum(min(each, half) for each in others.values()) + min(own + pieces, half)
-        return ALL if total > limit else ""
+        return QUEUE_FULL if total > limit else ""
 
     def pieces_until(self, client: str, pieces: int) -> int:
         """Pieces that are translated until a new request of so many is, if turns are taken: of each
@@ -163,7 +165,7 @@ class Speed:
         return pieces / seconds
 
 
-class Start(NamedTuple):
+class StartedSentence(NamedTuple):
     """The circumstances in which the engine got a sentence."""
 
     time: float
@@ -192,7 +194,7 @@ class QueuedEngine(SentenceEngine):
         self.speed = Speed(clock)
         self._clock = clock
         self._queue = FairQueue()
-        self._started: dict[SentenceRequest, Start] = {}  # those that the engine has
+        self._started: dict[SentenceRequest, StartedSentence] = {}  # those that the engine has
         self._rows = 0  # their hypotheses
         self._widest: ClientRequest | None = None  # has all the rows that it may have
 
@@ -257,7 +259,9 @@ class QueuedEngine(SentenceEngine):
                 self._widest = request.owner
         if portion:
             now = self._clock()
-            self._started |= {each: Start(now, beams, self._rows) for each, beams in portion}
+            self._started |= {
+                each: StartedSentence(now, beams, self._rows) for each, beams in portion
+            }
             self.engine.submit([request for request, _ in portion])
 
     def _release(self, request: SentenceRequest) -> None:

@@ -12,7 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive
 
 from seq2seq.documents.document import Document, Split
-from seq2seq.documents.sentences import BETTER, has_better
+from seq2seq.documents.sentences import LIBRARY_ADVICE, lacks_library
 from seq2seq.errors import ConfigError
 from seq2seq.languages import language_code
 from seq2seq.serving.auth import read_keys
@@ -136,8 +136,8 @@ class Service:
                 for model in loaded.values():
                     await model.close()
                 raise
-            if any(has_better(model.source) for model in loaded.values()):
-                log.warning(BETTER)
+            if any(lacks_library(model.source) for model in loaded.values()):
+                log.warning(LIBRARY_ADVICE)
             for model in loaded.values():
                 model.thread.start()
             replaced, self.models = self.models, loaded

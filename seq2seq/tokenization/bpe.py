@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 import tokenizers
 from tokenizers import decoders, models, normalizers, pre_tokenizers, trainers
 
+from seq2seq.registry import check_range
 from seq2seq.symbols import NAMES
-from seq2seq.tables import check_range
 from seq2seq.tokenization.recipe import Recipe, check_vocab_size, split_at_cjk
 from seq2seq.tokenization.tokenizer import Tokenizer
 

@@ -4,7 +4,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from seq2seq.errors import ConfigError
-from seq2seq.tables import Table, check_options
+from seq2seq.registry import Table, check_options
 from seq2seq.tokenization.bpe import ByteLevelBPE
 from seq2seq.tokenization.recipe import Recipe
 from seq2seq.tokenization.sentencepiece import SentencePiece

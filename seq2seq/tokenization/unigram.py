@@ -11,8 +11,8 @@ import tokenizers
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
 
 from seq2seq.errors import ConfigError
+from seq2seq.registry import check_range
 from seq2seq.symbols import NAMES
-from seq2seq.tables import check_range
 from seq2seq.tokenization.recipe import Recipe, check_vocab_size, split_at_cjk
 from seq2seq.tokenization.tokenizer import Tokenizer
 

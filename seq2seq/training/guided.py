@@ -14,7 +14,7 @@ from seq2seq.data.options import DataOptions
 from seq2seq.data.piece_links import BatchLinks
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
-from seq2seq.tables import check_range
+from seq2seq.registry import check_range
 from seq2seq.training.config.options import GuidedOptions
 
 # Floor of a weight, so that its logarithm stays finite. Only a piece outside a mechanism's window

@@ -90,7 +90,7 @@ class LossChunk(NamedTuple):
     bias: Tensor
     loss: Tensor  # the sum so far, over the K states as well
     nll: Tensor  # likewise
-    slopes: list[Tensor]  # gradients of hidden, weight and bias, if they are needed
+    gradients: list[Tensor]  # gradients of hidden, weight and bias, if they are needed
 
 
 def add_cross_entropy(chunk: LossChunk, smoothing: float) -> None:
@@ -104,7 +104,7 @@ def add_cross_entropy(chunk: LossChunk, smoothing: float) -> None:
     Only the first term touches every word of every row. Its 1 / Z moves into the narrow factor of
     each product, and the other two terms are added to the results, so a chunk is read less often.
     """
-    (h,), target, weight, bias, loss, nll, slopes = chunk
+    (h,), target, weight, bias, loss, nll, gradients = chunk
     z = torch.addmm(bias, h, weight.t()).to(loss.dtype)
     z -= z.amax(1, keepdim=True)
     z_right, z_mean = z.gather(1, target[:, None]).sum(), z.mean(1).sum()
@@ -113,8 +113,8 @@ def add_cross_entropy(chunk: LossChunk, smoothing: float) -> None:
     log_Z = Z.log().sum()
     nll += log_Z - z_right
     loss += log_Z - (1 - smoothing) * z_right - smoothing * z_mean
-    if slopes:
-        of_hidden, of_weight, of_bias = slopes
+    if gradients:
+        of_hidden, of_weight, of_bias = gradients
         e = e.to(weight.dtype)
         of_hidden[0] = (e @ weight).to(loss.dtype) / Z
         of_weight += e.t() @ (h / Z).to(weight.dtype)
@@ -122,10 +122,10 @@ def add_cross_entropy(chunk: LossChunk, smoothing: float) -> None:
 
 
 def subtract_target(
-    hidden: Tensor, target: Tensor, weight: Tensor, slopes: list[Tensor], smoothing: float
+    hidden: Tensor, target: Tensor, weight: Tensor, gradients: list[Tensor], smoothing: float
 ) -> None:
     """The terms of the gradient that do not depend on the scores: those of the smoothed target."""
-    (hidden,), ((of_hidden,), of_weight, of_bias) = hidden, slopes
+    (hidden,), ((of_hidden,), of_weight, of_bias) = hidden, gradients
     right, all_words = 1 - smoothing, smoothing / len(weight)
     of_hidden -= right * weight[target] + all_words * weight.sum(0)
     of_weight.index_add_(0, target, hidden.to(weight.dtype), alpha=-right)
@@ -179,7 +179,7 @@ def add_r_drop(chunk: LossChunk, alpha: float, smoothing: float) -> None:
 
     and those of q the same with p and q swapped.
     """
-    hidden, target, weight, bias, loss, nll, slopes = chunk
+    hidden, target, weight, bias, loss, nll, gradients = chunk
     log_p = (hidden @ weight.t() + bias).to(loss.dtype).log_softmax(-1)  # (2, R', V)
     right = target.expand(2, -1)[..., None]
     of_right = log_p.gather(-1, right).sum()
@@ -188,8 +188,8 @@ def add_r_drop(chunk: LossChunk, alpha: float, smoothing: float) -> None:
     p, d = log_p.exp(), log_p - log_p.flip(0)
     divergence = (p * d).sum(-1, keepdim=True)
     loss += alpha / 2 * divergence.sum()
-    if slopes:
-        of_hidden, of_weight, of_bias = slopes
+    if gradients:
+        of_hidden, of_weight, of_bias = gradients
         slope = p * (1 + alpha / 2 * (1 + d - divergence)) - alpha / 2 * p.flip(0)
         slope -= smoothing / len(weight)
         slope.scatter_add_(-1, right, slope.new_full(right.shape, smoothing - 1))
@@ -235,16 +235,18 @@ class ChunkedLoss(Function):
         low = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
         with torch.autocast(device, enabled=False):
             w, b = weight.to(low or weight.dtype), bias.to(low or bias.dtype)
-            slopes = [torch.zeros_like(x) for x in (hidden, weight, bias)] if with_gradient else []
+            gradients = (
+                [torch.zeros_like(x) for x in (hidden, weight, bias)] if with_gradient else []
+            )
             wide = torch.promote_types(w.dtype, torch.float32)
             sums = hidden.new_zeros((), dtype=wide), hidden.new_zeros((), dtype=wide)
             for start in range(0, len(target), size):
                 rows = slice(start, start + size)
-                of_chunk = [slopes[0][:, rows], *slopes[1:]] if slopes else []
+                of_chunk = [gradients[0][:, rows], *gradients[1:]] if gradients else []
                 add(LossChunk(hidden[:, rows].to(w.dtype), target[rows], w, b, *sums, of_chunk))
-            if slopes and finish is not None:
-                finish(hidden, target, weight, slopes)
-        ctx.save_for_backward(*slopes)
+            if gradients and finish is not None:
+                finish(hidden, target, weight, gradients)
+        ctx.save_for_backward(*gradients)
         loss, nll = (total / len(hidden) for total in sums)
         ctx.mark_non_differentiable(nll)
         return loss, nll

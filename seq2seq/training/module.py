@@ -14,7 +14,7 @@ from seq2seq.data.batch import Batch
 from seq2seq.decoding import Greedy, decode
 from seq2seq.metrics.registry import build_bleu
 from seq2seq.models import Seq2Seq
-from seq2seq.tables import options_of
+from seq2seq.registry import options_of
 from seq2seq.tokenization.tokenizer import Tokenizer
 from seq2seq.training.callbacks import replace_by_average
 from seq2seq.training.config.plan import Plan

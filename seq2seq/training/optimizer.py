@@ -10,7 +10,7 @@ import torch
 from seq2seq.attention import Attention
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
-from seq2seq.tables import Table, check_options, check_range
+from seq2seq.registry import Table, check_options, check_range
 from seq2seq.training.config.options import OptimizerOptions
 
 OPTIMIZERS: dict[str, type[torch.optim.Adam]] = {
@@ -24,7 +24,7 @@ def build_optimizer(
 ) -> torch.optim.Optimizer:
     """Adam or AdamW as the options say; `fused` updates all parameters in one pass."""
     return OPTIMIZERS[options.name](
-        parameter_groups(model, options.lr),
+        learning_rate_groups(model, options.lr),
         lr=options.lr,
         betas=options.betas,
         eps=options.eps,
@@ -33,7 +33,7 @@ def build_optimizer(
     )
 
 
-def parameter_groups(model: Seq2Seq, lr: float) -> list[dict[str, Any]]:
+def learning_rate_groups(model: Seq2Seq, lr: float) -> list[dict[str, Any]]:
     """The parameters of each learning rate, `lr` itself first; see `Attention.lr_multipliers`."""
     lr_multipliers: dict[Any, float] = {}
     for module in model.modules():

@@ -47,7 +47,7 @@ class TextCodec:
         Raises: as `Requirements`.
         """
         asks = request.prefix or request.must or request.must_not
-        if not (asks or (self.rules and self.rules.concern(request.text))):
+        if not (asks or (self.rules and self.rules.apply_to(request.text))):
             return None
         return Requirements(
             self.rules or Rules(),

@@ -17,7 +17,7 @@ from seq2seq.attention.roles import without_elsewhere
 from seq2seq.errors import ConfigError
 from seq2seq.models import MODELS
 from seq2seq.nn.positions import POSITIONS
-from seq2seq.tables import options_of
+from seq2seq.registry import options_of
 
 DIM = 32
 

@@ -7,7 +7,7 @@ from cases import DIM, randn
 from helpers import gradients, randomised, small_model, source_batch
 
 from seq2seq.attention import Place, Role
-from seq2seq.attention.pages import PagePool
+from seq2seq.attention.page_pool import PagePool
 from seq2seq.attention.ssru import SSRU
 from seq2seq.functional.ssru import gated_means
 from seq2seq.symbols import BOS

@@ -8,8 +8,8 @@ from typing import Any, NamedTuple
 from toys import NextLogP
 
 from seq2seq.decoding import SEARCHES, Hypothesis
+from seq2seq.registry import options_of
 from seq2seq.symbols import BOS, EOS, PAD, UNK
-from seq2seq.tables import options_of
 
 Looks = Callable[[list[int]], list[float]]  # prefix -> weights of the next step, S + 1 of them
 Choose = Callable[[list[tuple[float, int]], int], tuple[float, int]]

@@ -29,8 +29,8 @@ from seq2seq.decoding import (
     decode,
 )
 from seq2seq.errors import ConfigError
+from seq2seq.registry import options_of
 from seq2seq.symbols import EOS
-from seq2seq.tables import options_of
 from seq2seq.tokenization.words import CharacterLevel
 
 

@@ -14,8 +14,8 @@ from helpers import (
 )
 from torch import Tensor
 
+from seq2seq.attention.page_pool import PagePool
 from seq2seq.attention.paged import PagedMemory
-from seq2seq.attention.pages import PagePool
 from seq2seq.decoding import Engine, SentenceRequest
 from seq2seq.decoding.greedy import Greedy
 from seq2seq.models import DecodeState, Seq2Seq

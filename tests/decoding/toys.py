@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from seq2seq.attention import Memory, StateMemory
-from seq2seq.attention.pages import PagePool
+from seq2seq.attention.page_pool import PagePool
 from seq2seq.decoding import Hypothesis
 from seq2seq.models import Decoded, DecodeState, Encoded, Seq2Seq
 from seq2seq.symbols import BOS, EOS, PAD, UNK

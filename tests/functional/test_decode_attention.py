@@ -5,7 +5,7 @@ import torch
 from helpers import assert_equal, mask_of
 
 from seq2seq.functional import explicit_attention
-from seq2seq.functional.decode import FEW, are_few, decode_attention
+from seq2seq.functional.decode import FEW, decode_attention, use_decode_attention
 from seq2seq.functional.scores import dot
 
 
@@ -36,6 +36,6 @@ def test_its_softmax_is_wide_and_its_inputs_stay_as_they_are() -> None:
 
 def test_it_is_for_few_queries_and_not_for_training() -> None:
     q = torch.zeros(1, 1, FEW, 2)
-    assert not are_few(q)
+    assert not use_decode_attention(q)
     with torch.no_grad():
-        assert are_few(q) and not are_few(torch.zeros(1, 1, FEW + 1, 2))
+        assert use_decode_attention(q) and not use_decode_attention(torch.zeros(1, 1, FEW + 1, 2))

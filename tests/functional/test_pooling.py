@@ -6,7 +6,7 @@ from helpers import assert_equal, gradients
 from torch import Tensor
 
 from seq2seq.functional import attend
-from seq2seq.functional.pooling import nearest, normalised, uniform
+from seq2seq.functional.pooling import nearest, normalise, uniform
 from seq2seq.functional.scores import gaussian
 
 MASK = torch.tensor([True, True, False, True])
@@ -20,13 +20,13 @@ def line(*places: float) -> Tensor:
 def test_dividing_a_gaussian_kernel_by_its_sum_is_the_softmax_of_its_logarithm() -> None:
     q, k = (torch.randn(2, 3, n, 4, dtype=torch.float64) for n in (5, 6))
     scores = gaussian(q, k, torch.rand(3, dtype=torch.float64) + 0.5)
-    assert_equal(normalised(scores.exp()), scores.softmax(-1))
+    assert_equal(normalise(scores.exp()), scores.softmax(-1))
 
 
 def test_similarities_are_divided_by_their_sum_over_what_is_visible() -> None:
     similarities = torch.tensor([[1.0, 2.0, 9.0, 1.0], [0.0, 0.0, 9.0, 0.0]])[None, None]
     expected = [[0.25, 0.5, 0, 0.25], [0, 0, 0, 0]]
-    assert normalised(similarities, MASK)[0, 0].tolist() == expected
+    assert normalise(similarities, MASK)[0, 0].tolist() == expected
 
 
 def test_uniform_weights_are_the_mean_of_what_is_visible() -> None:

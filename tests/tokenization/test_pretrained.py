@@ -14,8 +14,8 @@ from seq2seq.constraints.spelling import Spelling
 from seq2seq.data.options import DataOptions
 from seq2seq.data.prepare import prepare
 from seq2seq.errors import ConfigError, DataError
+from seq2seq.registry import check_options
 from seq2seq.symbols import NAMES, UNK
-from seq2seq.tables import check_options
 from seq2seq.tokenization import piece_model
 from seq2seq.tokenization import sentencepiece as spm
 from seq2seq.tokenization.registry import build_recipe

@@ -9,8 +9,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from seq2seq.errors import ConfigError, DataError
+from seq2seq.registry import check_options
 from seq2seq.symbols import BOS, EOS, NAMES, PAD, UNK
-from seq2seq.tables import check_options
 from seq2seq.tokenization.bpe import ByteLevelBPE
 from seq2seq.tokenization.registry import TOKENIZERS
 from seq2seq.tokenization.tokenizer import Tokenizer

@@ -15,7 +15,7 @@ from seq2seq.training.optimizer import (
     SCHEDULES,
     build_optimizer,
     build_schedule,
-    parameter_groups,
+    learning_rate_groups,
 )
 
 ADAM = OptimizerOptions("adam", lr=0.01, betas=(0.9, 0.98), eps=1e-12, weight_decay=0.0)
@@ -24,7 +24,7 @@ ADAM = OptimizerOptions("adam", lr=0.01, betas=(0.9, 0.98), eps=1e-12, weight_de
 @pytest.mark.parametrize("attn", ["mha", "dot", "general", "performer"])
 def test_every_parameter_is_in_one_group(attn: str) -> None:
     model = small_model("transformer", f"attn={attn}")
-    groups = parameter_groups(model, 1.0)
+    groups = learning_rate_groups(model, 1.0)
     grouped = [id(p) for group in groups for p in group["params"]]
     assert sorted(grouped) == sorted(id(p) for p in model.parameters())
     assert len(groups) == (1 if attn == "mha" else 2)

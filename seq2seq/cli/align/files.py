@@ -59,7 +59,7 @@ class Direction(NamedTuple):
 
 
 def swap_sides(links: Iterable[Link]) -> set[Link]:
-    """Links with the other side first."""
+    """The links with source and target swapped."""
     return {(j, i) for i, j in links}
 
 

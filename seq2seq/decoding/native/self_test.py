@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from seq2seq.attention.pages import PagePool
+from seq2seq.attention.page_pool import PagePool
 from seq2seq.decoding.native.layout import open_library
 from seq2seq.decoding.native.linear import NativeLinear, Packer
 from seq2seq.decoding.native.model import NativeTransformer

@@ -9,7 +9,7 @@ from hydra import compose, initialize_config_dir
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
-from seq2seq.tables import did_you_mean
+from seq2seq.registry import did_you_mean
 
 
 def explain_config_error(error: BaseException, folder: str, overrides: list[str]) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from seq2seq.errors import ConfigError
-from seq2seq.tables import check_range
+from seq2seq.registry import check_range
 
 FROM_CHECKPOINT = "checkpoint"  # the name of conf/tokenizer/checkpoint.yaml
 AUTO = "auto"  # resume= the last.ckpt of the run's folder, if it is there

@@ -20,7 +20,7 @@ from seq2seq.decoding import Search, build_search, check_coverage, engine_option
 from seq2seq.environment import training_command
 from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.models import MODELS, Seq2Seq, check_model
-from seq2seq.tables import check_options, did_you_mean, options_of
+from seq2seq.registry import check_options, did_you_mean, options_of
 from seq2seq.tokenization.registry import build_recipe
 from seq2seq.training.config.options import (
     AUTO,

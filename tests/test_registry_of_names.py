@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 import pytest
 
 from seq2seq.errors import ConfigError
-from seq2seq.tables import (
+from seq2seq.registry import (
     Table,
     check_options,
     check_range,
