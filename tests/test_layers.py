@@ -92,7 +92,7 @@ LIBRARIES = {
 # Lines of code of each package: blank lines, comments and docstrings are not counted. A commit that
 # raises one says why.
 BUDGETS = {
-    "cli": 2922,
+    "cli": 2924,
     "decoding": 2523,
     "training": 2107,
     "attention": 1989,
