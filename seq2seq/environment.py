@@ -149,9 +149,8 @@ def use_utf8() -> None:
     mode: Python has already chosen the encoding of file names. Invalid characters, as in the name
     of a file that is not UTF-8, are printed as escapes.
     """
-    if codecs.lookup(sys.getfilesystemencoding()).name == "ascii" and (
-        os.environ.get("PYTHONUTF8") != "1"
-    ):
+    encoding = codecs.lookup(sys.getfilesystemencoding()).name
+    if encoding == "ascii" and os.environ.get("PYTHONUTF8") != "1":
         os.environ["PYTHONUTF8"] = "1"
         os.execv(sys.executable, [sys.executable, *sys.orig_argv[1:]])
     for stream in (sys.stdout, sys.stderr):

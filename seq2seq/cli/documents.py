@@ -26,12 +26,6 @@ LONGEST = 2**24  # bytes, of a document in memory
 OF_SENTENCES = ("nbest", "json", "json_input", "prefix")
 
 
-def add_documents(command: argparse.ArgumentParser) -> None:
-    add = command.add_argument
-    add("--document", action="store_true", help="translate the sentences of whole texts")
-    add("--html", action="store_true", help="for --document: what is between the tags of HTML")
-
-
 def check_documents(arguments: argparse.Namespace) -> None:
     """Raises: ConfigError for an option that needs another, or is of single sentences."""
     if arguments.html and not arguments.document:

@@ -159,10 +159,10 @@ def add_decoding(command: argparse.ArgumentParser) -> None:
     group.add_argument("--stats", action="store_true", help="print engine statistics to stderr")
 
 
-def search_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of `Translator.search`. Called before torch is imported.
+def decoding_arguments(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The arguments of `Translator.search` and of `Translator.engine`, before torch is imported.
 
-    Raises: ConfigError for options that exclude each other.
+    Raises: ConfigError for options that exclude each other, and for --workers on a GPU.
     """
     given = {name: getattr(arguments, name) for name in (*ANY, *BEAM, *SAMPLE)}
     given = {name: value for name, value in given.items() if value is not None}
@@ -173,19 +173,14 @@ def search_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
             f"{beam[0]} belongs to a search for the best, {drawn[0]} draws at random: leave one out"
         )
     if drawn or (arguments.mbr and not beam):
-        return {"name": "sample", "samples": arguments.mbr, **given}
-    return given
-
-
-def engine_arguments(arguments: argparse.Namespace) -> dict[str, Any]:
-    """The arguments of `Translator.engine`. Raises: ConfigError for --workers on a GPU."""
+        given = {"name": "sample", "samples": arguments.mbr, **given}
     several = isinstance(arguments.workers, int) and arguments.workers > 1
     if several and arguments.device.startswith("cuda"):
         raise ConfigError(
             "--workers are processes on CPU cores; a GPU takes one: leave it out, or add "
             "--device cpu"
         )
-    return {name: getattr(arguments, name) for name in ENGINE}
+    return given, {name: getattr(arguments, name) for name in ENGINE}
 
 
 def model_paths(path: str | Path, arguments: argparse.Namespace) -> list[Path]:
@@ -204,13 +199,12 @@ def open_models(path: str | Path, arguments: argparse.Namespace) -> "Translator"
     """The model, or the ensemble, that the arguments say."""
     from seq2seq.translator import Translator  # only here: torch takes a second
 
-    device, tag = arguments.device, arguments.tag
     paths = model_paths(path, arguments)
     if len(paths) == 1:
-        return Translator.load(path, device, tag)
+        return Translator.load(path, arguments.device, arguments.tag)
     options: dict[str, Any] = {name: getattr(arguments, name) for name in ENSEMBLE[1:]}
     given = {name: value for name, value in options.items() if value is not None}
-    return Translator.ensemble(paths, device=device, tag=tag, **given)
+    return Translator.ensemble(paths, device=arguments.device, tag=arguments.tag, **given)
 
 
 def options_of_models(arguments: argparse.Namespace) -> list[str]:

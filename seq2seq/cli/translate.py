@@ -21,7 +21,6 @@ from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from seq2seq.cli import status
 from seq2seq.cli.documents import (
-    add_documents,
     check_documents,
     keep_placeholders,
     translate_documents,
@@ -39,10 +38,9 @@ from seq2seq.cli.options import (
     add_decoding,
     add_ensemble,
     add_model,
-    engine_arguments,
+    decoding_arguments,
     open_models,
     positive,
-    search_arguments,
 )
 from seq2seq.cli.ray_cluster import translate_on_ray
 from seq2seq.cli.requirements import (
@@ -87,7 +85,8 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
         action="store_true",
         help='read JSON lines: "text"; "prefix", "must" and "must_not" of its translation',
     )
-    add_documents(command)
+    add("--document", action="store_true", help="translate the sentences of whole texts")
+    add("--html", action="store_true", help="for --document: what is between the tags of HTML")
     add_files(command)
     add("--max-source", type=positive, metavar="N", help="split lines of over N pieces")
     add("--quiet", action="store_true", help="show no progress")
@@ -178,7 +177,7 @@ def write_results(
 
 def decoding_options(arguments: argparse.Namespace) -> tuple[dict[str, Any], dict[str, Any]]:
     """The arguments of the search and of the engine. Raises: ConfigError for a mistake."""
-    search, engine = search_arguments(arguments), engine_arguments(arguments)
+    search, engine = decoding_arguments(arguments)
     check_documents(arguments)
     check_files(arguments)
     check_requirements(arguments)

@@ -41,16 +41,19 @@ def with_precision(model: Seq2Seq, precision: str) -> Seq2Seq:
 
 
 def to_float32(model: Seq2Seq) -> Seq2Seq:
-    return accelerate(copy_model(model), to_column_major, int8=False) if is_on_cpu(model) else model
+    if not next(model.parameters()).is_cpu:
+        return model
+    return accelerate(copy_model(model), to_column_major, int8=False)
 
 
 def to_bfloat16(model: Seq2Seq) -> Seq2Seq:
     converted = copy_model(model, lambda x: x.to(torch.bfloat16) if x.is_floating_point() else x)
-    return replace_linears(converted, PackedLinear.of) if is_on_cpu(model) else converted
+    on_cpu = next(model.parameters()).is_cpu
+    return replace_linears(converted, PackedLinear.of) if on_cpu else converted
 
 
 def to_int8(model: Seq2Seq) -> Seq2Seq:
-    if not is_on_cpu(model):
+    if not next(model.parameters()).is_cpu:
         raise ConfigError(
             "decode.precision=int8 runs on a CPU only. On a GPU use decode.precision=bfloat16, or "
             "choose the CPU: --device cpu"
@@ -101,13 +104,9 @@ def describe_backend(model: Seq2Seq) -> str:
     if is_native(model):
         return "C"
     parameter = next(model.parameters())
-    if parameter.dtype != torch.float32 or not is_on_cpu(model):
+    if parameter.dtype != torch.float32 or not parameter.is_cpu:
         return "torch: the C computes float32 and int8 on a CPU"
     return f"torch: {native.unavailable_reason() or 'the C does not cover these attentions'}"
-
-
-def is_on_cpu(model: nn.Module) -> bool:
-    return next(model.parameters()).device.type == "cpu"
 
 
 def to_column_major(linear: nn.Linear) -> nn.Linear:

@@ -8,6 +8,7 @@ Letters beside those of the package: F features; x' = x / D^(1/4).
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -55,13 +56,11 @@ def elu_features(x: Tensor) -> Tensor:
     return torch.where(x > 0, x + 1, x.clamp(max=0).exp())
 
 
-def map_without_level(phi: Callable[[Tensor], Tensor]) -> FeatureMap:
-    """The map of a function whose values need no level, the same for queries and keys."""
-
-    def keys(k: Tensor, mask: Tensor | None, before: Tensor | None) -> Features:
-        return Features(fill_masked(phi(k), mask, 0.0))
-
-    return FeatureMap(phi, keys)
+def keys_without_level(
+    phi: Callable[[Tensor], Tensor], k: Tensor, mask: Tensor | None, before: Tensor | None
+) -> Features:
+    """The features of keys by a function whose values need no level, that of the queries."""
+    return Features(fill_masked(phi(k), mask, 0.0))
 
 
 def fill_masked(x: Tensor, mask: Tensor | None, value: float) -> Tensor:
@@ -69,7 +68,7 @@ def fill_masked(x: Tensor, mask: Tensor | None, value: float) -> Tensor:
     return x if mask is None else x.masked_fill(~mask[:, None, :, None], value)
 
 
-ELU = map_without_level(elu_features)
+ELU = FeatureMap(elu_features, partial(keys_without_level, elu_features))
 
 # The `eps` of FAVOR+. A denominator of features at their level may be small, where no large feature
 # of a query meets one of a key, and still be exact: 1e-6 would show.
@@ -150,4 +149,8 @@ def relu_map(w: Tensor) -> FeatureMap:
     Args:
         w: (F, D), from `orthogonal_features`.
     """
-    return map_without_level(lambda x: project_features(x, w)[1].relu() + 1e-3)
+
+    def phi(x: Tensor) -> Tensor:
+        return project_features(x, w)[1].relu() + 1e-3
+
+    return FeatureMap(phi, partial(keys_without_level, phi))

@@ -14,7 +14,7 @@ from test_guides import obeys, random_constraint
 from test_searches import Run, table_cases
 from toys import TableModel, assert_same
 
-from seq2seq.cli.options import add_decoding, search_arguments
+from seq2seq.cli.options import add_decoding, decoding_arguments
 from seq2seq.cli.requirements import add_requirements
 from seq2seq.constraints.guide import Guide
 from seq2seq.constraints.lexical import Vocabulary
@@ -303,12 +303,13 @@ def test_what_makes_no_groups_is_refused(options: dict[str, Any], words: str) ->
 def test_options_of_the_command_choose_it_unless_tokens_are_drawn() -> None:
     parser = argparse.ArgumentParser()
     add_decoding(parser)
+    parser.add_argument("--device", default="auto")
     add_requirements(parser)
     arguments = parser.parse_args(["--beam-groups", "2", "--diversity-penalty", "0.3"])
-    given = search_arguments(arguments)
+    given, _ = decoding_arguments(arguments)
     assert given == {"beam_groups": 2, "diversity_penalty": 0.3}
     for name in given:
         assert [n for n in SEARCHES if name in options_of(SEARCHES.find(n))] == ["diverse"]
     for option in ("--beam-groups=2", "--diversity-penalty=0"):
         with pytest.raises(ConfigError, match=f"{option[:-2]} belongs to a search for the best"):
-            search_arguments(parser.parse_args([option, "--sample"]))
+            decoding_arguments(parser.parse_args([option, "--sample"]))

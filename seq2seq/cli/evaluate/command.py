@@ -24,10 +24,9 @@ from seq2seq.cli.options import (
     add_decoding,
     add_device,
     add_ensemble,
-    engine_arguments,
+    decoding_arguments,
     model_paths,
     options_of_models,
-    search_arguments,
 )
 from seq2seq.cli.requirements import add_requirements, check_requirements
 from seq2seq.durable import replacing
@@ -99,8 +98,7 @@ def resamples(text: str) -> int:
 
 def check_arguments(arguments: argparse.Namespace, paths: list[Path]) -> None:
     """Raises: ConfigError for options that cannot work."""
-    search_arguments(arguments)
-    engine_arguments(arguments)
+    decoding_arguments(arguments)
     check_requirements(arguments)
     if len(paths) == 1 and arguments.paired:
         raise ConfigError(
