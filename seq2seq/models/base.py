@@ -147,9 +147,7 @@ class Seq2Seq(nn.Module):
         if self.max_length is not None:
             self._check_length(state.length + n, "target")
         positions = state.begin(n)
-        decoded = self.decode(tokens, state.source, state.past, positions, need_weights)
-        state.end(n)
-        return decoded
+        return self.decode(tokens, state.source, state.past, positions, need_weights)
 
     def _check_length(self, length: int, side: str) -> None:
         if self.max_length is not None and length > self.max_length:

@@ -109,11 +109,8 @@ class DecodeState:
             positions = starts.repeat_interleave(self.beams)[:, None] + positions
         if self._targets is not None:
             self._targets.grow(positions)
-        return positions
-
-    def end(self, n: int) -> None:
-        """Once a step, after the layers."""
         self.lengths = [length + n for length in self.lengths]
+        return positions
 
     def fork(self, parents: Tensor) -> None:
         """Row r continues the hypothesis of row parents[r], (N,), of the same sentence."""

@@ -89,8 +89,6 @@ class EngineThread:
 
     def translate(self, answer: "asyncio.Future[None]", request: ClientRequest) -> None:
         """Translate the sentences of a request. The answer comes when all are translated."""
-        if answer.done():
-            return
         request.answer = answer
         self._active.add(request)
         try:

@@ -48,7 +48,7 @@ class TableModel(Seq2Seq):
         first = source.state["first"].repeat_interleave(state.beams, dim=0)
         row = (past.state["row"] * 31 + tokens + 7 * first) % PRIME
         past.state = {"row": row}
-        state.end(1)
+        state.lengths = [length + 1 for length in state.lengths]
         return Decoded(self.table[row], None)
 
     def logits(self, hidden: Tensor) -> Tensor:
