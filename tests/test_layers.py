@@ -96,7 +96,7 @@ BUDGETS = {
     "decoding": 2524,
     "training": 2107,
     "attention": 1989,
-    "data": 1760,
+    "data": 1764,
     "serving": 1584,
     "functional": 1278,
     "interchange": 1228,

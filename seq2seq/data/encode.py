@@ -11,7 +11,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from seq2seq.data.encoding_stats import EMPTY, KEPT, LONG, EncodingStats
+from seq2seq.data.encoding_stats import EncodingStats
+from seq2seq.data.filtering import KEPT, judge_pair
 from seq2seq.data.formats import Pair
 from seq2seq.data.mixture import Component
 from seq2seq.data.ragged_array import RaggedWriter
@@ -45,7 +46,7 @@ def encode_block(pairs: Iterable[Pair], tokenizers: Tokenizers, max_length: int)
         of_sources = tokenizers.source.encode_batch([source for source, _ in chunk])
         of_targets = tokenizers.target.encode_batch([target for _, target in chunk])
         for pair, source, target in zip(chunk, of_sources, of_targets, strict=True):
-            outcomes.append(outcome_of(pair, max(len(source), len(target)), max_length))
+            outcomes.append(judge_pair(pair, max(len(source), len(target)), max_length))
             if outcomes[-1] == KEPT:
                 sources.append(source)
                 targets.append(target)
@@ -60,14 +61,6 @@ def encode_block(pairs: Iterable[Pair], tokenizers: Tokenizers, max_length: int)
 
 def count_characters(pair: Pair) -> int:
     return len(pair[0]) + len(pair[1])
-
-
-def outcome_of(pair: Pair, pieces: int, max_length: int) -> int:
-    """KEPT, EMPTY or LONG; `pieces` are those of the longer side, its tag counted, EOS not."""
-    if not (pair[0].strip() and pair[1].strip()):
-        return EMPTY
-    # A row of exactly `max_length` pieces is too long: EOS is one more.
-    return KEPT if pieces < max_length else LONG
 
 
 def hash_pair(source: str, target: str) -> int:

@@ -7,9 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from seq2seq.data.filtering import EMPTY, KEPT, LONG
 from seq2seq.symbols import UNK
-
-KEPT, EMPTY, LONG = range(3)  # what becomes of a pair
 
 LINES_KEPT = 100
 LINES_SHOWN = 5

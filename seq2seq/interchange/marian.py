@@ -47,7 +47,7 @@ def read_marian(
     # They have neither pad nor a start symbol: the decoder begins with zeros, which stand behind
     # the last row.
     return assemble(
-        nodes, sides, sizes, tensors, partial(list_npz_names, nodes), folder.read | files
+        nodes, sides, sizes, tensors, partial(candidate_names, nodes), folder.read | files
     )
 
 
@@ -100,7 +100,7 @@ def read_description(arrays: Mapping[str, np.ndarray], where: str) -> dict[str, 
     return content
 
 
-def list_npz_names(nodes: Mapping[str, Any], ours: str) -> list[str]:
+def candidate_names(nodes: Mapping[str, Any], ours: str) -> list[str]:
     """The names that a parameter may have: `decoder.0.cross.q.weight` ->
     `decoder_l1_context_Wq`.
     """

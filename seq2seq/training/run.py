@@ -20,9 +20,9 @@ from seq2seq import checkpoint
 from seq2seq.checkpoint.folder import BEST, KEPT, LAST
 from seq2seq.data.batch_loader import EvalBatches
 from seq2seq.data.corpus import Corpus, text_of_rows
+from seq2seq.data.decoding_limit import learn_length_ratio
 from seq2seq.data.groups import group_marks
 from seq2seq.data.ledger import write_ledger
-from seq2seq.data.length_ratio import learn_length_ratio
 from seq2seq.data.mixture import find_components
 from seq2seq.data.options import DataOptions
 from seq2seq.data.prepare import Prepared, prepare
