@@ -274,3 +274,20 @@ int64_t s2s_encode(const Stack *s, const EncodeBatch *batch, float *hidden, void
     apply_norm(&s->final_norm, hidden, rows, s->dim, hidden);
     return arena.size;
 }
+
+/* The best outputs of the head for each row, and their log-probabilities. */
+int64_t s2s_topk(const Linear *head, const float *hidden, int64_t rows, const TopK *topk,
+                 void *workspace, int64_t size) {
+    Arena arena = {workspace, 0};
+    Epilogue epilogue = {.topk = topk};
+    epilogue.max = arena_alloc(&arena, rows * (int64_t)sizeof(float));
+    epilogue.sum_exp = arena_alloc(&arena, rows * (int64_t)sizeof(float));
+    void *rest = arena_alloc(&arena, linear_workspace(rows, head->in_features));
+    if (arena.size > size) return arena.size;
+    linear_forward(head, hidden, rows, &epilogue, 0, rest);
+    for (int64_t r = 0; r < rows; r++) {
+        const float log_sum = epilogue.max[r] + logf(epilogue.sum_exp[r]);
+        for (int64_t i = 0; i < topk->k; i++) topk->log_probs[r * topk->k + i] -= log_sum;
+    }
+    return arena.size;
+}
