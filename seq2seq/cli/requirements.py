@@ -85,8 +85,10 @@ def rules_of(
 
 
 def request_of(line: str | None, place: str, arguments: argparse.Namespace) -> "TranslationRequest":
-    """The request that a line of the input is, None for one that is too long to read; of JSON, if
-    the arguments say so.
+    """The request of a line of the input, which is JSON if the arguments say so.
+
+    Args:
+        line: None = it is too long to be read: the request has failed already.
     """
     from seq2seq.constraints.request import parse_request
     from seq2seq.translation.request import Problem, TranslationRequest

@@ -65,8 +65,7 @@ class SentenceRequest(Request):
         constraint: from which the engine makes a guide; None = no guide.
         draw_id: random draws depend on it; None = the number of sentences that its engine was given
             before.
-        owner: whose turn it needs, a client and one of its requests, for a queue in front of an
-            engine.
+        owner: whose turn it needs, for a queue in front of an engine, which knows its type.
         on_end: is called when it is done or has failed, within `SentenceEngine.advance`, and should
             do no more than write that down.
         hypotheses: if it is done, best first.
