@@ -10,9 +10,11 @@ from torch import Tensor
 
 from seq2seq.attention.page_pool import PagePool
 from seq2seq.constraints.guide import Guide
-from seq2seq.decoding.search import Hypothesis, Search, SearchState
+from seq2seq.decoding.native.search import NativeSearch, native_search
+from seq2seq.decoding.search import Hypothesis, Search, SearchState, StepChoice
 from seq2seq.decoding.stats import Stats
 from seq2seq.models import Encoded, Seq2Seq
+from seq2seq.models.base import Decoded
 from seq2seq.models.state import DecodeState
 from seq2seq.symbols import BOS, PAD
 
@@ -81,6 +83,7 @@ class DecodingBatch:
         self.request_ids: list[int] = []
         self._state: DecodeState
         self._search_state: SearchState
+        self._native_search: NativeSearch | None  # of `_search_state`, if the C computes it
         self._tokens: Tensor  # (N,) the last of every row
         self._answered: set[int] = set()  # ids of answered sentences that are not dropped yet
 
@@ -131,6 +134,7 @@ class DecodingBatch:
         else:
             self._state, self._search_state, self._tokens = state, search_state, tokens
         self.request_ids = [*self.request_ids, *request_ids]
+        self._native_search = native_search(self.model, self._search_state)
 
     def reserve(self) -> bool:
         """Make room for one more token in every row. False if there is none."""
@@ -148,13 +152,19 @@ class DecodingBatch:
             stats.held += self.pages.used * self.pages.page_size
             stats.written += self._state.written
             stats.high_water = self.pages.high_water
-        candidates = self.model.candidates(step.hidden[:, -1], self._search_state.request())
-        parents, self._tokens, done = self._search_state.advance(*candidates, step.weights)
+        parents, self._tokens, done = self._choose(step)
         start = stats.lap("choose", start)
         if parents is not None:
             self._state.fork(parents)
             stats.lap("fork", start)
         return self._answer(done.tolist())
+
+    def _choose(self, step: Decoded) -> StepChoice:
+        """The search's choice of the next tokens."""
+        if self._native_search is not None:
+            return self._native_search.advance(step.hidden[:, -1])
+        candidates = self.model.candidates(step.hidden[:, -1], self._search_state.request())
+        return self._search_state.advance(*candidates, step.weights)
 
     def _answer(self, done: list[bool]) -> Results:
         if True not in done:
@@ -190,6 +200,7 @@ class DecodingBatch:
         start = perf_counter_ns()
         self._state.keep(index)
         self._search_state.keep(index)
+        self._native_search = native_search(self.model, self._search_state)
         self.stats.lap("drop", start)
         self._tokens = self._tokens.view(-1, self.search.beams)[index].flatten()
         self.request_ids = [self.request_ids[place] for place in kept]

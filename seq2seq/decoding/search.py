@@ -237,6 +237,11 @@ class SearchState:
         self.finished: list[list[Hypothesis]] = [[] for _ in range(B)]
         self._steps = 0  # the largest `length`
 
+    @property
+    def has_constraints(self) -> bool:
+        """Is any token of any sentence banned, allowed or required, its prefix and end aside?"""
+        return bool(self.guides.guided or np.count_nonzero(self.no_repeat_ngram))
+
     def arrays(self) -> list[tuple[str, Array]]:
         """All arrays by name, those of derived classes too."""
         return [(name, x) for name, x in vars(self).items() if isinstance(x, np.ndarray)]
@@ -333,14 +338,20 @@ class SearchState:
 
     def grow(self) -> None:
         """Count one more token in every row, and make room for it."""
+        self.make_room()
+        self.length = self.length + 1
+
+    def make_room(self) -> bool:
+        """Have room for one more token in every row. Were the arrays of tokens made anew?"""
         room = self.tokens.shape[2]
-        if self._steps == room:
+        is_full = self._steps == room
+        if is_full:
             self.tokens, self.logp = (
                 pad_width(self.tokens, 2 * room),
                 pad_width(self.logp, 2 * room),
             )
         self._steps += 1
-        self.length = self.length + 1
+        return is_full
 
     def write(self, tokens: Array, logp: Array) -> None:
         """Store the new token of each row, (B, K), and its log-probability."""

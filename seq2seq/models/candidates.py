@@ -40,10 +40,8 @@ class CandidateRequest:
     required: Tensor | None = None
 
     def rows_with_constraints(self) -> Tensor | None:
-        """Rows (M,) in which some token other than eos is not like all others; None = no row."""
+        """Rows (M,) in which tokens are banned, allowed or required; None = no row."""
         rows = [pairs[:, 0] for pairs in (self.banned, self.allowed) if pairs is not None]
-        if self.forced is not None:
-            rows.append((self.forced >= 0).nonzero()[:, 0])
         if self.required is not None:
             rows.append((self.required >= 0).any(1).nonzero()[:, 0])
         constrained = torch.cat(rows).unique() if rows else None

@@ -64,7 +64,7 @@ DECLARED, TYPED = "an enum, a typedef struct or a function", "a number, a struct
         ("S2S_API float f(void);", DECLARED),
         ("S2S_API void f(void (*g)(void));", DECLARED),
         ("typedef struct { unsigned x; } Name;", TYPED),
-        ("typedef struct { double x; } Name;", TYPED),
+        ("typedef struct { short x; } Name;", TYPED),
         ("typedef struct { float x[3]; } Name;", TYPED),
         ("typedef struct { int32_t x : 3; } Name;", TYPED),
         ("typedef struct { int8_t x; } Name;", TYPED),

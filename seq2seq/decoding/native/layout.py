@@ -3,7 +3,7 @@
 import re
 import threading
 from collections.abc import Callable, Iterator
-from ctypes import CDLL, POINTER, Structure, c_float, c_int32, c_int64, c_void_p
+from ctypes import CDLL, POINTER, Structure, c_double, c_float, c_int32, c_int64, c_void_p
 from types import SimpleNamespace
 from typing import Any, NamedTuple, NoReturn
 
@@ -11,7 +11,12 @@ import torch
 
 from seq2seq.decoding.native.build import SOURCES
 
-NUMBERS: dict[str, Any] = {"float": c_float, "int32_t": c_int32, "int64_t": c_int64}
+NUMBERS: dict[str, Any] = {
+    "float": c_float,
+    "double": c_double,
+    "int32_t": c_int32,
+    "int64_t": c_int64,
+}
 ONLY_POINTED_TO = ("int8_t", "uint8_t", "void")
 SKIPPED = re.compile(r"/\*.*?\*/|^#(?:define|endif|ifndef|include)\b[^\n]*|\bconst\b", re.S | re.M)
 STATEMENT = re.compile(

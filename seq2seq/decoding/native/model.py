@@ -149,44 +149,57 @@ class NativeTransformer(Seq2Seq):
         return self.model.logits(hidden)
 
     def candidates(self, hidden: Tensor, request: CandidateRequest) -> Candidates:
-        """As the model's. Rows for which some token is special, as while they have a prefix to
-        follow, take the logits of all tokens; the others are as without them.
+        """As the model's. Rows for which some token is special, as while they have a constraint,
+        take the logits of all tokens; the others are as without them.
         """
         if request.count > MAX_CANDIDATES:
             return super().candidates(hidden, request)
         constrained = request.rows_with_constraints()
         if constrained is None:
-            return self._top_candidates(hidden, request.count, request.no_eos)
+            return self._top_candidates(hidden, request)
         full = super().candidates(hidden[constrained], request.select_rows(constrained))
         if len(constrained) == len(hidden):
             return full
         is_free = torch.ones(len(hidden), dtype=torch.bool).index_fill_(0, constrained, False)
-        no_eos = None if request.no_eos is None else request.no_eos[is_free]
-        found = self._top_candidates(hidden[is_free], request.count, no_eos)
+        free = is_free.nonzero()[:, 0]
+        found = self._top_candidates(hidden[free], request.select_rows(free))
         # What is required of constrained rows comes last, and has probability 0 elsewhere.
         shape, C = (len(hidden), full.ids.shape[1]), found.ids.shape[1]
         logp, ids = torch.full(shape, -torch.inf), torch.zeros(shape, dtype=torch.long)
         logp[constrained], ids[constrained] = full
-        logp[is_free, :C], ids[is_free, :C] = found
+        logp[free, :C], ids[free, :C] = found
         return Candidates(logp, ids)
 
-    def _top_candidates(self, hidden: Tensor, count: int, no_eos: Tensor | None) -> Candidates:
+    def _top_candidates(self, hidden: Tensor, request: CandidateRequest) -> Candidates:
         """The best of each row, by the C: no logits are written."""
-        head: Any = self.model.embeddings.output
-        N, C = hidden.shape[0], min(count, head.packed.outputs)
+        N, C = hidden.shape[0], min(request.count, self.head.outputs)
         hidden = hidden.contiguous()
-        logp, ids = torch.empty(N, C), torch.empty(N, C, dtype=torch.int64)
-        topk = structs.TopK(
-            k=C,
+        found = Candidates(torch.empty(N, C), torch.empty(N, C, dtype=torch.int64))
+        topk = self.topk_struct(*found)
+        if request.no_eos is not None:
+            topk.no_eos = request.no_eos.data_ptr()
+        if request.forced is not None:
+            topk.forced = request.forced.data_ptr()
+        WORKSPACE.run(self.library.s2s_topk, self.head.struct, hidden.data_ptr(), N, topk)
+        return found
+
+    def topk_struct(self, logp: Tensor, ids: Tensor) -> Any:
+        """The k best next tokens of N rows for the C, which it writes to logp and ids, (N, k)."""
+        return structs.TopK(
+            k=ids.shape[1],
             banned=BANNED.data_ptr(),
             banned_count=len(NEVER_GENERATED),
             eos=EOS,
-            no_eos=None if no_eos is None else no_eos.data_ptr(),
             log_probs=logp.data_ptr(),
             ids=ids.data_ptr(),
         )
-        WORKSPACE.run(self.library.s2s_topk, head.packed.struct, hidden.data_ptr(), N, topk)
-        return Candidates(logp, ids)
+
+    @property
+    def head(self) -> PackedMatrix:
+        """The map to the outputs, as it was packed when the model's maps were replaced."""
+        head: Any = self.model.embeddings.output
+        packed: PackedMatrix = head.packed
+        return packed
 
 
 def kv_view(memory: Any, rows: int) -> tuple[Any, Any]:

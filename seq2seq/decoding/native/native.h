@@ -7,7 +7,7 @@
  *     typedef struct { TYPE name, *name; } Name;        members, each line ended by a semicolon
  *     S2S_API TYPE name(TYPE name, TYPE *name);         or (void)
  *
- * where TYPE is float, int8_t, uint8_t, int32_t, int64_t, void or a struct above, `const` may stand
+ * where TYPE is float, double, int8_t, uint8_t, int32_t, int64_t, void or a struct above, `const` may stand
  * anywhere, and * before a name as often as needed. All else is refused by its line.
  *
  * Matrices are row-major and without gaps; shapes stand in brackets. Functions that need scratch
@@ -20,7 +20,7 @@
 
 #define S2S_API __attribute__((visibility("default")))
 
-enum { NO_ERROR, BAD_TOKEN, BAD_POSITION };
+enum { NO_ERROR, BAD_TOKEN, BAD_POSITION, BAD_BEAMS };
 enum { NO_NORM, LAYER_NORM, RMS_NORM };
 enum { NO_ACTIVATION, RELU, GELU, SILU };
 
@@ -130,9 +130,42 @@ typedef struct {
     const int64_t *banned; /* (banned_count,), tokens that are never chosen */
     int64_t banned_count, eos;
     const uint8_t *no_eos; /* (rows,), rows that do not choose `eos` either; or NULL */
+    const int64_t *forced; /* (rows,), the one token that a row may choose, -1: any; or NULL */
     float *log_probs;      /* (rows, k), best first */
     int64_t *ids;          /* (rows, k) */
 } TopK;
+
+/* The live hypotheses of B sentences, K each, as searches in Python hold them: see SearchState and
+ * BeamState. All arrays are changed in place, but for the options of sentences. */
+typedef struct {
+    int64_t sentences, beams, room; /* B, K, and the tokens that a row of `tokens` can hold */
+    int32_t is_greedy;              /* each row takes its best token; then totals to best are NULL */
+    int32_t by_score;               /* does a sentence end when no open hypothesis can win? */
+    int32_t is_gnmt;                /* of the forms of the length penalty */
+    const int64_t *limits, *min_lengths;     /* (B,), tokens, eos included */
+    const int64_t *prefixes; /* (B, prefix_width), -1 after the end of each */
+    int64_t prefix_width;
+    const int64_t *max_finished; /* (B,), the finished hypotheses after which no more are needed */
+    const double *exponents;     /* (B,), of the length penalty */
+    int64_t *lengths;            /* (B,) */
+    int64_t *tokens;             /* (B, K, room) */
+    double *logp;                /* the same */
+    double *totals;              /* (B, K), -inf: not live */
+    int64_t *counts, *greedy;    /* (B,), finished hypotheses; the beam of greedy search, or -1 */
+    double *best;                /* (B,), the highest score */
+} Search;
+
+/* What a step of a search gives. N = B K. */
+typedef struct {
+    int64_t *parents, *next_tokens; /* (N,) */
+    uint8_t *done;                  /* (B,), stays set */
+    int64_t *finished, *is_moved;   /* (1,): hypotheses in the arrays below; is any row not its own
+                                     * parent? */
+    int64_t *finished_sentences;    /* (B (2 K + 1),) */
+    double *finished_scores;        /* the same; NaN in greedy search, which ranks nothing */
+    int64_t *finished_tokens;       /* (B (2 K + 1), room), as many as the sentence's length */
+    double *finished_logp;          /* the same */
+} StepOutput;
 
 /* Outputs are packed in panels of so many. */
 S2S_API int32_t s2s_panel_width(void);
@@ -154,5 +187,10 @@ S2S_API int64_t s2s_decode(const Stack *decoder, const DecodeStep *step, float *
 /* Of the softmax of head(hidden), hidden (rows, in_features), the best of each row. */
 S2S_API int64_t s2s_topk(const Linear *head, const float *hidden, int64_t rows, const TopK *topk,
                          void *workspace, int64_t size);
+/* The same, and what a search makes of it: the next tokens, and the hypotheses that end. `topk` has
+ * room for 2 K candidates of each row, in greedy search for one. */
+S2S_API int64_t s2s_search(const Linear *head, const float *hidden, const TopK *topk,
+                           const Search *search, const StepOutput *output, void *workspace,
+                           int64_t size);
 
 #endif

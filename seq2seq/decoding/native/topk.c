@@ -47,6 +47,11 @@ void update_topk(const Epilogue *epilogue, int64_t row, int64_t first, int64_t e
     for (int64_t c = count; c % LANES; c++) results[c] = -INFINITY;
     const float most =
         update_log_sum(results, count, epilogue->max + row, epilogue->sum_exp + row);
+    const int64_t forced = topk->forced ? topk->forced[row] : -1;
+    if (forced >= 0) { /* the others stay impossible */
+        if (forced >= first && forced < end) values[0] = results[forced - first], ids[0] = forced;
+        return;
+    }
     if (most <= values[k - 1]) return;
     ban(topk, row, first, end, results);
     for (int64_t c = 0; c < count; c += LANES) {

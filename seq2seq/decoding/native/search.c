@@ -1,0 +1,244 @@
+/* What follows the hidden states of a step in greedy search and in a plain beam search: the best
+ * outputs of each row, and what the search makes of them. greedy.py and beam.py say what that is,
+ * and why; here are the same decisions in the same order, on the same arrays. */
+#include "kernels.h"
+#include <math.h>
+
+enum { MAX_BEAMS = 32, MAX_PLACES = 2 * MAX_BEAMS + 1 };
+
+/* A continuation of a beam of a sentence. */
+typedef struct {
+    double value, gain; /* log-probability with the token, and of the token */
+    int64_t beam, token;
+    int is_greedy; /* is it the output of greedy search? */
+    int is_end;    /* does it end a hypothesis? */
+} Continuation;
+
+/* A step of one sentence: where its numbers are. */
+typedef struct {
+    const Search *search;
+    const TopK *topk;
+    const StepOutput *out;
+    int64_t sentence;
+    int64_t length; /* of each hypothesis, the new token included */
+    int64_t *tokens;
+    double *logp;    /* with tokens: (beams, room) */
+    double *total;   /* (beams,) */
+    int64_t *parents, *next; /* (beams,) */
+} Sentence;
+
+/* Numbers in the order of a search: NaN is the largest. */
+static double rank(double x) { return isnan(x) ? INFINITY : x; }
+
+/* Puts a continuation where it belongs, best first; of equals, the first stays first. Returns: how
+ * many there are. */
+static int64_t insert_continuation(Continuation *best, int64_t count, int64_t most,
+                                   const Continuation *new) {
+    int64_t place = count < most ? count++ : most - 1;
+    for (; place > 0 && rank(new->value) > rank(best[place - 1].value); place--)
+        best[place] = best[place - 1];
+    best[place] = *new;
+    return count;
+}
+
+static Continuation continuation_at(const Sentence *s, int64_t beam, int64_t candidate) {
+    const int64_t k = s->topk->k, K = s->search->beams;
+    const int64_t at = (s->sentence * K + beam) * k + candidate;
+    const double gain = s->topk->log_probs[at], value = s->total[beam] + gain;
+    const int64_t token = s->topk->ids[at], greedy = s->search->greedy[s->sentence];
+    const int is_greedy = beam == greedy && candidate == 0 && isfinite(value);
+    const int is_end = token == s->topk->eos && value != -INFINITY;
+    return (Continuation){value, gain, beam, token, is_greedy, is_end};
+}
+
+/* The 2K best continuations, best first, then that of greedy search. Returns: how many. */
+static int64_t select_continuations(const Sentence *s, Continuation *best) {
+    const int64_t K = s->search->beams, k = s->topk->k;
+    const int64_t most = 2 * K < K * k ? 2 * K : K * k, greedy = s->search->greedy[s->sentence];
+    int64_t count = 0;
+    for (int64_t beam = 0; beam < K; beam++)
+        for (int64_t c = 0; c < k; c++) {
+            const Continuation each = continuation_at(s, beam, c);
+            /* Candidates come best first: no later one of this beam is better. */
+            if (count == most && rank(each.value) <= rank(best[most - 1].value)) break;
+            count = insert_continuation(best, count, most, &each);
+        }
+    best[count] = continuation_at(s, greedy < 0 ? 0 : greedy, 0);
+    return count + 1;
+}
+
+static double penalty(const Search *search, int64_t sentence, double n) {
+    return pow(search->is_gnmt ? (5 + n) / 6 : n, search->exponents[sentence]);
+}
+
+/* Hands out the hypothesis of a beam, whose last token may be new. */
+static void finish(const Sentence *s, const double *score, int64_t beam, const Continuation *last) {
+    const int64_t room = s->search->room, n = s->length, before = last ? n - 1 : n;
+    const int64_t at = s->out->finished[0]++;
+    int64_t *tokens = s->out->finished_tokens + at * room;
+    double *logp = s->out->finished_logp + at * room;
+    memcpy(tokens, s->tokens + beam * room, (size_t)before * sizeof *tokens);
+    memcpy(logp, s->logp + beam * room, (size_t)before * sizeof *logp);
+    if (last) tokens[n - 1] = last->token, logp[n - 1] = last->gain;
+    s->out->finished_sentences[at] = s->sentence;
+    s->out->finished_scores[at] = score ? *score : NAN;
+}
+
+/* Finishes a hypothesis with its score. */
+static void finish_beam(const Sentence *s, double total, int64_t beam, const Continuation *last) {
+    const double score = total / penalty(s->search, s->sentence, (double)s->length);
+    double *best = s->search->best + s->sentence;
+    if (isnan(score) || score > *best) *best = score;
+    finish(s, &score, beam, last);
+}
+
+/* Those of the first K, and the output of greedy search, that end here. */
+static void finish_ended(const Sentence *s, const Continuation *best, int64_t count) {
+    const int64_t K = s->search->beams;
+    int has_greedy = 0;
+    for (int64_t i = 0; i < K; i++) has_greedy |= best[i].is_greedy;
+    for (int64_t i = 0; i < count; i++) {
+        const Continuation *each = best + i;
+        const int is_chosen = i < K || (i == count - 1 && each->is_greedy && !has_greedy);
+        if (!is_chosen || !each->is_end || !isfinite(each->value)) continue;
+        finish_beam(s, each->value, each->beam, each);
+        s->search->counts[s->sentence]++;
+    }
+}
+
+/* The K best that do not end, the last of them replaced by the output of greedy search if that is
+ * not among them. */
+static void select_open(const Continuation *best, int64_t count, int64_t K, Continuation *open) {
+    int64_t chosen = 0;
+    int has_greedy = 0;
+    for (int is_end = 0; is_end < 2; is_end++) /* those that end only if there are too few */
+        for (int64_t i = 0; i < count - 1 && chosen < K; i++)
+            if (best[i].is_end == is_end) {
+                has_greedy |= best[i].is_greedy && !is_end;
+                open[chosen++] = best[i];
+            }
+    const Continuation *greedy = best + count - 1;
+    if (greedy->is_greedy && !greedy->is_end && !has_greedy) open[K - 1] = *greedy;
+}
+
+/* Each beam becomes one of K continuations; `scratch` has room for the tokens of all. */
+static void continue_beams(const Sentence *s, const Continuation *open, double *scratch) {
+    const int64_t K = s->search->beams, room = s->search->room, before = s->length - 1;
+    int is_moved = 0;
+    s->search->greedy[s->sentence] = -1;
+    for (int64_t i = K - 1; i >= 0; i--) {
+        if (open[i].is_greedy && !open[i].is_end) s->search->greedy[s->sentence] = i;
+        is_moved |= open[i].beam != i;
+    }
+    if (is_moved) {
+        int64_t *tokens = (int64_t *)scratch;
+        memcpy(tokens, s->tokens, (size_t)(K * room) * sizeof *tokens);
+        for (int64_t i = 0; i < K; i++)
+            memcpy(s->tokens + i * room, tokens + open[i].beam * room, (size_t)before * 8);
+        memcpy(scratch, s->logp, (size_t)(K * room) * sizeof *scratch);
+        for (int64_t i = 0; i < K; i++)
+            memcpy(s->logp + i * room, scratch + open[i].beam * room, (size_t)before * 8);
+        s->out->is_moved[0] = 1;
+    }
+    for (int64_t i = 0; i < K; i++) {
+        s->parents[i] = s->sentence * K + open[i].beam;
+        s->total[i] = open[i].value;
+        s->tokens[i * room + before] = s->next[i] = open[i].token;
+        s->logp[i * room + before] = open[i].gain;
+    }
+}
+
+/* Are there enough finished hypotheses, and can no open one still win? */
+static int is_decided(const Sentence *s) {
+    const Search *search = s->search;
+    const int64_t b = s->sentence, K = search->beams, limit = search->limits[b];
+    if (search->counts[b] < search->max_finished[b]) return 0;
+    if (!search->by_score || K == 1) return 1;
+    double most = s->total[0];
+    for (int64_t i = 1; i < K; i++)
+        if (isnan(s->total[i]) || s->total[i] > most) most = s->total[i];
+    /* Log-probabilities only fall. If the highest ended next: */
+    const int64_t next = s->length + 1 < limit ? s->length + 1 : limit;
+    if (!(search->best[b] >= most / penalty(search, b, (double)next))) return 0;
+    /* Greedy search is followed to its end if it could still be the best. */
+    if (search->greedy[b] < 0) return 1;
+    const double greedy = s->total[search->greedy[b]];
+    return search->best[b] >= greedy / penalty(search, b, (double)limit);
+}
+
+static void advance_beams(const Sentence *s, double *scratch) {
+    Continuation best[MAX_PLACES], open[MAX_BEAMS];
+    const int64_t K = s->search->beams, count = select_continuations(s, best);
+    finish_ended(s, best, count);
+    select_open(best, count, K, open);
+    continue_beams(s, open, scratch);
+    int is_done = is_decided(s);
+    if (!is_done && s->length >= s->search->limits[s->sentence]) {
+        is_done = 1;
+        /* A dead beam gives no result; NaN, from a model that diverged, does. */
+        for (int64_t i = 0; i < K; i++)
+            if (s->total[i] != -INFINITY) finish_beam(s, s->total[i], i, 0);
+    }
+    s->out->done[s->sentence] = (uint8_t)is_done;
+}
+
+static void advance_greedy(const Sentence *s) {
+    const int64_t at = s->sentence * s->topk->k;
+    s->next[0] = s->tokens[s->length - 1] = s->topk->ids[at];
+    s->logp[s->length - 1] = s->topk->log_probs[at];
+    if (s->next[0] != s->topk->eos && s->length < s->search->limits[s->sentence]) return;
+    s->out->done[s->sentence] = 1;
+    finish(s, 0, 0, 0);
+}
+
+/* A row that must take a token of its prefix takes this; one that is too short does not end. */
+static void restrict_rows(const Search *search, int64_t *forced, uint8_t *no_eos) {
+    for (int64_t b = 0; b < search->sentences; b++) {
+        const int64_t n = search->lengths[b], width = search->prefix_width;
+        const int64_t token = search->prefixes[b * width + (n < width ? n : width - 1)];
+        for (int64_t i = 0; i < search->beams; i++) {
+            *forced++ = token;
+            *no_eos++ = n + 1 < search->min_lengths[b];
+        }
+    }
+}
+
+int64_t s2s_search(const Linear *head, const float *hidden, const TopK *given,
+                   const Search *search, const StepOutput *out, void *workspace, int64_t size) {
+    const int64_t B = search->sentences, K = search->beams, rows = B * K;
+    if (K > MAX_BEAMS) return -BAD_BEAMS;
+    Arena arena = {workspace, 0};
+    int64_t *forced = arena_alloc(&arena, rows * 8);
+    uint8_t *no_eos = arena_alloc(&arena, rows);
+    double *scratch = arena_alloc(&arena, K * search->room * 8);
+    const int has_room = arena.size <= size;
+    TopK topk = *given;
+    topk.forced = forced, topk.no_eos = no_eos;
+    if (has_room) restrict_rows(search, forced, no_eos);
+    const int64_t left = has_room ? size - arena.size : 0;
+    const int64_t needed = s2s_topk(head, hidden, rows, &topk, arena.next, left);
+    if (needed > left) return arena.size + needed;
+
+    out->finished[0] = out->is_moved[0] = 0;
+    for (int64_t b = 0; b < B; b++) {
+        const int64_t row = b * K;
+        if (out->done[b]) { /* its rows are there until the batch drops them */
+            for (int64_t i = row; i < row + K; i++)
+                out->parents[i] = i, out->next_tokens[i] = topk.eos;
+            continue;
+        }
+        const Sentence s = {search,
+                            &topk,
+                            out,
+                            b,
+                            ++search->lengths[b],
+                            search->tokens + row * search->room,
+                            search->logp + row * search->room,
+                            search->totals + row,
+                            out->parents + row,
+                            out->next_tokens + row};
+        if (search->is_greedy) advance_greedy(&s);
+        else advance_beams(&s, scratch);
+    }
+    return arena.size + needed;
+}
