@@ -74,7 +74,9 @@ class DenseMemory(TokenMemory):
         folds: may hypotheses of a sentence be queries of one row? See `slab`.
 
     Attributes:
-        storage: each stream (N, heads, capacity, width), of which the first `length` are valid.
+        storage: each stream (rows, heads, capacity, width), of which the first `length` are valid.
+        kept: the N rows of the storage that are left, in order; None = all. The others go when all
+            are copied anyway, or read as tensors.
         mask: (N, S), True = real; None = all are real.
     """
 
@@ -85,6 +87,7 @@ class DenseMemory(TokenMemory):
         self.folds = folds
         self.length = 0
         self.storage: dict[str, Tensor] = {}
+        self.kept: Tensor | None = None
         self.mask: Tensor | None = None
 
     @classmethod
@@ -98,19 +101,22 @@ class DenseMemory(TokenMemory):
 
     def compact(self) -> None:
         """Prepare a whole sequence for many reads: head-major, no mask that hides nothing."""
+        self._drop_rows()
         self.storage = {name: x.contiguous() for name, x in self.storage.items()}
         if self.mask is not None and self.mask.all():
             self.mask = None
 
     @property
     def rows(self) -> int:
-        return next(iter(self.storage.values())).shape[0]
+        return len(next(iter(self.storage.values())) if self.kept is None else self.kept)
 
     @property
     def nbytes(self) -> int:
+        self._drop_rows()
         return sum(x[:, :, : self.length].nbytes for x in self.storage.values())
 
     def append(self, streams: dict[str, Tensor]) -> None:
+        self._drop_rows()
         start = self.length
         self.extend(streams, next(iter(streams.values())).shape[1])
         for name, x in streams.items():
@@ -122,6 +128,7 @@ class DenseMemory(TokenMemory):
         """
         end = self.length + n
         if not self.storage or next(iter(self.storage.values())).shape[2] < end:
+            self._drop_rows()
             for name, x in like.items():
                 self.storage[name] = self._grow(x, self.storage.get(name), end)
         self.length = end
@@ -135,13 +142,20 @@ class DenseMemory(TokenMemory):
         return buffer
 
     def read(self) -> tuple[dict[str, Tensor], Tensor | None]:
+        self._drop_rows()
         views = {name: x[:, :, : self.length].transpose(1, 2) for name, x in self.storage.items()}
         return views, self.mask
 
     def keep(self, rows: Tensor) -> None:
-        self.storage = {name: self._select(x, rows) for name, x in self.storage.items()}
+        self.kept = rows if self.kept is None else self.kept.index_select(0, rows)
         if self.mask is not None:
             self.mask = self.mask.index_select(0, rows)
+
+    def _drop_rows(self) -> None:
+        """Free the rows that are not kept, and put the others in order."""
+        if self.kept is not None:
+            kept, self.kept = self.kept, None
+            self.storage = {name: self._select(x, kept) for name, x in self.storage.items()}
 
     def _select(self, x: Tensor, rows: Tensor) -> Tensor:
         """Rows of a buffer, without copying its spare capacity."""

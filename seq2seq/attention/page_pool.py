@@ -177,6 +177,11 @@ class SlotTable:
             self._view = Slots(slots, mask, self.pool.slots)
         return self._view
 
+    def written_entries(self) -> Tensor:
+        """The slots of what is written, (rows, T), for the caller to change in place."""
+        self._view = None
+        return self._slots[:, : max(self.lengths, default=0)]
+
     def fork(self, parents: Tensor) -> None:
         """As in `Memory`; every row keeps its pages."""
         self._slots, self._view = self._slots.index_select(0, parents), None

@@ -15,6 +15,7 @@ class PagedMemory(TokenMemory):
     """
 
     beams = 1
+    kept: Tensor | None = None  # its one row is for all
 
     def __init__(self, table: SlotTable, layer: int) -> None:
         self.table, self.layer = table, layer

@@ -17,20 +17,27 @@ class BeamTable:
     at position t.
 
     Attributes:
-        read: (N, T, K), the entries of each beam at each position.
+        length: positions, T.
+        entries: (N, room), the entry of each hypothesis at each position; in columns from T on,
+            that which it will write itself.
     """
 
+    ROOM = 32  # positions at first; doubled when full
+
     def __init__(self, sentences: int, beams: int, device: torch.device) -> None:
-        self.beams = beams
-        self._diagonal = torch.eye(beams, dtype=torch.bool, device=device).repeat(sentences, 1)
-        self.read = self._diagonal[:, None][:, :0]
+        self.beams, self.length = beams, 0
+        self.entries = torch.empty(sentences * beams, 0, dtype=torch.long, device=device)
         self._visible: Tensor | None = None
         self._positions: Tensor
 
     def grow(self, positions: Tensor) -> None:
         """Every beam writes the next tokens, at positions (n,)."""
-        new = self._diagonal[:, None].expand(-1, positions.shape[0], -1)
-        self.read = torch.cat((self.read, new), dim=1)
+        self.length += positions.shape[0]
+        room = self.entries.shape[1]
+        if self.length > room:
+            places = torch.arange(room, max(self.ROOM, 2 * self.length), device=positions.device)
+            own = torch.arange(self.entries.shape[0], device=positions.device) % self.beams
+            self.entries = torch.cat((self.entries, places * self.beams + own[:, None]), dim=1)
         self._positions, self._visible = positions, None
 
     @property
@@ -39,21 +46,29 @@ class BeamTable:
         later ones excluded: (B, K n, T K).
         """
         if self._visible is None:
-            beams = self.read.unflatten(0, (-1, self.beams))[:, :, None]  # (B, K, 1, T, K)
+            entries = self.entries[:, : self.length]
+            read = entries.new_zeros(len(entries), self.length * self.beams, dtype=torch.bool)
+            read.scatter_(1, entries, True)
+            beams = read.view(-1, self.beams, 1, self.length, self.beams)  # (B, K, 1, T, K)
             if len(self._positions) > 1:
-                entries = torch.arange(beams.shape[3], device=beams.device)
-                beams = beams & (entries <= self._positions[:, None])[..., None]
+                places = torch.arange(self.length, device=beams.device)
+                beams = beams & (places <= self._positions[:, None])[..., None]
             self._visible = beams.flatten(3).flatten(1, 2)
         return self._visible
 
+    def written_entries(self) -> Tensor:
+        """The entries of what is written, (N, T), for the caller to change in place."""
+        self._visible = None
+        return self.entries[:, : self.length]
+
     def fork(self, parents: Tensor) -> None:
         """As in `Memory`."""
-        self.read = self.read.index_select(0, parents)
+        written = self.written_entries()
+        written.copy_(written.index_select(0, parents))
 
     def keep(self, sentences: list[int], rows: Tensor) -> None:
         """As in `SlotTable`."""
-        self.fork(rows)
-        self._diagonal = self._diagonal[: len(rows)]
+        self.entries, self._visible = self.entries.index_select(0, rows), None
 
 
 class SlabMemory(DenseMemory):

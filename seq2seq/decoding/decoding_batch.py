@@ -134,7 +134,7 @@ class DecodingBatch:
         else:
             self._state, self._search_state, self._tokens = state, search_state, tokens
         self.request_ids = [*self.request_ids, *request_ids]
-        self._native_search = native_search(self.model, self._search_state)
+        self._native_search = native_search(self.model, self._search_state, self._state)
 
     def reserve(self) -> bool:
         """Make room for one more token in every row. False if there is none."""
@@ -200,7 +200,7 @@ class DecodingBatch:
         start = perf_counter_ns()
         self._state.keep(index)
         self._search_state.keep(index)
-        self._native_search = native_search(self.model, self._search_state)
+        self._native_search = native_search(self.model, self._search_state, self._state)
         self.stats.lap("drop", start)
         self._tokens = self._tokens.view(-1, self.search.beams)[index].flatten()
         self.request_ids = [self.request_ids[place] for place in kept]

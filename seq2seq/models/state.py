@@ -116,8 +116,19 @@ class DecodeState:
         """Row r continues the hypothesis of row parents[r], (N,), of the same sentence."""
         if self._targets is not None:
             self._targets.fork(parents)
+        self.fork_memories(parents)
+
+    def fork_memories(self, parents: Tensor) -> None:
+        """`fork` of all but the table of targets."""
         for memory in self.past:
             memory.fork(parents)
+
+    @property
+    def written_entries(self) -> Tensor | None:
+        """The rows (N, T) of the table of targets, for the caller to fork in place; None if there
+        is no table.
+        """
+        return None if self._targets is None else self._targets.written_entries()
 
     def keep(self, sentences: Tensor) -> None:
         """Drop all other sentences; (B',), ascending."""

@@ -2,6 +2,11 @@
 #include "kernels.h"
 #include <math.h>
 
+int64_t cache_offset(const KVCache *cache, int64_t row, int64_t rows) {
+    row /= rows / cache->rows;
+    return (cache->kept ? cache->kept[row] : row) * cache->row_stride;
+}
+
 void build_kv_index(const KVView *view, KVIndex *index) {
     for (int64_t row = 0; row < view->rows; row++) {
         const uint8_t *mask = view->mask ? view->mask + row * view->length : 0;
@@ -25,11 +30,21 @@ void apply_rope(const Attention *a, int64_t heads, int64_t position, float *x) {
         }
 }
 
-static float dot(const float *a, const float *b, int64_t dim) {
-    vec sum = broadcast(0);
-    for (int64_t i = 0; i < dim; i += LANES)
-        sum += load_partial(a + i, dim - i) * load_partial(b + i, dim - i);
-    return reduce_sum(sum);
+/* The products of a query (dim,) with the keys in some slots; inlined for constant `keys_at_once`:
+ * their sums do not wait for each other. */
+static inline __attribute__((always_inline)) void
+dot_keys(int keys_at_once, const float *query, const float *keys, int64_t stride,
+         const int32_t *slots, int64_t dim, float scale, float *scores) {
+    vec sum[4] = {{0}};
+    int64_t i = 0;
+    for (; i + LANES <= dim; i += LANES)
+        for (int k = 0; k < keys_at_once; k++)
+            sum[k] += load(query + i) * load(keys + slots[k] * stride + i);
+    if (i < dim)
+        for (int k = 0; k < keys_at_once; k++)
+            sum[k] += load_partial(query + i, dim - i) *
+                      load_partial(keys + slots[k] * stride + i, dim - i);
+    for (int k = 0; k < keys_at_once; k++) scores[k] = scale * reduce_sum(sum[k]);
 }
 
 /* Scores -> weights that sum to 1; there is room for whole vectors. */
@@ -47,11 +62,11 @@ static void softmax(float *scores, int64_t count) {
     for (int64_t i = 0; i < count; i += LANES) store(scores + i, load(scores + i) * share);
 }
 
-/* Some vectors of `weighted_sum`; inlined for constant `vectors`. */
+/* Some vectors of `weighted_sum`, or one of `dim` numbers; inlined for constant `vectors`. */
 static inline __attribute__((always_inline)) void
 weighted_vectors(int vectors, const float *weights, int64_t count, const float *values,
                  int64_t stride, const int32_t *slots, int64_t dim, float *out) {
-    vec sum[4] = {{0}};
+    vec sum[8] = {{0}};
     for (int64_t t = 0; t < count; t++)
         for (int i = 0; i < vectors; i++)
             sum[i] += weights[t] * load_partial(values + slots[t] * stride + i * LANES,
@@ -64,8 +79,9 @@ weighted_vectors(int vectors, const float *weights, int64_t count, const float *
 static void weighted_sum(const float *weights, int64_t count, const float *values, int64_t stride,
                          const int32_t *slots, int64_t dim, float *out) {
     while (dim > 0) {
-        const int vectors = dim >= 4 * LANES ? 4 : dim >= 2 * LANES ? 2 : 1;
+        const int whole = (int)(dim / LANES), vectors = whole >= 8 ? 8 : whole >= 4 ? 4 : whole >= 2 ? 2 : 1;
         switch (vectors) {
+        case 8: weighted_vectors(8, weights, count, values, stride, slots, dim, out); break;
         case 4: weighted_vectors(4, weights, count, values, stride, slots, dim, out); break;
         case 2: weighted_vectors(2, weights, count, values, stride, slots, dim, out); break;
         default: weighted_vectors(1, weights, count, values, stride, slots, dim, out);
@@ -74,31 +90,47 @@ static void weighted_sum(const float *weights, int64_t count, const float *value
     }
 }
 
+/* One query and head: reads the keys and values (slot, slot_stride) in `count` slots. bias: of a key
+ * by its position, or NULL. */
+static void attend_head(const Attention *a, const float *query, const float *keys,
+                        const float *values, int64_t stride, const int32_t *slots, int64_t count,
+                        const float *bias, float *out, float *scores) {
+    const int64_t D = a->head_dim;
+    int64_t t = 0;
+    for (; t + 4 <= count; t += 4)
+        dot_keys(4, query, keys, stride, slots + t, D, a->scale, scores + t);
+    for (; t < count; t++) dot_keys(1, query, keys, stride, slots + t, D, a->scale, scores + t);
+    if (bias)
+        for (t = 0; t < count; t++) scores[t] += bias[t];
+    softmax(scores, count);
+    weighted_sum(scores, count, values, stride, slots, D, out);
+}
+
+/* Rows that follow each other and read the same keys, or many of the same. */
+static int64_t group_rows(int64_t rows, const KVCache *cache, const KVIndex *index) {
+    if (index->rows < rows) return rows / index->rows;
+    return cache->rows > 1 ? rows / cache->rows : 1;
+}
+
 void attend(const Attention *a, const float *queries, int64_t queries_stride, int64_t rows,
             const KVCache *cache, const KVIndex *index, const int64_t *positions,
             int64_t positions_stride, float *out, float *scores) {
-    const int64_t D = a->head_dim, heads_per_kv = a->n_heads / a->n_kv_heads;
+    const int64_t H = a->n_heads, D = a->head_dim, heads_per_kv = H / a->n_kv_heads;
+    const int64_t group = group_rows(rows, cache, index);
     const RelativeBias *relative = a->relative_bias; /* read once: another thread may replace it */
-    for (int64_t r = 0; r < rows; r++) {
-        const int64_t index_row = r / (rows / index->rows), cache_row = r / (rows / cache->rows);
-        const int64_t count = index->lengths[index_row];
-        const int32_t *slots = index->slots + index_row * index->capacity;
-        for (int64_t h = 0; h < a->n_heads; h++) {
-            const float *query = queries + r * queries_stride + h * D;
-            const int64_t head =
-                cache_row * cache->row_stride + h / heads_per_kv * cache->head_stride;
-            const float *keys = cache->keys + head, *values = cache->values + head;
-            for (int64_t t = 0; t < count; t++)
-                scores[t] = a->scale * dot(query, keys + slots[t] * cache->slot_stride, D);
-            if (relative) {
-                const int64_t middle = h * relative->stride + relative->stride / 2;
-                const float *bias = relative->bias + middle;
-                const int64_t here = positions[r * positions_stride];
-                for (int64_t t = 0; t < count; t++) scores[t] += bias[t - here];
+    for (int64_t first = 0; first < rows; first += group)
+        for (int64_t h = 0; h < H; h++) /* whose keys stay in the first cache for all of a group */
+            for (int64_t r = first; r < first + group; r++) {
+                const int64_t index_row = r / (rows / index->rows);
+                const int64_t head =
+                    cache_offset(cache, r, rows) + h / heads_per_kv * cache->head_stride;
+                const float *bias = 0;
+                if (relative)
+                    bias = relative->bias + h * relative->stride + relative->stride / 2 -
+                           positions[r * positions_stride];
+                attend_head(a, queries + r * queries_stride + h * D, cache->keys + head,
+                            cache->values + head, cache->slot_stride,
+                            index->slots + index_row * index->capacity, index->lengths[index_row],
+                            bias, out + (r * H + h) * D, scores);
             }
-            softmax(scores, count);
-            weighted_sum(scores, count, values, cache->slot_stride, slots, D,
-                         out + (r * a->n_heads + h) * D);
-        }
-    }
 }

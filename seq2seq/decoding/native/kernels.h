@@ -49,6 +49,8 @@ typedef struct {
     int32_t *lengths; /* (rows,), how many count */
 } KVIndex;
 
+/* The start of what a cache holds for one of so many rows, which may share its rows. */
+int64_t cache_offset(const KVCache *cache, int64_t row, int64_t rows);
 void build_kv_index(const KVView *view, KVIndex *index);
 /* Rotates heads (heads, head_dim) by a position, in place. */
 void apply_rope(const Attention *a, int64_t heads, int64_t position, float *x);

@@ -42,7 +42,7 @@ class NativeTransformer(Seq2Seq):
         # The keys and values of the source in all layers: k and v of the first, and so on.
         crosses = [layer.cross for layer in model.decoder]
         self.source_kv = packer.pack(*(m for cross in crosses for m in (cross.k, cross.v)))
-        self._caches: dict[str, tuple[Tensor, Any]] = {}  # by `_cache_structs`
+        self._caches: dict[str, tuple[Any, Any]] = {}  # by `_cache_structs`
         attention = self.decoder.layers[0].self_attn
         example = torch.empty(1, 1, attention.n_kv_heads, attention.head_dim)
         self._like = {"k": example, "v": example}  # the keys and values of a token in each row
@@ -129,19 +129,20 @@ class NativeTransformer(Seq2Seq):
             past.extend(like, first.beams)
         step.self_view, held = kv_view(first, step.rows)
         step.self_caches = self._cache_structs(pasts, "pasts")
-        self.decoder.extend_tables(step.self_view.length // first.beams)
+        self.decoder.extend_tables(step.self_view.length)
         return held
 
     def _cache_structs(self, memories: Sequence[Any], kind: str) -> Any:
         """The keys and values of each layer for the C, described anew only when they have moved."""
         known, array = self._caches.get(kind, (None, None))
-        first = memories[0].storage["k"]
-        if first is not known:
+        first = memories[0].storage["k"], memories[0].kept
+        if known is None or first[0] is not known[0] or first[1] is not known[1]:
             array = (structs.KVCache * len(memories))()
             for i, memory in enumerate(memories):
                 k, v = memory.storage["k"], memory.storage["v"]
-                strides = k.stride()[:3]
-                array[i] = structs.KVCache(k.data_ptr(), v.data_ptr(), k.shape[0], *strides)
+                array[i] = structs.KVCache(k.data_ptr(), v.data_ptr(), k.shape[0], *k.stride()[:3])
+                if first[1] is not None:
+                    array[i].rows, array[i].kept = memory.rows, memory.kept.data_ptr()
             self._caches[kind] = first, array
         return array
 
@@ -209,7 +210,11 @@ def kv_view(memory: Any, rows: int) -> tuple[Any, Any]:
         mask = None if view.mask is None else view.mask.data_ptr()
         slots = view.slots.data_ptr(), view.slots.stride(0)
         return structs.KVView(rows, view.slots.shape[1], mask, *slots), view
-    mask = memory.table.read if type(memory) is SlabMemory else memory.mask
+    if type(memory) is SlabMemory:
+        table = memory.table
+        slots = table.entries.data_ptr(), table.entries.stride(0)
+        return structs.KVView(rows, table.length, None, *slots), table.entries
+    mask = memory.mask
     if mask is None:
         return structs.KVView(rows, memory.length), None
     mask = mask.contiguous()

@@ -96,6 +96,7 @@ typedef struct {
 typedef struct {
     float *keys, *values;
     int64_t rows, row_stride, head_stride, slot_stride;
+    const int64_t *kept; /* (rows,), where each row is if others between them are not in use; or NULL */
 } KVCache;
 
 /* The slots of a cache that each row reads, in the order of their positions: the first `length`, or
@@ -153,6 +154,9 @@ typedef struct {
     double *totals;              /* (B, K), -inf: not live */
     int64_t *counts, *greedy;    /* (B,), finished hypotheses; the beam of greedy search, or -1 */
     double *best;                /* (B,), the highest score */
+    int64_t *entries;            /* (N, entries_stride), the entries_length first of which say where
+                                  * the tokens of each row are remembered; or NULL */
+    int64_t entries_stride, entries_length;
 } Search;
 
 /* What a step of a search gives. N = B K. */

@@ -121,23 +121,32 @@ static void select_open(const Continuation *best, int64_t count, int64_t K, Cont
     if (greedy->is_greedy && !greedy->is_end && !has_greedy) open[K - 1] = *greedy;
 }
 
-/* Each beam becomes one of K continuations; `scratch` has room for the tokens of all. */
-static void continue_beams(const Sentence *s, const Continuation *open, double *scratch) {
-    const int64_t K = s->search->beams, room = s->search->room, before = s->length - 1;
+/* Row i of x (K, stride) becomes row open[i].beam of it, in its first `columns`. */
+static void fork_rows(const Continuation *open, int64_t K, int64_t *x, int64_t stride,
+                      int64_t columns, int64_t *scratch) {
+    const size_t bytes = (size_t)columns * sizeof *x;
+    for (int64_t i = 0; i < K; i++) memcpy(scratch + i * columns, x + i * stride, bytes);
+    for (int64_t i = 0; i < K; i++)
+        memcpy(x + i * stride, scratch + open[i].beam * columns, bytes);
+}
+
+/* Each beam becomes one of K continuations. */
+static void continue_beams(const Sentence *s, const Continuation *open, int64_t *scratch) {
+    const Search *search = s->search;
+    const int64_t K = search->beams, room = search->room, before = s->length - 1;
     int is_moved = 0;
-    s->search->greedy[s->sentence] = -1;
+    search->greedy[s->sentence] = -1;
     for (int64_t i = K - 1; i >= 0; i--) {
-        if (open[i].is_greedy && !open[i].is_end) s->search->greedy[s->sentence] = i;
+        if (open[i].is_greedy && !open[i].is_end) search->greedy[s->sentence] = i;
         is_moved |= open[i].beam != i;
     }
     if (is_moved) {
-        int64_t *tokens = (int64_t *)scratch;
-        memcpy(tokens, s->tokens, (size_t)(K * room) * sizeof *tokens);
-        for (int64_t i = 0; i < K; i++)
-            memcpy(s->tokens + i * room, tokens + open[i].beam * room, (size_t)before * 8);
-        memcpy(scratch, s->logp, (size_t)(K * room) * sizeof *scratch);
-        for (int64_t i = 0; i < K; i++)
-            memcpy(s->logp + i * room, scratch + open[i].beam * room, (size_t)before * 8);
+        fork_rows(open, K, s->tokens, room, before, scratch);
+        fork_rows(open, K, (int64_t *)s->logp, room, before, scratch);
+        const int64_t stride = search->entries_stride;
+        if (search->entries)
+            fork_rows(open, K, search->entries + s->sentence * K * stride, stride,
+                      search->entries_length, scratch);
         s->out->is_moved[0] = 1;
     }
     for (int64_t i = 0; i < K; i++) {
@@ -166,7 +175,7 @@ static int is_decided(const Sentence *s) {
     return search->best[b] >= greedy / penalty(search, b, (double)limit);
 }
 
-static void advance_beams(const Sentence *s, double *scratch) {
+static void advance_beams(const Sentence *s, int64_t *scratch) {
     Continuation best[MAX_PLACES], open[MAX_BEAMS];
     const int64_t K = s->search->beams, count = select_continuations(s, best);
     finish_ended(s, best, count);
@@ -210,7 +219,8 @@ int64_t s2s_search(const Linear *head, const float *hidden, const TopK *given,
     Arena arena = {workspace, 0};
     int64_t *forced = arena_alloc(&arena, rows * 8);
     uint8_t *no_eos = arena_alloc(&arena, rows);
-    double *scratch = arena_alloc(&arena, K * search->room * 8);
+    const int64_t width = search->entries_length;
+    int64_t *scratch = arena_alloc(&arena, K * (search->room > width ? search->room : width) * 8);
     const int has_room = arena.size <= size;
     TopK topk = *given;
     topk.forced = forced, topk.no_eos = no_eos;

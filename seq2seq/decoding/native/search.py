@@ -12,6 +12,7 @@ from seq2seq.decoding.native.layout import WORKSPACE, structs
 from seq2seq.decoding.native.model import NativeTransformer
 from seq2seq.decoding.search import Search, SearchState, StepChoice
 from seq2seq.models import Seq2Seq
+from seq2seq.models.state import DecodeState
 
 MAX_BEAMS = 32  # of one sentence
 
@@ -34,8 +35,8 @@ class NativeSearch:
             makes a new `NativeSearch`.
     """
 
-    def __init__(self, model: NativeTransformer, state: SearchState):
-        self.model, self.state = model, state
+    def __init__(self, model: NativeTransformer, state: SearchState, hypotheses: DecodeState):
+        self.model, self.state, self.hypotheses = model, state, hypotheses
         B, K = state.tokens.shape[:2]
         self.done = np.zeros(B, dtype=bool)
         self.parents, self.tokens = (torch.empty(B * K, dtype=torch.long) for _ in range(2))
@@ -99,6 +100,10 @@ class NativeSearch:
         state, model = self.state, self.model
         if state.make_room():
             self._describe()
+        entries = self.hypotheses.written_entries
+        if entries is not None:
+            self.struct.entries, self.struct.entries_stride = entries.data_ptr(), entries.stride(0)
+            self.struct.entries_length = entries.shape[1]
         hidden = hidden.contiguous()
         WORKSPACE.run(
             model.library.s2s_search,
@@ -111,7 +116,9 @@ class NativeSearch:
         finished, is_moved = self.counts.tolist()
         if finished:
             self._record(finished)
-        return StepChoice(self.parents if is_moved else None, self.tokens, self.done)
+        if is_moved:
+            self.hypotheses.fork_memories(self.parents)
+        return StepChoice(None, self.tokens, self.done)
 
     def _record(self, count: int) -> None:
         scores = self.scores[:count] if isinstance(self.state, BeamState) else None
@@ -119,11 +126,13 @@ class NativeSearch:
         self.state.record(self.sentences[:count], tokens, logp, scores)
 
 
-def native_search(model: Seq2Seq, state: SearchState) -> NativeSearch | None:
+def native_search(
+    model: Seq2Seq, state: SearchState, hypotheses: DecodeState
+) -> NativeSearch | None:
     """The steps of a search over a model, if the C computes them."""
     if not is_search_covered(model, state.search) or state.has_constraints:
         return None
-    return NativeSearch(cast(NativeTransformer, model), state)
+    return NativeSearch(cast(NativeTransformer, model), state, hypotheses)
 
 
 def address(array: Any) -> int:

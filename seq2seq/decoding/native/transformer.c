@@ -156,8 +156,7 @@ static void write_cache(const Attention *a, int64_t rows, const KVCache *cache,
         const float *keys = qkv + r * a->in_proj.out_features + a->n_heads * D;
         const float *values = keys + G * D;
         const int64_t slot = index->slots[r * index->capacity + index->lengths[r] - 1];
-        const int64_t row = r / (rows / cache->rows);
-        const int64_t start = row * cache->row_stride + slot * cache->slot_stride;
+        const int64_t start = cache_offset(cache, r, rows) + slot * cache->slot_stride;
         for (int64_t g = 0; g < G; g++) {
             const int64_t at = start + g * cache->head_stride;
             memcpy(cache->keys + at, keys + g * D, (size_t)D * sizeof(float));
@@ -245,7 +244,7 @@ static void encoder_attention_layer(const Stack *s, const Attention *a, const En
         const int64_t length = batch->lengths[n];
         float *queries = b->qkv + first * stride, *keys = queries + a->n_heads * a->head_dim;
         float *values = keys + a->n_kv_heads * a->head_dim;
-        const KVCache cache = {keys, values, 1, 0, a->head_dim, stride};
+        const KVCache cache = {keys, values, 1, 0, a->head_dim, stride, 0};
         *index->lengths = (int32_t)length;
         attend(a, queries, stride, length, &cache, index, batch->positions + first, 1,
                b->context + first * s->dim, b->scores);
