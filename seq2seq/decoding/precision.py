@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.decoding import native
+from seq2seq.decoding.native.base import NativeModel
 from seq2seq.decoding.native.build import UnavailableError
 from seq2seq.decoding.native.linear import NativeLinear, Packer
 from seq2seq.decoding.native.model import NativeTransformer
@@ -96,7 +97,7 @@ PRECISIONS: Table[Callable[[Seq2Seq], Seq2Seq]] = Table(
 def is_native(model: Seq2Seq) -> bool:
     """Does the C compute all steps of a converted model? Then other processes may have it."""
     members = model.members if isinstance(model, Ensemble) else [model]
-    return all(isinstance(member, NativeTransformer) for member in members)
+    return all(isinstance(member, NativeModel) for member in members)
 
 
 def describe_backend(model: Seq2Seq) -> str:
