@@ -14,6 +14,7 @@ from seq2seq.decoding.native.build import UnavailableError
 from seq2seq.decoding.native.linear import NativeLinear, Packer
 from seq2seq.decoding.native.model import NativeTransformer
 from seq2seq.decoding.native.quantization import MAX_INPUTS, Int8Linear
+from seq2seq.decoding.native.recurrent import NativeRNN, is_covered_rnn
 from seq2seq.decoding.native.stacks import is_covered
 from seq2seq.errors import ConfigError
 from seq2seq.models import Ensemble, Seq2Seq
@@ -82,9 +83,13 @@ def accelerate(model: Seq2Seq, build: Callable[[nn.Linear], nn.Module], int8: bo
         return model
     packer = Packer(library, int8)
     native_linear = partial(NativeLinear, packer)
-    if not is_covered(model):
+    converted: NativeModel
+    if is_covered(model):
+        converted = NativeTransformer(model, packer)
+    elif is_covered_rnn(model):
+        converted = NativeRNN(model, packer)
+    else:
         return replace_linears(model, native_linear if int8 else build)
-    converted = NativeTransformer(model, packer)
     replace_linears(model, native_linear)
     return converted
 

@@ -2,6 +2,13 @@
 #include "kernels.h"
 #include <math.h>
 
+KVIndex alloc_kv_index(Arena *arena, const KVView *view) {
+    KVIndex index = {view->rows, view->length, 0, 0};
+    index.slots = arena_alloc(arena, view->rows * view->length * 4);
+    index.lengths = arena_alloc(arena, view->rows * 4);
+    return index;
+}
+
 void build_kv_index(const KVView *view, KVIndex *index) {
     for (int64_t row = 0; row < view->rows; row++) {
         const uint8_t *mask = view->mask ? view->mask + row * view->length : 0;
@@ -30,6 +37,28 @@ static float dot(const float *a, const float *b, int64_t dim) {
     for (int64_t i = 0; i < dim; i += LANES)
         sum += load_partial(a + i, dim - i) * load_partial(b + i, dim - i);
     return reduce_sum(sum);
+}
+
+/* u . tanh(a + b) */
+static float additive(const float *u, const float *a, const float *b, int64_t dim) {
+    vec sum = broadcast(0);
+    for (int64_t i = 0; i < dim; i += LANES) {
+        const vec hidden = vector_tanh(load_partial(a + i, dim - i) + load_partial(b + i, dim - i));
+        sum += load_partial(u + i, dim - i) * hidden;
+    }
+    return reduce_sum(sum);
+}
+
+/* The scores (count,) of the keys in these slots, for a query of head h. */
+static void score_keys(const Attention *a, int64_t h, const float *query, const float *keys,
+                       int64_t stride, const int32_t *slots, int64_t count, float *scores) {
+    const int64_t D = a->head_dim;
+    if (a->score_vector)
+        for (int64_t t = 0; t < count; t++)
+            scores[t] = additive(a->score_vector + h * D, query, keys + slots[t] * stride, D);
+    else
+        for (int64_t t = 0; t < count; t++)
+            scores[t] = a->scale * dot(query, keys + slots[t] * stride, D);
 }
 
 /* Scores -> weights that sum to 1; there is room for whole vectors. */
@@ -88,8 +117,7 @@ void attend(const Attention *a, const float *queries, int64_t queries_stride, in
             const int64_t head =
                 cache_row * cache->row_stride + h / heads_per_kv * cache->head_stride;
             const float *keys = cache->keys + head, *values = cache->values + head;
-            for (int64_t t = 0; t < count; t++)
-                scores[t] = a->scale * dot(query, keys + slots[t] * cache->slot_stride, D);
+            score_keys(a, h, query, keys, cache->slot_stride, slots, count, scores);
             if (relative) {
                 const int64_t middle = h * relative->stride + relative->stride / 2;
                 const float *bias = relative->bias + middle;

@@ -15,6 +15,7 @@ typedef struct {
 } Arena;
 
 void *arena_alloc(Arena *arena, int64_t bytes);
+float *alloc_floats(Arena *arena, int64_t rows, int64_t columns);
 
 /* What is done with the results of a linear map while they are in the cache, in this order: bias,
  * activation, times `gate`, plus `residual`. */
@@ -49,6 +50,7 @@ typedef struct {
     int32_t *lengths; /* (rows,), how many count */
 } KVIndex;
 
+KVIndex alloc_kv_index(Arena *arena, const KVView *view);
 void build_kv_index(const KVView *view, KVIndex *index);
 /* Rotates heads (heads, head_dim) by a position, in place. */
 void apply_rope(const Attention *a, int64_t heads, int64_t position, float *x);
