@@ -83,15 +83,20 @@ def accelerate(model: Seq2Seq, build: Callable[[nn.Linear], nn.Module], int8: bo
         return model
     packer = Packer(library, int8)
     native_linear = partial(NativeLinear, packer)
-    converted: NativeModel
-    if is_covered(model):
-        converted = NativeTransformer(model, packer)
-    elif is_covered_rnn(model):
-        converted = NativeRNN(model, packer)
-    else:
+    converted = to_native(model, packer)
+    if converted is None:
         return replace_linears(model, native_linear if int8 else build)
     replace_linears(model, native_linear)
     return converted
+
+
+def to_native(model: Seq2Seq, packer: Packer) -> NativeModel | None:
+    """The model with its steps computed by the C, if it covers them."""
+    if is_covered(model):
+        return NativeTransformer(model, packer)
+    if is_covered_rnn(model):
+        return NativeRNN(model, packer)
+    return None
 
 
 PRECISIONS: Table[Callable[[Seq2Seq], Seq2Seq]] = Table(
