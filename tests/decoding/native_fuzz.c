@@ -216,6 +216,31 @@ static void try_recurrent_step(const RecurrentDecoder *d, int64_t T, int64_t wor
     if (differs) printf("a row of cells differs\n"), exit(1);
 }
 
+static void try_recurrent_encoder(int64_t T, int64_t words) {
+    const int64_t B = draw(1, 9), width = draw(1, 40), dim = 2 * width, is_lstm = draw(0, 1);
+    const int64_t gates = (is_lstm ? 4 : 3) * width, layers = draw(1, 3);
+    BidirectionalLayer *all_layers = get(layers * (int64_t)sizeof *all_layers);
+    for (int64_t i = 0; i < layers; i++) {
+        const BidirectionalLayer layer = {map(dim, 2 * gates, 0), map(width, gates, 0), map(width, gates, 0)};
+        all_layers[i] = layer;
+    }
+    const RecurrentEncoder e = {(int32_t)dim, (int32_t)layers, (int32_t)is_lstm, all_layers, numbers(words * dim), 1.5f, words};
+    int64_t rows = 0, *lengths = get(B * 8);
+    for (int64_t i = 0; i < B; i++) rows += lengths[i] = draw(1, T);
+    int64_t *tokens = get(rows * 8);
+    for (int64_t i = 0; i < rows; i++) tokens[i] = draw(0, words - 1);
+    float *states = get(rows * dim * 4), *alone = get(lengths[B - 1] * dim * 4);
+    const int64_t first = rows - lengths[B - 1];
+    const EncodeBatch all = {rows, B, T, tokens, 0, lengths};
+    const EncodeBatch last = {lengths[B - 1], 1, lengths[B - 1], tokens + first, 0, lengths + B - 1};
+    const int64_t size = s2s_encode_recurrent(&e, &all, states, 0, 0), less = s2s_encode_recurrent(&e, &last, alone, 0, 0);
+    s2s_encode_recurrent(&e, &all, states, get(size), size);
+    s2s_encode_recurrent(&e, &last, alone, get(less), less);
+    if (memcmp(alone, states + first * dim, (size_t)(lengths[B - 1] * dim) * 4)) printf("a sentence of cells differs\n"), exit(1);
+    tokens[draw(0, rows - 1)] = draw(0, 1) ? words : -1;
+    if (s2s_encode_recurrent(&e, &all, states, 0, 0) != -BAD_TOKEN) printf("not refused\n"), exit(1);
+}
+
 /* Ids and positions beyond the tables: the memory there is not the stack's. */
 static void refuse(const Stack *s, const EncodeBatch *batch, float *states) {
     const int64_t row = draw(0, batch->rows - 1), size = s2s_encode(s, batch, states, 0, 0);
@@ -271,6 +296,7 @@ int main(int count, char **arguments) {
         try_head();
         const RecurrentDecoder cells = any_recurrent(words);
         try_recurrent_step(&cells, T, words);
+        try_recurrent_encoder(T, words);
         while (held) free(blocks[--held]);
     }
     return 0;

@@ -65,7 +65,7 @@ RNNS = (
 )
 COVERED = (*MODELS, *RNNS)
 # Attention, a recurrent unit, and both recurrent models.
-KINDS = (MODELS[1], MODELS[-1], RNNS[1], RNNS[-1])
+KINDS = (MODELS[1], MODELS[-1], RNNS[1], RNNS[4])
 LENGTHS = (6, 1, 4, 9, 3, 5, 2, 18, 7)
 SEARCHES: dict[str, dict[str, Any]] = {
     "greedy": {"name": "greedy"},

@@ -127,7 +127,7 @@ def test_an_id_beyond_the_vocabulary_is_refused_and_changes_nothing(token: int) 
     fast = to_c(build("rnn"))
     state = fast.start(fast.encode(source_batch(4, 2)))
     before = state.past[0].state["hidden"].clone()  # type: ignore[attr-defined]
-    with pytest.raises(DataError, match=f"an id of {token} .* {TARGET_SIZE} pieces"):
+    with pytest.raises(DataError, match=f"an id of {token} .* {TARGET_SIZE}"):
         fast.step(torch.tensor([[5], [token]]), state)
     assert torch.equal(state.past[0].state["hidden"], before)  # type: ignore[attr-defined]
 
@@ -147,6 +147,6 @@ def test_weights_are_those_of_torch_when_they_are_asked_for() -> None:
 
 def test_cells_stay_in_float32_in_int8() -> None:
     fast = to_c(build("rnn"), "int8")
-    first = fast.struct.cells[0]
+    first = fast.decoder.cells[0]
     assert not first.input_gates.is_int8 and not first.hidden_gates.is_int8
-    assert fast.struct.readout.is_int8 and describe_backend(fast) == "C"
+    assert fast.decoder.readout.is_int8 and describe_backend(fast) == "C"

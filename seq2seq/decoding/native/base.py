@@ -6,12 +6,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from seq2seq.attention.base import Encoded
 from seq2seq.decoding.native import load_library
 from seq2seq.decoding.native.layout import WORKSPACE, structs
 from seq2seq.decoding.native.linear import PackedMatrix, Packer
 from seq2seq.models.base import Decoded, Layers, Seq2Seq
 from seq2seq.models.candidates import CandidateRequest, Candidates
-from seq2seq.symbols import EOS, NEVER_GENERATED
+from seq2seq.symbols import EOS, NEVER_GENERATED, PAD
 
 MAX_CANDIDATES = 64  # that are found while the head is computed
 BANNED = torch.tensor(NEVER_GENERATED)
@@ -38,6 +39,35 @@ class NativeModel(Seq2Seq):
 
     def forward(self, source: Tensor, target: Tensor, need_weights: Layers = False) -> Decoded:
         return self.model.forward(source, target, need_weights)
+
+    def encode(self, source: Tensor) -> Encoded:
+        self._check_length(source.shape[1], "source")
+        (B, S), dim = source.shape, self.embeddings.dim
+        mask = source != PAD
+        lengths, positions = mask.sum(1), torch.arange(S)
+        is_full = bool(mask.all())
+        tokens = source.contiguous() if is_full else source[mask]
+        positions = positions.repeat(B) if is_full else positions.expand(B, S)[mask]
+        states = torch.empty(len(positions), dim)
+        batch = structs.EncodeBatch(
+            rows=len(positions),
+            sentences=B,
+            max_length=S,
+            tokens=tokens.data_ptr(),
+            positions=positions.data_ptr(),
+            lengths=lengths.data_ptr(),
+        )
+        self.run_encoder(batch, tokens, positions, states)
+        if not is_full:
+            real, states = states, states.new_zeros(B, S, dim)
+            states[mask] = real
+        return Encoded(states.view(B, S, dim), mask, self.groups(source))
+
+    def run_encoder(self, batch: Any, tokens: Tensor, positions: Tensor, states: Tensor) -> None:
+        """Hidden states (rows, E) of the tokens of a batch, which points to those and to their
+        positions. Raises: DataError for those that the model lacks.
+        """
+        raise NotImplementedError
 
     def logits(self, hidden: Tensor) -> Tensor:
         return self.model.logits(hidden)

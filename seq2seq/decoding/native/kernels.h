@@ -61,6 +61,19 @@ void attend(const Attention *a, const float *queries, int64_t queries_stride, in
             const KVCache *cache, const KVIndex *index, const int64_t *positions,
             int64_t positions_stride, float *out, float *scores);
 
+/* Are these ids rows of an embedding? NO_ERROR or -BAD_TOKEN. */
+int64_t check_tokens(const int64_t *tokens, int64_t rows, int64_t vocab_size);
+/* embedding (vocab_size, dim) -> x (rows, dim) */
+void embed_tokens(const float *embedding, float scale, const int64_t *tokens, int64_t rows,
+                  int64_t dim, float *x);
+/* r, z = sigmoid(x + h),  n = tanh(x + r h),  state = (1 - z) n + z state, where x and h are the
+ * gates r, z, n of the input and of the state, (rows, 3, dim) each. */
+void gru_step(int64_t rows, int64_t dim, const float *x, const float *h, float *state);
+/* i, f, o = sigmoid(x),  g = tanh(x),  cell = f cell + i g,  state = o tanh(cell), where x are the
+ * gates i, f, g, o, (rows, 4, dim), and cells are `stride` apart. */
+void lstm_step(int64_t rows, int64_t dim, const float *x, float *cell, int64_t stride,
+               float *state);
+
 /* x and gates side by side (rows, 2, dim); changes the states c and adds to y, (rows, dim). */
 void ssru_step(const float *x, int64_t rows, int64_t dim, float *c, float *y);
 

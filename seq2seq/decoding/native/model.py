@@ -16,7 +16,6 @@ from seq2seq.decoding.native.linear import Packer
 from seq2seq.decoding.native.stacks import NativeStack
 from seq2seq.models.base import Decoded, Layers
 from seq2seq.models.transformer import Transformer
-from seq2seq.symbols import PAD
 
 
 class NativeTransformer(NativeModel):
@@ -36,29 +35,9 @@ class NativeTransformer(NativeModel):
         example = torch.empty(1, 1, attention.n_kv_heads, attention.head_dim)
         self._like = {"k": example, "v": example}  # the keys and values of a token in each row
 
-    def encode(self, source: Tensor) -> Encoded:
-        self._check_length(source.shape[1], "source")
-        (B, S), dim = source.shape, self.encoder.dim
-        mask = source != PAD
-        lengths, positions = mask.sum(1), torch.arange(S)
-        is_full = bool(mask.all())
-        tokens = source.contiguous() if is_full else source[mask]
-        positions = positions.repeat(B) if is_full else positions.expand(B, S)[mask]
-        states = torch.empty(len(positions), dim)
-        batch = structs.EncodeBatch(
-            rows=len(positions),
-            sentences=B,
-            max_length=S,
-            tokens=tokens.data_ptr(),
-            positions=positions.data_ptr(),
-            lengths=lengths.data_ptr(),
-        )
-        self.encoder.extend_tables(S)
+    def run_encoder(self, batch: Any, tokens: Tensor, positions: Tensor, states: Tensor) -> None:
+        self.encoder.extend_tables(batch.max_length)
         self.encoder.run(self.library.s2s_encode, tokens, positions, batch, states.data_ptr())
-        if not is_full:
-            real, states = states, states.new_zeros(B, S, dim)
-            states[mask] = real
-        return Encoded(states.view(B, S, dim), mask, self.groups(source))
 
     def memories(self, encoded: Encoded, beams: int) -> tuple[list[Memory], list[Memory]]:
         """As the model's; keys and values of all layers are one product."""

@@ -97,6 +97,21 @@ typedef struct {
     Linear input_gates, hidden_gates;
 } Cell;
 
+/* A layer of cells in both directions. */
+typedef struct {
+    Linear input_gates; /* of both, side by side */
+    Linear forward_gates, backward_gates; /* of their states */
+} BidirectionalLayer;
+
+typedef struct {
+    int32_t dim, n_layers; /* dim: of both directions together */
+    int32_t is_lstm;
+    const BidirectionalLayer *layers; /* (n_layers,) */
+    const float *token_embedding;     /* (vocab_size, dim) */
+    float embedding_scale;
+    int64_t vocab_size;
+} RecurrentEncoder;
+
 /* A decoder of such cells that attends to the source once a step: see recurrent.c. */
 typedef struct {
     int32_t dim, n_layers;
@@ -130,7 +145,7 @@ typedef struct {
 /* Sentences to encode, without padding, one after another. */
 typedef struct {
     int64_t rows, sentences, max_length; /* rows: tokens of all sentences */
-    const int64_t *tokens, *positions;   /* (rows,) */
+    const int64_t *tokens, *positions;   /* (rows,); cells read no positions */
     const int64_t *lengths;              /* (sentences,) */
 } EncodeBatch;
 
@@ -213,6 +228,8 @@ S2S_API int64_t s2s_linear(const Linear *map, const float *x, int64_t rows, floa
 /* Hidden states of all tokens, (rows, dim). */
 S2S_API int64_t s2s_encode(const Stack *encoder, const EncodeBatch *batch, float *hidden,
                            void *workspace, int64_t size);
+S2S_API int64_t s2s_encode_recurrent(const RecurrentEncoder *encoder, const EncodeBatch *batch,
+                                     float *hidden, void *workspace, int64_t size);
 /* Hidden states of the new tokens, (rows, dim); caches, or states, are extended in place. */
 S2S_API int64_t s2s_decode(const Stack *decoder, const DecodeStep *step, float *hidden,
                            void *workspace, int64_t size);

@@ -43,13 +43,6 @@ static void copy_rows(int64_t rows, int64_t dim, const float *from, int64_t from
         memcpy(to + r * to_stride, from + r * from_stride, (size_t)dim * sizeof *to);
 }
 
-static void embed(const RecurrentDecoder *d, const int64_t *tokens, int64_t rows, float *x) {
-    for (int64_t r = 0; r < rows; r++) {
-        const float *token = d->token_embedding + tokens[r] * d->dim;
-        for (int64_t i = 0; i < d->dim; i++) *x++ = token[i] * d->embedding_scale;
-    }
-}
-
 /* x (rows, in_features) itself, or its linear map where there is one, in y. */
 static const float *project(const Linear *map, const float *x, int64_t rows, float *y,
                             void *workspace) {
@@ -67,39 +60,6 @@ static const float *attend_source(const RecurrentDecoder *d, const RecurrentStep
     const float *query = project(&d->score_proj, x, step->rows, b->query, b->workspace);
     attend(a, query, d->dim, step->rows, &step->source, index, 0, 0, b->context, b->scores);
     return project(&a->out_proj, b->context, step->rows, b->projected, b->workspace);
-}
-
-/* r, z = sigmoid(x + h),  n = tanh(x + r h),  state = (1 - z) n + z state, where x and h are the
- * gates r, z, n of the input and of the state, (rows, 3, dim) each. */
-static void gru_step(int64_t rows, int64_t dim, const float *x, const float *h, float *state) {
-    for (int64_t r = 0; r < rows; r++, x += 3 * dim, h += 3 * dim, state += dim)
-        for (int64_t i = 0; i < dim; i += LANES) {
-            const int64_t n = dim - i;
-            const vec reset = sigmoid(load_partial(x + i, n) + load_partial(h + i, n));
-            const vec update =
-                sigmoid(load_partial(x + dim + i, n) + load_partial(h + dim + i, n));
-            const vec candidate = vector_tanh(load_partial(x + 2 * dim + i, n) +
-                                              reset * load_partial(h + 2 * dim + i, n));
-            const vec before = load_partial(state + i, n);
-            store_partial(state + i, candidate + update * (before - candidate), n);
-        }
-}
-
-/* i, f, o = sigmoid(x),  g = tanh(x),  cell = f cell + i g,  state = o tanh(cell), where x are the
- * gates i, f, g, o, (rows, 4, dim), and cells are `stride` apart. */
-static void lstm_step(int64_t rows, int64_t dim, const float *x, float *cell, int64_t stride,
-                      float *state) {
-    for (int64_t r = 0; r < rows; r++, x += 4 * dim, cell += stride, state += dim)
-        for (int64_t i = 0; i < dim; i += LANES) {
-            const int64_t n = dim - i;
-            const vec input = sigmoid(load_partial(x + i, n));
-            const vec forget = sigmoid(load_partial(x + dim + i, n));
-            const vec written = vector_tanh(load_partial(x + 2 * dim + i, n));
-            const vec output = sigmoid(load_partial(x + 3 * dim + i, n));
-            const vec after = forget * load_partial(cell + i, n) + input * written;
-            store_partial(cell + i, after, n);
-            store_partial(state + i, output * vector_tanh(after), n);
-        }
 }
 
 /* `joined` through all cells. Returns: the last layer's states, (rows, dim). */
@@ -155,8 +115,8 @@ static void luong_step(const RecurrentDecoder *d, const RecurrentStep *step, con
 
 int64_t s2s_decode_recurrent(const RecurrentDecoder *d, const RecurrentStep *step, float *hidden,
                              void *workspace, int64_t size) {
-    for (int64_t r = 0; r < step->rows; r++)
-        if (step->tokens[r] < 0 || step->tokens[r] >= d->vocab_size) return -BAD_TOKEN;
+    const int64_t error = check_tokens(step->tokens, step->rows, d->vocab_size);
+    if (error) return error;
 
     Arena arena = {workspace, 0};
     KVIndex index = alloc_kv_index(&arena, &step->source_view);
@@ -164,7 +124,8 @@ int64_t s2s_decode_recurrent(const RecurrentDecoder *d, const RecurrentStep *ste
     if (arena.size > size) return arena.size;
 
     build_kv_index(&step->source_view, &index);
-    embed(d, step->tokens, step->rows, b.embedded);
+    embed_tokens(d->token_embedding, d->embedding_scale, step->tokens, step->rows, d->dim,
+                 b.embedded);
     (d->is_input_feeding ? luong_step : bahdanau_step)(d, step, &index, hidden, &b);
     return arena.size;
 }
