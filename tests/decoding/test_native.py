@@ -190,10 +190,12 @@ def test_steps_of_one_token_and_of_several_continue_each_other(
     model, source = build(variant), source_batch(5, 3)
     models = with_precision(model, "float32"), on_torch(model, "float32", monkeypatch)
     states = [each.start(each.encode(source), 2) for each in models]
+    # A random model that is fed its own output is chaotic: torch's float32 is as far from float64.
+    tolerance = 1e-3 if variant.startswith("rnn_luong") else 1e-4
     for n in (1, 3, 1, 260, 1, 1):
         tokens = torch.randint(4, TARGET_SIZE, (4, n))
         one, other = (m.step(tokens, s).hidden for m, s in zip(models, states, strict=True))
-        torch.testing.assert_close(one, other, rtol=0, atol=1e-4)
+        torch.testing.assert_close(one, other, rtol=0, atol=tolerance)
         for state in states if n == 1 else ():
             state.fork(torch.tensor([1, 1, 2, 2]))
 
