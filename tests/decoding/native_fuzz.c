@@ -280,7 +280,7 @@ static void try_head(void) {
     const int64_t C = draw(1, outputs < 64 ? outputs : 64), never[] = {0, 1, 3};
     uint8_t *no_eos = get(rows);
     for (int64_t i = 0; i < rows; i++) no_eos[i] = (uint8_t)draw(0, 1);
-    const TopK found = {C, never, 3, 2, draw(0, 1) ? no_eos : 0, get(rows * C * 4), get(rows * C * 8)};
+    const TopK found = {C, never, 3, 2, draw(0, 1) ? no_eos : 0, 0, get(rows * C * 4), get(rows * C * 8)};
     const float *x = numbers(rows * inputs);
     const int64_t size = s2s_topk(&w, x, rows, &found, 0, 0);
     s2s_topk(&w, x, rows, &found, get(size), size);

@@ -28,7 +28,7 @@ void gru_step(int64_t rows, int64_t dim, const float *x, const float *h, float *
 }
 
 void lstm_step(int64_t rows, int64_t dim, const float *x, float *cell, int64_t stride,
-                      float *state) {
+               float *state) {
     for (int64_t r = 0; r < rows; r++, x += 4 * dim, cell += stride, state += dim)
         for (int64_t i = 0; i < dim; i += LANES) {
             const int64_t n = dim - i;

@@ -99,10 +99,11 @@ typedef struct {
 
 /* A layer of cells in both directions. */
 typedef struct {
-    Linear input_gates; /* of both, side by side */
+    Linear input_gates;                   /* of both, side by side */
     Linear forward_gates, backward_gates; /* of their states */
 } BidirectionalLayer;
 
+/* An encoder of such layers: see recurrent_encoder.c. */
 typedef struct {
     int32_t dim, n_layers; /* dim: of both directions together */
     int32_t is_lstm;
@@ -112,7 +113,7 @@ typedef struct {
     int64_t vocab_size;
 } RecurrentEncoder;
 
-/* A decoder of such cells that attends to the source once a step: see recurrent.c. */
+/* A decoder of cells that attends to the source once a step: see recurrent.c. */
 typedef struct {
     int32_t dim, n_layers;
     int32_t is_lstm;          /* gates i, f, g, o; else those of a GRU, r, z, n */
@@ -228,12 +229,13 @@ S2S_API int64_t s2s_linear(const Linear *map, const float *x, int64_t rows, floa
 /* Hidden states of all tokens, (rows, dim). */
 S2S_API int64_t s2s_encode(const Stack *encoder, const EncodeBatch *batch, float *hidden,
                            void *workspace, int64_t size);
+/* The same with cells. */
 S2S_API int64_t s2s_encode_recurrent(const RecurrentEncoder *encoder, const EncodeBatch *batch,
                                      float *hidden, void *workspace, int64_t size);
 /* Hidden states of the new tokens, (rows, dim); caches, or states, are extended in place. */
 S2S_API int64_t s2s_decode(const Stack *decoder, const DecodeStep *step, float *hidden,
                            void *workspace, int64_t size);
-/* The same for cells. */
+/* The same with cells; states are changed in place. */
 S2S_API int64_t s2s_decode_recurrent(const RecurrentDecoder *decoder, const RecurrentStep *step,
                                      float *hidden, void *workspace, int64_t size);
 /* Of the softmax of head(hidden), hidden (rows, in_features), the best of each row. */
