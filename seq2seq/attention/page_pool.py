@@ -177,7 +177,7 @@ class SlotTable:
             self._view = Slots(slots, mask, self.pool.slots)
         return self._view
 
-    def written_entries(self) -> Tensor:
+    def target_entries(self) -> Tensor:
         """The slots of what is written, (rows, T), for the caller to change in place."""
         self._view = None
         return self._slots[:, : max(self.lengths, default=0)]

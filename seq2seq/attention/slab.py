@@ -56,14 +56,14 @@ class BeamTable:
             self._visible = beams.flatten(3).flatten(1, 2)
         return self._visible
 
-    def written_entries(self) -> Tensor:
+    def target_entries(self) -> Tensor:
         """The entries of what is written, (N, T), for the caller to change in place."""
         self._visible = None
         return self.entries[:, : self.length]
 
     def fork(self, parents: Tensor) -> None:
         """As in `Memory`."""
-        written = self.written_entries()
+        written = self.target_entries()
         written.copy_(written.index_select(0, parents))
 
     def keep(self, sentences: list[int], rows: Tensor) -> None:

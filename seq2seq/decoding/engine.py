@@ -226,8 +226,8 @@ class Engine(SentenceEngine):
             self._begin(key, requests)
 
     def _batch_key(self, request: SentenceRequest) -> BatchKey:
-        """Where the C computes the whole step of a search, one sentence with constraints would
-        keep its whole batch from that.
+        """The batch that a request belongs to: of a search that the C computes, requests with
+        constraints have one of their own, or they would keep all others from the C.
         """
         search = request.search or self.search
         has_constraints = request.constraint is not None or search.no_repeat_ngram > 0

@@ -9,10 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from seq2seq.decoding import native
+from seq2seq.decoding.native.base import NativeModel
 from seq2seq.decoding.native.build import UnavailableError
 from seq2seq.decoding.native.linear import NativeLinear, Packer
 from seq2seq.decoding.native.model import NativeTransformer
 from seq2seq.decoding.native.quantization import MAX_INPUTS, Int8Linear
+from seq2seq.decoding.native.recurrent import NativeRNN, is_covered_rnn
 from seq2seq.decoding.native.stacks import is_covered
 from seq2seq.errors import ConfigError
 from seq2seq.models import Ensemble, Seq2Seq
@@ -81,11 +83,20 @@ def accelerate(model: Seq2Seq, build: Callable[[nn.Linear], nn.Module], int8: bo
         return model
     packer = Packer(library, int8)
     native_linear = partial(NativeLinear, packer)
-    if not is_covered(model):
+    converted = to_native(model, packer)
+    if converted is None:
         return replace_linears(model, native_linear if int8 else build)
-    converted = NativeTransformer(model, packer)
     replace_linears(model, native_linear)
     return converted
+
+
+def to_native(model: Seq2Seq, packer: Packer) -> NativeModel | None:
+    """The model with its steps computed by the C, if it covers them."""
+    if is_covered(model):
+        return NativeTransformer(model, packer)
+    if is_covered_rnn(model):
+        return NativeRNN(model, packer)
+    return None
 
 
 PRECISIONS: Table[Callable[[Seq2Seq], Seq2Seq]] = Table(
@@ -96,7 +107,7 @@ PRECISIONS: Table[Callable[[Seq2Seq], Seq2Seq]] = Table(
 def is_native(model: Seq2Seq) -> bool:
     """Does the C compute all steps of a converted model? Then other processes may have it."""
     members = model.members if isinstance(model, Ensemble) else [model]
-    return all(isinstance(member, NativeTransformer) for member in members)
+    return all(isinstance(member, NativeModel) for member in members)
 
 
 def describe_backend(model: Seq2Seq) -> str:

@@ -115,11 +115,14 @@ class Recurrent(Seq2Seq):
         return self.step(target, self.start(self.encode(source)), wants_layer(need_weights, 0))
 
     def memories(self, encoded: Encoded, beams: int) -> tuple[list[Memory], list[Memory]]:
+        return [self.cross.memory_of(encoded)], [self.first_memory(encoded, beams)]
+
+    def first_memory(self, encoded: Encoded, beams: int) -> StateMemory:
+        """The states of the cells before the first word."""
         first = self.first_state(final_state(encoded.states, encoded.real)).tanh()
         first = first.repeat_interleave(beams, dim=0).unflatten(-1, (-1, self.embeddings.dim))
         parts = first.split(self.layers, dim=1)  # (N, layers, E) each
-        memory = StateMemory(**dict(zip(self.state_names, parts, strict=True)))
-        return [self.cross.memory_of(encoded)], [memory]
+        return StateMemory(**dict(zip(self.state_names, parts, strict=True)))
 
     def decode(
         self,
@@ -224,12 +227,10 @@ class LuongRNN(Recurrent):
     def widths(dim: int, context: int) -> tuple[int, int]:
         return dim, dim + context
 
-    def memories(self, encoded: Encoded, beams: int) -> tuple[list[Memory], list[Memory]]:
-        sources, pasts = super().memories(encoded, beams)
-        memory = pasts[0]
-        assert isinstance(memory, StateMemory)
+    def first_memory(self, encoded: Encoded, beams: int) -> StateMemory:
+        memory = super().first_memory(encoded, beams)
         memory.state["attentional"] = torch.zeros_like(memory.state["hidden"][:, 0])
-        return sources, pasts
+        return memory
 
     def emit(self, y: Tensor, memory: StateMemory, attend: Attend) -> tuple[Tensor, Tensor | None]:
         top = self.advance(torch.cat((y, memory.state["attentional"]), dim=-1), memory)

@@ -124,11 +124,11 @@ class DecodeState:
             memory.fork(parents)
 
     @property
-    def written_entries(self) -> Tensor | None:
+    def target_entries(self) -> Tensor | None:
         """The rows (N, T) of the table of targets, for the caller to fork in place; None if there
         is no table.
         """
-        return None if self._targets is None else self._targets.written_entries()
+        return None if self._targets is None else self._targets.target_entries()
 
     def keep(self, sentences: Tensor) -> None:
         """Drop all other sentences; (B',), ascending."""

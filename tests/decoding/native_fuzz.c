@@ -81,7 +81,7 @@ static Stack any_stack(int64_t T, int64_t words, int is_recurrent) {
         l[i].self_attn = is_recurrent ? (Attention){0} : any_attention(dim, heads, 1, is_int8, T);
         l[i].cross_attn = any_attention(dim, heads, 0, is_int8, T);
         const FeedForward f = {map(dim, hidden, is_int8), draw(0, 1) ? map(dim, hidden, is_int8) : (Linear){0},
-                        map(hidden, dim, is_int8), any_norm(dim), (int32_t)draw(0, 3)};
+                        map(hidden, dim, is_int8), any_norm(dim), (int32_t)draw(0, 4)};
         l[i].ffn = f;
     }
     s.layers = l;
@@ -149,6 +149,98 @@ static void try_step(const Stack *s, int64_t T, int64_t words) {
     }
 }
 
+static RecurrentDecoder any_recurrent(int64_t words) {
+    const int64_t heads = draw(1, 4), dim = heads * draw(1, 40);
+    RecurrentDecoder d = {0};
+    d.dim = (int32_t)dim, d.n_layers = (int32_t)draw(1, 3);
+    d.is_lstm = (int32_t)draw(0, 1), d.is_input_feeding = (int32_t)draw(0, 1);
+    const int64_t gates = (d.is_lstm ? 4 : 3) * dim, is_int8 = draw(0, 1);
+    Cell *cells = get(d.n_layers * (int64_t)sizeof *cells);
+    for (int i = 0; i < d.n_layers; i++) {
+        const Cell cell = {map(i ? dim : 2 * dim, gates, (int)is_int8), map(dim, gates, 0)};
+        cells[i] = cell;
+    }
+    d.cells = cells;
+    d.attention.n_heads = d.attention.n_kv_heads = (int32_t)heads;
+    d.attention.head_dim = (int32_t)(dim / heads), d.attention.scale = 0.5f;
+    if (draw(0, 1)) d.attention.in_proj = map(dim, dim, (int)is_int8);
+    if (draw(0, 1)) d.attention.out_proj = map(dim, dim, (int)is_int8);
+    if (draw(0, 1)) d.score_proj = map(dim, dim, 0);
+    if (draw(0, 1)) d.attention.score_vector = numbers(dim);
+    d.readout = map((d.is_input_feeding ? 2 : 3) * dim, dim, (int)is_int8);
+    d.token_embedding = numbers(words * dim), d.embedding_scale = 1.5f, d.vocab_size = words;
+    return d;
+}
+
+/* One step of `beams` rows for each of some sentences, whose sources have a row each or are in pages;
+ * then the last row once more, from the states that it had. */
+static void try_recurrent_step(const RecurrentDecoder *d, int64_t T, int64_t words) {
+    const int64_t beams = draw(1, 5), B = draw(1, 40), N = B * beams, S = draw(1, T), dim = d->dim;
+    const int64_t L = d->n_layers, D = d->attention.head_dim, H = d->attention.n_heads, r = N - 1;
+    const int in_pages = (int)draw(0, 1);
+    const int64_t slots = in_pages ? B * S : S, sources = in_pages ? 1 : B;
+    int64_t *tokens = get(N * 8), *table = get(B * S * 8);
+    uint8_t *real = get(B * S);
+    for (int64_t i = 0; i < N; i++) tokens[i] = draw(0, words - 1);
+    for (int64_t i = 0; i < B * S; i++) table[i] = B * S - 1 - i, real[i] = (uint8_t)(i % S == 0 || draw(0, 3) > 0);
+    float *values = numbers(sources * H * slots * D);
+    RecurrentStep step = {N, tokens, {B, S, draw(0, 1) ? real : 0, in_pages ? table : 0, S},
+        {draw(0, 1) ? values : numbers(sources * H * slots * D), values, sources, H * slots * D, slots * D, D},
+        numbers(N * L * dim), d->is_lstm ? numbers(N * L * dim) : 0, d->is_input_feeding ? numbers(N * dim) : 0};
+    float *all[] = {step.hidden, step.cell, step.attentional}, *last[3];
+    const int64_t widths[] = {L * dim, L * dim, dim};
+    for (int i = 0; i < 3; i++) {
+        last[i] = get(widths[i] * 4);
+        if (all[i]) memcpy(last[i], all[i] + r * widths[i], (size_t)widths[i] * 4);
+    }
+    float *hidden = get(N * dim * 4), *alone = get(dim * 4);
+    int64_t size = s2s_decode_recurrent(d, &step, hidden, 0, 0);
+    void *work = get(size);
+    s2s_decode_recurrent(d, &step, hidden, work, size);
+    const int64_t wrong[] = {-1, INT64_MAX, INT64_MIN, words}, token = tokens[r];
+    for (int i = 0; i < 4; i++) {
+        tokens[r] = wrong[i];
+        if (s2s_decode_recurrent(d, &step, hidden, work, size) != -BAD_TOKEN) printf("not refused\n"), exit(1);
+    }
+    tokens[r] = token;
+    step.rows = step.source_view.rows = 1, step.tokens += r;
+    if (step.source_view.mask) step.source_view.mask += r / beams * S;
+    if (in_pages) step.source_view.slots += r / beams * S;
+    else step.source.keys += r / beams * H * S * D, step.source.values += r / beams * H * S * D;
+    step.source.rows = 1, step.hidden = last[0], step.cell = last[1], step.attentional = last[2];
+    size = s2s_decode_recurrent(d, &step, alone, 0, 0);
+    s2s_decode_recurrent(d, &step, alone, get(size), size);
+    int differs = memcmp(alone, hidden + r * dim, (size_t)dim * 4);
+    for (int i = 0; i < 3; i++)
+        if (all[i]) differs |= memcmp(last[i], all[i] + r * widths[i], (size_t)widths[i] * 4);
+    if (differs) printf("a row of cells differs\n"), exit(1);
+}
+
+static void try_recurrent_encoder(int64_t T, int64_t words) {
+    const int64_t B = draw(1, 9), width = draw(1, 40), dim = 2 * width, is_lstm = draw(0, 1);
+    const int64_t gates = (is_lstm ? 4 : 3) * width, layers = draw(1, 3);
+    BidirectionalLayer *all_layers = get(layers * (int64_t)sizeof *all_layers);
+    for (int64_t i = 0; i < layers; i++) {
+        const BidirectionalLayer layer = {map(dim, 2 * gates, 0), map(width, gates, 0), map(width, gates, 0)};
+        all_layers[i] = layer;
+    }
+    const RecurrentEncoder e = {(int32_t)dim, (int32_t)layers, (int32_t)is_lstm, all_layers, numbers(words * dim), 1.5f, words};
+    int64_t rows = 0, *lengths = get(B * 8);
+    for (int64_t i = 0; i < B; i++) rows += lengths[i] = draw(1, T);
+    int64_t *tokens = get(rows * 8);
+    for (int64_t i = 0; i < rows; i++) tokens[i] = draw(0, words - 1);
+    float *states = get(rows * dim * 4), *alone = get(lengths[B - 1] * dim * 4);
+    const int64_t first = rows - lengths[B - 1];
+    const EncodeBatch all = {rows, B, T, tokens, 0, lengths};
+    const EncodeBatch last = {lengths[B - 1], 1, lengths[B - 1], tokens + first, 0, lengths + B - 1};
+    const int64_t size = s2s_encode_recurrent(&e, &all, states, 0, 0), less = s2s_encode_recurrent(&e, &last, alone, 0, 0);
+    s2s_encode_recurrent(&e, &all, states, get(size), size);
+    s2s_encode_recurrent(&e, &last, alone, get(less), less);
+    if (memcmp(alone, states + first * dim, (size_t)(lengths[B - 1] * dim) * 4)) printf("a sentence of cells differs\n"), exit(1);
+    tokens[draw(0, rows - 1)] = draw(0, 1) ? words : -1;
+    if (s2s_encode_recurrent(&e, &all, states, 0, 0) != -BAD_TOKEN) printf("not refused\n"), exit(1);
+}
+
 /* Ids and positions beyond the tables: the memory there is not the stack's. */
 static void refuse(const Stack *s, const EncodeBatch *batch, float *states) {
     const int64_t row = draw(0, batch->rows - 1), size = s2s_encode(s, batch, states, 0, 0);
@@ -188,7 +280,7 @@ static void try_head(void) {
     const int64_t C = draw(1, outputs < 64 ? outputs : 64), never[] = {0, 1, 3};
     uint8_t *no_eos = get(rows);
     for (int64_t i = 0; i < rows; i++) no_eos[i] = (uint8_t)draw(0, 1);
-    const TopK found = {C, never, 3, 2, draw(0, 1) ? no_eos : 0, get(rows * C * 4), get(rows * C * 8)};
+    const TopK found = {C, never, 3, 2, draw(0, 1) ? no_eos : 0, 0, get(rows * C * 4), get(rows * C * 8)};
     const float *x = numbers(rows * inputs);
     const int64_t size = s2s_topk(&w, x, rows, &found, 0, 0);
     s2s_topk(&w, x, rows, &found, get(size), size);
@@ -202,6 +294,9 @@ int main(int count, char **arguments) {
         try_step(&decoder, T, words);
         try_encoder(&encoder, T, words);
         try_head();
+        const RecurrentDecoder cells = any_recurrent(words);
+        try_recurrent_step(&cells, T, words);
+        try_recurrent_encoder(T, words);
         while (held) free(blocks[--held]);
     }
     return 0;

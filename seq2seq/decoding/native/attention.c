@@ -2,6 +2,13 @@
 #include "kernels.h"
 #include <math.h>
 
+KVIndex alloc_kv_index(Arena *arena, const KVView *view) {
+    KVIndex index = {view->rows, view->length, 0, 0};
+    index.slots = arena_alloc(arena, view->rows * view->length * 4);
+    index.lengths = arena_alloc(arena, view->rows * 4);
+    return index;
+}
+
 int64_t cache_offset(const KVCache *cache, int64_t row, int64_t rows) {
     row /= rows / cache->rows;
     return (cache->kept ? cache->kept[row] : row) * cache->row_stride;
@@ -47,6 +54,29 @@ dot_keys(int keys_at_once, const float *query, const float *keys, int64_t stride
     for (int k = 0; k < keys_at_once; k++) scores[k] = scale * reduce_sum(sum[k]);
 }
 
+/* u . tanh(a + b) */
+static float additive(const float *u, const float *a, const float *b, int64_t dim) {
+    vec sum = broadcast(0);
+    for (int64_t i = 0; i < dim; i += LANES) {
+        const vec hidden = vector_tanh(load_partial(a + i, dim - i) + load_partial(b + i, dim - i));
+        sum += load_partial(u + i, dim - i) * hidden;
+    }
+    return reduce_sum(sum);
+}
+
+/* The scores (count,) of the keys in these slots, for a query of head h. */
+static void score_keys(const Attention *a, int64_t h, const float *query, const float *keys,
+                       int64_t stride, const int32_t *slots, int64_t count, float *scores) {
+    const int64_t D = a->head_dim;
+    int64_t t = 0;
+    if (a->score_vector)
+        for (; t < count; t++)
+            scores[t] = additive(a->score_vector + h * D, query, keys + slots[t] * stride, D);
+    for (; t + 4 <= count; t += 4)
+        dot_keys(4, query, keys, stride, slots + t, D, a->scale, scores + t);
+    for (; t < count; t++) dot_keys(1, query, keys, stride, slots + t, D, a->scale, scores + t);
+}
+
 /* Scores -> weights that sum to 1; there is room for whole vectors. */
 static void softmax(float *scores, int64_t count) {
     vec most = broadcast(-INFINITY), sum = broadcast(0);
@@ -79,7 +109,8 @@ weighted_vectors(int vectors, const float *weights, int64_t count, const float *
 static void weighted_sum(const float *weights, int64_t count, const float *values, int64_t stride,
                          const int32_t *slots, int64_t dim, float *out) {
     while (dim > 0) {
-        const int whole = (int)(dim / LANES), vectors = whole >= 8 ? 8 : whole >= 4 ? 4 : whole >= 2 ? 2 : 1;
+        const int whole = (int)(dim / LANES);
+        const int vectors = whole >= 8 ? 8 : whole >= 4 ? 4 : whole >= 2 ? 2 : 1;
         switch (vectors) {
         case 8: weighted_vectors(8, weights, count, values, stride, slots, dim, out); break;
         case 4: weighted_vectors(4, weights, count, values, stride, slots, dim, out); break;
@@ -90,20 +121,16 @@ static void weighted_sum(const float *weights, int64_t count, const float *value
     }
 }
 
-/* One query and head: reads the keys and values (slot, slot_stride) in `count` slots. bias: of a key
- * by its position, or NULL. */
-static void attend_head(const Attention *a, const float *query, const float *keys,
+/* One query of head h: reads the keys and values (slot, slot_stride) in `count` slots. bias: of a
+ * key by its position, or NULL. */
+static void attend_head(const Attention *a, int64_t h, const float *query, const float *keys,
                         const float *values, int64_t stride, const int32_t *slots, int64_t count,
                         const float *bias, float *out, float *scores) {
-    const int64_t D = a->head_dim;
-    int64_t t = 0;
-    for (; t + 4 <= count; t += 4)
-        dot_keys(4, query, keys, stride, slots + t, D, a->scale, scores + t);
-    for (; t < count; t++) dot_keys(1, query, keys, stride, slots + t, D, a->scale, scores + t);
+    score_keys(a, h, query, keys, stride, slots, count, scores);
     if (bias)
-        for (t = 0; t < count; t++) scores[t] += bias[t];
+        for (int64_t t = 0; t < count; t++) scores[t] += bias[t];
     softmax(scores, count);
-    weighted_sum(scores, count, values, stride, slots, D, out);
+    weighted_sum(scores, count, values, stride, slots, a->head_dim, out);
 }
 
 /* Rows that follow each other and read the same keys, or many of the same. */
@@ -128,7 +155,7 @@ void attend(const Attention *a, const float *queries, int64_t queries_stride, in
                 if (relative)
                     bias = relative->bias + h * relative->stride + relative->stride / 2 -
                            positions[r * positions_stride];
-                attend_head(a, queries + r * queries_stride + h * D, cache->keys + head,
+                attend_head(a, h, queries + r * queries_stride + h * D, cache->keys + head,
                             cache->values + head, cache->slot_stride,
                             index->slots + index_row * index->capacity, index->lengths[index_row],
                             bias, out + (r * H + h) * D, scores);

@@ -19,6 +19,7 @@ static vec activate(int32_t kind, vec x) {
         const vec half_tail = 0.5f * series * vector_exp(-z * z);
         return x * blend(x < broadcast(0), half_tail, 1.0f - half_tail);
     }
+    case TANH: return vector_tanh(x);
     default: return x;
     }
 }

@@ -15,6 +15,7 @@ typedef struct {
 } Arena;
 
 void *arena_alloc(Arena *arena, int64_t bytes);
+float *alloc_floats(Arena *arena, int64_t rows, int64_t columns);
 
 /* What is done with the results of a linear map while they are in the cache, in this order: bias,
  * activation, times `gate`, plus `residual`. */
@@ -51,6 +52,7 @@ typedef struct {
 
 /* The start of what a cache holds for one of so many rows, which may share its rows. */
 int64_t cache_offset(const KVCache *cache, int64_t row, int64_t rows);
+KVIndex alloc_kv_index(Arena *arena, const KVView *view);
 void build_kv_index(const KVView *view, KVIndex *index);
 /* Rotates heads (heads, head_dim) by a position, in place. */
 void apply_rope(const Attention *a, int64_t heads, int64_t position, float *x);
@@ -60,6 +62,19 @@ void apply_rope(const Attention *a, int64_t heads, int64_t position, float *x);
 void attend(const Attention *a, const float *queries, int64_t queries_stride, int64_t rows,
             const KVCache *cache, const KVIndex *index, const int64_t *positions,
             int64_t positions_stride, float *out, float *scores);
+
+/* Are these ids rows of an embedding? NO_ERROR or -BAD_TOKEN. */
+int64_t check_tokens(const int64_t *tokens, int64_t rows, int64_t vocab_size);
+/* embedding (vocab_size, dim) -> x (rows, dim) */
+void embed_tokens(const float *embedding, float scale, const int64_t *tokens, int64_t rows,
+                  int64_t dim, float *x);
+/* r, z = sigmoid(x + h),  n = tanh(x + r h),  state = (1 - z) n + z state, where x and h are the
+ * gates r, z, n of the input and of the state, (rows, 3, dim) each. */
+void gru_step(int64_t rows, int64_t dim, const float *x, const float *h, float *state);
+/* i, f, o = sigmoid(x),  g = tanh(x),  cell = f cell + i g,  state = o tanh(cell), where x are the
+ * gates i, f, g, o, (rows, 4, dim), and cells are `stride` apart. */
+void lstm_step(int64_t rows, int64_t dim, const float *x, float *cell, int64_t stride,
+               float *state);
 
 /* x and gates side by side (rows, 2, dim); changes the states c and adds to y, (rows, dim). */
 void ssru_step(const float *x, int64_t rows, int64_t dim, float *c, float *y);

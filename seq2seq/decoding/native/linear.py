@@ -109,6 +109,12 @@ class Packer:
             first += each.out_features
         return whole
 
+    def pack_float32(self, weight: Tensor, bias: Tensor | None) -> PackedMatrix:
+        """A matrix that stays in float32 also in int8."""
+        whole = next(self._packed, None) or pack_matrix(self.library, weight, bias, int8=False)
+        self.matrices.append(whole)
+        return whole
+
 
 class NativeLinear(nn.Module):
     """A linear map computed by the C, (..., K) -> (..., O) in the type of the input. On a CPU only,

@@ -22,7 +22,7 @@
 
 enum { NO_ERROR, BAD_TOKEN, BAD_POSITION, BAD_BEAMS };
 enum { NO_NORM, LAYER_NORM, RMS_NORM };
-enum { NO_ACTIVATION, RELU, GELU, SILU };
+enum { NO_ACTIVATION, RELU, GELU, SILU, TANH };
 
 /* A linear map y = x W^T + bias. */
 typedef struct {
@@ -56,6 +56,7 @@ typedef struct {
     float scale;                           /* of the scores */
     const float *rope_table;           /* (position, head_dim), cosines before sines; or NULL */
     const RelativeBias *relative_bias; /* or NULL */
+    const float *score_vector; /* u (n_heads, head_dim) of u . tanh(q + k); NULL: a dot product */
 } Attention;
 
 /* The recurrent unit that may stand for the decoder's self-attention: see ssru.c. */
@@ -91,6 +92,41 @@ typedef struct {
     int64_t max_positions; /* rows of all tables of positions */
 } Stack;
 
+/* A recurrent cell: its gates side by side, of its input and of its state. */
+typedef struct {
+    Linear input_gates, hidden_gates;
+} Cell;
+
+/* A layer of cells in both directions. */
+typedef struct {
+    Linear input_gates;                   /* of both, side by side */
+    Linear forward_gates, backward_gates; /* of their states */
+} BidirectionalLayer;
+
+/* An encoder of such layers: see recurrent_encoder.c. */
+typedef struct {
+    int32_t dim, n_layers; /* dim: of both directions together */
+    int32_t is_lstm;
+    const BidirectionalLayer *layers; /* (n_layers,) */
+    const float *token_embedding;     /* (vocab_size, dim) */
+    float embedding_scale;
+    int64_t vocab_size;
+} RecurrentEncoder;
+
+/* A decoder of cells that attends to the source once a step: see recurrent.c. */
+typedef struct {
+    int32_t dim, n_layers;
+    int32_t is_lstm;          /* gates i, f, g, o; else those of a GRU, r, z, n */
+    int32_t is_input_feeding; /* Luong's; else Bahdanau's */
+    const Cell *cells;        /* (n_layers,) */
+    Attention attention;      /* without a norm; maps without panels if there are none */
+    Linear score_proj;        /* of queries, after in_proj; without panels if there is none */
+    Linear readout;
+    const float *token_embedding; /* (vocab_size, dim) */
+    float embedding_scale;
+    int64_t vocab_size;
+} RecurrentDecoder;
+
 /* The keys and values of a layer, (row, head, slot, head_dim) with these strides and the last one
  * without gaps. Pages are one row, for all. */
 typedef struct {
@@ -111,7 +147,7 @@ typedef struct {
 /* Sentences to encode, without padding, one after another. */
 typedef struct {
     int64_t rows, sentences, max_length; /* rows: tokens of all sentences */
-    const int64_t *tokens, *positions;   /* (rows,) */
+    const int64_t *tokens, *positions;   /* (rows,); cells read no positions */
     const int64_t *lengths;              /* (sentences,) */
 } EncodeBatch;
 
@@ -124,6 +160,18 @@ typedef struct {
     const KVCache *self_caches, *cross_caches; /* (n_layers,); self_caches or ssru_states */
     float *const *ssru_states;                 /* (n_layers,) of (rows, dim), at first 0 */
 } DecodeStep;
+
+/* A step of a decoder of cells: one new token in each row. States are those before, then those
+ * after it. */
+typedef struct {
+    int64_t rows;
+    const int64_t *tokens; /* (rows,) */
+    KVView source_view;
+    KVCache source;
+    float *hidden;      /* (rows, n_layers, dim) */
+    float *cell;        /* the same, of LSTMs */
+    float *attentional; /* (rows, dim), with input feeding: the hidden states */
+} RecurrentStep;
 
 /* The k best next tokens of each row. */
 typedef struct {
@@ -185,9 +233,15 @@ S2S_API int64_t s2s_linear(const Linear *map, const float *x, int64_t rows, floa
 /* Hidden states of all tokens, (rows, dim). */
 S2S_API int64_t s2s_encode(const Stack *encoder, const EncodeBatch *batch, float *hidden,
                            void *workspace, int64_t size);
+/* The same with cells. */
+S2S_API int64_t s2s_encode_recurrent(const RecurrentEncoder *encoder, const EncodeBatch *batch,
+                                     float *hidden, void *workspace, int64_t size);
 /* Hidden states of the new tokens, (rows, dim); caches, or states, are extended in place. */
 S2S_API int64_t s2s_decode(const Stack *decoder, const DecodeStep *step, float *hidden,
                            void *workspace, int64_t size);
+/* The same with cells; states are changed in place. */
+S2S_API int64_t s2s_decode_recurrent(const RecurrentDecoder *decoder, const RecurrentStep *step,
+                                     float *hidden, void *workspace, int64_t size);
 /* Of the softmax of head(hidden), hidden (rows, in_features), the best of each row. */
 S2S_API int64_t s2s_topk(const Linear *head, const float *hidden, int64_t rows, const TopK *topk,
                          void *workspace, int64_t size);

@@ -8,8 +8,8 @@ from torch import Tensor
 
 from seq2seq.decoding.beam import Beam, BeamState
 from seq2seq.decoding.greedy import Greedy
+from seq2seq.decoding.native.base import NativeModel
 from seq2seq.decoding.native.layout import WORKSPACE, structs
-from seq2seq.decoding.native.model import NativeTransformer
 from seq2seq.decoding.search import Search, SearchState, StepChoice
 from seq2seq.models import Seq2Seq
 from seq2seq.models.state import DecodeState
@@ -19,7 +19,7 @@ MAX_BEAMS = 32  # of one sentence
 
 def is_search_covered(model: Seq2Seq, search: Search) -> bool:
     """Does the C compute this search over this model, of sentences without constraints?"""
-    if not isinstance(model, NativeTransformer):
+    if not isinstance(model, NativeModel):
         return False
     if type(search) is Beam:
         return search.beam_size <= MAX_BEAMS and not search.reads_weights
@@ -35,7 +35,7 @@ class NativeSearch:
             makes a new `NativeSearch`.
     """
 
-    def __init__(self, model: NativeTransformer, state: SearchState, hypotheses: DecodeState):
+    def __init__(self, model: NativeModel, state: SearchState, hypotheses: DecodeState):
         self.model, self.state, self.hypotheses = model, state, hypotheses
         B, K = state.tokens.shape[:2]
         self.done = np.zeros(B, dtype=bool)
@@ -100,7 +100,7 @@ class NativeSearch:
         state, model = self.state, self.model
         if state.make_room():
             self._describe()
-        entries = self.hypotheses.written_entries
+        entries = self.hypotheses.target_entries
         if entries is not None:
             self.struct.entries, self.struct.entries_stride = entries.data_ptr(), entries.stride(0)
             self.struct.entries_length = entries.shape[1]
@@ -132,7 +132,7 @@ def native_search(
     """The steps of a search over a model, if the C computes them."""
     if not is_search_covered(model, state.search) or state.has_constraints:
         return None
-    return NativeSearch(cast(NativeTransformer, model), state, hypotheses)
+    return NativeSearch(cast(NativeModel, model), state, hypotheses)
 
 
 def address(array: Any) -> int:

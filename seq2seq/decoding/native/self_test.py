@@ -13,11 +13,12 @@ import torch
 from torch import Tensor
 
 from seq2seq.attention.page_pool import PagePool
+from seq2seq.decoding.native.base import NativeModel
 from seq2seq.decoding.native.layout import open_library
 from seq2seq.decoding.native.linear import NativeLinear, Packer
 from seq2seq.decoding.native.model import NativeTransformer
 from seq2seq.decoding.native.quantization import Int8Linear
-from seq2seq.decoding.precision import replace_linears
+from seq2seq.decoding.precision import replace_linears, to_native
 from seq2seq.errors import DataError
 from seq2seq.models import Seq2Seq, build_model
 from seq2seq.models.candidates import CandidateRequest
@@ -42,11 +43,15 @@ class Case(NamedTuple):
     pages: bool = False
     ssru: bool = False
     gain: float = 1.0  # of queries
+    score: str = ""  # of a recurrent model, whose attention takes states as they are
 
 
 POST = {"norm_order": "post", "norm_eps": 0.02}
 SWIGLU, GELU, SILU = ({"activation": name} for name in ("swiglu", "gelu", "silu"))
 T5 = {"name": "t5", "num_heads": 4}
+NONE = {"name": "none"}
+GRU, LSTM = {"name": "rnn", "cell": "gru"}, {"name": "rnn", "cell": "lstm", "layers": 2}
+LUONG = {"name": "rnn_luong"}
 RMS = {"norm": "rmsnorm", "norm_eps": 0.02}
 CASES = (
     Case({"dim": 256, "ffn_dim": 1040}, {"name": "sinusoidal"}, (8, 8), (1, 30), 60, 5),
@@ -55,7 +60,11 @@ CASES = (
     Case({"dim": 60, **SILU, **POST}, {"name": "learned", "length": 300}, (1, 1), (1, 20), 30, 1),
     Case({"dim": 96, "ffn_dim": 272}, T5, (4, 2), (1, 9), 7, 4, 1, pages=True),
     Case({"dim": 72, **GELU}, {"name": "sinusoidal"}, (2, 1), (1, 9), 100, 3, ssru=True),
-    Case({"dim": 128}, {"name": "none"}, (2, 2), (1, 9), 9, 1, gain=40.0),
+    Case({"dim": 128}, NONE, (2, 2), (1, 9), 9, 1, gain=40.0),
+    Case({"dim": 90, **GRU}, NONE, (1, 1), (1, 30), 31, 4, score="additive"),
+    Case({"dim": 36, **LSTM}, NONE, (2, 2), (1, 9), 9, 3, 2, pages=True, score="additive"),
+    Case({"dim": 76, **GRU, **LUONG}, NONE, (2, 2), (1, 9), 40, 1, score="general"),
+    Case({"dim": 128, **LSTM, **LUONG}, NONE, (1, 1), (1, 20), 9, 2, score="scaled_dot"),
 )
 
 
@@ -101,9 +110,12 @@ def random_model(case: Case) -> Seq2Seq:
         }
         for role in ("encoder", "decoder", "cross")
     }
+    defaults = {"name": "transformer", "ffn_dim": 77, "encoder_layers": 1, "decoder_layers": 2}
     if case.ssru:
         attention["decoder"] = {"name": "ssru"}
-    defaults = {"name": "transformer", "ffn_dim": 77, "encoder_layers": 1, "decoder_layers": 2}
+    if case.score:
+        options = {"num_heads": case.heads[0], "score": case.score, "project": False}
+        defaults, attention = {}, {"cross": {"name": "multihead", **options}}
     nodes = {"model": {**defaults, **case.model}, "position": case.position, "attention": attention}
     model = build_model(nodes, PIECES, PIECES).double().eval()
     for name, x in model.named_parameters():
@@ -112,6 +124,8 @@ def random_model(case: Case) -> Seq2Seq:
             x.add_(1)
         if name.endswith(".q.weight"):
             x.mul_(2 * case.gain)
+        if name == "readout.weight":  # else cells make the states of all rows alike
+            x.mul_(4)
     # The largest come late, and symbols that no text contains would be chosen.
     model.embeddings.output.bias.add_(torch.linspace(0, 6, PIECES))
     model.embeddings.output.bias[:5] += 6
@@ -122,11 +136,13 @@ def compare_steps(library: CDLL, case: Case, model: Seq2Seq, int8: bool) -> None
     """Compare steps of a model, and the best next tokens after them."""
     packer = Packer(library, int8)
     copies = deepcopy(model).float(), deepcopy(model).float() if int8 else model
-    fast = NativeTransformer(copies[0], packer)  # type: ignore[arg-type]
+    fast = to_native(copies[0], packer)
+    assert fast is not None
     replace_linears(copies[0], partial(NativeLinear, packer))
     slow = replace_linears(copies[1], Int8Linear) if int8 else copies[1]
     limit = INT8 if int8 else SHARP if case.gain > 1 else FLOAT32
-    name = f"{'int8' if int8 else 'float32'} steps with {case.position['name']}"
+    kind = case.score or case.position["name"]
+    name = f"{'int8' if int8 else 'float32'} steps with {kind}"
     pools = [PagePool(4000, 8) if case.pages else None for _ in range(2)]
     models = [(fast, pools[0]), (slow, pools[1])]
     check_refusals(fast)
@@ -153,10 +169,13 @@ def compare_steps(library: CDLL, case: Case, model: Seq2Seq, int8: bool) -> None
             state.keep(kept)
 
 
-def check_refusals(model: NativeTransformer) -> None:
+def check_refusals(model: NativeModel) -> None:
     """Raises: AssertionError if an id or a position beyond its tables is read."""
     memories = model.memories(model.encode(torch.tensor([[EOS]])), 1)
-    for token, position in ((PIECES, 0), (-1, 0), (EOS, -1)):
+    wrong = [(PIECES, 0), (-1, 0)]
+    if isinstance(model, NativeTransformer):  # others have no positions
+        wrong.append((EOS, -1))
+    for token, position in wrong:
         with suppress(DataError):
             model.decode(torch.tensor([[token]]), *memories, torch.tensor([position]))
             raise AssertionError("an id or a position beyond its tables is read")
@@ -171,7 +190,7 @@ def random_source(case: Case) -> Tensor:
     return source
 
 
-def compare_candidates(model: NativeTransformer, hidden: Tensor, count: int) -> None:
+def compare_candidates(model: NativeModel, hidden: Tensor, count: int) -> None:
     """Compare the best next tokens, where some rows may not end."""
     no_eos = torch.arange(len(hidden)) % 3 == 0
     request = CandidateRequest(count, no_eos=no_eos if count > 1 else None)

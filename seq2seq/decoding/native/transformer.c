@@ -2,25 +2,6 @@
 #include "kernels.h"
 #include <math.h>
 
-void *arena_alloc(Arena *arena, int64_t bytes) {
-    bytes = (bytes + 63) / 64 * 64;
-    char *start = arena->next;
-    if (start) arena->next += bytes;
-    arena->size += bytes;
-    return start;
-}
-
-static float *alloc_floats(Arena *arena, int64_t rows, int64_t columns) {
-    return arena_alloc(arena, rows * columns * (int64_t)sizeof(float));
-}
-
-static KVIndex alloc_kv_index(Arena *arena, const KVView *view) {
-    KVIndex index = {view->rows, view->length, 0, 0};
-    index.slots = arena_alloc(arena, view->rows * view->length * 4);
-    index.lengths = arena_alloc(arena, view->rows * 4);
-    return index;
-}
-
 /* The buffers of a batch of rows. */
 typedef struct {
     float *normed;   /* (row, dim), of a sub-layer's input */

@@ -1,0 +1,174 @@
+"""A recurrent model computed by the C, with the memories of the others."""
+
+from collections.abc import Callable, Sequence
+from typing import Any, TypeGuard
+
+import torch
+from torch import Tensor, nn
+
+from seq2seq.attention.base import Encoded
+from seq2seq.attention.memory import DenseMemory, Memory, StateMemory
+from seq2seq.attention.multihead import MultiHead
+from seq2seq.attention.scores import Additive, Concat, Dot, General, ScaledDot
+from seq2seq.decoding.native.base import NativeModel
+from seq2seq.decoding.native.caches import kv_cache, kv_view
+from seq2seq.decoding.native.layout import WORKSPACE, structs
+from seq2seq.decoding.native.linear import PackedMatrix, Packer
+from seq2seq.errors import DataError
+from seq2seq.models.base import Decoded, Layers
+from seq2seq.models.rnn import RNN, LuongRNN, Recurrent
+
+WITH_TANH = Additive, Concat  # u . tanh(Wq q + Wk k)
+
+
+def is_covered_rnn(model: nn.Module) -> TypeGuard[Recurrent]:
+    """Does the C compute this model?"""
+    if type(model) not in (RNN, LuongRNN):
+        return False
+    cross: Any = model.cross
+    return (
+        type(cross) is MultiHead
+        and type(cross.score) in (Dot, ScaledDot, General, *WITH_TANH)
+        # Each head has keys of its own after these scores, and values must lie as keys do.
+        and (cross.num_kv_heads == cross.num_heads or type(cross.score) not in WITH_TANH)
+        and all(x.dtype == torch.float32 and x.device.type == "cpu" for x in model.parameters())
+    )
+
+
+class NativeRNN(NativeModel):
+    """A recurrent model in the C. Its cells, and the matrices of its score, stay in float32."""
+
+    model: Recurrent
+
+    def __init__(self, model: Recurrent, packer: Packer):
+        super().__init__(model, packer)
+        assert isinstance(model.cross, MultiHead)
+        self.attention: MultiHead = model.cross
+        query, key, bias = score_matrices(self.attention.score)
+        self.key_map = None if key is None else pack_heads(packer, key, bias)
+        self.encoder = encoder_struct(packer, model)
+        self.decoder = decoder_struct(packer, model)
+        self.decoder.attention = attention_struct(packer, self.attention)
+        if query is not None:
+            self.decoder.score_proj = pack_heads(packer, query, None).struct
+
+    def run_encoder(self, batch: Any, tokens: Tensor, positions: Tensor, states: Tensor) -> None:
+        self._run(self.library.s2s_encode_recurrent, self.encoder, tokens, batch, states)
+
+    def memories(self, encoded: Encoded, beams: int) -> tuple[list[Memory], list[Memory]]:
+        """As the model's, with keys as the C compares them."""
+        attention, (B, S, _) = self.attention, encoded.states.shape
+        k, v = attention.k(encoded.states), attention.v(encoded.states)
+        if self.key_map is not None:
+            k = self.key_map.product(k.flatten(0, 1))
+        shape = B, S, attention.num_kv_heads, attention.width
+        source = DenseMemory.of({"k": k.reshape(shape), "v": v.reshape(shape)}, encoded.mask)
+        return [source], [self.model.first_memory(encoded, beams)]
+
+    def decode(
+        self,
+        tokens: Tensor,
+        sources: Sequence[Memory],
+        pasts: Sequence[Memory | None],
+        positions: Tensor,
+        need_weights: Layers = False,
+    ) -> Decoded:
+        if tokens.shape[1] > 1 or need_weights:
+            return self.model.decode(tokens, sources, pasts, positions, need_weights)
+        source, memory, N = sources[0], pasts[0], len(tokens)
+        assert isinstance(memory, StateMemory)
+        tokens, hidden = tokens.contiguous(), torch.empty(N, 1, self.embeddings.dim)
+        memory.state = {name: x.contiguous() for name, x in memory.state.items()}
+        view, _held = kv_view(source, source.rows)
+        step = structs.RecurrentStep(
+            rows=N, tokens=tokens.data_ptr(), source_view=view, source=kv_cache(source)
+        )
+        for name, x in memory.state.items():
+            setattr(step, name, x.data_ptr())
+        self._run(self.library.s2s_decode_recurrent, self.decoder, tokens, step, hidden)
+        return Decoded(hidden, None)
+
+    def _run(
+        self, function: Callable[..., int], struct: Any, tokens: Tensor, batch: Any, hidden: Tensor
+    ) -> None:
+        """Raises: DataError for ids that its embedding lacks."""
+        if WORKSPACE.run(function, struct, batch, hidden.data_ptr()) < 0:
+            wrong = int(tokens.min()) if tokens.min() < 0 else int(tokens.max())
+            raise DataError(f"an id of {wrong} was given to a model of {struct.vocab_size:,}")
+
+
+def encoder_struct(packer: Packer, model: Recurrent) -> Any:
+    encoder, embedding = model.encoder, model.embeddings.source
+    layers = (structs.BidirectionalLayer * model.layers)()
+    for i, layer in enumerate(layers):
+        of_layer = encoder.all_weights[2 * i : 2 * i + 2]  # forward, backward
+        weights, states, biases, state_biases = zip(*of_layer, strict=True)
+        layer.input_gates = packer.pack_float32(torch.cat(weights), torch.cat(biases)).struct
+        layer.forward_gates, layer.backward_gates = (
+            packer.pack_float32(weight, bias).struct
+            for weight, bias in zip(states, state_biases, strict=True)
+        )
+    return structs.RecurrentEncoder(
+        dim=model.embeddings.dim,
+        n_layers=model.layers,
+        is_lstm=isinstance(encoder, nn.LSTM),
+        layers=layers,
+        token_embedding=embedding.weight.data_ptr(),
+        embedding_scale=model.embeddings.scale,
+        vocab_size=len(embedding.weight),
+    )
+
+
+def decoder_struct(packer: Packer, model: Recurrent) -> Any:
+    """The decoder without its attention."""
+    embedding = model.embeddings.target
+    cells = (structs.Cell * model.layers)()
+    cell: Any
+    for struct, cell in zip(cells, model.cells, strict=True):
+        struct.input_gates = packer.pack_float32(cell.weight_ih, cell.bias_ih).struct
+        struct.hidden_gates = packer.pack_float32(cell.weight_hh, cell.bias_hh).struct
+    return structs.RecurrentDecoder(
+        dim=model.embeddings.dim,
+        n_layers=model.layers,
+        is_lstm=isinstance(model.encoder, nn.LSTM),
+        is_input_feeding=isinstance(model, LuongRNN),
+        cells=cells,
+        readout=packer.pack(model.readout).struct,
+        token_embedding=embedding.weight.data_ptr(),
+        embedding_scale=model.embeddings.scale,
+        vocab_size=len(embedding.weight),
+    )
+
+
+def attention_struct(packer: Packer, attention: MultiHead) -> Any:
+    """The attention to the source, without the matrix of its score."""
+    score: Any = attention.score
+    struct = structs.Attention(
+        n_heads=attention.num_heads,
+        n_kv_heads=attention.num_kv_heads,
+        head_dim=attention.width,
+        scale=getattr(score, "scale", 1.0),
+        score_vector=score.u.data_ptr() if type(score) in WITH_TANH else None,
+    )
+    if not isinstance(attention.q, nn.Identity):
+        struct.in_proj = packer.pack(attention.q).struct
+        struct.out_proj = packer.pack(attention.out).struct
+    return struct
+
+
+def score_matrices(score: nn.Module) -> tuple[Tensor | None, Tensor | None, Tensor | None]:
+    """The matrices by which a score multiplies queries and keys, (H, A, D) each, and the bias of
+    keys, (H, A).
+    """
+    if isinstance(score, Additive):
+        return score.wq, score.wk, score.b
+    if isinstance(score, Concat):
+        query, key = score.weight.split(score.parts, dim=-1)
+        return query, key, None
+    return (score.weight.mT if isinstance(score, General) else None), None, None
+
+
+def pack_heads(packer: Packer, weight: Tensor, bias: Tensor | None) -> PackedMatrix:
+    """Matrices of heads (H, A, D) as one, of all heads side by side."""
+    bias = None if bias is None else bias.flatten()
+    return packer.pack_float32(torch.block_diag(*weight), bias)
