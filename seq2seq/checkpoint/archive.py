@@ -46,7 +46,7 @@ def load_archive(file: Path) -> Any:
 
 
 def load_open(stream: BinaryIO, archive: zipfile.ZipFile) -> Any:
-    """What `torch.load` makes of an open file."""
+    """Map an open file; one that somebody has compressed is read instead."""
     is_plain = all(each.compress_type == zipfile.ZIP_STORED for each in archive.infolist())
     path = f"/dev/fd/{stream.fileno()}"  # this file, even if its name is another's by now
     return torch.load(path, map_location="cpu", weights_only=True, mmap=is_plain)
