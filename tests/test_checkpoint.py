@@ -268,6 +268,58 @@ def test_what_was_verified_is_what_is_loaded_even_if_a_run_replaces_the_file(
     assert all(torch.equal(again[name], value) for name, value in expected.weights.items())
 
 
+def test_parameters_are_the_weights_of_the_file_and_nothing_is_drawn_for_them(run: Path) -> None:
+    saved = checkpoint.read(run)
+    before = torch.get_rng_state()
+    model = saved.build()
+    assert torch.equal(torch.get_rng_state(), before)
+    places = {name: value.data_ptr() for name, value in saved.weights.items()}
+    names = dict(model.named_parameters(remove_duplicate=False))
+    assert all(parameter.data_ptr() == places[name] for name, parameter in names.items())
+    assert model.embeddings.output.weight is model.embeddings.target.weight  # tied, as in training
+
+
+def test_weights_stay_as_they_were_read_when_the_file_is_overwritten(tmp_path: Path) -> None:
+    path = tmp_path / "best.ckpt"
+    save_model(path, *TINY_MODEL)
+    saved = checkpoint.read(path)
+    before = {name: value.clone() for name, value in saved.weights.items()}
+    path.write_bytes(bytes(path.stat().st_size))
+    assert all(torch.equal(saved.weights[name], value) for name, value in before.items())
+
+
+def test_weights_of_another_type_are_converted_and_compressed_ones_read(tmp_path: Path) -> None:
+    path, other = tmp_path / "any.ckpt", tmp_path / "other.ckpt"
+    save_model(path, *TINY_MODEL)
+    content = torch.load(path, weights_only=True)
+    state = {name: value.double() for name, value in content["state_dict"].items()}
+    torch.save({**content, "state_dict": state}, path)
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(other, "w", zipfile.ZIP_DEFLATED) as new:
+        for name in old.namelist():
+            new.writestr(name, old.read(name))
+    for file in (path, other):
+        weights = checkpoint.read(file).build().state_dict()
+        for name, value in state.items():
+            found = weights[name.removeprefix(checkpoint.PREFIX)]
+            assert found.dtype == torch.float32
+            assert torch.equal(found, value.float())
+
+
+def test_a_file_that_repeats_its_parts_is_refused(tmp_path: Path) -> None:
+    """Else a small file could be many large tensors in memory: here each claims the next, too."""
+    path, other = tmp_path / "small.ckpt", tmp_path / "repeated.ckpt"
+    save_model(path, *TINY_MODEL)
+    state = {str(n): torch.full((1000,), float(n)) for n in range(3)}
+    torch.save({**torch.load(path, weights_only=True), "state_dict": state}, path)
+    with zipfile.ZipFile(path) as old, zipfile.ZipFile(other, "w") as new:
+        for entry in old.infolist():
+            content = old.read(entry)
+            new.writestr(entry.filename, content[:8] if len(content) == 4000 else content)
+        new.writestr(f"{entry.filename.partition('/')[0]}/padding", bytes(8000))
+    with pytest.raises(CheckpointError, match="overlap in the file"):
+        checkpoint.read(other)
+
+
 DAMAGED = [
     *(f"config.{node}" for node in ("model", "position", "attention", "decode", "data")),
     *("config.attention.cross", "config.attention.cross.name", "config.decode.name"),

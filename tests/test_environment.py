@@ -1,6 +1,7 @@
 """How idle threads wait, which kernels are cached, and what happens to freed memory."""
 
 import ast
+import gc
 import os
 import platform
 import subprocess
@@ -14,7 +15,12 @@ from helpers import CONF
 from packaging.requirements import Requirement
 
 import seq2seq
-from seq2seq.environment import limit_kernel_cache, limit_thread_spinning, training_command
+from seq2seq.environment import (
+    defer_collection,
+    limit_kernel_cache,
+    limit_thread_spinning,
+    training_command,
+)
 
 CAPACITY = ("ONEDNN_PRIMITIVE_CACHE_CAPACITY", "DNNL_PRIMITIVE_CACHE_CAPACITY")
 
@@ -48,6 +54,19 @@ def test_a_kernel_count_that_the_user_has_set_stays(
     before = dict(os.environ)
     limit_kernel_cache()
     assert dict(os.environ) == before
+
+
+def test_garbage_is_searched_for_again_after_a_deferral_but_not_in_what_it_left() -> None:
+    try:
+        with pytest.raises(KeyError), defer_collection():
+            left = [[] for _ in range(5000)]  # type: ignore[var-annotated]
+            assert not gc.isenabled()
+            raise KeyError
+        assert gc.isenabled()
+        tracked = {id(each) for each in gc.get_objects()}
+        assert len(left) == 5000 and not any(id(each) in tracked for each in left)
+    finally:
+        gc.unfreeze()
 
 
 @pytest.mark.parametrize(

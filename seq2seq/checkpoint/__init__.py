@@ -27,6 +27,7 @@ from torch.nn.modules.module import (
 from seq2seq import __version__
 from seq2seq.checkpoint.archive import load_archive
 from seq2seq.checkpoint.folder import find_checkpoint
+from seq2seq.checkpoint.weights import SkipInit, assign_weights, copy_weights
 from seq2seq.data.groups import group_marks
 from seq2seq.errors import CheckpointError, ConfigError, DataError
 from seq2seq.models import Seq2Seq, build_model
@@ -62,7 +63,8 @@ class Saved(NamedTuple):
     resumable: bool  # does it hold the state of the training?
 
     def build(self) -> Seq2Seq:
-        """The model, on the CPU, in evaluation mode.
+        """The model, on the CPU, in evaluation mode; its parameters are `weights`, in the same
+        memory.
 
         Raises: CheckpointError if configuration, tokenizers and weights do not fit together.
         """
@@ -70,7 +72,7 @@ class Saved(NamedTuple):
             data = self.config["data"]  # older ones have no groups
             separator = data.get("sentence_separator")
             marks = group_marks(self.source, data.get("groups", "none"), separator)
-            with limit_size_to(self.weights):
+            with limit_size_to(self.weights), SkipInit():
                 model = build_model(self.config, self.source.size, self.target.size, marks)
         # A model was built from this once. If it is damaged, torch raises almost anything.
         except Exception as error:
@@ -78,7 +80,7 @@ class Saved(NamedTuple):
                 f"the checkpoint is damaged: no model can be built from its description: {error}"
             ) from error
         try:
-            model.load_state_dict(self.weights)
+            assign_weights(model, self.weights)
         except RuntimeError as error:
             raise CheckpointError(f"the weights do not fit the model: {error}") from error
         return model.eval()
@@ -149,11 +151,10 @@ def read(path: str | Path) -> Saved:
         raise CheckpointError(
             f"{file} is damaged: its entry {ENTRY!r} is incomplete; if it is a copy, copy it again"
         )
-    state = content.get("state_dict")
-    if not isinstance(state, dict) or not all(
-        isinstance(name, str) and isinstance(value, Tensor) for name, value in state.items()
-    ):
-        raise CheckpointError(f"{file} is damaged: it holds no named weights")
+    try:
+        state = copy_weights(content.get("state_dict"))
+    except CheckpointError as error:
+        raise CheckpointError(f"{file} is damaged: {error}") from error
     weights = {name.removeprefix(PREFIX): value for name, value in state.items()}
     tokenizers: dict[str, Tokenizer] = {}  # by their texts: both sides may have the same
     for side in SIDES:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from seq2seq.cli.files import InputPath
-from seq2seq.environment import usable_cores
+from seq2seq.environment import defer_collection, usable_cores
 from seq2seq.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -197,14 +197,15 @@ def model_paths(path: str | Path, arguments: argparse.Namespace) -> list[Path]:
 
 def open_models(path: str | Path, arguments: argparse.Namespace) -> "Translator":
     """The model, or the ensemble, that the arguments say."""
-    from seq2seq.translator import Translator  # only here: torch takes a second
-
     paths = model_paths(path, arguments)
-    if len(paths) == 1:
-        return Translator.load(path, arguments.device, arguments.tag)
-    options: dict[str, Any] = {name: getattr(arguments, name) for name in ENSEMBLE[1:]}
-    given = {name: value for name, value in options.items() if value is not None}
-    return Translator.ensemble(paths, device=arguments.device, tag=arguments.tag, **given)
+    with defer_collection():
+        from seq2seq.translator import Translator  # only here: torch takes a second
+
+        if len(paths) == 1:
+            return Translator.load(path, arguments.device, arguments.tag)
+        options: dict[str, Any] = {name: getattr(arguments, name) for name in ENSEMBLE[1:]}
+        given = {name: value for name, value in options.items() if value is not None}
+        return Translator.ensemble(paths, device=arguments.device, tag=arguments.tag, **given)
 
 
 def options_of_models(arguments: argparse.Namespace) -> list[str]:

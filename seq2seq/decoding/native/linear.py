@@ -96,9 +96,11 @@ class Packer:
         """Several maps of the same inputs as one, of which each is a part."""
         whole = next(self._packed, None)
         if whole is None:
-            biases = [torch.zeros(m.out_features) if m.bias is None else m.bias for m in maps]
-            bias = torch.cat(biases) if any(m.bias is not None for m in maps) else None
-            weight = torch.cat([m.weight for m in maps])
+            weight, bias = maps[0].weight, maps[0].bias  # most are alone, and need no copy
+            if len(maps) > 1:
+                biases = [torch.zeros(m.out_features) if m.bias is None else m.bias for m in maps]
+                bias = torch.cat(biases) if any(m.bias is not None for m in maps) else None
+                weight = torch.cat([m.weight for m in maps])
             whole = pack_matrix(self.library, weight, bias, self.int8)
         self.matrices.append(whole)
         first = 0

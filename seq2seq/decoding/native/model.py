@@ -27,9 +27,9 @@ class NativeTransformer(NativeModel):
         super().__init__(model, packer)
         self.encoder = NativeStack(packer, model, "encoder")
         self.decoder = NativeStack(packer, model, "decoder")
-        # The keys and values of the source in all layers: k and v of the first, and so on.
+        # The keys and values of the source in each layer.
         crosses = [layer.cross for layer in model.decoder]
-        self.source_kv = packer.pack(*(m for cross in crosses for m in (cross.k, cross.v)))
+        self.source_kv = [packer.pack(cross.k, cross.v) for cross in crosses]
         self._caches: dict[str, tuple[Any, Any]] = {}  # by `_cache_structs`
         attention = self.decoder.layers[0].self_attn
         example = torch.empty(1, 1, attention.n_kv_heads, attention.head_dim)
@@ -40,18 +40,17 @@ class NativeTransformer(NativeModel):
         self.encoder.run(self.library.s2s_encode, tokens, positions, batch, states.data_ptr())
 
     def memories(self, encoded: Encoded, beams: int) -> tuple[list[Memory], list[Memory]]:
-        """As the model's; keys and values of all layers are one product."""
+        """As the model's; the keys and values of a layer are one product."""
         B, S, _ = encoded.states.shape
-        L, attention = len(self.model.decoder), self.decoder.layers[0].cross_attn
-        of_all = self.source_kv.product(encoded.states.flatten(0, 1))
-        # (2 L, B, G, S, D)
-        shape = B, S, 2 * L, attention.n_kv_heads, attention.head_dim
-        parts = of_all.view(shape).permute(2, 0, 3, 1, 4).contiguous()
-        streams = parts.transpose(2, 3).unbind()
-        sources: list[Memory] = [
-            DenseMemory.of({"k": streams[2 * i], "v": streams[2 * i + 1]}, encoded.mask)
-            for i in range(L)
-        ]
+        attention = self.decoder.layers[0].cross_attn
+        states = encoded.states.flatten(0, 1)
+        shape = B, S, 2, attention.n_kv_heads, attention.head_dim
+        sources: list[Memory] = []
+        for source_kv in self.source_kv:
+            # (2, B, G, S, D), as the C reads it; layer by layer, since these are large.
+            k, v = source_kv.product(states).view(shape).permute(2, 0, 3, 1, 4).contiguous()
+            streams = {"k": k.transpose(1, 2), "v": v.transpose(1, 2)}
+            sources.append(DenseMemory.of(streams, encoded.mask))
         return sources, [layer.attention.new_memory() for layer in self.model.decoder]
 
     def decode(

@@ -233,25 +233,42 @@ static void encoder_attention_layer(const Stack *s, const Attention *a, const En
     add_residual(s, &a->norm, &a->out_proj, b->context, x, batch->rows, b);
 }
 
+/* Sentences are encoded a few at a time, as many as have this many tokens together, or one: scratch
+ * memory stays small, and in a cache. */
+enum { ENCODE_ROWS = 480 };
+
+static void encode_sentences(const Stack *s, const EncodeBatch *batch, KVIndex *index,
+                             float *hidden, const Buffers *b) {
+    embed(s, batch->tokens, batch->positions, 1, batch->rows, hidden);
+    for (int32_t i = 0; i < s->n_layers; i++) {
+        encoder_attention_layer(s, &s->layers[i].self_attn, batch, index, hidden, b);
+        ffn_layer(s, &s->layers[i].ffn, hidden, batch->rows, b);
+    }
+    apply_norm(&s->final_norm, hidden, batch->rows, s->dim, hidden);
+}
+
 int64_t s2s_encode(const Stack *s, const EncodeBatch *batch, float *hidden, void *workspace,
                    int64_t size) {
-    const int64_t rows = batch->rows;
+    const int64_t rows = batch->rows, most = max_of(ENCODE_ROWS, batch->max_length);
     const int64_t error = check_ids(s, rows, batch->tokens, batch->positions, 1);
     if (error) return error;
 
     Arena arena = {workspace, 0};
     const KVView all = {1, batch->max_length, 0, 0, 0};
     KVIndex index = alloc_kv_index(&arena, &all);
-    const Buffers b = alloc_buffers(&arena, s, rows, batch->max_length);
+    const Buffers b = alloc_buffers(&arena, s, rows < most ? rows : most, batch->max_length);
     if (arena.size > size) return arena.size;
 
     build_kv_index(&all, &index);
-    embed(s, batch->tokens, batch->positions, 1, rows, hidden);
-    for (int32_t i = 0; i < s->n_layers; i++) {
-        encoder_attention_layer(s, &s->layers[i].self_attn, batch, &index, hidden, &b);
-        ffn_layer(s, &s->layers[i].ffn, hidden, rows, &b);
+    const int64_t *next = batch->lengths, *end = next + batch->sentences;
+    EncodeBatch part = {0, 0, batch->max_length, batch->tokens, batch->positions, 0};
+    for (; next < end; next += part.sentences) {
+        part.rows = *next, part.sentences = 1, part.lengths = next;
+        while (next + part.sentences < end && part.rows + next[part.sentences] <= ENCODE_ROWS)
+            part.rows += next[part.sentences++];
+        encode_sentences(s, &part, &index, hidden, &b);
+        hidden += part.rows * s->dim, part.tokens += part.rows, part.positions += part.rows;
     }
-    apply_norm(&s->final_norm, hidden, rows, s->dim, hidden);
     return arena.size;
 }
 
