@@ -200,6 +200,7 @@ static void try_lists(const Linear *w, const float *x, int64_t rows, TopK found)
     TopK alone = found;
     alone.log_probs = get(C * 4), alone.ids = get(C * 8), lists.row_lists += rows - 1;
     if (alone.no_eos) alone.no_eos += rows - 1;
+    if (alone.forced) alone.forced += rows - 1;
     size = s2s_topk(w, x + (rows - 1) * w->in_features, 1, &alone, 0, 0);
     void *work = get(size);
     s2s_topk(w, x + (rows - 1) * w->in_features, 1, &alone, work, size);
@@ -223,7 +224,10 @@ static void try_head(void) {
     const int64_t C = draw(1, outputs < 64 ? outputs : 64), never[] = {0, 1, 3};
     uint8_t *no_eos = get(rows);
     for (int64_t i = 0; i < rows; i++) no_eos[i] = (uint8_t)draw(0, 1);
-    TopK found = {C, never, 3, 2, draw(0, 1) ? no_eos : 0, 0, get(rows * C * 4), get(rows * C * 8)};
+    int64_t *forced = get(rows * 8);
+    for (int64_t i = 0; i < rows; i++) forced[i] = draw(0, 1) ? draw(0, outputs - 1) : -1;
+    TopK found = {C, never, 3, 2, draw(0, 1) ? no_eos : 0, draw(0, 1) ? forced : 0, 0,
+                  get(rows * C * 4), get(rows * C * 8)};
     const float *x = numbers(rows * inputs);
     const int64_t size = s2s_topk(&w, x, rows, &found, 0, 0);
     s2s_topk(&w, x, rows, &found, get(size), size);
