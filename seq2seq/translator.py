@@ -36,6 +36,8 @@ from seq2seq.models import Ensemble, Seq2Seq
 from seq2seq.models.ensemble import Mean
 from seq2seq.registry import check_range, options_of
 from seq2seq.scoring import Pair, TranslationScore, cross_weights, log_probabilities, read_pairs
+from seq2seq.shortlist import Shortlist
+from seq2seq.shortlist.file import read_shortlist
 from seq2seq.symbols import EOS, NAMES
 from seq2seq.tokenization.tokenizer import Tokenizers
 from seq2seq.translation.codec import TextCodec
@@ -157,22 +159,31 @@ class Translator:
         return search
 
     def engine(
-        self, search: Search | None = None, *, batch_size: int | None = None, **options: Any
+        self,
+        search: Search | None = None,
+        *,
+        batch_size: int | None = None,
+        shortlist: str | Path | Shortlist | None = None,
+        **options: Any,
     ) -> Engine | Workers:
         """The engine that runs a search over any number of sentences, for `stream`.
 
         Args:
             search: from `search`; None = the configured one.
             batch_size: maximum sentences decoded at once by each process; None = as `rows` says.
+            shortlist: of which translations consist: a file, or the folder of a run that has one;
+                None = of any pieces.
             options: of conf/decode; None = as configured. `cache`: `auto`, `dense` or `paged`;
                 `rows`, `pages`, `page_size`: see `Engine`; `precision`: `float32`, `bfloat16` or
                 `int8`; `workers`: maximum number of processes, one thread each; `auto` is one per
                 CPU core, and none for a few sentences. None are started with 1, on a GPU, or on
                 another system than Linux.
 
-        Raises: ConfigError for invalid values.
+        Raises: ConfigError for invalid values; DataError for a shortlist of another model.
         """
         search = search or self.search()
+        if isinstance(shortlist, str | Path):
+            shortlist = read_shortlist(Path(shortlist), Tokenizers(self.source, self.target))
         changed = {name: value for name, value in options.items() if value is not None}
         if batch_size is not None:
             check_range("decode.batch_size", batch_size, 1, maximum=10_000)
@@ -181,14 +192,14 @@ class Translator:
         workers, precision = values.pop("workers"), values.pop("precision")
         guide = self.vocabulary.guide
         model = self.convert(precision)
-        engine = Engine(model, search, guide, **values)
+        engine = Engine(model, search, guide, shortlist, **values)
         count, minimum = (usable_cores(), WORTH_A_PROCESS) if workers == "auto" else (workers, 1)
         if count == 1 or self.device.type != "cpu" or sys.platform != "linux":
             return engine
         if is_native(model):  # as it is, so that all processes share it
-            build = partial(Engine, model, search, guide, **values)
+            build = partial(Engine, model, search, guide, shortlist, **values)
         else:
-            build = partial(build_engine, self.model, precision, search, guide, **values)
+            build = partial(build_engine, self.model, precision, search, guide, shortlist, **values)
         return Workers(engine, build, count, min_requests=minimum)
 
     def convert(self, precision: str) -> Seq2Seq:
@@ -221,6 +232,7 @@ class Translator:
             "" if self.vocabulary.spaceless else " ",
             self.vocabulary,
             rules,
+            engine.shortlist is not None,
         )
         return TextEngine(engine, codec)
 

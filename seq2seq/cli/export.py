@@ -79,8 +79,23 @@ def run(arguments: argparse.Namespace) -> int:
                 "words, of tokenizer=word, are known to differ: docs/export.md)"
             )
     if arguments.format == "ctranslate2":
+        export_shortlist(saved, arguments.path, output)
         print(printable(USAGE.format(folder=output)))
     return 0
+
+
+def export_shortlist(saved: "Saved", path: Path, folder: Path) -> None:
+    """Write the shortlist of the run, if there is one, for CTranslate2."""
+    from seq2seq.interchange.ctranslate2 import VOCABULARY_MAP, write_vocabulary_map
+    from seq2seq.shortlist.file import find_shortlist, read_shortlist
+    from seq2seq.tokenization.tokenizer import Tokenizers
+
+    file = find_shortlist(path)
+    if file is not None:
+        lists = read_shortlist(file, Tokenizers(saved.source, saved.target))
+        write_vocabulary_map(saved, folder, lists)
+        told = f"{folder / VOCABULARY_MAP}: of {file}; translate_batch(..., use_vmap=True) uses it"
+        print(printable(told))
 
 
 def to_ctranslate2(saved: "Saved", folder: Path, rows: list[list[int]]) -> list["Agreement"]:

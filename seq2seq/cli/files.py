@@ -14,7 +14,7 @@ from seq2seq.text_stream import check_text
 
 ARCHIVE = b"PK\x03\x04"  # the first bytes of a checkpoint
 STDIN, STDOUT = Path("/dev/stdin"), Path("/dev/stdout")
-# Files and folders that a run, and `align --choose`, write into the run's folder.
+# Files and folders that a run, `align --choose` and `shortlist` write into the run's folder.
 OF_A_RUN = (
     "best.ckpt",
     "best-[0-9]*.ckpt",
@@ -26,6 +26,7 @@ OF_A_RUN = (
     "result*.json",
     "error.txt",
     "*.alignment.json",
+    "shortlist.bin",
     "*.lock",
     "multirun.yaml",
 )

@@ -166,10 +166,12 @@ def json_lines(
 def json_entry(line_no: int, translation: "Translation", labels: list[str]) -> dict[str, Any]:
     pieces = [NAMES[EOS] if i == EOS else labels[i] for i in translation.ids]
     unsatisfied = {"unmet": translation.unsatisfied} if translation.unsatisfied else {}
+    shortlist = {"shortlist": True} if translation.shortlist else {}
     return {
         "line": line_no,
         "text": translation.text,
         **unsatisfied,
+        **shortlist,
         "score": translation.score,
         "confidence": translation.confidence,
         "truncated": translation.truncated,

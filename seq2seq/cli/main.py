@@ -7,7 +7,17 @@ import warnings
 from typing import NoReturn
 
 from seq2seq import __version__
-from seq2seq.cli import average, export, importing, native, report, score, serve, translate
+from seq2seq.cli import (
+    average,
+    export,
+    importing,
+    native,
+    report,
+    score,
+    serve,
+    shortlist,
+    translate,
+)
 from seq2seq.cli.align import command as align
 from seq2seq.cli.evaluate import command as evaluate
 from seq2seq.cli.options import with_typed_options
@@ -19,6 +29,7 @@ COMMANDS = {
     "evaluate": evaluate,
     "align": align,
     "score": score,
+    "shortlist": shortlist,
     "average": average,
     "export": export,
     "import": importing,

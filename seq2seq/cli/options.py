@@ -2,6 +2,7 @@
 
 import argparse
 import re
+import sys
 from collections.abc import Callable, Mapping
 from itertools import chain
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from seq2seq.cli.files import InputPath
 from seq2seq.environment import defer_collection, usable_cores
-from seq2seq.errors import ConfigError
+from seq2seq.errors import ConfigError, printable
 
 if TYPE_CHECKING:
     from seq2seq.translator import Translator
@@ -56,6 +57,10 @@ def workers(text: str) -> int | str:
     return count
 
 
+def shortlist(text: str) -> InputPath | str:
+    return text if text == "none" else InputPath(text)
+
+
 class Option(NamedTuple):
     """An option of the command line: `kind` reads its value, or holds the possible ones."""
 
@@ -96,6 +101,7 @@ ENGINE = {
     "cache": Option(("auto", "dense", "paged"), None, "layout of the key/value cache"),
     "precision": Option(("float32", "bfloat16", "int8"), None, "precision of the arithmetic"),
     "workers": Option(workers, "N", "processes of one thread; auto: one per core, if worth it"),
+    "shortlist": Option(shortlist, "FILE", "likely pieces; none: leave out that of the run"),
 }
 REQUIREMENTS = ("glossary", "ignore_case", "keep", "mbr")
 ENSEMBLE = ("with", "weights", "mean")
@@ -206,6 +212,20 @@ def open_models(path: str | Path, arguments: argparse.Namespace) -> "Translator"
         options: dict[str, Any] = {name: getattr(arguments, name) for name in ENSEMBLE[1:]}
         given = {name: value for name, value in options.items() if value is not None}
         return Translator.ensemble(paths, device=arguments.device, tag=arguments.tag, **given)
+
+
+def choose_shortlist(path: Path, given: Path | str | None) -> Path | None:
+    """The shortlist that a model is used with: that of --shortlist, or else the one in the folder
+    of its run, which is then said.
+    """
+    from seq2seq.shortlist.file import find_shortlist
+
+    if given is not None:
+        return None if given == "none" else Path(given)
+    found = find_shortlist(path)
+    if found is not None:
+        print(printable(f"using {found}; without it: --shortlist none"), file=sys.stderr)
+    return found
 
 
 def options_of_models(arguments: argparse.Namespace) -> list[str]:

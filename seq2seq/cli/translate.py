@@ -38,6 +38,7 @@ from seq2seq.cli.options import (
     add_decoding,
     add_ensemble,
     add_model,
+    choose_shortlist,
     decoding_arguments,
     open_models,
     positive,
@@ -99,6 +100,8 @@ def run(arguments: argparse.Namespace) -> int:
     search, options = decoding_options(arguments)
     if arguments.merge:
         return merge(arguments)
+    path = Path(arguments.path)
+    options["shortlist"] = arguments.shortlist = choose_shortlist(path, arguments.shortlist)
     if arguments.ray:
         return translate_on_ray(arguments, partial(open_engine, search=search, options=options))
     translator, engine, texts = open_engine(arguments, search, options)

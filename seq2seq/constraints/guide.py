@@ -4,7 +4,7 @@ A search asks which tokens a guide bans, allows and requires after those chosen 
 know nothing of words, and whoever computes probabilities needs to know nothing of guides.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -33,6 +33,9 @@ class Guide(Protocol):
 
     def next_tokens(self, state: int) -> NextTokens:
         """The tokens that may follow."""
+
+    def pieces(self) -> Iterable[int]:
+        """The tokens that may be needed to satisfy it, wherever only some tokens may be used."""
 
     def progress(self, state: int) -> int:
         """A measure of what is there of what is required. Hypotheses of equal progress compete."""

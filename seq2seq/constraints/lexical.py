@@ -207,6 +207,11 @@ class LexicalGuide:
             )
         return self._next_tokens[state]
 
+    def pieces(self) -> set[int]:
+        """The pieces of all spellings of the phrases, and those that may write the beginning."""
+        pieces = {i for each in self._spellings for ids in each.after.values() for i in ids}
+        return pieces | self.spelling.pieces_within(self._states[0].rest)
+
     def progress(self, state: int) -> int:
         return self._progress[state]
 

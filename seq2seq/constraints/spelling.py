@@ -126,14 +126,24 @@ class Spelling:
             other ids that write nothing are never among them.
         """
         span = len(rest)
-        first = bisect_left(self._sorted, rest)
-        after = bisect_right(self._sorted, rest, first, key=lambda written: written[:span])
+        first, after = self._ranks_of(rest)
         mask = (self._rank >= first) & (self._rank < after)
         spellable = self._find_spellable(rest)
         for end in range(1, min(span, self._max_bytes + 1)):
             if spellable[end]:
                 mask[self._ids.get(rest[:end], [])] = True
         return mask.nonzero().squeeze(1)
+
+    def pieces_within(self, text: bytes) -> set[int]:
+        """The pieces that write any part of a text, or its end and more."""
+        found: set[int] = set()
+        for start in range(len(text)):
+            for end in range(start + 1, min(len(text), start + self._max_bytes) + 1):
+                found.update(self._ids.get(text[start:end], ()))
+        for start in range(max(0, len(text) - self._max_bytes), len(text)):
+            longer = self._sorted[slice(*self._ranks_of(text[start:]))]
+            found.update(i for written in longer for i in self._ids[written])
+        return found
 
     def spellings(self, phrase: str) -> list[list[int]]:
         """The pieces of a phrase, cut as in a sentence, at its beginning, in brackets or quotes and
@@ -204,6 +214,12 @@ class Spelling:
         """Is this the proper beginning of a piece?"""
         after = bisect_right(self._sorted, start)
         return after < len(self._sorted) and self._sorted[after].startswith(start)
+
+    def _ranks_of(self, start: bytes) -> tuple[int, int]:
+        """The ranks of the pieces that begin with this: of the first, and after the last."""
+        first = bisect_left(self._sorted, start)
+        size = len(start)
+        return first, bisect_right(self._sorted, start, first, key=lambda written: written[:size])
 
     def _find_spellable(self, rest: bytes) -> list[bool]:
         """Can pieces spell the bytes from each place on, and then more?"""

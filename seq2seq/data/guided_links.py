@@ -13,6 +13,7 @@ from torch import Tensor
 from seq2seq.alignment.links import (
     Links,
     Span,
+    Word,
     check_line_count,
     check_pair_links,
     parse_links,
@@ -178,6 +179,7 @@ def project(
     target_spans: Sequence[Span],
     *,
     to_end: bool,
+    known_words: tuple[Sequence[Word], Sequence[Word]] | None = None,
 ) -> Tensor:
     """Links between words as a target distribution of attention for each target piece.
 
@@ -190,10 +192,11 @@ def project(
         source_spans, target_spans: spans of the S and the T pieces in the two texts.
         to_end: a target word without links attends to the source's EOS, which says that no source
             word corresponds to it. Otherwise its row is 0.
+        known_words: of source and target; None = those between spaces.
 
     Returns: (T, S + 1), the last column for EOS. Each row sums to 1 or is 0.
     """
-    source_words, target_words = words(source), words(target)
+    source_words, target_words = known_words or (words(source), words(target))
     of_words = torch.zeros(len(target_words), len(source_words) + 1)
     certain = {j for _, j in links.sure}
     for i, j in links.sure | {link for link in links.possible if link[1] not in certain}:

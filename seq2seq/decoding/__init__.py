@@ -16,6 +16,7 @@ from seq2seq.decoding.search import Hypothesis, Search, SearchState, StepChoice
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
 from seq2seq.registry import Table, check_options, check_range, options_of
+from seq2seq.shortlist import Shortlist
 
 __all__ = [
     "ENGINE_OPTIONS",
@@ -48,13 +49,14 @@ def build_engine(
     precision: str,
     search: Search,
     guide: Callable[[Any], Guide],
+    shortlist: Shortlist | None = None,
     **options: Any,
 ) -> Engine:
     """An engine for the model converted to `precision`; other options as in `Engine`.
 
     Raises: ConfigError if the device does not support the precision.
     """
-    return Engine(with_precision(model, precision), search, guide, **options)
+    return Engine(with_precision(model, precision), search, guide, shortlist, **options)
 
 
 ENGINE_OPTIONS = (*options_of(Engine), "precision", "workers")  # all others are the search's

@@ -11,7 +11,7 @@ from torch import Tensor
 from seq2seq.attention.page_pool import PagePool
 from seq2seq.constraints.guide import Guide
 from seq2seq.decoding.native.search import NativeSearch, native_search
-from seq2seq.decoding.search import Hypothesis, Search, SearchState, StepChoice
+from seq2seq.decoding.search import Array, Hypothesis, Search, SearchState, StepChoice
 from seq2seq.decoding.stats import Stats
 from seq2seq.models import Encoded, Seq2Seq
 from seq2seq.models.base import Decoded
@@ -103,6 +103,7 @@ class DecodingBatch:
         draw_ids: Sequence[int] | None = None,
         searches: Sequence[Search] | None = None,
         guides: Sequence[Guide | None] | None = None,
+        lists: Sequence[Array] | None = None,
     ) -> None:
         """Start sentences.
 
@@ -113,6 +114,7 @@ class DecodingBatch:
             draw_ids: what random draws depend on, B; None = the request ids.
             searches: of each sentence, B, of the batch's kind; None = the batch's.
             guides: of each sentence, B, if any.
+            lists: the tokens that each sentence may use, B; None = all.
         """
         start = perf_counter_ns()
         state = self.model.start(encode(self.model, source), self.search.beams, self.pages)
@@ -125,6 +127,7 @@ class DecodingBatch:
             prefixes=prefixes,
             searches=searches,
             guides=guides,
+            lists=lists,
         )
         tokens = source.new_full((len(source) * self.search.beams,), BOS)
         if len(self):

@@ -35,6 +35,7 @@ class DiverseState(BeamState):
         draw_ids: Tensor,
         prefixes: Sequence[Sequence[int]],
         guides: Sequence[Guide | None],
+        lists: Sequence[Array],
     ):
         G = searches[0].groups
         super().__init__(
@@ -44,6 +45,7 @@ class DiverseState(BeamState):
             draw_ids.repeat_interleave(G),
             [prefix for prefix in prefixes for _ in range(G)],
             [guide for guide in guides for _ in range(G)],
+            [tokens for tokens in lists for _ in range(G)],
         )
         self.diversity_penalty = self.option_values("diversity_penalty")
 

@@ -14,11 +14,12 @@ from seq2seq.decoding.beam import Beam
 from seq2seq.decoding.decoding_batch import DecodingBatch
 from seq2seq.decoding.native.search import is_search_covered
 from seq2seq.decoding.request import SentenceRequest, Status
-from seq2seq.decoding.search import Search, check_prefix
+from seq2seq.decoding.search import Array, Search, check_prefix
 from seq2seq.decoding.sentence_engine import SentenceEngine
 from seq2seq.decoding.stats import Stats
 from seq2seq.errors import ConfigError, Seq2SeqError
 from seq2seq.models import Seq2Seq
+from seq2seq.shortlist import Shortlist
 
 Cache = Literal["auto", "dense", "paged"]
 
@@ -61,6 +62,7 @@ class Engine(SentenceEngine):
         model: in evaluation mode.
         search: how hypotheses are chosen for requests that do not say it.
         guide: makes a guide from a request's constraint; by default, that is one.
+        shortlist: the pieces that may translate those of a source; None = any.
         cache: `dense`, `paged`, or `auto`: paged on a GPU. A model that cannot merge
             (`Seq2Seq.can_merge`) is decoded as with `dense`.
         rows: maximum number of hypotheses decoded at once, but always those of one sentence.
@@ -79,6 +81,7 @@ class Engine(SentenceEngine):
         model: Seq2Seq,
         search: Search,
         guide: Callable[[Any], Guide] = lambda constraint: constraint,
+        shortlist: Shortlist | None = None,
         *,
         cache: Cache = "auto",
         rows: int = 320,
@@ -86,6 +89,7 @@ class Engine(SentenceEngine):
         page_size: int | None = None,
     ):
         self.model, self.search, self.guide, self.max_rows = model, search, guide, rows
+        self.shortlist = shortlist
         self.device = next(model.parameters()).device
         on_cpu = self.device.type == "cpu"
         self.pool: PagePool | None = None
@@ -239,18 +243,31 @@ class Engine(SentenceEngine):
             self._batches[key] = DecodingBatch(self.model, key.kind, self.pool, self.stats)
         batch, ids = self._batches[key], [request.id for request in requests]
         constraints = [request.constraint for request in requests]
+        guides = [None if each is None else self.guide(each) for each in constraints]
+        lists = None
+        if self.shortlist is not None:
+            pairs = zip(requests, guides, strict=True)
+            lists = [self._list_tokens(self.shortlist, *pair) for pair in pairs]
         batch.join(
             pad_rows([request.source for request in requests]).to(self.device),
             ids,
             [request.prefix for request in requests],
             [request.draw_id or 0 for request in requests],
             [request.search or self.search for request in requests],
-            [None if each is None else self.guide(each) for each in constraints],
+            guides,
+            lists,
         )
         for request in requests:
             request.status = Status.RUNNING
             self._started[request.id] = batch
         self.stats.admitted += len(ids)
+
+    def _list_tokens(
+        self, shortlist: Shortlist, request: SentenceRequest, guide: Guide | None
+    ) -> Array:
+        """The tokens that a sentence may use: of its list, its prefix and its constraint."""
+        asked = () if guide is None else guide.pieces()
+        return shortlist.tokens(request.source, [*request.prefix, *asked])
 
     def _reserve(self) -> None:
         """Make room for the next tokens, if need be by sending the youngest back to the queue."""

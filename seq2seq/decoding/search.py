@@ -20,6 +20,7 @@ from torch import Tensor
 from seq2seq.constraints.guide import Guide, Guides
 from seq2seq.errors import ConfigError
 from seq2seq.models.candidates import CandidateRequest
+from seq2seq.models.token_lists import TokenLists
 from seq2seq.registry import check_options, check_range
 from seq2seq.symbols import BOS, EOS, NAMES, PAD
 
@@ -37,6 +38,7 @@ class Hypothesis(NamedTuple):
 
 
 FREE = -1  # in place of a forced token: the search chooses
+NO_LIST = np.zeros(0, dtype=np.int64)  # of tokens: all may be used
 
 
 class StepChoice(NamedTuple):
@@ -143,6 +145,7 @@ class Search:
         prefixes: Sequence[Sequence[int]] | None = None,
         searches: Sequence["Search"] | None = None,
         guides: Sequence[Guide | None] | None = None,
+        lists: Sequence[Array] | None = None,
     ) -> "SearchState":
         """The state of B new sentences with `source_lengths` pieces (B,), eos not counted.
 
@@ -153,6 +156,7 @@ class Search:
             prefixes: the tokens that each translation must begin with.
             searches: of each sentence, all of one kind; None = this one for all.
             guides: of each sentence, if any.
+            lists: the tokens that each sentence may use, ascending; None = all.
 
         Raises: ValueError for a prefix that contains pad, bos or eos, or is too long for the model.
         """
@@ -168,6 +172,7 @@ class Search:
             draw_ids,
             prefixes or [()] * B,
             guides or [None] * B,
+            lists or [NO_LIST] * B,
         )
 
     def limit(self, source_length: int, model_limit: int | None = None, prefix: int = 0) -> int:
@@ -201,6 +206,7 @@ class SearchState:
         length: tokens chosen so far, (B,).
         tokens, logp: chosen tokens and their log-probabilities, (B, K, room); only the first
             `length` are valid.
+        listed: the tokens that each sentence may use, (B, W), FREE after the last; W = 0: all.
         device: where the model is.
     """
 
@@ -214,6 +220,7 @@ class SearchState:
         draw_ids: Tensor,
         prefixes: Sequence[Sequence[int]],
         guides: Sequence[Guide | None],
+        lists: Sequence[Array],
     ):
         self.search, self.searches = searches[0].kind, list(searches)
         self.guides = Guides(guides, self.search.beams)
@@ -226,6 +233,8 @@ class SearchState:
         self.limits = integers([search.limit(n, max_length, prefix) for search, n, prefix in sizes])
         minimums = [search.min_length(n) for search, n, _ in sizes]
         self.min_lengths = np.minimum(integers(minimums), self.limits)
+        self.listed = pad_lists(lists)
+        self._token_lists: TokenLists | None = None
         # (B, P + 1): the longest prefix, too, is followed by a FREE column
         width = 1 + max(map(len, prefixes), default=0)
         forced = [[*prefix, *[FREE] * (width - len(prefix))] for prefix in prefixes]
@@ -271,7 +280,15 @@ class SearchState:
             repeats = self._repeats()
             banned = repeats if banned is None else torch.cat((banned, repeats))
         count = self.search.candidates
-        return CandidateRequest(count, forced, no_eos, banned, allowed, required)
+        lists = self.token_lists()
+        return CandidateRequest(count, forced, no_eos, banned, allowed, required, *lists)
+
+    def token_lists(self) -> tuple[TokenLists | None, Tensor | None]:
+        """The lists of the sentences, and the one of each row; None if all tokens may be used."""
+        if not self.listed.shape[1]:
+            return None, None
+        self._token_lists = self._token_lists or TokenLists(self.listed)
+        return self._token_lists, self.per_row(np.arange(len(self.listed)))
 
     def _prefix_tokens(self) -> Tensor:
         """The next token of each row's prefix, FREE after its end, (N,)."""
@@ -299,6 +316,7 @@ class SearchState:
         chosen, index = sentences.tolist(), sentences.cpu().numpy()
         for name, array in self.arrays():
             setattr(self, name, array[index])
+        self._token_lists = None
         self.searches = [self.searches[i] for i in chosen]
         self.finished = [self.finished[i] for i in chosen]
         self.guides.keep(chosen)
@@ -318,6 +336,7 @@ class SearchState:
             )
         for name, array in self.arrays():
             setattr(self, name, concat_padded(array, getattr(other, name)))
+        self._token_lists = None
         self.searches += other.searches
         self.finished += other.finished
         self.guides.merge(other.guides)
@@ -425,6 +444,13 @@ def concat_padded(first: Array, second: Array) -> Array:
         width = max(first.shape[-1], second.shape[-1])
         first, second = pad_width(first, width), pad_width(second, width)
     return np.concatenate((first, second))
+
+
+def pad_lists(lists: Sequence[Array]) -> Array:
+    """Lists of tokens as rows, (B, W), FREE after the last of each."""
+    width = max(map(len, lists), default=0)
+    rows = [pad_width(tokens[None], width) for tokens in lists]
+    return np.concatenate(rows) if rows else np.zeros((0, 0), dtype=np.int64)
 
 
 def pad_width(x: Array, width: int) -> Array:

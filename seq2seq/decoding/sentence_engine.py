@@ -7,6 +7,7 @@ from itertools import islice
 from typing import Generic, TypeVar
 
 from seq2seq.decoding.request import Request, SentenceRequest
+from seq2seq.shortlist import Shortlist
 
 R = TypeVar("R", bound=Request)
 
@@ -105,9 +106,11 @@ class SentenceEngine(RequestEngine[SentenceRequest]):
     Attributes:
         count: processes.
         max_rows: maximum number of hypotheses decoded at once.
+        shortlist: the pieces that may translate those of a source; None = any.
     """
 
     count = 1
+    shortlist: Shortlist | None = None
     max_rows: int
 
     @property

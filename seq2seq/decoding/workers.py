@@ -47,6 +47,7 @@ class Workers(SentenceEngine):
     ):
         self.engine, self.build, self.model = engine, build, engine.model
         self.count, self.min_requests = count, min_requests
+        self.shortlist = engine.shortlist
         self.window, self.max_rows = 2 * SHARE * count, engine.max_rows * count
         self._draw_ids = itertools.count()
         self._backlog: deque[SentenceRequest] = deque()

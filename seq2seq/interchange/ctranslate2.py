@@ -15,14 +15,17 @@ from torch import Tensor, nn
 
 from seq2seq.attention import Role
 from seq2seq.checkpoint import Saved
+from seq2seq.durable import write_text
 from seq2seq.interchange import coverage
 from seq2seq.interchange.libraries import import_library
 from seq2seq.models.transformer import DecoderLayer, Transformer
 from seq2seq.nn.embedding import Embeddings
 from seq2seq.nn.positions import ALiBi, PositionScheme, Rotary, T5Bias
+from seq2seq.shortlist import Shortlist
 from seq2seq.symbols import BOS, EOS, NAMES, NEVER_GENERATED, UNK
 
 POSITIONS = 4096  # rows of the table of a position scheme without a maximum length
+VOCABULARY_MAP = "vmap.txt"
 NEVER = -1e4  # a logit that no softmax notices, and that float16 can hold
 
 
@@ -51,6 +54,19 @@ def export(saved: Saved, folder: Path, names: list[str] | None = None) -> None:
     sides = {} if names else {"source": saved.source, "target": saved.target}
     for side, tokenizer in sides.items():
         (folder / f"{side}_tokenizer.json").write_text(tokenizer.to_json(), encoding="utf-8")
+
+
+def write_vocabulary_map(saved: Saved, folder: Path, lists: Shortlist) -> None:
+    """Write a shortlist beside an exported model, which CTranslate2 uses with `use_vmap=True`. A
+    piece with white space in its name cannot be written.
+    """
+    source, target = saved.source.symbols(), saved.target.symbols()
+    names = ["" if len(name.split()) != 1 else name for name in target]
+    lines = []
+    for piece, ids in zip([*source, ""], lists.lists_of(range(len(source) + 1)), strict=True):
+        if len(ids) and (not piece or len(piece.split()) == 1):
+            lines.append(f"{piece}\t{' '.join(names[i] for i in ids if names[i])}\n")
+    write_text(folder / VOCABULARY_MAP, "".join(lines))
 
 
 class CTranslate2:

@@ -10,6 +10,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from seq2seq.models.token_lists import TokenLists
 from seq2seq.symbols import EOS, NEVER_GENERATED
 
 # Columns of which at first only the largest is compared. `topk` is fast if a row has more than 64 C
@@ -30,6 +31,9 @@ class CandidateRequest:
         required: (N, R) tokens that are candidates whatever their rank, -1 = none. They come last,
             and have probability 0 there if they are among the first C too, or if the row may not
             take them.
+        lists: the tokens that rows may use at all, by sentence: the softmax is over these alone;
+            None = all tokens.
+        sentences: (N,) the sentence of each row, in `lists`.
     """
 
     count: int
@@ -38,6 +42,8 @@ class CandidateRequest:
     banned: Tensor | None = None
     allowed: Tensor | None = None
     required: Tensor | None = None
+    lists: TokenLists | None = None
+    sentences: Tensor | None = None
 
     def rows_with_constraints(self) -> Tensor | None:
         """Rows (M,) in which tokens are banned, allowed or required; None = no row."""
@@ -66,6 +72,8 @@ class CandidateRequest:
             select_pairs(self.banned),
             select_pairs(self.allowed),
             select(self.required),
+            self.lists,
+            select(self.sentences),
         )
 
 
@@ -80,10 +88,12 @@ def top_candidates(logits: Tensor, request: CandidateRequest) -> Candidates:
     """The most probable next tokens of each row: logits (N, V), overwritten -> (N, C + R).
 
     Symbols that no text contains are excluded; probabilities are those of the model, not
-    renormalised without them. A forced row has its token first, and all its other candidates have
-    probability 0.
+    renormalised without them; with lists, they are those among the row's own list. A forced row has
+    its token first, and all its other candidates have probability 0.
     """
     logp = logits.to(torch.promote_types(logits.dtype, torch.float32))
+    if request.lists is not None and request.sentences is not None:
+        request.lists.mask(logp, request.sentences)
     # In place: a second tensor (N, V) would not fit in the caches.
     torch.log_softmax(logp, -1, out=logp)
     forced = request.forced

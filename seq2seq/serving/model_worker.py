@@ -1,6 +1,7 @@
 """A model that serves: the sentences of all clients share its batches."""
 
 import asyncio
+import logging
 import math
 import re
 import time
@@ -22,8 +23,11 @@ from seq2seq.serving.engine_thread import EngineThread
 from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.queue import Backlog, QueuedEngine
 from seq2seq.serving.word_links import align_slice, find_choice, slices_to_align
+from seq2seq.shortlist.file import find_shortlist
 from seq2seq.translation.request import TranslationRequest
 from seq2seq.translator import Translator
+
+log = logging.getLogger("seq2seq.serving")
 
 BEAMS = 5  # of a search for what a translation must contain, if the configured one is greedy
 SMALL = 512  # pieces of a request that is tried, however slow others were, if it is alone
@@ -87,7 +91,10 @@ class ModelWorker:
         self.search = self.translator.search(**(search or {}))
         self._searches = {self.search.beams: self.search}  # by beams
         options = {"cache": "paged", "workers": 1, **(engine or {})}
-        self.sentences = self.translator.engine(self.search, **options)
+        shortlist = find_shortlist(Path(path))
+        if shortlist is not None:
+            log.info("%s: using %s", name, shortlist)
+        self.sentences = self.translator.engine(self.search, shortlist=shortlist, **options)
         decode = {**config["decode"], **{k: v for k, v in options.items() if v}}
         decoder, _, reason = describe_backend(self.sentences.model).partition(": ")
         self.arithmetic = Arithmetic(

@@ -190,7 +190,7 @@ class QueuedEngine(SentenceEngine):
 
     def __init__(self, engine: SentenceEngine, clock: Callable[[], float] = time.perf_counter):
         self.engine, self.window, self.count = engine, engine.window, engine.count
-        self.max_rows = engine.max_rows
+        self.max_rows, self.shortlist = engine.max_rows, engine.shortlist
         self.speed = Speed(clock)
         self._clock = clock
         self._queue = FairQueue()

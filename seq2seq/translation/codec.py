@@ -28,6 +28,7 @@ class TextCodec:
         between: what stands between the translations of two parts.
         vocabulary: of the target.
         rules: the requirements of all translations; None = none.
+        shortlist: do translations consist of the pieces of a shortlist?
     """
 
     tokenizers: Tokenizers
@@ -36,6 +37,7 @@ class TextCodec:
     between: str
     vocabulary: Vocabulary
     rules: Rules | None = None
+    shortlist: bool = False
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """The pieces of each text."""
@@ -105,6 +107,7 @@ class TextCodec:
                 [i for h in rank for i in (h.ids if h.truncated else [*h.ids, EOS])],
                 tuple(value for h in rank for value in h.token_logp),
                 any(h.truncated for h in rank),
+                shortlist=self.shortlist,
             )
             for rank in ranks
         ]

@@ -30,6 +30,7 @@ class Translation(NamedTuple):
     truncated: bool = False  # did the length limit end it, or a part of it?
     unsatisfied: tuple[str, ...] = ()  # what it should contain and does not, since it cannot
     alignment: Alignment | None = None  # with its source, where this was asked for
+    shortlist: bool = False  # are its probabilities those among the pieces of a shortlist?
 
     @property
     def confidence(self) -> float:

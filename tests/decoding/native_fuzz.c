@@ -275,16 +275,56 @@ static void try_encoder(const Stack *s, int64_t T, int64_t words) {
     refuse(s, &all, states);
 }
 
+/* Rows that choose from lists; the last one also alone, and from a list that is none. */
+static void try_lists(const Linear *w, const float *x, int64_t rows, TopK found) {
+    const int64_t count = draw(1, 9), width = draw(1, w->out_features), C = found.k;
+    const int64_t units = w->is_int8 ? (w->in_features + 3) / 4 : w->in_features;
+    int64_t *lengths = get(count * 8), *ids = get(count * width * 8), *of_rows = get(rows * 8);
+    for (int64_t i = 0; i < count; i++) {
+        lengths[i] = draw(1, width);
+        const int64_t first = draw(0, w->out_features - lengths[i]);
+        for (int64_t j = 0; j < width; j++) ids[i * width + j] = j < lengths[i] ? first + j : -1;
+    }
+    for (int64_t r = 0; r < rows; r++) of_rows[r] = draw(0, count - 1);
+    Shortlist lists = {numbers(w->out_features * units), count, width, lengths, ids, of_rows};
+    found.shortlist = &lists;
+    int64_t size = s2s_topk(w, x, rows, &found, 0, 0);
+    s2s_topk(w, x, rows, &found, get(size), size);
+    TopK alone = found;
+    alone.log_probs = get(C * 4), alone.ids = get(C * 8), lists.row_lists += rows - 1;
+    if (alone.no_eos) alone.no_eos += rows - 1;
+    if (alone.forced) alone.forced += rows - 1;
+    size = s2s_topk(w, x + (rows - 1) * w->in_features, 1, &alone, 0, 0);
+    void *work = get(size);
+    s2s_topk(w, x + (rows - 1) * w->in_features, 1, &alone, work, size);
+    if (memcmp(alone.log_probs, found.log_probs + (rows - 1) * C, (size_t)C * 4) ||
+        memcmp(alone.ids, found.ids + (rows - 1) * C, (size_t)C * 8))
+        printf("a row with a list differs\n"), exit(1);
+    int64_t *last = ids + lists.row_lists[0] * width, *length = lengths + lists.row_lists[0];
+    int64_t *wrong[] = {last, last, length, length, of_rows + rows - 1, of_rows + rows - 1};
+    const int64_t values[] = {-1, w->out_features, 0, width + 1, -1, count};
+    for (int i = 0; i < 6; i++) {
+        const int64_t before = *wrong[i];
+        *wrong[i] = values[i];
+        if (s2s_topk(w, x, 1, &alone, work, size) != -BAD_TOKEN) printf("not refused\n"), exit(1);
+        *wrong[i] = before;
+    }
+}
+
 static void try_head(void) {
     const int64_t rows = draw(1, 400), inputs = draw(1, 70), outputs = draw(3, 700);
     const Linear w = map(inputs, outputs, (int)draw(0, 1));
     const int64_t C = draw(1, outputs < 64 ? outputs : 64), never[] = {0, 1, 3};
     uint8_t *no_eos = get(rows);
     for (int64_t i = 0; i < rows; i++) no_eos[i] = (uint8_t)draw(0, 1);
-    const TopK found = {C, never, 3, 2, draw(0, 1) ? no_eos : 0, 0, get(rows * C * 4), get(rows * C * 8)};
+    int64_t *forced = get(rows * 8);
+    for (int64_t i = 0; i < rows; i++) forced[i] = draw(0, 1) ? draw(0, outputs - 1) : -1;
+    TopK found = {C, never, 3, 2, draw(0, 1) ? no_eos : 0, draw(0, 1) ? forced : 0, 0,
+                  get(rows * C * 4), get(rows * C * 8)};
     const float *x = numbers(rows * inputs);
     const int64_t size = s2s_topk(&w, x, rows, &found, 0, 0);
     s2s_topk(&w, x, rows, &found, get(size), size);
+    try_lists(&w, x, rows, found);
 }
 
 int main(int count, char **arguments) {

@@ -10,7 +10,7 @@ from seq2seq.cli import status
 from seq2seq.cli.evaluate.testset import TestSet, check_hypotheses
 from seq2seq.cli.files import is_archive
 from seq2seq.cli.lines import one_line
-from seq2seq.cli.options import decoding_arguments, model_paths, open_models
+from seq2seq.cli.options import choose_shortlist, decoding_arguments, model_paths, open_models
 from seq2seq.cli.requirements import check_beams, rank_by_risk, rules_of
 from seq2seq.data.text import check_rereadable, read_lines, similar_names
 from seq2seq.errors import ConfigError
@@ -96,6 +96,7 @@ def translate_systems(
 
 def translate(path: Path, test_set: TestSet, arguments: argparse.Namespace) -> System:
     search, options = decoding_arguments(arguments)
+    options["shortlist"] = choose_shortlist(path, arguments.shortlist)
     translator = open_models(path, arguments)
     chosen = translator.search(**search)
     check_beams(arguments, chosen)

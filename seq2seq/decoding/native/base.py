@@ -1,6 +1,7 @@
 """The base of models whose steps are computed by the C: what all of them do alike."""
 
 from collections.abc import Sequence
+from ctypes import pointer
 from typing import Any
 
 import torch
@@ -10,8 +11,10 @@ from seq2seq.attention.base import Encoded
 from seq2seq.decoding.native import load_library
 from seq2seq.decoding.native.layout import WORKSPACE, structs
 from seq2seq.decoding.native.linear import PackedMatrix, Packer
+from seq2seq.errors import DataError
 from seq2seq.models.base import Decoded, Layers, Seq2Seq
 from seq2seq.models.candidates import CandidateRequest, Candidates
+from seq2seq.models.token_lists import TokenLists
 from seq2seq.symbols import EOS, NEVER_GENERATED, PAD
 
 MAX_CANDIDATES = 64  # that are found while the head is computed
@@ -99,21 +102,36 @@ class NativeModel(Seq2Seq):
         N, C = hidden.shape[0], min(request.count, self.head.outputs)
         hidden = hidden.contiguous()
         found = Candidates(torch.empty(N, C), torch.empty(N, C, dtype=torch.int64))
-        topk = self.topk_struct(*found)
+        topk = self.topk_struct(*found, request.lists, request.sentences)
         if request.no_eos is not None:
             topk.no_eos = request.no_eos.data_ptr()
         if request.forced is not None:
             topk.forced = request.forced.data_ptr()
-        WORKSPACE.run(self.library.s2s_topk, self.head.struct, hidden.data_ptr(), N, topk)
+        head = self.head.struct
+        check_listed(WORKSPACE.run(self.library.s2s_topk, head, hidden.data_ptr(), N, topk))
         return found
 
-    def topk_struct(self, logp: Tensor, ids: Tensor) -> Any:
-        """The k best next tokens of N rows for the C, which it writes to logp and ids, (N, k)."""
+    def topk_struct(
+        self,
+        logp: Tensor,
+        ids: Tensor,
+        lists: TokenLists | None = None,
+        sentences: Tensor | None = None,
+    ) -> Any:
+        """The k best next tokens of N rows for the C, which it writes to logp and ids, (N, k).
+
+        Args:
+            lists, sentences: as in `CandidateRequest`; whoever uses the structure holds them.
+        """
+        shortlist = None
+        if lists is not None and sentences is not None:
+            shortlist = pointer(shortlist_struct(self.model.embeddings.output, lists, sentences))
         return structs.TopK(
             k=ids.shape[1],
             banned=BANNED.data_ptr(),
             banned_count=len(NEVER_GENERATED),
             eos=EOS,
+            shortlist=shortlist,
             log_probs=logp.data_ptr(),
             ids=ids.data_ptr(),
         )
@@ -124,6 +142,18 @@ class NativeModel(Seq2Seq):
         head: Any = self.model.embeddings.output
         packed: PackedMatrix = head.packed
         return packed
+
+
+def shortlist_struct(head: Any, lists: TokenLists, sentences: Tensor) -> Any:
+    """The lists that rows choose from, for the C."""
+    sizes, addresses = lists.ids.shape, (lists.lengths.ctypes.data, lists.ids.ctypes.data)
+    return structs.Shortlist(head.rows.data_ptr(), *sizes, *addresses, sentences.data_ptr())
+
+
+def check_listed(code: int) -> None:
+    """Raises: DataError for the error of the C that tells of a list."""
+    if code < 0:
+        raise DataError("a list of tokens should hold ids of the target's pieces, one at least")
 
 
 def load_native(

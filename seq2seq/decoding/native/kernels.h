@@ -31,14 +31,27 @@ typedef struct {
 void linear_forward(const Linear *map, const float *x, int64_t rows, const Epilogue *epilogue,
                     float *y, void *workspace);
 int64_t linear_workspace(int64_t rows, int64_t in_features);
+/* Units of the inputs: see linear.c. */
+int64_t linear_depth(const Linear *map);
+/* x (rows, in_features) -> each row rounded to integers, and its scale, (rows,). */
+void quantize_rows(const float *x, int64_t rows, int64_t in_features, int8_t *integers,
+                   float *scales);
 
 /* The sums (rows, NC) of a block, from row `row` and column `first` to `end`, are complete: turns
  * them into results. row_scales: (rows,), in int8. */
 void store_tile(const Linear *map, const Epilogue *epilogue, int64_t row, int64_t rows,
                 const float *row_scales, int64_t first, int64_t end, const float *sums, float *y);
-/* Looks at the results of a row in columns `first` to `end`; they have room for whole vectors. */
+/* Looks at the results of a row in columns `first` to `end`, or at these places of its list; they
+ * have room for whole vectors. */
 void update_topk(const Epilogue *epilogue, int64_t row, int64_t first, int64_t end,
                  float *results);
+
+/* The best of x (rows, in_features), as `epilogue` says, in the lists of the rows.
+ * workspace: as linear_forward's. */
+void shortlist_forward(const Linear *head, const float *x, int64_t rows, const Epilogue *epilogue,
+                       void *workspace);
+/* A negative error if a list is none, or has an output that the head does not have. */
+int64_t check_lists(const Linear *head, const Shortlist *lists, int64_t rows);
 
 /* x (rows, dim) -> y (rows, dim), which may be x. */
 void apply_norm(const Norm *norm, const float *x, int64_t rows, int64_t dim, float *y);

@@ -26,6 +26,8 @@ static int64_t depth_of(int64_t in_features, int is_int8) {
     return is_int8 ? (in_features + 3) / 4 : in_features;
 }
 
+int64_t linear_depth(const Linear *map) { return depth_of(map->in_features, map->is_int8); }
+
 /* panels: (panel, input, NR) */
 void s2s_pack_float32(const float *weight, int64_t in_features, int64_t out_features,
                       float *panels) {
@@ -64,8 +66,8 @@ int64_t linear_workspace(int64_t rows, int64_t in_features) {
 
 /* x (rows, in_features) -> each row rounded to integers of -127 ... 127, (rows, int8_stride), and
  * its scale, (rows,): its largest magnitude / 127, NaN for a row with a NaN or an infinity. */
-static void quantize_rows(const float *x, int64_t rows, int64_t in_features, int8_t *integers,
-                          float *scales) {
+void quantize_rows(const float *x, int64_t rows, int64_t in_features, int8_t *integers,
+                   float *scales) {
     for (int64_t r = 0; r < rows; r++, x += in_features, integers += int8_stride(in_features)) {
         vec most = broadcast(0), broken = broadcast(0);
         for (int64_t i = 0; i < in_features; i += LANES) {

@@ -131,6 +131,15 @@ class NativeLinear(nn.Module):
         self.out_features, self.in_features = linear.weight.shape
 
     @cached_property
+    def rows(self) -> Tensor:
+        """The matrix (O, K) for products with some of its rows: in 8 bits integers, filled up to
+        whole units of 4.
+        """
+        if self.packed.scales is None:
+            return self.given.contiguous()
+        return nn.functional.pad(quantize_rows(self.given)[0], (0, -self.in_features % 4))
+
+    @cached_property
     def weight(self) -> Tensor:
         """The matrix (O, K) as it multiplies, for code that does not call the layer."""
         if self.packed.scales is None:

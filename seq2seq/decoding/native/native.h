@@ -173,6 +173,15 @@ typedef struct {
     float *attentional; /* (rows, dim), with input feeding: the hidden states */
 } RecurrentStep;
 
+/* The outputs of a head that each row may choose, by lists that rows may share. */
+typedef struct {
+    const void *weight;       /* W, (out_features, in_features); in int8 filled up to 4 with zeros */
+    int64_t lists, width;     /* width: of the longest list */
+    const int64_t *lengths;   /* (lists,), at least 1 */
+    const int64_t *ids;       /* (lists, width), ascending, of which `lengths` count */
+    const int64_t *row_lists; /* (rows,) */
+} Shortlist;
+
 /* The k best next tokens of each row. */
 typedef struct {
     int64_t k; /* at most the outputs there are */
@@ -180,6 +189,7 @@ typedef struct {
     int64_t banned_count, eos;
     const uint8_t *no_eos; /* (rows,), rows that do not choose `eos` either; or NULL */
     const int64_t *forced; /* (rows,), the one token that a row may choose, -1: any; or NULL */
+    const Shortlist *shortlist; /* all that there is to choose from; or NULL */
     float *log_probs;      /* (rows, k), best first */
     int64_t *ids;          /* (rows, k) */
 } TopK;
@@ -242,7 +252,8 @@ S2S_API int64_t s2s_decode(const Stack *decoder, const DecodeStep *step, float *
 /* The same with cells; states are changed in place. */
 S2S_API int64_t s2s_decode_recurrent(const RecurrentDecoder *decoder, const RecurrentStep *step,
                                      float *hidden, void *workspace, int64_t size);
-/* Of the softmax of head(hidden), hidden (rows, in_features), the best of each row. */
+/* Of the softmax of head(hidden), hidden (rows, in_features), the best of each row. With a
+ * shortlist, of the softmax over the row's own list. */
 S2S_API int64_t s2s_topk(const Linear *head, const float *hidden, int64_t rows, const TopK *topk,
                          void *workspace, int64_t size);
 /* The same, and what a search makes of it: the next tokens, and the hypotheses that end. `topk` has

@@ -227,6 +227,7 @@ int64_t s2s_search(const Linear *head, const float *hidden, const TopK *given,
     if (has_room) restrict_rows(search, forced, no_eos);
     const int64_t left = has_room ? size - arena.size : 0;
     const int64_t needed = s2s_topk(head, hidden, rows, &topk, arena.next, left);
+    if (needed < 0) return needed;
     if (needed > left) return arena.size + needed;
 
     out->finished[0] = out->is_moved[0] = 0;

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from seq2seq.decoding.beam import Beam, BeamState
 from seq2seq.decoding.greedy import Greedy
-from seq2seq.decoding.native.base import NativeModel
+from seq2seq.decoding.native.base import NativeModel, check_listed
 from seq2seq.decoding.native.layout import WORKSPACE, structs
 from seq2seq.decoding.search import Search, SearchState, StepChoice
 from seq2seq.models import Seq2Seq
@@ -31,8 +31,9 @@ class NativeSearch:
 
     Args:
         model: whose outputs the search chooses from.
-        state: without constraints. Whoever drops sentences from it or adds some
-            makes a new `NativeSearch`.
+        state: without constraints. Whoever drops sentences from it or adds some makes a new
+            `NativeSearch`.
+        hypotheses: of the same rows; a step forks them, too.
     """
 
     def __init__(self, model: NativeModel, state: SearchState, hypotheses: DecodeState):
@@ -44,7 +45,8 @@ class NativeSearch:
         count = min(state.search.candidates, model.head.outputs)
         self.logp = torch.empty(B * K, count)
         self.ids = torch.empty(B * K, count, dtype=torch.long)
-        self.topk = model.topk_struct(self.logp, self.ids)
+        self.listed = state.token_lists()  # what `topk` points to
+        self.topk = model.topk_struct(self.logp, self.ids, *self.listed)
         self._describe()
 
     def _describe(self) -> None:
@@ -105,7 +107,7 @@ class NativeSearch:
             self.struct.entries, self.struct.entries_stride = entries.data_ptr(), entries.stride(0)
             self.struct.entries_length = entries.shape[1]
         hidden = hidden.contiguous()
-        WORKSPACE.run(
+        code = WORKSPACE.run(
             model.library.s2s_search,
             model.head.struct,
             hidden.data_ptr(),
@@ -113,6 +115,7 @@ class NativeSearch:
             self.struct,
             self.output,
         )
+        check_listed(code)
         finished, is_moved = self.counts.tolist()
         if finished:
             self._record(finished)

@@ -6,6 +6,7 @@ wrong changes numbers by far more than rounding does.
 from contextlib import suppress
 from copy import deepcopy
 from ctypes import CDLL
+from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from seq2seq.decoding.precision import replace_linears, to_native
 from seq2seq.errors import DataError
 from seq2seq.models import Seq2Seq, build_model
 from seq2seq.models.candidates import CandidateRequest
+from seq2seq.models.token_lists import TokenLists
 from seq2seq.symbols import EOS, PAD
 
 PIECES = 700
@@ -193,10 +195,15 @@ def random_source(case: Case) -> Tensor:
 def compare_candidates(model: NativeModel, hidden: Tensor, count: int) -> None:
     """Compare the best next tokens, where some rows may not end."""
     no_eos = torch.arange(len(hidden)) % 3 == 0
-    request = CandidateRequest(count, no_eos=no_eos if count > 1 else None)
-    found = model.candidates(hidden, request)
-    expected = model.model.candidates(hidden, request)
-    check_close("probabilities", found.logp, expected.logp, FLOAT32)
-    same = (found.ids == expected.ids).float().mean()
-    if same < 0.99 or (found.ids[no_eos] == EOS).any() & (count > 1):
-        raise AssertionError("the best next tokens are not those of torch")
+    whole = CandidateRequest(count, no_eos=no_eos if count > 1 else None)
+    ids = torch.rand(3, PIECES - EOS).argsort(1)[:, :300].sort(1).values + EOS
+    ids[:, 0] = EOS
+    ids[0, 50:] = -1
+    lists, sentences = TokenLists(ids.numpy()), torch.arange(len(hidden)) % 3
+    for request in (whole, replace(whole, lists=lists, sentences=sentences)):
+        found = model.candidates(hidden, request)
+        expected = model.model.candidates(hidden, request)
+        check_close("probabilities", found.logp, expected.logp, FLOAT32)
+        same = (found.ids == expected.ids).float().mean()
+        if same < 0.99 or (found.ids[no_eos] == EOS).any() & (count > 1):
+            raise AssertionError("the best next tokens are not those of torch")

@@ -25,13 +25,29 @@ static float update_log_sum(const float *results, int64_t count, float *max, flo
     return here;
 }
 
+/* The ids of a row's own list; NULL: all outputs. */
+static const int64_t *own_ids(const TopK *topk, int64_t row) {
+    const Shortlist *lists = topk->shortlist;
+    return lists ? lists->ids + lists->row_lists[row] * lists->width : 0;
+}
+
+/* The place of a token among the results of a row, or -1. */
+static int64_t find_token(const int64_t *ids, int64_t first, int64_t end, int64_t token) {
+    if (!ids) return token >= first && token < end ? token - first : -1;
+    for (int64_t c = first; c < end && ids[c] <= token; c++)
+        if (ids[c] == token) return c - first;
+    return -1;
+}
+
 /* What this row may not choose cannot be found. */
 static void ban(const TopK *topk, int64_t row, int64_t first, int64_t end, float *results) {
-    for (int64_t i = 0; i < topk->banned_count; i++)
-        if (topk->banned[i] >= first && topk->banned[i] < end)
-            results[topk->banned[i] - first] = -INFINITY;
-    if (topk->no_eos && topk->no_eos[row] && topk->eos >= first && topk->eos < end)
-        results[topk->eos - first] = -INFINITY;
+    const int64_t *ids = own_ids(topk, row);
+    const int has_no_end = topk->no_eos && topk->no_eos[row];
+    for (int64_t i = 0; i < topk->banned_count + has_no_end; i++) {
+        const int64_t token = i < topk->banned_count ? topk->banned[i] : topk->eos;
+        const int64_t place = find_token(ids, first, end, token);
+        if (place >= 0) results[place] = -INFINITY;
+    }
 }
 
 void update_topk(const Epilogue *epilogue, int64_t row, int64_t first, int64_t end,
@@ -40,6 +56,7 @@ void update_topk(const Epilogue *epilogue, int64_t row, int64_t first, int64_t e
     const int64_t count = end - first, k = topk->k;
     float *values = topk->log_probs + row * k;
     int64_t *ids = topk->ids + row * k;
+    const int64_t *own = own_ids(topk, row);
     if (first == 0) {
         epilogue->max[row] = -INFINITY, epilogue->sum_exp[row] = 0;
         for (int64_t i = 0; i < k; i++) values[i] = -INFINITY, ids[i] = i;
@@ -49,7 +66,8 @@ void update_topk(const Epilogue *epilogue, int64_t row, int64_t first, int64_t e
         update_log_sum(results, count, epilogue->max + row, epilogue->sum_exp + row);
     const int64_t forced = topk->forced ? topk->forced[row] : -1;
     if (forced >= 0) { /* the others stay impossible */
-        if (forced >= first && forced < end) values[0] = results[forced - first], ids[0] = forced;
+        const int64_t place = find_token(own, first, end, forced);
+        if (place >= 0) values[0] = results[place], ids[0] = forced;
         return;
     }
     if (most <= values[k - 1]) return;
@@ -57,6 +75,7 @@ void update_topk(const Epilogue *epilogue, int64_t row, int64_t first, int64_t e
     for (int64_t c = 0; c < count; c += LANES) {
         if (!any_true(load(results + c) > broadcast(values[k - 1]))) continue;
         for (int64_t i = c; i < c + LANES; i++)
-            if (results[i] > values[k - 1]) insert(results[i], first + i, k, values, ids);
+            if (results[i] > values[k - 1])
+                insert(results[i], own ? own[first + i] : first + i, k, values, ids);
     }
 }

@@ -277,11 +277,14 @@ int64_t s2s_topk(const Linear *head, const float *hidden, int64_t rows, const To
                  void *workspace, int64_t size) {
     Arena arena = {workspace, 0};
     Epilogue epilogue = {.topk = topk};
+    const int64_t error = topk->shortlist ? check_lists(head, topk->shortlist, rows) : NO_ERROR;
+    if (error) return error;
     epilogue.max = arena_alloc(&arena, rows * (int64_t)sizeof(float));
     epilogue.sum_exp = arena_alloc(&arena, rows * (int64_t)sizeof(float));
     void *rest = arena_alloc(&arena, linear_workspace(rows, head->in_features));
     if (arena.size > size) return arena.size;
-    linear_forward(head, hidden, rows, &epilogue, 0, rest);
+    if (topk->shortlist) shortlist_forward(head, hidden, rows, &epilogue, rest);
+    else linear_forward(head, hidden, rows, &epilogue, 0, rest);
     for (int64_t r = 0; r < rows; r++) {
         const float log_sum = epilogue.max[r] + logf(epilogue.sum_exp[r]);
         for (int64_t i = 0; i < topk->k; i++) topk->log_probs[r * topk->k + i] -= log_sum;

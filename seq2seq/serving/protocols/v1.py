@@ -162,6 +162,8 @@ def translation_json(translation: Translation, labels: Sequence[str]) -> dict[st
     }
     if translation.unsatisfied:
         entry["unmet"] = translation.unsatisfied
+    if translation.shortlist:
+        entry["shortlist"] = True
     entry["tokens"] = list(zip(pieces, translation.token_logp, strict=True))
     return entry
 

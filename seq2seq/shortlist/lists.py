@@ -1,0 +1,43 @@
+"""The lists of a model: the target pieces that may stand in the translation of a sentence."""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from seq2seq.symbols import EOS
+
+
+class Shortlist(NamedTuple):
+    """The likeliest target pieces of each source piece, and those that may stand anywhere.
+
+    The lists of a sentence are those of its own pieces, so they depend on no other sentence.
+
+    Attributes:
+        offsets: where the list of each of V source ids begins in `ids`, then that of the pieces
+            that may stand anywhere, then their end, (V + 2,) int64.
+        ids: of target pieces, ascending in each list, int32.
+    """
+
+    offsets: Tensor
+    ids: Tensor
+
+    def lists_of(self, sources: Iterable[int]) -> list[NDArray[Any]]:
+        """The list of each source id; of V, the pieces that may stand anywhere."""
+        offsets, ids = self.offsets.numpy(), self.ids.numpy()
+        places = np.fromiter(sources, np.int64)
+        spans = zip(offsets[places].tolist(), offsets[places + 1].tolist(), strict=True)
+        return [ids[first:end] for first, end in spans]
+
+    def tokens(self, source: Iterable[int], more: Sequence[int] = ()) -> NDArray[Any]:
+        """The tokens that the translation of a sentence may consist of: its lists, `more`, eos.
+
+        Returns: (n,) int64, ascending.
+        """
+        lists = self.lists_of({*source, len(self.offsets) - 2})
+        tokens: NDArray[Any] = np.concatenate([*lists, np.array([EOS, *more], dtype=np.int64)])
+        tokens.sort()
+        once: NDArray[Any] = tokens[np.append(True, np.diff(tokens) > 0)]
+        return once
