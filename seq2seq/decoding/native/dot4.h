@@ -8,34 +8,36 @@
 #include <immintrin.h>
 #endif
 
-/* Activations are stored with this added, as the instruction of AVX-512 VNNI needs them. */
-#if defined(__AVX512VNNI__) && !defined(REFERENCE)
-enum { ZERO_POINT = 128 };
+/* Both instructions multiply bytes without a sign by others with one. Activations are stored with
+ * ZERO_POINT added, as that of AVX-512 VNNI needs them; or, for AVX2, which has room for 127 * 128
+ * twice and no more, as magnitudes and signs (0 or -1): for those below zero it computes
+ * |x| (-w - 1), and what that lacks, the sum of these |x|, is added to all sums of a row. */
+#if defined(REFERENCE)
+enum { ZERO_POINT = 0, HAS_SIGNS = 0 };
+#elif defined(__AVX512VNNI__)
+enum { ZERO_POINT = 128, HAS_SIGNS = 0 };
+#elif defined(__AVX2__)
+enum { ZERO_POINT = 0, HAS_SIGNS = 1 };
 #else
-enum { ZERO_POINT = 0 };
+enum { ZERO_POINT = 0, HAS_SIGNS = 0 };
 #endif
 
 /* Each lane of `sum`, plus the four products of bytes in that lane of x and w. Exact for bytes of w
- * from -127 to 127, and of x from -127 to 127, ZERO_POINT added. Sums fit into 32 bits up to
- * (2^31 - 1) / (127 (127 + ZERO_POINT)) inputs: 66,311 with AVX-512 VNNI, 133,144 without. Maps of
- * more than 66,311 are refused before they come here: see MAX_INPUTS in quantization.py. */
-static inline ivec dot4(ivec sum, ivec x, ivec w) {
+ * from -127 to 127, and of x from -127 to 127, stored as above; `signs` count only if there are
+ * any. Sums fit into 32 bits up to (2^31 - 1) / (127 (127 + 128)) inputs: 66,311. Maps of more are
+ * refused before they come here: see MAX_INPUTS in quantization.py. */
+static inline ivec dot4(ivec sum, ivec x, ivec signs, ivec w) {
+    const ivec signed_w = HAS_SIGNS ? w ^ signs : w;
 #if defined(__AVX512VNNI__) && !defined(REFERENCE)
-    return (ivec)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)x, (__m512i)w);
-#elif defined(__AVX2__) && !defined(REFERENCE)
-    /* |x| * (w with the sign of x): a sum of two such products fits into 16 bits. */
-    for (int half = 0; half < VECTOR_BYTES / 32; half++) {
-        __m256i s, a, b;
-        memcpy(&s, (char *)&sum + half * 32, 32);
-        memcpy(&a, (char *)&x + half * 32, 32);
-        memcpy(&b, (char *)&w + half * 32, 32);
-        __m256i pairs = _mm256_maddubs_epi16(_mm256_abs_epi8(a), _mm256_sign_epi8(b, a));
-        s = _mm256_add_epi32(s, _mm256_madd_epi16(pairs, _mm256_set1_epi16(1)));
-        memcpy((char *)&sum + half * 32, &s, 32);
-    }
-    return sum;
+    return (ivec)_mm512_dpbusd_epi32((__m512i)sum, (__m512i)x, (__m512i)signed_w);
+#elif defined(__AVX512BW__) && !defined(REFERENCE)
+    const __m512i pairs = _mm512_maddubs_epi16((__m512i)x, (__m512i)signed_w);
+    return sum + (ivec)_mm512_madd_epi16(pairs, _mm512_set1_epi16(1));
+#elif defined(__AVX2__) && !defined(__AVX512F__) && !defined(REFERENCE)
+    const __m256i pairs = _mm256_maddubs_epi16((__m256i)x, (__m256i)signed_w);
+    return sum + (ivec)_mm256_madd_epi16(pairs, _mm256_set1_epi16(1));
 #else
-    const i8vec a = (i8vec)x, b = (i8vec)w;
+    const i8vec a = (i8vec)x, b = (i8vec)signed_w;
     for (int i = 0; i < LANES; i++)
         for (int j = 4 * i; j < 4 * i + 4; j++) sum[i] += a[j] * b[j];
     return sum;

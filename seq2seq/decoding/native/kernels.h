@@ -33,7 +33,9 @@ void linear_forward(const Linear *map, const float *x, int64_t rows, const Epilo
 int64_t linear_workspace(int64_t rows, int64_t in_features);
 /* Units of the inputs: see linear.c. */
 int64_t linear_depth(const Linear *map);
-/* x (rows, in_features) -> each row rounded to integers, and its scale, (rows,). */
+/* x (rows, in_features) -> each row rounded to integers, (rows, int8_stride), and its scale,
+ * (rows,). */
+int64_t int8_stride(int64_t in_features);
 void quantize_rows(const float *x, int64_t rows, int64_t in_features, int8_t *integers,
                    float *scales);
 

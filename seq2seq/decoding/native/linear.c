@@ -53,9 +53,15 @@ void s2s_pack_int8(const int8_t *weight, int64_t in_features, int64_t out_featur
     }
 }
 
-/* Bytes of a row of integers: whole vectors of them. */
-static int64_t int8_stride(int64_t in_features) {
+/* Bytes of the integers of a row: whole vectors of them. */
+static int64_t int8_width(int64_t in_features) {
     return (in_features + LANES - 1) / LANES * LANES;
+}
+
+/* The same with all that is stored of a row: its integers; if there are signs, also these, and last
+ * the number (int32_t) that is added to all of its sums. */
+int64_t int8_stride(int64_t in_features) {
+    return int8_width(in_features) * (1 + HAS_SIGNS) + HAS_SIGNS * LANES;
 }
 
 /* Of a block of rows: its integers (MC, int8_stride), their scales (MC,), sums (MC, NC). */
@@ -77,12 +83,21 @@ void quantize_rows(const float *x, int64_t rows, int64_t in_features, int8_t *in
         }
         scales[r] = reduce_max(most) * (1.0f / 127) + 1e-30f + reduce_sum(broken);
         const float inverse = 1 / scales[r];
+        ivec shift = broadcast_int(0);
         for (int64_t i = 0; i < in_features; i += LANES) {
             /* Adding 1.5 * 2^23 rounds, and leaves the integer in the lowest bits. */
             const vec rounded = load_partial(x + i, in_features - i) * inverse + 12582912.0f;
-            const i8lanes bytes = __builtin_convertvector((ivec)rounded ^ ZERO_POINT, i8lanes);
+            const ivec integer = (ivec)rounded - 0x4B400000;
+            const ivec sign = HAS_SIGNS ? integer < 0 : broadcast_int(0);
+            const ivec magnitude = (integer ^ sign) - sign;
+            shift += magnitude & sign;
+            const i8lanes bytes = __builtin_convertvector(magnitude ^ ZERO_POINT, i8lanes);
             memcpy(integers + i, &bytes, sizeof bytes);
+            const i8lanes signs = __builtin_convertvector(sign, i8lanes);
+            if (HAS_SIGNS) memcpy(integers + int8_width(in_features) + i, &signs, sizeof signs);
         }
+        const int32_t sum = reduce_sum_int(shift);
+        if (HAS_SIGNS) memcpy(integers + int8_stride(in_features) - 4, &sum, 4);
     }
 }
 
@@ -112,11 +127,16 @@ tile_of_floats(int rows, const float *x, int64_t stride, int64_t depth, int is_f
         store(sums + i / NR_VECTORS * NC + i % NR_VECTORS * LANES, sum[i]);
 }
 
-/* The same in integers. */
+/* The same in integers, laid out as `quantize_rows` says. */
 static inline __attribute__((always_inline)) void
 tile_of_integers(int rows, const int32_t *x, int64_t stride, int64_t depth, int is_first,
                  const float *panel, float *sums) {
+    const int64_t to_signs = HAS_SIGNS ? (stride - LANES / 4) / 2 : 0;
     ivec sum[MR_MAX * NR_VECTORS] = {{0}};
+    if (HAS_SIGNS && is_first)
+#pragma GCC unroll 24
+        for (int i = 0; i < rows * NR_VECTORS; i++)
+            sum[i] = broadcast_int(x[(i / NR_VECTORS + 1) * stride - 1]);
     for (int64_t u = 0; u < depth; u++, panel += NR) {
         ivec column[NR_VECTORS];
         for (int c = 0; c < NR_VECTORS; c++) {
@@ -125,8 +145,9 @@ tile_of_integers(int rows, const int32_t *x, int64_t stride, int64_t depth, int 
         }
 #pragma GCC unroll 24
         for (int i = 0; i < rows * NR_VECTORS; i++) {
-            const ivec input = broadcast_int(x[i / NR_VECTORS * stride + u]);
-            sum[i] = dot4(sum[i], input, column[i % NR_VECTORS]);
+            const int32_t *input = x + i / NR_VECTORS * stride + u;
+            sum[i] = dot4(sum[i], broadcast_int(*input), broadcast_int(input[to_signs]),
+                          column[i % NR_VECTORS]);
         }
     }
     if (!is_first)

@@ -8,32 +8,29 @@ enum { TOGETHER = 4 }; /* outputs that are multiplied together */
 
 /* The sums of x times several rows of W, `units` each; fetches those that come next. Inlined. */
 static inline __attribute__((always_inline)) void
-dot(int is_int8, const float *x, const float *const *rows, const float *const *next, int64_t units,
-    vec *sums) {
+dot(int is_int8, const float *x, int64_t to_signs, const float *const *rows,
+    const float *const *next, int64_t units, vec *sums) {
     vec sum[TOGETHER] = {{0}};
     for (int64_t u = 0; u < units; u += LANES) {
         const vec input = load_partial(x + u, units - u);
+        const vec sign = to_signs ? load_partial(x + to_signs + u, units - u) : broadcast(0);
         for (int i = 0; i < TOGETHER; i++) {
             const vec weight = load_partial(rows[i] + u, units - u);
             __builtin_prefetch(next[i] + u);
-            if (is_int8) sum[i] = (vec)dot4((ivec)sum[i], (ivec)input, (ivec)weight);
+            if (is_int8) sum[i] = (vec)dot4((ivec)sum[i], (ivec)input, (ivec)sign, (ivec)weight);
             else sum[i] += input * weight;
         }
     }
     for (int i = 0; i < TOGETHER; i++) sums[i] = sum[i];
 }
 
-static int32_t reduce_sum_int(vec v) {
-    int32_t parts[LANES], sum = 0;
-    memcpy(parts, &v, sizeof v);
-    for (int i = 0; i < LANES; i++) sum += parts[i];
-    return sum;
-}
-
 /* The results of a row for `count` outputs. row_scale: in int8. */
 static void list_results(const Linear *map, const float *weight, const float *x, float row_scale,
                          const int64_t *ids, int64_t count, float *results) {
-    const int64_t units = linear_depth(map);
+    const int64_t units = linear_depth(map), stride = int8_stride(map->in_features) / 4;
+    const int64_t to_signs = HAS_SIGNS ? (stride - LANES / 4) / 2 : 0;
+    int32_t row_shift = 0;
+    if (HAS_SIGNS && map->is_int8) memcpy(&row_shift, x + stride - 1, sizeof row_shift);
     const float *rows[2][TOGETHER];
     for (int i = 0; i < TOGETHER; i++) rows[0][i] = weight + ids[i < count ? i : 0] * units;
     for (int64_t c = 0; c < count; c += TOGETHER) {
@@ -41,14 +38,15 @@ static void list_results(const Linear *map, const float *weight, const float *x,
         vec sums[TOGETHER];
         for (int64_t i = 0, n = c + TOGETHER; i < TOGETHER; i++)
             rows[!now][i] = weight + ids[n + i < count ? n + i : 0] * units;
-        if (map->is_int8) dot(1, x, rows[now], rows[!now], units, sums);
-        else dot(0, x, rows[now], rows[!now], units, sums);
+        if (map->is_int8) dot(1, x, to_signs, rows[now], rows[!now], units, sums);
+        else dot(0, x, 0, rows[now], rows[!now], units, sums);
         for (int64_t i = 0; i < TOGETHER && c + i < count; i++) {
             const int64_t id = ids[c + i];
             float result;
             if (map->is_int8) {
-                const int32_t shift = map->weight_sums[id] * ZERO_POINT;
-                result = (float)(reduce_sum_int(sums[i]) - shift) * map->scales[id] * row_scale;
+                const int32_t shift = row_shift - map->weight_sums[id] * ZERO_POINT;
+                const int32_t sum = reduce_sum_int((ivec)sums[i]) + shift;
+                result = (float)sum * map->scales[id] * row_scale;
             } else {
                 result = reduce_sum(sums[i]);
             }

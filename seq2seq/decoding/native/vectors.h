@@ -77,6 +77,12 @@ static inline float reduce_sum(vec v) {
     return (sum[0] + sum[1]) + (sum[2] + sum[3]);
 }
 
+static inline int32_t reduce_sum_int(ivec v) {
+    int32_t sum = 0;
+    for (int i = 0; i < LANES; i++) sum += v[i];
+    return sum;
+}
+
 static inline float reduce_max(vec v) {
     float most[4], parts[LANES];
     store(parts, v);
