@@ -11,7 +11,7 @@ from torch import Tensor
 
 from seq2seq.constraints.guide import Guides
 from seq2seq.decoding.search import Array, Search, SearchState, StepChoice
-from seq2seq.symbols import EOS
+from seq2seq.symbols import BOS, EOS, PAD
 
 # Floor of the summed attention to a source piece, so that its logarithm stays finite.
 MIN_COVERAGE = float(np.finfo(np.float32).eps)
@@ -144,6 +144,9 @@ class BeamState(SearchState):
         self.greedy[[i for i, (guide, _) in self.guides.guided.items() if guide.requires]] = -1
         S = int(self.source_lengths.max()) + 1 if self.search.reads_weights else 0
         self.coverage = np.zeros((B, K, S))
+
+    def first_tokens(self) -> Tensor:
+        return self.to_tensor(np.where(self.total > -np.inf, BOS, PAD).ravel())
 
     def advance(self, logp: Tensor, ids: Tensor, weights: Tensor | None = None) -> StepChoice:
         B, K = self.total.shape

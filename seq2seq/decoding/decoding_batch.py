@@ -16,7 +16,7 @@ from seq2seq.decoding.stats import Stats
 from seq2seq.models import Encoded, Seq2Seq
 from seq2seq.models.base import Decoded
 from seq2seq.models.state import DecodeState
-from seq2seq.symbols import BOS, PAD
+from seq2seq.symbols import PAD
 
 CACHED = 2048  # padded source pieces whose activations fit in the caches of a CPU
 
@@ -129,7 +129,7 @@ class DecodingBatch:
             guides=guides,
             lists=lists,
         )
-        tokens = source.new_full((len(source) * self.search.beams,), BOS)
+        tokens = search_state.first_tokens()
         if len(self):
             self._state.merge(state)
             self._search_state.merge(search_state)

@@ -267,6 +267,10 @@ class SearchState:
         """Values of the sentences (B,), for each of their rows, (N,)."""
         return self.to_tensor(x.repeat(self.search.beams))
 
+    def first_tokens(self) -> Tensor:
+        """The token that the first step reads in each row, (N,); pad if nothing comes of a row."""
+        return self.to_tensor(np.full(self.tokens[..., 0].size, BOS))
+
     def request(self) -> CandidateRequest:
         """The candidates that the next `advance` needs."""
         forced = self._prefix_tokens() if self.prefixes.shape[1] > 1 else None

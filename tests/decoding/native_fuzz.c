@@ -121,7 +121,7 @@ static void try_step(const Stack *s, int64_t T, int64_t words) {
         pasts[i] = past, sources[i] = source, states[i] = numbers(N * dim), before[i] = get(dim * 4);
         memcpy(before[i], states[i] + (N - 1) * dim, (size_t)dim * 4);
     }
-    DecodeStep batch = {N, tokens, positions, 1, {N, length, 0, 0, 0}, {B, S, real, 0, 0}, pasts, sources, states};
+    DecodeStep batch = {N, draw(0, 1) ? 0 : -1, tokens, positions, 1, {N, length, 0, 0, 0}, {B, S, real, 0, 0}, pasts, sources, states};
     if (kind == 1) batch.self_view.length = length * beams, batch.self_view.mask = visible;
     if (kind == 2) batch.self_view.mask = some, batch.self_view.slots = slots, batch.self_view.slots_stride = length;
     if (kind == 3) batch.self_view = (KVView){0}, batch.self_caches = 0;

@@ -139,25 +139,34 @@ static int64_t group_rows(int64_t rows, const KVCache *cache, const KVIndex *ind
     return cache->rows > 1 ? rows / cache->rows : 1;
 }
 
-void attend(const Attention *a, const float *queries, int64_t queries_stride, int64_t rows,
-            const KVCache *cache, const KVIndex *index, const int64_t *positions,
-            int64_t positions_stride, float *out, float *scores) {
+/* The end of the group that begins with a live row. */
+static int64_t group_end(const LiveRows *live, int64_t first, int64_t group) {
+    int64_t end = first + 1;
+    while (end < live->count && live_row(live, end) / group == live_row(live, first) / group) end++;
+    return end;
+}
+
+void attend(const Attention *a, const float *queries, int64_t queries_stride,
+            const LiveRows *live, const KVCache *cache, const KVIndex *index,
+            const int64_t *positions, float *out, float *scores) {
     const int64_t H = a->n_heads, D = a->head_dim, heads_per_kv = H / a->n_kv_heads;
-    const int64_t group = group_rows(rows, cache, index);
+    const int64_t rows = live->total, group = group_rows(rows, cache, index);
     const RelativeBias *relative = a->relative_bias; /* read once: another thread may replace it */
-    for (int64_t first = 0; first < rows; first += group)
+    for (int64_t first = 0, end; first < live->count; first = end) {
+        end = group_end(live, first, group);
         for (int64_t h = 0; h < H; h++) /* whose keys stay in the first cache for all of a group */
-            for (int64_t r = first; r < first + group; r++) {
-                const int64_t index_row = r / (rows / index->rows);
+            for (int64_t i = first; i < end; i++) {
+                const int64_t r = live_row(live, i), index_row = r / (rows / index->rows);
                 const int64_t head =
                     cache_offset(cache, r, rows) + h / heads_per_kv * cache->head_stride;
                 const float *bias = 0;
                 if (relative)
                     bias = relative->bias + h * relative->stride + relative->stride / 2 -
-                           positions[r * positions_stride];
-                attend_head(a, h, queries + r * queries_stride + h * D, cache->keys + head,
+                           positions[i];
+                attend_head(a, h, queries + i * queries_stride + h * D, cache->keys + head,
                             cache->values + head, cache->slot_stride,
                             index->slots + index_row * index->capacity, index->lengths[index_row],
-                            bias, out + (r * H + h) * D, scores);
+                            bias, out + (i * H + h) * D, scores);
             }
+    }
 }

@@ -65,18 +65,28 @@ typedef struct {
     int32_t *lengths; /* (rows,), how many count */
 } KVIndex;
 
+/* The rows of a batch that are computed: all, or some. */
+typedef struct {
+    int64_t count, total;
+    const int64_t *rows; /* (count,), ascending; NULL: all */
+} LiveRows;
+
+static inline int64_t live_row(const LiveRows *live, int64_t i) {
+    return live->rows ? live->rows[i] : i;
+}
+
 /* The start of what a cache holds for one of so many rows, which may share its rows. */
 int64_t cache_offset(const KVCache *cache, int64_t row, int64_t rows);
 KVIndex alloc_kv_index(Arena *arena, const KVView *view);
 void build_kv_index(const KVView *view, KVIndex *index);
 /* Rotates heads (heads, head_dim) by a position, in place. */
 void apply_rope(const Attention *a, int64_t heads, int64_t position, float *x);
-/* queries: (rows, queries_stride), of which the first are (n_heads, head_dim) ->
- * out: (rows, n_heads, head_dim), zeros where a row reads nothing.
+/* queries: (live, queries_stride), of which the first are (n_heads, head_dim) ->
+ * out: (live, n_heads, head_dim), zeros where a row reads nothing. positions: (live,).
  * scores: (index->capacity + LANES,), scratch. */
-void attend(const Attention *a, const float *queries, int64_t queries_stride, int64_t rows,
-            const KVCache *cache, const KVIndex *index, const int64_t *positions,
-            int64_t positions_stride, float *out, float *scores);
+void attend(const Attention *a, const float *queries, int64_t queries_stride,
+            const LiveRows *live, const KVCache *cache, const KVIndex *index,
+            const int64_t *positions, float *out, float *scores);
 
 /* Are these ids rows of an embedding? NO_ERROR or -BAD_TOKEN. */
 int64_t check_tokens(const int64_t *tokens, int64_t rows, int64_t vocab_size);
@@ -91,7 +101,7 @@ void gru_step(int64_t rows, int64_t dim, const float *x, const float *h, float *
 void lstm_step(int64_t rows, int64_t dim, const float *x, float *cell, int64_t stride,
                float *state);
 
-/* x and gates side by side (rows, 2, dim); changes the states c and adds to y, (rows, dim). */
-void ssru_step(const float *x, int64_t rows, int64_t dim, float *c, float *y);
+/* x and gates side by side (2, dim), of one row; changes the state c and adds to y, (dim,). */
+void ssru_step(const float *x, int64_t dim, float *c, float *y);
 
 #endif

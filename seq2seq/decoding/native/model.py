@@ -16,6 +16,7 @@ from seq2seq.decoding.native.linear import Packer
 from seq2seq.decoding.native.stacks import NativeStack
 from seq2seq.models.base import Decoded, Layers
 from seq2seq.models.transformer import Transformer
+from seq2seq.symbols import PAD
 
 
 class NativeTransformer(NativeModel):
@@ -65,7 +66,8 @@ class NativeTransformer(NativeModel):
             return self.model.decode(tokens, sources, pasts, positions, need_weights)
         N, dim = tokens.shape[0], self.decoder.dim
         tokens, positions = tokens.contiguous(), positions.contiguous()
-        step = structs.DecodeStep(N, tokens.data_ptr(), positions.data_ptr(), positions.dim() - 1)
+        ids = PAD, tokens.data_ptr(), positions.data_ptr()
+        step = structs.DecodeStep(N, *ids, positions.dim() - 1)
         step.cross_view, source_held = kv_view(sources[0], sources[0].rows)
         step.cross_caches = self._cache_structs(sources, "sources")
         if type(pasts[0]) is StateMemory:

@@ -151,9 +151,9 @@ typedef struct {
     const int64_t *lengths;              /* (sentences,) */
 } EncodeBatch;
 
-/* A step of the decoder: one new token in each row. */
+/* A step of the decoder: one new token in each row, and nothing in rows whose token is `pad`. */
 typedef struct {
-    int64_t rows;
+    int64_t rows, pad;
     const int64_t *tokens, *positions; /* (rows,) */
     int64_t positions_stride;          /* 0: all rows are at the first position */
     KVView self_view, cross_view;      /* self_view: the new token's slot included, last */
@@ -198,6 +198,7 @@ typedef struct {
  * BeamState. All arrays are changed in place, but for the options of sentences. */
 typedef struct {
     int64_t sentences, beams, room; /* B, K, and the tokens that a row of `tokens` can hold */
+    int64_t pad; /* the next token of rows that need no further step */
     int32_t is_greedy;              /* each row takes its best token; then totals to best are NULL */
     int32_t by_score;               /* does a sentence end when no open hypothesis can win? */
     int32_t is_gnmt;                /* of the forms of the length penalty */

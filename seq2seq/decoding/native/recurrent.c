@@ -58,7 +58,8 @@ static const float *attend_source(const RecurrentDecoder *d, const RecurrentStep
     const Attention *a = &d->attention;
     const float *x = project(&a->in_proj, states, step->rows, b->projected, b->workspace);
     const float *query = project(&d->score_proj, x, step->rows, b->query, b->workspace);
-    attend(a, query, d->dim, step->rows, &step->source, index, 0, 0, b->context, b->scores);
+    const LiveRows all = {step->rows, step->rows, 0};
+    attend(a, query, d->dim, &all, &step->source, index, 0, b->context, b->scores);
     return project(&a->out_proj, b->context, step->rows, b->projected, b->workspace);
 }
 

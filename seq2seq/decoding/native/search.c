@@ -19,6 +19,7 @@ typedef struct {
     const Search *search;
     const TopK *topk;
     const StepOutput *out;
+    const int64_t *places; /* (rows,), of each row in what `topk` found; -1: it was not computed */
     int64_t sentence;
     int64_t length; /* of each hypothesis, the new token included */
     int64_t *tokens;
@@ -43,7 +44,8 @@ static int64_t insert_continuation(Continuation *best, int64_t count, int64_t mo
 
 static Continuation continuation_at(const Sentence *s, int64_t beam, int64_t candidate) {
     const int64_t k = s->topk->k, K = s->search->beams;
-    const int64_t at = (s->sentence * K + beam) * k + candidate;
+    const int64_t place = s->places[s->sentence * K + beam], at = place * k + candidate;
+    if (place < 0) return (Continuation){-INFINITY, 0, beam, s->search->pad, 0, 0};
     const double gain = s->topk->log_probs[at], value = s->total[beam] + gain;
     const int64_t token = s->topk->ids[at], greedy = s->search->greedy[s->sentence];
     const int is_greedy = beam == greedy && candidate == 0 && isfinite(value);
@@ -152,7 +154,8 @@ static void continue_beams(const Sentence *s, const Continuation *open, int64_t 
     for (int64_t i = 0; i < K; i++) {
         s->parents[i] = s->sentence * K + open[i].beam;
         s->total[i] = open[i].value;
-        s->tokens[i * room + before] = s->next[i] = open[i].token;
+        s->next[i] = open[i].value == -INFINITY ? search->pad : open[i].token;
+        s->tokens[i * room + before] = open[i].token;
         s->logp[i * room + before] = open[i].gain;
     }
 }
@@ -192,7 +195,7 @@ static void advance_beams(const Sentence *s, int64_t *scratch) {
 }
 
 static void advance_greedy(const Sentence *s) {
-    const int64_t at = s->sentence * s->topk->k;
+    const int64_t at = s->places[s->sentence] * s->topk->k;
     s->next[0] = s->tokens[s->length - 1] = s->topk->ids[at];
     s->logp[s->length - 1] = s->topk->log_probs[at];
     if (s->next[0] != s->topk->eos && s->length < s->search->limits[s->sentence]) return;
@@ -200,56 +203,90 @@ static void advance_greedy(const Sentence *s) {
     finish(s, 0, 0, 0);
 }
 
-/* A row that must take a token of its prefix takes this; one that is too short does not end. */
-static void restrict_rows(const Search *search, int64_t *forced, uint8_t *no_eos) {
-    for (int64_t b = 0; b < search->sentences; b++) {
-        const int64_t n = search->lengths[b], width = search->prefix_width;
-        const int64_t token = search->prefixes[b * width + (n < width ? n : width - 1)];
-        for (int64_t i = 0; i < search->beams; i++) {
-            *forced++ = token;
-            *no_eos++ = n + 1 < search->min_lengths[b];
-        }
+/* The rows whose best outputs are of use: of sentences that are not done, and of live beams. places:
+ * (rows,), of each among these, or -1. Returns: how many there are. */
+static int64_t place_rows(const Search *search, const uint8_t *done, int64_t *places) {
+    int64_t count = 0;
+    for (int64_t r = 0; r < search->sentences * search->beams; r++) {
+        const int is_live = search->is_greedy || search->totals[r] != -INFINITY;
+        places[r] = is_live && !done[r / search->beams] ? count++ : -1;
     }
+    return count;
+}
+
+/* What the head needs of these rows, next to each other. */
+typedef struct {
+    float *hidden;    /* (rows, in_features) */
+    int64_t *forced;  /* (rows,): one that must take a token of its prefix takes this */
+    uint8_t *no_eos;  /* (rows,): one that is too short does not end */
+    Shortlist lists;
+    int64_t *row_lists; /* (rows,) */
+} HeadRows;
+
+static void gather_rows(const Search *search, const int64_t *places, const float *hidden,
+                        int64_t dim, const Shortlist *lists, HeadRows *rows) {
+    for (int64_t r = 0; r < search->sentences * search->beams; r++) {
+        const int64_t at = places[r], b = r / search->beams;
+        const int64_t n = search->lengths[b], width = search->prefix_width;
+        if (at < 0) continue;
+        memcpy(rows->hidden + at * dim, hidden + r * dim, (size_t)dim * sizeof *hidden);
+        rows->forced[at] = search->prefixes[b * width + (n < width ? n : width - 1)];
+        rows->no_eos[at] = n + 1 < search->min_lengths[b];
+        if (lists) rows->row_lists[at] = lists->row_lists[r];
+    }
+    if (lists) rows->lists = *lists, rows->lists.row_lists = rows->row_lists;
+}
+
+/* Advances a sentence whose best outputs are found. */
+static void advance(const Search *search, const TopK *topk, const StepOutput *out,
+                    const int64_t *places, int64_t b, int64_t *scratch) {
+    const int64_t K = search->beams, row = b * K;
+    if (out->done[b]) { /* its rows are there until the batch drops them */
+        for (int64_t i = row; i < row + K; i++)
+            out->parents[i] = i, out->next_tokens[i] = search->pad;
+        return;
+    }
+    const Sentence s = {search,
+                        topk,
+                        out,
+                        places,
+                        b,
+                        ++search->lengths[b],
+                        search->tokens + row * search->room,
+                        search->logp + row * search->room,
+                        search->totals + row,
+                        out->parents + row,
+                        out->next_tokens + row};
+    if (search->is_greedy) advance_greedy(&s);
+    else advance_beams(&s, scratch);
 }
 
 int64_t s2s_search(const Linear *head, const float *hidden, const TopK *given,
                    const Search *search, const StepOutput *out, void *workspace, int64_t size) {
     const int64_t B = search->sentences, K = search->beams, rows = B * K;
+    const int64_t width = search->entries_length, dim = head->in_features;
     if (K > MAX_BEAMS) return -BAD_BEAMS;
     Arena arena = {workspace, 0};
-    int64_t *forced = arena_alloc(&arena, rows * 8);
-    uint8_t *no_eos = arena_alloc(&arena, rows);
-    const int64_t width = search->entries_length;
+    int64_t *places = arena_alloc(&arena, rows * 8);
     int64_t *scratch = arena_alloc(&arena, K * (search->room > width ? search->room : width) * 8);
-    const int has_room = arena.size <= size;
+    HeadRows live = {.hidden = arena_alloc(&arena, rows * dim * (int64_t)sizeof(float))};
+    live.forced = arena_alloc(&arena, rows * 8);
+    live.no_eos = arena_alloc(&arena, rows);
+    live.row_lists = arena_alloc(&arena, rows * 8);
+    const int64_t left = arena.size <= size ? size - arena.size : 0;
     TopK topk = *given;
-    topk.forced = forced, topk.no_eos = no_eos;
-    if (has_room) restrict_rows(search, forced, no_eos);
-    const int64_t left = has_room ? size - arena.size : 0;
-    const int64_t needed = s2s_topk(head, hidden, rows, &topk, arena.next, left);
+    int64_t count = rows;
+    if (arena.size <= size) {
+        count = place_rows(search, out->done, places);
+        gather_rows(search, places, hidden, dim, given->shortlist, &live);
+        topk.forced = live.forced, topk.no_eos = live.no_eos;
+        if (given->shortlist) topk.shortlist = &live.lists;
+    }
+    const int64_t needed = s2s_topk(head, live.hidden, count, &topk, arena.next, left);
     if (needed < 0) return needed;
     if (needed > left) return arena.size + needed;
 
     out->finished[0] = out->is_moved[0] = 0;
-    for (int64_t b = 0; b < B; b++) {
-        const int64_t row = b * K;
-        if (out->done[b]) { /* its rows are there until the batch drops them */
-            for (int64_t i = row; i < row + K; i++)
-                out->parents[i] = i, out->next_tokens[i] = topk.eos;
-            continue;
-        }
-        const Sentence s = {search,
-                            &topk,
-                            out,
-                            b,
-                            ++search->lengths[b],
-                            search->tokens + row * search->room,
-                            search->logp + row * search->room,
-                            search->totals + row,
-                            out->parents + row,
-                            out->next_tokens + row};
-        if (search->is_greedy) advance_greedy(&s);
-        else advance_beams(&s, scratch);
-    }
+    for (int64_t b = 0; b < B; b++) advance(search, &topk, out, places, b, scratch);
     return arena.size + needed;
 }

@@ -13,6 +13,7 @@ from seq2seq.decoding.native.layout import WORKSPACE, structs
 from seq2seq.decoding.search import Search, SearchState, StepChoice
 from seq2seq.models import Seq2Seq
 from seq2seq.models.state import DecodeState
+from seq2seq.symbols import PAD
 
 MAX_BEAMS = 32  # of one sentence
 
@@ -72,6 +73,7 @@ class NativeSearch:
             sentences=B,
             beams=K,
             room=room,
+            pad=PAD,
             limits=address(state.limits),
             min_lengths=address(state.min_lengths),
             prefixes=address(state.prefixes),

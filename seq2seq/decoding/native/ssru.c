@@ -4,15 +4,13 @@
  *     c = f c + (1 - f) x,   f = sigmoid(g),   y += relu(c) */
 #include "kernels.h"
 
-void ssru_step(const float *x, int64_t rows, int64_t dim, float *c, float *y) {
-    for (int64_t r = 0; r < rows; r++, x += 2 * dim, c += dim, y += dim)
-        for (int64_t i = 0; i < dim; i += LANES) {
-            const int64_t n = dim - i;
-            const vec g = load_partial(x + dim + i, n);
-            /* 1 - f = sigmoid(-g), also where f is near 1. */
-            const vec mean =
-                sigmoid(g) * load_partial(c + i, n) + sigmoid(-g) * load_partial(x + i, n);
-            store_partial(c + i, mean, n);
-            store_partial(y + i, load_partial(y + i, n) + maximum(broadcast(0), mean), n);
-        }
+void ssru_step(const float *x, int64_t dim, float *c, float *y) {
+    for (int64_t i = 0; i < dim; i += LANES) {
+        const int64_t n = dim - i;
+        const vec g = load_partial(x + dim + i, n);
+        /* 1 - f = sigmoid(-g), also where f is near 1. */
+        const vec mean = sigmoid(g) * load_partial(c + i, n) + sigmoid(-g) * load_partial(x + i, n);
+        store_partial(c + i, mean, n);
+        store_partial(y + i, load_partial(y + i, n) + maximum(broadcast(0), mean), n);
+    }
 }

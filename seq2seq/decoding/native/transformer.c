@@ -44,12 +44,12 @@ static int64_t check_ids(const Stack *s, int64_t rows, const int64_t *tokens,
     return NO_ERROR;
 }
 
-static void embed(const Stack *s, const int64_t *tokens, const int64_t *positions,
-                  int64_t positions_stride, int64_t rows, float *x) {
+static void embed(const Stack *s, const int64_t *tokens, const int64_t *positions, int64_t rows,
+                  float *x) {
     const float *places = s->position_embedding;
     for (int64_t r = 0; r < rows; r++) {
         const float *token = s->token_embedding + tokens[r] * s->dim;
-        const float *place = places ? places + positions[r * positions_stride] * s->dim : 0;
+        const float *place = places ? places + positions[r] * s->dim : 0;
         for (int64_t i = 0; i < s->dim; i++)
             *x++ = token[i] * s->embedding_scale + (place ? place[i] : 0);
     }
@@ -118,26 +118,33 @@ static void ffn_layer(const Stack *s, const FeedForward *ffn, float *x, int64_t 
 
 /* Queries, in self-attention with keys and values beside them, with their positions. */
 static void project_qkv(const Stack *s, const Attention *a, const float *x, int64_t rows,
-                        const int64_t *positions, int64_t positions_stride, const Buffers *b) {
+                        const int64_t *positions, const Buffers *b) {
     const Epilogue nothing = {.activation = NO_ACTIVATION};
     const float *y = pre_norm(s, &a->norm, x, rows, b);
     linear_forward(&a->in_proj, y, rows, &nothing, b->qkv, b->workspace);
     if (!a->rope_table) return;
     for (int64_t r = 0; r < rows; r++) {
         float *heads = b->qkv + r * a->in_proj.out_features;
-        apply_rope(a, a->n_heads + a->n_kv_heads, positions[r * positions_stride], heads);
+        apply_rope(a, a->n_heads + a->n_kv_heads, positions[r], heads);
     }
 }
 
+/* A step of those rows that are computed. */
+typedef struct {
+    LiveRows live;
+    const int64_t *tokens, *positions; /* (live,) */
+} LiveStep;
+
 /* Writes the new keys and values of each row to the last slot that it reads. */
-static void write_cache(const Attention *a, int64_t rows, const KVCache *cache,
+static void write_cache(const Attention *a, const LiveRows *live, const KVCache *cache,
                         const KVIndex *index, const float *qkv) {
     const int64_t D = a->head_dim, G = a->n_kv_heads;
-    for (int64_t r = 0; r < rows; r++) {
-        const float *keys = qkv + r * a->in_proj.out_features + a->n_heads * D;
+    for (int64_t i = 0; i < live->count; i++) {
+        const float *keys = qkv + i * a->in_proj.out_features + a->n_heads * D;
         const float *values = keys + G * D;
+        const int64_t r = live_row(live, i);
         const int64_t slot = index->slots[r * index->capacity + index->lengths[r] - 1];
-        const int64_t start = cache_offset(cache, r, rows) + slot * cache->slot_stride;
+        const int64_t start = cache_offset(cache, r, live->total) + slot * cache->slot_stride;
         for (int64_t g = 0; g < G; g++) {
             const int64_t at = start + g * cache->head_stride;
             memcpy(cache->keys + at, keys + g * D, (size_t)D * sizeof(float));
@@ -147,42 +154,67 @@ static void write_cache(const Attention *a, int64_t rows, const KVCache *cache,
 }
 
 /* Attention of queries to a cache, and the rest of the sub-layer. */
-static void attend_cache(const Stack *s, const Attention *a, const DecodeStep *step,
+static void attend_cache(const Stack *s, const Attention *a, const LiveStep *step,
                          const KVCache *cache, const KVIndex *index, float *x, const Buffers *b) {
-    attend(a, b->qkv, a->in_proj.out_features, step->rows, cache, index, step->positions,
-           step->positions_stride, b->context, b->scores);
-    add_residual(s, &a->norm, &a->out_proj, b->context, x, step->rows, b);
+    attend(a, b->qkv, a->in_proj.out_features, &step->live, cache, index, step->positions,
+           b->context, b->scores);
+    add_residual(s, &a->norm, &a->out_proj, b->context, x, step->live.count, b);
 }
 
-static void self_attention_layer(const Stack *s, const Attention *a, const DecodeStep *step,
+static void self_attention_layer(const Stack *s, const Attention *a, const LiveStep *step,
                                  const KVCache *cache, const KVIndex *index, float *x,
                                  const Buffers *b) {
-    project_qkv(s, a, x, step->rows, step->positions, step->positions_stride, b);
-    write_cache(a, step->rows, cache, index, b->qkv);
+    project_qkv(s, a, x, step->live.count, step->positions, b);
+    write_cache(a, &step->live, cache, index, b->qkv);
     attend_cache(s, a, step, cache, index, x, b);
 }
 
-static void cross_attention_layer(const Stack *s, const Attention *a, const DecodeStep *step,
+static void cross_attention_layer(const Stack *s, const Attention *a, const LiveStep *step,
                                   const KVCache *cache, const KVIndex *index, float *x,
                                   const Buffers *b) {
-    project_qkv(s, a, x, step->rows, step->positions, step->positions_stride, b);
+    project_qkv(s, a, x, step->live.count, step->positions, b);
     attend_cache(s, a, step, cache, index, x, b);
 }
 
 /* The recurrent unit in the place of self-attention; its states c are (rows, dim). */
-static void ssru_layer(const Stack *s, const SSRU *ssru, int64_t rows, float *c, float *x,
+static void ssru_layer(const Stack *s, const SSRU *ssru, const LiveRows *live, float *c, float *x,
                        const Buffers *b) {
     const Epilogue nothing = {.activation = NO_ACTIVATION};
-    const float *y = pre_norm(s, &ssru->norm, x, rows, b);
-    linear_forward(&ssru->in_proj, y, rows, &nothing, b->qkv, b->workspace);
-    ssru_step(b->qkv, rows, s->dim, c, x);
-    post_norm(s, &ssru->norm, x, rows);
+    const float *y = pre_norm(s, &ssru->norm, x, live->count, b);
+    linear_forward(&ssru->in_proj, y, live->count, &nothing, b->qkv, b->workspace);
+    for (int64_t i = 0; i < live->count; i++)
+        ssru_step(b->qkv + i * 2 * s->dim, s->dim, c + live_row(live, i) * s->dim, x + i * s->dim);
+    post_norm(s, &ssru->norm, x, live->count);
+}
+
+/* The rows whose tokens are not `pad`, next to each other. */
+static LiveStep gather_live(const DecodeStep *step, Arena *arena, int has_room) {
+    int64_t *rows = arena_alloc(arena, step->rows * 8), count = 0;
+    int64_t *tokens = arena_alloc(arena, step->rows * 8);
+    int64_t *positions = arena_alloc(arena, step->rows * 8);
+    for (int64_t r = 0; r < step->rows && has_room; r++)
+        if (step->tokens[r] != step->pad) {
+            rows[count] = r, tokens[count] = step->tokens[r];
+            positions[count++] = step->positions[r * step->positions_stride];
+        }
+    return (LiveStep){{count, step->rows, rows}, tokens, positions};
+}
+
+/* x (live, dim) -> (rows, dim), in place, with zeros in the others. */
+static void spread_rows(const LiveRows *live, int64_t dim, float *x) {
+    int64_t i = live->count - 1;
+    for (int64_t r = live->total - 1; r > i; r--)
+        if (i >= 0 && live->rows[i] == r)
+            memcpy(x + r * dim, x + i-- * dim, (size_t)dim * sizeof *x);
+        else
+            memset(x + r * dim, 0, (size_t)dim * sizeof *x);
 }
 
 int64_t s2s_decode(const Stack *s, const DecodeStep *step, float *hidden, void *workspace,
                    int64_t size) {
-    const int64_t rows = step->rows, stride = step->positions_stride;
-    const int64_t error = check_ids(s, rows, step->tokens, step->positions, stride);
+    const int64_t rows = step->rows;
+    const int64_t error =
+        check_ids(s, rows, step->tokens, step->positions, step->positions_stride);
     if (error) return error;
 
     /* Scratch memory. */
@@ -191,6 +223,7 @@ int64_t s2s_decode(const Stack *s, const DecodeStep *step, float *hidden, void *
     KVIndex cross_index = alloc_kv_index(&arena, &step->cross_view);
     const int64_t max_length = max_of(step->self_view.length, step->cross_view.length);
     const Buffers b = alloc_buffers(&arena, s, rows, max_length);
+    const LiveStep live = gather_live(step, &arena, arena.size + 3 * (rows * 8 + 64) <= size);
     if (arena.size > size) return arena.size;
 
     /* What each row reads, the same in all layers. */
@@ -198,20 +231,21 @@ int64_t s2s_decode(const Stack *s, const DecodeStep *step, float *hidden, void *
     build_kv_index(&step->cross_view, &cross_index);
 
     /* Tokens and positions -> vectors. */
-    embed(s, step->tokens, step->positions, stride, rows, hidden);
+    embed(s, live.tokens, live.positions, live.live.count, hidden);
 
     for (int32_t i = 0; i < s->n_layers; i++) {
         const Layer *l = s->layers + i;
         if (l->ssru.in_proj.panels)
-            ssru_layer(s, &l->ssru, rows, step->ssru_states[i], hidden, &b);
+            ssru_layer(s, &l->ssru, &live.live, step->ssru_states[i], hidden, &b);
         else
-            self_attention_layer(s, &l->self_attn, step, step->self_caches + i, &self_index,
+            self_attention_layer(s, &l->self_attn, &live, step->self_caches + i, &self_index,
                                  hidden, &b);
-        cross_attention_layer(s, &l->cross_attn, step, step->cross_caches + i, &cross_index,
+        cross_attention_layer(s, &l->cross_attn, &live, step->cross_caches + i, &cross_index,
                               hidden, &b);
-        ffn_layer(s, &l->ffn, hidden, rows, &b);
+        ffn_layer(s, &l->ffn, hidden, live.live.count, &b);
     }
-    apply_norm(&s->final_norm, hidden, rows, s->dim, hidden);
+    apply_norm(&s->final_norm, hidden, live.live.count, s->dim, hidden);
+    spread_rows(&live.live, s->dim, hidden);
     return arena.size;
 }
 
@@ -219,7 +253,7 @@ int64_t s2s_decode(const Stack *s, const DecodeStep *step, float *hidden, void *
 static void encoder_attention_layer(const Stack *s, const Attention *a, const EncodeBatch *batch,
                                     KVIndex *index, float *x, const Buffers *b) {
     const int64_t stride = a->in_proj.out_features;
-    project_qkv(s, a, x, batch->rows, batch->positions, 1, b);
+    project_qkv(s, a, x, batch->rows, batch->positions, b);
     int64_t first = 0;
     for (int64_t n = 0; n < batch->sentences; first += batch->lengths[n++]) {
         const int64_t length = batch->lengths[n];
@@ -227,7 +261,8 @@ static void encoder_attention_layer(const Stack *s, const Attention *a, const En
         float *values = keys + a->n_kv_heads * a->head_dim;
         const KVCache cache = {keys, values, 1, 0, a->head_dim, stride, 0};
         *index->lengths = (int32_t)length;
-        attend(a, queries, stride, length, &cache, index, batch->positions + first, 1,
+        const LiveRows all = {length, length, 0};
+        attend(a, queries, stride, &all, &cache, index, batch->positions + first,
                b->context + first * s->dim, b->scores);
     }
     add_residual(s, &a->norm, &a->out_proj, b->context, x, batch->rows, b);
@@ -239,7 +274,7 @@ enum { ENCODE_ROWS = 480 };
 
 static void encode_sentences(const Stack *s, const EncodeBatch *batch, KVIndex *index,
                              float *hidden, const Buffers *b) {
-    embed(s, batch->tokens, batch->positions, 1, batch->rows, hidden);
+    embed(s, batch->tokens, batch->positions, batch->rows, hidden);
     for (int32_t i = 0; i < s->n_layers; i++) {
         encoder_attention_layer(s, &s->layers[i].self_attn, batch, index, hidden, b);
         ffn_layer(s, &s->layers[i].ffn, hidden, batch->rows, b);
