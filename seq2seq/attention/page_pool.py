@@ -177,10 +177,12 @@ class SlotTable:
             self._view = Slots(slots, mask, self.pool.slots)
         return self._view
 
-    def target_entries(self) -> Tensor:
-        """The slots of what is written, (rows, T), for the caller to change in place."""
+    def fork_view(self) -> tuple[Tensor, int]:
+        """The slots (rows, room), and how many of the longest row are written, for the caller to
+        fork.
+        """
         self._view = None
-        return self._slots[:, : max(self.lengths, default=0)]
+        return self._slots, max(self.lengths, default=0)
 
     def fork(self, parents: Tensor) -> None:
         """As in `Memory`; every row keeps its pages."""

@@ -56,15 +56,15 @@ class BeamTable:
             self._visible = beams.flatten(3).flatten(1, 2)
         return self._visible
 
-    def target_entries(self) -> Tensor:
-        """The entries of what is written, (N, T), for the caller to change in place."""
+    def fork_view(self) -> tuple[Tensor, int]:
+        """The entries (N, room), and how many of each row are written, for the caller to fork."""
         self._visible = None
-        return self.entries[:, : self.length]
+        return self.entries, self.length
 
     def fork(self, parents: Tensor) -> None:
         """As in `Memory`."""
-        written = self.target_entries()
-        written.copy_(written.index_select(0, parents))
+        entries, length = self.fork_view()
+        entries[:, :length] = entries[:, :length].index_select(0, parents)
 
     def keep(self, sentences: list[int], rows: Tensor) -> None:
         """As in `SlotTable`."""

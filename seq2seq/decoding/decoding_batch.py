@@ -84,7 +84,7 @@ class DecodingBatch:
         self._state: DecodeState
         self._search_state: SearchState
         self._native_search: NativeSearch | None  # of `_search_state`, if the C computes it
-        self._tokens: Tensor  # (N,) the last of every row
+        self._tokens: Tensor  # (N, 1) the last of every row
         self._answered: set[int] = set()  # ids of answered sentences that are not dropped yet
 
     def __len__(self) -> int:
@@ -129,7 +129,7 @@ class DecodingBatch:
             guides=guides,
             lists=lists,
         )
-        tokens = search_state.first_tokens()
+        tokens = search_state.first_tokens()[:, None]
         if len(self):
             self._state.merge(state)
             self._search_state.merge(search_state)
@@ -149,7 +149,7 @@ class DecodingBatch:
         stats.steps += 1
         stats.rows += rows
         stats.live += rows - self.search.beams * len(self._answered)
-        step = self.model.step(self._tokens.unsqueeze(1), self._state, self.search.reads_weights)
+        step = self.model.step(self._tokens, self._state, self.search.reads_weights)
         start = stats.lap("step", start)
         if self.pages is not None:
             stats.held += self.pages.used * self.pages.page_size
@@ -165,9 +165,10 @@ class DecodingBatch:
     def _choose(self, step: Decoded) -> StepChoice:
         """The search's choice of the next tokens."""
         if self._native_search is not None:
-            return self._native_search.advance(step.hidden[:, -1])
+            return self._native_search.advance(step.hidden)
         candidates = self.model.candidates(step.hidden[:, -1], self._search_state.request())
-        return self._search_state.advance(*candidates, step.weights)
+        choice = self._search_state.advance(*candidates, step.weights)
+        return choice._replace(tokens=choice.tokens[:, None])
 
     def _answer(self, done: list[bool]) -> Results:
         if True not in done:
@@ -205,7 +206,7 @@ class DecodingBatch:
         self._search_state.keep(index)
         self._native_search = native_search(self.model, self._search_state, self._state)
         self.stats.lap("drop", start)
-        self._tokens = self._tokens.view(-1, self.search.beams)[index].flatten()
+        self._tokens = self._tokens.view(-1, self.search.beams)[index].view(-1, 1)
         self.request_ids = [self.request_ids[place] for place in kept]
         self._answered.intersection_update(self.request_ids)
 

@@ -124,11 +124,11 @@ class DecodeState:
             memory.fork(parents)
 
     @property
-    def target_entries(self) -> Tensor | None:
-        """The rows (N, T) of the table of targets, for the caller to fork in place; None if there
-        is no table.
+    def target_table(self) -> SlotTable | BeamTable | None:
+        """The table of what each hypothesis has written, for the caller to fork; None if no layer
+        keeps tokens.
         """
-        return None if self._targets is None else self._targets.target_entries()
+        return self._targets
 
     def keep(self, sentences: Tensor) -> None:
         """Drop all other sentences; (B',), ascending."""

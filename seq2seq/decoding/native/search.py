@@ -41,13 +41,15 @@ class NativeSearch:
         self.model, self.state, self.hypotheses = model, state, hypotheses
         B, K = state.tokens.shape[:2]
         self.done = np.zeros(B, dtype=bool)
-        self.parents, self.tokens = (torch.empty(B * K, dtype=torch.long) for _ in range(2))
+        self.parents = torch.empty(B * K, dtype=torch.long)
+        self.tokens = torch.empty(B * K, 1, dtype=torch.long)
         self.counts = np.zeros(2, dtype=np.int64)  # hypotheses that finish; did any row move?
         count = min(state.search.candidates, model.head.outputs)
         self.logp = torch.empty(B * K, count)
         self.ids = torch.empty(B * K, count, dtype=torch.long)
         self.listed = state.token_lists()  # what `topk` points to
         self.topk = model.topk_struct(self.logp, self.ids, *self.listed)
+        self.head = model.head.struct
         self._describe()
 
     def _describe(self) -> None:
@@ -100,18 +102,17 @@ class NativeSearch:
         )
 
     def advance(self, hidden: Tensor) -> StepChoice:
-        """Choose the next tokens of rows with these hidden states, (N, E)."""
-        state, model = self.state, self.model
+        """Choose the next tokens of rows with these hidden states, (N, 1, E)."""
+        state, table = self.state, self.hypotheses.target_table
         if state.make_room():
             self._describe()
-        entries = self.hypotheses.target_entries
-        if entries is not None:
+        if table is not None:
+            entries, self.struct.entries_length = table.fork_view()
             self.struct.entries, self.struct.entries_stride = entries.data_ptr(), entries.stride(0)
-            self.struct.entries_length = entries.shape[1]
         hidden = hidden.contiguous()
         code = WORKSPACE.run(
-            model.library.s2s_search,
-            model.head.struct,
+            self.model.library.s2s_search,
+            self.head,
             hidden.data_ptr(),
             self.topk,
             self.struct,
