@@ -144,19 +144,27 @@ class DecodingBatch:
         return self._state.reserve(1)
 
     def step(self) -> Results:
-        """Decode one more token of every hypothesis. Returns: the results of sentences now done."""
+        """Decode one more token of every hypothesis; where the C computes the whole search, a few,
+        while none ends. Returns: the results of sentences now done.
+        """
         stats, rows, start = self.stats, self.rows, perf_counter_ns()
-        stats.steps += 1
-        stats.rows += rows
-        stats.live += rows - self.search.beams * len(self._answered)
-        step = self.model.step(self._tokens, self._state, self.search.reads_weights)
-        start = stats.lap("step", start)
+        steps = 1
+        if self._native_search is not None:
+            steps, choice = self._native_search.step(self._tokens)
+            start = stats.lap("step", start)
+        else:
+            step = self.model.step(self._tokens, self._state, self.search.reads_weights)
+            start = stats.lap("step", start)
+            choice = self._choose(step)
+            start = stats.lap("choose", start)
+        stats.steps += steps
+        stats.rows += steps * rows
+        stats.live += steps * (rows - self.search.beams * len(self._answered))
         if self.pages is not None:
             stats.held += self.pages.used * self.pages.page_size
             stats.written += self._state.written
             stats.high_water = self.pages.high_water
-        parents, self._tokens, done = self._choose(step)
-        start = stats.lap("choose", start)
+        parents, self._tokens, done = choice
         if parents is not None:
             self._state.fork(parents)
             stats.lap("fork", start)
@@ -164,8 +172,6 @@ class DecodingBatch:
 
     def _choose(self, step: Decoded) -> StepChoice:
         """The search's choice of the next tokens."""
-        if self._native_search is not None:
-            return self._native_search.advance(step.hidden)
         candidates = self.model.candidates(step.hidden[:, -1], self._search_state.request())
         choice = self._search_state.advance(*candidates, step.weights)
         return choice._replace(tokens=choice.tokens[:, None])

@@ -376,6 +376,15 @@ class SearchState:
         self._steps += 1
         return is_full
 
+    @property
+    def spare_room(self) -> int:
+        """Tokens that fit in every row after those that were counted."""
+        return self.tokens.shape[2] - self._steps
+
+    def count_steps(self, steps: int) -> None:
+        """Count further tokens that the C has written."""
+        self._steps += steps
+
     def write(self, tokens: Array, logp: Array) -> None:
         """Store the new token of each row, (B, K), and its log-probability."""
         place: Any = ..., self._steps - 1

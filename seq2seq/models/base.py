@@ -143,11 +143,13 @@ class Seq2Seq(nn.Module):
         """The next n tokens of every hypothesis: ids (N, n) -> hidden (N, n, E). Changes `state` in
         place.
         """
-        n = tokens.shape[1]
-        if self.max_length is not None:
-            self._check_length(state.length + n, "target")
-        positions = state.begin(n)
+        positions = self.begin(tokens.shape[1], state)
         return self.decode(tokens, state.source, state.past, positions, need_weights)
+
+    def begin(self, n: int, state: DecodeState) -> Tensor:
+        """`DecodeState.begin`, if the positions reach so far."""
+        self._check_length(state.length + n, "target")
+        return state.begin(n)
 
     def _check_length(self, length: int, side: str) -> None:
         if self.max_length is not None and length > self.max_length:

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from seq2seq.attention.base import Encoded
 from seq2seq.attention.memory import DenseMemory, Memory, StateMemory
+from seq2seq.attention.slab import SlabMemory
 from seq2seq.decoding.native.base import NativeModel
 from seq2seq.decoding.native.caches import kv_cache, kv_view
 from seq2seq.decoding.native.layout import structs
@@ -64,21 +65,42 @@ class NativeTransformer(NativeModel):
     ) -> Decoded:
         if tokens.shape[1] > 1 or need_weights or pasts[0] is None:
             return self.model.decode(tokens, sources, pasts, positions, need_weights)
-        N, dim = tokens.shape[0], self.decoder.dim
         tokens, positions = tokens.contiguous(), positions.contiguous()
-        ids = PAD, tokens.data_ptr(), positions.data_ptr()
+        step, _held = self.describe_step(tokens, sources, pasts, positions)
+        hidden = torch.empty(tokens.shape[0], 1, self.decoder.dim)
+        self.decoder.run(self.library.s2s_decode, tokens, positions, step, hidden.data_ptr())
+        return Decoded(hidden, None)
+
+    def describe_step(
+        self,
+        tokens: Tensor,
+        sources: Sequence[Memory],
+        pasts: Sequence[Memory | None],
+        positions: Tensor,
+    ) -> tuple[Any, Any]:
+        """A step for the C, with room for its tokens, and what must stay alive for it."""
+        N, ids = len(tokens), (PAD, tokens.data_ptr(), positions.data_ptr())
         step = structs.DecodeStep(N, *ids, positions.dim() - 1)
         step.cross_view, source_held = kv_view(sources[0], sources[0].rows)
         step.cross_caches = self._cache_structs(sources, "sources")
         if type(pasts[0]) is StateMemory:
-            held = ssru_states(pasts, N, dim)
+            held = ssru_states(pasts, N, self.decoder.dim)
             step.ssru_states = (c_void_p * len(held))(*(state.data_ptr() for state in held))
             self.decoder.extend_tables(int(positions.max()) + 1)
         else:
             held = self._extend_caches(step, pasts)
-        hidden = torch.empty(N, 1, dim)
-        self.decoder.run(self.library.s2s_decode, tokens, positions, step, hidden.data_ptr())
-        return Decoded(hidden, None)
+        return step, (source_held, held)
+
+    def spare_steps(self, pasts: Sequence[Any]) -> int:
+        """Steps for which there is room after the one that was described; 0 where more must be
+        done between steps than writing tokens.
+        """
+        first = pasts[0]
+        if type(first) not in (DenseMemory, SlabMemory):
+            return 0
+        length: int = first.length // first.beams
+        room: int = first.storage["k"].shape[2] // first.beams
+        return min(room, self.decoder.positions, self.max_length or room) - length
 
     def _extend_caches(self, step: Any, pasts: Sequence[Any]) -> Any:
         """Have room for a token in every row. Returns: what must stay alive."""
@@ -93,6 +115,11 @@ class NativeTransformer(NativeModel):
         step.self_caches = self._cache_structs(pasts, "pasts")
         self.decoder.extend_tables(step.self_view.length)
         return held
+
+    def count_tokens(self, pasts: Sequence[Any], steps: int) -> None:
+        """Count what the C has written in further steps."""
+        for past in pasts:
+            past.extend(self._like, steps * past.beams)
 
     def _cache_structs(self, memories: Sequence[Any], kind: str) -> Any:
         """The keys and values of each layer for the C, described anew only when they have moved."""

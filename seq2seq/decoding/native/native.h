@@ -224,6 +224,7 @@ typedef struct {
     uint8_t *done;                  /* (B,), stays set */
     int64_t *finished, *is_moved;   /* (1,): hypotheses in the arrays below; is any row not its own
                                      * parent? */
+    int64_t *steps;                 /* (1,), that s2s_decode_steps took */
     int64_t *finished_sentences;    /* (B (2 K + 1),) */
     double *finished_scores;        /* the same; NaN in greedy search, which ranks nothing */
     int64_t *finished_tokens;       /* (B (2 K + 1), room), as many as the sentence's length */
@@ -262,5 +263,12 @@ S2S_API int64_t s2s_topk(const Linear *head, const float *hidden, int64_t rows, 
 S2S_API int64_t s2s_search(const Linear *head, const float *hidden, const TopK *topk,
                            const Search *search, const StepOutput *output, void *workspace,
                            int64_t size);
+/* s2s_decode and s2s_search in turn, until a hypothesis ends, a sentence is done, or there were
+ * `most` steps. All rows are at `position`, (1,), and what they remember is in rows or slabs with
+ * room for all these steps. hidden: (rows, dim), scratch. */
+S2S_API int64_t s2s_decode_steps(const Stack *decoder, DecodeStep *step, int64_t *position,
+                                 const Linear *head, const TopK *topk, Search *search,
+                                 const StepOutput *output, int64_t most, float *hidden,
+                                 void *workspace, int64_t size);
 
 #endif

@@ -290,3 +290,29 @@ int64_t s2s_search(const Linear *head, const float *hidden, const TopK *given,
     for (int64_t b = 0; b < B; b++) advance(search, &topk, out, places, b, scratch);
     return arena.size + needed;
 }
+
+static int64_t count_done(const Search *search, const StepOutput *out) {
+    int64_t count = 0;
+    for (int64_t b = 0; b < search->sentences; b++) count += out->done[b];
+    return count;
+}
+
+int64_t s2s_decode_steps(const Stack *decoder, DecodeStep *step, int64_t *position,
+                         const Linear *head, const TopK *topk, Search *search,
+                         const StepOutput *out, int64_t most, float *hidden, void *workspace,
+                         int64_t size) {
+    const int64_t done = count_done(search, out);
+    for (int64_t taken = 0;;) {
+        out->steps[0] = taken;
+        /* What a step needs grows with its length. One that lacks it is not taken; a decoder that is
+         * called again writes what it has written. */
+        int64_t needed = s2s_decode(decoder, step, hidden, workspace, size);
+        if (needed >= 0 && needed <= size)
+            needed = s2s_search(head, hidden, topk, search, out, workspace, size);
+        if (needed < 0 || needed > size) return taken && needed > size ? 0 : needed;
+        out->steps[0] = ++taken;
+        if (taken == most || out->finished[0] || count_done(search, out) > done) return 0;
+        step->tokens = out->next_tokens;
+        step->self_view.length++, search->entries_length++, ++*position;
+    }
+}

@@ -10,12 +10,14 @@ from seq2seq.decoding.beam import Beam, BeamState
 from seq2seq.decoding.greedy import Greedy
 from seq2seq.decoding.native.base import NativeModel, check_listed
 from seq2seq.decoding.native.layout import WORKSPACE, structs
+from seq2seq.decoding.native.model import NativeTransformer
 from seq2seq.decoding.search import Search, SearchState, StepChoice
 from seq2seq.models import Seq2Seq
 from seq2seq.models.state import DecodeState
 from seq2seq.symbols import PAD
 
 MAX_BEAMS = 32  # of one sentence
+MAX_STEPS = 8  # in one call: whoever waits for news, or cancels, waits no longer
 
 
 def is_search_covered(model: Seq2Seq, search: Search) -> bool:
@@ -43,7 +45,9 @@ class NativeSearch:
         self.done = np.zeros(B, dtype=bool)
         self.parents = torch.empty(B * K, dtype=torch.long)
         self.tokens = torch.empty(B * K, 1, dtype=torch.long)
-        self.counts = np.zeros(2, dtype=np.int64)  # hypotheses that finish; did any row move?
+        # Hypotheses that finish; did any row move? Steps.
+        self.counts, self.position = np.zeros(3, dtype=np.int64), np.zeros(1, dtype=np.int64)
+        self.hidden = torch.empty(B * K, model.embeddings.dim)
         count = min(state.search.candidates, model.head.outputs)
         self.logp = torch.empty(B * K, count)
         self.ids = torch.empty(B * K, count, dtype=torch.long)
@@ -95,36 +99,76 @@ class NativeSearch:
             done=address(self.done),
             finished=address(self.counts),
             is_moved=address(self.counts[1:]),
+            steps=address(self.counts[2:]),
             finished_sentences=address(self.sentences),
             finished_scores=address(self.scores),
             finished_tokens=address(self.finished_tokens),
             finished_logp=address(self.finished_logp),
         )
 
-    def advance(self, hidden: Tensor) -> StepChoice:
-        """Choose the next tokens of rows with these hidden states, (N, 1, E)."""
-        state, table = self.state, self.hypotheses.target_table
-        if state.make_room():
-            self._describe()
-        if table is not None:
-            entries, self.struct.entries_length = table.fork_view()
-            self.struct.entries, self.struct.entries_stride = entries.data_ptr(), entries.stride(0)
-        hidden = hidden.contiguous()
-        code = WORKSPACE.run(
-            self.model.library.s2s_search,
-            self.head,
-            hidden.data_ptr(),
-            self.topk,
-            self.struct,
-            self.output,
-        )
-        check_listed(code)
-        finished, is_moved = self.counts.tolist()
+    def step(self, tokens: Tensor) -> tuple[int, StepChoice]:
+        """Read the last token of each row, (N, 1), and choose the next ones; several times, while
+        no hypothesis ends and there is room. Returns: the steps, and the choice of the last.
+        """
+        spare = self._prepare()
+        if isinstance(self.model, NativeTransformer):
+            steps = self._decode_steps(self.model, tokens, spare)
+        else:
+            hidden, steps = self.model.step(tokens, self.hypotheses).hidden.contiguous(), 1
+            self._describe_table()
+            function, arguments = self.model.library.s2s_search, (self.head, hidden.data_ptr())
+            check_listed(WORKSPACE.run(function, *arguments, self.topk, self.struct, self.output))
+        finished, is_moved, _ = self.counts.tolist()
         if finished:
             self._record(finished)
         if is_moved:
             self.hypotheses.fork_memories(self.parents)
-        return StepChoice(None, self.tokens, self.done)
+        return steps, StepChoice(None, self.tokens, self.done)
+
+    def _prepare(self) -> int:
+        """Have room for the next token of each row. Returns: for how many more there is."""
+        if self.state.make_room():
+            self._describe()
+        return self.state.spare_room
+
+    def _describe_table(self) -> int:
+        """Describe the table of targets for the C. Returns: the tokens that it has room for."""
+        table = self.hypotheses.target_table
+        if table is None:
+            return MAX_STEPS
+        entries, self.struct.entries_length = table.fork_view()
+        self.struct.entries, self.struct.entries_stride = entries.data_ptr(), entries.stride(0)
+        return entries.shape[1] - int(self.struct.entries_length)
+
+    def _decode_steps(self, model: NativeTransformer, tokens: Tensor, spare: int) -> int:
+        """Returns: the steps that were taken."""
+        state = self.hypotheses
+        positions = model.begin(1, state)
+        step, _held = model.describe_step(tokens, state.source, state.past, positions)
+        room = self._describe_table()
+        if step.positions_stride == 0:
+            self.position[0] = state.length - 1
+            step.positions = address(self.position)
+        more = max(0, min(MAX_STEPS - 1, spare, room, model.spare_steps(state.past)))
+        model.decoder.run(
+            model.library.s2s_decode_steps,
+            tokens,
+            positions,
+            step,
+            address(self.position),
+            self.head,
+            self.topk,
+            self.struct,
+            self.output,
+            1 + more,
+            self.hidden.data_ptr(),
+        )
+        steps = int(self.counts[2])
+        if steps > 1:
+            state.begin(steps - 1)
+            model.count_tokens(state.past, steps - 1)
+            self.state.count_steps(steps - 1)
+        return steps
 
     def _record(self, count: int) -> None:
         scores = self.scores[:count] if isinstance(self.state, BeamState) else None
