@@ -33,7 +33,7 @@ from seq2seq.decoding.native.search import NativeSearch
 from seq2seq.decoding.precision import with_precision
 from seq2seq.models import Seq2Seq, base, build_model
 from seq2seq.models.candidates import CandidateRequest
-from seq2seq.symbols import EOS, PAD
+from seq2seq.symbols import PAD
 
 pytestmark = pytest.mark.skipif(
     native.unavailable_reason() is not None, reason=f"no native code: {native.unavailable_reason()}"
@@ -210,7 +210,7 @@ def test_hypotheses_are_those_of_the_search_in_python(
 
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("name", MODELS)
-@pytest.mark.parametrize("wrong", [slice(None), 7, EOS])
+@pytest.mark.parametrize("wrong", [slice(None), 7])
 def test_the_hypotheses_of_a_model_that_diverged_are_those_of_python(
     name: str, wrong: Any, seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
