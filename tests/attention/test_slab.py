@@ -48,15 +48,16 @@ def test_entries_are_those_that_each_hypothesis_consists_of() -> None:
             table.grow(table.length + torch.arange(n))
             own = range(table.length - n, table.length)
             written = [[*w, *(t * K + row % K for t in own)] for row, w in enumerate(written)]
-            assert table.target_entries().tolist() == written
+            entries, length = table.fork_view()
+            assert entries[:, :length].tolist() == written
             visible = table.visible.view(B, K, n, -1)[:, :, -1].flatten(0, 1)
             assert [sorted(w) for w in written] == [row.nonzero()[:, 0].tolist() for row in visible]
             parents = [b * K + draw.randrange(K) for b in range(B) for _ in range(K)]
             if draw.random() < 0.5:
                 table.fork(torch.tensor(parents))
             else:  # as the C does
-                entries = table.target_entries()
-                entries.copy_(entries[parents])
+                entries, length = table.fork_view()
+                entries[:, :length] = entries[parents, :length]
             written = [written[parent] for parent in parents]
             if draw.random() < 0.03 and B > 1:
                 left = sorted(draw.sample(range(B), B - 1))
