@@ -147,7 +147,8 @@ class DenseMemory(TokenMemory):
         return views, self.mask
 
     def keep(self, rows: Tensor) -> None:
-        self.kept = rows if self.kept is None else self.kept.index_select(0, rows)
+        # A copy: `rows` may be written again before the rows are dropped.
+        self.kept = rows.clone() if self.kept is None else self.kept.index_select(0, rows)
         if self.mask is not None:
             self.mask = self.mask.index_select(0, rows)
 

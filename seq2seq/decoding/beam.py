@@ -197,7 +197,8 @@ class BeamState(SearchState):
         self.write(selected.tokens, selected.gains)
         if self.guides.guided:
             self.guides.advance(selected.beams, selected.tokens)
-        return parents, selected.tokens
+        # As at first: a dead beam reads nothing, least of all what no dead beam has written.
+        return parents, np.where(self.total == -np.inf, PAD, selected.tokens)
 
     def _find_decided(self) -> Array:
         """Sentences (B,) with enough finished hypotheses and, if `stopping` is `score`, no open one

@@ -36,6 +36,70 @@ def test_a_dense_memory_reads_what_was_appended_through_any_forks() -> None:
             assert_equal(read, expected, 0)
 
 
+def stored(memory: DenseMemory) -> dict[str, Tensor]:
+    """What is remembered, as the C finds it: rows of the storage through an index."""
+    kept = memory.kept
+    rows = {name: x if kept is None else x[kept] for name, x in memory.storage.items()}
+    return {name: x[:, :, : memory.length].transpose(1, 2) for name, x in rows.items()}
+
+
+def test_rows_that_left_stay_until_the_others_are_copied_anyway() -> None:
+    """Chains of keeps, between tokens that are written in place as the C writes them."""
+    for _ in range(20):
+        memory, rows = DenseMemory(), 9
+        expected = {name: x[:, :0] for name, x in streams(rows, 1).items()}
+        for _ in range(40):
+            verb = random.choice(["extend", "extend", "extend", "append", "keep", "read", "bytes"])
+            if verb in ("extend", "append") or not memory.length:
+                new = streams(rows, random.choice([1, 1, 2, 20]))
+                if verb == "extend":
+                    start = memory.length
+                    memory.extend(new, new["k"].shape[1])
+                    for name, x in memory.storage.items():
+                        at = torch.arange(rows) if memory.kept is None else memory.kept
+                        x[at, :, start : memory.length] = new[name].transpose(1, 2)
+                else:
+                    memory.append(new)
+                expected = {name: torch.cat((expected[name], new[name]), dim=1) for name in new}
+            elif verb == "keep":
+                index = torch.tensor(sorted(random.sample(range(rows), max(1, rows - 1))))
+                before = {name: x.data_ptr() for name, x in memory.storage.items()}
+                memory.keep(index)
+                rows = len(index)
+                expected = {name: x[index] for name, x in expected.items()}
+                assert {name: x.data_ptr() for name, x in memory.storage.items()} == before
+            elif verb == "read":
+                assert_equal(memory.read()[0], expected, 0)
+                assert memory.kept is None
+            else:
+                assert memory.nbytes == sum(x.nbytes for x in expected.values())
+            assert memory.rows == rows
+            assert_equal(stored(memory), expected, 0)
+
+
+def test_a_whole_sequence_and_its_mask_lose_the_same_rows() -> None:
+    given, mask = streams(5, 7), mask_of([7, 4, 2, 1, 5], 7)
+    memory = DenseMemory.of(given, mask)
+    memory.keep(torch.tensor([0, 2, 3, 4]))
+    memory.keep(torch.tensor([1, 3]))
+    assert memory.rows == 2 and torch.equal(memory.kept, torch.tensor([2, 4]))  # type: ignore[arg-type]
+    assert memory.mask is not None and torch.equal(memory.mask, mask[[2, 4]])
+    assert_equal(stored(memory), {name: x[[2, 4]] for name, x in given.items()}, 0)
+    memory.compact()
+    assert memory.kept is None and len(memory.storage["k"]) == 2
+    assert_equal(memory.read()[0], {name: x[[2, 4]] for name, x in given.items()}, 0)
+    memory.keep(torch.tensor([], dtype=torch.long))
+    assert memory.rows == 0 and memory.nbytes == 0
+
+
+def test_an_index_that_its_owner_writes_again_is_not_kept() -> None:
+    memory, given, parents = DenseMemory(), streams(2, 3), torch.tensor([1, 1])
+    memory.append(given)
+    memory.fork(parents)
+    parents[:] = 0
+    assert_equal(memory.read()[0], {name: x[[1, 1]] for name, x in given.items()}, 0)
+
+
 def test_a_dense_memory_of_a_whole_sequence_keeps_its_mask() -> None:
     given, mask = streams(3, 7), mask_of([7, 4, 2], 7)
     memory = DenseMemory.of(given, mask)

@@ -1,5 +1,7 @@
 """Hypotheses that share the tokens of their sentence, against separate rows."""
 
+import random
+
 import torch
 from cases import DIM, Case, every, in_decoder, randn
 from helpers import assert_equal
@@ -33,6 +35,35 @@ def test_a_beam_reads_what_its_hypothesis_wrote_and_not_its_column() -> None:
         [0, 1, 0, 1, 1, 0, 0, 1, 0, 0],
         [0, 1, 0, 1, 1, 0, 0, 1, 0, 1],
     ]
+
+
+def test_entries_are_those_that_each_hypothesis_consists_of() -> None:
+    """Lists of what each hypothesis wrote, through forks, keeps and growth of the table."""
+    draw = random.Random(0)
+    for K in (2, 3, 5):
+        B, table = 4, BeamTable(4, K, CPU)
+        written: list[list[int]] = [[] for _ in range(B * K)]
+        while table.length < 90:
+            n = draw.choice([1, 1, 1, 4])
+            table.grow(table.length + torch.arange(n))
+            own = range(table.length - n, table.length)
+            written = [[*w, *(t * K + row % K for t in own)] for row, w in enumerate(written)]
+            entries, length = table.fork_view()
+            assert entries[:, :length].tolist() == written
+            visible = table.visible.view(B, K, n, -1)[:, :, -1].flatten(0, 1)
+            assert [sorted(w) for w in written] == [row.nonzero()[:, 0].tolist() for row in visible]
+            parents = [b * K + draw.randrange(K) for b in range(B) for _ in range(K)]
+            if draw.random() < 0.5:
+                table.fork(torch.tensor(parents))
+            else:  # as the C does
+                entries, length = table.fork_view()
+                entries[:, :length] = entries[parents, :length]
+            written = [written[parent] for parent in parents]
+            if draw.random() < 0.03 and B > 1:
+                left = sorted(draw.sample(range(B), B - 1))
+                rows = [b * K + k for b in left for k in range(K)]
+                table.keep(left, torch.tensor(rows))
+                B, written = len(left), [written[row] for row in rows]
 
 
 def test_tokens_are_written_once_and_do_not_move() -> None:

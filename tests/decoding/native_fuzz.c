@@ -1,33 +1,34 @@
 /* Random models and batches through all of the C, in memory of exactly the size it is told: for
  * AddressSanitizer and UndefinedBehaviorSanitizer. Each row must be what it is alone, bit by bit.
  * Arguments: the count of models, and a seed. */
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include "native.h"
+#include "native_fuzz.h"
 
 static uint64_t state;
 static void *blocks[100000];
 static int held;
 
-static int64_t draw(int64_t least, int64_t most) {
+int64_t draw(int64_t least, int64_t most) {
     state = state * 6364136223846793005u + 1442695040888963407u;
     return least + (int64_t)((state >> 33) % (uint64_t)(most - least + 1));
 }
 
-static void *get(int64_t bytes) {
+void *get(int64_t bytes) {
     void *p = malloc((size_t)(bytes > 0 ? bytes : 1));
     if (!p || held == 100000) exit(9);
     return blocks[held++] = p;
 }
 
-static float *numbers(int64_t count) {
+void *copy(const void *x, int64_t bytes) {
+    return x ? memcpy(get(bytes), x, (size_t)bytes) : 0;
+}
+
+float *numbers(int64_t count) {
     float *x = get(count * 4);
     for (int64_t i = 0; i < count; i++) x[i] = (float)draw(-1000, 1000) / 1000;
     return x;
 }
 
-static Linear map(int64_t inputs, int64_t outputs, int is_int8) {
+Linear map(int64_t inputs, int64_t outputs, int is_int8) {
     const int64_t columns = s2s_panel_width(), padded = (outputs + columns - 1) / columns * columns;
     Linear l = {(int32_t)inputs, (int32_t)outputs, is_int8, 0, 0, 0, draw(0, 1) ? numbers(outputs) : 0};
     if (is_int8) {
@@ -88,6 +89,28 @@ static Stack any_stack(int64_t T, int64_t words, int is_recurrent) {
     return s;
 }
 
+/* A cache of so many rows, which may lie among others that left. */
+static KVCache any_cache(int64_t rows, int64_t heads, int64_t slots, int64_t D) {
+    const int64_t left = draw(0, 1) * draw(1, 4), size = (rows + left) * heads * slots * D;
+    KVCache c = {numbers(size), numbers(size), rows, heads * slots * D, slots * D, D, 0};
+    if (left == 0) return c;
+    int64_t *kept = get(rows * 8), skipped = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        if (skipped < left) skipped += draw(0, 1);
+        kept[i] = i + skipped;
+    }
+    c.kept = kept;
+    return c;
+}
+
+/* One row of a cache, with nothing beside it. */
+static KVCache row_of(const KVCache *c, int64_t row) {
+    const int64_t at = (c->kept ? c->kept[row] : row) * c->row_stride, bytes = c->row_stride * 4;
+    const KVCache alone = {copy(c->keys + at, bytes), copy(c->values + at, bytes), 1,
+                           c->row_stride, c->head_stride, c->slot_stride, 0};
+    return alone;
+}
+
 /* One step of `beams` rows for each of some sentences: with a row each, in slabs, in pages, or in the
  * states of recurrent units. */
 static void try_step(const Stack *s, int64_t T, int64_t words) {
@@ -115,10 +138,8 @@ static void try_step(const Stack *s, int64_t T, int64_t words) {
         const int64_t G = s->layers[i].self_attn.n_kv_heads, C = s->layers[i].cross_attn.n_kv_heads;
         const int64_t entries = kind == 1 ? length * beams : length;
         const int64_t rows = kind == 0 ? N : kind == 1 ? B : 1, size = kind == 2 ? pool : entries;
-        const KVCache past = {numbers(rows * G * size * D), numbers(rows * G * size * D), rows,
-                             G * size * D, size * D, D};
-        const KVCache source = {numbers(B * C * S * D), numbers(B * C * S * D), B, C * S * D, S * D, D};
-        pasts[i] = past, sources[i] = source, states[i] = numbers(N * dim), before[i] = get(dim * 4);
+        pasts[i] = any_cache(rows, G, size, D), sources[i] = any_cache(B, C, S, D);
+        states[i] = numbers(N * dim), before[i] = get(dim * 4);
         memcpy(before[i], states[i] + (N - 1) * dim, (size_t)dim * 4);
     }
     DecodeStep batch = {N, draw(0, 1) ? 0 : -1, tokens, positions, 1, {N, length, 0, 0, 0}, {B, S, real, 0, 0}, pasts, sources, states};
@@ -135,10 +156,8 @@ static void try_step(const Stack *s, int64_t T, int64_t words) {
         batch.self_view.rows = kind == 0, batch.cross_view.rows = 1, batch.cross_view.mask += r / beams * S;
         if (kind == 3) batch.ssru_states = before;
         for (int i = 0; i < s->n_layers; i++) {
-            pasts[i].keys += r * pasts[i].row_stride, pasts[i].values += r * pasts[i].row_stride;
-            sources[i].keys += r / beams * sources[i].row_stride;
-            sources[i].values += r / beams * sources[i].row_stride;
-            pasts[i].rows = sources[i].rows = 1;
+            if (kind == 0) pasts[i] = row_of(pasts + i, r);
+            sources[i] = row_of(sources + i, r / beams);
         }
         size = s2s_decode(s, &batch, alone, 0, 0);
         s2s_decode(s, &batch, alone, get(size), size);
@@ -335,6 +354,7 @@ int main(int count, char **arguments) {
         try_step(&decoder, T, words);
         try_encoder(&encoder, T, words);
         try_head();
+        try_search();
         const RecurrentDecoder cells = any_recurrent(words);
         try_recurrent_step(&cells, T, words);
         try_recurrent_encoder(T, words);

@@ -23,11 +23,11 @@ INSTRUCTIONS = {
 def test_random_models_and_batches(name: str, tmp_path: Path) -> None:
     if name == "avx2" and "avx2" not in Path("/proc/cpuinfo").read_text(encoding="utf-8"):
         pytest.skip("this processor has no AVX2")
-    driver = Path(__file__).with_name("native_fuzz.c")
-    sources = SOURCES.glob("*.c")
+    drivers = Path(__file__).parent.glob("*_fuzz.c")
+    sources = [*drivers, *SOURCES.glob("*.c")]
     flags = ["-std=gnu11", "-O1", "-g", *INSTRUCTIONS[name], *SANITIZERS, f"-I{SOURCES}"]
     program = tmp_path / "fuzz"
-    command = ["cc", *flags, "-o", str(program), str(driver), *map(str, sources), "-lm"]
+    command = ["cc", *flags, "-o", str(program), *map(str, sources), "-lm"]
     subprocess.run(command, check=True, timeout=300)
     for seed in range(5):
         subprocess.run([str(program), "60", str(seed)], check=True, timeout=300)

@@ -90,7 +90,7 @@ void quantize_rows(const float *x, int64_t rows, int64_t in_features, int8_t *in
             const ivec integer = (ivec)rounded - 0x4B400000;
             const ivec sign = HAS_SIGNS ? integer < 0 : broadcast_int(0);
             const ivec magnitude = (integer ^ sign) - sign;
-            shift += magnitude & sign;
+            shift += magnitude & sign & 127; /* a row with a NaN must not overflow */
             const i8lanes bytes = __builtin_convertvector(magnitude ^ ZERO_POINT, i8lanes);
             memcpy(integers + i, &bytes, sizeof bytes);
             const i8lanes signs = __builtin_convertvector(sign, i8lanes);
