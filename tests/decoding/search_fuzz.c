@@ -16,8 +16,8 @@ static void make_output(Run *run, const uint8_t *done) {
     const int64_t B = run->search.sentences, K = run->search.beams, N = B * K;
     const int64_t most = B * (2 * K + 1), room = run->search.room;
     const StepOutput out = {get(N * 8),    get(N * 8),    copy(done, B),        get(8),
-                            get(8),        get(most * 8), get(most * 8),        get(most * room * 8),
-                            get(most * room * 8)};
+                            get(8),        get(8),        get(most * 8),        get(most * 8),
+                            get(most * room * 8),         get(most * room * 8)};
     run->out = out;
     run->topk.log_probs = get(N * run->topk.k * 4), run->topk.ids = get(N * run->topk.k * 8);
 }

@@ -330,19 +330,19 @@ def test_constrained_sentences_leave_the_others_to_the_c(
     mixed += [each for i, each in enumerate(plain) if i % 3]
     rows: list[int] = []
     in_c_rows: list[int] = []
-    full, advance = base.top_candidates, NativeSearch.advance
+    full, advance = base.top_candidates, NativeSearch.step
 
     def counted(logits: Tensor, request: CandidateRequest) -> Any:
         rows.append(len(logits))
         return full(logits, request)
 
-    def counted_in_c(self: NativeSearch, hidden: Tensor) -> Any:
-        in_c_rows.append(len(hidden))
+    def counted_in_c(self: NativeSearch, tokens: Tensor) -> Any:
+        in_c_rows.append(len(tokens))
         assert not self.state.has_constraints
-        return advance(self, hidden)
+        return advance(self, tokens)
 
     monkeypatch.setattr(base, "top_candidates", counted)
-    monkeypatch.setattr(NativeSearch, "advance", counted_in_c)
+    monkeypatch.setattr(NativeSearch, "step", counted_in_c)
     answers = translate(model, mixed, cache=cache)
     beams = build_search(kind).beams
     assert 3 * beams <= max(rows) <= 6 * beams and max(in_c_rows) == 9 * beams
@@ -354,7 +354,7 @@ def test_constrained_sentences_leave_the_others_to_the_c(
 
 def test_searches_that_the_c_does_not_cover_stay_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
     model, source = build("transformer"), source_batch(4, 2)
-    monkeypatch.setattr(NativeSearch, "advance", None)
+    monkeypatch.setattr(NativeSearch, "step", None)
     for options in (
         {"name": "beam", "beam_size": 33, "length_extra": 1},
         {"name": "beam", "beam_size": 2, "coverage": 0.1},
