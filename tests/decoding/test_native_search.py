@@ -247,10 +247,11 @@ def test_sentences_that_come_go_and_start_again_get_what_they_get_together(
     draw.shuffle(asked)
     together = translate(model, asked)
     run = partial(come_and_go, model, asked, 3, **CACHES[cache])
-    answers = compare(run, monkeypatch)
-    left = [i for i, answer in enumerate(answers) if answer is not None]
-    assert_same([answers[i] for i in left], [together[i] for i in left])
-    assert 5 < len(left) < len(asked)
+    # The C may take several steps at once, so others are cancelled there.
+    for answers in (in_c(run, monkeypatch), in_python(run, monkeypatch)):
+        left = [i for i, answer in enumerate(answers) if answer is not None]
+        assert_same([answers[i] for i in left], [together[i] for i in left])
+        assert 5 < len(left) < len(asked)
 
 
 @pytest.mark.parametrize("precision", ["float32", "int8"])
