@@ -34,8 +34,11 @@ from seq2seq.serving.auth import Access
 from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.languages import detect
 from seq2seq.serving.model_worker import ModelWorker
+from seq2seq.serving.protocols import v1
 from seq2seq.serving.service import Limits, Service
 from seq2seq.serving.validation import FORM
+from seq2seq.symbols import EOS
+from seq2seq.translation.request import Translation
 from seq2seq.translator import Translator
 
 TEXTS = demo_lines("test", "de", 6)
@@ -240,6 +243,14 @@ def test_what_is_served_is_what_is_described(client: TestClient) -> None:
         assert client.get(path).status_code == 200
     assert client.get("/v2/languages?type=all").status_code == 400
     assert client.get("/nothing").json()["error"] and client.get("/translate").status_code == 405
+
+
+def test_all_that_is_told_of_a_translation_is_described(client: TestClient) -> None:
+    described = yaml.safe_load(client.get("/openapi.yaml").text)["components"]["schemas"]
+    known = described["Translation"]["properties"]
+    every = Translation("a", 0.0, [EOS], (-0.1,), unsatisfied=("b",), shortlist=True)
+    told = v1.translation_json(every, [])
+    assert {"unmet", "shortlist"} <= set(told) <= set(known)
 
 
 @pytest.fixture
