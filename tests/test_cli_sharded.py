@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 import test_cli
+import torch
 from machines import can_isolate, run_on_two
 from test_cli import SENTENCES, Command, refused
 
@@ -289,6 +290,7 @@ def test_killed_at_any_write_and_started_again_every_line_is_there_once(
     while True:
         child = os.fork()
         if child == 0:  # dies at its second shard, before or after it has its name
+            torch.set_num_threads(1)  # its parent's other threads are not there
             monkeypatch.setattr(durable.os, "replace", KilledReplace(before=kills % 2 == 0))
             os._exit(seq2seq(*typed(run, texts, *FAST, "--quiet")).code)
         _, status = os.waitpid(child, 0)

@@ -57,10 +57,6 @@ def workers(text: str) -> int | str:
     return count
 
 
-def shortlist(text: str) -> InputPath | str:
-    return text if text == "none" else InputPath(text)
-
-
 class Option(NamedTuple):
     """An option of the command line: `kind` reads its value, or holds the possible ones."""
 
@@ -101,7 +97,7 @@ ENGINE = {
     "cache": Option(("auto", "dense", "paged"), None, "layout of the key/value cache"),
     "precision": Option(("float32", "bfloat16", "int8"), None, "precision of the arithmetic"),
     "workers": Option(workers, "N", "processes of one thread; auto: one per core, if worth it"),
-    "shortlist": Option(shortlist, "FILE", "likely pieces; none: leave out that of the run"),
+    "shortlist": Option(InputPath, "FILE", "likely pieces; none: leave out that of the run"),
 }
 REQUIREMENTS = ("glossary", "ignore_case", "keep", "mbr")
 ENSEMBLE = ("with", "weights", "mean")
@@ -214,14 +210,14 @@ def open_models(path: str | Path, arguments: argparse.Namespace) -> "Translator"
         return Translator.ensemble(paths, device=arguments.device, tag=arguments.tag, **given)
 
 
-def choose_shortlist(path: Path, given: Path | str | None) -> Path | None:
+def choose_shortlist(path: Path, given: Path | None) -> Path | None:
     """The shortlist that a model is used with: that of --shortlist, or else the one in the folder
     of its run, which is then said.
     """
     from seq2seq.shortlist.file import find_shortlist
 
     if given is not None:
-        return None if given == "none" else Path(given)
+        return None if given == Path("none") else given
     found = find_shortlist(path)
     if found is not None:
         print(printable(f"using {found}; without it: --shortlist none"), file=sys.stderr)
