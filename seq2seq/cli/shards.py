@@ -131,7 +131,7 @@ def record_options(arguments: argparse.Namespace) -> None:
     given = {name: value for name, value in values.items() if value not in (None, False, "")}
     if arguments.glossary:
         given["glossary"] = sha256_of(arguments.glossary)
-    lists = arguments.shortlist or find_shortlist(arguments.path)
+    lists = given.pop("shortlist", None) or find_shortlist(arguments.path)
     if lists and lists != Path("none"):
         given["shortlist"] = sha256_of(path_of(lists))
     given["path"] = [sha256_of(find_checkpoint(p)) for p in model_paths(arguments.path, arguments)]
