@@ -69,8 +69,7 @@ static Attention any_attention(int64_t dim, int64_t heads, int to_itself, int is
     return a;
 }
 
-/* Of layers with a recurrent unit, in a decoder only, or with self-attention. */
-static Stack any_stack(int64_t T, int64_t words, int is_recurrent) {
+Stack any_stack(int64_t T, int64_t words, int is_recurrent) {
     const int64_t heads = draw(1, 4), dim = heads * draw(1, 40), hidden = draw(1, 200);
     Stack s = {(int32_t)dim, (int32_t)draw(1, 3), (int32_t)draw(0, 1), 0, any_norm(dim),
                numbers(words * dim), 1.5f, draw(0, 1) ? numbers(T * dim) : 0, words, T};
@@ -89,8 +88,7 @@ static Stack any_stack(int64_t T, int64_t words, int is_recurrent) {
     return s;
 }
 
-/* A cache of so many rows, which may lie among others that left. */
-static KVCache any_cache(int64_t rows, int64_t heads, int64_t slots, int64_t D) {
+KVCache any_cache(int64_t rows, int64_t heads, int64_t slots, int64_t D) {
     const int64_t left = draw(0, 1) * draw(1, 4), size = (rows + left) * heads * slots * D;
     KVCache c = {numbers(size), numbers(size), rows, heads * slots * D, slots * D, D, 0};
     if (left == 0) return c;
@@ -294,9 +292,8 @@ static void try_encoder(const Stack *s, int64_t T, int64_t words) {
     refuse(s, &all, states);
 }
 
-/* Rows that choose from lists; the last one also alone, and from a list that is none. */
-static void try_lists(const Linear *w, const float *x, int64_t rows, TopK found) {
-    const int64_t count = draw(1, 9), width = draw(1, w->out_features), C = found.k;
+Shortlist any_lists(const Linear *w, int64_t rows) {
+    const int64_t count = draw(1, 9), width = draw(1, w->out_features);
     const int64_t units = w->is_int8 ? (w->in_features + 3) / 4 : w->in_features;
     int64_t *lengths = get(count * 8), *ids = get(count * width * 8), *of_rows = get(rows * 8);
     for (int64_t i = 0; i < count; i++) {
@@ -305,7 +302,14 @@ static void try_lists(const Linear *w, const float *x, int64_t rows, TopK found)
         for (int64_t j = 0; j < width; j++) ids[i * width + j] = j < lengths[i] ? first + j : -1;
     }
     for (int64_t r = 0; r < rows; r++) of_rows[r] = draw(0, count - 1);
-    Shortlist lists = {numbers(w->out_features * units), count, width, lengths, ids, of_rows};
+    return (Shortlist){numbers(w->out_features * units), count, width, lengths, ids, of_rows};
+}
+
+/* Rows that choose from lists; the last one also alone, and from a list that is none. */
+static void try_lists(const Linear *w, const float *x, int64_t rows, TopK found) {
+    const int64_t C = found.k;
+    Shortlist lists = any_lists(w, rows);
+    int64_t *of_rows = (int64_t *)lists.row_lists;
     found.shortlist = &lists;
     int64_t size = s2s_topk(w, x, rows, &found, 0, 0);
     s2s_topk(w, x, rows, &found, get(size), size);
@@ -319,9 +323,10 @@ static void try_lists(const Linear *w, const float *x, int64_t rows, TopK found)
     if (memcmp(alone.log_probs, found.log_probs + (rows - 1) * C, (size_t)C * 4) ||
         memcmp(alone.ids, found.ids + (rows - 1) * C, (size_t)C * 8))
         printf("a row with a list differs\n"), exit(1);
-    int64_t *last = ids + lists.row_lists[0] * width, *length = lengths + lists.row_lists[0];
+    int64_t *last = (int64_t *)lists.ids + lists.row_lists[0] * lists.width;
+    int64_t *length = (int64_t *)lists.lengths + lists.row_lists[0];
     int64_t *wrong[] = {last, last, length, length, of_rows + rows - 1, of_rows + rows - 1};
-    const int64_t values[] = {-1, w->out_features, 0, width + 1, -1, count};
+    const int64_t values[] = {-1, w->out_features, 0, lists.width + 1, -1, lists.lists};
     for (int i = 0; i < 6; i++) {
         const int64_t before = *wrong[i];
         *wrong[i] = values[i];
@@ -355,6 +360,7 @@ int main(int count, char **arguments) {
         try_encoder(&encoder, T, words);
         try_head();
         try_search();
+        try_decode_steps();
         const RecurrentDecoder cells = any_recurrent(words);
         try_recurrent_step(&cells, T, words);
         try_recurrent_encoder(T, words);

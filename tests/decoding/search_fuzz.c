@@ -1,15 +1,9 @@
 /* Random searches through s2s_search until all sentences are done, each of which must be what it is
  * alone, bit by bit. */
-#include "native_fuzz.h"
+#include "search_fuzz.h"
 #include <math.h>
 
 enum { PAD, EOS = 2, MOST_BEAMS = 32 };
-
-typedef struct {
-    Search search;
-    StepOutput out;
-    TopK topk;
-} Run;
 
 /* What a step writes. */
 static void make_output(Run *run, const uint8_t *done) {
@@ -34,17 +28,16 @@ static double *fractions(int64_t count, double value) {
     return x;
 }
 
-/* Sentences at their start, in arrays without a number to spare. */
-static Run any_run(int64_t outputs) {
+Run any_run(const Linear *head, int64_t K, int is_greedy) {
     static const int64_t never[] = {0, 1, 3};
     Run run = {0};
     Search *s = &run.search;
-    s->is_greedy = draw(0, 3) == 0, s->by_score = (int32_t)draw(0, 1), s->is_gnmt = (int32_t)draw(0, 1);
-    const int64_t K = s->is_greedy ? 1 : draw(0, 15) ? draw(1, 8) : MOST_BEAMS;
-    const int64_t B = draw(1, K > 8 ? 3 : 9), N = B * K;
+    s->is_greedy = is_greedy, s->by_score = (int32_t)draw(0, 1), s->is_gnmt = (int32_t)draw(0, 1);
+    const int64_t B = draw(1, K > 8 ? 3 : 9), N = B * K, outputs = head->out_features;
     s->sentences = B, s->beams = K, s->pad = PAD;
     int64_t *limits = integers(B, 1, 12);
     for (int64_t b = 0; b < B; b++) s->room = limits[b] > s->room ? limits[b] : s->room;
+    if (draw(0, 3) == 0) s->room += draw(0, 4000 / K); /* then it needs more scratch memory than a decoder */
     s->limits = limits, s->min_lengths = integers(B, 0, draw(0, 1) ? 5 : 0);
     s->prefix_width = draw(1, 4);
     int64_t *prefixes = integers(B * s->prefix_width, 4, outputs - 1);
@@ -61,55 +54,55 @@ static Run any_run(int64_t outputs) {
         for (int64_t b = 0; b < B; b++) s->totals[b * K] = 0;
         s->counts = integers(B, 0, 0), s->greedy = integers(B, s->by_score - 1, s->by_score - 1);
     }
-    if (draw(0, 1)) {
-        s->entries_length = draw(0, 30); /* of tokens before those of this search */
-        s->entries_stride = s->entries_length + s->room + draw(0, 3);
-        s->entries = integers(N * s->entries_stride, 0, 99);
-    }
     const int64_t k = s->is_greedy ? 1 : 2 * K < outputs ? 2 * K : outputs;
     const TopK topk = {.k = k, .banned = never, .banned_count = 3, .eos = EOS};
     run.topk = topk;
+    if (draw(0, 1)) {
+        const Shortlist lists = any_lists(head, N);
+        run.topk.shortlist = copy(&lists, sizeof lists);
+    }
     uint8_t *done = get(B);
     for (int64_t b = 0; b < B; b++) done[b] = draw(0, 9) == 0;
     make_output(&run, done);
     return run;
 }
 
-/* Item b of an array of items of so many 8-byte numbers. */
-static void *item(const void *x, int64_t b, int64_t count) {
-    return x ? copy((const char *)x + b * count * 8, count * 8) : 0;
+/* Some items of an array whose items are so many 8-byte numbers. */
+static void *items(const void *x, int64_t first, int64_t count, int64_t width) {
+    return x ? copy((const char *)x + first * width * 8, count * width * 8) : 0;
 }
 
-/* A sentence with nothing beside it. */
-static Run run_of(const Run *all, int64_t b) {
+Run run_of(const Run *all, int64_t b, int64_t count) {
     Run run = *all;
     Search *s = &run.search;
     const int64_t K = s->beams;
-    s->sentences = 1;
-    s->limits = item(s->limits, b, 1), s->min_lengths = item(s->min_lengths, b, 1);
-    s->prefixes = item(s->prefixes, b, s->prefix_width);
-    s->max_finished = item(s->max_finished, b, 1), s->exponents = item(s->exponents, b, 1);
-    s->lengths = item(s->lengths, b, 1), s->counts = item(s->counts, b, 1);
-    s->tokens = item(s->tokens, b, K * s->room), s->logp = item(s->logp, b, K * s->room);
-    s->totals = item(s->totals, b, K), s->greedy = item(s->greedy, b, 1);
-    s->best = item(s->best, b, 1), s->entries = item(s->entries, b, K * s->entries_stride);
+    s->sentences = count;
+    s->limits = items(s->limits, b, count, 1), s->min_lengths = items(s->min_lengths, b, count, 1);
+    s->prefixes = items(s->prefixes, b, count, s->prefix_width);
+    s->max_finished = items(s->max_finished, b, count, 1), s->exponents = items(s->exponents, b, count, 1);
+    s->lengths = items(s->lengths, b, count, 1), s->counts = items(s->counts, b, count, 1);
+    s->tokens = items(s->tokens, b, count, K * s->room), s->logp = items(s->logp, b, count, K * s->room);
+    s->totals = items(s->totals, b, count, K), s->greedy = items(s->greedy, b, count, 1);
+    s->best = items(s->best, b, count, 1), s->entries = items(s->entries, b, count, K * s->entries_stride);
+    if (run.topk.shortlist) {
+        Shortlist *lists = copy(run.topk.shortlist, sizeof *lists);
+        lists->row_lists = items(lists->row_lists, b, count, K), run.topk.shortlist = lists;
+    }
     make_output(&run, all->out.done + b);
     return run;
 }
 
-/* Stops unless numbers are the same, bit by bit, NaN aside. */
-static void compare(const char *name, const double *all, const double *alone, int64_t count) {
+void compare(const char *name, const double *all, const double *alone, int64_t count) {
     for (int64_t i = 0; all && i < count; i++)
         if (memcmp(all + i, alone + i, 8) && !(isnan(all[i]) && isnan(alone[i])))
             printf("%s of a search differ\n", name), exit(1);
 }
 
-static void compare_ids(const char *name, const int64_t *all, const int64_t *alone, int64_t count) {
+void compare_ids(const char *name, const int64_t *all, const int64_t *alone, int64_t count) {
     if (all && memcmp(all, alone, (size_t)count * 8)) printf("%s of a search differ\n", name), exit(1);
 }
 
-/* The state of sentence b against that of the sentence alone. */
-static void compare_states(const Run *all, const Run *alone, int64_t b) {
+void compare_states(const Run *all, const Run *alone, int64_t b) {
     const Search *s = &all->search, *one = &alone->search;
     const int64_t K = s->beams, room = s->room, length = s->lengths[b];
     compare_ids("lengths", s->lengths + b, one->lengths, 1);
@@ -170,6 +163,12 @@ static float *any_hidden(int64_t rows, int64_t inputs) {
     return hidden;
 }
 
+static void add_entries(Search *s) {
+    s->entries_length = draw(0, 30); /* of tokens before those of this search */
+    s->entries_stride = s->entries_length + s->room + draw(0, 3);
+    s->entries = integers(s->sentences * s->beams * s->entries_stride, 0, 99);
+}
+
 static void refuse_beams(const Linear *head, const Run *run) {
     Run wide = *run;
     wide.search.beams = draw(0, 1) ? MOST_BEAMS + 1 : INT64_MAX / 64;
@@ -181,10 +180,13 @@ static void refuse_beams(const Linear *head, const Run *run) {
 void try_search(void) {
     const int64_t inputs = draw(1, 40), outputs = draw(0, 2) ? draw(5, 20) : draw(5, 400);
     const Linear head = map(inputs, outputs, (int)draw(0, 1));
-    Run all = any_run(outputs), alone[9];
-    const int64_t B = all.search.sentences, K = all.search.beams;
+    const int is_greedy = draw(0, 3) == 0;
+    const int64_t K = is_greedy ? 1 : draw(0, 15) ? draw(1, 8) : MOST_BEAMS;
+    Run all = any_run(&head, K, is_greedy), alone[9];
+    const int64_t B = all.search.sentences;
     refuse_beams(&head, &all);
-    for (int64_t b = 0; b < B; b++) alone[b] = run_of(&all, b);
+    if (draw(0, 1)) add_entries(&all.search);
+    for (int64_t b = 0; b < B; b++) alone[b] = run_of(&all, b, 1);
     for (int64_t open = 1; open;) {
         float *hidden = any_hidden(B * K, inputs);
         uint8_t was_done[9];

@@ -12,7 +12,8 @@
  *
  * Matrices are row-major and without gaps; shapes stand in brackets. Functions that need scratch
  * memory take `workspace` and its size in bytes, and return the bytes that they need: if these are
- * more, nothing else was done. A negative number is an error: -BAD_TOKEN, for example. */
+ * more, nothing else was done. Called again, they may need fewer than they said, since rows that are
+ * not live need none. A negative number is an error: -BAD_TOKEN, for example. */
 #ifndef NATIVE_H
 #define NATIVE_H
 
@@ -265,7 +266,8 @@ S2S_API int64_t s2s_search(const Linear *head, const float *hidden, const TopK *
                            int64_t size);
 /* s2s_decode and s2s_search in turn, until a hypothesis ends, a sentence is done, or there were
  * `most` steps. All rows are at `position`, (1,), and what they remember is in rows or slabs with
- * room for all these steps. hidden: (rows, dim), scratch. */
+ * room for all these steps. What a step needs grows with its length: those are taken for which there
+ * is scratch memory, and 0 is returned if there was any. hidden: (rows, dim), scratch. */
 S2S_API int64_t s2s_decode_steps(const Stack *decoder, DecodeStep *step, int64_t *position,
                                  const Linear *head, const TopK *topk, Search *search,
                                  const StepOutput *output, int64_t most, float *hidden,

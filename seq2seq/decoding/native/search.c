@@ -297,6 +297,14 @@ static int64_t count_done(const Search *search, const StepOutput *out) {
     return count;
 }
 
+/* The bytes that a step needs if all rows are live, or an error. */
+static int64_t step_size(const Stack *decoder, const DecodeStep *step, const Linear *head,
+                         const TopK *topk, const Search *search, const StepOutput *out) {
+    const int64_t decode = s2s_decode(decoder, step, 0, 0, 0);
+    const int64_t choose = s2s_search(head, 0, topk, search, out, 0, 0);
+    return decode < 0 || (choose >= 0 && decode > choose) ? decode : choose;
+}
+
 int64_t s2s_decode_steps(const Stack *decoder, DecodeStep *step, int64_t *position,
                          const Linear *head, const TopK *topk, Search *search,
                          const StepOutput *out, int64_t most, float *hidden, void *workspace,
@@ -304,12 +312,12 @@ int64_t s2s_decode_steps(const Stack *decoder, DecodeStep *step, int64_t *positi
     const int64_t done = count_done(search, out);
     for (int64_t taken = 0;;) {
         out->steps[0] = taken;
-        /* What a step needs grows with its length. One that lacks it is not taken; a decoder that is
-         * called again writes what it has written. */
-        int64_t needed = s2s_decode(decoder, step, hidden, workspace, size);
-        if (needed >= 0 && needed <= size)
-            needed = s2s_search(head, hidden, topk, search, out, workspace, size);
+        /* What a step needs grows with its length. Known before any of it is done: states of
+         * recurrent units must not advance twice. */
+        const int64_t needed = step_size(decoder, step, head, topk, search, out);
         if (needed < 0 || needed > size) return taken && needed > size ? 0 : needed;
+        s2s_decode(decoder, step, hidden, workspace, size);
+        s2s_search(head, hidden, topk, search, out, workspace, size);
         out->steps[0] = ++taken;
         if (taken == most || out->finished[0] || count_done(search, out) > done) return 0;
         step->tokens = out->next_tokens;

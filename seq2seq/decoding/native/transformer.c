@@ -187,12 +187,12 @@ static void ssru_layer(const Stack *s, const SSRU *ssru, const LiveRows *live, f
     post_norm(s, &ssru->norm, x, live->count);
 }
 
-/* The rows whose tokens are not `pad`, next to each other. */
-static LiveStep gather_live(const DecodeStep *step, Arena *arena, int has_room) {
+/* The rows whose tokens are not `pad`, next to each other; none if they do not fit. */
+static LiveStep gather_live(const DecodeStep *step, Arena *arena, int64_t size) {
     int64_t *rows = arena_alloc(arena, step->rows * 8), count = 0;
     int64_t *tokens = arena_alloc(arena, step->rows * 8);
     int64_t *positions = arena_alloc(arena, step->rows * 8);
-    for (int64_t r = 0; r < step->rows && has_room; r++)
+    for (int64_t r = 0; r < step->rows && arena->size <= size; r++)
         if (step->tokens[r] != step->pad) {
             rows[count] = r, tokens[count] = step->tokens[r];
             positions[count++] = step->positions[r * step->positions_stride];
@@ -223,7 +223,7 @@ int64_t s2s_decode(const Stack *s, const DecodeStep *step, float *hidden, void *
     KVIndex cross_index = alloc_kv_index(&arena, &step->cross_view);
     const int64_t max_length = max_of(step->self_view.length, step->cross_view.length);
     const Buffers b = alloc_buffers(&arena, s, rows, max_length);
-    const LiveStep live = gather_live(step, &arena, arena.size + 3 * (rows * 8 + 64) <= size);
+    const LiveStep live = gather_live(step, &arena, size);
     if (arena.size > size) return arena.size;
 
     /* What each row reads, the same in all layers. */
