@@ -164,7 +164,8 @@ class DecodingBatch:
             stats.held += self.pages.used * self.pages.page_size
             stats.written += self._state.written
             stats.high_water = self.pages.high_water
-        parents, self._tokens, done = choice
+        parents, tokens, done = choice
+        self._tokens = tokens.view(-1, 1)
         if parents is not None:
             self._state.fork(parents)
             stats.lap("fork", start)
@@ -173,8 +174,7 @@ class DecodingBatch:
     def _choose(self, step: Decoded) -> StepChoice:
         """The search's choice of the next tokens."""
         candidates = self.model.candidates(step.hidden[:, -1], self._search_state.request())
-        choice = self._search_state.advance(*candidates, step.weights)
-        return choice._replace(tokens=choice.tokens[:, None])
+        return self._search_state.advance(*candidates, step.weights)
 
     def _answer(self, done: list[bool]) -> Results:
         if True not in done:

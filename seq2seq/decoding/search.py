@@ -45,7 +45,7 @@ class StepChoice(NamedTuple):
     """The choice of one step, for N = B * K rows."""
 
     parents: Tensor | None  # (N,) the row that each row continues; None = itself
-    tokens: Tensor  # (N,) or (N, 1), the next token of each row
+    tokens: Tensor  # (N,) the next token of each row
     done: Array  # (B,) bool: the search of this sentence is over
 
 

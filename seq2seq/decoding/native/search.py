@@ -43,8 +43,7 @@ class NativeSearch:
         self.model, self.state, self.hypotheses = model, state, hypotheses
         B, K = state.tokens.shape[:2]
         self.done = np.zeros(B, dtype=bool)
-        self.parents = torch.empty(B * K, dtype=torch.long)
-        self.tokens = torch.empty(B * K, 1, dtype=torch.long)
+        self.parents, self.tokens = (torch.empty(B * K, dtype=torch.long) for _ in range(2))
         # Hypotheses that finish; did any row move? Steps.
         self.counts, self.position = np.zeros(3, dtype=np.int64), np.zeros(1, dtype=np.int64)
         self.hidden = torch.empty(B * K, model.embeddings.dim)
@@ -110,9 +109,10 @@ class NativeSearch:
         """Read the last token of each row, (N, 1), and choose the next ones; several times, while
         no hypothesis ends and there is room. Returns: the steps, and the choice of the last.
         """
-        spare = self._prepare()
+        if self.state.make_room():
+            self._describe()
         if isinstance(self.model, NativeTransformer):
-            steps = self._decode_steps(self.model, tokens, spare)
+            steps = self._decode_steps(self.model, tokens)
         else:
             hidden, steps = self.model.step(tokens, self.hypotheses).hidden.contiguous(), 1
             self._describe_table()
@@ -125,12 +125,6 @@ class NativeSearch:
             self.hypotheses.fork_memories(self.parents)
         return steps, StepChoice(None, self.tokens, self.done)
 
-    def _prepare(self) -> int:
-        """Have room for the next token of each row. Returns: for how many more there is."""
-        if self.state.make_room():
-            self._describe()
-        return self.state.spare_room
-
     def _describe_table(self) -> int:
         """Describe the table of targets for the C. Returns: the tokens that it has room for."""
         table = self.hypotheses.target_table
@@ -140,7 +134,7 @@ class NativeSearch:
         self.struct.entries, self.struct.entries_stride = entries.data_ptr(), entries.stride(0)
         return entries.shape[1] - int(self.struct.entries_length)
 
-    def _decode_steps(self, model: NativeTransformer, tokens: Tensor, spare: int) -> int:
+    def _decode_steps(self, model: NativeTransformer, tokens: Tensor) -> int:
         """Returns: the steps that were taken."""
         state = self.hypotheses
         positions = model.begin(1, state)
@@ -149,7 +143,8 @@ class NativeSearch:
         if step.positions_stride == 0:
             self.position[0] = state.length - 1
             step.positions = address(self.position)
-        more = max(0, min(MAX_STEPS - 1, spare, room, model.spare_steps(state.past)))
+        spare = self.state.spare_room, room, model.spare_steps(state.past)
+        more = max(0, min(MAX_STEPS - 1, *spare))
         model.decoder.run(
             model.library.s2s_decode_steps,
             tokens,
