@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from seq2seq.cli.lines import InputLines
-from seq2seq.cli.options import ANY, BEAM, ENSEMBLE, REQUIREMENTS, SAMPLE, model_paths, option_name
+from seq2seq.cli.options import ANY, BEAM, MEAN, REQUIREMENTS, SAMPLE, model_paths, option_name
 from seq2seq.durable import create_text
 from seq2seq.errors import ConfigError, DataError
 
@@ -25,7 +25,7 @@ SHARDS = ".shards"  # in the folder of the output
 OPTION_FILES = (".options.json", "options.json")
 # Options on which translations depend.
 DECISIVE = ["tag", "prefix", "max_source", "nbest", "json", "json_input", "precision", "sample"]
-DECISIVE += chain(REQUIREMENTS, ENSEMBLE[1:], ANY, BEAM, SAMPLE)
+DECISIVE += chain(REQUIREMENTS, MEAN, ANY, BEAM, SAMPLE)
 LINES, BYTES = 1000, 2**24  # of a shard at most, or a line more: they are in memory
 
 Lines = list[str | None]
