@@ -20,19 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from seq2seq.cli import status
-from seq2seq.cli.documents import (
-    check_documents,
-    keep_placeholders,
-    translate_documents,
-)
-from seq2seq.cli.files import (
-    STDIN,
-    InputPath,
-    check_input,
-    check_written,
-    inputs_of,
-    warn_of_files,
-)
+from seq2seq.cli.documents import check_documents, keep_placeholders, translate_documents
+from seq2seq.cli.files import STDIN, InputPath, check_input, check_written, inputs_of, warn_of_files
 from seq2seq.cli.lines import InputLines, as_utf8, format_of, write_line
 from seq2seq.cli.options import (
     add_decoding,

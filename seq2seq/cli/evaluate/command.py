@@ -12,12 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from seq2seq.cli.evaluate.printed import Findings, findings_entry, findings_lines
-from seq2seq.cli.evaluate.systems import (
-    System,
-    check_systems,
-    file_content,
-    translate_systems,
-)
+from seq2seq.cli.evaluate.systems import System, check_systems, file_content, translate_systems
 from seq2seq.cli.evaluate.testset import USAGE, TestSet, read_test_set, split_files
 from seq2seq.cli.files import InputPath, check_written, inputs_of
 from seq2seq.cli.options import (
