@@ -202,17 +202,18 @@ def open_models(path: str | Path, arguments: argparse.Namespace) -> "Translator"
 
 
 def choose_shortlist(path: Path, given: Path | None) -> Path | None:
-    """The shortlist that a model is used with: that of --shortlist, or else the one in the folder
-    of its run, which is then said.
+    """The shortlist that a model is used with, for a process in any folder: that of --shortlist, or
+    else the one in the folder of its run, which is then said.
     """
     from seq2seq.shortlist.file import find_shortlist
 
     if given is not None:
-        return None if given == Path("none") else given
+        return None if given == Path("none") else given.absolute()
     found = find_shortlist(path)
-    if found is not None:
-        print(printable(f"using {found}; without it: --shortlist none"), file=sys.stderr)
-    return found
+    if found is None:
+        return None
+    print(printable(f"using {found}; without it: --shortlist none"), file=sys.stderr)
+    return found.absolute()
 
 
 def options_of_models(arguments: argparse.Namespace) -> list[str]:
