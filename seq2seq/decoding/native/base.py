@@ -21,7 +21,7 @@ from seq2seq.models.token_lists import TokenLists
 from seq2seq.symbols import EOS, NEVER_GENERATED, PAD
 
 MAX_CANDIDATES = 64  # that are found while the head is computed
-MAX_STEPS = 8  # in one call: whoever waits for news, or cancels, waits no longer
+MAX_STEPS = 16  # in one call: whoever waits for news, or cancels, waits no longer
 BANNED = torch.tensor(NEVER_GENERATED)
 
 
@@ -76,7 +76,7 @@ class NativeModel(Seq2Seq):
         if not is_full:
             real, states = states, states.new_zeros(B, S, dim)
             states[mask] = real
-        return Encoded(states.view(B, S, dim), mask, self.groups(source))
+        return Encoded(states.view(B, S, dim), None if is_full else mask, self.groups(source))
 
     def run_encoder(self, batch: Any, tokens: Tensor, positions: Tensor, states: Tensor) -> None:
         """Hidden states (rows, E) of the tokens of a batch, which points to those and to their
