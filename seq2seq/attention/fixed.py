@@ -48,7 +48,7 @@ class Fixed(Attention[StateMemory]):
 
     def memory_of(self, encoded: Encoded) -> StateMemory:
         pooled = mean_state if self.pool == "mean" else final_state
-        context = pooled(encoded.states, encoded.mask)
+        context = pooled(encoded.states, encoded.real)
         return StateMemory(context=self.out(context))
 
     def attend(
@@ -59,10 +59,8 @@ class Fixed(Attention[StateMemory]):
         return Attended(memory.state["context"][:, None].expand(-1, x.shape[1], -1), None)
 
 
-def mean_state(x: Tensor, mask: Tensor | None) -> Tensor:
+def mean_state(x: Tensor, mask: Tensor) -> Tensor:
     """The mean over real tokens: x (N, S, E), mask (N, S) -> (N, E), zero where there is none."""
-    if mask is None:
-        return x.mean(1)
     real = mask[..., None].to(x.dtype)
     return (x * real).sum(1) / real.sum(1).clamp(min=1)
 
@@ -71,7 +69,8 @@ def final_state(x: Tensor, mask: Tensor | None) -> Tensor:
     """The final state of a bidirectional RNN: the forward half of the last real token, and the
     backward half of the first.
 
-    x (N, S, E), mask (N, S), padding at the right -> (N, E), zero where there is no real token.
+    x (N, S, E), mask (N, S), padding at the right; None = all are real -> (N, E), zero where there
+    is no real token.
     """
     forward, backward = x.chunk(2, dim=-1)
     if mask is None:

@@ -55,7 +55,7 @@ class DecodeState:
         self._targets: SlotTable | BeamTable | None = None
         if pages is not None:
             self._move_to_pages(pages)
-        elif beams > 1 and self._keeps_tokens:
+        elif beams > 1:
             slabs = self._targets = BeamTable(len(self.lengths), beams, device)
             self.past = [to_slabs(memory, slabs) for memory in past]
         for tokens in map(tokens_of, self.source):
@@ -67,13 +67,9 @@ class DecodeState:
         table = self._sources = source_table(self.source, pages)
         if table is not None:
             self.source = [to_pages(memory, table, i) for i, memory in enumerate(self.source)]
-        if self._keeps_tokens:
+        if any(tokens_of(memory) is not None for memory in self.past):
             table = self._targets = SlotTable(pages, len(self.lengths), self.beams)
             self.past = [to_pages(memory, table, i) for i, memory in enumerate(self.past)]
-
-    @property
-    def _keeps_tokens(self) -> bool:
-        return any(tokens_of(memory) is not None for memory in self.past)
 
     @property
     def _tables(self) -> list[SlotTable]:
@@ -120,6 +116,10 @@ class DecodeState:
         """Row r continues the hypothesis of row parents[r], (N,), of the same sentence."""
         if self._targets is not None:
             self._targets.fork(parents)
+        self.fork_memories(parents)
+
+    def fork_memories(self, parents: Tensor) -> None:
+        """`fork` of all but the table of targets."""
         for memory in self.past:
             memory.fork(parents)
 

@@ -12,12 +12,10 @@ typedef struct {
     float *joined;       /* (row, up to 3 of dim), what enters the first cell, or the readout */
     float *state, *cell; /* (row, dim), of a layer */
     float *fed;          /* (row, dim), the hidden states before */
-    float *input_gates;  /* (row, gate, dim) */
-    float *hidden_gates; /* the same */
-    float *projected;    /* (row, dim), of a query or a context */
-    float *query;        /* (row, dim), as the score compares it */
-    float *scores;       /* (slot,), of one query and head, and a vector more */
-    void *workspace;     /* of linear maps */
+    float *input_gates, *hidden_gates; /* (row, gate, dim) */
+    float *projected, *query; /* (row, dim): of a query or a context; as the score compares it */
+    float *scores;            /* (slot,), of one query and head, and a vector more */
+    void *workspace;          /* of linear maps */
 } Buffers;
 
 static Buffers alloc_buffers(Arena *arena, const RecurrentDecoder *d, const DecodeStep *step) {

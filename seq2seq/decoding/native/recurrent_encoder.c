@@ -4,13 +4,12 @@
 
 /* The buffers of a batch. */
 typedef struct {
-    float *input_gates;   /* (token, direction, gate, width) */
-    float *step_gates;    /* (sentence, gate, width), of one step and direction */
-    float *hidden_gates;  /* the same, of the states */
-    float *state, *cell;  /* (sentence, width) */
-    int64_t *lengths;     /* (sentence,), longest first */
-    int64_t *first;       /* (sentence,) in this order: its first token */
-    void *workspace;      /* of linear maps */
+    float *input_gates;               /* (token, direction, gate, width) */
+    float *step_gates, *hidden_gates; /* (sentence, gate, width), of the inputs and the states of one
+                                       * step and direction */
+    float *state, *cell;              /* (sentence, width) */
+    int64_t *lengths, *first; /* (sentence,), longest first; and the first token of each */
+    void *workspace;          /* of linear maps */
 } Buffers;
 
 static Buffers alloc_buffers(Arena *arena, const RecurrentEncoder *e, const EncodeBatch *batch) {
