@@ -4,7 +4,7 @@ A search asks which tokens a guide bans, allows and requires after those chosen 
 know nothing of words, and whoever computes probabilities needs to know nothing of guides.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol, Self
 
 import numpy as np
@@ -37,6 +37,9 @@ class Guide(Protocol):
     def pieces(self) -> Iterable[int]:
         """The tokens that may be needed to satisfy it, wherever only some tokens may be used."""
 
+    def is_satisfied(self, state: int) -> bool:
+        """May anything follow, from now on?"""
+
     def progress(self, state: int) -> int:
         """A measure of what is there of what is required. Hypotheses of equal progress compete."""
 
@@ -63,26 +66,30 @@ class Guides:
             i: (guide, [0] * beams) for i, guide in enumerate(guides) if guide is not None
         }
 
-    def next_tokens(self, device: torch.device) -> RowTokens:
+    def next_tokens(self) -> RowTokens:
         """The tokens that may follow in each of the N = B * K rows; there is a guide."""
         K = self.beams
-        banned: list[Tensor] = []
-        allowed: list[Tensor] = []
-        required: list[Sequence[int]] = [()] * (self.sentences * K)
-        for sentence, (guide, states) in self.guided.items():
-            for row, state in enumerate(states, start=sentence * K):
-                tokens = guide.next_tokens(state)
-                banned.append(with_row(row, tokens.banned))
-                if tokens.allowed is not None:
-                    allowed.append(with_row(row, tokens.allowed))
-                required[row] = tokens.required
-        width = max(map(len, required))
-        padded = [[*tokens, *[-1] * (width - len(tokens))] for tokens in required]
+        rows = {
+            row: guide.next_tokens(state)
+            for sentence, (guide, states) in self.guided.items()
+            for row, state in enumerate(states, start=sentence * K)
+        }
+        allowed = {i: each.allowed for i, each in rows.items() if each.allowed is not None}
+        required = {i: each.required for i, each in rows.items() if each.required}
+        padded = np.full((self.sentences * K, max(map(len, required.values()), default=0)), -1)
+        for row, tokens in required.items():
+            padded[row, : len(tokens)] = tokens
         return RowTokens(
-            torch.cat(banned).to(device),
-            torch.cat(allowed).to(device) if allowed else None,
-            torch.tensor(padded, device=device) if width else None,
+            pair_rows({i: each.banned for i, each in rows.items()}),
+            pair_rows(allowed) if allowed else None,
+            torch.from_numpy(padded) if required else None,
         )
+
+    def find_required_rows(self) -> NDArray[Any]:
+        """The rows of sentences in which something is required."""
+        sentences = [i for i, (guide, _) in self.guided.items() if guide.requires]
+        rows: NDArray[Any] = np.array(sentences, dtype=np.int64)[:, None] * self.beams
+        return (rows + np.arange(self.beams)).ravel()
 
     def progress(self, ids: NDArray[Any], mask: NDArray[Any]) -> NDArray[Any]:
         """The progress of each hypothesis after each of its candidates, (B, K, C).
@@ -96,19 +103,23 @@ class Guides:
             if not guide.requires:
                 continue
             for k, state in enumerate(states):
-                pairs = zip(ids[i, k].tolist(), mask[i, k].tolist(), strict=True)
-                progress[i, k] = [
-                    guide.progress(next_state(guide, state, token)) if counts else 0
-                    for token, counts in pairs
-                ]
+                places = mask[i, k].nonzero()[0]
+                after = [next_state(guide, state, token) for token in ids[i, k, places].tolist()]
+                progress[i, k, places] = [*map(guide.progress, after)]
         return progress
 
     def advance(self, beams: NDArray[Any] | None, tokens: NDArray[Any]) -> None:
-        """Each hypothesis continues that of a beam, (B, K), None = itself, with a token, (B, K)."""
-        for i, (guide, states) in self.guided.items():
+        """Each hypothesis continues that of a beam, (B, K), None = itself, with a token, (B, K).
+        Sentences whose guide has no more to say of any hypothesis are as without.
+        """
+        for i, (guide, states) in list(self.guided.items()):
             before = states if beams is None else [states[k] for k in beams[i].tolist()]
             pairs = zip(before, tokens[i].tolist(), strict=True)
-            self.guided[i] = guide, [next_state(guide, state, token) for state, token in pairs]
+            after = [next_state(guide, state, token) for state, token in pairs]
+            if all(map(guide.is_satisfied, after)):
+                del self.guided[i]
+            else:
+                self.guided[i] = guide, after
 
     def keep(self, sentences: Sequence[int]) -> None:
         """Drop all other sentences."""
@@ -127,6 +138,8 @@ def next_state(guide: Guide, state: int, token: int) -> int:
     return state if token == EOS else guide.next_state(state, token)
 
 
-def with_row(row: int, tokens: Tensor) -> Tensor:
-    """Pairs of a row and each token (M,), (M, 2)."""
-    return torch.stack((torch.full_like(tokens, row), tokens), dim=1)
+def pair_rows(tokens: Mapping[int, Tensor]) -> Tensor:
+    """Pairs of each row and each of its tokens (m,), (M, 2)."""
+    rows = np.repeat([*tokens], [len(each) for each in tokens.values()])
+    ids = np.concatenate([each.numpy() for each in tokens.values()])
+    return torch.from_numpy(np.stack((rows, ids), 1))

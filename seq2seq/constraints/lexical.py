@@ -92,6 +92,16 @@ class Vocabulary:
         writes = enumerate(self.spelling.writes)
         return [i for i, written in writes if b"\x80" <= written[:1] < b"\xc0"]
 
+    @cached_property
+    def endings(self) -> list[str]:
+        """The kind of each piece's last character; empty if it writes none, or part of one."""
+        pieces = zip(self.texts, self.spelling.writes, strict=True)
+        return [self.kind(text[-1]) if text and text.encode() == w else "" for text, w in pieces]
+
+    def kind(self, character: str) -> str:
+        """A character of the same kind: of a word, before one, or another."""
+        return "a" if self.is_word(character) else " " if begins_word(character) else "."
+
     def normalize(self, text: str) -> str:
         """A text as its pieces write it."""
         return self.spelling.bytes_of(text).decode("utf-8", "replace").strip(" ")
@@ -186,7 +196,7 @@ class LexicalGuide:
         self._containing: dict[int, list[int]] = {}
         self._numbers: dict[State, int] = {}
         self._states: list[State] = []  # by number
-        self._next_states: list[dict[int, int]] = []
+        self._next_states: list[dict[int | str, int]] = []  # also by `_ending`
         self._next_tokens: dict[int, NextTokens] = {}
         self._progress: list[int] = []
         self._number(State(constraint.beginning, (0,) * len(self.terms)))
@@ -194,7 +204,10 @@ class LexicalGuide:
     def next_state(self, state: int, token: int) -> int:
         known = self._next_states[state]
         if token not in known:
-            known[token] = self._number(self._read(self._states[state], token))
+            key = self._ending(state, token) or token
+            if key not in known:
+                known[key] = self._number(self._read(self._states[state], token))
+            known[token] = known[key]
         return known[token]
 
     def next_tokens(self, state: int) -> NextTokens:
@@ -212,8 +225,25 @@ class LexicalGuide:
         pieces = {i for each in self._spellings for ids in each.after.values() for i in ids}
         return pieces | self.spelling.pieces_within(self._states[0].rest)
 
+    def is_satisfied(self, state: int) -> bool:
+        content = self._states[state]
+        terms = zip(self.terms, content.counts, strict=True)
+        return not content.rest and all(t.maximum is None and t.allows(n) for t, n in terms)
+
     def progress(self, state: int) -> int:
         return self._progress[state]
+
+    def _ending(self, state: int, token: int) -> str | None:
+        """The kind of character in which a piece ends that touches no phrase, as most do: all that
+        end alike lead from a state to the same one. None: this piece, or state, may be special.
+        """
+        content, text = self._states[state], self.vocabulary.texts[token]
+        starting = self._starting.keys()
+        if content.matches or content.rest or content.tail or text[:1] in starting:
+            return None
+        is_within = self.vocabulary.inner_starts[token].isdisjoint(starting)
+        is_within = is_within and self._anywhere.isdisjoint(text)
+        return self.vocabulary.endings[token] if is_within else None
 
     def _number(self, state: State) -> int:
         """The number of a state, a new one if it is new."""
@@ -241,8 +271,7 @@ class LexicalGuide:
                 last = character
         elif text:
             last = text[-1]
-        # States that differ in nothing else are one.
-        last = "a" if self.vocabulary.is_word(last) else " " if begins_word(last) else "."
+        last = self.vocabulary.kind(last)  # states that differ in nothing else are one
         return State(state.rest[len(written) :], tuple(counts), matches, last, tail)
 
     def _match(

@@ -3,7 +3,7 @@
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from itertools import count
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import torch
 
@@ -12,7 +12,6 @@ from seq2seq.constraints.guide import Guide
 from seq2seq.data.padding import pad_rows
 from seq2seq.decoding.beam import Beam
 from seq2seq.decoding.decoding_batch import DecodingBatch
-from seq2seq.decoding.native.search import is_search_covered
 from seq2seq.decoding.request import SentenceRequest, Status
 from seq2seq.decoding.search import NO_LIST, Search, SentenceOptions, check_prefix
 from seq2seq.decoding.sentence_engine import SentenceEngine
@@ -36,13 +35,6 @@ def check_required(search: Search) -> None:
             "a translation that must contain something is found by a search of several beams: "
             "decode.beam_size=5"
         )
-
-
-class BatchKey(NamedTuple):
-    """The property that sentences must have in common to share a batch."""
-
-    kind: Search  # see `Search.kind`
-    has_constraints: bool  # and therefore a batch of their own
 
 
 class Engine(SentenceEngine):
@@ -101,7 +93,7 @@ class Engine(SentenceEngine):
         self._draw_ids = count()
         self._requests: dict[int, SentenceRequest] = {}  # by id, all that have not ended
         self._queue: deque[SentenceRequest] = deque()  # to start; some may have ended
-        self._batches: dict[BatchKey, DecodingBatch] = {}
+        self._batches: dict[Search, DecodingBatch] = {}
         self._started: dict[int, DecodingBatch] = {}  # by id, oldest first
 
     @property
@@ -180,9 +172,9 @@ class Engine(SentenceEngine):
 
     def _step(self) -> list[SentenceRequest]:
         ended = []
-        for key, batch in list(self._batches.items()):
+        for kind, batch in list(self._batches.items()):
             if not len(batch):
-                del self._batches[key]
+                del self._batches[kind]
                 continue
             for request_id, hypotheses in batch.step():
                 del self._started[request_id]
@@ -204,7 +196,7 @@ class Engine(SentenceEngine):
         vacant = self.max_rows - (self.active_rows if self._started else 0)
         if self._started and vacant * 8 < self.max_rows:
             return
-        chosen: dict[BatchKey, list[SentenceRequest]] = {}
+        chosen: dict[Search, list[SentenceRequest]] = {}
         joining = longest = 0
         room = None if self.pool is None else self.pool.free - self.pool.pages // 50
         while self._queue:
@@ -224,24 +216,16 @@ class Engine(SentenceEngine):
                 room -= self._pages(request, 1)
                 if room < 0 and not first:
                     break
-            chosen.setdefault(self._batch_key(request), []).append(self._queue.popleft())
+            chosen.setdefault(search.kind, []).append(self._queue.popleft())
             joining += 1
-        for key, requests in chosen.items():
-            self._begin(key, requests)
+        for kind, requests in chosen.items():
+            self._begin(kind, requests)
 
-    def _batch_key(self, request: SentenceRequest) -> BatchKey:
-        """The batch that a request belongs to: of a search that the C computes, requests with
-        constraints have one of their own, or they would keep all others from the C.
-        """
-        search = request.search or self.search
-        has_constraints = request.constraint is not None or search.no_repeat_ngram > 0
-        return BatchKey(search.kind, has_constraints and is_search_covered(self.model, search))
-
-    def _begin(self, key: BatchKey, requests: list[SentenceRequest]) -> None:
-        """Start sentences that share a batch."""
-        if key not in self._batches:
-            self._batches[key] = DecodingBatch(self.model, key.kind, self.pool, self.stats)
-        batch, ids = self._batches[key], [request.id for request in requests]
+    def _begin(self, kind: Search, requests: list[SentenceRequest]) -> None:
+        """Start sentences whose searches are of one kind."""
+        if kind not in self._batches:
+            self._batches[kind] = DecodingBatch(self.model, kind, self.pool, self.stats)
+        batch, ids = self._batches[kind], [request.id for request in requests]
         source = pad_rows([request.source for request in requests]).to(self.device)
         batch.join(source, ids, [self._options_of(request) for request in requests])
         for request in requests:

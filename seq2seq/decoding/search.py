@@ -17,7 +17,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from seq2seq.constraints.guide import Guide, Guides
+from seq2seq.constraints.guide import Guide, Guides, RowTokens
 from seq2seq.errors import ConfigError
 from seq2seq.models.candidates import CandidateRequest
 from seq2seq.models.token_lists import TokenLists
@@ -275,15 +275,19 @@ class SearchState:
         no_eos = None
         if np.count_nonzero(self.min_lengths):
             no_eos = self.per_row(self.length + 1 < self.min_lengths)
-        banned = allowed = required = None
-        if self.guides.guided:
-            banned, allowed, required = self.guides.next_tokens(self.device)
+        tokens = self.next_tokens() if self.has_constraints else RowTokens()
+        return CandidateRequest(
+            self.search.candidates, forced, no_eos, *tokens, *self.token_lists()
+        )
+
+    def next_tokens(self) -> RowTokens:
+        """The tokens that constraints ban, allow and require next in each row."""
+        tokens = self.guides.next_tokens() if self.guides.guided else RowTokens()
         if np.count_nonzero(self.no_repeat_ngram):
             repeats = self._repeats()
-            banned = repeats if banned is None else torch.cat((banned, repeats))
-        count = self.search.candidates
-        lists = self.token_lists()
-        return CandidateRequest(count, forced, no_eos, banned, allowed, required, *lists)
+            banned = repeats if tokens.banned is None else torch.cat((tokens.banned, repeats))
+            tokens = tokens._replace(banned=banned)
+        return RowTokens(*(x if x is None else x.to(self.device) for x in tokens))
 
     def token_lists(self) -> tuple[TokenLists | None, Tensor | None]:
         """The lists of the sentences, and the one of each row; None if all tokens may be used."""

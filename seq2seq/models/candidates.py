@@ -45,37 +45,6 @@ class CandidateRequest:
     lists: TokenLists | None = None
     sentences: Tensor | None = None
 
-    def rows_with_constraints(self) -> Tensor | None:
-        """Rows (M,) in which tokens are banned, allowed or required; None = no row."""
-        rows = [pairs[:, 0] for pairs in (self.banned, self.allowed) if pairs is not None]
-        if self.required is not None:
-            rows.append((self.required >= 0).any(1).nonzero()[:, 0])
-        constrained = torch.cat(rows).unique() if rows else None
-        return None if constrained is None or not len(constrained) else constrained
-
-    def select_rows(self, rows: Tensor) -> "CandidateRequest":
-        """The request for some of the rows, (N',) ascending."""
-
-        def select(x: Tensor | None) -> Tensor | None:
-            return None if x is None else x[rows]
-
-        def select_pairs(pairs: Tensor | None) -> Tensor | None:
-            if pairs is None:
-                return None
-            pairs = pairs[torch.isin(pairs[:, 0], rows)]
-            return torch.stack((torch.searchsorted(rows, pairs[:, 0].contiguous()), pairs[:, 1]), 1)
-
-        return CandidateRequest(
-            self.count,
-            select(self.forced),
-            select(self.no_eos),
-            select_pairs(self.banned),
-            select_pairs(self.allowed),
-            select(self.required),
-            self.lists,
-            select(self.sentences),
-        )
-
 
 class Candidates(NamedTuple):
     """Next tokens of each row: the best, best first, then those that were required."""

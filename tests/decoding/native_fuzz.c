@@ -310,6 +310,32 @@ Shortlist any_lists(const Linear *w, int64_t rows) {
     return (Shortlist){numbers(w->out_features * units), count, width, lengths, ids, of_rows};
 }
 
+Constraints any_constraints(const Linear *w, int64_t rows) {
+    Constraints c = {.outputs = w->out_features, .width = draw(0, 3)};
+    int64_t *places = get(rows * 8);
+    for (int64_t r = 0; r < rows; r++) places[r] = draw(0, 1) ? c.count++ : -1;
+    uint8_t *banned = get(c.count * c.outputs);
+    const int64_t share = draw(0, 3);
+    for (int64_t i = 0; i < c.count * c.outputs; i++) banned[i] = draw(0, 3) < share;
+    int64_t *required = get(c.count * c.width * 8);
+    for (int64_t i = 0; i < c.count * c.width; i++) required[i] = draw(-1, c.outputs - 1);
+    c.places = places, c.banned = banned, c.required = required;
+    c.log_probs = get(c.count * c.width * 4);
+    return c;
+}
+
+/* Each wrong number of constraints is refused. */
+static void refuse_constraints(const Linear *w, const float *x, int64_t rows, TopK found) {
+    Constraints wrong = any_constraints(w, rows);
+    int64_t *places = (int64_t *)wrong.places, *required = (int64_t *)wrong.required;
+    const int kind = (int)draw(0, 2);
+    found.constraints = &wrong;
+    if (kind == 0) wrong.outputs += draw(0, 1) ? 1 : -1;
+    else if (kind == 1 || !wrong.count || !wrong.width) places[draw(0, rows - 1)] = draw(0, 1) ? -2 : wrong.count;
+    else required[draw(0, wrong.count * wrong.width - 1)] = draw(0, 1) ? -2 : wrong.outputs;
+    if (s2s_topk(w, x, rows, &found, 0, 0) != -BAD_LIST) printf("constraints not refused\n"), exit(1);
+}
+
 /* Rows that choose from lists; the last one also alone, and from a list that is none. */
 static void try_lists(const Linear *w, const float *x, int64_t rows, TopK found) {
     const int64_t C = found.k;
@@ -348,10 +374,15 @@ static void try_head(void) {
     for (int64_t i = 0; i < rows; i++) no_eos[i] = (uint8_t)draw(0, 1);
     int64_t *forced = get(rows * 8);
     for (int64_t i = 0; i < rows; i++) forced[i] = draw(0, 1) ? draw(0, outputs - 1) : -1;
-    TopK found = {C, never, 3, 2, draw(0, 1) ? no_eos : 0, draw(0, 1) ? forced : 0, 0,
+    const Constraints constraints = any_constraints(&w, rows);
+    TopK found = {C, never, 3, 2, draw(0, 1) ? no_eos : 0, draw(0, 1) ? forced : 0, 0, &constraints,
                   get(rows * C * 4), get(rows * C * 8)};
     const float *x = numbers(rows * inputs);
-    const int64_t size = s2s_topk(&w, x, rows, &found, 0, 0);
+    int64_t size = s2s_topk(&w, x, rows, &found, 0, 0);
+    s2s_topk(&w, x, rows, &found, get(size), size);
+    refuse_constraints(&w, x, rows, found);
+    found.constraints = 0;
+    size = s2s_topk(&w, x, rows, &found, 0, 0);
     s2s_topk(&w, x, rows, &found, get(size), size);
     try_lists(&w, x, rows, found);
 }

@@ -19,6 +19,8 @@ RecurrentDecoder any_recurrent(int64_t words);
 KVCache any_cache(int64_t rows, int64_t heads, int64_t slots, int64_t head_dim);
 /* A list of the outputs of a map for each row. */
 Shortlist any_lists(const Linear *map, int64_t rows);
+/* Constraints of some of the rows. */
+Constraints any_constraints(const Linear *map, int64_t rows);
 
 void try_search(void);
 void try_decode_steps(void);

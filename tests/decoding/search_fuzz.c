@@ -61,6 +61,11 @@ Run any_run(const Linear *head, int64_t K, int is_greedy) {
         const Shortlist lists = any_lists(head, N);
         run.topk.shortlist = copy(&lists, sizeof lists);
     }
+    if (draw(0, 1)) {
+        const Constraints constraints = any_constraints(head, N);
+        run.topk.constraints = copy(&constraints, sizeof constraints);
+        if (draw(0, 1)) s->progress = integers(N * (k + constraints.width), 0, draw(0, 3));
+    }
     uint8_t *done = get(B);
     for (int64_t b = 0; b < B; b++) done[b] = draw(0, 9) == 0;
     make_output(&run, done);
@@ -88,6 +93,14 @@ Run run_of(const Run *all, int64_t b, int64_t count) {
         Shortlist *lists = copy(run.topk.shortlist, sizeof *lists);
         lists->row_lists = items(lists->row_lists, b, count, K), run.topk.shortlist = lists;
     }
+    int64_t candidates = run.topk.k;
+    if (run.topk.constraints) {
+        Constraints *constraints = copy(run.topk.constraints, sizeof *constraints);
+        constraints->places = items(constraints->places, b, count, K);
+        constraints->log_probs = get(constraints->count * constraints->width * 4);
+        run.topk.constraints = constraints, candidates += constraints->width;
+    }
+    s->progress = items(s->progress, b, count, K * candidates);
     make_output(&run, all->out.done + b);
     return run;
 }

@@ -32,7 +32,7 @@ from seq2seq.decoding.native.linear import NativeLinear, Packer, pack_matrix
 from seq2seq.decoding.native.model import NativeTransformer
 from seq2seq.decoding.native.quantization import quantize_rows
 from seq2seq.decoding.precision import with_precision
-from seq2seq.models import Ensemble, Seq2Seq, base
+from seq2seq.models import Ensemble, Seq2Seq
 from seq2seq.models.candidates import CandidateRequest
 from seq2seq.symbols import EOS, PAD
 
@@ -259,6 +259,9 @@ class Phrase:
             return NextTokens(torch.tensor([5, EOS]), required=[7])
         return NextTokens(torch.tensor([5]))
 
+    def is_satisfied(self, state: int) -> bool:
+        return False
+
     def progress(self, state: int) -> int:
         return state
 
@@ -285,23 +288,6 @@ def test_a_special_sentence_changes_no_bit_of_its_neighbours(
     mixed = [each for pair in zip_longest(plain, special) for each in pair if each is not None]
     together = translations(model, mixed, search, cache=cache, rows=64)
     assert [found for asked, found in zip(mixed, together, strict=True) if asked in plain] == alone
-
-
-def test_only_rows_that_need_them_get_all_logits(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Those of a sentence with a constraint, not those of one with a prefix."""
-    model, asked = with_precision(build(MODELS[1]), "float32"), requests((3, 5, 4, 6))
-    asked[1] = replace(asked[1], prefix=[5, 7])
-    asked[2] = replace(asked[2], constraint=Phrase(False))
-    counts: list[int] = []
-    full = base.top_candidates
-
-    def counted(logits: Tensor, request: CandidateRequest) -> Any:
-        counts.append(len(logits))
-        return full(logits, request)
-
-    monkeypatch.setattr(base, "top_candidates", counted)
-    translations(model, asked, "beam")
-    assert set(counts) == {4}
 
 
 @pytest.mark.parametrize("seed", range(20))

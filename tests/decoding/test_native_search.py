@@ -13,7 +13,6 @@ import pytest
 import torch
 from helpers import SOURCE_SIZE, TARGET_SIZE, model_config, randomised, source_batch
 from naive import Case, naive
-from torch import Tensor
 from toys import next_logp
 
 from seq2seq.constraints.guide import NextTokens
@@ -32,8 +31,7 @@ from seq2seq.decoding.greedy import GreedyState
 from seq2seq.decoding.native.search import NativeSearch
 from seq2seq.decoding.precision import with_precision
 from seq2seq.models import Seq2Seq, base, build_model
-from seq2seq.models.candidates import CandidateRequest
-from seq2seq.symbols import PAD
+from seq2seq.symbols import EOS, PAD
 
 pytestmark = pytest.mark.skipif(
     native.unavailable_reason() is not None, reason=f"no native code: {native.unavailable_reason()}"
@@ -306,51 +304,100 @@ class Without:
     def next_tokens(self, state: int) -> NextTokens:
         return NextTokens(torch.tensor([5]))
 
+    def is_satisfied(self, state: int) -> bool:
+        return False
+
     def progress(self, state: int) -> int:
         return 0
 
 
+class With(Without):
+    """A guide that forbids a piece, and requires another twice."""
+
+    requires = True
+
+    def next_state(self, state: int, token: int) -> int:
+        return min(2, state + (token == 8))
+
+    def next_tokens(self, state: int) -> NextTokens:
+        if state == 2:
+            return NextTokens(torch.tensor([5]))
+        return NextTokens(torch.tensor([EOS, 5]), required=[8, 9][: 2 - state])
+
+    def is_satisfied(self, state: int) -> bool:
+        return False
+
+    def progress(self, state: int) -> int:
+        return state
+
+
+class Only(Without):
+    """A guide that has nothing to say after a first piece among some."""
+
+    def next_state(self, state: int, token: int) -> int:
+        return 1
+
+    def next_tokens(self, state: int) -> NextTokens:
+        if state:
+            return NextTokens(torch.tensor([], dtype=torch.int64))
+        return NextTokens(torch.tensor([EOS]), torch.tensor([6, 7, 10]))
+
+    def is_satisfied(self, state: int) -> bool:
+        return state == 1
+
+
+def with_constraints(
+    draw: random.Random, plain: Sequence[SentenceRequest], guides: Sequence[Any]
+) -> list[SentenceRequest]:
+    """The same sentences, with constraints, forbidden repetitions, or both."""
+    return [
+        replace(
+            each,
+            constraint=draw.choice(guides)(),
+            search=replace(each.search, no_repeat_ngram=draw.choice([0, 0, 2, 3])),
+        )
+        for each in plain
+        if each.search
+    ]
+
+
+@pytest.mark.parametrize("seed", range(3))
+@pytest.mark.parametrize("cache", ["dense", "paged"])
+@pytest.mark.parametrize("name", ["transformer", "rnn"])
+def test_constraints_are_those_of_the_search_in_python(
+    name: str, cache: str, seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    draw = random.Random(f"{name} {cache} {seed}")
+    model = build(name, draw.choice(["float32", "int8"]), 30 if seed else 300)
+    beams = {"name": "beam", "beam_size": draw.choice([2, 3, 5, 8])}
+    asked = []
+    for kind, guides in (({"name": "greedy"}, [Without, Only]), (beams, [Without, Only, With])):
+        plain = random_requests(draw, kind, 9)
+        asked += [*plain, *with_constraints(draw, plain, guides)]
+    draw.shuffle(asked)
+    compare(lambda: translate(model, asked, **CACHES[cache]), monkeypatch)
+
+
 @pytest.mark.parametrize("kind", [{"name": "greedy"}, {"name": "beam", "beam_size": 4}])
 @pytest.mark.parametrize("cache", ["dense", "paged"])
-def test_constrained_sentences_leave_the_others_to_the_c(
+def test_constrained_sentences_change_no_bit_of_the_others(
     cache: str, kind: dict[str, Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Their batch alone takes the logits of all outputs and searches in Python."""
+    """They are in one batch, and no logits are written."""
     model, draw = build("transformer"), random.Random(0)
     plain = random_requests(draw, kind, 9)
     alone = in_c(lambda: translate(model, plain, **CACHES[cache]), monkeypatch)
-    constrained = [replace(each, constraint=Without()) for each in plain[:3]]
-    repeating = [
-        replace(each, search=replace(each.search, no_repeat_ngram=2))
-        for each in plain[3:6]
-        if each.search
-    ]
-    mixed = [
-        each for three in zip(plain[::3], constrained, repeating, strict=True) for each in three
-    ]
-    mixed += [each for i, each in enumerate(plain) if i % 3]
-    rows: list[int] = []
-    in_c_rows: list[int] = []
-    full, advance = base.top_candidates, NativeSearch.step
-
-    def counted(logits: Tensor, request: CandidateRequest) -> Any:
-        rows.append(len(logits))
-        return full(logits, request)
-
-    def counted_in_c(self: NativeSearch, tokens: Tensor) -> Any:
-        in_c_rows.append(len(tokens))
-        assert not self.state.has_constraints
-        return advance(self, tokens)
-
-    monkeypatch.setattr(base, "top_candidates", counted)
-    monkeypatch.setattr(NativeSearch, "step", counted_in_c)
-    answers = translate(model, mixed, cache=cache)
-    beams = build_search(kind).beams
-    assert 3 * beams <= max(rows) <= 6 * beams and max(in_c_rows) == 9 * beams
+    guides = [Without, Only] if kind["name"] == "greedy" else [Without, Only, With]
+    mixed = [*plain, *with_constraints(draw, plain, guides)]
+    draw.shuffle(mixed)
+    monkeypatch.setattr(base, "top_candidates", None)
+    answers = in_c(lambda: translate(model, mixed, cache=cache), monkeypatch)
     found = {id(request): answer for request, answer in zip(mixed, answers, strict=True)}
     assert [found[id(request)] for request in plain] == alone
-    for request in constrained:
-        assert all(5 not in h.ids[len(request.prefix) :] for h in found[id(request)] or [])
+    for request in mixed:
+        if type(request.constraint) in (Without, With):
+            hypotheses = found[id(request)] or []
+            assert all(5 not in h.ids[len(request.prefix) :] for h in hypotheses)
 
 
 def test_searches_that_the_c_does_not_cover_stay_in_python(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -359,7 +406,6 @@ def test_searches_that_the_c_does_not_cover_stay_in_python(monkeypatch: pytest.M
     for options in (
         {"name": "beam", "beam_size": 33, "length_extra": 1},
         {"name": "beam", "beam_size": 2, "coverage": 0.1},
-        {"name": "beam", "beam_size": 2, "no_repeat_ngram": 2},
         {"name": "sample", "samples": 2},
         {"name": "diverse", "beam_size": 2, "beam_groups": 2},
     ):

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from ctypes import pointer
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -11,6 +12,7 @@ from seq2seq.attention.base import Encoded
 from seq2seq.attention.memory import Memory
 from seq2seq.decoding.native import load_library
 from seq2seq.decoding.native.caches import kv_cache, kv_view
+from seq2seq.decoding.native.constraints import NativeConstraints
 from seq2seq.decoding.native.layout import WORKSPACE, constants, structs
 from seq2seq.decoding.native.linear import PackedMatrix, Packer
 from seq2seq.errors import DataError
@@ -137,40 +139,26 @@ class NativeModel(Seq2Seq):
         return self.model.logits(hidden)
 
     def candidates(self, hidden: Tensor, request: CandidateRequest) -> Candidates:
-        """As the model's. Rows for which some token is special, as while they have a constraint,
-        take the logits of all tokens; the others are as without them.
-        """
+        """As the model's, by the C: no logits are written."""
         if request.count > MAX_CANDIDATES:
             return super().candidates(hidden, request)
-        constrained = request.rows_with_constraints()
-        if constrained is None:
-            return self._top_candidates(hidden, request)
-        full = super().candidates(hidden[constrained], request.select_rows(constrained))
-        if len(constrained) == len(hidden):
-            return full
-        is_free = torch.ones(len(hidden), dtype=torch.bool).index_fill_(0, constrained, False)
-        free = is_free.nonzero()[:, 0]
-        found = self._top_candidates(hidden[free], request.select_rows(free))
-        # What is required of constrained rows comes last, and has probability 0 elsewhere.
-        shape, C = (len(hidden), full.ids.shape[1]), found.ids.shape[1]
-        logp, ids = torch.full(shape, -torch.inf), torch.zeros(shape, dtype=torch.long)
-        logp[constrained], ids[constrained] = full
-        logp[free, :C], ids[free, :C] = found
-        return Candidates(logp, ids)
-
-    def _top_candidates(self, hidden: Tensor, request: CandidateRequest) -> Candidates:
-        """The best of each row, by the C: no logits are written."""
-        N, C = hidden.shape[0], min(request.count, self.head.outputs)
-        hidden = hidden.contiguous()
+        N, V = hidden.shape[0], self.head.outputs
+        C, hidden = min(request.count, V), hidden.contiguous()
         found = Candidates(torch.empty(N, C), torch.empty(N, C, dtype=torch.int64))
         topk = self.topk_struct(*found, request.lists, request.sentences)
         if request.no_eos is not None:
             topk.no_eos = request.no_eos.data_ptr()
         if request.forced is not None:
             topk.forced = request.forced.data_ptr()
+        tokens = request.banned, request.allowed, request.required
+        constraints = NativeConstraints(tokens, N, V)
+        topk.constraints = pointer(constraints.struct)
         arguments = self.head.struct, hidden.data_ptr(), N, topk
         check_code(WORKSPACE.run(self.library.s2s_topk, *arguments))
-        return found
+        if request.required is None:
+            return found
+        best = found.logp.numpy(), found.ids.numpy()
+        return Candidates(*map(torch.from_numpy, constraints.append_required(np.arange(N), *best)))
 
     def topk_struct(
         self,

@@ -51,7 +51,6 @@ void store_tile(const Linear *map, const Epilogue *epilogue, int64_t row, int64_
  * have room for whole vectors. */
 void update_topk(const Epilogue *epilogue, int64_t row, int64_t first, int64_t end,
                  float *results);
-
 /* The best of x (rows, in_features), as `epilogue` says, in the lists of the rows.
  * workspace: as linear_forward's. */
 void shortlist_forward(const Linear *head, const float *x, int64_t rows, const Epilogue *epilogue,
@@ -59,7 +58,9 @@ void shortlist_forward(const Linear *head, const float *x, int64_t rows, const E
 /* -BAD_LIST if a list is none, or has an output that the head does not have. lists: or NULL. */
 int64_t check_lists(const Linear *head, const Shortlist *lists, int64_t rows);
 
-/* s2s_topk of lists that are checked. */
+/* -BAD_LIST if lists or constraints are none of this head and of so many rows. */
+int64_t check_topk(const Linear *head, const TopK *topk, int64_t rows);
+/* s2s_topk of what is checked. */
 void find_topk(const Linear *head, const float *hidden, int64_t rows, const TopK *topk,
                void *workspace);
 int64_t topk_workspace(const Linear *head, int64_t rows);
@@ -67,6 +68,10 @@ int64_t topk_workspace(const Linear *head, int64_t rows);
 int64_t check_search(const Linear *head, const TopK *topk, const Search *search);
 int64_t advance_search(const Linear *head, const float *hidden, const TopK *topk,
                        const Search *search, const StepOutput *out, void *workspace, int64_t size);
+/* Is a row's best output of use? Those of sentences that are not done, and of live beams. */
+int is_live(const Search *search, const uint8_t *done, int64_t row);
+
+enum { MAX_BEAMS = 32 };
 
 /* x (rows, dim) -> y (rows, dim), which may be x. */
 void apply_norm(const Norm *norm, const float *x, int64_t rows, int64_t dim, float *y);

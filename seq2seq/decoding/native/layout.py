@@ -117,3 +117,9 @@ class Workspace(threading.local):
 
 
 WORKSPACE = Workspace()
+
+
+def address(array: Any) -> int:
+    """The address of the first number of a contiguous array."""
+    found: int = array.__array_interface__["data"][0]
+    return found

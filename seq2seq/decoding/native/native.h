@@ -187,6 +187,15 @@ typedef struct {
     const int64_t *row_lists; /* (rows,) */
 } Shortlist;
 
+/* What constraints say of the next tokens of `count` of the rows. */
+typedef struct {
+    int64_t count, outputs, width; /* width: of the most that a row requires */
+    const int64_t *places;   /* (rows,), of each row among the `count`, -1: it has no constraint */
+    const uint8_t *banned;   /* (count, outputs) */
+    const int64_t *required; /* (count, width), tokens of interest whatever their rank; -1: none */
+    float *log_probs; /* the same, written: -inf for those that are banned, or among the k best */
+} Constraints;
+
 /* The k best next tokens of each row. */
 typedef struct {
     int64_t k; /* at most the outputs there are */
@@ -195,6 +204,7 @@ typedef struct {
     const uint8_t *no_eos; /* (rows,), rows that do not choose `eos` either; or NULL */
     const int64_t *forced; /* (rows,), the one token that a row may choose, -1: any; or NULL */
     const Shortlist *shortlist; /* all that there is to choose from; or NULL */
+    const Constraints *constraints; /* or NULL */
     float *log_probs;      /* (rows, k), best first */
     int64_t *ids;          /* (rows, k) */
 } TopK;
@@ -221,6 +231,8 @@ typedef struct {
     int64_t *entries;            /* (N, entries_stride), the entries_length first of which say where
                                   * the tokens of each row are remembered; or NULL */
     int64_t entries_stride, entries_length;
+    const int64_t *progress; /* (N, k + width), of each row with each of its candidates, the required
+                              * ones last: those of each progress take turns; or NULL */
 } Search;
 
 /* What a step of a search gives. N = B K. */
@@ -265,6 +277,13 @@ S2S_API int64_t s2s_topk(const Linear *head, const float *hidden, int64_t rows, 
 S2S_API int64_t s2s_search(const Linear *head, const float *hidden, const TopK *topk,
                            const Search *search, const StepOutput *output, void *workspace,
                            int64_t size);
+/* The halves of s2s_search, for a caller who measures the progress of what was found: the best
+ * outputs of the rows that are live, next to each other, and what the search makes of them. */
+S2S_API int64_t s2s_find_candidates(const Linear *head, const float *hidden, const TopK *topk,
+                                    const Search *search, const StepOutput *output,
+                                    void *workspace, int64_t size);
+S2S_API int64_t s2s_choose(const TopK *topk, const Search *search, const StepOutput *output,
+                           void *workspace, int64_t size);
 /* s2s_decode and s2s_search in turn, until a hypothesis ends, a sentence is done, or there were
  * `most` steps, for all of which caches have room. After each, rows take over the states of their
  * parents; before another, `step` and `search` move on by a token: tokens, positions, lengths.

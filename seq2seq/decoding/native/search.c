@@ -1,286 +1,81 @@
-/* What follows the hidden states of a step in greedy search and in a plain beam search: the best
- * outputs of each row, and what the search makes of them. greedy.py and beam.py say what that is,
- * and why; here are the same decisions in the same order, on the same arrays. */
+/* What follows the hidden states of a step in greedy search and in a beam search: the best outputs of
+ * each row, and what the search makes of them, see choose.c. */
 #include "kernels.h"
-#include <math.h>
-
-enum { MAX_BEAMS = 32, MAX_PLACES = 2 * MAX_BEAMS + 1 };
-
-/* A continuation of a beam of a sentence. */
-typedef struct {
-    double value, gain; /* log-probability with the token, and of the token */
-    int64_t beam, token;
-    int is_greedy; /* is it the output of greedy search? */
-    int is_end;    /* does it end a hypothesis? */
-} Continuation;
-
-/* A step of one sentence: where its numbers are. */
-typedef struct {
-    const Search *search;
-    const TopK *topk;
-    const StepOutput *out;
-    const int64_t *places; /* (rows,), of each row in what `topk` found; -1: it was not computed */
-    int64_t sentence;
-    int64_t length; /* of each hypothesis, the new token included */
-    int64_t *tokens;
-    double *logp;    /* with tokens: (beams, room) */
-    double *total;   /* (beams,) */
-    int64_t *parents, *next; /* (beams,) */
-} Sentence;
-
-/* Numbers in the order of a search: NaN is the largest. */
-static double rank(double x) { return isnan(x) ? INFINITY : x; }
-
-/* Puts a continuation where it belongs, best first; of equals, the first stays first. Returns: how
- * many there are. */
-static int64_t insert_continuation(Continuation *best, int64_t count, int64_t most,
-                                   const Continuation *new) {
-    int64_t place = count < most ? count++ : most - 1;
-    for (; place > 0 && rank(new->value) > rank(best[place - 1].value); place--)
-        best[place] = best[place - 1];
-    best[place] = *new;
-    return count;
-}
-
-static Continuation continuation_at(const Sentence *s, int64_t beam, int64_t candidate) {
-    const int64_t k = s->topk->k, K = s->search->beams;
-    const int64_t place = s->places[s->sentence * K + beam], at = place * k + candidate;
-    if (place < 0) return (Continuation){-INFINITY, 0, beam, s->search->pad, 0, 0};
-    const double gain = s->topk->log_probs[at], value = s->total[beam] + gain;
-    const int64_t token = s->topk->ids[at], greedy = s->search->greedy[s->sentence];
-    const int is_greedy = beam == greedy && candidate == 0 && isfinite(value);
-    const int is_end = token == s->topk->eos && value != -INFINITY;
-    return (Continuation){value, gain, beam, token, is_greedy, is_end};
-}
-
-/* The 2K best continuations, best first, then that of greedy search. Returns: how many. */
-static int64_t select_continuations(const Sentence *s, Continuation *best) {
-    const int64_t K = s->search->beams, k = s->topk->k;
-    const int64_t most = 2 * K < K * k ? 2 * K : K * k, greedy = s->search->greedy[s->sentence];
-    int64_t count = 0;
-    for (int64_t beam = 0; beam < K; beam++)
-        for (int64_t c = 0; c < k; c++) {
-            const Continuation each = continuation_at(s, beam, c);
-            /* Candidates come best first: no later one of this beam is better. */
-            if (count == most && rank(each.value) <= rank(best[most - 1].value)) break;
-            count = insert_continuation(best, count, most, &each);
-        }
-    best[count] = continuation_at(s, greedy < 0 ? 0 : greedy, 0);
-    return count + 1;
-}
-
-static double penalty(const Search *search, int64_t sentence, double n) {
-    return pow(search->is_gnmt ? (5 + n) / 6 : n, search->exponents[sentence]);
-}
-
-/* Hands out the hypothesis of a beam, whose last token may be new. */
-static void finish(const Sentence *s, const double *score, int64_t beam, const Continuation *last) {
-    const int64_t room = s->search->room, n = s->length, before = last ? n - 1 : n;
-    const int64_t at = s->out->finished[0]++;
-    int64_t *tokens = s->out->finished_tokens + at * room;
-    double *logp = s->out->finished_logp + at * room;
-    memcpy(tokens, s->tokens + beam * room, (size_t)before * sizeof *tokens);
-    memcpy(logp, s->logp + beam * room, (size_t)before * sizeof *logp);
-    if (last) tokens[n - 1] = last->token, logp[n - 1] = last->gain;
-    s->out->finished_sentences[at] = s->sentence;
-    s->out->finished_scores[at] = score ? *score : NAN;
-}
-
-/* Finishes a hypothesis with its score. */
-static void finish_beam(const Sentence *s, double total, int64_t beam, const Continuation *last) {
-    const double score = total / penalty(s->search, s->sentence, (double)s->length);
-    double *best = s->search->best + s->sentence;
-    if (isnan(score) || score > *best) *best = score;
-    finish(s, &score, beam, last);
-}
-
-/* Those of the first K, and the output of greedy search, that end here. */
-static void finish_ended(const Sentence *s, const Continuation *best, int64_t count) {
-    const int64_t K = s->search->beams;
-    int has_greedy = 0;
-    for (int64_t i = 0; i < K; i++) has_greedy |= best[i].is_greedy;
-    for (int64_t i = 0; i < count; i++) {
-        const Continuation *each = best + i;
-        const int is_chosen = i < K || (i == count - 1 && each->is_greedy && !has_greedy);
-        if (!is_chosen || !each->is_end || !isfinite(each->value)) continue;
-        finish_beam(s, each->value, each->beam, each);
-        s->search->counts[s->sentence]++;
-    }
-}
-
-/* The K best that do not end, the last of them replaced by the output of greedy search if that is
- * not among them. */
-static void select_open(const Continuation *best, int64_t count, int64_t K, Continuation *open) {
-    int64_t chosen = 0;
-    int has_greedy = 0;
-    for (int is_end = 0; is_end < 2; is_end++) /* those that end only if there are too few */
-        for (int64_t i = 0; i < count - 1 && chosen < K; i++)
-            if (best[i].is_end == is_end) {
-                has_greedy |= best[i].is_greedy && !is_end;
-                open[chosen++] = best[i];
-            }
-    const Continuation *greedy = best + count - 1;
-    if (greedy->is_greedy && !greedy->is_end && !has_greedy) open[K - 1] = *greedy;
-}
-
-/* Row i of x (K, stride) becomes row open[i].beam of it, in its first `columns`. */
-static void fork_rows(const Continuation *open, int64_t K, int64_t *x, int64_t stride,
-                      int64_t columns, int64_t *scratch) {
-    const size_t bytes = (size_t)columns * sizeof *x;
-    for (int64_t i = 0; i < K; i++) memcpy(scratch + i * columns, x + i * stride, bytes);
-    for (int64_t i = 0; i < K; i++)
-        memcpy(x + i * stride, scratch + open[i].beam * columns, bytes);
-}
-
-/* Each beam becomes one of K continuations. */
-static void continue_beams(const Sentence *s, const Continuation *open, int64_t *scratch) {
-    const Search *search = s->search;
-    const int64_t K = search->beams, room = search->room, before = s->length - 1;
-    int is_moved = 0;
-    search->greedy[s->sentence] = -1;
-    for (int64_t i = K - 1; i >= 0; i--) {
-        if (open[i].is_greedy && !open[i].is_end) search->greedy[s->sentence] = i;
-        is_moved |= open[i].beam != i;
-    }
-    if (is_moved) {
-        fork_rows(open, K, s->tokens, room, before, scratch);
-        fork_rows(open, K, (int64_t *)s->logp, room, before, scratch);
-        const int64_t stride = search->entries_stride;
-        if (search->entries)
-            fork_rows(open, K, search->entries + s->sentence * K * stride, stride,
-                      search->entries_length, scratch);
-        s->out->is_moved[0] = 1;
-    }
-    for (int64_t i = 0; i < K; i++) {
-        s->parents[i] = s->sentence * K + open[i].beam;
-        s->total[i] = open[i].value;
-        s->next[i] = open[i].value == -INFINITY ? search->pad : open[i].token;
-        s->tokens[i * room + before] = open[i].token;
-        s->logp[i * room + before] = open[i].gain;
-    }
-}
-
-/* Are there enough finished hypotheses, and can no open one still win? */
-static int is_decided(const Sentence *s) {
-    const Search *search = s->search;
-    const int64_t b = s->sentence, K = search->beams, limit = search->limits[b];
-    if (search->counts[b] < search->max_finished[b]) return 0;
-    if (!search->by_score || K == 1) return 1;
-    double most = s->total[0];
-    for (int64_t i = 1; i < K; i++)
-        if (isnan(s->total[i]) || s->total[i] > most) most = s->total[i];
-    /* Log-probabilities only fall. If the highest ended next: */
-    const int64_t next = s->length + 1 < limit ? s->length + 1 : limit;
-    if (!(search->best[b] >= most / penalty(search, b, (double)next))) return 0;
-    /* Greedy search is followed to its end if it could still be the best. */
-    if (search->greedy[b] < 0) return 1;
-    const double greedy = s->total[search->greedy[b]];
-    return search->best[b] >= greedy / penalty(search, b, (double)limit);
-}
-
-static void advance_beams(const Sentence *s, int64_t *scratch) {
-    Continuation best[MAX_PLACES], open[MAX_BEAMS];
-    const int64_t K = s->search->beams, count = select_continuations(s, best);
-    finish_ended(s, best, count);
-    select_open(best, count, K, open);
-    continue_beams(s, open, scratch);
-    int is_done = is_decided(s);
-    if (!is_done && s->length >= s->search->limits[s->sentence]) {
-        is_done = 1;
-        /* A dead beam gives no result; NaN, from a model that diverged, does. */
-        for (int64_t i = 0; i < K; i++)
-            if (s->total[i] != -INFINITY) finish_beam(s, s->total[i], i, 0);
-    }
-    s->out->done[s->sentence] = (uint8_t)is_done;
-}
-
-static void advance_greedy(const Sentence *s) {
-    const int64_t at = s->places[s->sentence] * s->topk->k;
-    s->next[0] = s->tokens[s->length - 1] = s->topk->ids[at];
-    s->logp[s->length - 1] = s->topk->log_probs[at];
-    if (s->next[0] != s->topk->eos && s->length < s->search->limits[s->sentence]) return;
-    s->out->done[s->sentence] = 1;
-    finish(s, 0, 0, 0);
-}
 
 /* What the head needs of the rows whose best outputs are of use, next to each other. */
 typedef struct {
-    int64_t count, *places; /* places: (N,), of each row among these, or -1 */
+    int64_t count;
     float *hidden;          /* (rows, in_features) */
     int64_t *forced;        /* (rows,): one that must take a token of its prefix takes this */
     uint8_t *no_eos;        /* (rows,): one that is too short does not end */
     int64_t *row_lists;     /* (rows,) */
+    int64_t *constraints;   /* (rows,), their places among those with constraints */
 } HeadRows;
 
-/* Those of sentences that are not done, and of live beams. */
 static void gather_rows(const Search *search, const uint8_t *done, const float *hidden,
-                        int64_t dim, const Shortlist *lists, HeadRows *rows) {
+                        int64_t dim, const TopK *topk, HeadRows *rows) {
     for (int64_t r = 0; r < search->sentences * search->beams; r++) {
         const int64_t b = r / search->beams, n = search->lengths[b], width = search->prefix_width;
-        const int is_live = search->is_greedy || search->totals[r] != -INFINITY;
-        const int64_t at = rows->places[r] = is_live && !done[b] ? rows->count++ : -1;
+        const int64_t at = is_live(search, done, r) ? rows->count++ : -1;
         if (at < 0) continue;
         memcpy(rows->hidden + at * dim, hidden + r * dim, (size_t)dim * sizeof *hidden);
         rows->forced[at] = search->prefixes[b * width + (n < width ? n : width - 1)];
         rows->no_eos[at] = n + 1 < search->min_lengths[b];
-        if (lists) rows->row_lists[at] = lists->row_lists[r];
+        if (topk->shortlist) rows->row_lists[at] = topk->shortlist->row_lists[r];
+        if (topk->constraints) rows->constraints[at] = topk->constraints->places[r];
     }
-}
-
-/* Advances a sentence whose best outputs are found. */
-static void advance(const Search *search, const TopK *topk, const StepOutput *out,
-                    const int64_t *places, int64_t b, int64_t *scratch) {
-    const int64_t K = search->beams, row = b * K;
-    if (out->done[b]) { /* its rows are there until the batch drops them */
-        for (int64_t i = row; i < row + K; i++)
-            out->parents[i] = i, out->next_tokens[i] = search->pad;
-        return;
-    }
-    const Sentence s = {search,
-                        topk,
-                        out,
-                        places,
-                        b,
-                        ++search->lengths[b],
-                        search->tokens + row * search->room,
-                        search->logp + row * search->room,
-                        search->totals + row,
-                        out->parents + row,
-                        out->next_tokens + row};
-    if (search->is_greedy) advance_greedy(&s);
-    else advance_beams(&s, scratch);
 }
 
 int64_t check_search(const Linear *head, const TopK *topk, const Search *search) {
     if (search->beams > MAX_BEAMS) return -BAD_BEAMS;
-    return check_lists(head, topk->shortlist, search->sentences * search->beams);
+    return check_topk(head, topk, search->sentences * search->beams);
 }
 
-int64_t advance_search(const Linear *head, const float *hidden, const TopK *given,
-                       const Search *search, const StepOutput *out, void *workspace, int64_t size) {
-    const int64_t B = search->sentences, K = search->beams, rows = B * K, dim = head->in_features;
+static int64_t find_candidates(const Linear *head, const float *hidden, const TopK *given,
+                               const Search *search, const StepOutput *out, void *workspace,
+                               int64_t size) {
+    const int64_t rows = search->sentences * search->beams, dim = head->in_features;
     Arena arena = {workspace, 0};
-    HeadRows live = {.places = arena_alloc(&arena, rows * 8)};
-    live.hidden = alloc_floats(&arena, rows, dim);
+    HeadRows live = {.hidden = alloc_floats(&arena, rows, dim)};
     live.forced = arena_alloc(&arena, rows * 8);
     live.no_eos = arena_alloc(&arena, rows);
     live.row_lists = arena_alloc(&arena, rows * 8);
-    int64_t *scratch = arena_alloc(&arena, K * max_of(search->room, search->entries_stride) * 8);
+    live.constraints = arena_alloc(&arena, rows * 8);
     void *rest = arena_alloc(&arena, topk_workspace(head, rows));
     if (arena.size > size) return arena.size;
 
-    gather_rows(search, out->done, hidden, dim, given->shortlist, &live);
+    gather_rows(search, out->done, hidden, dim, given, &live);
     Shortlist lists;
+    Constraints constraints;
     TopK topk = *given;
     topk.forced = live.forced, topk.no_eos = live.no_eos;
     if (topk.shortlist) {
         lists = *topk.shortlist, lists.row_lists = live.row_lists;
         topk.shortlist = &lists;
     }
+    if (topk.constraints) {
+        constraints = *topk.constraints, constraints.places = live.constraints;
+        topk.constraints = &constraints;
+    }
     find_topk(head, live.hidden, live.count, &topk, rest);
-    out->finished[0] = out->is_moved[0] = 0;
-    for (int64_t b = 0; b < B; b++) advance(search, &topk, out, live.places, b, scratch);
     return arena.size;
+}
+
+int64_t advance_search(const Linear *head, const float *hidden, const TopK *topk,
+                       const Search *search, const StepOutput *out, void *workspace, int64_t size) {
+    const int64_t finding = find_candidates(head, 0, topk, search, out, 0, 0);
+    const int64_t needed = max_of(finding, s2s_choose(topk, search, out, 0, 0));
+    if (needed > size) return needed;
+    find_candidates(head, hidden, topk, search, out, workspace, size);
+    s2s_choose(topk, search, out, workspace, size);
+    return needed;
+}
+
+int64_t s2s_find_candidates(const Linear *head, const float *hidden, const TopK *topk,
+                            const Search *search, const StepOutput *out, void *workspace,
+                            int64_t size) {
+    const int64_t error = check_search(head, topk, search);
+    return error ? error : find_candidates(head, hidden, topk, search, out, workspace, size);
 }
 
 int64_t s2s_search(const Linear *head, const float *hidden, const TopK *topk,

@@ -1,5 +1,6 @@
 """Greedy and plain beam searches whose steps are one call of the C."""
 
+from ctypes import pointer
 from typing import Any, cast
 
 import numpy as np
@@ -9,8 +10,9 @@ from torch import Tensor
 from seq2seq.decoding.beam import Beam, BeamState
 from seq2seq.decoding.greedy import Greedy
 from seq2seq.decoding.native.base import MAX_STEPS, NativeModel, check_code
-from seq2seq.decoding.native.layout import WORKSPACE, structs
-from seq2seq.decoding.search import Search, SearchState, StepChoice
+from seq2seq.decoding.native.constraints import NativeConstraints
+from seq2seq.decoding.native.layout import WORKSPACE, address, structs
+from seq2seq.decoding.search import Array, Search, SearchState, StepChoice
 from seq2seq.models import Seq2Seq
 from seq2seq.models.state import DecodeState
 from seq2seq.symbols import PAD
@@ -19,7 +21,7 @@ MAX_BEAMS = 32  # of one sentence
 
 
 def is_search_covered(model: Seq2Seq, search: Search) -> bool:
-    """Does the C compute this search over this model, of sentences without constraints?"""
+    """Does the C compute this search over this model?"""
     if not isinstance(model, NativeModel):
         return False
     if type(search) is Beam:
@@ -28,12 +30,12 @@ def is_search_covered(model: Seq2Seq, search: Search) -> bool:
 
 
 class NativeSearch:
-    """The steps of a plain search, on the arrays of its state.
+    """The steps of a search, on the arrays of its state. What constraints say of its tokens is
+    data for the C: as long as there are any, it takes one step at a time.
 
     Args:
         model: whose outputs the search chooses from.
-        state: without constraints. Whoever drops sentences from it or adds some makes a new
-            `NativeSearch`.
+        state: whoever drops sentences from it or adds some makes a new `NativeSearch`.
         hypotheses: of the same rows; a step forks them, too.
     """
 
@@ -108,6 +110,17 @@ class NativeSearch:
         """
         if self.state.make_room():
             self._describe()
+        if self.state.has_constraints:
+            self._search(self.model.step(tokens, self.hypotheses).hidden.contiguous())
+            steps = 1
+        else:
+            steps = self._decode_steps(tokens)
+        if finished := int(self.counts[0]):
+            self._record(finished)
+        return steps, StepChoice(None, self.tokens, self.done)
+
+    def _decode_steps(self, tokens: Tensor) -> int:
+        """Returns: the steps that were taken."""
         model, state = self.model, self.hypotheses
         positions = model.begin(1, state).clone()  # the C counts them on
         step, _held = model.describe_step(tokens, state.source, state.past, positions)
@@ -117,14 +130,46 @@ class NativeSearch:
         arguments = model.decoder, *described, most, self.hidden.data_ptr()
         code = WORKSPACE.run(model.library.s2s_decode_steps, *arguments)
         check_code(code, model.embedding, tokens, positions)
-        finished, _, steps = self.counts.tolist()
+        steps = int(self.counts[2])
         if steps > 1:
             state.begin(steps - 1)
             model.count_tokens(state.past, steps - 1)
             self.state.count_steps(steps - 1)
-        if finished:
-            self._record(finished)
-        return steps, StepChoice(None, self.tokens, self.done)
+        return steps
+
+    def _search(self, hidden: Tensor) -> None:
+        """Choose the next tokens after hidden states (N, 1, E)."""
+        state, library = self.state, self.model.library
+        self._describe_table()
+        head, rest = (self.head, hidden.data_ptr()), (self.topk, self.struct, self.output)
+        constraints = NativeConstraints(state.next_tokens(), len(hidden), self.model.head.outputs)
+        self.topk.constraints = pointer(constraints.struct)
+        check_code(WORKSPACE.run(library.s2s_find_candidates, *head, *rest))
+        if isinstance(state, BeamState) and len(state.guides.find_required_rows()):
+            progress = self._progress(state, constraints)
+            self.struct.progress = address(progress)
+        WORKSPACE.run(library.s2s_choose, *rest)
+        self.topk.constraints = self.struct.progress = None
+        B, K = state.tokens.shape[:2]
+        if self.counts[1]:
+            self.hypotheses.fork_memories(self.parents)
+        beams = self.parents.view(B, K).numpy() % K if isinstance(state, BeamState) else None
+        state.guides.advance(beams, self.tokens.view(B, K).numpy())
+
+    def _progress(self, state: BeamState, constraints: NativeConstraints) -> Array:
+        """The progress of each hypothesis after each of its candidates, (B, K, C + R)."""
+        # The C has found candidates for the rows that are live, next to each other.
+        live = ((state.total != -np.inf) & ~self.done[:, None]).ravel()
+        rows = state.guides.find_required_rows()
+        rows = rows[live[rows]]
+        places = live.cumsum()[rows] - 1
+        best = self.logp.numpy()[places], self.ids.numpy()[places]
+        gains, tokens = constraints.append_required(rows, *best)
+        ids = np.zeros((len(live), tokens.shape[1]), dtype=np.int64)
+        possible = np.zeros(ids.shape, dtype=bool)
+        ids[rows], possible[rows] = tokens, np.isfinite(state.total.reshape(-1, 1)[rows] + gains)
+        shape = *state.total.shape, -1
+        return state.guides.progress(ids.reshape(shape), possible.reshape(shape))
 
     def _describe_table(self) -> int:
         """Describe the table of targets for the C. Returns: the tokens that it has room for."""
@@ -145,12 +190,6 @@ def native_search(
     model: Seq2Seq, state: SearchState, hypotheses: DecodeState
 ) -> NativeSearch | None:
     """The steps of a search over a model, if the C computes them."""
-    if not is_search_covered(model, state.search) or state.has_constraints:
+    if not is_search_covered(model, state.search):
         return None
     return NativeSearch(cast(NativeModel, model), state, hypotheses)
-
-
-def address(array: Any) -> int:
-    """The address of the first number of a contiguous array."""
-    found: int = array.__array_interface__["data"][0]
-    return found

@@ -39,15 +39,66 @@ static int64_t find_token(const int64_t *ids, int64_t first, int64_t end, int64_
     return -1;
 }
 
+/* The place of a row among those with constraints, or -1. */
+static int64_t find_constraint(const TopK *topk, int64_t row) {
+    return topk->constraints ? topk->constraints->places[row] : -1;
+}
+
 /* What this row may not choose cannot be found. */
 static void ban(const TopK *topk, int64_t row, int64_t first, int64_t end, float *results) {
-    const int64_t *ids = own_ids(topk, row);
+    const int64_t *ids = own_ids(topk, row), at = find_constraint(topk, row);
     const int has_no_end = topk->no_eos && topk->no_eos[row];
     for (int64_t i = 0; i < topk->banned_count + has_no_end; i++) {
         const int64_t token = i < topk->banned_count ? topk->banned[i] : topk->eos;
         const int64_t place = find_token(ids, first, end, token);
         if (place >= 0) results[place] = -INFINITY;
     }
+    if (at < 0) return;
+    const uint8_t *banned = topk->constraints->banned + at * topk->constraints->outputs;
+    for (int64_t c = first; c < end; c++)
+        if (banned[ids ? ids[c] : c]) results[c - first] = -INFINITY;
+}
+
+/* Notes the results of what is required of a row. results: NULL = only looks. Returns: is any of it
+ * here? */
+static int note_required(const TopK *topk, int64_t row, int64_t first, int64_t end,
+                         const float *results) {
+    const Constraints *constraints = topk->constraints;
+    const int64_t at = find_constraint(topk, row), width = at < 0 ? 0 : constraints->width;
+    int is_here = 0;
+    for (int64_t i = at * width; i < (at + 1) * width; i++) {
+        const int64_t token = constraints->required[i];
+        const int64_t place = token < 0 ? -1 : find_token(own_ids(topk, row), first, end, token);
+        if (place >= 0 && results) constraints->log_probs[i] = results[place];
+        is_here |= place >= 0;
+    }
+    return is_here;
+}
+
+/* Of what is required of a row, only what is not among its best is left. */
+static void finish_required(const TopK *topk, int64_t row, float log_sum) {
+    const Constraints *constraints = topk->constraints;
+    const int64_t k = topk->k, start = find_constraint(topk, row) * constraints->width;
+    for (int64_t i = start; i < start + constraints->width; i++) {
+        constraints->log_probs[i] -= log_sum;
+        for (int64_t j = row * k; j < (row + 1) * k; j++)
+            if (topk->ids[j] == constraints->required[i]) constraints->log_probs[i] = -INFINITY;
+        if (constraints->required[i] < 0) constraints->log_probs[i] = -INFINITY;
+    }
+}
+
+/* -BAD_LIST if there are no such rows, or tokens. */
+static int64_t check_constraints(const Linear *head, const Constraints *constraints,
+                                 int64_t rows) {
+    if (!constraints) return NO_ERROR;
+    if (constraints->outputs != head->out_features) return -BAD_LIST;
+    for (int64_t r = 0; r < rows; r++)
+        if (constraints->places[r] < -1 || constraints->places[r] >= constraints->count)
+            return -BAD_LIST;
+    for (int64_t i = 0; i < constraints->count * constraints->width; i++)
+        if (constraints->required[i] < -1 || constraints->required[i] >= head->out_features)
+            return -BAD_LIST;
+    return NO_ERROR;
 }
 
 void update_topk(const Epilogue *epilogue, int64_t row, int64_t first, int64_t end,
@@ -56,10 +107,12 @@ void update_topk(const Epilogue *epilogue, int64_t row, int64_t first, int64_t e
     const int64_t count = end - first, k = topk->k;
     float *values = topk->log_probs + row * k;
     int64_t *ids = topk->ids + row * k;
-    const int64_t *own = own_ids(topk, row);
+    const int64_t *own = own_ids(topk, row), at = find_constraint(topk, row);
     if (first == 0) {
         epilogue->max[row] = -INFINITY, epilogue->sum_exp[row] = 0;
         for (int64_t i = 0; i < k; i++) values[i] = -INFINITY, ids[i] = i;
+        for (int64_t i = 0; at >= 0 && i < topk->constraints->width; i++)
+            topk->constraints->log_probs[at * topk->constraints->width + i] = -INFINITY;
     }
     for (int64_t c = count; c % LANES; c++) results[c] = -INFINITY;
     const float most =
@@ -70,8 +123,9 @@ void update_topk(const Epilogue *epilogue, int64_t row, int64_t first, int64_t e
         if (place >= 0) values[0] = results[place], ids[0] = forced;
         return;
     }
-    if (most <= values[k - 1]) return;
+    if (most <= values[k - 1] && !note_required(topk, row, first, end, 0)) return;
     ban(topk, row, first, end, results);
+    note_required(topk, row, first, end, results);
     for (int64_t c = 0; c < count; c += LANES) {
         if (!any_true(load(results + c) > broadcast(values[k - 1]))) continue;
         for (int64_t i = c; i < c + LANES; i++)
@@ -93,13 +147,18 @@ void find_topk(const Linear *head, const float *hidden, int64_t rows, const TopK
     for (int64_t r = 0; r < rows; r++) {
         const float log_sum = epilogue.max[r] + logf(epilogue.sum_exp[r]);
         for (int64_t i = 0; i < topk->k; i++) topk->log_probs[r * topk->k + i] -= log_sum;
+        if (find_constraint(topk, r) >= 0) finish_required(topk, r, log_sum);
     }
+}
+
+int64_t check_topk(const Linear *head, const TopK *topk, int64_t rows) {
+    const int64_t error = check_lists(head, topk->shortlist, rows);
+    return error ? error : check_constraints(head, topk->constraints, rows);
 }
 
 int64_t s2s_topk(const Linear *head, const float *hidden, int64_t rows, const TopK *topk,
                  void *workspace, int64_t size) {
-    const int64_t error = check_lists(head, topk->shortlist, rows);
-    const int64_t needed = topk_workspace(head, rows);
+    const int64_t error = check_topk(head, topk, rows), needed = topk_workspace(head, rows);
     if (!error && needed <= size) find_topk(head, hidden, rows, topk, workspace);
     return error ? error : needed;
 }

@@ -1,0 +1,60 @@
+"""The constraints of rows for the C: what they ban, allow and require next."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from torch import Tensor
+
+from seq2seq.decoding.native.layout import address, structs
+
+Array = NDArray[Any]
+
+
+class NativeConstraints:
+    """The constraints of N rows, M of which have any.
+
+    Args:
+        tokens: that are banned, allowed and required, as in `CandidateRequest`.
+        outputs: the tokens that there are.
+
+    Attributes:
+        struct: the same for the C.
+    """
+
+    def __init__(self, tokens: Iterable[Tensor | None], rows: int, outputs: int):
+        banned, allowed, required = (None if x is None else x.numpy() for x in tokens)
+        if required is None:
+            required = np.zeros((rows, 0), dtype=np.int64)
+        has_any = np.asarray((required >= 0).any(1))
+        for pairs in (banned, allowed):
+            if pairs is not None:
+                has_any[pairs[:, 0]] = True
+        count = int(np.count_nonzero(has_any))
+        self.places = np.where(has_any, has_any.cumsum() - 1, -1)
+        # A last row, at -1, stands for all that have none.
+        self.required = np.concatenate((required[has_any], np.full_like(required[:1], -1)))
+        self.log_probs = np.full(self.required.shape, -np.inf, dtype=np.float32)
+        self.banned = np.zeros((count, outputs), dtype=np.uint8)
+        if allowed is not None:
+            at = self.places[allowed[:, 0]]
+            self.banned[np.unique(at)] = 1
+            self.banned[at, allowed[:, 1]] = 0
+        if banned is not None:
+            self.banned[self.places[banned[:, 0]], banned[:, 1]] = 1
+        self.struct = structs.Constraints(
+            count=count,
+            outputs=outputs,
+            width=required.shape[1],
+            places=address(self.places),
+            banned=address(self.banned),
+            required=address(self.required),
+            log_probs=address(self.log_probs),
+        )
+
+    def append_required(self, rows: Array, logp: Array, ids: Array) -> tuple[Array, Array]:
+        """The best of some rows, (N', C), and what the C found of the tokens that these require."""
+        places = self.places[rows]
+        required = self.log_probs[places], self.required[places].clip(0)
+        return np.hstack((logp, required[0])), np.hstack((ids, required[1]))
