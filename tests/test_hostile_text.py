@@ -23,7 +23,8 @@ import seq2seq
 from seq2seq.constraints.placeholders import PLACEHOLDERS, Placeholders
 from seq2seq.constraints.spelling import count_occurrences, is_inside_word
 from seq2seq.documents.document import Document
-from seq2seq.documents.html_text import TextFinder, unescape
+from seq2seq.documents.html_markup import read_html
+from seq2seq.documents.markup import unescape
 from seq2seq.metrics.text_checks import cautions
 from seq2seq.tokenization import sentencepiece
 from seq2seq.tokenization.splitting import SENTENCE_END
@@ -68,7 +69,7 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "placeholders": lambda text: Placeholders(re.compile(PLACEHOLDERS)).terms(text),
     "document": lambda text: read_document(text, "de"),
     "document without spaces": lambda text: read_document(text, "zh"),
-    "html": lambda text: (TextFinder(text), unescape(text)),
+    "html": lambda text: (read_html(text), unescape(text)),
     "parts of a long text": lambda text: [m.end() for m in SENTENCE_END.finditer(text)],
     "cautions": lambda text: cautions([text], {"a": [text]}),
     "occurrences": lambda text: [count_occurrences(text[:n], text) for n in (99, LENGTH // 2)],
@@ -122,7 +123,7 @@ def test_overlapping_occurrences_are_counted(unit: str, n: int, text: str, anywh
 def test_a_number_that_python_cannot_read_is_text() -> None:
     text = f"Tor &#{'0' * 5000}65; A&#0065;"
     assert unescape(text)[0] == text.replace("&#0065;", "A")
-    document = Document.of(text, "de", html=True)
+    document = Document.of(text, "de", read=read_html)
     assert document.join(document.sentences) == text
 
 
@@ -130,7 +131,7 @@ def test_a_number_that_python_cannot_read_is_text() -> None:
     "text", ["A <!-- b>C", "A <!-- b --><!-- b>C", "A <!-- <b> --><!--b<c>C", "A <!--->b--><!-->C"]
 )
 def test_a_comment_without_an_end_ends_with_the_next_tag(text: str) -> None:
-    assert Document.of(text, "de", html=True).sentences == ["A", "C"]
+    assert Document.of(text, "de", read=read_html).sentences == ["A", "C"]
 
 
 def test_the_service_takes_no_patterns_and_no_glossaries() -> None:
