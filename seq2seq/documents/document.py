@@ -95,10 +95,8 @@ class Document:
             place = end
         return place
 
-    def copied(self, sentence: int) -> list[str]:
-        """What the translation of a sentence has in common with it: the content of its elements
-        that are not translated.
-        """
+    def copies(self, sentence: int) -> list[str]:
+        """The texts of a sentence that are not translated, in their order."""
         inside = self.elements[sentence][::-1]
         texts = []
         while inside:
@@ -125,8 +123,9 @@ class Document:
         """
         space = " " if target and not is_spaceless(target) else ""
         texts: list[str] = []
-        for number, translation in enumerate(translations):
-            before, sentence = self.between[number], self.sentences[number]
+        pairs = enumerate(zip(translations, self.sentences, strict=True))
+        for number, (translation, sentence) in pairs:
+            before = self.between[number]
             texts.append(before or space if texts else before)
             plain = re.sub(r"\s*[\r\n]\s*", " ", translation.strip())
             if translation == sentence:
@@ -135,20 +134,20 @@ class Document:
                 known = links[number] if links else None
                 words = known or diagonal_links(spans_of(sentence), spans_of(plain))
                 parts = place_tags(sentence, self.elements[number], plain, words)
-                texts += [part.text if part.element else escape(part.text) for part in parts]
+                texts += [part.text if part.element else escape_text(part.text) for part in parts]
             else:
-                texts.append(escape(plain) if self.has_tags else plain)
+                texts.append(escape_text(plain) if self.has_tags else plain)
         return "".join([*texts, self.between[-1]])
 
 
-def escape(text: str) -> str:
+def escape_text(text: str) -> str:
     """A text as it stands between tags."""
     return html.escape(text, quote=False)
 
 
 def spans_of(text: str) -> list[tuple[int, int]]:
-    """The words of a text between spaces."""
-    return [match.span() for match in re.finditer(r"\S+", text)]
+    """The words and marks of a text."""
+    return [match.span() for match in re.finditer(r"\w+|[^\w\s]+", text)]
 
 
 def sentences_of(text: str, language: str | None, split: Split) -> Iterator[tuple[int, int]]:

@@ -114,7 +114,9 @@ class Run:
             elif tag.kind == "copy":
                 element.text = tag.text
                 element.end = starts[min(self.places[k] + len(tag.text), last) - first]
-            element.is_break = tag.kind == "alone" and bool(tag.text)
+            beside = self.text[max(0, self.places[k] - 1) : self.places[k] + 2]
+            is_lone = sum(map(str.isspace, beside)) == 1
+            element.is_break = tag.kind == "alone" and tag.text == " " and is_lone
         return roots
 
     def _markup(self, tag: int, tags: range, first: int, last: int) -> str:

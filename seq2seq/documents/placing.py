@@ -65,6 +65,7 @@ class Placement:
     def __init__(self, sentence: str, translation: str, words: WordLinks):
         self.sentence, self.translation, self.words = sentence, translation, words
         self.spans: dict[Element, Span] = {}  # of target words
+        self._copies: dict[Element, Span] = {}  # characters of what is there as it should be
         self._linked: list[set[int]] = [set() for _ in words.target]
         for source, target in words.links:
             self._linked[target].add(source)
@@ -127,6 +128,7 @@ class Placement:
             begin = bisect_right([end for _, end in target], place)
             end = bisect_left([start for start, _ in target], place + len(element.text))
             if begin < end and not any(taken[begin - first : end - first]):
+                self._copies[element] = place, place + len(element.text)
                 return begin - first, end - first
             place = self.translation.find(element.text, place + 1, target[last - 1][1])
         return None
@@ -182,7 +184,7 @@ class Placement:
             place = after if is_after_space and element.start else before
             place = min(max(place, lowest), highest)
             return place, place
-        opening, closing = target[first][0], target[last - 1][1]
+        opening, closing = self._copies.get(element, (target[first][0], target[last - 1][1]))
         inside = self.sentence[element.start : element.end]
         opening -= inside.startswith(" ") and text[:opening].endswith(" ")
         closing += inside.endswith(" ") and text[closing:].startswith(" ")

@@ -44,8 +44,9 @@ class XMLReader:
         marks = find_marks(text[start:])
         tokens = [Token("block", 0, start + (marks[0].begin if marks else len(text) - start))]
         depth = 0  # of elements in one that is not translated, and this one
-        for mark, following in zip(marks, [*marks[1:], None], strict=True):
-            begin, end = start + mark.begin, start + following.begin if following else len(text)
+        ends = [start + mark.begin for mark in marks[1:]]
+        for mark, end in zip(marks, [*ends, len(text)], strict=False):
+            begin = start + mark.begin
             if depth:
                 depth += (mark.kind == "open") - (mark.kind == "close")
                 tokens[-1] = tokens[-1]._replace(end=end)

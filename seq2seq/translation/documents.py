@@ -24,7 +24,7 @@ def requests_of(
         request = TranslationRequest(sentence, **wishes)
         if document.elements[number]:
             request.links, request.units = links, "tokens"
-            copied = document.copied(number) if copies else []
+            copied = document.copies(number) if copies else []
             request.must = (*request.must, *((text,) for text in copied))
         requests.append(request)
     return requests
