@@ -351,7 +351,7 @@ def test_links_take_the_place_of_others_only_when_all_are_there(
     output.write_text("0-0\n")
     before = set(tmp_path.iterdir())
     monkeypatch.setattr(Translator, "alignments", failing)
-    monkeypatch.setattr("seq2seq.cli.align.files.FIRST", 1)
+    monkeypatch.setattr("seq2seq.cli.align.choice.FIRST", 1)
     files = "--source", test_set[0], "--target", test_set[1]
     assert f"{output}: No space left" in refused(seq2seq("align", run, *files, "-o", output))
     assert output.read_text() == "0-0\n" and set(tmp_path.iterdir()) == before

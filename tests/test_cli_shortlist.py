@@ -9,6 +9,7 @@ import test_cli
 from test_cli import SENTENCES, Command, refused
 from tiny_runs import corpus
 
+from seq2seq.cli.options import choose_shortlist
 from seq2seq.shortlist.file import NAME, read_shortlist
 from seq2seq.tokenization.tokenizer import Tokenizers
 from seq2seq.translator import Translator
@@ -63,3 +64,12 @@ def test_a_shortlist_of_other_pieces_is_refused(seq2seq: Command, listed: Path) 
 def test_links_need_text(seq2seq: Command, run: Path) -> None:
     message = refused(seq2seq("shortlist", run, "--align"))
     assert "--align is for text: add --source FILE and --target FILE" in message
+
+
+def test_a_shortlist_is_found_from_any_folder(
+    listed: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(listed.parent)  # an actor of Ray works in another one
+    run = Path(listed.name)
+    assert choose_shortlist(run, None) == choose_shortlist(run, run / NAME) == listed / NAME
+    assert choose_shortlist(run, Path("none")) is None

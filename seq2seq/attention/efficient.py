@@ -5,11 +5,7 @@ from torch import Tensor
 from seq2seq.attention.base import Attended, Cost, Encoded, Place, Role
 from seq2seq.attention.heads import HeadedAttention
 from seq2seq.attention.memory import SourceMemory, StateMemory
-from seq2seq.functional.efficient import (
-    efficient_attention,
-    efficient_context,
-    efficient_weights,
-)
+from seq2seq.functional.efficient import efficient_attention, efficient_context, efficient_weights
 
 
 class Efficient(HeadedAttention[StateMemory]):

@@ -16,13 +16,8 @@ HELP = "average the weights of several checkpoints"
 
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
-    command.add_argument(
-        "paths",
-        nargs="+",
-        type=InputPath,
-        metavar="PATH",
-        help="the folder of a run, or checkpoints",
-    )
+    paths = "the folder of a run, or checkpoints"
+    command.add_argument("paths", nargs="+", type=InputPath, metavar="PATH", help=paths)
     which = command.add_mutually_exclusive_group()
     which.add_argument("--best", type=positive, metavar="N", help="the N best checkpoints of a run")
     which.add_argument("--last", type=positive, metavar="N", help="the N last checkpoints of a run")

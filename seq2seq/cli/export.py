@@ -39,19 +39,10 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
     add("path", type=InputPath, metavar="PATH", help="a checkpoint, or the folder of a run")
     add("--format", required=True, choices=list(NEEDED), help="the format to write")
-    add(
-        "-o",
-        "--output",
-        required=True,
-        type=Path,
-        help="the folder to write; of argos, the .argosmodel",
-    )
-    add(
-        "--check",
-        type=InputPath,
-        metavar="FILE",
-        help="sources to compare on; default: those of the validation set, or else random pieces",
-    )
+    written = "the folder to write; of argos, the .argosmodel"
+    add("-o", "--output", required=True, type=Path, help=written)
+    sources = "sources to compare on; default: of the validation set, or else random pieces"
+    add("--check", type=InputPath, metavar="FILE", help=sources)
     add("--sentences", type=positive, default=64, metavar="N", help="compare on N (%(default)s)")
 
 

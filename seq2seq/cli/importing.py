@@ -21,19 +21,13 @@ HELP = "make a run of a model of another program"
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    add(
-        "path", metavar="PATH", type=InputPath, help="a folder of Hugging Face, or a .npz of Marian"
-    )
+    model = "a folder of Hugging Face, or a .npz of Marian"
+    add("path", metavar="PATH", type=InputPath, help=model)
     add("-o", "--output", required=True, type=Path, help="the folder of the run to write")
     add("--source", metavar="LANGUAGE", help="of the source: de; default: as the model says")
     add("--target", metavar="LANGUAGE", help="of the target")
-    add(
-        "--vocab",
-        nargs="+",
-        type=InputPath,
-        metavar="FILE",
-        help="of a .npz: its SentencePiece vocabulary, or two, source then target; and vocab.yml",
-    )
+    vocabulary = "of a .npz: its SentencePiece model, or two, source then target; and vocab.yml"
+    add("--vocab", nargs="+", type=InputPath, metavar="FILE", help=vocabulary)
 
 
 def run(arguments: argparse.Namespace) -> int:

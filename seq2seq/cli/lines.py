@@ -9,16 +9,15 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from functools import partial
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from seq2seq.data.text import strip_line_end
 from seq2seq.environment import delay_interrupts
-from seq2seq.symbols import EOS, NAMES
 from seq2seq.text_stream import BLOCK, Readable, TextBytes
 
 if TYPE_CHECKING:
     from seq2seq.tokenization.tokenizer import Tokenizer
-    from seq2seq.translation.request import Translation, TranslationRequest
+    from seq2seq.translation.request import TranslationRequest
 
 # Maximum bytes of a line with its ending: the pieces of a longer one would fill the memory.
 LONGEST_INPUT_LINE = 2**20
@@ -160,23 +159,8 @@ def json_lines(
         unknown = dict.fromkeys(("score", "confidence", "truncated", "tokens"))
         return [] if nbest else [json.dumps({"line": line_no, "text": text, **unknown})]
     best = found[: nbest or 1]
-    return [json.dumps(json_entry(line_no, t, labels), ensure_ascii=False) for t in best]
-
-
-def json_entry(line_no: int, translation: "Translation", labels: list[str]) -> dict[str, Any]:
-    pieces = [NAMES[EOS] if i == EOS else labels[i] for i in translation.ids]
-    unsatisfied = {"unmet": translation.unsatisfied} if translation.unsatisfied else {}
-    shortlist = {"shortlist": True} if translation.shortlist else {}
-    return {
-        "line": line_no,
-        "text": translation.text,
-        **unsatisfied,
-        **shortlist,
-        "score": translation.score,
-        "confidence": translation.confidence,
-        "truncated": translation.truncated,
-        "tokens": list(zip(pieces, translation.token_logp, strict=True)),
-    }
+    entries = ({"line": line_no, **translation.to_json(labels)} for translation in best)
+    return [json.dumps(entry, ensure_ascii=False) for entry in entries]
 
 
 def one_line(text: str) -> str:

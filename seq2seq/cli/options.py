@@ -60,9 +60,10 @@ def workers(text: str) -> int | str:
 class Option(NamedTuple):
     """An option of the command line: `kind` reads its value, or holds the possible ones."""
 
-    kind: Callable[[str], object] | tuple[str, ...]
+    kind: Callable[[str], object] | tuple[str, ...] | tuple[int, ...]
     metavar: str | None
     help: str
+    default: object = None
 
 
 # Named as in conf/decode; where one is not given, the configuration of the model says it.
@@ -99,26 +100,32 @@ ENGINE = {
     "workers": Option(workers, "N", "processes of one thread; auto: one per core, if worth it"),
     "shortlist": Option(InputPath, "FILE", "likely pieces; none: leave out that of the run"),
 }
+MEANS = ("probabilities", "log-probabilities")
+MEAN = {
+    "weights": Option(
+        weight_list, "W,W", "of the first model and of each --with; by default equal"
+    ),
+    "mean": Option(MEANS, None, "what is averaged, for each next piece (probabilities)"),
+}
 REQUIREMENTS = ("glossary", "ignore_case", "keep", "mbr")
-ENSEMBLE = ("with", "weights", "mean")
+ENSEMBLE = ("with", *MEAN)
 
 
-def add_options(group: argparse._ArgumentGroup, options: Mapping[str, Option]) -> None:
-    for name, (kind, metavar, text) in options.items():
+def add_options(
+    group: argparse._ActionsContainer, options: Mapping[str, Option], **more: Any
+) -> None:
+    """Add options to a command, or to a group of its options; `more` is for `add_argument`."""
+    for name, (kind, metavar, text, default) in options.items():
+        values: dict[str, Any] = {"type": kind, "metavar": metavar}
         if isinstance(kind, tuple):
-            group.add_argument(option_name(name), choices=kind, help=text)
-        else:
-            group.add_argument(option_name(name), type=kind, metavar=metavar, help=text)
+            values = {"type": type(kind[0]), "choices": kind}
+        group.add_argument(option_name(name), help=text, **{"default": default, **values, **more})
 
 
-def add_model(command: argparse.ArgumentParser, nargs: str | None = None) -> None:
-    command.add_argument(
-        "path",
-        type=InputPath,
-        nargs=nargs,
-        metavar="PATH",
-        help="a checkpoint, or the folder of a run",
-    )
+def add_model(command: argparse.ArgumentParser, **more: Any) -> None:
+    """The model, and options of all that reads one; `more` is for `add_argument`."""
+    path = "a checkpoint, or the folder of a run"
+    command.add_argument("path", type=InputPath, metavar="PATH", help=path, **more)
     add_device(command)
 
 
@@ -130,25 +137,9 @@ def add_device(command: argparse.ArgumentParser) -> None:
 
 def add_ensemble(command: argparse.ArgumentParser) -> None:
     group = command.add_argument_group("ensemble")
-    add = group.add_argument
-    add(
-        "--with",
-        type=InputPath,
-        action="append",
-        metavar="PATH",
-        help="a model with the same pieces, joined with the first; may be repeated",
-    )
-    add(
-        "--weights",
-        type=weight_list,
-        metavar="W,W",
-        help="of the first model and each of --with, in order; by default all the same",
-    )
-    add(
-        "--mean",
-        choices=("probabilities", "log-probabilities"),
-        help="what the models are joined by, for each next piece (probabilities)",
-    )
+    others = "a model with the same pieces, joined with the first; may be repeated"
+    group.add_argument("--with", type=InputPath, action="append", metavar="PATH", help=others)
+    add_options(group, MEAN)
 
 
 def add_decoding(command: argparse.ArgumentParser) -> None:
@@ -205,23 +196,24 @@ def open_models(path: str | Path, arguments: argparse.Namespace) -> "Translator"
 
         if len(paths) == 1:
             return Translator.load(path, arguments.device, arguments.tag)
-        options: dict[str, Any] = {name: getattr(arguments, name) for name in ENSEMBLE[1:]}
+        options: dict[str, Any] = {name: getattr(arguments, name) for name in MEAN}
         given = {name: value for name, value in options.items() if value is not None}
         return Translator.ensemble(paths, device=arguments.device, tag=arguments.tag, **given)
 
 
 def choose_shortlist(path: Path, given: Path | None) -> Path | None:
-    """The shortlist that a model is used with: that of --shortlist, or else the one in the folder
-    of its run, which is then said.
+    """The shortlist that a model is used with, for a process in any folder: that of --shortlist, or
+    else the one in the folder of its run, which is then said.
     """
     from seq2seq.shortlist.file import find_shortlist
 
     if given is not None:
-        return None if given == Path("none") else given
+        return None if given == Path("none") else given.absolute()
     found = find_shortlist(path)
-    if found is not None:
-        print(printable(f"using {found}; without it: --shortlist none"), file=sys.stderr)
-    return found
+    if found is None:
+        return None
+    print(printable(f"using {found}; without it: --shortlist none"), file=sys.stderr)
+    return found.absolute()
 
 
 def options_of_models(arguments: argparse.Namespace) -> list[str]:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from seq2seq.cli.evaluate.testset import is_table
 from seq2seq.cli.files import InputPath, check_written, folder_of, inputs_of
-from seq2seq.cli.options import add_model, positive
+from seq2seq.cli.options import Option, add_model, add_options, positive
 from seq2seq.data.text import check_parallel, read_lines
 from seq2seq.errors import ConfigError, DataError, Seq2SeqError, format_count, printable
 
@@ -31,6 +31,10 @@ T = TypeVar("T")
 HELP = "report on a run as one HTML page"
 SENTENCES = 500  # enough for intervals; a small model translates them in a minute
 SAMPLES = 12  # pairs whose alignment is shown
+FILES = {
+    "source": Option(InputPath, "FILE", "sentences to translate, instead of the run's"),
+    "reference": Option(InputPath, "FILE", "their translations"),
+}
 
 
 class TestText(NamedTuple):
@@ -46,21 +50,9 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add_model(command)
     add = command.add_argument
     add("-o", "--output", type=Path, help="the page (report.html in the folder of the run)")
-    add(
-        "--source",
-        type=InputPath,
-        metavar="FILE",
-        help="sentences to translate, instead of the run's",
-    )
-    add("--reference", type=InputPath, metavar="FILE", help="their translations")
-    add(
-        "--sentences",
-        "-n",
-        type=positive,
-        default=SENTENCES,
-        metavar="N",
-        help="translate the first N only (%(default)s)",
-    )
+    add_options(command, FILES)
+    first = "translate the first N only (%(default)s)"
+    add("--sentences", "-n", type=positive, default=SENTENCES, metavar="N", help=first)
 
 
 def run(arguments: argparse.Namespace) -> int:

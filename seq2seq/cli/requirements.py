@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from seq2seq.cli.files import InputPath
 from seq2seq.cli.lines import LONGEST_INPUT_LINE
-from seq2seq.cli.options import positive
+from seq2seq.cli.options import Option, add_options, positive
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.languages import is_spaceless
 from seq2seq.text_stream import without_marks
@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from seq2seq.translation.request import Translation, TranslationRequest
     from seq2seq.translator import Translator
 
+KEEP = "copy what matches as it is; placeholders: {name}, %%s, addresses and tags"
+OPTIONS = {
+    "glossary": Option(InputPath, "FILE", "terms and their translations, tab-separated"),
+    "keep": Option(str, "REGEX", KEEP),
+    "mbr": Option(positive, "N", "choose among N by minimum Bayes risk"),
+}
 TOO_LONG = (
     f"has {LONGEST_INPUT_LINE:,} bytes or more and is not translated: is there one sentence per "
     "line?"
@@ -25,20 +31,10 @@ TOO_LONG = (
 
 def add_requirements(command: argparse.ArgumentParser) -> None:
     """The options of `rules_of` and `rank_by_risk`."""
-    add = command.add_argument_group("requirements").add_argument
-    add(
-        "--glossary",
-        type=InputPath,
-        metavar="FILE",
-        help="terms and their translations, tab-separated",
-    )
-    add("--ignore-case", action="store_true", help="find terms of the glossary in any case")
-    add(
-        "--keep",
-        metavar="REGEX",
-        help="copy what matches as it is; placeholders: {name}, %%s, addresses and tags",
-    )
-    add("--mbr", type=positive, metavar="N", help="choose among N by minimum Bayes risk")
+    group = command.add_argument_group("requirements")
+    add_options(group, OPTIONS)
+    ignore_case = "find terms of the glossary in any case"
+    group.add_argument("--ignore-case", action="store_true", help=ignore_case)
 
 
 def check_requirements(arguments: argparse.Namespace) -> None:

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from seq2seq.cli.files import InputPath, check_written, inputs_of
-from seq2seq.cli.options import natural_number, positive
+from seq2seq.cli.options import BEAM, ENGINE, Option, add_options, natural_number, positive
 from seq2seq.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -26,6 +26,23 @@ log = logging.getLogger("seq2seq.serving")
 
 HELP = "serve models over HTTP, with a page to translate on"
 DEMO = Path("runs/demo/quickstart")
+FILES = {
+    "keys": Option(InputPath, "FILE", "keys, one a line; clients must send one of them"),
+    "tls_cert": Option(InputPath, "FILE", "serve https, with this certificate"),
+    "tls_key": Option(InputPath, "FILE", "the private key, if it is in another file"),
+}
+REPEATED = {
+    "cors": Option(str, "ORIGIN", "pages of this origin may send requests; may be repeated"),
+    "allow_host": Option(str, "NAME", "answer to this name as well; may be repeated"),
+    "trusted_proxy": Option(str, "ADDRESS", "a proxy, or network, that names clients; repeatable"),
+}
+LIMITS = {
+    "queue": Option(positive, "N", "maximum pieces that wait (%(default)s)", 40_960),
+    "deadline": Option(positive, "S", "seconds to wait (%(default)s)", 30),
+    "connections": Option(
+        positive, "N", "open connections, and requests at once (%(default)s)", 512
+    ),
+}
 NEEDED = "the service needs a few small packages: pip install 'seq2seq-attention-zoo[serve]'"
 
 
@@ -36,52 +53,16 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add("--model", **again, metavar="NAME=PATH", help="a model with a name; may be repeated")
     add("--demo", action="store_true", help="the model of the demo")
     add("--device", default="auto", help="cpu, cuda or auto (%(default)s)")
-    add("--beam-size", type=positive, metavar="K", help="number of beams; 1 is greedy")
-    add("--precision", choices=("float32", "bfloat16", "int8"), help="precision of the arithmetic")
+    add_options(command, {"beam_size": BEAM["beam_size"], "precision": ENGINE["precision"]})
     add("--workers", type=positive, default=1, metavar="N", help="processes of each model (1)")
-    add = command.add_argument_group("access").add_argument
+    access = command.add_argument_group("access")
+    add = access.add_argument
     add("--host", default="127.0.0.1", help="the address to listen at (%(default)s)")
     add("--port", type=natural_number, default=8000, help="%(default)s; 0 is any that is free")
-    add(
-        "--keys",
-        type=InputPath,
-        metavar="FILE",
-        help="keys, one a line; clients must send one of them",
-    )
     add("--no-auth", action="store_true", help="allow anyone who reaches the address to translate")
-    add("--tls-cert", type=InputPath, metavar="FILE", help="serve https, with this certificate")
-    add(
-        "--tls-key",
-        type=InputPath,
-        metavar="FILE",
-        help="the private key, if it is in another file",
-    )
-    add(
-        "--cors",
-        **again,
-        metavar="ORIGIN",
-        help="pages of this origin may send requests; may be repeated",
-    )
-    add(
-        "--allow-host", **again, metavar="NAME", help="answer to this name as well; may be repeated"
-    )
-    add(
-        "--trusted-proxy",
-        **again,
-        metavar="ADDRESS",
-        help="trust this proxy, or network of proxies, to name the client; may be repeated",
-    )
-    add = command.add_argument_group("limits").add_argument
-    add(
-        "--queue",
-        type=positive,
-        default=40960,
-        metavar="N",
-        help="maximum pieces that wait (%(default)s)",
-    )
-    add("--deadline", type=positive, default=30, metavar="S", help="seconds to wait (%(default)s)")
-    connections = "maximum open connections, and requests at once (%(default)s)"
-    add("--connections", type=positive, default=512, metavar="N", help=connections)
+    add_options(access, FILES)
+    add_options(access, REPEATED, **again)
+    add_options(command.add_argument_group("limits"), LIMITS)
 
 
 def run(arguments: argparse.Namespace) -> int:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 from seq2seq.cli import status
 from seq2seq.cli.files import InputPath, check_apart, inputs_of
 from seq2seq.cli.lines import format_of
-from seq2seq.cli.options import option_name, positive
+from seq2seq.cli.options import Option, add_options, option_name, positive
 from seq2seq.cli.requirements import rank_by_risk, request_of
 from seq2seq.cli.shards import (
     LINES,
@@ -45,7 +45,6 @@ if TYPE_CHECKING:
     from seq2seq.translator import Translator
 
 OF_OTHERS = ("texts", "input", "output", "document")
-OF_FILES = ("output_dir", "shard", "shard_lines", "merge", "ray")
 NAMED = 5  # shards in a message
 
 
@@ -54,29 +53,12 @@ class IncompleteError(Exception):
 
 
 def add_files(command: argparse.ArgumentParser) -> None:
-    add = command.add_argument_group("many files").add_argument
-    add(
-        "--files",
-        type=InputPath,
-        metavar="FOLDER",
-        help="translate all files in FOLDER, plain or .gz",
-    )
-    add("--output-dir", type=Path, metavar="FOLDER", help="for --files: where they are written")
-    add(
-        "--shard",
-        type=parse_part,
-        metavar="I/N",
-        help="for --files: do part I of N, on N machines; by default those of a Slurm array",
-    )
-    add(
-        "--shard-lines", type=positive, metavar="N", help=f"for --files: lines of a shard ({LINES})"
-    )
-    add("--merge", action="store_true", help="for --files: check that all is there, and join it")
-    add(
-        "--ray",
-        metavar="ADDRESS",
-        help="for --files: on all cores of a Ray cluster: auto, local, or HOST:PORT",
-    )
+    group = command.add_argument_group("many files")
+    folder = "translate all files in FOLDER, plain or .gz"
+    group.add_argument("--files", type=InputPath, metavar="FOLDER", help=folder)
+    add_options(group, OF_FILES)
+    merge = "for --files: check that all is there, and join it"
+    group.add_argument("--merge", action="store_true", help=merge)
 
 
 def parse_part(text: str) -> tuple[int, int]:
@@ -84,6 +66,17 @@ def parse_part(text: str) -> tuple[int, int]:
     if not match or not 1 <= int(match[1]) <= int(match[2]):
         raise argparse.ArgumentTypeError(f"{text!r} should be like 1/8, 2/8, ..., 8/8")
     return int(match[1]), int(match[2])
+
+
+RAY = "for --files: on all cores of a Ray cluster: auto, local, or HOST:PORT"
+OF_FILES = {
+    "output_dir": Option(Path, "FOLDER", "for --files: where they are written"),
+    "shard": Option(
+        parse_part, "I/N", "for --files: part I of N; by default that of a Slurm array"
+    ),
+    "shard_lines": Option(positive, "N", f"for --files: lines of a shard ({LINES})"),
+    "ray": Option(str, "ADDRESS", RAY),
+}
 
 
 def part_of_array() -> tuple[int, int]:
@@ -113,7 +106,9 @@ def check_files(arguments: argparse.Namespace) -> None:
     """
     folder, output = arguments.files, arguments.output_dir
     if folder is None:
-        if given := [option_name(name) for name in OF_FILES if getattr(arguments, name)]:
+        if given := [
+            option_name(name) for name in (*OF_FILES, "merge") if getattr(arguments, name)
+        ]:
             raise ConfigError(f"{given[0]} is for many files: add --files FOLDER")
         return
     if given := [option_name(name) for name in OF_OTHERS if getattr(arguments, name)]:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from seq2seq.cli.lines import InputLines
-from seq2seq.cli.options import ANY, BEAM, ENSEMBLE, REQUIREMENTS, SAMPLE, model_paths, option_name
+from seq2seq.cli.options import ANY, BEAM, MEAN, REQUIREMENTS, SAMPLE, model_paths, option_name
 from seq2seq.durable import create_text
 from seq2seq.errors import ConfigError, DataError
 
@@ -25,7 +25,7 @@ SHARDS = ".shards"  # in the folder of the output
 OPTION_FILES = (".options.json", "options.json")
 # Options on which translations depend.
 DECISIVE = ["tag", "prefix", "max_source", "nbest", "json", "json_input", "precision", "sample"]
-DECISIVE += chain(REQUIREMENTS, ENSEMBLE[1:], ANY, BEAM, SAMPLE)
+DECISIVE += chain(REQUIREMENTS, MEAN, ANY, BEAM, SAMPLE)
 LINES, BYTES = 1000, 2**24  # of a shard at most, or a line more: they are in memory
 
 Lines = list[str | None]
@@ -125,15 +125,14 @@ def record_options(arguments: argparse.Namespace) -> None:
     """
     from seq2seq.checkpoint.folder import find_checkpoint
     from seq2seq.data.file_memo import sha256_of
-    from seq2seq.shortlist.file import find_shortlist, path_of
+    from seq2seq.shortlist.file import path_of
 
     values = {name: getattr(arguments, name) for name in DECISIVE}
     given = {name: value for name, value in values.items() if value not in (None, False, "")}
     if arguments.glossary:
         given["glossary"] = sha256_of(arguments.glossary)
-    lists = given.pop("shortlist", None) or find_shortlist(arguments.path)
-    if lists and lists != Path("none"):
-        given["shortlist"] = sha256_of(path_of(lists))
+    if arguments.shortlist:  # from `choose_shortlist`
+        given["shortlist"] = sha256_of(path_of(arguments.shortlist))
     given["path"] = [sha256_of(find_checkpoint(p)) for p in model_paths(arguments.path, arguments)]
     given["shard_lines"] = shard_lines(arguments)
     now, folder = json.loads(json.dumps(given)), arguments.output_dir / SHARDS

@@ -20,19 +20,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO, cast
 
 from seq2seq.cli import status
-from seq2seq.cli.documents import (
-    check_documents,
-    keep_placeholders,
-    translate_documents,
-)
-from seq2seq.cli.files import (
-    STDIN,
-    InputPath,
-    check_input,
-    check_written,
-    inputs_of,
-    warn_of_files,
-)
+from seq2seq.cli.documents import check_documents, keep_placeholders, translate_documents
+from seq2seq.cli.files import STDIN, InputPath, check_input, check_written, inputs_of, warn_of_files
 from seq2seq.cli.lines import InputLines, as_utf8, format_of, write_line
 from seq2seq.cli.options import (
     add_decoding,
@@ -70,22 +59,14 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add_model(command)
     add = command.add_argument
     add("texts", nargs="*", metavar="TEXT", help="texts to translate; none: read lines from stdin")
-    add(
-        "-i",
-        "--input",
-        type=InputPath,
-        metavar="FILE",
-        help="read lines from FILE instead of stdin",
-    )
+    instead = "read lines from FILE instead of stdin"
+    add("-i", "--input", type=InputPath, metavar="FILE", help=instead)
     add("-o", "--output", type=Path, metavar="FILE", help="write to FILE instead of stdout")
     add("--nbest", type=positive, metavar="N", help="print N translations, with their scores")
     add("--json", action="store_true", help="print JSON lines: score, confidence, pieces")
     add("--prefix", default="", metavar="TEXT", help="what every translation must begin with")
-    add(
-        "--json-input",
-        action="store_true",
-        help='read JSON lines: "text"; "prefix", "must" and "must_not" of its translation',
-    )
+    entries = 'read JSON lines: "text"; "prefix", "must" and "must_not" of its translation'
+    add("--json-input", action="store_true", help=entries)
     add("--document", action="store_true", help="translate the sentences of whole texts")
     add("--html", action="store_true", help="for --document: what is between the tags of HTML")
     add_files(command)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from seq2seq.data.filtering import EMPTY, KEPT, LONG
+from seq2seq.errors import format_count
 from seq2seq.symbols import UNK
 
 LINES_KEPT = 100
@@ -101,8 +102,7 @@ class EncodingStats:
             f"longer than {self.max_length} pieces": self.long,
         }
         left_out = [f"{each.count:,} {why} ({each})" for why, each in reasons.items() if each.count]
-        pairs = "pair" if self.read == 1 else "pairs"
-        sentence = f"{self.read:,} {pairs} read, {self.kept:,} kept"
+        sentence = f"{format_count(self.read, 'pair')} read, {self.kept:,} kept"
         return f"{sentence}; left out: {', '.join(left_out)}" if left_out else sentence
 
     @classmethod

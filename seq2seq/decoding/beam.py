@@ -1,7 +1,6 @@
 """Beam search: the K best prefixes of each sentence, one token longer at every step."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NamedTuple
 
@@ -130,8 +129,8 @@ class BeamState(SearchState):
 
     search: "Beam"
 
-    def __init__(self, searches: Sequence[Search], source_lengths: Tensor, *arguments: Any):
-        super().__init__(searches, source_lengths, *arguments)
+    def __init__(self, *arguments: Any):
+        super().__init__(*arguments)
         self.exponent = self.option_values("length_penalty")
         self.max_finished = self.option_values("max_finished", np.int64)
         B, K = self.tokens.shape[:2]

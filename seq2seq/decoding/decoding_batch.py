@@ -11,7 +11,13 @@ from torch import Tensor
 from seq2seq.attention.page_pool import PagePool
 from seq2seq.constraints.guide import Guide
 from seq2seq.decoding.native.search import NativeSearch, native_search
-from seq2seq.decoding.search import Array, Hypothesis, Search, SearchState, StepChoice
+from seq2seq.decoding.search import (
+    Hypothesis,
+    Search,
+    SearchState,
+    SentenceOptions,
+    StepChoice,
+)
 from seq2seq.decoding.stats import Stats
 from seq2seq.models import Encoded, Seq2Seq
 from seq2seq.models.base import Decoded
@@ -46,12 +52,14 @@ def decode(
     """
     if not len(source):
         return []
-    batch = DecodingBatch(model, search)
-    batch.join(source, range(len(source)), prefixes, draw_ids, guides=guides)
+    B, batch = len(source), DecodingBatch(model, search)
+    options = prefixes or [()] * B, draw_ids or range(B), guides or [None] * B
+    sentences = [SentenceOptions(search, *each) for each in zip(*options, strict=True)]
+    batch.join(source, range(B), sentences)
     hypotheses: dict[int, list[Hypothesis]] = {}
     while len(batch):
         hypotheses.update(batch.step())
-    return [hypotheses[row] for row in range(len(source))]
+    return [hypotheses[row] for row in range(B)]
 
 
 class DecodingBatch:
@@ -96,39 +104,20 @@ class DecodingBatch:
         return len(self) * self.search.beams
 
     def join(
-        self,
-        source: Tensor,
-        request_ids: Sequence[int],
-        prefixes: Sequence[Sequence[int]] | None = None,
-        draw_ids: Sequence[int] | None = None,
-        searches: Sequence[Search] | None = None,
-        guides: Sequence[Guide | None] | None = None,
-        lists: Sequence[Array] | None = None,
+        self, source: Tensor, request_ids: Sequence[int], sentences: Sequence[SentenceOptions]
     ) -> None:
         """Start sentences.
 
         Args:
             source: ids (B, S), each row ending in eos and padded at the right.
             request_ids: by which `step` answers, B.
-            prefixes: the tokens that each translation must begin with.
-            draw_ids: what random draws depend on, B; None = the request ids.
-            searches: of each sentence, B, of the batch's kind; None = the batch's.
-            guides: of each sentence, B, if any.
-            lists: the tokens that each sentence may use, B; None = all.
+            sentences: the options of each, B.
         """
         start = perf_counter_ns()
         state = self.model.start(encode(self.model, source), self.search.beams, self.pages)
         self.stats.lap("encode", start)
-        draw_ids = request_ids if draw_ids is None else draw_ids
-        search_state = self.search.start(
-            (source != PAD).sum(1) - 1,
-            max_length=self.model.max_length,
-            draw_ids=torch.tensor(draw_ids, device=source.device),
-            prefixes=prefixes,
-            searches=searches,
-            guides=guides,
-            lists=lists,
-        )
+        lengths = (source != PAD).sum(1) - 1
+        search_state = self.search.start(lengths, sentences, self.model.max_length)
         tokens = search_state.first_tokens()[:, None]
         if len(self):
             self._state.merge(state)

@@ -9,9 +9,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from seq2seq.constraints.guide import Guide
 from seq2seq.decoding.beam import Beam, BeamState, Continuations, select_continuations
-from seq2seq.decoding.search import FREE, Array, Hypothesis, StepChoice, rank_hypotheses
+from seq2seq.decoding.search import (
+    FREE,
+    Array,
+    Hypothesis,
+    SentenceOptions,
+    StepChoice,
+    rank_hypotheses,
+)
 from seq2seq.errors import ConfigError
 
 
@@ -28,25 +34,14 @@ class DiverseState(BeamState):
     search: "GroupBeam"
 
     def __init__(
-        self,
-        searches: "Sequence[DiverseBeam]",
-        source_lengths: Tensor,
-        max_length: int | None,
-        draw_ids: Tensor,
-        prefixes: Sequence[Sequence[int]],
-        guides: Sequence[Guide | None],
-        lists: Sequence[Array],
+        self, source_lengths: Tensor, sentences: Sequence[SentenceOptions], max_length: int | None
     ):
-        G = searches[0].groups
-        super().__init__(
-            [group for search in searches for group in [search.group] * G],
-            source_lengths.repeat_interleave(G),
-            max_length,
-            draw_ids.repeat_interleave(G),
-            [prefix for prefix in prefixes for _ in range(G)],
-            [guide for guide in guides for _ in range(G)],
-            [tokens for tokens in lists for _ in range(G)],
-        )
+        groups: list[SentenceOptions] = []
+        for each in sentences:
+            assert isinstance(each.search, DiverseBeam)
+            groups += [each._replace(search=each.search.group)] * each.search.groups
+        source_lengths = source_lengths.repeat_interleave(len(groups) // len(sentences))
+        super().__init__(source_lengths, groups, max_length)
         self.diversity_penalty = self.option_values("diversity_penalty")
 
     def advance(self, logp: Tensor, ids: Tensor, weights: Tensor | None = None) -> StepChoice:

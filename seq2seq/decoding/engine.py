@@ -14,7 +14,7 @@ from seq2seq.decoding.beam import Beam
 from seq2seq.decoding.decoding_batch import DecodingBatch
 from seq2seq.decoding.native.search import is_search_covered
 from seq2seq.decoding.request import SentenceRequest, Status
-from seq2seq.decoding.search import Array, Search, check_prefix
+from seq2seq.decoding.search import NO_LIST, Search, SentenceOptions, check_prefix
 from seq2seq.decoding.sentence_engine import SentenceEngine
 from seq2seq.decoding.stats import Stats
 from seq2seq.errors import ConfigError, Seq2SeqError
@@ -242,32 +242,24 @@ class Engine(SentenceEngine):
         if key not in self._batches:
             self._batches[key] = DecodingBatch(self.model, key.kind, self.pool, self.stats)
         batch, ids = self._batches[key], [request.id for request in requests]
-        constraints = [request.constraint for request in requests]
-        guides = [None if each is None else self.guide(each) for each in constraints]
-        lists = None
-        if self.shortlist is not None:
-            pairs = zip(requests, guides, strict=True)
-            lists = [self._list_tokens(self.shortlist, *pair) for pair in pairs]
-        batch.join(
-            pad_rows([request.source for request in requests]).to(self.device),
-            ids,
-            [request.prefix for request in requests],
-            [request.draw_id or 0 for request in requests],
-            [request.search or self.search for request in requests],
-            guides,
-            lists,
-        )
+        source = pad_rows([request.source for request in requests]).to(self.device)
+        batch.join(source, ids, [self._options_of(request) for request in requests])
         for request in requests:
             request.status = Status.RUNNING
             self._started[request.id] = batch
         self.stats.admitted += len(ids)
 
-    def _list_tokens(
-        self, shortlist: Shortlist, request: SentenceRequest, guide: Guide | None
-    ) -> Array:
-        """The tokens that a sentence may use: of its list, its prefix and its constraint."""
-        asked = () if guide is None else guide.pieces()
-        return shortlist.tokens(request.source, [*request.prefix, *asked])
+    def _options_of(self, request: SentenceRequest) -> SentenceOptions:
+        """The options of a sentence. With a shortlist it may use the tokens of its own list, of its
+        prefix and of its constraint.
+        """
+        guide = None if request.constraint is None else self.guide(request.constraint)
+        tokens = NO_LIST
+        if self.shortlist is not None:
+            asked = () if guide is None else guide.pieces()
+            tokens = self.shortlist.tokens(request.source, [*request.prefix, *asked])
+        search = request.search or self.search
+        return SentenceOptions(search, request.prefix, request.draw_id or 0, guide, tokens)
 
     def _reserve(self) -> None:
         """Make room for the next tokens, if need be by sending the youngest back to the queue."""

@@ -41,6 +41,24 @@ FREE = -1  # in place of a forced token: the search chooses
 NO_LIST = np.zeros(0, dtype=np.int64)  # of tokens: all may be used
 
 
+class SentenceOptions(NamedTuple):
+    """The options of one sentence of a batch.
+
+    Attributes:
+        search: of the batch's kind.
+        prefix: the tokens that its translation must begin with.
+        draw_id: random draws depend on it, and on nothing else of the batch.
+        guide: if it has one.
+        tokens: that it may use, ascending; none = all.
+    """
+
+    search: "Search"
+    prefix: Sequence[int] = ()
+    draw_id: int = 0
+    guide: Guide | None = None
+    tokens: Array = NO_LIST
+
+
 class StepChoice(NamedTuple):
     """The choice of one step, for N = B * K rows."""
 
@@ -139,41 +157,22 @@ class Search:
     def start(
         self,
         source_lengths: Tensor,
-        *,
+        sentences: Sequence[SentenceOptions] | None = None,
         max_length: int | None = None,
-        draw_ids: Tensor | None = None,
-        prefixes: Sequence[Sequence[int]] | None = None,
-        searches: Sequence["Search"] | None = None,
-        guides: Sequence[Guide | None] | None = None,
-        lists: Sequence[Array] | None = None,
     ) -> "SearchState":
         """The state of B new sentences with `source_lengths` pieces (B,), eos not counted.
 
         Args:
+            sentences: the options of each; None = this search, draw ids from 0 on, and no others.
             max_length: maximum tokens that the model can write, eos included; None = no limit.
-            draw_ids: random draws depend on these, and on nothing else of the batch, (B,); None = 0
-                to B - 1.
-            prefixes: the tokens that each translation must begin with.
-            searches: of each sentence, all of one kind; None = this one for all.
-            guides: of each sentence, if any.
-            lists: the tokens that each sentence may use, ascending; None = all.
 
         Raises: ValueError for a prefix that contains pad, bos or eos, or is too long for the model.
         """
-        for prefix in filter(len, prefixes or ()):
+        if sentences is None:
+            sentences = [SentenceOptions(self, draw_id=i) for i in range(len(source_lengths))]
+        for prefix in filter(len, (each.prefix for each in sentences)):
             check_prefix(prefix, max_length)
-        B = len(source_lengths)
-        if draw_ids is None:
-            draw_ids = torch.arange(B, device=source_lengths.device)
-        return self.search_state(
-            searches or [self] * B,
-            source_lengths,
-            max_length,
-            draw_ids,
-            prefixes or [()] * B,
-            guides or [None] * B,
-            lists or [NO_LIST] * B,
-        )
+        return self.search_state(source_lengths, sentences, max_length)
 
     def limit(self, source_length: int, model_limit: int | None = None, prefix: int = 0) -> int:
         """Maximum tokens of a translation, eos included.
@@ -214,26 +213,25 @@ class SearchState:
 
     def __init__(
         self,
-        searches: Sequence[Search],
         source_lengths: Tensor,
+        sentences: Sequence[SentenceOptions],
         max_length: int | None,
-        draw_ids: Tensor,
-        prefixes: Sequence[Sequence[int]],
-        guides: Sequence[Guide | None],
-        lists: Sequence[Array],
     ):
-        self.search, self.searches = searches[0].kind, list(searches)
-        self.guides = Guides(guides, self.search.beams)
+        searches = [each.search for each in sentences]
+        prefixes = [each.prefix for each in sentences]
+        self.search, self.searches = searches[0].kind, searches
+        self.guides = Guides([each.guide for each in sentences], self.search.beams)
         self.device = source_lengths.device
-        self.draw_ids, self.source_lengths = draw_ids.cpu().numpy(), source_lengths.cpu().numpy()
+        integers = partial(np.array, dtype=np.int64)
+        self.draw_ids = integers([each.draw_id for each in sentences])
+        self.source_lengths = source_lengths.cpu().numpy()
         B, K = len(source_lengths), self.search.beams
         pieces: list[int] = self.source_lengths.tolist()
-        integers = partial(np.array, dtype=np.int64)
         sizes = list(zip(searches, pieces, map(len, prefixes), strict=True))
         self.limits = integers([search.limit(n, max_length, prefix) for search, n, prefix in sizes])
         minimums = [search.min_length(n) for search, n, _ in sizes]
         self.min_lengths = np.minimum(integers(minimums), self.limits)
-        self.listed = pad_lists(lists)
+        self.listed = pad_lists([each.tokens for each in sentences])
         self._token_lists: TokenLists | None = None
         # (B, P + 1): the longest prefix, too, is followed by a FREE column
         width = 1 + max(map(len, prefixes), default=0)

@@ -19,7 +19,6 @@ from seq2seq.durable import write_text
 from seq2seq.interchange import coverage
 from seq2seq.interchange.libraries import import_library
 from seq2seq.models.transformer import DecoderLayer, Transformer
-from seq2seq.nn.embedding import Embeddings
 from seq2seq.nn.positions import ALiBi, PositionScheme, Rotary, T5Bias
 from seq2seq.shortlist import Shortlist
 from seq2seq.symbols import BOS, EOS, NAMES, NEVER_GENERATED, UNK
@@ -132,27 +131,18 @@ def model_spec(specs: Any, model: Transformer) -> Any:
     spec.decoder.embeddings.weight = to_numpy(embeddings.target.weight)
     set_linear(spec.decoder.projection, embeddings.output)
     spec.decoder.projection.bias = without_symbols(embeddings.output.bias)
-    set_stack(
-        specs, spec.encoder, model.encoder, model.encoder_position, model.encoder_norm, embeddings
-    )
-    set_stack(
-        specs, spec.decoder, model.decoder, model.decoder_position, model.decoder_norm, embeddings
-    )
+    set_stack(specs, spec.encoder, model, "encoder")
+    set_stack(specs, spec.decoder, model, "decoder")
     return spec
 
 
-def set_stack(
-    specs: Any,
-    spec: Any,
-    layers: Any,
-    position: PositionScheme,
-    norm: nn.Module,
-    embeddings: Embeddings,
-) -> None:
-    """Describe an encoder or a decoder: its positions, layers and last norm."""
-    spec.scale_embeddings = embeddings.scale != 1.0
+def set_stack(specs: Any, spec: Any, model: Transformer, side: str) -> None:
+    """Describe the encoder or the decoder: its positions, layers and last norm."""
+    layers, norm = getattr(model, side), getattr(model, f"{side}_norm")
+    position: PositionScheme = getattr(model, f"{side}_position")
+    spec.scale_embeddings = model.embeddings.scale != 1.0
     if not isinstance(position, T5Bias | Rotary):
-        spec.position_encodings.encodings = table(position, embeddings.dim)
+        spec.position_encodings.encodings = table(position, model.embeddings.dim)
     if isinstance(norm, nn.LayerNorm | nn.RMSNorm):
         set_norm(spec.layer_norm, norm)
     for layer_spec, layer in zip(spec.layer, layers, strict=True):

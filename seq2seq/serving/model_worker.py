@@ -17,6 +17,7 @@ from seq2seq.constraints.request import Rules
 from seq2seq.decoding import engine_options
 from seq2seq.decoding.precision import describe_backend
 from seq2seq.decoding.search import Search
+from seq2seq.errors import format_count
 from seq2seq.languages import language_code
 from seq2seq.serving.client_request import ClientRequest
 from seq2seq.serving.engine_thread import EngineThread
@@ -51,10 +52,9 @@ class Arithmetic(NamedTuple):
     reason: str
 
     def __str__(self) -> str:
-        beams = f"{self.beam_size} beam{'s' * (self.beam_size != 1)}"
-        threads = f"{self.threads} thread{'s' * (self.threads != 1)}"
+        counts = format_count(self.beam_size, "beam"), format_count(self.threads, "thread")
         decoder = f"torch: {self.reason}" if self.reason else "C"
-        return f"{self.precision}, {beams}, {threads}, decoded in {decoder}"
+        return f"{self.precision}, {', '.join(counts)}, decoded in {decoder}"
 
 
 class ModelWorker:

@@ -9,8 +9,6 @@ import torch.distributed as dist
 from lightning.pytorch.callbacks import WeightAveraging
 from torch import Tensor
 
-from seq2seq.data.batch import Batch
-
 
 class RandomState(L.Callback):
     """Saves and restores the random state of each process, which Lightning does not.
@@ -137,12 +135,7 @@ class MeanLoss(L.Callback):
         trainer.fit_loop.epoch_loop._batches_that_stepped = trainer.global_step
 
     def on_train_batch_end(
-        self,
-        trainer: L.Trainer,
-        pl_module: L.LightningModule,
-        outputs: Any,
-        batch: Batch,
-        index: int,
+        self, trainer: L.Trainer, pl_module: L.LightningModule, outputs: Any, batch: Any, index: int
     ) -> None:
         self.sums += outputs["sums"]
         if not ends_update(trainer, index) or trainer.global_step % self.every:

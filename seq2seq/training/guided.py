@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from seq2seq.attention import Attention, Role
+from seq2seq.attention import Attention
 from seq2seq.data.options import DataOptions
 from seq2seq.data.piece_links import BatchLinks
 from seq2seq.errors import ConfigError
@@ -57,8 +57,7 @@ def find_guided_head(options: GuidedOptions, model: Seq2Seq) -> GuidedHead | Non
     """
     if options.links is None:
         return None
-    attentions = [module for module in model.modules() if isinstance(module, Attention)]
-    cross = [a for a in attentions if a.place.role is Role.CROSS]
+    cross = model.cross_attentions
     # The last but one, as in Garg et al.; but not the first of several, whose queries have read
     # nothing of the source.
     layer = options.layer or min(len(cross), max(2, len(cross) - 1))

@@ -7,7 +7,6 @@ from typing import Any
 
 import torch
 
-from seq2seq.attention import Attention
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
 from seq2seq.registry import Table, check_options, check_range
@@ -36,9 +35,8 @@ def build_optimizer(
 def learning_rate_groups(model: Seq2Seq, lr: float) -> list[dict[str, Any]]:
     """The parameters of each learning rate, `lr` itself first; see `Attention.lr_multipliers`."""
     lr_multipliers: dict[Any, float] = {}
-    for module in model.modules():
-        if isinstance(module, Attention):
-            lr_multipliers |= module.lr_multipliers()
+    for attention in model.attentions:
+        lr_multipliers |= attention.lr_multipliers()
     groups: dict[float, list[Any]] = defaultdict(list, {1.0: []})
     for parameter in model.parameters():
         groups[lr_multipliers.get(parameter, 1.0)].append(parameter)

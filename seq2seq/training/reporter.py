@@ -67,13 +67,7 @@ class Reporter(L.Callback):
         self.samples = {}
 
     def on_validation_batch_end(
-        self,
-        trainer: L.Trainer,
-        pl_module: L.LightningModule,
-        outputs: Any,
-        batch: Batch,
-        index: int,
-        *_: Any,
+        self, trainer: L.Trainer, pl_module: Any, outputs: Any, batch: Any, index: int, *_: Any
     ) -> None:
         if self.is_silent(trainer):
             (count,) = trainer.num_val_batches

@@ -17,11 +17,7 @@ from yaml import YAMLError  # type: ignore[import-untyped]
 
 from seq2seq import checkpoint
 from seq2seq.attention.multihead import MultiHead
-from seq2seq.checkpoint.differences import (
-    MODEL_NODES,
-    RUNTIME_OPTIONS,
-    find_differences,
-)
+from seq2seq.checkpoint.differences import MODEL_NODES, RUNTIME_OPTIONS, find_differences
 from seq2seq.errors import ConfigError
 from seq2seq.models import Seq2Seq
 from seq2seq.tokenization.tokenizer import Tokenizers

@@ -59,9 +59,7 @@ class StopOnSignal(L.Callback):
             self.stopping = trainer.strategy.reduce_boolean_decision(told, all=False)
             self.last.wanted |= self.stopping
 
-    def on_train_batch_start(
-        self, trainer: L.Trainer, pl_module: L.LightningModule, batch: Any, index: int
-    ) -> None:
+    def on_train_batch_start(self, trainer: L.Trainer, *_: Any) -> None:
         """By now the last step is complete: its metrics are written, and its validation is done."""
         if not self.stopping:
             return

@@ -10,6 +10,7 @@ from seq2seq.constraints.request import Groups, Requirements, check_request
 from seq2seq.decoding.request import Request, SentenceRequest, Status
 from seq2seq.decoding.search import Search
 from seq2seq.errors import Seq2SeqError
+from seq2seq.symbols import EOS, NAMES
 
 SHOWN = 10  # phrases that a message names
 DIVERGED = (
@@ -38,6 +39,23 @@ class Translation(NamedTuple):
         pieces, as their product is.
         """
         return math.exp(sum(self.token_logp) / max(len(self.token_logp), 1))
+
+    def to_json(self, labels: Sequence[str]) -> dict[str, Any]:
+        """For JSON: the text, its quality, and its pieces with their log-probabilities.
+
+        Args:
+            labels: the text of each piece, by id.
+        """
+        pieces = [NAMES[EOS] if i == EOS else labels[i] for i in self.ids]
+        return {
+            "text": self.text,
+            **({"unmet": self.unsatisfied} if self.unsatisfied else {}),
+            **({"shortlist": True} if self.shortlist else {}),
+            "score": self.score,
+            "confidence": self.confidence,
+            "truncated": self.truncated,
+            "tokens": list(zip(pieces, self.token_logp, strict=True)),
+        }
 
 
 class Problem(NamedTuple):

@@ -19,6 +19,7 @@ from seq2seq.decoding import (
     build_search,
     decode,
 )
+from seq2seq.decoding.search import SentenceOptions
 from seq2seq.models.candidates import CandidateRequest
 from seq2seq.symbols import BOS, EOS, PAD, UNK
 
@@ -94,16 +95,22 @@ def test_a_prefix_too_long_for_its_source_raises_the_limit() -> None:
     assert capped.limit(100, model_limit=9) == 9
 
 
+def start_greedy(*prefixes: list[int], max_length: int | None = None) -> SearchState:
+    """Sentences of five pieces with these prefixes."""
+    sentences = [SentenceOptions(Greedy(), prefix) for prefix in prefixes]
+    return Greedy().start(torch.full((len(prefixes),), 5), sentences, max_length)
+
+
 @pytest.mark.parametrize("symbol, name", [(PAD, "<pad>"), (BOS, "<s>"), (EOS, "</s>")])
 def test_symbols_in_a_prefix_are_refused(symbol: int, name: str) -> None:
     with pytest.raises(ValueError, match=f"should not contain {re.escape(name)}"):
-        Greedy().start(torch.tensor([5, 5]), prefixes=[[4], [4, symbol]])
+        start_greedy([4], [4, symbol])
 
 
 def test_a_prefix_that_a_model_cannot_write_and_end_is_refused() -> None:
-    Greedy().start(torch.tensor([5]), prefixes=[[4] * 5], max_length=6)
+    start_greedy([4] * 5, max_length=6)
     with pytest.raises(ValueError, match="prefix of 6 tokens should have at most 5"):
-        Greedy().start(torch.tensor([5]), prefixes=[[4] * 6], max_length=6)
+        start_greedy([4] * 6, max_length=6)
 
 
 def step_all(search_state: SearchState, step: int) -> Tensor:

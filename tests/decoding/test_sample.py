@@ -11,6 +11,7 @@ from toys import TableModel
 
 from seq2seq.decoding import Hypothesis, Sample, SearchState, decode
 from seq2seq.decoding.sample import uniform_draw
+from seq2seq.decoding.search import SentenceOptions
 
 DRAWS = 20_000
 LOGITS = torch.tensor([2.0, 1.5, 0.5, 0.0, -1.0, -2.0], dtype=torch.float64)  # best first
@@ -97,7 +98,8 @@ def test_epsilon_counts_what_top_k_leaves_as_all() -> None:
 
 def test_sentences_of_one_batch_may_keep_different_tokens() -> None:
     searches = [Sample(min_p=0.6), Sample(epsilon=0.15), Sample(), Sample(top_p=0.3)]
-    search_state = Sample().start(torch.full((DRAWS,), 9), searches=searches * (DRAWS // 4))
+    sentences = [SentenceOptions(searches[i % 4], draw_id=i) for i in range(DRAWS)]
+    search_state = Sample().start(torch.full((DRAWS,), 9), sentences)
     logp = torch.tensor([0.4, 0.3, 0.2, 0.1], dtype=torch.float64).log()
     tokens = search_state.advance(logp.expand(DRAWS, -1), torch.arange(4).expand(DRAWS, -1)).tokens
     kept = [len(part.unique()) for part in tokens.view(-1, 4).T]
@@ -158,7 +160,7 @@ def test_a_sentence_draws_by_its_id_in_any_batch() -> None:
 
     def draws(draw_ids: list[int]) -> dict[int, list[int]]:
         search_state: SearchState = search.start(
-            torch.full((len(draw_ids),), 9), draw_ids=torch.tensor(draw_ids)
+            torch.full((len(draw_ids),), 9), [SentenceOptions(search, (), i) for i in draw_ids]
         )
         rows = 2 * len(draw_ids)
         ids = torch.arange(10, 16).expand(rows, -1)

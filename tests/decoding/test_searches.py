@@ -12,6 +12,7 @@ from torch import Tensor
 from toys import TableModel, assert_same, next_logp
 
 from seq2seq.decoding import Hypothesis, Search, SearchState, build_search, decode
+from seq2seq.decoding.search import SentenceOptions
 from seq2seq.models import Seq2Seq
 from seq2seq.models.candidates import CandidateRequest
 from seq2seq.symbols import BOS, EOS
@@ -50,8 +51,7 @@ class Run:
     def arrive(self, cases: Sequence[Case]) -> None:
         born = self.search.start(
             torch.tensor([case.pieces for case in cases]),
-            draw_ids=torch.tensor([case.draw_id for case in cases]),
-            prefixes=[case.prefix for case in cases],
+            [SentenceOptions(self.search, case.prefix, case.draw_id) for case in cases],
         )
         self.cases += cases
         self.rows += [[] for _ in cases for _ in range(self.search.beams)]

@@ -34,7 +34,6 @@ from seq2seq.serving.auth import Access
 from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.languages import detect
 from seq2seq.serving.model_worker import ModelWorker
-from seq2seq.serving.protocols import v1
 from seq2seq.serving.service import Limits, Service
 from seq2seq.serving.validation import FORM
 from seq2seq.symbols import EOS
@@ -249,7 +248,7 @@ def test_all_that_is_told_of_a_translation_is_described(client: TestClient) -> N
     described = yaml.safe_load(client.get("/openapi.yaml").text)["components"]["schemas"]
     known = described["Translation"]["properties"]
     every = Translation("a", 0.0, [EOS], (-0.1,), unsatisfied=("b",), shortlist=True)
-    told = v1.translation_json(every, [])
+    told = every.to_json([])
     assert {"unmet", "shortlist"} <= set(told) <= set(known)
 
 

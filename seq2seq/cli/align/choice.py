@@ -2,7 +2,8 @@
 
 import argparse
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -24,6 +25,7 @@ GUESS = (
     "align PATH --source FILE --target FILE --gold FILE --choose"
 )
 
+FIRST = 200  # pairs that the guess of a layer is based on
 READ = ("layer", "heads", "shift")
 Shape = tuple[int, int]  # decoder layers of a model, heads of each
 
@@ -81,6 +83,21 @@ def select_choice(
     check_choice(wanted, *shape)
     # The reason no longer holds if the options changed the choice.
     return ExplainedChoice(wanted, shape, why if why == GUESS or wanted == choice else "")
+
+
+def choose_reading(
+    options: argparse.Namespace,
+    checkpoint: Path,
+    config: Mapping[str, Any],
+    alignments: Iterator[Alignment | None],
+) -> tuple[ExplainedChoice | None, Iterator[Alignment | None]]:
+    """`select_choice` by the first alignments, None if no pair can be aligned; and all of them."""
+    first: list[Alignment | None] = []
+    while not any(first) and (more := list(islice(alignments, FIRST))):
+        first += more
+    known = [alignment for alignment in first if alignment is not None]
+    choice = select_choice(options, checkpoint, config, known) if known else None
+    return choice, chain(first, alignments)
 
 
 def model_shape(alignment: Alignment) -> Shape:

@@ -18,7 +18,7 @@ from pathlib import Path
 
 from seq2seq.cli.files import InputPath, check_written, folder_of, inputs_of, warn_of_files
 from seq2seq.cli.lines import as_utf8
-from seq2seq.cli.options import add_model, positive
+from seq2seq.cli.options import Option, add_model, add_options, positive
 from seq2seq.errors import ConfigError
 
 LINKS, PAGE = ".align", ".html"  # suffixes of links and of pages
@@ -27,83 +27,44 @@ HELP = "align the words of sentences and translations: a picture, or links"
 
 def add_arguments(command: argparse.ArgumentParser) -> None:
     add_model(command, nargs="?")
-    command.add_argument("source", nargs="?", metavar="SRC", help="a sentence")
-    command.add_argument(
-        "target", nargs="?", metavar="TGT", help="its translation; without it the model's own"
-    )
-    command.add_argument(
-        "-o",
-        "--output",
-        type=Path,
-        help="file to write; its suffix sets the format: .png, .svg, .pdf a picture, .align links, "
-        ".html an interactive page (for a sentence, map.png in the folder of the run)",
-    )
-    command.add_argument("--json", action="store_true", help="for files: print one JSON object")
-    add_choice(command)
-    command.add_argument(
-        "--units",
-        choices=("words", "subwords"),
-        default="words",
-        help="what is aligned: words between spaces, or the tokenizer's pieces (%(default)s)",
-    )
+    add = command.add_argument
+    add("source", nargs="?", metavar="SRC", help="a sentence")
+    add("target", nargs="?", metavar="TGT", help="its translation; without it the model's own")
+    add("-o", "--output", type=Path, help=OUTPUT)
+    add("--json", action="store_true", help="for files: print one JSON object")
+    units = "what is aligned: words between spaces, or the tokenizer's pieces (%(default)s)"
+    add("--units", choices=("words", "subwords"), default="words", help=units)
+    choice = command.add_argument_group("what is read; by default, what --choose saved")
+    add_options(choice, CHOICE)
+    best = "try all on --gold, and save the one with the lowest error rate beside the checkpoint"
+    choice.add_argument("--choose", action="store_true", help=best)
     files = command.add_argument_group("whole files, one sentence per line, may be .gz")
     files.add_argument("--source", dest="source_file", type=InputPath, metavar="FILE")
     files.add_argument("--target", dest="target_file", type=InputPath, metavar="FILE")
-    files.add_argument(
-        "--gold",
-        type=InputPath,
-        metavar="FILE",
-        help="reference links: print error rate (AER), precision, recall, F1",
-    )
-    add_directions(command)
-
-
-def add_choice(command: argparse.ArgumentParser) -> None:
-    group = command.add_argument_group("what is read; by default, what --choose saved")
-    group.add_argument("--layer", type=positive, metavar="N", help="decoder layer, from 1")
-    group.add_argument(
-        "--heads",
-        type=heads,
-        metavar="mean|all|N",
-        help="the mean over heads, a map of each, or head N, from 1",
-    )
-    group.add_argument(
-        "--shift",
-        type=int,
-        choices=(0, 1),
-        help="where the model looked when it wrote a word (0), or one step later (1)",
-    )
-    group.add_argument(
-        "--choose",
-        action="store_true",
-        help="try all on --gold, and save the one with the lowest error rate beside the checkpoint",
-    )
+    rates = "reference links: print error rate (AER), precision, recall, F1"
+    files.add_argument("--gold", type=InputPath, metavar="FILE", help=rates)
+    both = command.add_argument_group("both directions")
+    add_options(both, DIRECTIONS)
+    aligner = "instead of PATH: links from any aligner, one or two directions, source first"
+    both.add_argument("--links", type=InputPath, nargs="+", metavar="FILE", help=aligner)
 
 
 def heads(text: str) -> str | int:
     return text if text in ("mean", "all") else positive(text)
 
 
-def add_directions(command: argparse.ArgumentParser) -> None:
-    group = command.add_argument_group("both directions")
-    group.add_argument(
-        "--reverse",
-        type=InputPath,
-        metavar="PATH",
-        help="a model from target to source, to combine with PATH",
-    )
-    group.add_argument(
-        "--links",
-        type=InputPath,
-        nargs="+",
-        metavar="FILE",
-        help="instead of PATH: links from any aligner, one or two directions, source first",
-    )
-    group.add_argument(
-        "--symmetrize",
-        choices=("intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and"),
-        help="how to combine two directions (grow-diag-final-and)",
-    )
+OUTPUT = "file to write; its suffix sets the format: .png, .svg, .pdf a picture, .align links, "
+OUTPUT += ".html an interactive page (for a sentence, map.png in the folder of the run)"
+CHOICE = {
+    "layer": Option(positive, "N", "decoder layer, from 1"),
+    "heads": Option(heads, "mean|all|N", "the mean over heads, a map of each, or head N, from 1"),
+    "shift": Option((0, 1), None, "where it looked when it wrote a word, or one step later (1)"),
+}
+HEURISTICS = ("intersection", "union", "grow-diag", "grow-diag-final", "grow-diag-final-and")
+DIRECTIONS = {
+    "reverse": Option(InputPath, "PATH", "a model from target to source, to combine with PATH"),
+    "symmetrize": Option(HEURISTICS, None, "how to combine two directions (grow-diag-final-and)"),
+}
 
 
 def run(arguments: argparse.Namespace) -> int:

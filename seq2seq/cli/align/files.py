@@ -3,7 +3,6 @@
 import argparse
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
-from itertools import chain, islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -30,7 +29,6 @@ from seq2seq.errors import ConfigError
 from seq2seq.languages import is_spaceless
 from seq2seq.translator import Translator
 
-FIRST = 200  # pairs that the guess of a layer is based on
 SHOWN = 5  # best candidates in a table
 
 
@@ -158,16 +156,11 @@ def read_direction(
     arguments: argparse.Namespace, direction: Direction
 ) -> tuple[choice.ExplainedChoice | None, Iterator[set[Link] | None]]:
     """The choice for a direction, and the links of all pairs, one at a time, source first."""
-    alignments = direction.alignments(arguments)
-    first = first_alignments(alignments)
-    known = [alignment for alignment in first if alignment is not None]
-    config = direction.translator.config
-    reading = None
-    if known:
-        reading = choice.select_choice(direction.options, direction.checkpoint, config, known)
+    of_model = direction.options, direction.checkpoint, direction.translator.config
+    reading, alignments = choice.choose_reading(*of_model, direction.alignments(arguments))
 
     def links() -> Iterator[set[Link] | None]:
-        for alignment in chain(first, alignments):
+        for alignment in alignments:
             if alignment is None or reading is None:
                 yield None
             else:
@@ -175,11 +168,3 @@ def read_direction(
                 yield swap_sides(pair_links) if direction.swapped else pair_links
 
     return reading, links()
-
-
-def first_alignments(alignments: Iterator[Alignment | None]) -> list[Alignment | None]:
-    """The first alignments, in batches of `FIRST`, until one of them is not None."""
-    first: list[Alignment | None] = []
-    while not any(first) and (more := list(islice(alignments, FIRST))):
-        first += more
-    return first

@@ -70,6 +70,24 @@ def read_links(path: Path, count: int, of: str) -> list[Links]:
     return links
 
 
+def read_link_files(arguments: argparse.Namespace, paths: Sequence[Path]) -> list[list[Links]]:
+    """The links of files, checked against the two files of text if these are given.
+
+    Raises: DataError as `read_links`, and for a link to a word that is not there.
+    """
+    links = [read_alignment(path) for path in paths]  # each once: it may be a pipe
+    count, of, sizes = len(links[0]), str(paths[0]), None
+    if arguments.source_file:
+        files = arguments.source_file, arguments.target_file
+        count, of = check_parallel(*files, "aligning"), name_files(arguments)
+        sizes = count_pair_words(*files)
+    for path, lines in zip(paths, links, strict=True):
+        check_line_count(path, len(lines), count, of)
+        if sizes is not None:
+            check_all_links(path, lines, sizes, of)
+    return links
+
+
 def count_pair_words(source: Path, target: Path) -> list[tuple[int, int]]:
     """Words of source and target of each pair."""
     pairs = zip(read_lines(source), read_lines(target), strict=True)
@@ -148,20 +166,8 @@ def outcome_entry(arguments: argparse.Namespace, rates: Mapping[str, LinkCounts]
 
 def align_links(arguments: argparse.Namespace) -> int:
     """`seq2seq align --links`. Returns: 0."""
-    paths: list[Path] = arguments.links
-    if arguments.gold:
-        paths = [*paths, arguments.gold]
-    links = [read_alignment(path) for path in paths]  # each once: it may be a pipe
-    count, of, sizes = len(links[0]), str(paths[0]), None
-    if arguments.source_file:
-        files = arguments.source_file, arguments.target_file
-        count, of = check_parallel(*files, "aligning"), name_files(arguments)
-        sizes = count_pair_words(*files)
-    for path, lines in zip(paths, links, strict=True):
-        check_line_count(path, len(lines), count, of)
-        if sizes is not None:
-            check_all_links(path, lines, sizes, of)
-    reference = links.pop() if arguments.gold else []
+    links = read_link_files(arguments, [*arguments.links, *filter(None, [arguments.gold])])
+    count, reference = len(links[0]), links.pop() if arguments.gold else []
     # The possible links of an aligner count as links, too.
     _, rates = combine_directions(
         arguments, [[pair.possible for pair in lines] for lines in links], reference

@@ -12,18 +12,15 @@ from pathlib import Path
 from typing import Any
 
 from seq2seq.cli.evaluate.printed import Findings, findings_entry, findings_lines
-from seq2seq.cli.evaluate.systems import (
-    System,
-    check_systems,
-    file_content,
-    translate_systems,
-)
+from seq2seq.cli.evaluate.systems import System, check_systems, file_content, translate_systems
 from seq2seq.cli.evaluate.testset import USAGE, TestSet, read_test_set, split_files
 from seq2seq.cli.files import InputPath, check_written, inputs_of
 from seq2seq.cli.options import (
+    Option,
     add_decoding,
     add_device,
     add_ensemble,
+    add_options,
     decoding_arguments,
     model_paths,
     options_of_models,
@@ -50,41 +47,16 @@ def add_arguments(command: argparse.ArgumentParser) -> None:
     add_device(command)
     add("-o", "--output", type=Path, help="also write the translations, of one PATH only")
     add("--json", action="store_true", help="print one JSON object instead")
-    add_scores(command)
-    add_comparison(command)
+    scores = command.add_argument_group("scores")
+    add_options(scores, SCORES)
+    lengths = "also print the first score by source length"
+    scores.add_argument("--lengths", action="store_true", help=lengths)
+    several = command.add_argument_group("comparison of several PATHs")
+    paired = "test each against the first: is the difference significant?"
+    several.add_argument("--paired", choices=("bootstrap", "randomization"), help=paired)
     add_requirements(command)
     add_ensemble(command)
     add_decoding(command)
-
-
-def add_scores(command: argparse.ArgumentParser) -> None:
-    group = command.add_argument_group("scores")
-    add = group.add_argument
-    add(
-        "--metrics",
-        type=lambda text: text.split(","),
-        metavar="A,B",
-        help="any of bleu, chrf, ter, bleu-tokenized, exact, ser; by default bleu,chrf,ter, and "
-        "bleu-tokenized if the references look tokenized",
-    )
-    add(
-        "--resamples",
-        type=resamples,
-        metavar="N",
-        help="resamples for 95%% intervals; 0 for none. By default 1000, and none for more "
-        "than 10,000 sentences, which would fill the memory",
-    )
-    add("--language", metavar="CODE", help="target language; by default the model's")
-    add("--lengths", action="store_true", help="also print the first score by source length")
-
-
-def add_comparison(command: argparse.ArgumentParser) -> None:
-    group = command.add_argument_group("comparison of several PATHs")
-    group.add_argument(
-        "--paired",
-        choices=("bootstrap", "randomization"),
-        help="test each against the first: is the difference significant?",
-    )
 
 
 def resamples(text: str) -> int:
@@ -94,6 +66,17 @@ def resamples(text: str) -> int:
             f"{value} should be 0, or 2 to {MAX_RESAMPLES:,}; usually 1000"
         )
     return value
+
+
+METRICS = "any of bleu, chrf, ter, bleu-tokenized, exact, ser; by default bleu,chrf,ter, and "
+METRICS += "bleu-tokenized if the references look tokenized"
+RESAMPLES = "resamples for 95%% intervals; 0 for none. By default 1000, and none for more than "
+RESAMPLES += "10,000 sentences, which would fill the memory"
+SCORES = {
+    "metrics": Option(lambda text: text.split(","), "A,B", METRICS),
+    "resamples": Option(resamples, "N", RESAMPLES),
+    "language": Option(str, "CODE", "target language; by default the model's"),
+}
 
 
 def check_arguments(arguments: argparse.Namespace, paths: list[Path]) -> None:

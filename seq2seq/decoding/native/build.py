@@ -20,6 +20,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from seq2seq.durable import remove
 from seq2seq.errors import Seq2SeqError
 
 SOURCES = Path(__file__).parent
@@ -96,14 +97,6 @@ def find_library(folder: Path, key: str) -> Path | None:
     return None
 
 
-def remove_path(path: Path) -> None:
-    """Remove whatever is there."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
-
-
 def clean(folder: Path, key: str) -> None:
     """Remove what is damaged under this key, and by age what killed compilers and other versions
     left: other processes may be at work, and machines with other processors share a home.
@@ -112,7 +105,7 @@ def clean(folder: Path, key: str) -> None:
         age = time.time() - path.lstat().st_mtime
         if path.name.startswith(f"{key}-") or age > (MONTH if path.suffix == ".so" else HOUR):
             with suppress(OSError):  # it may belong to somebody else
-                remove_path(path)
+                remove(path)
 
 
 def library_key(compiler: str) -> str:

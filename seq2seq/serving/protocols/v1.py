@@ -2,7 +2,7 @@
 
 import asyncio
 import json
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator
 from itertools import chain
 from typing import Any
 
@@ -15,8 +15,6 @@ from seq2seq.documents.document import Split
 from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.languages import english_name
 from seq2seq.serving.service import ClientText, Service
-from seq2seq.symbols import EOS, NAMES
-from seq2seq.translation.request import Translation
 
 PARTIAL_SECONDS = 0.05  # between two looks at an unfinished translation
 
@@ -137,7 +135,7 @@ def answer_json(text: ClientText, nbest: int, is_linked: bool) -> dict[str, Any]
     sentences: list[dict[str, Any]] = []
     for sentence, translations in zip(text.sentences, text.translations(), strict=True):
         best = translations[:nbest]
-        entries = [translation_json(each, model.labels) for each in best]
+        entries = [each.to_json(model.labels) for each in best]
         sentences.append({"source": sentence.text, "translations": entries})
         if is_linked and model.choice:
             for entry, translation in zip(entries, best, strict=True):
@@ -153,23 +151,6 @@ def answer_json(text: ClientText, nbest: int, is_linked: bool) -> dict[str, Any]
         name = english_name(text.detected.language)
         answer["detected"] = text.detected._asdict() | {"name": name}
     return answer
-
-
-def translation_json(translation: Translation, labels: Sequence[str]) -> dict[str, Any]:
-    """A translation, its quality, and its pieces with their log-probabilities."""
-    pieces = [NAMES[EOS] if i == EOS else labels[i] for i in translation.ids]
-    entry: dict[str, Any] = {
-        "text": translation.text,
-        "score": translation.score,
-        "confidence": translation.confidence,
-        "truncated": translation.truncated,
-    }
-    if translation.unsatisfied:
-        entry["unmet"] = translation.unsatisfied
-    if translation.shortlist:
-        entry["shortlist"] = True
-    entry["tokens"] = list(zip(pieces, translation.token_logp, strict=True))
-    return entry
 
 
 def add_links(

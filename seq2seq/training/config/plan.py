@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from seq2seq.attention import ATTENTION, Attention, Place, Role, build_attention
+from seq2seq.attention import ATTENTION, Place, Role, build_attention
 from seq2seq.attention.roles import Assignment, resolve_roles
 from seq2seq.checkpoint.folder import LAST
 from seq2seq.data.guided_links import LinkFiles
@@ -290,7 +290,7 @@ def check_readers(roles: Mapping[Role, Assignment], groups: str) -> None:
 
 def check_reach(model: Seq2Seq, data: DataOptions) -> None:
     """Raises: ConfigError if an attention cannot read the longest source that the data may have."""
-    for attention in (module for module in model.modules() if isinstance(module, Attention)):
+    for attention in model.attentions:
         reach = attention.max_length
         if reach is not None and reach < data.max_length:
             raise ConfigError(
