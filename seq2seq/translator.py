@@ -12,9 +12,25 @@ import torch
 from torch import Tensor
 
 from seq2seq import checkpoint
-from seq2seq.alignment.choice import SHIFTS, Alignment
-from seq2seq.alignment.links import Span, Word, spans_to_words, word_weights, words
+from seq2seq.alignment.choice import (
+    SHIFTS,
+    Alignment,
+    Choice,
+    Units,
+    choice_of_guided_head,
+    guess_choice,
+)
+from seq2seq.alignment.links import (
+    Span,
+    Word,
+    spans_to_words,
+    word_weights,
+    words,
+    words_and_marks,
+)
+from seq2seq.alignment.saved_choice import load_choice
 from seq2seq.attention import ATTENTION
+from seq2seq.checkpoint.folder import find_checkpoint
 from seq2seq.constraints.lexical import Vocabulary
 from seq2seq.constraints.request import Rules
 from seq2seq.decoding import (
@@ -305,14 +321,15 @@ class Translator:
                 raise request.error
         return request.result.translations
 
-    def align(self, source: str, target: str | None = None, *, units: str = "words") -> Alignment:
+    def align(self, source: str, target: str | None = None, *, units: Units = "words") -> Alignment:
         """The alignment of `source` with `target`, by default its translation.
 
         One pass over the given pair: the weights are those of teacher forcing.
 
         Args:
-            units: `words` between spaces (pieces in a language that puts no spaces), or `subwords`,
-                the tokenizer's pieces.
+            units: `words` between spaces, or `tokens`, where each mark is one for itself (in a
+                language that puts no spaces, both are pieces); or `subwords`, the tokenizer's
+                pieces.
 
         Raises: ConfigError if the model's cross-attention has no weights, or a text is empty.
         """
@@ -328,7 +345,7 @@ class Translator:
         return self._alignment(pair, weights, units)
 
     def alignments(
-        self, pairs: Iterable[tuple[str, str]], *, units: str = "words"
+        self, pairs: Iterable[tuple[str, str]], *, units: Units = "words"
     ) -> Iterator[Alignment | None]:
         """The alignments of any number of sources and targets, in order, in constant memory.
 
@@ -350,6 +367,22 @@ class Translator:
                     reason = pair.refusal or DIVERGED
                     warnings.warn(f"line {line_no} cannot be aligned: {reason}", stacklevel=2)
                     yield None
+
+    def find_choice(self, path: str | Path) -> Choice | None:
+        """The weights that link words: chosen, trained to align, or the sharpest; None if the model
+        has none.
+
+        Args:
+            path: of the checkpoint, or the folder of a run: the choice is kept beside it.
+
+        Raises: DataError if it is damaged.
+        """
+        try:
+            guess = guess_choice([self.align("a", "a")])
+        except ConfigError:
+            return None
+        chosen = load_choice(find_checkpoint(Path(path)))
+        return chosen or choice_of_guided_head(self.config) or guess
 
     def score(self, sources: Iterable[str], targets: Iterable[str]) -> list[TranslationScore]:
         """The probability of each target as the translation of its source, in order.
@@ -395,7 +428,7 @@ class Translator:
                 "with a cross-attention that has weights, such as attn@cross_attn=mha"
             )
 
-    def _alignment(self, pair: Pair, weights: Tensor, units: str) -> Alignment:
+    def _alignment(self, pair: Pair, weights: Tensor, units: Units) -> Alignment:
         """The weights between pieces, as weights between the units of both texts."""
         spans = self.source.spans(pair.source), self.target.spans(pair.target)
         source = self._units(pair.source, spans[0], "source", units)
@@ -405,10 +438,12 @@ class Translator:
         readings = torch.stack([of_text.roll(-shift, -2) for shift in SHIFTS])
         return Alignment(source, target, word_weights(readings, *spans, source, target, end=True))
 
-    def _units(self, text: str, spans: list[Span], side: str, units: str) -> list[Word]:
-        return spans_to_words(text, spans) if self.by_piece(side, units) else words(text)
+    def _units(self, text: str, spans: list[Span], side: str, units: Units) -> list[Word]:
+        if self.by_piece(side, units):
+            return spans_to_words(text, spans)
+        return words(text) if units == "words" else words_and_marks(text)
 
-    def by_piece(self, side: str, units: str) -> bool:
+    def by_piece(self, side: str, units: Units) -> bool:
         """Is this side, `source` or `target`, aligned by pieces, not by words between spaces?"""
         return units == "subwords" or is_spaceless(self.config["data"][side])
 

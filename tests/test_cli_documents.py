@@ -13,6 +13,7 @@ from test_cli import SENTENCES, Command, refused
 from seq2seq.cli import documents
 from seq2seq.decoding import Engine, Hypothesis
 from seq2seq.documents.document import Document
+from seq2seq.documents.html_markup import read_html
 from seq2seq.translator import Translator
 
 run, seq2seq = test_cli.run, test_cli.seq2seq
@@ -23,7 +24,7 @@ TEXT = f"\ufeff  {SENTENCES[0]}  {SENTENCES[1]}\r\n\r\n- {SENTENCES[2]}\n\t* * *
 
 def translated(run: Path, text: str, html: bool = False) -> str:
     """What Python makes of a text, sentence by sentence."""
-    document = Document.of(text, "de", html=html)
+    document = Document.of(text, "de", read=read_html if html else None)
     assert len(document.sentences) >= 2
     return document.join(Translator.load(run).translate(document.sentences, beam_size=1), "en")
 

@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 
 from seq2seq.documents import sentences as sentences_module
 from seq2seq.documents.document import Document, Split
-from seq2seq.documents.html_text import unescape
+from seq2seq.documents.html_markup import read_html
+from seq2seq.documents.markup import unescape
 from seq2seq.documents.sentences import (
     MAX_CHARACTERS,
     ends_by_library,
@@ -77,7 +78,7 @@ def test_a_text_translated_as_itself_is_the_same(
 
 @given(texts(MARKUP), LANGUAGES)
 def test_html_translated_as_itself_is_the_same(text: str, language: str | None) -> None:
-    document = Document.of(text, language, html=True)
+    document = Document.of(text, language, read=read_html)
     assert document.join(document.sentences) == text
 
 
@@ -168,7 +169,7 @@ def test_line_breaks_end_sentences_unless_they_are_white_space() -> None:
     assert Document.of(text, "en").sentences == ["One two", "three.", "Four", "five."]
     joined = ["One two three.", "Four five."]
     assert Document.of(text, "en", split="sentences").sentences == joined
-    assert Document.of(text, "en", html=True).sentences == joined
+    assert Document.of(text, "en", read=read_html).sentences == joined
     assert Document.of(f" {text}\n", "en", split="none").sentences == [" ".join(joined)]
 
 
@@ -226,7 +227,7 @@ SENTENCES_OF_PAGE = [
 
 
 def test_html_is_translated_between_its_tags_only() -> None:
-    document = Document.of(PAGE, "en", html=True)
+    document = Document.of(PAGE, "en", read=read_html, whole=False)
     assert document.sentences == SENTENCES_OF_PAGE
     translated = document.join([f"<i>{n}</i> & {n}" for n in range(len(document.sentences))])
     assert Structure(translated).found == Structure(PAGE).found
@@ -238,7 +239,7 @@ def test_html_is_translated_between_its_tags_only() -> None:
 @given(st.lists(st.tuples(MARKUP, st.sampled_from(["Hund", " Katze. ", "a < b"]))))
 def test_translations_in_html_make_no_tags(pieces: list[tuple[str, str]]) -> None:
     text = "".join(map("".join, pieces))
-    document = Document.of(text, "de", html=True)
+    document = Document.of(text, "de", read=read_html)
     evil = ["<script>x</script>&amp;" for _ in document.sentences]
     assert document.join(evil).count("<script>") == document.join([""] * len(evil)).count(
         "<script>"

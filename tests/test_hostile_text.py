@@ -10,6 +10,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 
@@ -23,7 +24,10 @@ import seq2seq
 from seq2seq.constraints.placeholders import PLACEHOLDERS, Placeholders
 from seq2seq.constraints.spelling import count_occurrences, is_inside_word
 from seq2seq.documents.document import Document
-from seq2seq.documents.html_text import TextFinder, unescape
+from seq2seq.documents.html_markup import read_html
+from seq2seq.documents.markup import Reader, Token, unescape
+from seq2seq.documents.xml_markup import XMLReader
+from seq2seq.errors import DataError
 from seq2seq.metrics.text_checks import cautions
 from seq2seq.tokenization import sentencepiece
 from seq2seq.tokenization.splitting import SENTENCE_END
@@ -51,9 +55,16 @@ def repeated(head: str, unit: str, tail: str, length: int = LENGTH) -> str:
     return head + (unit * (room // len(unit) + 1))[:room] + tail
 
 
-def read_document(text: str, language: str) -> None:
-    document = Document.of(text, language, split="sentences")
+def read_document(text: str, language: str, read: Reader | None = None) -> None:
+    document = Document.of(text, language, read=read, split="sentences")
     document.join([f"{sentence}\r\n " for sentence in document.sentences], "en")
+
+
+def read_well_formed(text: str) -> list[Token]:
+    """The tokens of XML, or of a text if it is none."""
+    with suppress(DataError):
+        return XMLReader()(text)
+    return XMLReader()(f"<p>{re.sub('[^a-z ]', '<b/>', text)}</p>")
 
 
 @cache
@@ -68,7 +79,9 @@ FUNCTIONS: dict[str, Callable[[str], object]] = {
     "placeholders": lambda text: Placeholders(re.compile(PLACEHOLDERS)).terms(text),
     "document": lambda text: read_document(text, "de"),
     "document without spaces": lambda text: read_document(text, "zh"),
-    "html": lambda text: (TextFinder(text), unescape(text)),
+    "html": lambda text: (read_html(text), unescape(text)),
+    "html translated": lambda text: read_document(text, "de", read_html),
+    "xml translated": lambda text: read_document(text, "de", read_well_formed),
     "parts of a long text": lambda text: [m.end() for m in SENTENCE_END.finditer(text)],
     "cautions": lambda text: cautions([text], {"a": [text]}),
     "occurrences": lambda text: [count_occurrences(text[:n], text) for n in (99, LENGTH // 2)],
@@ -122,7 +135,7 @@ def test_overlapping_occurrences_are_counted(unit: str, n: int, text: str, anywh
 def test_a_number_that_python_cannot_read_is_text() -> None:
     text = f"Tor &#{'0' * 5000}65; A&#0065;"
     assert unescape(text)[0] == text.replace("&#0065;", "A")
-    document = Document.of(text, "de", html=True)
+    document = Document.of(text, "de", read=read_html)
     assert document.join(document.sentences) == text
 
 
@@ -130,7 +143,7 @@ def test_a_number_that_python_cannot_read_is_text() -> None:
     "text", ["A <!-- b>C", "A <!-- b --><!-- b>C", "A <!-- <b> --><!--b<c>C", "A <!--->b--><!-->C"]
 )
 def test_a_comment_without_an_end_ends_with_the_next_tag(text: str) -> None:
-    assert Document.of(text, "de", html=True).sentences == ["A", "C"]
+    assert Document.of(text, "de", read=read_html).sentences == ["A C"]
 
 
 def test_the_service_takes_no_patterns_and_no_glossaries() -> None:

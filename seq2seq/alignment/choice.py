@@ -7,17 +7,20 @@ links of a validation set decide (`seq2seq.alignment.candidates`).
 """
 
 from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
 
-from seq2seq.alignment.links import Link, Word, extract_links
+from seq2seq.alignment.links import BestLinks, Link, Word, extract_links
 from seq2seq.errors import ConfigError
 
 # A head that was trained to align spreads its weight evenly over all linked words, so a word with
 # half of the largest weight is one of them.
 GUIDED_NEAR = 0.5
+
+# What is linked: words between spaces, the same with each mark for itself, the tokenizer's pieces.
+Units = Literal["words", "tokens", "subwords"]
 
 SHIFTS = (0, 1)  # a word's row is that of the step that writes it, or of the next one
 
@@ -63,6 +66,10 @@ class Alignment(NamedTuple):
         return extract_links(
             self.map(choice), end=True, near=choice.near, threshold=choice.threshold
         )
+
+    def best_links(self, choice: Choice) -> BestLinks:
+        """Each target word linked to the source word that competes best for it in that map."""
+        return BestLinks.of(self.map(choice)[:, :-1], self.source, self.target)
 
     def entropies(self) -> Tensor:
         """(R, L): the entropy of the mean over heads in nats, averaged over target words."""

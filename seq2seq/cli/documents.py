@@ -5,24 +5,31 @@ import io
 import sys
 import warnings
 from contextlib import ExitStack, suppress
-from itertools import chain
 from typing import TYPE_CHECKING, cast
 
 from seq2seq.cli.lines import decode_leniently
 from seq2seq.cli.options import option_name
 from seq2seq.cli.requirements import rank_by_risk
 from seq2seq.documents.document import Document
+from seq2seq.documents.html_markup import read_html
 from seq2seq.documents.sentences import LIBRARY_ADVICE, lacks_library
 from seq2seq.environment import delay_interrupts
 from seq2seq.errors import ConfigError, DataError
 from seq2seq.text_stream import BLOCK, Readable, TextBytes
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from seq2seq.decoding import Search
+    from seq2seq.translation.request import Translation, TranslationRequest
     from seq2seq.translation.text_engine import TextEngine
     from seq2seq.translator import Translator
 
 LONGEST = 2**24  # bytes, of a document in memory
+APART = (
+    "the model's attention has no weights that link words, so tags inside sentences cut them: each "
+    "text between two tags is translated for itself"
+)
 OF_SENTENCES = ("nbest", "json", "json_input", "prefix")
 
 
@@ -51,23 +58,28 @@ def translate_documents(
 
     A sentence without a translation stays as it is. Returns: the exit code.
     """
+    from seq2seq.translation.documents import join_translations, requests_of
     from seq2seq.translation.problems import warn_of_problems
-    from seq2seq.translation.request import TranslationRequest
 
     source, target = (translator.config["data"][side] for side in ("source", "target"))
     given = arguments.texts or [read_document(arguments)]
-    documents = [Document.of(text, source, html=arguments.html) for text in given]
+    choice = translator.find_choice(arguments.path) if arguments.html else None
+    if arguments.html and choice is None:
+        warnings.warn(APART, stacklevel=2)
+    read = read_html if arguments.html else None
+    documents = [Document.of(text, source, read=read, whole=choice is not None) for text in given]
     if lacks_library(source):
         warnings.warn(LIBRARY_ADVICE, stacklevel=2)
-    sentences = chain.from_iterable(document.sentences for document in documents)
+    copies = arguments.keep is not None
     requests = [
-        TranslationRequest(sentence, place=f"sentence {number}")
-        for number, sentence in enumerate(sentences, start=1)
+        request for document in documents for request in requests_of(document, copies=copies)
     ]
+    for number, request in enumerate(requests, start=1):
+        request.place = f"sentence {number}"
     for request in warn_of_problems(texts.translate(requests)):
         if arguments.mbr:
             rank_by_risk(request.result.translations, arguments)
-    best = (r.result.translations[0].text if r.result.translations else r.text for r in requests)
+    best = iter(align_linked(translator, requests))
     with ExitStack() as stack:
         output = sys.stdout
         if arguments.output:
@@ -75,9 +87,28 @@ def translate_documents(
             output = stack.enter_context(opened)
         for document in documents:
             with delay_interrupts():
-                output.write(document.join([next(best) for _ in document.sentences], target))
+                translations = [next(best) for _ in document.sentences]
+                output.write(join_translations(document, translations, choice, target))
                 output.write("\n" if arguments.texts else "")
     return int(any(request.error for request in requests))
+
+
+def align_linked(
+    translator: "Translator", requests: "Sequence[TranslationRequest]"
+) -> "list[Translation]":
+    """The best translation of each sentence, or itself; aligned where words are to be linked."""
+    from seq2seq.translation.request import Translation
+
+    best = [(*each.result.translations, Translation(each.text, 0.0))[0] for each in requests]
+    linked = [number for number, request in enumerate(requests) if request.links]
+    pairs = [(requests[number].text, best[number].text) for number in linked]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # what is too long to be aligned keeps the order of words
+        for number, alignment in zip(
+            linked, translator.alignments(pairs, units="tokens") if pairs else (), strict=True
+        ):
+            best[number] = best[number]._replace(alignment=alignment)
+    return best
 
 
 def read_document(arguments: argparse.Namespace) -> str:

@@ -6,7 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from seq2seq.documents.html_text import TextFinder, unescape
+from seq2seq.documents.inline import Element, Run, runs_of
+from seq2seq.documents.markup import Reader, Token
+from seq2seq.documents.placing import WordLinks, diagonal_links, place_tags
 from seq2seq.documents.sentences import sentence_ends
 from seq2seq.languages import is_spaceless
 
@@ -33,65 +35,119 @@ class Document:
     """The sentences of a text, and all else that is in it, which stays as it is.
 
     Attributes:
-        sentences: in order, without line breaks, with single spaces, without references of HTML.
-            What has neither letter nor digit is none.
+        sentences: in order, without line breaks, with single spaces, without tags and references.
+            What has neither letter nor digit is none, and neither is what is only copied.
+        elements: the tags inside each of them.
         originals: the same as they stand in the text.
         between: what is before, between and after them: one more.
-        html: is the text HTML?
+        has_tags: is the text one with tags and references?
     """
 
     sentences: list[str]
+    elements: list[list[Element]]
     originals: list[str]
     between: list[str]
-    html: bool
+    has_tags: bool
 
     @classmethod
     def of(
-        cls, text: str, language: str | None, *, html: bool = False, split: Split | None = None
+        cls,
+        text: str,
+        language: str | None,
+        *,
+        read: Reader | None = None,
+        split: Split | None = None,
+        whole: bool = True,
     ) -> "Document":
         """Cut a text into sentences.
 
         Args:
             language: of the text, a code; None = unknown.
-            html: are only the texts between the tags translated, each for itself? Those of scripts,
-                styles, `pre`, `code` and the like, and of elements with translate="no", are not.
+            read: the reader of a text with tags, such as `read_html`; None = it has none.
             split: where one sentence ends and another begins: `sentences`, as the language says;
-                `lines`, also at line breaks and tabs; `none`, nowhere. None = `sentences` for HTML,
-                where a line break is white space, else `lines`.
-        """
-        split = split or ("sentences" if html else "lines")
-        sentences, originals, between = [], [], []
-        place = 0
-        for begin, end in TextFinder(text).nodes if html else [(0, len(text))]:
-            node = text[begin:end]
-            plain, places = unescape(node) if html else (node, range(len(node) + 1))
-            for first, last in sentences_of(plain, language, split):
-                start, stop = begin + places[first], begin + places[last]
-                between.append(text[place:start])
-                originals.append(text[start:stop])
-                sentences.append(re.sub(r"\s+", " ", plain[first:last]))
-                place = stop
-        return cls(sentences, originals, [*between, text[place:]], html)
+                `lines`, also at line breaks and tabs; `none`, nowhere. None = `sentences` for texts
+                with tags, where a line break is white space, else `lines`.
+            whole: are sentences with tags inside translated whole? Else each text between two tags
+                is one for itself.
 
-    def join(self, translations: Sequence[str], target: str | None = None) -> str:
+        Raises: as `read`.
+        """
+        tokens = read(text) if read else [Token("text", 0, len(text))]
+        split = split or ("sentences" if read else "lines")
+        document = cls([], [], [], [], read is not None)
+        place = 0
+        for run in runs_of(text, tokens, whole=whole, has_references=read is not None):
+            place = document._add(run, language, split, place)
+        document.between.append(text[place:])
+        return document
+
+    def _add(self, run: Run, language: str | None, split: Split, place: int) -> int:
+        """Add the sentences of a run; all before `place` is there. Returns: the next one."""
+        after = 0
+        for first, last in sentences_of(run.mask, language, split):
+            tags = run.tags_of(first, last, after)
+            after = max(tags.stop, run.count_tags_before(last))
+            begin, end = run.span(tags, first, last)
+            self.between.append(run.document[place:begin])
+            self.originals.append(run.document[begin:end])
+            self.sentences.append(re.sub(r"\s+", " ", run.text[first:last]))
+            self.elements.append(run.elements(tags, first, last))
+            place = end
+        return place
+
+    def copies(self, sentence: int) -> list[str]:
+        """The texts of a sentence that are not translated, in their order."""
+        inside = self.elements[sentence][::-1]
+        texts = []
+        while inside:
+            element = inside.pop()
+            texts += [element.text] if element.text else []
+            inside += element.children[::-1]
+        return texts
+
+    def join(
+        self,
+        translations: Sequence[str],
+        target: str | None = None,
+        links: Sequence[WordLinks | None] | None = None,
+    ) -> str:
         """The text with its sentences translated; those translated as themselves stand as before.
 
         Args:
             target: language of the translations. Sentences without white space between them, as in
                 Chinese, get a space if that separates the words of this language.
+            links: of the words of each translation, where there are tags inside; None where nothing
+                is known of them.
 
         Raises: ValueError unless there is one translation for each sentence.
         """
         space = " " if target and not is_spaceless(target) else ""
-        parts: list[str] = []
-        for translation, sentence, original, before in zip(
-            translations, self.sentences, self.originals, self.between[:-1], strict=True
-        ):
+        texts: list[str] = []
+        pairs = enumerate(zip(translations, self.sentences, strict=True))
+        for number, (translation, sentence) in pairs:
+            before = self.between[number]
+            texts.append(before or space if texts else before)
             plain = re.sub(r"\s*[\r\n]\s*", " ", translation.strip())
-            new = html.escape(plain, quote=False) if self.html else plain
-            parts += [before or space if parts else before]
-            parts += [original if translation == sentence else new]
-        return "".join([*parts, self.between[-1]])
+            if translation == sentence:
+                texts.append(self.originals[number])
+            elif self.elements[number]:
+                known = links[number] if links else None
+                words = known or diagonal_links(spans_of(sentence), spans_of(plain))
+                parts = place_tags(sentence, self.elements[number], plain, words)
+                texts += [part.text if part.element else escape_text(part.text) for part in parts]
+            else:
+                texts.append(escape_text(plain) if self.has_tags else plain)
+        return "".join([*texts, self.between[-1]])
+
+
+def escape_text(text: str) -> str:
+    """A text as it stands between tags."""
+    return html.escape(text, quote=False)
+
+
+def spans_of(text: str) -> list[tuple[int, int]]:
+    """The words and marks of a text."""
+    return [match.span() for match in re.finditer(r"\w+|[^\w\s]+", text)]
 
 
 def sentences_of(text: str, language: str | None, split: Split) -> Iterator[tuple[int, int]]:

@@ -13,7 +13,6 @@ class ClientRequest:
 
     Attributes:
         client: a key or an address; clients take turns.
-        links: maximum translations of each sentence whose words are linked.
         sentences: each with its size in the queue: its pieces, times the work that they need.
         pieces: the size of what is not answered yet, in the queue.
         translated: count of sentences.
@@ -23,7 +22,6 @@ class ClientRequest:
     """
 
     client: str
-    links: int = 0
     sentences: dict[TranslationRequest, int] = field(default_factory=dict)
     pieces: int = 0
     translated: int = 0
@@ -34,6 +32,6 @@ class ClientRequest:
     def finish(self, sentence: TranslationRequest) -> bool:
         """Note that a sentence is translated. Returns: are all of them?"""
         self.translated += 1
-        if not self.links:  # there is more to do for it
+        if not sentence.links:  # there is more to do for it
             self.pieces -= self.sentences[sentence]
         return self.translated == len(self.sentences)

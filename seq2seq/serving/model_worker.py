@@ -23,7 +23,7 @@ from seq2seq.serving.client_request import ClientRequest
 from seq2seq.serving.engine_thread import EngineThread
 from seq2seq.serving.errors import HTTPError
 from seq2seq.serving.queue import Backlog, QueuedEngine
-from seq2seq.serving.word_links import align_slice, find_choice, slices_to_align
+from seq2seq.serving.word_links import align_slice, slices_to_align
 from seq2seq.shortlist.file import find_shortlist
 from seq2seq.translation.request import TranslationRequest
 from seq2seq.translator import Translator
@@ -125,7 +125,7 @@ class ModelWorker:
         texts = [TranslationRequest("a", owner=request) for _ in range(self.sentences.count)]
         for _ in self.engine.translate(texts):
             pass
-        self.choice = find_choice(self.translator, path)
+        self.choice = self.translator.find_choice(path)
 
     async def close(self) -> None:
         """End the thread when everything is answered."""
@@ -140,7 +140,7 @@ class ModelWorker:
         for sentence, ids in zip(texts, rows, strict=True):
             search = self._search(sentence, beams)
             sentence.ids, sentence.search, sentence.owner = ids, search, request
-            work = search.beams / self.search.beams * max(1, sentence.alternatives) + request.links
+            work = search.beams / self.search.beams * max(1, sentence.alternatives) + sentence.links
             request.sentences[sentence] = pieces = math.ceil(max(1, len(ids)) * work)
             request.pieces += pieces
 
@@ -183,7 +183,7 @@ class ModelWorker:
     def submit(self, request: ClientRequest) -> "asyncio.Future[None]":
         """Accept a request. Returns: ends when it is answered; cancel it to drop the request."""
         answer = self.thread.call(self.thread.translate, request)
-        if request.links:
+        if any(sentence.links for sentence in request.sentences):
             answer = asyncio.ensure_future(self._link_words(request, answer))
         self.backlog.requests[request] = None
         answer.add_done_callback(partial(self._leave, request))

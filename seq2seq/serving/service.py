@@ -12,6 +12,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.types import Receive
 
 from seq2seq.documents.document import Document, Split
+from seq2seq.documents.markup import Reader
 from seq2seq.documents.sentences import LIBRARY_ADVICE, lacks_library
 from seq2seq.errors import ConfigError
 from seq2seq.languages import language_code
@@ -27,6 +28,7 @@ from seq2seq.serving.languages import (
 )
 from seq2seq.serving.model_worker import ModelWorker
 from seq2seq.symbols import EOS
+from seq2seq.translation.documents import join_translations, requests_of
 from seq2seq.translation.request import Translation, TranslationRequest
 
 EMPTY = Translation("", 0.0, [EOS], (0.0,))
@@ -78,7 +80,8 @@ class ClientText:
 
     def translation(self, rank: int = 0) -> str:
         """The text of the translations of a rank, or of the last one if a sentence has fewer."""
-        return self.join([each[min(rank, len(each) - 1)].text for each in self.translations()])
+        chosen = [each[min(rank, len(each) - 1)] for each in self.translations()]
+        return join_translations(self.document, chosen, self.model.choice, self.model.target)
 
     def alternatives(self, count: int) -> list[str]:
         """The texts of the next ranks, at most `count`, each only once."""
@@ -204,7 +207,7 @@ class Service:
         target: str,
         *,
         name: str = "",
-        html: bool = False,
+        read: Reader | None = None,
         split: Split | None = None,
         **wishes: Any,
     ) -> list[ClientText]:
@@ -214,8 +217,8 @@ class Service:
             source: a language, or `auto`.
             target: a language; empty = any.
             name: of the model; empty = any.
-            html, split: as in `Document.of`.
-            wishes: what the translations of all sentences must be like, see `TranslationRequest`.
+            read, split: as in `Document.of`.
+            wishes: as in `requests_of`.
 
         Raises: HTTPError if there is no such model, for too many characters, and for a text in a
             language of no model, unless the model is named; ConfigError if a language cannot be
@@ -227,13 +230,14 @@ class Service:
         for text_no, text in enumerate(texts, start=1):
             model, detected = models[0], None
             if language_code(source) == "auto":
-                detected = detect(text, [each.source for each in models], html=html)
+                detected = detect(text, [each.source for each in models], html=read is not None)
                 matching = [each for each in models if each.source == detected.language]
                 if not (matching or name):
                     raise foreign_text(text_no, detected, models)
                 model = (matching or models)[0]
-            document = Document.of(text, model.source, html=html, split=split)
-            sentences = [TranslationRequest(each, **wishes) for each in document.sentences]
+            whole = model.choice is not None
+            document = Document.of(text, model.source, read=read, split=split, whole=whole)
+            sentences = requests_of(document, **wishes)
             client_texts.append(ClientText(model, document, sentences, detected))
         return client_texts
 
@@ -243,14 +247,12 @@ class Service:
         request: Request,
         *,
         beams: int = 1,
-        links: int = 0,
         seconds: float | None = None,
     ) -> Coroutine[Any, Any, None]:
         """Accept a request, and begin to translate its texts.
 
         Args:
             beams: of the search, at least.
-            links: translations of each sentence whose words are linked.
             seconds: until the answer must be there; None = as for all.
 
         Returns: ends when all texts are translated, or with an error; cancels the request if the
@@ -261,7 +263,7 @@ class Service:
         requests: dict[ModelWorker, ClientRequest] = {}
         for text in texts:
             if text.model not in requests:
-                requests[text.model] = ClientRequest(request.state.client, links)
+                requests[text.model] = ClientRequest(request.state.client)
             text.model.add(requests[text.model], text.sentences, beams)
         for model, part in requests.items():
             model.check_room(part, self.limits.queue, seconds)

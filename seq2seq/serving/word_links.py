@@ -2,12 +2,7 @@
 
 import warnings
 from collections.abc import Iterator
-from pathlib import Path
 
-from seq2seq.alignment.choice import Choice, choice_of_guided_head, guess_choice
-from seq2seq.alignment.saved_choice import load_choice
-from seq2seq.checkpoint.folder import find_checkpoint
-from seq2seq.errors import ConfigError
 from seq2seq.serving.client_request import ClientRequest
 from seq2seq.translation.request import TranslationRequest
 from seq2seq.translator import Translator
@@ -17,29 +12,12 @@ MAX_PADDED = 128  # pieces of the pairs that are aligned between two steps, or o
 Slice = list[tuple[TranslationRequest, int]]  # translations: of which sentence, of which rank
 
 
-def find_choice(translator: Translator, path: str | Path) -> Choice | None:
-    """The attention weights that link words; None if the model has none that can.
-
-    Args:
-        path: of the checkpoint, or the folder of a run.
-    """
-    try:
-        guess = guess_choice([translator.align("a", "a")])
-    except ConfigError:
-        return None
-    return (
-        load_choice(find_checkpoint(Path(path)))
-        or choice_of_guided_head(translator.config)
-        or guess
-    )
-
-
 def slices_to_align(request: ClientRequest) -> Iterator[Slice]:
     """The translations whose words are linked, as many at a time as take little time."""
     portion: Slice = []
     longest = 0
     for sentence in request.sentences:
-        for rank, translation in enumerate(sentence.result.translations[: request.links]):
+        for rank, translation in enumerate(sentence.result.translations[: sentence.links]):
             length = max(len(sentence.ids or ()), len(translation.ids))
             if portion and max(longest, length) * (len(portion) + 1) > MAX_PADDED:
                 yield portion
@@ -55,7 +33,7 @@ def align_slice(translator: Translator, portion: Slice) -> None:
     pairs = [(sentence.text, sentence.result.translations[rank].text) for sentence, rank in portion]
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        alignments = list(translator.alignments(pairs))
+        alignments = list(translator.alignments(pairs, units=portion[0][0].units))
     for (sentence, rank), alignment in zip(portion, alignments, strict=True):
         translations = sentence.result.translations
         translations[rank] = translations[rank]._replace(alignment=alignment)

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
 
-from seq2seq.alignment.choice import Alignment
+from seq2seq.alignment.choice import Alignment, Units
 from seq2seq.constraints.request import Groups, Requirements, check_request
 from seq2seq.decoding.request import Request, SentenceRequest, Status
 from seq2seq.decoding.search import Search
@@ -113,6 +113,8 @@ class TranslationRequest(Request):
             was given before.
         alternatives: how many ways to go on after the prefix are wanted, which differ in their next
             piece; 0 = its translations.
+        links: of how many of its translations the words are linked, from the best on.
+        units: what is linked: `words` between spaces, or `tokens`, with each mark for itself.
         owner: as in `SentenceRequest`.
         place: the name of the text in messages, such as `line 7`.
         ids: its pieces, from `TextCodec.encode`, if whoever made the request knows them already.
@@ -131,6 +133,8 @@ class TranslationRequest(Request):
     search: Search | None = None
     draw_id: int | None = None
     alternatives: int = 0
+    links: int = 0
+    units: Units = "words"
     owner: Any = None
     place: str = "the text"
     ids: list[int] | None = None

@@ -6,6 +6,7 @@ import re
 import threading
 import time
 from collections.abc import Iterator
+from email.parser import BytesParser
 from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
@@ -68,6 +69,9 @@ class Stub(ThreadingHTTPServer):
         self.key: str | None = None
         self.delay = 0.0
         self.detected: dict[str, Any] | None = None
+        self.settings: dict[str, Any] = {}
+        self.characters = 1000  # at most in a request
+        self.unmet: list[str] = []
 
     @property
     def address(self) -> str:
@@ -97,19 +101,36 @@ class Answers(SimpleHTTPRequestHandler):
         if self.path == "/v1/models":
             names = ("name", "source", "target", "source_name", "target_name")
             models = [dict(zip(names, m, strict=True), links=True, beam_size=5) for m in MODELS]
-            limits = {"characters": 1000, "texts": 50, "beam_size": 10, "alternatives": 10}
+            limits = {
+                "characters": self.server.characters,
+                "texts": 50,
+                "beam_size": 10,
+                "alternatives": 10,
+            }
             self.answer({"models": models, "limits": {**limits, "deadline": 60}})
+        elif self.path == "/frontend/settings":
+            self.answer(self.server.settings)
+        elif self.path == "/download_file/1":
+            self.answer(["a file"])
         else:
             super().do_GET()
 
     def do_POST(self) -> None:
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        sent = self.rfile.read(int(self.headers["Content-Length"]))
+        is_form = self.path == "/translate_file"
+        body = read_form(self.headers["Content-Type"], sent) if is_form else json.loads(sent)
         self.server.asked.append((self.path, body))
         if self.server.refusals:
             code, headers = self.server.refusals.pop(0)
             self.answer({"error": f"refused <b>{code}</b>"}, code, headers)
             return
         time.sleep(self.server.delay)
+        if self.path == "/suggest":
+            self.answer({"success": True})
+            return
+        if is_form:
+            self.answer({"translatedFileUrl": "http://wrong.example/download_file/1"})
+            return
         prefix = body.get("prefix", "")
         whole = body.get("split") is False or self.path == "/v1/alternatives"
         parts = [body["text"]] if whole else re.split(r"(?<=[.!?])(\s+)|(\n+)", body["text"])
@@ -117,6 +138,8 @@ class Answers(SimpleHTTPRequestHandler):
         for part in parts:
             if part and part.strip():
                 sentences.append(sentence(" ".join(part.split()), prefix, body, self.path))
+                if self.server.unmet:
+                    sentences[-1]["translations"][0]["unmet"] = self.server.unmet
                 text += sentences[-1]["translations"][0]["text"]
             else:
                 text += part or ""
@@ -137,6 +160,17 @@ class Answers(SimpleHTTPRequestHandler):
         self.send_header("Content-Length", str(len(data)))
         self.end_headers()
         self.wfile.write(data)
+
+
+def read_form(kind: str, sent: bytes) -> dict[str, Any]:
+    """The fields of a form; of a file, its name and content."""
+    parts = BytesParser().parsebytes(f"Content-Type: {kind}\r\n\r\n".encode() + sent).get_payload()
+    fields: dict[str, Any] = {}
+    for part in parts:
+        content, name = part.get_payload(decode=True), part.get_filename()
+        field = part.get_param("name", header="content-disposition")
+        fields[field] = (name, content) if name else content.decode()
+    return fields
 
 
 def listed(text: str) -> list[dict[str, Any]]:
@@ -185,7 +219,7 @@ def stub() -> Iterator[Stub]:
 def page(window: Browser, stub: Stub, request: pytest.FixtureRequest) -> Iterator[Browser]:
     """The page, opened anew, that has complained about nothing at the end."""
     stub.asked.clear()
-    stub.delay, stub.key = 0.0, None
+    stub.delay, stub.key, stub.settings, stub.characters = 0.0, None, {}, 1000
     window.resize(request.param)
     window.open(stub.address)
     window.wait("document.querySelector('#model').options.length > 0")
@@ -276,7 +310,7 @@ def test_the_links_of_the_word_at_the_cursor_are_said(page: Browser) -> None:
     page.hover("h1")
     at(page, 3)
     page.press("ArrowUp", modifiers=1)
-    assert texts(page, "#status") == ["“dog” is linked with “Hund”"]
+    assert texts(page, "#target-status") == ["“dog” is linked with “Hund”"]
     assert texts(page, ".link") == ["Hund"]
 
 
@@ -385,7 +419,7 @@ def test_typing_in_the_translation_is_completed_and_tab_accepts(page: Browser, s
     asked = stub.of("/v1/translate")[-1]
     assert (asked["text"], asked["prefix"]) == ("Eine Katze schläft.", "A s")
     assert ghost(page) == " sleeps."
-    assert texts(page, "#status") == ["Proposed: “sleeps.”. Tab accepts"]
+    assert texts(page, "#target-status") == ["Proposed: “sleeps.”. Tab accepts"]
     place = value(page).index(" sleeps")
     assert page.run("document.querySelector('#target').selectionStart") == place
     page.press("Tab")
@@ -466,7 +500,7 @@ def test_the_translation_is_copied(page: Browser) -> None:
     page.run("void (navigator.clipboard.writeText = async text => { window.copied = text })")
     page.click("#copy")
     page.wait("window.copied !== undefined")
-    assert page.run("window.copied") == ENGLISH and texts(page, "#status") == ["Copied"]
+    assert page.run("window.copied") == ENGLISH and texts(page, "#target-status") == ["Copied"]
 
 
 def test_languages_are_swapped_with_their_texts(page: Browser) -> None:
@@ -510,10 +544,10 @@ def test_hostile_text_is_text(page: Browser, stub: Stub) -> None:
 def test_a_busy_service_is_asked_again(page: Browser, stub: Stub) -> None:
     stub.refusals = [(429, {"Retry-After": "1"}), (503, {})]
     page.type(TEXT)
-    page.wait("document.querySelector('#status').textContent")
-    assert texts(page, "#status.wrong") == ["refused <b>429</b>. Trying again in 1 s"]
+    page.wait("document.querySelector('#target-status').textContent")
+    assert texts(page, "#target-status.wrong") == ["refused <b>429</b>. Trying again in 1 s"]
     page.wait("document.querySelector('#target').value")
-    assert value(page) == ENGLISH and texts(page, "#status") == [""]
+    assert value(page) == ENGLISH and texts(page, "#target-status") == [""]
     assert len(page.complaints) == 2
     page.complaints.clear()
 
@@ -523,12 +557,12 @@ def test_a_text_in_another_language_is_translated_and_the_page_says_so(
 ) -> None:
     stub.detected = {"language": "fr", "confidence": 0.9, "name": "French"}
     assert translated(page, TEXT) == ENGLISH
-    page.wait("document.querySelector('#status.wrong')")
-    assert texts(page, "#status") == ["This seems to be French, not German"]
+    page.wait("document.querySelector('#source-status.wrong')")
+    assert texts(page, "#source-status") == ["This seems to be French, not German"]
     stub.detected = {"language": "de", "confidence": 0.9, "name": "German"}
     page.type(" ")
-    page.wait("!document.querySelector('#status.wrong')")
-    assert texts(page, "#status") == [""]
+    page.wait("!document.querySelector('#source-status.wrong')")
+    assert texts(page, "#source-status") == [""]
     stub.detected = None
 
 
@@ -536,9 +570,9 @@ def test_a_refusal_is_shown_and_the_text_kept(page: Browser, stub: Stub) -> None
     translated(page, TEXT)
     stub.refusals = [(413, {})]
     page.type("x")
-    page.wait("document.querySelector('#status.wrong')")
+    page.wait("document.querySelector('#target-status.wrong')")
     time.sleep(0.5)
-    assert texts(page, "#status") == ["refused <b>413</b>"]
+    assert texts(page, "#target-status") == ["refused <b>413</b>"]
     assert (value(page, "source"), value(page)) == (TEXT + "x", ENGLISH)
     page.complaints.clear()
 
@@ -554,13 +588,219 @@ def test_a_key_is_asked_for_where_one_is_needed(window: Browser, stub: Stub) -> 
         window.press("Enter")
         window.run("document.querySelector('#key').requestSubmit()")
         window.wait(
-            "document.querySelector('#status').textContent"
+            "document.querySelector('#header-status').textContent"
             if key == "wrong"
             else "document.querySelector('#model').options.length"
         )
     assert window.run("document.querySelector('#key').hidden")
     assert translated(window, TEXT) == ENGLISH
     stub.key = None
+
+
+def test_a_text_over_the_limit_is_counted_and_not_sent(page: Browser, stub: Stub) -> None:
+    """Characters are code points, as the service counts them."""
+    page.run("document.querySelector('#source').focus()")
+    page.type("😀" * 1001)
+    assert texts(page, "#count") == ["1,001 / 1,000"]
+    assert texts(page, "#source-status.wrong") == [
+        "The text is too long: at most 1,000 characters are translated at once"
+    ]
+    time.sleep(0.4)
+    assert not stub.asked
+    page.press("Backspace")
+    page.wait("document.querySelector('#target').value")
+    assert texts(page, "#count") == ["1,000 / 1,000"] and texts(page, "#source-status") == [""]
+
+
+def test_the_page_stays_within_the_window_and_its_panes_scroll(page: Browser, stub: Stub) -> None:
+    stub.characters = 20_000
+    page.open(stub.address)
+    page.wait("document.querySelector('#model').options.length")
+    translated(page, "Ein Hund läuft.\n" * 1250)
+    for text in ("", "x"):  # 20,000 characters, and one too many
+        page.run("document.querySelector('#source').focus()")
+        if text:
+            page.type(text)
+        height = "document.documentElement.scrollHeight <= innerHeight"
+        assert page.run(height)
+        panes = page.run(
+            "[...document.querySelectorAll('.text')].map(t => [t.scrollHeight, t.clientHeight])"
+        )
+        assert all(content > 20 * seen > 0 for content, seen in panes)
+    end = page.run(
+        "(t => t.scrollHeight - t.clientHeight - t.scrollTop)(document.querySelector('.text'))"
+    )
+    assert end <= 1  # where the cursor is
+
+
+def test_the_words_linked_with_the_one_at_the_cursor_come_into_view(page: Browser) -> None:
+    translated(page, "Ein Hund läuft.\n" * 60)
+    for index in (0, 59):
+        at(page, index * len("A dog runs.\n") + 3)
+        page.settle()
+        selectors = json.dumps([word("source", 1, index), ".text"])
+        boxes = page.run(
+            f"{selectors}.map(s => document.querySelector(s).getBoundingClientRect())"
+            ".map(box => [box.top, box.bottom])"
+        )
+        (top, bottom), (box_top, box_bottom) = boxes
+        assert box_top - 1 <= top and bottom <= box_bottom + 1  # boxes end between pixels
+
+
+def test_a_text_is_cleared_and_brought_back(page: Browser) -> None:
+    translated(page, TEXT)
+    page.click("#clear")
+    page.wait("!document.querySelector('#target').value")
+    assert value(page, "source") == "" and page.run("document.activeElement.id") == "source"
+    assert page.run("document.querySelector('#clear').hidden")
+    page.run("document.execCommand('undo')")
+    page.wait("document.querySelector('#target').value")
+    assert (value(page, "source"), value(page)) == (TEXT, ENGLISH)
+
+
+def choose_file(page: Browser, name: str, content: list[int]) -> None:
+    page.run(
+        "(i => { const t = new DataTransfer(); "
+        f"t.items.add(new File([new Uint8Array({content})], {json.dumps(name)})); "
+        "i.files = t.files; i.dispatchEvent(new Event('change')) })"
+        "(document.querySelector('#file'))"
+    )
+
+
+def test_the_text_of_a_file_comes_into_the_pane(page: Browser, stub: Stub) -> None:
+    choose_file(page, "dog.txt", list(b"\xef\xbb\xbf" + TEXT.replace("\n", "\r\n").encode()))
+    page.wait("document.querySelector('#target').value")
+    assert (value(page, "source"), value(page)) == (TEXT, ENGLISH)
+    for name, content, message in (
+        ("a.png", [137, 80, 255], "a.png is not a text. Files that can be opened: text in UTF-8"),
+        ("b.txt", [65, 0], "b.txt is not a text. Files that can be opened: text in UTF-8"),
+        (EVIL, [65] * 4001, f"{EVIL} is too long: at most 1,000 characters are translated at once"),
+    ):
+        choose_file(page, name, content)
+        page.wait(f"document.querySelector('#source-status').textContent === {json.dumps(message)}")
+        assert value(page, "source") == TEXT
+    choose_file(page, "c.txt", [65] * 1001)  # may be cut
+    page.wait("document.querySelector('#source').value.length === 1001")
+    assert texts(page, "#count") == ["1,001 / 1,000"]
+
+
+def test_a_file_is_translated_as_a_whole_if_the_service_does_that(
+    page: Browser, stub: Stub
+) -> None:
+    stub.settings = {"filesTranslation": True, "supportedFilesFormat": [".docx", ".txt"]}
+    page.open(stub.address)
+    page.wait("document.querySelector('#model').options.length")
+    assert page.run("document.querySelector('#file').accept") == "text/*,.docx,.txt"
+    page.run(
+        "void (HTMLAnchorElement.prototype.click = function () "
+        "{ window.saved = [this.download, this.href] })"
+    )
+    for name, length in (("dog.docx", 4), ("long.txt", 1001)):
+        page.run("void delete window.saved")
+        choose_file(page, name, [65] * length)
+        page.wait("window.saved")
+        first, last = name.split(".")
+        saved, address = page.run("window.saved")
+        assert saved == f"{first}_en.{last}" and address.startswith(f"blob:{stub.address}")
+        assert stub.of("/translate_file")[-1] == {
+            **{"file": (name, b"A" * length), "source": "de", "target": "en"}
+        }
+        assert texts(page, "#source-status") == [f"{saved} is among your downloads"]
+    assert f"{stub.address}download_file/1" in page.requests and value(page, "source") == ""
+    page.requests = [url for url in page.requests if not url.startswith("blob:")]
+
+
+def type_pair(page: Browser, source: str, target: str) -> None:
+    """Type a pair of terms into the glossary, by keys alone."""
+    page.run("document.querySelector('#glossary').open = true")
+    page.run("document.querySelector('#glossary li:last-child input').focus()")
+    page.type(source)
+    page.press("Tab")
+    page.type(target)
+
+
+def test_a_glossary_is_sent_with_the_text_and_the_completions(page: Browser, stub: Stub) -> None:
+    translated(page, TEXT)
+    assert "glossary" not in stub.of("/v1/translate")[-1]
+    type_pair(page, "Hund", " hound ")
+    type_pair(page, EVIL, "x")
+    type_pair(page, "Katze", "")  # no pair yet
+    pairs = [["Hund", "hound"], [EVIL, "x"]]
+    deadline = time.monotonic() + browser.PATIENCE
+    while stub.of("/v1/translate")[-1].get("glossary") != pairs:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert texts(page, "#glossary summary") == ["Glossary (2)"]
+    page.wait("!document.querySelector('[aria-busy=true]')")
+    proposed(page, "s", ENGLISH.index("cat"), "A s sleeps.")
+    assert stub.of("/v1/translate")[-1]["glossary"] == pairs
+    page.click("#glossary li:nth-child(2) button")
+    assert page.run("document.activeElement.value") == "Katze"
+    page.wait("!document.querySelector('#glossary li:nth-child(4)')")
+    page.click("#swap")
+    values = "[...document.querySelectorAll('#glossary input')].map(i => i.value)"
+    assert page.run(values) == [" hound ", "Hund", "", "Katze", "", ""]
+    assert page.run("document.cookie + localStorage.length + sessionStorage.length") == "00"
+
+
+def test_what_the_glossary_asks_in_vain_is_said(page: Browser, stub: Stub) -> None:
+    stub.unmet = ["hound"]
+    translated(page, "Ein Hund läuft.")
+    assert texts(page, "#target-status.wrong") == ["Not in the translation: “hound”"]
+    stub.unmet = []
+
+
+def test_a_sentence_is_accepted_or_corrected(page: Browser, stub: Stub) -> None:
+    translated(page, TEXT)
+    assert page.run("document.querySelector('#suggest').hidden")
+    stub.settings = {"suggestions": True}
+    page.open(stub.address)
+    page.wait("document.querySelector('#model').options.length")
+    translated(page, TEXT)
+    at(page, ENGLISH.index("cat"))
+    assert texts(page, "#suggest") == ["Accept: A cat sleeps."]
+    page.click("#suggest")
+    page.wait("document.querySelector('#suggest').textContent.startsWith('Sent')")
+    assert texts(page, "#target-status") == ["The service keeps this sentence and its translation"]
+    proposed(page, "s", ENGLISH.index("cat"), "A s sleeps.")
+    assert texts(page, "#suggest") == ["Send correction: A s sleeps."]
+    for _ in range(2):  # the second has nothing new
+        page.press("Enter", modifiers=2)
+        page.wait("document.querySelector('#suggest').textContent === 'Sent: A s sleeps.'")
+    pair = {"q": "Eine Katze schläft.", "source": "de", "target": "en"}
+    assert stub.of("/suggest") == [{**pair, "s": "A cat sleeps."}, {**pair, "s": "A s sleeps."}]
+
+
+def test_the_detected_language_is_shown(page: Browser, stub: Stub) -> None:
+    for confidence, expected in ((0.2, "detected: German"), (0.0, "")):  # 0 = unknown
+        stub.detected = {"language": "de", "confidence": confidence, "name": "German"}
+        page.type(" Ein Hund.")
+        page.wait(f"document.querySelector('#detected').textContent === {expected!r}")
+        page.wait("!document.querySelector('[aria-busy=true]')")
+    stub.detected = None
+
+
+def test_all_controls_are_reached_by_tab_and_show_it(page: Browser, stub: Stub) -> None:
+    stub.settings = {"suggestions": True}
+    page.open(stub.address)
+    page.wait("document.querySelector('#model').options.length")
+    translated(page, TEXT)
+    page.run("document.querySelector('#model').focus()")
+    names = []
+    for _ in range(30):
+        e = "document.activeElement"
+        names.append(page.run(f"{e}.id || {e}.localName"))
+        assert (
+            page.run(f"{e}.closest('textarea, body') || getComputedStyle({e}).outlineStyle")
+            != "none"
+        )
+        page.press("Tab")
+    buttons = ["button"] * 5  # the sentence in other words
+    expected = [
+        *("model", "swap", "source", "open", "clear", "target", "copy", "suggest"),
+        *buttons,
+    ]
+    assert names[: len(expected) + 2] == [*expected, "summary", "summary"]
 
 
 NAMED = {"textbox", "button", "combobox", "listbox", "option", "meter", "heading", "region"}

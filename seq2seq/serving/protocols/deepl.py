@@ -5,6 +5,7 @@ from typing import Any
 from starlette.requests import Request
 
 from seq2seq.documents.document import Split
+from seq2seq.documents.html_markup import read_html
 from seq2seq.serving.languages import english_name
 from seq2seq.serving.service import Service
 from seq2seq.serving.validation import validate
@@ -20,7 +21,7 @@ async def translate(service: Service, request: Request, entry: dict[str, Any]) -
         entry["text"],
         entry["source_lang"],
         entry["target_lang"],
-        html="tag_handling" in entry,
+        read=read_html if "tag_handling" in entry else None,
         split=SPLITS[entry["split_sentences"]],
     )
     await service.submit(texts, request)

@@ -4,6 +4,7 @@ from typing import Any
 
 from starlette.requests import Request
 
+from seq2seq.documents.html_markup import read_html
 from seq2seq.serving.languages import DetectedLanguage, detect, english_name
 from seq2seq.serving.service import Service
 
@@ -16,7 +17,8 @@ async def translate(service: Service, request: Request, entry: dict[str, Any]) -
         [entry["q"]] if is_single else entry["q"],
         entry["source"],
         entry["target"],
-        html=entry["format"] == "html",
+        read=read_html if entry["format"] == "html" else None,
+        links=count + 1,
     )
     await service.submit(texts, request, beams=min(count + 1, service.limits.beam_size))
     answer: dict[str, Any] = {"translatedText": [text.translation() for text in texts]}

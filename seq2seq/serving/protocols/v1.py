@@ -53,12 +53,11 @@ async def translate(service: Service, request: Request, entry: dict[str, Any]) -
         limit = f"at most {MAX_CHARACTERS:,} are searched for at once"
         raise HTTPError(413, f"must and must_not have {length:,} characters; {limit}")
     split: Split | None = None if entry["split"] else "none"
-    text = split_text(service, entry, split, must=must, must_not=must_not)
+    text = split_text(service, entry, split, links=nbest, must=must, must_not=must_not)
     if len(text.sentences) != 1 and (prefix or must):
         raise HTTPError(400, "prefix and must are for a text of one sentence; or add split=false")
-    links = nbest if entry["links"] else 0
     seconds = entry.get("deadline")
-    answer = service.submit([text], request, beams=beams, links=links, seconds=seconds)
+    answer = service.submit([text], request, beams=beams, seconds=seconds)
     if "text/event-stream" in request.headers.get("accept", ""):
         events = send_events(text, asyncio.ensure_future(answer), nbest, entry["links"])
         return StreamingResponse(events, media_type="text/event-stream")
@@ -69,18 +68,21 @@ async def translate(service: Service, request: Request, entry: dict[str, Any]) -
 async def alternatives(service: Service, request: Request, entry: dict[str, Any]) -> Any:
     """The ways to go on after the beginning of a translation."""
     count = entry["count"]
-    text = split_text(service, entry, "none", alternatives=count)
+    text = split_text(service, entry, "none", links=count, alternatives=count)
     if not text.sentences:
         raise HTTPError(400, "the text is empty: give a sentence")
-    links = count if entry["links"] else 0
-    await service.submit([text], request, links=links, seconds=entry.get("deadline"))
+    await service.submit([text], request, seconds=entry.get("deadline"))
     return answer_json(text, count, entry["links"])
 
 
 def split_text(
-    service: Service, entry: dict[str, Any], split: Split | None, **wishes: Any
+    service: Service, entry: dict[str, Any], split: Split | None, links: int, **wishes: Any
 ) -> ClientText:
-    """The text of a request; arguments and errors as in `Service.split`."""
+    """The text of a request; arguments and errors as in `Service.split`.
+
+    Args:
+        links: of how many of its translations the words are linked, if the client wants links.
+    """
     service.check_length(entry["prefix"])
     (text,) = service.split(
         [entry["text"]],
@@ -91,6 +93,8 @@ def split_text(
         prefix=entry["prefix"],
         **wishes,
     )
+    for sentence in text.sentences:
+        sentence.links = links if entry["links"] else 0
     if entry["links"] and text.model.choice is None:
         raise HTTPError(400, f"model {text.model.name!r} cannot link words: leave links out")
     return text

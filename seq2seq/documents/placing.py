@@ -1,0 +1,212 @@
+"""Tags put back: around the words of a translation that the words in them are linked to.
+
+Nothing is lost and nothing is there twice, whatever the links are: an element whose words have no
+link stands empty between what its neighbours became, as do tags that stand alone.
+"""
+
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Sequence
+from collections.abc import Set as AbstractSet
+from typing import NamedTuple
+
+from seq2seq.documents.inline import Element
+
+Span = tuple[int, int]
+
+OTHERS = 0.6  # a word that belongs elsewhere may stand between two that belong to an element
+FAR = 0.5  # the weight of a word for what stands alone, for each word between them
+
+
+class WordLinks(NamedTuple):
+    """The words of a sentence and of its translation as spans of characters, and links between
+    them: pairs (source word, target word).
+
+    Attributes:
+        nearest: of each source word, the target word where an element is that has no link; None =
+            not known.
+    """
+
+    source: Sequence[Span]
+    target: Sequence[Span]
+    links: AbstractSet[tuple[int, int]]
+    nearest: Sequence[int | None] = ()
+
+
+class Part(NamedTuple):
+    """A part of a translation with tags: a text, or what stands in the document."""
+
+    text: str
+    element: Element | None = None
+
+
+def diagonal_links(source: Sequence[Span], target: Sequence[Span]) -> WordLinks:
+    """Links for a pair of sentences of which nothing else is known: the order of words stays."""
+    count = len(source)
+    links = {(t * count // len(target), t) for t in range(len(target))} if count else set()
+    return WordLinks(source, target, links)
+
+
+def place_tags(
+    sentence: str, elements: Sequence[Element], translation: str, words: WordLinks
+) -> list[Part]:
+    """The parts of a translation with the tags of its sentence, in their order."""
+    places = Placement(sentence, translation, words)
+    places.place(elements, 0, len(words.target))
+    return list(places.parts(elements, 0, len(translation)))
+
+
+class Placement:
+    """The place of each element in a translation.
+
+    Args:
+        as of `place_tags`.
+    """
+
+    def __init__(self, sentence: str, translation: str, words: WordLinks):
+        self.sentence, self.translation, self.words = sentence, translation, words
+        self.spans: dict[Element, Span] = {}  # of target words
+        self._copies: dict[Element, Span] = {}  # characters of what is there as it should be
+        self._linked: list[set[int]] = [set() for _ in words.target]
+        for source, target in words.links:
+            self._linked[target].add(source)
+        self._starts = [start for start, _ in words.source]
+        self._ends = [end for _, end in words.source]
+
+    def place(self, elements: Sequence[Element], first: int, last: int) -> None:
+        """Place elements that stand beside each other among these target words, each on its own."""
+        votes = {each: self._votes(each, first, last) for each in elements}
+        taken = [False] * (last - first)
+        for element in sorted(elements, key=lambda each: (not each.text, -gain(votes[each]))):
+            found = self._find_copy(element, first, last, taken)
+            begin, end = found or best_span(votes[element], taken)
+            if begin < end:
+                self.spans[element] = first + begin, first + end
+                taken[begin:end] = [True] * (end - begin)
+        lowest = first
+        for element in elements:
+            if element not in self.spans:
+                cut = self._cut(element, lowest, last, first, taken)
+                self.spans[element] = cut, cut
+                lowest = cut
+            if not element.text:
+                self.place(element.children, *self.spans[element])
+
+    def _source_words(self, element: Element) -> range:
+        """The words in an element, also those in part; none if nothing is in it."""
+        first = bisect_right(self._ends, element.start)
+        if element.start == element.end:
+            return range(first, first)
+        return range(first, max(first, bisect_left(self._starts, element.end)))
+
+    def _votes(self, element: Element, first: int, last: int) -> list[float]:
+        """The vote of each target word for an element: 1 if it is linked to words in it only,
+        -OTHERS if to others only, and 0 if to none.
+        """
+        inside = self._source_words(element)
+        votes = [0.0] * (last - first)
+        if not inside:
+            return votes
+        for place, linked in enumerate(self._linked[first:last]):
+            if linked:
+                share = sum(word in inside for word in linked) / len(linked)
+                votes[place] = share - OTHERS * (1 - share)
+        if not any(vote > 0 for vote in votes):
+            nearest = self.words.nearest[inside.start : inside.stop]
+            for place in range(first, last):
+                votes[place - first] = float(place in nearest)
+        return votes
+
+    def _find_copy(
+        self, element: Element, first: int, last: int, taken: Sequence[bool]
+    ) -> Span | None:
+        """The first words that are what an element copies, and not taken by others."""
+        if not element.text or first == last:
+            return None
+        target = self.words.target
+        place = self.translation.find(element.text, target[first][0], target[last - 1][1])
+        while place >= 0:
+            begin = bisect_right([end for _, end in target], place)
+            end = bisect_left([start for start, _ in target], place + len(element.text))
+            if begin < end and not any(taken[begin - first : end - first]):
+                self._copies[element] = place, place + len(element.text)
+                return begin - first, end - first
+            place = self.translation.find(element.text, place + 1, target[last - 1][1])
+        return None
+
+    def _cut(
+        self, element: Element, lowest: int, last: int, first: int, taken: Sequence[bool]
+    ) -> int:
+        """The boundary between target words at which an element stands that is around nothing: with
+        the words before it, and above all the nearest, linked to those before it in the sentence.
+        """
+        boundary = self._source_words(element).start
+        best, total, best_total = lowest, 0.0, 0.0
+        for cut, linked in enumerate(self._linked[lowest:last], lowest + 1):
+            pulls = (
+                FAR ** (boundary - 1 - word) if word < boundary else -(FAR ** (word - boundary))
+                for word in linked
+            )
+            total += sum(pulls) / max(1, len(linked))
+            is_free = cut == last or not (taken[cut - first] and taken[cut - 1 - first])
+            if total > best_total and is_free:
+                best, best_total = cut, total
+        return best
+
+    def parts(self, elements: Sequence[Element], begin: int, end: int) -> Iterator[Part]:
+        """The characters of a translation from `begin` to `end`, with elements among them."""
+        place = begin
+        ordered = sorted(elements, key=self.spans.__getitem__)
+        for element in ordered:
+            opening, closing = self._characters(element, place, end)
+            yield from self._text(place, opening)
+            yield Part(element.opening, element)
+            if not element.text:
+                yield from self.parts(element.children, opening, closing)
+            place = closing
+            if element.closing:
+                yield Part(element.closing, element)
+            if element.is_break and self.translation[place : place + 1] == " ":
+                place += 1
+        yield from self._text(place, end)
+
+    def _text(self, begin: int, end: int) -> Iterator[Part]:
+        if begin < end:
+            yield Part(self.translation[begin:end])
+
+    def _characters(self, element: Element, lowest: int, highest: int) -> Span:
+        """The characters that an element is around: white space beside its tags as before."""
+        target, (first, last) = self.words.target, self.spans[element]
+        text = self.translation
+        if first == last:
+            before = target[first - 1][1] if first else 0
+            after = target[first][0] if first < len(target) else len(text)
+            is_after_space = self.sentence[element.start - 1 : element.start] == " "
+            place = after if is_after_space and element.start else before
+            place = min(max(place, lowest), highest)
+            return place, place
+        opening, closing = self._copies.get(element, (target[first][0], target[last - 1][1]))
+        inside = self.sentence[element.start : element.end]
+        opening -= inside.startswith(" ") and text[:opening].endswith(" ")
+        closing += inside.endswith(" ") and text[closing:].startswith(" ")
+        opening = min(max(opening, lowest), highest)
+        return opening, min(max(closing, opening), highest)
+
+
+def gain(votes: Sequence[float]) -> float:
+    """The sum of the votes for an element."""
+    return sum(vote for vote in votes if vote > 0)
+
+
+def best_span(votes: Sequence[float], taken: Sequence[bool]) -> Span:
+    """The words next to each other, none of them taken, with the largest sum of votes; the first
+    and shortest of several. Returns: an empty span if no sum is positive.
+    """
+    best, best_total = (0, 0), 0.0
+    begin, total = 0, 0.0
+    for end, (vote, is_taken) in enumerate(zip(votes, taken, strict=True), start=1):
+        total += vote
+        if is_taken or total <= 0:
+            begin, total = end, 0.0
+        elif total > best_total + 1e-9:
+            best, best_total = (begin, end), total
+    return best
