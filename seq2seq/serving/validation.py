@@ -35,7 +35,9 @@ TYPES: dict[str, tuple[type, ...]] = {
 
 @cache
 def load_description() -> Any:
-    """The content of openapi.yaml, with schemas in place of references to them."""
+    """The content of openapi.yaml, with schemas in place of references to them, and the defaults
+    of their fields.
+    """
     description = yaml.safe_load(DESCRIPTION.read_text(encoding="utf-8"))  # takes 0.1 s
     return insert_schemas(description, description["components"]["schemas"])
 
@@ -47,7 +49,10 @@ def insert_schemas(node: Any, schemas: Any) -> Any:
     if not isinstance(node, dict):
         return node
     node = schemas.get(node.get("$ref", "").rpartition("/")[2], node)
-    return {name: insert_schemas(each, schemas) for name, each in node.items()}
+    node = {name: insert_schemas(each, schemas) for name, each in node.items()}
+    if fields := node.get("properties"):
+        node["defaults"] = {n: each["default"] for n, each in fields.items() if "default" in each}
+    return node
 
 
 def describe_body(path: str, method: str) -> Any:
@@ -203,7 +208,7 @@ def validate_fields(entry: dict[str, Any], schema: Any) -> dict[str, Any]:
         raise HTTPError(400, f"{unknown[0][:50]!r} is not supported. Supported: {', '.join(known)}")
     if missing := sorted(set(schema["required"]) - entry.keys()):
         raise HTTPError(400, f"{missing[0]} is missing")
-    defaults = {name: field["default"] for name, field in known.items() if "default" in field}
+    defaults: dict[str, Any] = schema.get("defaults", {})
     return defaults | {name: validate(value, known[name], name) for name, value in entry.items()}
 
 

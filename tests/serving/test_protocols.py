@@ -139,17 +139,26 @@ def create(client: TestClient, entries: str, **changed: Any) -> Any:
 def test_a_glossary_is_obeyed_sentence_by_sentence(client: TestClient) -> None:
     made = create(client, "Mann\tgentleman\nHund\thound\nKatze\tfeline")
     assert made.status_code == 201 and made.json()["entry_count"] == 3
-    entry = {"text": ["Ein Mann läuft. Ein Hund läuft.", "Mann. Hund."], **PAIR}
+    entry = {"text": ["Ein Mann läuft. Ein Hund läuft.", "Ein Hund\tEin Mann"], **PAIR}
     answer = client.post("/v2/translate", json={**entry, "glossary_id": made.json()["glossary_id"]})
-    for each in answer.json()["translations"]:
-        assert "gentleman" in each["text"] and "hound" in each["text"]
-        assert "feline" not in each["text"]
+
+    def require(sentence: str, word: str) -> str:
+        wanted = {"text": sentence, "must": [word]}
+        text: str = client.post("/v1/translate", json=wanted).json()["text"]
+        return text
+
+    man, dog = require("Ein Mann läuft.", "gentleman"), require("Ein Hund läuft.", "hound")
+    assert "gentleman" in man
+    texts = [each["text"] for each in answer.json()["translations"]]
+    assert texts[0].split() == f"{man} {dog}".split()
+    assert texts[1].split("\t") == [require("Ein Hund", "hound"), require("Ein Mann", "gentleman")]
     # A glossary of a request is one of the same kind.
     pairs = [["Mann", "gentleman"], ["Hund", "hound"], ["Hund", "pooch"]]
     own = client.post("/v1/translate", json={"text": entry["text"][0], "glossary": pairs[:2]})
     assert own.json()["text"] == answer.json()["translations"][0]["text"]
-    several = client.post("/v1/translate", json={"text": "Ein Hund läuft.", "glossary": pairs})
-    assert any(word in several.json()["text"] for word in ("hound", "pooch"))
+    either = client.post("/v1/translate", json={"text": "Ein Hund läuft.", "glossary": pairs})
+    groups = {"text": "Ein Hund läuft.", "must": [["hound", "pooch"]]}
+    assert either.json()["text"] == client.post("/v1/translate", json=groups).json()["text"]
     nowhere = client.post("/v1/translate", json={"text": TEXT, "glossary": [["Maus", "mouse"]]})
     assert (
         nowhere.json()["text"] == client.post("/v1/translate", json={"text": TEXT}).json()["text"]
