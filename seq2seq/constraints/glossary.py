@@ -3,15 +3,12 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import chain
 from pathlib import Path
 from typing import Self
 
-from seq2seq.constraints.spelling import count_occurrences
+from seq2seq.constraints.spelling import is_inside_word
 from seq2seq.data.text import read_lines
 from seq2seq.errors import DataError
-
-BEGINNING = 4  # characters of a term by which it is found
 
 
 @dataclass(frozen=True)
@@ -58,22 +55,32 @@ class Glossary:
         if not self.entries:
             return []
         text = self._fold(text)
-        lengths = range(1, BEGINNING + 1)
-        beginnings = {text[i : i + length] for length in lengths for i in range(len(text))}
-        places = (self._places[each] for each in self._places.keys() & beginnings)
-        return [
-            self.entries[place][1]
-            for place in sorted(chain.from_iterable(places))
-            if count_occurrences(self._fold(self.entries[place][0]), text, self.spaceless)
-        ]
+        found: set[int] = set()
+        for begin in range(len(text)):
+            if not self.spaceless and is_inside_word(text, begin):
+                continue
+            for length in self._lengths.get(text[begin], ()):
+                end = begin + length
+                places = self._places.get(text[begin:end], ())
+                if places and (self.spaceless or not is_inside_word(text, end)):
+                    found.update(places)
+        return [self.entries[place][1] for place in sorted(found)]
 
     @cached_property
     def _places(self) -> dict[str, list[int]]:
-        """The places of the entries by the beginnings of their terms."""
+        """The places of the entries by their terms."""
         places: dict[str, list[int]] = {}
         for place, (term, _) in enumerate(self.entries):
-            places.setdefault(self._fold(term)[:BEGINNING], []).append(place)
+            places.setdefault(self._fold(term), []).append(place)
         return places
+
+    @cached_property
+    def _lengths(self) -> dict[str, set[int]]:
+        """The lengths of the terms by their first characters."""
+        lengths: dict[str, set[int]] = {}
+        for term in self._places:
+            lengths.setdefault(term[:1], set()).add(len(term))
+        return lengths
 
     def _fold(self, text: str) -> str:
         return text if self.same_case else text.casefold()
