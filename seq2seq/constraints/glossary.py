@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Self
 
-from seq2seq.constraints.spelling import count_occurrences
+from seq2seq.constraints.spelling import is_inside_word
 from seq2seq.data.text import read_lines
 from seq2seq.errors import DataError
 
@@ -48,13 +49,38 @@ class Glossary:
         return cls(list(entries.values()), same_case, spaceless)
 
     def alternatives(self, text: str) -> list[tuple[str, ...]]:
-        """The phrases of each term that occurs in a text."""
+        """The phrases of each term that occurs in a text, in time that hardly depends on how many
+        other terms there are.
+        """
+        if not self.entries:
+            return []
         text = self._fold(text)
-        return [
-            phrases
-            for term, phrases in self.entries
-            if count_occurrences(self._fold(term), text, self.spaceless)
-        ]
+        found: set[int] = set()
+        for begin in range(len(text)):
+            if not self.spaceless and is_inside_word(text, begin):
+                continue
+            for length in self._lengths.get(text[begin], ()):
+                end = begin + length
+                places = self._places.get(text[begin:end], ())
+                if places and (self.spaceless or not is_inside_word(text, end)):
+                    found.update(places)
+        return [self.entries[place][1] for place in sorted(found)]
+
+    @cached_property
+    def _places(self) -> dict[str, list[int]]:
+        """The places of the entries by their terms."""
+        places: dict[str, list[int]] = {}
+        for place, (term, _) in enumerate(self.entries):
+            places.setdefault(self._fold(term), []).append(place)
+        return places
+
+    @cached_property
+    def _lengths(self) -> dict[str, set[int]]:
+        """The lengths of the terms by their first characters."""
+        lengths: dict[str, set[int]] = {}
+        for term in self._places:
+            lengths.setdefault(term[:1], set()).add(len(term))
+        return lengths
 
     def _fold(self, text: str) -> str:
         return text if self.same_case else text.casefold()

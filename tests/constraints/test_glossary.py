@@ -1,10 +1,12 @@
 """The terms of a glossary, and where they apply."""
 
+import random
 from pathlib import Path
 
 import pytest
 
 from seq2seq.constraints.glossary import Glossary
+from seq2seq.constraints.spelling import count_occurrences
 from seq2seq.errors import DataError
 
 
@@ -40,3 +42,27 @@ def test_terms_are_literal_and_a_line_without_a_phrase_is_refused(tmp_path: Path
     path.write_text("dog\tHund\nhouse\n", encoding="utf-8")
     with pytest.raises(DataError, match="line 2: 'house' should be a term of the source, a tab"):
         Glossary.read(path)
+
+
+@pytest.mark.parametrize("spaceless", [False, True])
+@pytest.mark.parametrize("same_case", [False, True])
+def test_the_terms_that_are_found_are_those_that_occur(spaceless: bool, same_case: bool) -> None:
+    draw = random.Random(0)
+
+    def text(most: int) -> str:
+        return "".join(draw.choices("aAbß -1", k=draw.randint(1, most)))
+
+    for _ in range(300):
+        entries = [(text(4), (str(place),)) for place in range(40)]
+        sentence = text(40)
+        expected = [
+            phrases
+            for term, phrases in entries
+            if count_occurrences(
+                term if same_case else term.casefold(),
+                sentence if same_case else sentence.casefold(),
+                spaceless,
+            )
+        ]
+        assert Glossary(entries, same_case, spaceless).alternatives(sentence) == expected
+    assert Glossary(entries).alternatives("") == []
