@@ -6,6 +6,10 @@
 #include <stdint.h>
 #include <string.h>
 
+#if defined(__AVX__)
+#include <immintrin.h>
+#endif
+
 #if defined(__AVX512F__)
 enum { VECTOR_BYTES = 64 };
 #elif defined(__AVX__)
@@ -43,8 +47,17 @@ static inline vec blend(ivec mask, vec a, vec b) {
     return (vec)((mask & (ivec)a) | (~mask & (ivec)b));
 }
 
-/* The larger of each lane; b where neither is, as with NaN. */
-static inline vec maximum(vec a, vec b) { return blend(a > b, a, b); }
+/* The larger of each lane; b where neither is, as with NaN. Compilers do not see that there is an
+ * instruction for just this. */
+static inline vec maximum(vec a, vec b) {
+#if defined(__AVX512F__)
+    return _mm512_max_ps(a, b);
+#elif defined(__AVX__)
+    return _mm256_max_ps(a, b);
+#else
+    return blend(a > b, a, b);
+#endif
+}
 
 /* The first n numbers of p, 1 <= n; lanes after them are zero. */
 static inline vec load_partial(const float *p, int64_t n) {
