@@ -106,8 +106,8 @@ static inline float reduce_max(vec v) {
     return a > b ? a : b;
 }
 
-/* e^x for x <= 0 to 2 units in the last place: 2^n times the series of e^r, |r| <= ln(2) / 2. From
- * -87 down it is e^-87, which vanishes beside 1. NaN stays NaN. */
+/* e^x for x <= 0 to 1 unit in the last place: 2^n times e^r, |r| <= ln(2) / 2, by the polynomial with
+ * the least relative error. From -87 down it is e^-87, which vanishes beside 1. NaN stays NaN. */
 static inline vec vector_exp(vec x) {
     const vec magic = broadcast(12582912.0f); /* adding 1.5 * 2^23 rounds to an integer */
     const vec inside = maximum(broadcast(-87.0f), x);
@@ -115,12 +115,10 @@ static inline vec vector_exp(vec x) {
     const vec power = (vec)(((ivec)rounded << 23) + (127 << 23));
     const vec n = rounded - magic;
     const vec r = inside - n * 0.693145752f - n * 1.42860677e-6f;
-    vec series = broadcast(1.0f / 5040);
-    series = series * r + 1.0f / 720;
-    series = series * r + 1.0f / 120;
-    series = series * r + 1.0f / 24;
-    series = series * r + 1.0f / 6;
-    series = series * r + 0.5f;
+    vec series = r * 0.00138367945f + 0.00837485678f;
+    series = series * r + 0.0416682288f;
+    series = series * r + 0.166664198f;
+    series = series * r + 0.499999911f;
     series = series * r + 1.0f;
     series = series * r + 1.0f;
     return series * power;
