@@ -22,7 +22,6 @@ enum { LANES = VECTOR_BYTES / 4 };
 typedef float vec __attribute__((vector_size(VECTOR_BYTES)));
 typedef int32_t ivec __attribute__((vector_size(VECTOR_BYTES)));
 typedef int8_t i8vec __attribute__((vector_size(VECTOR_BYTES)));
-typedef int8_t i8lanes __attribute__((vector_size(LANES))); /* a byte for each lane */
 
 static inline vec load(const float *p) {
     vec v;
